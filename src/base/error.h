@@ -1,0 +1,58 @@
+// The family of errors a user can meet, each with its own documented exit code.
+//
+// Libraries throw these for the unexpected (a file that is missing, a value out of range) and
+// return values for the expected. A message gives the value, the limit and what to do about it.
+// Only cli/main.cpp turns them into an exit status.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace reigen {
+
+// Documented in README.md and printed by `reigen help`; scripts rely on them.
+enum class ExitCode : int {
+  kOk = 0,
+  kInternal = 1,
+  kConfig = 2,
+  kData = 3,
+  kCheckpoint = 4,
+  kComm = 5,
+  kDevice = 6,
+  kIo = 7,
+  kInterrupted = 130,
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+// An option, a YAML file or a command line that cannot be used as it is.
+struct ConfigError : Error {
+  explicit ConfigError(const std::string& m) : Error(ExitCode::kConfig, m) {}
+};
+
+// Input text or prepared data that is missing, damaged or does not fit together.
+struct DataError : Error {
+  explicit DataError(const std::string& m) : Error(ExitCode::kData, m) {}
+};
+
+// The operating system refused a read or a write: no space, no permission, a failing disk.
+struct IoError : Error {
+  explicit IoError(const std::string& m) : Error(ExitCode::kIo, m) {}
+};
+
+// The user asked to stop (Ctrl-C, SIGTERM); everything unfinished has been taken away.
+struct Interrupted : Error {
+  explicit Interrupted(const std::string& m) : Error(ExitCode::kInterrupted, m) {}
+};
+
+// "No space left on device", for the errno of a call that just failed.
+std::string errno_text(int error_number);
+
+}  // namespace reigen

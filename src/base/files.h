@@ -1,0 +1,90 @@
+// Files that are whole or absent: checked writes, staged directories, read-only mappings.
+//
+// Every write is checked and every failure names the file and the reason. A directory is built
+// under another name, synced, then renamed; a crash at any moment leaves no complete-looking ruin.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+
+namespace reigen {
+
+// The whole file; throws DataError when it is missing or cannot be read.
+std::string read_file(const std::string& path);
+
+bool path_exists(const std::string& path);
+bool is_directory(const std::string& path);
+uint64_t file_size(const std::string& path);
+
+// A new file, buffered, hashed as it is written. close() flushes and syncs; a writer destroyed
+// without close() leaves whatever was written, for the owner of the directory to discard.
+class FileWriter {
+ public:
+  explicit FileWriter(std::string path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(const void* data, size_t size);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void close();
+
+  uint64_t bytes() const { return bytes_; }
+  const std::string& sha256() const { return digest_; }  // valid after close()
+  const std::string& path() const { return path_; }
+
+ private:
+  void flush();
+
+  std::string path_;
+  int fd_ = -1;
+  std::vector<char> buffer_;
+  uint64_t bytes_ = 0;
+  Sha256 sum_;
+  std::string digest_;
+};
+
+// `final_path` comes into being complete, or not at all. Built in `final_path + ".partial"`,
+// which a lock guards against a second writer; a partial directory left by a crash is replaced.
+class StagedDirectory {
+ public:
+  StagedDirectory(std::string final_path, bool overwrite);
+  ~StagedDirectory();  // removes the partial directory unless commit() was called
+  StagedDirectory(const StagedDirectory&) = delete;
+  StagedDirectory& operator=(const StagedDirectory&) = delete;
+
+  std::string file(const std::string& name) const { return partial_ + "/" + name; }
+  void commit();
+
+ private:
+  void lock();
+
+  std::string final_;
+  std::string partial_;
+  bool overwrite_;
+  int lock_fd_ = -1;
+  bool committed_ = false;
+};
+
+// A whole file mapped read-only.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+
+  const std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace reigen

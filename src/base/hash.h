@@ -1,0 +1,46 @@
+// Checksums: SHA-256 for what a user may compare with `sha256sum`, XXH3 for what we check often.
+//
+// The only door to OpenSSL's libcrypto and to xxHash.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace reigen {
+
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
+
+  void update(const void* data, size_t size);
+  std::string hex();  // ends the digest; call once
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Of a whole file, in pieces, so that memory stays flat.
+std::string sha256_of_file(const std::string& path);
+
+uint64_t xxh3(const void* data, size_t size, uint64_t seed = 0);
+
+// 128 bits: for telling sentences apart, where a chance collision would drop a good pair.
+struct Hash128 {
+  uint64_t low = 0;
+  uint64_t high = 0;
+  bool operator==(const Hash128&) const = default;
+};
+Hash128 xxh3_128(std::string_view text, uint64_t seed = 0);
+
+// A strong 64-bit mix (splitmix64's finaliser): a pure function for choices that must not depend
+// on the library, the machine or the number of threads.
+uint64_t mix64(uint64_t x);
+
+}  // namespace reigen

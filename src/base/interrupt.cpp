@@ -1,0 +1,36 @@
+#include "base/interrupt.h"
+
+#include <csignal>
+
+#include "base/error.h"
+
+namespace reigen {
+namespace {
+
+volatile std::sig_atomic_t g_requested = 0;
+
+extern "C" void on_signal(int number) {
+  g_requested = 1;
+  std::signal(number, SIG_DFL);
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  // A closed pipe (`reigen ... | head`) must end as a write error, not as a silent death.
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+bool interrupt_requested() { return g_requested != 0; }
+
+void check_interrupt() {
+  if (interrupt_requested()) {
+    throw Interrupted("stopped by a signal; unfinished output was removed");
+  }
+}
+
+}  // namespace reigen

@@ -1,0 +1,16 @@
+// Ctrl-C and SIGTERM as a flag that long work looks at, so that it can tidy up before it ends.
+//
+// The first signal sets the flag; a second one ends the process at once, because a person who
+// presses Ctrl-C twice means it. Work left half done is never under its final name.
+#pragma once
+
+namespace reigen {
+
+void catch_interrupts();
+
+bool interrupt_requested();
+
+// Throws Interrupted once a signal has arrived. Cheap enough to call for every few hundred lines.
+void check_interrupt();
+
+}  // namespace reigen

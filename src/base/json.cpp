@@ -1,0 +1,20 @@
+#include "base/json.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+
+namespace reigen {
+
+Json read_json(const std::string& path) {
+  std::string text = read_file(path);
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& e) {
+    throw DataError(format("{}: not valid JSON ({})", path, e.what()));
+  }
+}
+
+std::string pretty(const Json& json) { return json.dump(2) + "\n"; }
+
+}  // namespace reigen

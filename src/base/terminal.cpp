@@ -1,0 +1,172 @@
+#include "base/terminal.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::mutex g_stderr_mutex;
+bool g_quiet = false;
+std::string g_bar;  // what the terminal's last line shows now; empty when no bar is up
+
+bool use_colour() {
+  static const bool colour = stderr_is_terminal() && std::getenv("NO_COLOR") == nullptr;
+  return colour;
+}
+
+void write_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+void log_line(std::string_view tag, std::string_view colour, std::string_view message) {
+  std::string line;
+  if (!tag.empty()) {
+    line = use_colour() ? format("\x1b[{}m{}:\x1b[0m ", colour, tag) : format("{}: ", tag);
+  }
+  line += message;
+  line += '\n';
+  std::lock_guard lock(g_stderr_mutex);
+  if (!g_bar.empty()) line = "\r\x1b[K" + line + g_bar;
+  write_stderr(line);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+void log_note(std::string_view message) {
+  if (!g_quiet) log_line("", "", message);
+}
+void log_warning(std::string_view message) { log_line("warning", "33", message); }
+void log_error(std::string_view message) { log_line("error", "31", message); }
+void set_quiet(bool quiet) { g_quiet = quiet; }
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw IoError(format("cannot write to standard output: {}", errno_text(errno)));
+  }
+}
+
+bool stderr_is_terminal() {
+  static const bool terminal = isatty(STDERR_FILENO) == 1;
+  return terminal;
+}
+
+size_t display_width(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+void Table::row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+std::string Table::text(std::string_view indent) const {
+  std::vector<size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
+  }
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line(indent);
+    for (size_t c = 0; c < row.size(); ++c) {
+      std::string pad(widths[c] - display_width(row[c]), ' ');
+      if (c > 0) line += "  ";
+      line += c == 0 ? row[c] + pad : pad + row[c];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+struct Progress::State {
+  std::string label;
+  uint64_t total;
+  std::string unit;
+  Clock::time_point start = Clock::now();
+  std::atomic<uint64_t> done = 0;
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool ended = false;
+  std::thread painter;
+
+  std::string line() const {
+    double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    uint64_t now = done.load();
+    std::string text = format("{:<10}", label);
+    if (total > 0) {
+      double share = std::min(1.0, static_cast<double>(now) / static_cast<double>(total));
+      auto full = static_cast<size_t>(share * 24);
+      text += format(" [{}{}] {:3.0f}%", std::string(full, '#'), std::string(24 - full, '.'),
+                     std::min(99.0, share * 100));
+      if (now > 0) {
+        text += format("  {} left", human_seconds(seconds * (1 - share) / std::max(share, 1e-9)));
+      }
+    }
+    if (now > 0 && unit == "B") {
+      auto rate = static_cast<uint64_t>(static_cast<double>(now) / std::max(seconds, 1e-9));
+      text += format("  {}/s", human_bytes(rate));
+    } else if (now > 0) {
+      auto rate = static_cast<uint64_t>(static_cast<double>(now) / std::max(seconds, 1e-9));
+      text += format("  {} {}/s", with_commas(rate), unit);
+    }
+    return text + format("  {}", human_seconds(seconds));
+  }
+
+  void paint() {
+    const bool terminal = stderr_is_terminal();
+    auto pause = std::chrono::milliseconds(terminal ? 200 : 10'000);
+    std::unique_lock lock(mutex);
+    if (wake.wait_for(lock, std::chrono::seconds(1), [this] { return ended; })) return;
+    do {
+      if (terminal) {
+        std::lock_guard out(g_stderr_mutex);
+        g_bar = line();
+        write_stderr("\r\x1b[K" + g_bar);
+        std::fflush(stderr);
+      } else {
+        log_note(line());
+      }
+    } while (!wake.wait_for(lock, pause, [this] { return ended; }));
+    if (terminal) {
+      std::lock_guard out(g_stderr_mutex);
+      g_bar.clear();
+      write_stderr("\r\x1b[K");
+      std::fflush(stderr);
+    }
+  }
+};
+
+Progress::Progress(std::string label, uint64_t total, std::string unit)
+    : state_(std::make_unique<State>()) {
+  state_->label = std::move(label);
+  state_->total = total;
+  state_->unit = std::move(unit);
+  if (!g_quiet) state_->painter = std::thread([this] { state_->paint(); });
+}
+
+Progress::~Progress() {
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->ended = true;
+  }
+  state_->wake.notify_all();
+  if (state_->painter.joinable()) state_->painter.join();
+}
+
+void Progress::set(uint64_t done) { state_->done = done; }
+void Progress::add(uint64_t more) { state_->done += more; }
+
+}  // namespace reigen

@@ -1,0 +1,55 @@
+// What a person sees: log lines and progress on stderr, results on stdout, colour only on a TTY.
+//
+// One mutex orders everything written to stderr, so a log line never lands inside a progress bar.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reigen {
+
+// Progress and context; `--quiet` silences notes, never warnings or errors.
+void log_note(std::string_view message);
+void log_warning(std::string_view message);
+void log_error(std::string_view message);
+void set_quiet(bool quiet);
+
+// Writes a result to stdout; throws IoError when nobody can read it (a full disk, a closed pipe).
+void print(std::string_view text);
+
+bool stderr_is_terminal();
+
+// Columns padded to their widest cell: the first left-aligned, the others right-aligned.
+class Table {
+ public:
+  void row(std::vector<std::string> cells);
+  std::string text(std::string_view indent = "  ") const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// How wide `text` is on screen, counting characters rather than bytes.
+size_t display_width(std::string_view text);
+
+// A bar with rate and ETA. On a TTY one line that redraws itself; elsewhere a plain line every ten
+// seconds. Says nothing about work that ends within a second. A total of 0 means unknown.
+class Progress {
+ public:
+  Progress(std::string label, uint64_t total, std::string unit = "");
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void set(uint64_t done);  // any thread
+  void add(uint64_t more);  // any thread
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reigen

@@ -1,0 +1,20 @@
+// The subcommands. Each has one file, takes typed options and returns when its work is done.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/options.h"
+
+namespace reigen {
+
+void run_corpus(const CorpusOptions& options);
+void run_prepare(const PrepareOptions& options);
+void run_inspect(const InspectOptions& options);
+void run_demo(const DemoOptions& options);
+
+// Pages that are not about data: printed by main.
+std::string version_text();
+
+}  // namespace reigen

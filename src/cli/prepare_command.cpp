@@ -1,0 +1,105 @@
+// `reigen prepare`: runs the preparation and says what was kept, what was dropped and why.
+#include "data/prepare.h"
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/terminal.h"
+#include "cli/commands.h"
+#include "text/unicode.h"
+
+namespace reigen {
+namespace {
+
+void check_languages(const PrepareOptions& options) {
+  for (const std::string& language : {options.source, options.target}) {
+    if (language.empty() || language.find('/') != std::string::npos) {
+      throw ConfigError(
+          format("'{}' is not a language code; use one such as en or pt-BR", language));
+    }
+    if (!is_known_language(language)) {
+      log_warning(format("'{}' is not a language ICU knows; the script rule will not apply to it",
+                         language));
+    }
+  }
+  if (options.source == options.target) {
+    throw ConfigError(
+        format("--source and --target are both '{}'; name two languages", options.source));
+  }
+}
+
+std::string corpora_table(const Manifest& m) {
+  Table table;
+  table.row({"corpus", "weight", "read", "kept", "dropped", m.source_language + " pieces",
+             m.target_language + " pieces", "unknown"});
+  auto add = [&](const CorpusFacts& c, const std::string& name) {
+    table.row({name, format("{}", c.weight), with_commas(c.lines_read), with_commas(c.lines_kept),
+               with_commas(c.lines_read - c.lines_kept), with_commas(c.source.pieces),
+               with_commas(c.target.pieces), with_commas(c.source.unknown + c.target.unknown)});
+  };
+  for (const auto& c : m.train) add(c, c.name);
+  for (const auto& c : m.valid) add(c, "valid: " + c.name);
+  for (const auto& c : m.test) add(c, "test: " + c.name);
+  return table.text();
+}
+
+// Every rule is listed, also with 0, so that nobody wonders whether it was on.
+std::string rules_table(const Manifest& m) {
+  Table table;
+  uint64_t read = 0;
+  for (const auto& corpus : m.train) read += corpus.lines_read;
+  for (size_t r = 0; r < kRuleCount; ++r) {
+    uint64_t dropped = 0;
+    for (const auto& corpus : m.train) dropped += corpus.dropped[r];
+    auto rule = static_cast<Rule>(r);
+    table.row({format("{:<10} {}", rule_name(rule), rule_description(rule)), with_commas(dropped),
+               percent(dropped, read)});
+  }
+  return table.text();
+}
+
+std::string shortened(const std::string& text) {
+  std::string line = squeeze_whitespace(repair_utf8(text));
+  constexpr size_t kMost = 100;
+  if (display_width(line) <= kMost) return line;
+  size_t at = 0;
+  for (size_t shown = 0; shown < kMost; ++at) shown += (line[at + 1] & 0xC0) != 0x80;
+  return line.substr(0, at) + "...";
+}
+
+std::string examples_text(const PrepareResult& result) {
+  std::string out;
+  for (size_t r = 0; r < kRuleCount; ++r) {
+    const auto& examples = result.examples[r];
+    if (examples.empty()) continue;
+    out += format("\nDropped by {}:\n", rule_name(static_cast<Rule>(r)));
+    for (const auto& e : examples) {
+      out += format("  {}, line {}\n    {}: {}\n    {}: {}\n", e.corpus, with_commas(e.line),
+                    result.manifest.source_language, shortened(e.source),
+                    result.manifest.target_language, shortened(e.target));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void run_prepare(const PrepareOptions& options) {
+  set_quiet(options.quiet);
+  check_languages(options);
+  auto start = std::chrono::steady_clock::now();
+  PrepareResult result = prepare(options);
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Manifest& m = result.manifest;
+  if (m.valid.empty()) {
+    log_warning("no --valid given: training will have nothing to watch its progress on");
+  }
+  std::string out = corpora_table(m) + "\nTraining lines dropped, by rule:\n" + rules_table(m);
+  out += examples_text(result);
+  out += format("\n{}: {} training pairs, vocabulary of {} pieces, in {}\n", options.output,
+                with_commas(m.train_pairs()), with_commas(m.vocab.size), human_seconds(seconds));
+  if (!options.quiet) print(out);
+}
+
+}  // namespace reigen

@@ -1,0 +1,24 @@
+// What a user says about one corpus: where it is, what it is called, how much it counts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/schema.h"
+
+namespace reigen {
+
+struct CorpusSpec {
+  std::string name;                // shown in tables; from the first file's name by default
+  std::vector<std::string> paths;  // two files side by side, or one that holds pairs
+  double weight = 1;               // how often a pair is seen per epoch
+  std::string format;              // text, tsv, tmx, po, mo; from the file's name when empty
+  bool swap = false;               // the file's first language is the target
+};
+
+// `--train A.en A.de name=news weight=2`, `--train B.tsv`; in YAML a list whose items are such
+// lists, single paths, or maps with `paths`, `name`, `weight`, `format`, `swap`.
+Option corpus_list_option(std::string key, std::vector<CorpusSpec>& target, std::string help,
+                          size_t most);
+
+}  // namespace reigen

@@ -1,0 +1,296 @@
+#include "config/schema.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "config/suggest.h"
+#include "config/yaml.h"
+
+namespace reigen {
+
+std::string scalar(const Json& value) {
+  if (!value.is_string()) throw ConfigError("expected a single value");
+  return value.get<std::string>();
+}
+
+bool parse_bool(const std::string& text) {
+  if (text == "true" || text == "yes" || text == "on" || text == "1") return true;
+  if (text == "false" || text == "no" || text == "off" || text == "0") return false;
+  throw ConfigError("expected true or false");
+}
+
+int64_t parse_integer(const std::string& text, int64_t least, int64_t most) {
+  std::string digits;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(digits),
+               [](char c) { return c != '_'; });  // 1_000_000 reads better than 1000000
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) {
+    throw ConfigError(format("expected a whole number from {} to {}", least, most));
+  }
+  if (value < least || value > most) {
+    throw ConfigError(format("must be from {} to {}", least, most));
+  }
+  return value;
+}
+
+double parse_number(const std::string& text, double least, double most) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
+      !std::isfinite(value)) {
+    throw ConfigError(format("expected a number from {} to {}", least, most));
+  }
+  if (value < least || value > most) {
+    throw ConfigError(format("must be from {} to {}", least, most));
+  }
+  return value;
+}
+
+Schema::Schema(std::string command, std::string summary)
+    : command_(std::move(command)), summary_(std::move(summary)) {}
+
+Option& Schema::last() { return options_.back(); }
+
+Schema& Schema::custom(Option option) {
+  options_.push_back(std::move(option));
+  return *this;
+}
+
+Schema& Schema::option(std::string key, bool& target, std::string help) {
+  return custom({.key = std::move(key),
+                 .help = std::move(help),
+                 .default_text = target ? "true" : "false",
+                 .assign = [&target](const Json& v) { target = parse_bool(scalar(v)); },
+                 .current = [&target] { return Json(target); }});
+}
+
+Schema& Schema::option(std::string key, int64_t& target, std::string help, int64_t least,
+                       int64_t most) {
+  auto set = [&target, least, most](const Json& v) {
+    target = parse_integer(scalar(v), least, most);
+  };
+  return custom({.key = std::move(key),
+                 .value_name = "N",
+                 .help = std::move(help),
+                 .default_text = std::to_string(target),
+                 .limits = format("{} to {}", least, most),
+                 .assign = set,
+                 .current = [&target] { return Json(target); }});
+}
+
+Schema& Schema::option(std::string key, double& target, std::string help, double least,
+                       double most) {
+  auto set = [&target, least, most](const Json& v) {
+    target = parse_number(scalar(v), least, most);
+  };
+  return custom({.key = std::move(key),
+                 .value_name = "X",
+                 .help = std::move(help),
+                 .default_text = format("{}", target),
+                 .limits = format("{} to {}", least, most),
+                 .assign = set,
+                 .current = [&target] { return Json(target); }});
+}
+
+Schema& Schema::option(std::string key, std::string& target, std::string value_name,
+                       std::string help) {
+  return custom({.key = std::move(key),
+                 .value_name = std::move(value_name),
+                 .help = std::move(help),
+                 .default_text = target,
+                 .assign = [&target](const Json& v) { target = scalar(v); },
+                 .current = [&target] { return Json(target); }});
+}
+
+Schema& Schema::choice_text(std::string key, std::vector<std::string> names,
+                            std::function<size_t()> get, std::function<void(size_t)> set,
+                            std::string help) {
+  auto assign = [names, set](const Json& v) {
+    auto found = std::find(names.begin(), names.end(), scalar(v));
+    if (found == names.end()) {
+      throw ConfigError(format("expected {}", fmt::join(names, " or ")));
+    }
+    set(static_cast<size_t>(found - names.begin()));
+  };
+  return custom({.key = std::move(key),
+                 .value_name = "NAME",
+                 .help = std::move(help),
+                 .default_text = names[get()],
+                 .limits = format("{}", fmt::join(names, " or ")),
+                 .assign = assign,
+                 .current = [names, get] { return Json(names[get()]); }});
+}
+
+Schema& Schema::flag(std::string name) {
+  last().flag = std::move(name);
+  return *this;
+}
+
+Schema& Schema::required() {
+  last().required = true;
+  return *this;
+}
+
+Schema& Schema::positional() {
+  last().positional = true;
+  return *this;
+}
+
+Schema& Schema::example(std::string line) {
+  examples_.push_back(std::move(line));
+  return *this;
+}
+
+Option* Schema::find(const std::string& name) {
+  for (auto& option : options_) {
+    if (option.key == name || (!option.flag.empty() && option.flag == name)) return &option;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> Schema::names() const {
+  std::vector<std::string> all;
+  for (const auto& option : options_) {
+    all.push_back(option.key);
+    if (!option.flag.empty()) all.push_back(option.flag);
+  }
+  return all;
+}
+
+void Schema::assign(Option& option, const Json& value, const std::string& where) {
+  try {
+    option.assign(value);
+    option.set = true;
+  } catch (const ConfigError& e) {
+    std::string given = value.is_string() ? value.get<std::string>() : value.dump();
+    throw ConfigError(format("{}: '{}' cannot be used: {}", where, given, e.what()));
+  }
+}
+
+Option& Schema::find_or_suggest(const std::string& argument, const std::string& name) {
+  if (Option* option = find(name)) return *option;
+  std::vector<std::string> known = names();
+  known.insert(known.end(), {"help", "config"});
+  auto near = nearest(name, known);
+  throw ConfigError(format("unknown option {}{}; `reigen {} --help` lists all", argument,
+                           near ? format(", did you mean --{}?", *near) : "", command_));
+}
+
+// Handles the option or positional at `at`; returns the index of what follows it.
+size_t Schema::parse_argument(std::span<const std::string> args, size_t at) {
+  const std::string& argument = args[at];
+  if (!argument.starts_with("--")) {
+    for (auto& option : options_) {
+      if (option.positional && option.given.empty()) {
+        option.given.push_back(argument);
+        assign(option, argument, option.value_name);
+        return at + 1;
+      }
+    }
+    throw ConfigError(
+        format("unexpected argument '{}'; `reigen {} --help` shows the usage", argument, command_));
+  }
+  size_t equals = argument.find('=');
+  std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+  std::optional<std::string> attached;
+  if (equals != std::string::npos) attached = argument.substr(equals + 1);
+
+  if (name.starts_with("no-") && find(name) == nullptr) {
+    Option* negated = find(name.substr(3));
+    if (negated != nullptr && negated->value_name.empty() && !attached) {
+      assign(*negated, "false", argument);
+      return at + 1;
+    }
+  }
+  Option& option = find_or_suggest(argument, name);
+  const std::string where = "--" + name;
+  if (option.value_name.empty()) {
+    assign(option, attached.value_or("true"), where);
+    return at + 1;
+  }
+  Json values = Json::array();
+  if (attached) values.push_back(*attached);
+  ++at;
+  while (at < args.size() && !args[at].starts_with("--") && (option.many || values.empty())) {
+    values.push_back(args[at++]);
+  }
+  if (values.empty()) {
+    throw ConfigError(format("{} needs a value ({})", where, option.value_name));
+  }
+  option.given.push_back(values);
+  assign(option, option.many ? option.given : values[0], where);
+  return at;
+}
+
+void Schema::parse_yaml(const std::string& text, const std::string& name) {
+  Json tree = reigen::parse_yaml(text, name);
+  if (tree.is_null()) return;
+  if (!tree.is_object()) throw ConfigError(format("{}: expected `key: value` lines", name));
+  assign_tree(tree, "", name);
+}
+
+void Schema::assign_tree(const Json& tree, const std::string& prefix, const std::string& file) {
+  for (const auto& [key, value] : tree.items()) {
+    std::string path = prefix + key;
+    if (Option* option = find(path)) {
+      assign(*option, value, format("{}: {}", file, path));
+      continue;
+    }
+    auto is_below = [&](const Option& o) { return o.key.starts_with(path + "."); };
+    bool section = std::any_of(options_.begin(), options_.end(), is_below);
+    if (section && value.is_object()) {
+      assign_tree(value, path + ".", file);
+      continue;
+    }
+    auto near = nearest(path, names());
+    throw ConfigError(format("{}: unknown key '{}'{}", file, path,
+                             near ? format(", did you mean '{}'?", *near) : ""));
+  }
+}
+
+bool Schema::parse(std::span<const std::string> args) {
+  std::vector<std::string> rest;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--help" || args[i] == "-h") return false;
+    if (args[i] == "--config" && i + 1 == args.size()) {
+      throw ConfigError("--config needs a value (FILE.yaml)");
+    }
+    bool separate = args[i] == "--config";
+    if (separate || args[i].starts_with("--config=")) {
+      std::string path = separate ? args[++i] : args[i].substr(9);
+      parse_yaml(read_file(path), path);
+    } else {
+      rest.push_back(args[i]);
+    }
+  }
+  for (size_t at = 0; at < rest.size();) at = parse_argument(rest, at);
+  for (const auto& option : options_) {
+    if (option.required && !option.set) {
+      throw ConfigError(format("{} is required ({}); `reigen {} --help` shows the usage",
+                               option.positional ? option.value_name : "--" + option.key,
+                               option.help, command_));
+    }
+  }
+  return true;
+}
+
+Json Schema::current() const {
+  Json tree = Json::object();
+  for (const auto& option : options_) {
+    Json* at = &tree;
+    std::string key = option.key;
+    for (size_t dot; (dot = key.find('.')) != std::string::npos; key = key.substr(dot + 1)) {
+      at = &(*at)[key.substr(0, dot)];
+    }
+    (*at)[key] = option.current();
+  }
+  return tree;
+}
+
+}  // namespace reigen

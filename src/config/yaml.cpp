@@ -1,0 +1,69 @@
+#include "config/yaml.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+// Deep enough for any configuration; shallow enough that hostile text cannot exhaust the stack.
+constexpr int kMaxDepth = 32;
+// An alias can repeat a subtree; a few of them nested would expand without end.
+constexpr size_t kMaxNodes = 100'000;
+// yaml-cpp parses flow collections recursively, before we see any of them.
+constexpr int kMaxBrackets = 64;
+
+struct Converter {
+  const std::string& name;
+  size_t nodes = 0;
+
+  std::string at(const YAML::Node& node) const {
+    return format("{}:{}:{}", name, node.Mark().line + 1, node.Mark().column + 1);
+  }
+
+  Json convert(const YAML::Node& node, int depth) {
+    if (depth > kMaxDepth) throw ConfigError(format("{}: nested too deeply", at(node)));
+    if (++nodes > kMaxNodes) throw ConfigError(format("{}: too many values", name));
+    if (node.IsScalar()) return node.Scalar();
+    if (node.IsSequence()) {
+      Json list = Json::array();
+      for (const auto& item : node) list.push_back(convert(item, depth + 1));
+      return list;
+    }
+    if (!node.IsMap()) return nullptr;
+    Json map = Json::object();
+    for (const auto& entry : node) {
+      if (!entry.first.IsScalar()) throw ConfigError(format("{}: a key must be text", at(node)));
+      const std::string key = entry.first.Scalar();
+      if (map.contains(key)) {
+        throw ConfigError(format("{}: '{}' is given twice", at(entry.first), key));
+      }
+      map[key] = convert(entry.second, depth + 1);
+    }
+    return map;
+  }
+};
+
+void refuse_deep_brackets(const std::string& text, const std::string& name) {
+  int depth = 0;
+  for (char c : text) {
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kMaxBrackets) throw ConfigError(format("{}: brackets nested too deeply", name));
+  }
+}
+
+}  // namespace
+
+Json parse_yaml(const std::string& text, const std::string& name) {
+  refuse_deep_brackets(text, name);
+  try {
+    return Converter{name}.convert(YAML::Load(text), 0);
+  } catch (const YAML::Exception& e) {
+    throw ConfigError(format("{}:{}:{}: {}", name, e.mark.line + 1, e.mark.column + 1, e.msg));
+  }
+}
+
+}  // namespace reigen

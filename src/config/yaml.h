@@ -1,0 +1,14 @@
+// The only door to yaml-cpp: YAML text as a tree of maps, lists and strings.
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+
+namespace reigen {
+
+// Scalars stay strings: an option's own type decides what they mean. Throws ConfigError with file,
+// line and column for malformed text, a duplicate key, an alias loop or absurd nesting.
+Json parse_yaml(const std::string& text, const std::string& name);
+
+}  // namespace reigen

@@ -1,0 +1,120 @@
+#include "data/batches.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen {
+
+BatchStream::BatchStream(const Dataset& dataset, uint64_t seed, BatchSize size)
+    : dataset_(dataset), seed_(seed), size_(size), order_(dataset.corpora(), seed, 0) {
+  if (dataset.pairs() == 0) throw DataError("the data holds no pair to make batches of");
+  if ((size.target_tokens == 0) == (size.pairs == 0)) {
+    throw ConfigError(
+        format("a batch is so many target tokens or so many pairs, one of the two; "
+               "got {} tokens and {} pairs",
+               size.target_tokens, size.pairs));
+  }
+}
+
+void BatchStream::seek(Cursor cursor) {
+  order_ = EpochOrder(dataset_.corpora(), seed_, cursor.epoch);
+  if (cursor.position >= order_.size()) {
+    throw DataError(
+        format("position {} is past the end of an epoch of {} pairs; the data is not "
+               "the data of this run",
+               cursor.position, order_.size()));
+  }
+  cursor_ = cursor;
+}
+
+void BatchStream::advance() {
+  if (++cursor_.position == order_.size()) {
+    cursor_ = {cursor_.epoch + 1, 0};
+    order_ = EpochOrder(dataset_.corpora(), seed_, cursor_.epoch);
+  }
+}
+
+GlobalBatch BatchStream::next() {
+  GlobalBatch batch;
+  batch.begin = cursor_;
+  while (size_.pairs == 0 || batch.pairs.size() < size_.pairs) {
+    BatchPair pair{.pair = order_.pair_at(cursor_.position)};
+    pair.source_length = dataset_.source_length(pair.pair);
+    pair.target_length = dataset_.target_length(pair.pair);
+    bool full = size_.pairs == 0 && !batch.pairs.empty() &&
+                batch.target_tokens + pair.target_length > size_.target_tokens;
+    if (full) break;
+    pair.first_source_token = batch.source_tokens;
+    pair.first_target_token = batch.target_tokens;
+    batch.source_tokens += pair.source_length;
+    batch.target_tokens += pair.target_length;
+    batch.pairs.push_back(pair);
+    advance();
+  }
+  batch.end = cursor_;
+  return batch;
+}
+
+double PairCost::of(const BatchPair& pair) const {
+  double s = pair.source_length;
+  double t = pair.target_length;
+  return source_token * s + target_token * t + attention * (s * s + s * t + t * t / 2);
+}
+
+// Longest first, each to the rank that would finish it earliest.
+std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
+                                             std::span<const double> speeds, const PairCost& cost) {
+  std::vector<double> costs(batch.pairs.size());
+  std::transform(batch.pairs.begin(), batch.pairs.end(), costs.begin(),
+                 [&](const BatchPair& pair) { return cost.of(pair); });
+  std::vector<uint32_t> by_cost(batch.pairs.size());
+  std::iota(by_cost.begin(), by_cost.end(), 0);
+  std::stable_sort(by_cost.begin(), by_cost.end(),
+                   [&](uint32_t a, uint32_t b) { return costs[a] > costs[b]; });
+
+  std::vector<std::vector<uint32_t>> shares(speeds.size());
+  std::vector<double> loads(speeds.size());
+  for (size_t i = 0; i < by_cost.size(); ++i) {
+    // The last pairs go to ranks that would otherwise get none, however slow.
+    size_t left = by_cost.size() - i;
+    auto idle = static_cast<size_t>(
+        std::count_if(shares.begin(), shares.end(), [](const auto& s) { return s.empty(); }));
+    size_t best = speeds.size();
+    double best_time = 0;
+    for (size_t r = 0; r < speeds.size(); ++r) {
+      if (left <= idle && !shares[r].empty()) continue;
+      double time = (loads[r] + costs[by_cost[i]]) / speeds[r];
+      if (best == speeds.size() || time < best_time) {
+        best = r;
+        best_time = time;
+      }
+    }
+    shares[best].push_back(by_cost[i]);
+    loads[best] += costs[by_cost[i]];
+  }
+  for (auto& share : shares) std::sort(share.begin(), share.end());
+  return shares;
+}
+
+PackedBatch pack(const Dataset& dataset, const GlobalBatch& batch,
+                 std::span<const uint32_t> indices, uint32_t bos) {
+  PackedBatch packed;
+  for (uint32_t index : indices) {
+    const BatchPair& pair = batch.pairs[index];
+    dataset.append_source(pair.pair, packed.source);
+    packed.target_in.push_back(bos);
+    dataset.append_target(pair.pair, packed.target_in);
+    packed.target_in.pop_back();  // the input is the output moved by one
+    dataset.append_target(pair.pair, packed.target_out);
+    packed.source_offsets.push_back(static_cast<uint32_t>(packed.source.size()));
+    packed.target_offsets.push_back(static_cast<uint32_t>(packed.target_out.size()));
+    packed.first_source_token.push_back(pair.first_source_token);
+    packed.first_target_token.push_back(pair.first_target_token);
+  }
+  return packed;
+}
+
+}  // namespace reigen

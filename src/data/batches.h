@@ -1,0 +1,99 @@
+// Global batches: what one optimizer step sees, whoever computes it.
+//
+// Batches are cut from the endless concatenation of epochs, so none is short and nothing is read
+// twice or skipped. A batch is defined without reference to workers; each worker forms the whole
+// batch (a few thousand look-ups) and packs its own share of it. A cursor is two numbers and can be
+// restored under any number of workers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/order.h"
+
+namespace reigen {
+
+struct Cursor {
+  uint64_t epoch = 0;
+  uint64_t position = 0;  // in the epoch's order
+  bool operator==(const Cursor&) const = default;
+};
+
+// Exactly one of the two limits is set.
+struct BatchSize {
+  uint64_t target_tokens = 0;  // end of sentence included; a longer single pair comes alone
+  uint64_t pairs = 0;
+};
+
+struct BatchPair {
+  uint64_t pair = 0;
+  uint32_t source_length = 0;
+  uint32_t target_length = 0;
+  // Number of the pair's first token among the batch's tokens: what dropout is keyed by, so that
+  // it does not depend on which worker computes it.
+  uint64_t first_source_token = 0;
+  uint64_t first_target_token = 0;
+};
+
+struct GlobalBatch {
+  Cursor begin;
+  Cursor end;
+  std::vector<BatchPair> pairs;
+  uint64_t source_tokens = 0;
+  uint64_t target_tokens = 0;
+};
+
+class BatchStream {
+ public:
+  // The dataset must outlive the stream and hold at least one pair.
+  BatchStream(const Dataset& dataset, uint64_t seed, BatchSize size);
+
+  GlobalBatch next();
+  Cursor cursor() const { return cursor_; }
+  void seek(Cursor cursor);
+  uint64_t epoch_pairs() const { return order_.size(); }
+
+ private:
+  void advance();
+
+  const Dataset& dataset_;
+  uint64_t seed_;
+  BatchSize size_;
+  Cursor cursor_;
+  EpochOrder order_;
+};
+
+// What a pair costs to train on, in arbitrary units: linear layers per token, attention per token
+// and key. The defaults are the operation counts of a Transformer with d=512 in both directions.
+struct PairCost {
+  double source_token = 3.2;  // encoder layer: 12 d^2
+  double target_token = 8.4;  // decoder layer: 16 d^2, and the vocabulary projection
+  double attention = 0.001;   // 4 d per query and key, in units of d^2
+  double of(const BatchPair& pair) const;
+};
+
+// Which pairs of the batch (by index, rising) each rank computes. Shares differ in cost by about
+// one sentence at most, in proportion to `speeds` (one per rank, any unit). Every rank gets at
+// least one pair while there are enough. A pure function of its arguments.
+std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
+                                             std::span<const double> speeds,
+                                             const PairCost& cost = {});
+
+// Flat arrays, nothing padded: sentence i is tokens [offsets[i], offsets[i+1]).
+struct PackedBatch {
+  std::vector<uint32_t> source;
+  std::vector<uint32_t> target_in;   // begins with bos
+  std::vector<uint32_t> target_out;  // ends with eos
+  std::vector<uint32_t> source_offsets = {0};
+  std::vector<uint32_t> target_offsets = {0};
+  std::vector<uint64_t> first_source_token;
+  std::vector<uint64_t> first_target_token;
+};
+
+PackedBatch pack(const Dataset& dataset, const GlobalBatch& batch,
+                 std::span<const uint32_t> indices, uint32_t bos);
+
+}  // namespace reigen

@@ -1,0 +1,58 @@
+// A file as a stream of plain bytes, whatever it is compressed with. A door to zlib, zstd, liblzma.
+//
+// The kind is told by the first bytes, not by the name. The raw file is hashed as it is read, so
+// the manifest can name exactly what went in. A truncated or damaged file is an error, never a
+// short read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace reigen {
+
+// What went in, so that it can be told apart later.
+struct InputFile {
+  std::string path;
+  uint64_t bytes = 0;
+  std::string sha256;
+};
+
+class ByteSource {
+ public:
+  explicit ByteSource(const std::string& path);
+  ~ByteSource();
+  ByteSource(ByteSource&&) noexcept;
+
+  // Up to `size` plain bytes; 0 at the end. Throws DataError naming the file.
+  size_t read(char* out, size_t size);
+
+  const std::string& path() const;
+  uint64_t raw_bytes_read() const;  // for progress
+  InputFile describe();             // the raw file; reads on to its end; call once
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Lines without their end ("\n" or "\r\n"); a byte order mark at the start of the file is dropped.
+class LineReader {
+ public:
+  explicit LineReader(const std::string& path);
+
+  bool next(std::string& line);
+  uint64_t lines() const { return lines_; }
+  ByteSource& source() { return source_; }
+  const ByteSource& source() const { return source_; }
+
+ private:
+  ByteSource source_;
+  std::unique_ptr<char[]> buffer_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  uint64_t lines_ = 0;
+};
+
+}  // namespace reigen

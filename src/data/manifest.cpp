@@ -1,0 +1,194 @@
+#include "data/manifest.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+constexpr int kFormatVersion = 1;
+
+Json to_json(const OutputFile& file) {
+  return {{"file", file.file}, {"bytes", file.bytes}, {"sha256", file.sha256}};
+}
+
+Json to_json(const SideFacts& side) {
+  Json histogram = Json::array();
+  for (const auto& [pieces, sentences] : side.lengths.counts) {
+    histogram.push_back({pieces, sentences});
+  }
+  return {{"bytes", side.bytes},
+          {"pieces", side.pieces},
+          {"unknown", side.unknown},
+          {"length_histogram", histogram}};
+}
+
+Json to_json(const ShardInfo& shard) {
+  return {{"file", shard.file},
+          {"pairs", shard.pairs},
+          {"source_tokens", shard.source_tokens},
+          {"target_tokens", shard.target_tokens},
+          {"bytes", shard.bytes},
+          {"sha256", shard.sha256}};
+}
+
+Json to_json(const CorpusFacts& corpus) {
+  Json inputs = Json::array();
+  for (const auto& input : corpus.inputs) {
+    inputs.push_back({{"path", input.path}, {"bytes", input.bytes}, {"sha256", input.sha256}});
+  }
+  Json dropped = Json::object();
+  for (int r = 0; r < kRuleCount; ++r) {
+    dropped[rule_name(static_cast<Rule>(r))] = corpus.dropped[static_cast<size_t>(r)];
+  }
+  Json shards = Json::array();
+  for (const auto& shard : corpus.shards) shards.push_back(to_json(shard));
+  return {{"name", corpus.name},
+          {"weight", corpus.weight},
+          {"inputs", inputs},
+          {"lines_read", corpus.lines_read},
+          {"lines_kept", corpus.lines_kept},
+          {"dropped", dropped},
+          {"source", to_json(corpus.source)},
+          {"target", to_json(corpus.target)},
+          {"shards", shards}};
+}
+
+template <class T>
+Json list_to_json(const std::vector<T>& items) {
+  Json list = Json::array();
+  for (const auto& item : items) list.push_back(to_json(item));
+  return list;
+}
+
+OutputFile file_from(const Json& json) {
+  return {json.at("file"), json.at("bytes"), json.at("sha256")};
+}
+
+SideFacts side_from(const Json& json) {
+  SideFacts side{json.at("bytes"), json.at("pieces"), json.at("unknown"), {}};
+  for (const auto& bar : json.at("length_histogram")) side.lengths.counts[bar.at(0)] = bar.at(1);
+  return side;
+}
+
+CorpusFacts corpus_from(const Json& json) {
+  CorpusFacts corpus{.name = json.at("name"), .weight = json.at("weight")};
+  for (const auto& input : json.at("inputs")) {
+    corpus.inputs.push_back({input.at("path"), input.at("bytes"), input.at("sha256")});
+  }
+  corpus.lines_read = json.at("lines_read");
+  corpus.lines_kept = json.at("lines_kept");
+  for (int r = 0; r < kRuleCount; ++r) {
+    corpus.dropped[static_cast<size_t>(r)] = json.at("dropped").at(rule_name(static_cast<Rule>(r)));
+  }
+  corpus.source = side_from(json.at("source"));
+  corpus.target = side_from(json.at("target"));
+  for (const auto& s : json.at("shards")) {
+    corpus.shards.push_back({s.at("file"), s.at("pairs"), s.at("source_tokens"),
+                             s.at("target_tokens"), s.at("bytes"), s.at("sha256")});
+  }
+  return corpus;
+}
+
+std::vector<CorpusFacts> corpora_from(const Json& json) {
+  std::vector<CorpusFacts> corpora;
+  for (const auto& item : json) corpora.push_back(corpus_from(item));
+  return corpora;
+}
+
+Manifest manifest_from(const Json& json) {
+  Manifest m;
+  m.source_language = json.at("source_language");
+  m.target_language = json.at("target_language");
+  const Json& vocab = json.at("vocabulary");
+  m.vocab = {file_from(vocab), vocab.at("size"), vocab.at("cuts_text")};
+  m.train = corpora_from(json.at("train"));
+  m.valid = corpora_from(json.at("valid"));
+  m.test = corpora_from(json.at("test"));
+  for (const auto& text : json.at("texts")) m.texts.push_back(file_from(text));
+  m.options = json.at("options");
+  return m;
+}
+
+}  // namespace
+
+void LengthHistogram::merge(const LengthHistogram& other) {
+  for (const auto& [pieces, sentences] : other.counts) counts[pieces] += sentences;
+}
+
+uint64_t LengthHistogram::sentences() const {
+  uint64_t sum = 0;
+  for (const auto& [pieces, sentences] : counts) sum += sentences;
+  return sum;
+}
+
+uint64_t LengthHistogram::pieces() const {
+  uint64_t sum = 0;
+  for (const auto& [pieces, sentences] : counts) sum += pieces * sentences;
+  return sum;
+}
+
+double LengthHistogram::mean() const {
+  uint64_t n = sentences();
+  return n == 0 ? 0 : static_cast<double>(pieces()) / static_cast<double>(n);
+}
+
+uint32_t LengthHistogram::longest() const { return counts.empty() ? 0 : counts.rbegin()->first; }
+
+uint32_t LengthHistogram::percentile(double share) const {
+  double wanted = share * static_cast<double>(sentences());
+  uint64_t seen = 0;
+  for (const auto& [pieces, sentences] : counts) {
+    seen += sentences;
+    if (static_cast<double>(seen) >= wanted) return pieces;
+  }
+  return longest();
+}
+
+uint64_t Manifest::train_pairs() const {
+  uint64_t sum = 0;
+  for (const auto& corpus : train) sum += corpus.lines_kept;
+  return sum;
+}
+
+Json to_json(const Manifest& m) {
+  Json vocab = to_json(m.vocab.file);
+  vocab["size"] = m.vocab.size;
+  vocab["cuts_text"] = m.vocab.cuts_text;
+  return {{"format", "reigen-data"},
+          {"version", kFormatVersion},
+          {"source_language", m.source_language},
+          {"target_language", m.target_language},
+          {"vocabulary", vocab},
+          {"train", list_to_json(m.train)},
+          {"valid", list_to_json(m.valid)},
+          {"test", list_to_json(m.test)},
+          {"texts", list_to_json(m.texts)},
+          {"options", m.options}};
+}
+
+Manifest read_manifest(const std::string& directory) {
+  std::string path = directory + "/manifest.json";
+  if (!path_exists(path)) {
+    throw DataError(
+        format("{}: not a prepared directory (no manifest.json); make one with `reigen "
+               "prepare`",
+               directory));
+  }
+  Json json = read_json(path);
+  try {
+    if (json.at("format") != "reigen-data") throw DataError(format("{}: not ours", path));
+    if (json.at("version") != kFormatVersion) {
+      throw DataError(
+          format("{}: version {}, but this reigen reads version {}; prepare the data "
+                 "again",
+                 path, json.at("version").dump(), kFormatVersion));
+    }
+    return manifest_from(json);
+  } catch (const Json::exception& e) {
+    throw DataError(format("{}: damaged ({})", path, e.what()));
+  }
+}
+
+}  // namespace reigen

@@ -1,0 +1,83 @@
+// manifest.json: what a prepared directory holds, where it came from and what was left out.
+//
+// It depends only on inputs and options: no dates, no thread counts, no host names. Two runs over
+// the same input write the same bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "data/byte_source.h"
+#include "data/shard.h"
+#include "text/cleaner.h"
+
+namespace reigen {
+
+// How many sentences have how many pieces (end of sentence not counted).
+struct LengthHistogram {
+  std::map<uint32_t, uint64_t> counts;
+
+  void add(uint32_t pieces) { ++counts[pieces]; }
+  void merge(const LengthHistogram& other);
+  uint64_t sentences() const;
+  uint64_t pieces() const;
+  double mean() const;
+  uint32_t longest() const;
+  uint32_t percentile(double share) const;  // the least length that `share` of sentences reach
+};
+
+// One side of a corpus, as kept: text after normalisation, pieces without end of sentence.
+struct SideFacts {
+  uint64_t bytes = 0;  // newline after each line included, as `wc -c` would count
+  uint64_t pieces = 0;
+  uint64_t unknown = 0;  // pieces that are <unk>
+  LengthHistogram lengths;
+};
+
+struct CorpusFacts {
+  std::string name;
+  double weight = 1;
+  std::vector<InputFile> inputs;
+  uint64_t lines_read = 0;
+  uint64_t lines_kept = 0;
+  std::array<uint64_t, kRuleCount> dropped = {};
+  SideFacts source;
+  SideFacts target;
+  std::vector<ShardInfo> shards;
+};
+
+struct OutputFile {
+  std::string file;
+  uint64_t bytes = 0;
+  std::string sha256;
+};
+
+struct VocabFacts {
+  OutputFile file;
+  uint64_t size = 0;
+  bool cuts_text = true;
+};
+
+struct Manifest {
+  std::string source_language;
+  std::string target_language;
+  VocabFacts vocab;
+  std::vector<CorpusFacts> train;
+  std::vector<CorpusFacts> valid;  // none or one
+  std::vector<CorpusFacts> test;
+  std::vector<OutputFile> texts;  // valid and test as text, for scoring
+  Json options;
+
+  uint64_t train_pairs() const;
+};
+
+Json to_json(const Manifest& manifest);
+
+// Throws DataError naming the directory when it is not a complete prepared directory.
+Manifest read_manifest(const std::string& directory);
+
+}  // namespace reigen

@@ -1,0 +1,472 @@
+#include "data/prepare.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/ordered_pipeline.h"
+#include "base/terminal.h"
+#include "data/pair_reader.h"
+#include "data/pair_set.h"
+#include "data/spool.h"
+#include "text/vocab_trainer.h"
+#include "text/vocabulary.h"
+
+namespace reigen {
+namespace {
+
+constexpr size_t kBatchPairs = 512;
+constexpr const char* kSpoolName = "spool.tmp";
+
+struct PairItem {
+  std::string source;
+  std::string target;
+  RawPair original;  // kept only when examples are wanted
+  Rule rule = Rule::kKept;
+  Hash128 hash;
+  uint32_t corpus = 0;
+  uint64_t line = 0;  // in its corpus, from 1
+  std::vector<uint32_t> source_ids;
+  std::vector<uint32_t> target_ids;
+};
+
+struct PairBatch : PipelineItem {
+  std::vector<PairItem> pairs;
+};
+
+PairBatch& as_batch(PipelineItem& item) { return static_cast<PairBatch&>(item); }
+
+Hash128 hash_pair(const std::string& source, const std::string& target) {
+  thread_local std::string joined;
+  joined = source;
+  joined += '\0';
+  joined += target;
+  return xxh3_128(joined);
+}
+
+// Writes the pairs of one corpus after another into numbered shards.
+class ShardSeries {
+ public:
+  ShardSeries(std::string directory, size_t vocabulary_size, uint64_t shard_tokens)
+      : directory_(std::move(directory)), builder_(vocabulary_size), shard_tokens_(shard_tokens) {}
+
+  void add(CorpusFacts& corpus, const PairItem& pair, uint32_t eos) {
+    if (corpus_ != &corpus) flush();
+    corpus_ = &corpus;
+    builder_.add(pair.source_ids, pair.target_ids, eos);
+    if (builder_.tokens() >= shard_tokens_) flush();
+  }
+
+  void flush() {
+    if (builder_.empty()) return;
+    corpus_->shards.push_back(builder_.write(directory_, format("train-{:05}.shard", number_++)));
+  }
+
+ private:
+  std::string directory_;
+  ShardBuilder builder_;
+  uint64_t shard_tokens_;
+  CorpusFacts* corpus_ = nullptr;
+  int number_ = 0;
+};
+
+void count_side(SideFacts& side, const std::string& text, const std::vector<uint32_t>& ids,
+                uint32_t unk) {
+  side.bytes += text.size() + 1;
+  side.pieces += ids.size();
+  side.unknown += static_cast<uint64_t>(std::count(ids.begin(), ids.end(), unk));
+  side.lengths.add(static_cast<uint32_t>(ids.size()));
+}
+
+class Preparation {
+ public:
+  explicit Preparation(const PrepareOptions& options)
+      : options_(options),
+        threads_(thread_count(options.threads)),
+        staged_(options.output, options.overwrite) {}
+
+  PrepareResult run() {
+    load_vocabulary();
+    cleaner_.emplace(options_.clean, options_.source, options_.target,
+                     vocabulary_ && !vocabulary_->cuts_text());
+    Manifest& m = result_.manifest;
+    m.source_language = options_.source;
+    m.target_language = options_.target;
+    m.options = recorded_options(options_);
+    read_heldout(options_.valid, m.valid);
+    read_heldout(options_.test, m.test);
+    for (const auto& spec : options_.train) {
+      m.train.push_back({.name = spec.name, .weight = spec.weight});
+    }
+    if (vocabulary_) {
+      start_encoding();
+      clean_all();
+    } else {
+      clean_to_spool_and_train();
+      start_encoding();
+      encode_spool();
+    }
+    shards_->flush();
+    if (m.train_pairs() == 0) throw_nothing_left();
+    write_heldout("valid", m.valid);
+    write_heldout("test", m.test);
+    write_file(vocabulary_->file_name(), vocabulary_->bytes());
+    m.vocab = {outputs_.back(), vocabulary_->size(), vocabulary_->cuts_text()};
+    write_manifest();
+    staged_.commit();
+    return std::move(result_);
+  }
+
+ private:
+  struct HeldoutPair {
+    RawPair raw;
+    PairItem item;
+  };
+
+  void load_vocabulary() {
+    if (options_.vocab.file.empty()) return;
+    vocabulary_ = Vocabulary::load(options_.vocab.file);
+  }
+
+  void start_encoding() {
+    for (unsigned t = 0; t < threads_; ++t) encoders_.emplace_back(*vocabulary_);
+    shards_.emplace(staged_.file(""), vocabulary_->size(),
+                    static_cast<uint64_t>(options_.shard_tokens));
+  }
+
+  // Held-out text is never filtered, or two people could not compare their scores.
+  void read_heldout(const std::vector<CorpusSpec>& specs, std::vector<CorpusFacts>& facts) {
+    for (const auto& spec : specs) {
+      auto reader = open_pairs(spec, options_.source, options_.target);
+      CorpusFacts corpus{.name = spec.name};
+      RawPair raw;
+      uint64_t repaired = 0;
+      while (reader->next(raw)) {
+        ++corpus.lines_read;
+        if (raw.malformed) {
+          throw DataError(
+              format("{}: entry {} is not a pair; nothing is dropped from valid and "
+                     "test, so mend it",
+                     spec.paths[0], corpus.lines_read));
+        }
+        HeldoutPair pair{raw, {}};
+        for (std::string* text : {&pair.raw.source, &pair.raw.target}) {
+          if (!is_valid_utf8(*text)) {
+            *text = repair_utf8(*text);
+            ++repaired;
+          }
+          std::replace(text->begin(), text->end(), '\n',
+                       ' ');  // one line each, whatever the format
+        }
+        pair.item.source = pair.raw.source;
+        pair.item.target = pair.raw.target;
+        cleaner_->normalise(pair.item.source);
+        cleaner_->normalise(pair.item.target);
+        heldout_.insert(hash_pair(pair.item.source, pair.item.target));
+        heldout_pairs_.push_back(std::move(pair));
+      }
+      if (repaired > 0) {
+        log_warning(format("{}: {} lines are not valid UTF-8; their bad bytes became U+FFFD",
+                           spec.paths[0], with_commas(repaired)));
+      }
+      if (corpus.lines_read == 0) throw DataError(format("{}: is empty", spec.paths[0]));
+      corpus.lines_kept = corpus.lines_read;
+      corpus.inputs = reader->inputs();
+      facts.push_back(std::move(corpus));
+    }
+  }
+
+  uint64_t input_bytes() const {
+    uint64_t sum = 0;
+    for (const auto& spec : options_.train) {
+      for (const auto& path : spec.paths) sum += file_size(path);
+    }
+    return sum;
+  }
+
+  // Reads all corpora one after the other; cleans (and encodes, once there is a vocabulary) in
+  // parallel; counts, drops what depends on other pairs, and hands on, in order.
+  void clean_all() {
+    for (const auto& spec : options_.train) open_pairs(spec, options_.source, options_.target);
+    Progress progress(vocabulary_ ? "encode" : "clean", input_bytes(), "B");
+    uint32_t corpus = 0;
+    uint64_t bytes_before = 0;
+    std::unique_ptr<PairReader> reader;
+    auto read = [&]() -> std::unique_ptr<PipelineItem> {
+      auto batch = std::make_unique<PairBatch>();
+      while (batch->pairs.empty() && corpus < options_.train.size()) {
+        if (!reader) {
+          reader = open_pairs(options_.train[corpus], options_.source, options_.target);
+        }
+        if (!read_batch(*reader, corpus, *batch)) {
+          begin_corpus(corpus, *reader);
+          bytes_before += reader->raw_bytes_read();
+          reader.reset();
+          ++corpus;
+        }
+        progress.set(bytes_before + (reader ? reader->raw_bytes_read() : 0));
+      }
+      if (batch->pairs.empty()) return nullptr;
+      return batch;
+    };
+    auto work = [&](PipelineItem& item, unsigned thread) {
+      for (auto& pair : as_batch(item).pairs) clean_pair(pair, thread);
+    };
+    auto write = [&](PipelineItem& item) {
+      for (auto& pair : as_batch(item).pairs) take_cleaned(pair);
+    };
+    run_ordered({read, work, write}, threads_);
+  }
+
+  // False when the reader has ended.
+  bool read_batch(PairReader& reader, uint32_t corpus, PairBatch& batch) {
+    RawPair raw;
+    while (batch.pairs.size() < kBatchPairs) {
+      raw.malformed = false;
+      if (!reader.next(raw)) return false;
+      PairItem& item = batch.pairs.emplace_back();
+      item.corpus = corpus;
+      item.rule = raw.malformed ? Rule::kMalformed : Rule::kKept;
+      if (options_.examples > 0) item.original = raw;
+      item.source = std::move(raw.source);
+      item.target = std::move(raw.target);
+    }
+    return true;
+  }
+
+  // `inputs` is written only here, other fields of the corpus only by the ordered writer.
+  void begin_corpus(uint32_t corpus, PairReader& reader) {
+    result_.manifest.train[corpus].inputs = reader.inputs();
+  }
+
+  void clean_pair(PairItem& pair, unsigned thread) {
+    if (pair.rule != Rule::kKept) return;
+    pair.rule = cleaner_->clean(pair.source, pair.target);
+    if (pair.rule != Rule::kKept) return;
+    pair.hash = hash_pair(pair.source, pair.target);
+    if (vocabulary_) encode_pair(pair, thread);
+  }
+
+  void encode_pair(PairItem& pair, unsigned thread) {
+    encoders_[thread].encode(pair.source, pair.source_ids);
+    encoders_[thread].encode(pair.target, pair.target_ids);
+  }
+
+  void take_cleaned(PairItem& pair) {
+    CorpusFacts& corpus = result_.manifest.train[pair.corpus];
+    pair.line = ++corpus.lines_read;
+    if (pair.rule == Rule::kKept && options_.clean.heldout && heldout_.contains(pair.hash)) {
+      pair.rule = Rule::kHeldout;
+    }
+    if (pair.rule == Rule::kKept && options_.clean.duplicate && !seen_.insert(pair.hash)) {
+      pair.rule = Rule::kDuplicate;
+    }
+    if (pair.rule != Rule::kKept) {
+      drop(pair);
+    } else if (spool_) {
+      spool_->add(pair.corpus, pair.line, pair.source, pair.target);
+    } else {
+      take_encoded(pair);
+    }
+  }
+
+  void drop(const PairItem& pair) {
+    CorpusFacts& corpus = result_.manifest.train[pair.corpus];
+    auto rule = static_cast<size_t>(pair.rule);
+    ++corpus.dropped[rule];
+    auto& examples = result_.examples[rule];
+    if (examples.size() < static_cast<size_t>(options_.examples)) {
+      bool original = !pair.original.source.empty() || !pair.original.target.empty();
+      examples.push_back({options_.train[pair.corpus].name, pair.line,
+                          original ? pair.original.source : pair.source,
+                          original ? pair.original.target : pair.target});
+    }
+  }
+
+  void take_encoded(PairItem& pair) {
+    CorpusFacts& corpus = result_.manifest.train[pair.corpus];
+    size_t least = std::min(pair.source_ids.size(), pair.target_ids.size());
+    size_t most = std::max(pair.source_ids.size(), pair.target_ids.size());
+    const CleanOptions& clean = options_.clean;
+    bool too_long = clean.max_pieces > 0 && most > static_cast<size_t>(clean.max_pieces);
+    if (least < static_cast<size_t>(clean.min_pieces) || too_long) {
+      pair.rule = Rule::kPieces;
+      drop(pair);
+      return;
+    }
+    ++corpus.lines_kept;
+    count_side(corpus.source, pair.source, pair.source_ids, vocabulary_->unk());
+    count_side(corpus.target, pair.target, pair.target_ids, vocabulary_->unk());
+    shards_->add(corpus, pair, vocabulary_->eos());
+  }
+
+  void clean_to_spool_and_train() {
+    spool_.emplace(staged_.file(kSpoolName));
+    clean_all();
+    spool_->close();
+    spooled_pairs_ = spool_->pairs();
+    spool_.reset();
+    seen_ = PairSet();  // its memory is wanted by the trainer
+    if (spooled_pairs_ == 0) throw_nothing_left();
+    WordCounts words = count_words();
+    log_note(format("training a vocabulary of {} pieces on {} pairs",
+                    with_commas(static_cast<uint64_t>(options_.vocab.size)),
+                    with_commas(sampled_pairs_)));
+    Progress progress("vocabulary", 0);
+    vocabulary_ = Vocabulary::from_model_bytes(train_vocabulary(options_.vocab, words),
+                                               "the trained vocabulary");
+  }
+
+  // Reads the spool in batches; `wanted` chooses pairs by their number.
+  template <class Wanted>
+  std::function<std::unique_ptr<PipelineItem>()> spool_reader(SpoolReader& spool, uint64_t& number,
+                                                              Progress& progress, Wanted wanted) {
+    return [&spool, &number, &progress, wanted]() -> std::unique_ptr<PipelineItem> {
+      auto batch = std::make_unique<PairBatch>();
+      SpooledPair pair;
+      while (batch->pairs.size() < kBatchPairs && spool.next(pair)) {
+        if (!wanted(number++)) continue;
+        PairItem& item = batch->pairs.emplace_back();
+        item.corpus = pair.corpus;
+        item.line = pair.line;
+        item.source = std::move(pair.source);
+        item.target = std::move(pair.target);
+      }
+      progress.set(number);
+      if (batch->pairs.empty()) return nullptr;
+      return batch;
+    };
+  }
+
+  // Over at most vocab.sample-pairs pairs, chosen by a hash of their number: spread evenly, and
+  // the same whatever the number of threads.
+  WordCounts count_words() {
+    double share =
+        static_cast<double>(options_.vocab.sample_pairs) / static_cast<double>(spooled_pairs_);
+    auto limit = static_cast<uint64_t>(share * 0x1p63);
+    auto seed = static_cast<uint64_t>(options_.seed);
+    auto wanted = [=](uint64_t number) {
+      return share >= 1 || mix64(number ^ mix64(seed)) >> 1 < limit;
+    };
+    Progress progress("count", spooled_pairs_, "pairs");
+    SpoolReader spool(staged_.file(kSpoolName));
+    uint64_t number = 0;
+    std::vector<WordCounts> counts(threads_);
+    auto work = [&](PipelineItem& item, unsigned thread) {
+      for (const auto& pair : as_batch(item).pairs) {
+        counts[thread].add(pair.source);
+        counts[thread].add(pair.target);
+      }
+    };
+    auto write = [&](PipelineItem& item) { sampled_pairs_ += as_batch(item).pairs.size(); };
+    run_ordered({spool_reader(spool, number, progress, wanted), work, write}, threads_);
+    for (unsigned t = 1; t < threads_; ++t) counts[0].merge(std::move(counts[t]));
+    return std::move(counts[0]);
+  }
+
+  void encode_spool() {
+    Progress progress("encode", spooled_pairs_, "pairs");
+    SpoolReader spool(staged_.file(kSpoolName));
+    uint64_t number = 0;
+    auto work = [&](PipelineItem& item, unsigned thread) {
+      for (auto& pair : as_batch(item).pairs) encode_pair(pair, thread);
+    };
+    auto write = [&](PipelineItem& item) {
+      for (auto& pair : as_batch(item).pairs) take_encoded(pair);
+    };
+    auto all = [](uint64_t) { return true; };
+    run_ordered({spool_reader(spool, number, progress, all), work, write}, threads_);
+    std::filesystem::remove(staged_.file(kSpoolName));
+  }
+
+  [[noreturn]] void throw_nothing_left() {
+    std::string counts;
+    for (int r = 0; r < kRuleCount; ++r) {
+      uint64_t sum = 0;
+      for (const auto& corpus : result_.manifest.train) {
+        sum += corpus.dropped[static_cast<size_t>(r)];
+      }
+      if (sum > 0) counts += format(" {} by {}", with_commas(sum), rule_name(static_cast<Rule>(r)));
+    }
+    throw DataError(
+        format("no training pair is left:{}; check the files, or relax a rule (see "
+               "`reigen prepare --help`)",
+               counts.empty() ? " the files are empty" : counts));
+  }
+
+  void write_heldout(const std::string& split, std::vector<CorpusFacts>& facts) {
+    if (facts.empty()) return;
+    CorpusFacts& corpus = facts[0];
+    ShardBuilder builder(vocabulary_->size());
+    std::string source_text;
+    std::string target_text;
+    for (uint64_t i = 0; i < corpus.lines_kept; ++i) {
+      HeldoutPair& pair = heldout_pairs_[heldout_written_++];
+      encode_pair(pair.item, 0);
+      count_side(corpus.source, pair.item.source, pair.item.source_ids, vocabulary_->unk());
+      count_side(corpus.target, pair.item.target, pair.item.target_ids, vocabulary_->unk());
+      builder.add(pair.item.source_ids, pair.item.target_ids, vocabulary_->eos());
+      source_text += scoring_text(pair.raw.source, pair.item.source_ids) + "\n";
+      target_text += scoring_text(pair.raw.target, pair.item.target_ids) + "\n";
+    }
+    corpus.shards.push_back(builder.write(staged_.file(""), split + ".shard"));
+    write_file(format("{}.{}", split, options_.source), source_text);
+    result_.manifest.texts.push_back(outputs_.back());
+    write_file(format("{}.{}", split, options_.target), target_text);
+    result_.manifest.texts.push_back(outputs_.back());
+  }
+
+  // BLEU is of plain text: as it came, or put together again where it came cut into pieces.
+  std::string scoring_text(const std::string& raw, const std::vector<uint32_t>& ids) const {
+    return vocabulary_->cuts_text() ? raw : vocabulary_->decode(ids);
+  }
+
+  void write_file(const std::string& name, const std::string& text) {
+    FileWriter out(staged_.file(name));
+    out.write(text);
+    out.close();
+    outputs_.push_back({name, out.bytes(), out.sha256()});
+  }
+
+  // SHA256SUMS covers every other file, so `sha256sum -c SHA256SUMS` works without Reigen.
+  void write_manifest() {
+    write_file("manifest.json", pretty(to_json(result_.manifest)));
+    for (const auto* split :
+         {&result_.manifest.train, &result_.manifest.valid, &result_.manifest.test}) {
+      for (const auto& corpus : *split) {
+        for (const auto& s : corpus.shards) outputs_.push_back({s.file, s.bytes, s.sha256});
+      }
+    }
+    std::sort(outputs_.begin(), outputs_.end(),
+              [](const auto& a, const auto& b) { return a.file < b.file; });
+    std::string sums;
+    for (const auto& file : outputs_) sums += format("{}  {}\n", file.sha256, file.file);
+    write_file("SHA256SUMS", sums);
+  }
+
+  const PrepareOptions& options_;
+  const unsigned threads_;
+  StagedDirectory staged_;
+  PrepareResult result_;
+  std::optional<Vocabulary> vocabulary_;
+  std::optional<Cleaner> cleaner_;
+  std::vector<Encoder> encoders_;
+  std::optional<ShardSeries> shards_;
+  std::optional<SpoolWriter> spool_;
+  uint64_t spooled_pairs_ = 0;
+  uint64_t sampled_pairs_ = 0;
+  PairSet heldout_;
+  PairSet seen_;
+  std::vector<HeldoutPair> heldout_pairs_;
+  size_t heldout_written_ = 0;
+  std::vector<OutputFile> outputs_;
+};
+
+}  // namespace
+
+PrepareResult prepare(const PrepareOptions& options) { return Preparation(options).run(); }
+
+}  // namespace reigen

@@ -1,0 +1,85 @@
+// A shard: many encoded pairs in one file, made to be memory-mapped and checked.
+//
+// Layout, little-endian: a 64-byte header (magic, version, counts, checksums), then the end offset
+// of each source and each target, then all source tokens, then all target tokens. Tokens take two
+// bytes when the vocabulary allows, else four. Every sentence ends with the end-of-sentence piece,
+// so a stored length is a length in tokens as the trainer counts them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+
+namespace reigen {
+
+// What the manifest says of a shard.
+struct ShardInfo {
+  std::string file;
+  uint64_t pairs = 0;
+  uint64_t source_tokens = 0;  // end of sentence included
+  uint64_t target_tokens = 0;
+  uint64_t bytes = 0;
+  std::string sha256;
+};
+
+// Collects pairs in memory and writes them at once.
+class ShardBuilder {
+ public:
+  explicit ShardBuilder(size_t vocabulary_size);
+
+  void add(std::span<const uint32_t> source, std::span<const uint32_t> target, uint32_t eos);
+  uint64_t tokens() const { return source_.size() + target_.size(); }
+  bool empty() const { return source_ends_.empty(); }
+
+  // Writes directory/file and starts anew.
+  ShardInfo write(const std::string& directory, const std::string& file);
+
+ private:
+  bool wide_;
+  std::vector<uint32_t> source_ends_;
+  std::vector<uint32_t> target_ends_;
+  std::vector<uint32_t> source_;
+  std::vector<uint32_t> target_;
+};
+
+// A mapped shard. Opening checks the header and the layout; verify() reads every byte.
+class Shard {
+ public:
+  explicit Shard(const std::string& path);
+
+  uint64_t pairs() const { return pairs_; }
+  uint64_t source_tokens() const { return source_tokens_; }
+  uint64_t target_tokens() const { return target_tokens_; }
+  uint32_t source_length(uint64_t pair) const { return length(source_ends_, pair); }
+  uint32_t target_length(uint64_t pair) const { return length(target_ends_, pair); }
+  void append_source(uint64_t pair, std::vector<uint32_t>& out) const;
+  void append_target(uint64_t pair, std::vector<uint32_t>& out) const;
+
+  // Throws DataError naming the file unless its contents are exactly what was written.
+  void verify() const;
+
+ private:
+  static uint32_t length(std::span<const uint32_t> ends, uint64_t pair) {
+    return ends[pair] - (pair == 0 ? 0 : ends[pair - 1]);
+  }
+  void append(std::span<const uint32_t> ends, size_t tokens_at, uint64_t pair,
+              std::vector<uint32_t>& out) const;
+
+  std::string path_;
+  MappedFile file_;
+  uint32_t token_bytes_ = 0;
+  uint64_t pairs_ = 0;
+  uint64_t source_tokens_ = 0;
+  uint64_t target_tokens_ = 0;
+  uint64_t body_checksum_ = 0;
+  std::span<const uint32_t> source_ends_;
+  std::span<const uint32_t> target_ends_;
+  size_t source_at_ = 0;
+  size_t target_at_ = 0;
+};
+
+}  // namespace reigen

@@ -1,0 +1,88 @@
+#include "text/cleaner.h"
+
+#include <algorithm>
+
+namespace reigen {
+namespace {
+
+struct RuleText {
+  const char* name;
+  const char* description;
+};
+
+constexpr std::array<RuleText, kRuleCount> kRules = {{
+    {"malformed", "no usable pair: a side is missing, or marked fuzzy"},
+    {"utf8", "not valid UTF-8"},
+    {"control", "control characters"},
+    {"empty", "a side is empty"},
+    {"ratio", "one side is much longer than the other"},
+    {"copy", "the target is a copy of the source"},
+    {"script", "letters of the wrong script"},
+    {"heldout", "also in valid or test"},
+    {"duplicate", "the same pair came before"},
+    {"pieces", "too few or too many pieces on a side"},
+}};
+
+// Short lines differ honestly ("Ja." for "Yes, of course."), so both get a head start.
+constexpr double kRatioHeadStart = 10;
+
+bool too_unequal(const std::string& source, const std::string& target, double max_ratio) {
+  double a = static_cast<double>(count_characters(source)) + kRatioHeadStart;
+  double b = static_cast<double>(count_characters(target)) + kRatioHeadStart;
+  return std::max(a, b) > max_ratio * std::min(a, b);
+}
+
+}  // namespace
+
+const char* rule_name(Rule rule) { return kRules[static_cast<size_t>(rule)].name; }
+const char* rule_description(Rule rule) { return kRules[static_cast<size_t>(rule)].description; }
+
+Cleaner::Cleaner(const CleanOptions& options, const std::string& source_language,
+                 const std::string& target_language, bool cut_into_pieces)
+    : options_(options),
+      nfkc_(options.nfkc && !cut_into_pieces),
+      source_script_(source_language),
+      target_script_(target_language) {}
+
+Rule Cleaner::repair(std::string& text) const {
+  if (!is_valid_utf8(text)) {
+    if (options_.utf8) return Rule::kUtf8;
+    text = repair_utf8(text);
+  }
+  if (has_control(text)) {
+    if (options_.control) return Rule::kControl;
+    text = remove_control(text);
+  }
+  return Rule::kKept;
+}
+
+void Cleaner::normalise(std::string& text) const {
+  if (!is_valid_utf8(text)) text = repair_utf8(text);
+  if (has_control(text)) text = remove_control(text);
+  if (nfkc_) text = to_nfkc(text);
+  if (options_.whitespace) text = squeeze_whitespace(text);
+}
+
+Rule Cleaner::clean(std::string& source, std::string& target) const {
+  for (std::string* text : {&source, &target}) {
+    Rule rule = repair(*text);
+    if (rule != Rule::kKept) return rule;
+  }
+  for (std::string* text : {&source, &target}) {
+    if (nfkc_) *text = to_nfkc(*text);
+    if (options_.whitespace) *text = squeeze_whitespace(*text);
+  }
+  if (options_.empty && (source.empty() || target.empty())) return Rule::kEmpty;
+  if (options_.max_ratio > 0 && too_unequal(source, target, options_.max_ratio)) {
+    return Rule::kRatio;
+  }
+  if (options_.copy && source == target) return Rule::kCopy;
+  if (options_.min_script > 0) {
+    bool wrong = source_script_.share(source) < options_.min_script ||
+                 target_script_.share(target) < options_.min_script;
+    if (wrong) return Rule::kScript;
+  }
+  return Rule::kKept;
+}
+
+}  // namespace reigen

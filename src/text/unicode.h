@@ -1,0 +1,52 @@
+// Text as Unicode: validity, normalisation, white space, scripts. A door to ICU.
+//
+// Every function takes and gives UTF-8. Plain ASCII takes a fast path through all of them, because
+// most lines of most corpora are.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace reigen {
+
+bool is_ascii(std::string_view text);
+bool is_valid_utf8(std::string_view text);
+
+// Bad bytes become U+FFFD.
+std::string repair_utf8(std::string_view text);
+
+// The rest expects valid UTF-8.
+size_t count_characters(std::string_view text);
+
+// Control characters (category Cc) other than white space.
+bool has_control(std::string_view text);
+std::string remove_control(std::string_view text);
+
+std::string to_nfkc(std::string_view text);
+
+// Runs of Unicode white space become one space; none is left at either end.
+std::string squeeze_whitespace(std::string_view text);
+
+// Whether the first character is a combining mark, which belongs to what stands before it.
+bool starts_with_mark(std::string_view text);
+
+// The script or scripts a language is written in, from ICU's locale data.
+class ScriptTest {
+ public:
+  explicit ScriptTest(const std::string& language);
+
+  // Share of the letters that are in the language's script; 1 when there are no letters.
+  double share(std::string_view text) const;
+
+ private:
+  static constexpr int kMaxScripts = 8;
+  int scripts_[kMaxScripts] = {};
+  int count_ = 0;
+  bool latin_ = false;
+};
+
+// Whether ICU knows the language (`en`, `pt-BR`, `zh-Hant`).
+bool is_known_language(const std::string& language);
+
+}  // namespace reigen

@@ -1,0 +1,115 @@
+#include "text/vocab_trainer.h"
+
+#include <sentencepiece_trainer.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
+
+namespace reigen {
+namespace {
+
+class WordFeed : public sentencepiece::SentenceIterator {
+ public:
+  explicit WordFeed(const std::vector<std::pair<std::string, uint64_t>>& words) : words_(words) {
+    fill();
+  }
+  bool done() const override { return at_ >= words_.size(); }
+  void Next() override {
+    ++at_;
+    fill();
+  }
+  const std::string& value() const override { return line_; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  void fill() {
+    if (!done()) line_ = format("{}\t{}", words_[at_].first, words_[at_].second);
+  }
+
+  const std::vector<std::pair<std::string, uint64_t>>& words_;
+  size_t at_ = 0;
+  std::string line_;
+};
+
+[[noreturn]] void throw_training_error(const VocabOptions& options, const std::string& reason) {
+  // SentencePiece says "Vocabulary size too high (N). Please set it to a value <= M."
+  size_t at = reason.find("value <= ");
+  std::string most = at == std::string::npos ? "" : reason.substr(at + 9);
+  most = most.substr(0, most.find_first_not_of("0123456789"));
+  if (!most.empty()) {
+    throw ConfigError(
+        format("--vocab-size {} is more than this text can fill: at most {} here; "
+               "lower it or add text",
+               options.size, most));
+  }
+  throw DataError(format("the vocabulary could not be trained: {}", reason));
+}
+
+}  // namespace
+
+size_t WordCounts::TextHash::operator()(std::string_view text) const {
+  return xxh3(text.data(), text.size());
+}
+
+void WordCounts::add(std::string_view line) {
+  for (size_t at = 0; at < line.size();) {
+    size_t end = std::min(line.find_first_of(" \t", at), line.size());
+    std::string_view word = line.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    auto found = counts_.find(word);
+    if (found == counts_.end()) {
+      counts_.emplace(word, 1);
+    } else {
+      ++found->second;
+    }
+  }
+}
+
+void WordCounts::merge(WordCounts&& other) {
+  if (counts_.empty()) {
+    counts_ = std::move(other.counts_);
+    return;
+  }
+  for (const auto& [word, count] : other.counts_) counts_[word] += count;
+  other.counts_.clear();
+}
+
+std::vector<std::pair<std::string, uint64_t>> WordCounts::sorted() const {
+  std::vector<std::pair<std::string, uint64_t>> all(counts_.begin(), counts_.end());
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
+  return all;
+}
+
+std::string train_vocabulary(const VocabOptions& options, const WordCounts& words) {
+  auto feed_words = words.sorted();
+  if (feed_words.empty()) {
+    throw DataError("there is no text to train a vocabulary on: every pair was dropped");
+  }
+  WordFeed feed(feed_words);
+  std::unordered_map<std::string, std::string> arguments = {
+      {"input_format", "tsv"},
+      {"model_type", options.type == VocabType::kBpe ? "bpe" : "unigram"},
+      {"vocab_size", std::to_string(options.size)},
+      {"character_coverage", format("{}", options.coverage)},
+      {"pad_id", "0"},
+      {"eos_id", "1"},
+      {"bos_id", "2"},
+      {"unk_id", "3"},
+      {"max_sentence_length", "1048576"},
+      // The number of partial sums in unigram's EM, not of cores: it must not vary by machine.
+      {"num_threads", "8"},
+      {"minloglevel", "3"},
+  };
+  std::string model;
+  auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &feed, &model);
+  if (!status.ok()) throw_training_error(options, status.ToString());
+  return model;
+}
+
+}  // namespace reigen

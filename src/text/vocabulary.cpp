@@ -1,0 +1,239 @@
+#include "text/vocabulary.h"
+
+#include <sentencepiece_processor.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "text/model_facts.h"
+#include "text/unicode.h"
+
+namespace reigen {
+namespace {
+
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, SentencePiece's space
+
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return xxh3(text.data(), text.size()); }
+};
+
+template <class T>
+using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
+
+}  // namespace
+
+struct Vocabulary::Impl {
+  std::string bytes;
+  bool cuts_text = true;
+  uint32_t eos = 0;
+  uint32_t bos = 0;
+  uint32_t unk = 0;
+  // A SentencePiece model...
+  sentencepiece::SentencePieceProcessor model;
+  bool words_alone = false;  // a word's pieces do not depend on its neighbours
+  // ...or a list of pieces.
+  std::vector<std::string> pieces;
+  TextMap<uint32_t> ids;
+};
+
+Vocabulary::Vocabulary(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Vocabulary::~Vocabulary() = default;
+Vocabulary::Vocabulary(Vocabulary&&) noexcept = default;
+Vocabulary& Vocabulary::operator=(Vocabulary&&) noexcept = default;
+
+Vocabulary Vocabulary::load(const std::string& path) {
+  std::string bytes = read_file(path);
+  if (path.ends_with(".vocab")) return from_piece_list(std::move(bytes), path);
+  return from_model_bytes(std::move(bytes), path);
+}
+
+namespace {
+
+// Whether encoding a line word by word gives exactly what encoding it whole gives. BPE merges two
+// pieces only into a piece of the vocabulary, so where no piece holds a space mark past its first
+// character, nothing crosses a word boundary.
+bool words_stand_alone(const sentencepiece::SentencePieceProcessor& model,
+                       const std::string& bytes) {
+  ModelFacts facts = read_model_facts(bytes);
+  if (!facts.well_formed || !facts.bpe || !facts.words_stand_alone || facts.user_symbols) {
+    return false;
+  }
+  if (model.PieceToId(kSpaceMark) == model.unk_id()) return false;
+  for (int id = 0; id < model.GetPieceSize(); ++id) {
+    if (model.IdToPiece(id).find(kSpaceMark, 1) != std::string::npos) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Vocabulary Vocabulary::from_model_bytes(std::string bytes, const std::string& name) {
+  auto impl = std::make_unique<Impl>();
+  impl->bytes = std::move(bytes);
+  auto status = impl->model.LoadFromSerializedProto(impl->bytes);
+  if (!status.ok() || impl->model.GetPieceSize() == 0) {
+    throw DataError(
+        format("{}: not a SentencePiece model; a list of pieces must be named *.vocab", name));
+  }
+  if (impl->model.eos_id() < 0) {
+    throw DataError(
+        format("{}: the model has no end-of-sentence piece (</s>); train it with "
+               "eos_id >= 0",
+               name));
+  }
+  impl->eos = static_cast<uint32_t>(impl->model.eos_id());
+  impl->bos = impl->model.bos_id() < 0 ? impl->eos : static_cast<uint32_t>(impl->model.bos_id());
+  impl->unk = static_cast<uint32_t>(impl->model.unk_id());
+  impl->words_alone = words_stand_alone(impl->model, impl->bytes);
+  return Vocabulary(std::move(impl));
+}
+
+Vocabulary Vocabulary::from_piece_list(std::string bytes, const std::string& name) {
+  auto impl = std::make_unique<Impl>();
+  impl->bytes = std::move(bytes);
+  impl->cuts_text = false;
+  std::string_view rest = impl->bytes;
+  while (!rest.empty()) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    std::string piece(line.substr(0, line.find_first_of("\t\r")));
+    auto [at, fresh] = impl->ids.emplace(piece, static_cast<uint32_t>(impl->pieces.size()));
+    if (!fresh || piece.empty()) {
+      throw DataError(
+          format("{}:{}: {}", name, impl->pieces.size() + 1,
+                 piece.empty() ? "an empty piece" : format("piece '{}' is listed twice", piece)));
+    }
+    impl->pieces.push_back(std::move(piece));
+  }
+  auto special = [&](const char* piece) {
+    auto found = impl->ids.find(std::string_view(piece));
+    if (found == impl->ids.end()) {
+      throw DataError(
+          format("{}: has no piece '{}'; a vocabulary lists </s> and <unk> by those "
+                 "names",
+                 name, piece));
+    }
+    return found->second;
+  };
+  impl->eos = special("</s>");
+  impl->unk = special("<unk>");
+  impl->bos = impl->ids.contains(std::string_view("<s>")) ? special("<s>") : impl->eos;
+  return Vocabulary(std::move(impl));
+}
+
+size_t Vocabulary::size() const {
+  return impl_->cuts_text ? static_cast<size_t>(impl_->model.GetPieceSize()) : impl_->pieces.size();
+}
+uint32_t Vocabulary::eos() const { return impl_->eos; }
+uint32_t Vocabulary::bos() const { return impl_->bos; }
+uint32_t Vocabulary::unk() const { return impl_->unk; }
+bool Vocabulary::cuts_text() const { return impl_->cuts_text; }
+const std::string& Vocabulary::bytes() const { return impl_->bytes; }
+
+std::string Vocabulary::file_name() const {
+  return impl_->cuts_text ? "vocab.model" : "pieces.vocab";
+}
+
+std::string Vocabulary::piece(uint32_t id) const {
+  return impl_->cuts_text ? impl_->model.IdToPiece(static_cast<int>(id)) : impl_->pieces.at(id);
+}
+
+std::string Vocabulary::decode(std::span<const uint32_t> ids) const {
+  if (impl_->cuts_text) {
+    return impl_->model.DecodeIds(std::vector<int>(ids.begin(), ids.end()));
+  }
+  std::string text;
+  for (uint32_t id : ids) {
+    if (id != impl_->eos && id != impl_->bos) text += impl_->pieces.at(id);
+  }
+  for (size_t at = 0; (at = text.find(kSpaceMark, at)) != std::string::npos; ++at) {
+    text.replace(at, kSpaceMark.size(), " ");
+  }
+  return text.starts_with(' ') ? text.substr(1) : text;
+}
+
+// Word -> pieces. Natural text repeats its words, so nearly every look-up hits; clearing a full
+// cache costs little and keeps memory bounded (about 48 MB a thread).
+struct Encoder::Cache {
+  static constexpr size_t kMaxWords = 400'000;
+  static constexpr size_t kMaxWordBytes = 64;  // longer ones rarely come back
+  struct Span {
+    uint32_t begin = 0;
+    uint32_t count = 0;
+  };
+  TextMap<Span> words;
+  std::vector<uint32_t> ids;
+};
+
+Encoder::Encoder(const Vocabulary& vocabulary)
+    : vocabulary_(vocabulary.impl_.get()), cache_(std::make_unique<Cache>()) {}
+Encoder::~Encoder() = default;
+Encoder::Encoder(Encoder&&) noexcept = default;
+
+void Encoder::encode(std::string_view line, std::vector<uint32_t>& ids) {
+  if (!vocabulary_->cuts_text) {
+    look_up_pieces(line, ids);
+  } else if (vocabulary_->words_alone && line.find(kSpaceMark) == std::string_view::npos) {
+    encode_words(line, ids);
+  } else {
+    encode_whole(line, ids);
+  }
+}
+
+void Encoder::encode_whole(std::string_view line, std::vector<uint32_t>& ids) const {
+  std::vector<int> pieces;
+  auto status = vocabulary_->model.Encode({line.data(), line.size()}, &pieces);
+  if (!status.ok())
+    throw DataError(format("SentencePiece cannot encode a line: {}", status.ToString()));
+  ids.insert(ids.end(), pieces.begin(), pieces.end());
+}
+
+void Encoder::encode_words(std::string_view line, std::vector<uint32_t>& ids) {
+  const size_t start = ids.size();
+  for (size_t at = 0; at < line.size();) {
+    size_t end = std::min(line.find(' ', at), line.size());
+    std::string_view word = line.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    // A combining mark may join the space before it: such a line is left to SentencePiece whole.
+    if (starts_with_mark(word)) {
+      ids.resize(start);
+      return encode_whole(line, ids);
+    }
+    if (word.size() > Cache::kMaxWordBytes) {
+      encode_whole(word, ids);
+      continue;
+    }
+    auto found = cache_->words.find(word);
+    if (found == cache_->words.end()) {
+      if (cache_->words.size() >= Cache::kMaxWords) {
+        cache_->words.clear();
+        cache_->ids.clear();
+      }
+      Cache::Span span{.begin = static_cast<uint32_t>(cache_->ids.size())};
+      encode_whole(word, cache_->ids);
+      span.count = static_cast<uint32_t>(cache_->ids.size()) - span.begin;
+      found = cache_->words.emplace(word, span).first;
+    }
+    auto first = cache_->ids.begin() + found->second.begin;
+    ids.insert(ids.end(), first, first + found->second.count);
+  }
+}
+
+void Encoder::look_up_pieces(std::string_view line, std::vector<uint32_t>& ids) const {
+  for (size_t at = 0; at < line.size();) {
+    size_t end = std::min(line.find(' ', at), line.size());
+    if (end > at) {
+      auto found = vocabulary_->ids.find(line.substr(at, end - at));
+      ids.push_back(found == vocabulary_->ids.end() ? vocabulary_->unk : found->second);
+    }
+    at = end + 1;
+  }
+}
+
+}  // namespace reigen

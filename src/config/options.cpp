@@ -40,16 +40,16 @@ void describe_clean(Schema& s, CleanOptions& o) {
   s.option("clean.whitespace", o.whitespace, "one space between words, none around the line");
   s.option("clean.empty", o.empty, "drop pairs with an empty side");
   s.option("clean.copy", o.copy, "drop pairs whose target is a copy of the source");
-  s.option("clean.max-ratio", o.max_ratio,
-           "drop pairs where one side has this many times the characters of the other, after "
-           "adding 10 to both so that short lines may differ; 0 for off",
-           0, 1000);
   s.option("clean.min-script", o.min_script,
            "drop pairs where fewer than this share of a side's letters are in the script of its "
            "language; 0 for off",
            0, 1);
   s.option("clean.heldout", o.heldout, "drop training pairs that are also in valid or test");
   s.option("clean.duplicate", o.duplicate, "drop exact duplicates, keeping the first");
+  s.option("clean.max-ratio", o.max_ratio,
+           "drop pairs where one side has more than this many times the pieces of the other, after "
+           "adding 5 to both so that short lines may differ; 0 for off",
+           0, 1000);
   s.option("clean.min-pieces", o.min_pieces, "drop pairs with fewer pieces on a side", 0,
            1'000'000);
   s.option("clean.max-pieces", o.max_pieces, "drop pairs with more pieces on a side; 0 for off", 0,

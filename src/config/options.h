@@ -38,11 +38,11 @@ struct CleanOptions {
   bool nfkc = true;
   bool whitespace = true;
   bool empty = true;
-  double max_ratio = 6;
   bool copy = true;
   double min_script = 0.5;
   bool heldout = true;
   bool duplicate = true;
+  double max_ratio = 3;
   int64_t min_pieces = 1;
   int64_t max_pieces = 256;
 };

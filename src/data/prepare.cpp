@@ -9,7 +9,8 @@
 #include "base/format.h"
 #include "base/ordered_pipeline.h"
 #include "base/terminal.h"
-#include "data/pair_reader.h"
+#include "data/heldout.h"
+#include "data/pair_item.h"
 #include "data/pair_set.h"
 #include "data/spool.h"
 #include "text/vocab_trainer.h"
@@ -21,31 +22,11 @@ namespace {
 constexpr size_t kBatchPairs = 512;
 constexpr const char* kSpoolName = "spool.tmp";
 
-struct PairItem {
-  std::string source;
-  std::string target;
-  RawPair original;  // kept only when examples are wanted
-  Rule rule = Rule::kKept;
-  Hash128 hash;
-  uint32_t corpus = 0;
-  uint64_t line = 0;  // in its corpus, from 1
-  std::vector<uint32_t> source_ids;
-  std::vector<uint32_t> target_ids;
-};
-
 struct PairBatch : PipelineItem {
   std::vector<PairItem> pairs;
 };
 
 PairBatch& as_batch(PipelineItem& item) { return static_cast<PairBatch&>(item); }
-
-Hash128 hash_pair(const std::string& source, const std::string& target) {
-  thread_local std::string joined;
-  joined = source;
-  joined += '\0';
-  joined += target;
-  return xxh3_128(joined);
-}
 
 // Writes the pairs of one corpus after another into numbered shards.
 class ShardSeries {
@@ -73,14 +54,6 @@ class ShardSeries {
   int number_ = 0;
 };
 
-void count_side(SideFacts& side, const std::string& text, const std::vector<uint32_t>& ids,
-                uint32_t unk) {
-  side.bytes += text.size() + 1;
-  side.pieces += ids.size();
-  side.unknown += static_cast<uint64_t>(std::count(ids.begin(), ids.end(), unk));
-  side.lengths.add(static_cast<uint32_t>(ids.size()));
-}
-
 class Preparation {
  public:
   explicit Preparation(const PrepareOptions& options)
@@ -89,18 +62,14 @@ class Preparation {
         staged_(options.output, options.overwrite) {}
 
   PrepareResult run() {
-    load_vocabulary();
+    if (!options_.vocab.file.empty()) vocabulary_ = Vocabulary::load(options_.vocab.file);
     cleaner_.emplace(options_.clean, options_.source, options_.target,
                      vocabulary_ && !vocabulary_->cuts_text());
-    Manifest& m = result_.manifest;
-    m.source_language = options_.source;
-    m.target_language = options_.target;
-    m.options = recorded_options(options_);
-    read_heldout(options_.valid, m.valid);
-    read_heldout(options_.test, m.test);
-    for (const auto& spec : options_.train) {
-      m.train.push_back({.name = spec.name, .weight = spec.weight});
-    }
+    begin_manifest();
+    for (const auto& spec : options_.valid) valid_.emplace("valid", spec, options_, *cleaner_);
+    for (const auto& spec : options_.test) test_.emplace("test", spec, options_, *cleaner_);
+    if (valid_) valid_->add_to(heldout_);
+    if (test_) test_->add_to(heldout_);
     if (vocabulary_) {
       start_encoding();
       clean_all();
@@ -110,73 +79,27 @@ class Preparation {
       encode_spool();
     }
     shards_->flush();
-    if (m.train_pairs() == 0) throw_nothing_left();
-    write_heldout("valid", m.valid);
-    write_heldout("test", m.test);
-    write_file(vocabulary_->file_name(), vocabulary_->bytes());
-    m.vocab = {outputs_.back(), vocabulary_->size(), vocabulary_->cuts_text()};
-    write_manifest();
+    if (result_.manifest.train_pairs() == 0) throw_nothing_left();
+    finish_manifest();
     staged_.commit();
     return std::move(result_);
   }
 
  private:
-  struct HeldoutPair {
-    RawPair raw;
-    PairItem item;
-  };
-
-  void load_vocabulary() {
-    if (options_.vocab.file.empty()) return;
-    vocabulary_ = Vocabulary::load(options_.vocab.file);
+  void begin_manifest() {
+    Manifest& m = result_.manifest;
+    m.source_language = options_.source;
+    m.target_language = options_.target;
+    m.options = recorded_options(options_);
+    for (const auto& spec : options_.train) {
+      m.train.push_back({.name = spec.name, .weight = spec.weight});
+    }
   }
 
   void start_encoding() {
     for (unsigned t = 0; t < threads_; ++t) encoders_.emplace_back(*vocabulary_);
     shards_.emplace(staged_.file(""), vocabulary_->size(),
                     static_cast<uint64_t>(options_.shard_tokens));
-  }
-
-  // Held-out text is never filtered, or two people could not compare their scores.
-  void read_heldout(const std::vector<CorpusSpec>& specs, std::vector<CorpusFacts>& facts) {
-    for (const auto& spec : specs) {
-      auto reader = open_pairs(spec, options_.source, options_.target);
-      CorpusFacts corpus{.name = spec.name};
-      RawPair raw;
-      uint64_t repaired = 0;
-      while (reader->next(raw)) {
-        ++corpus.lines_read;
-        if (raw.malformed) {
-          throw DataError(
-              format("{}: entry {} is not a pair; nothing is dropped from valid and "
-                     "test, so mend it",
-                     spec.paths[0], corpus.lines_read));
-        }
-        HeldoutPair pair{raw, {}};
-        for (std::string* text : {&pair.raw.source, &pair.raw.target}) {
-          if (!is_valid_utf8(*text)) {
-            *text = repair_utf8(*text);
-            ++repaired;
-          }
-          std::replace(text->begin(), text->end(), '\n',
-                       ' ');  // one line each, whatever the format
-        }
-        pair.item.source = pair.raw.source;
-        pair.item.target = pair.raw.target;
-        cleaner_->normalise(pair.item.source);
-        cleaner_->normalise(pair.item.target);
-        heldout_.insert(hash_pair(pair.item.source, pair.item.target));
-        heldout_pairs_.push_back(std::move(pair));
-      }
-      if (repaired > 0) {
-        log_warning(format("{}: {} lines are not valid UTF-8; their bad bytes became U+FFFD",
-                           spec.paths[0], with_commas(repaired)));
-      }
-      if (corpus.lines_read == 0) throw DataError(format("{}: is empty", spec.paths[0]));
-      corpus.lines_kept = corpus.lines_read;
-      corpus.inputs = reader->inputs();
-      facts.push_back(std::move(corpus));
-    }
   }
 
   uint64_t input_bytes() const {
@@ -202,7 +125,8 @@ class Preparation {
           reader = open_pairs(options_.train[corpus], options_.source, options_.target);
         }
         if (!read_batch(*reader, corpus, *batch)) {
-          begin_corpus(corpus, *reader);
+          // The writer may be at this corpus still, but never touches its inputs.
+          result_.manifest.train[corpus].inputs = reader->inputs();
           bytes_before += reader->raw_bytes_read();
           reader.reset();
           ++corpus;
@@ -237,22 +161,12 @@ class Preparation {
     return true;
   }
 
-  // `inputs` is written only here, other fields of the corpus only by the ordered writer.
-  void begin_corpus(uint32_t corpus, PairReader& reader) {
-    result_.manifest.train[corpus].inputs = reader.inputs();
-  }
-
   void clean_pair(PairItem& pair, unsigned thread) {
     if (pair.rule != Rule::kKept) return;
     pair.rule = cleaner_->clean(pair.source, pair.target);
     if (pair.rule != Rule::kKept) return;
-    pair.hash = hash_pair(pair.source, pair.target);
-    if (vocabulary_) encode_pair(pair, thread);
-  }
-
-  void encode_pair(PairItem& pair, unsigned thread) {
-    encoders_[thread].encode(pair.source, pair.source_ids);
-    encoders_[thread].encode(pair.target, pair.target_ids);
+    pair.hash = hash_of(pair);
+    if (vocabulary_) encode(encoders_[thread], pair);
   }
 
   void take_cleaned(PairItem& pair) {
@@ -288,18 +202,13 @@ class Preparation {
 
   void take_encoded(PairItem& pair) {
     CorpusFacts& corpus = result_.manifest.train[pair.corpus];
-    size_t least = std::min(pair.source_ids.size(), pair.target_ids.size());
-    size_t most = std::max(pair.source_ids.size(), pair.target_ids.size());
-    const CleanOptions& clean = options_.clean;
-    bool too_long = clean.max_pieces > 0 && most > static_cast<size_t>(clean.max_pieces);
-    if (least < static_cast<size_t>(clean.min_pieces) || too_long) {
-      pair.rule = Rule::kPieces;
+    pair.rule = cleaner_->check_lengths(pair.source_ids.size(), pair.target_ids.size());
+    if (pair.rule != Rule::kKept) {
       drop(pair);
       return;
     }
     ++corpus.lines_kept;
-    count_side(corpus.source, pair.source, pair.source_ids, vocabulary_->unk());
-    count_side(corpus.target, pair.target, pair.target_ids, vocabulary_->unk());
+    count_pair(corpus, pair, vocabulary_->unk());
     shards_->add(corpus, pair, vocabulary_->eos());
   }
 
@@ -372,7 +281,7 @@ class Preparation {
     SpoolReader spool(staged_.file(kSpoolName));
     uint64_t number = 0;
     auto work = [&](PipelineItem& item, unsigned thread) {
-      for (auto& pair : as_batch(item).pairs) encode_pair(pair, thread);
+      for (auto& pair : as_batch(item).pairs) encode(encoders_[thread], pair);
     };
     auto write = [&](PipelineItem& item) {
       for (auto& pair : as_batch(item).pairs) take_encoded(pair);
@@ -397,54 +306,35 @@ class Preparation {
                counts.empty() ? " the files are empty" : counts));
   }
 
-  void write_heldout(const std::string& split, std::vector<CorpusFacts>& facts) {
-    if (facts.empty()) return;
-    CorpusFacts& corpus = facts[0];
-    ShardBuilder builder(vocabulary_->size());
-    std::string source_text;
-    std::string target_text;
-    for (uint64_t i = 0; i < corpus.lines_kept; ++i) {
-      HeldoutPair& pair = heldout_pairs_[heldout_written_++];
-      encode_pair(pair.item, 0);
-      count_side(corpus.source, pair.item.source, pair.item.source_ids, vocabulary_->unk());
-      count_side(corpus.target, pair.item.target, pair.item.target_ids, vocabulary_->unk());
-      builder.add(pair.item.source_ids, pair.item.target_ids, vocabulary_->eos());
-      source_text += scoring_text(pair.raw.source, pair.item.source_ids) + "\n";
-      target_text += scoring_text(pair.raw.target, pair.item.target_ids) + "\n";
+  void finish_manifest() {
+    Manifest& m = result_.manifest;
+    std::string directory = staged_.file("");
+    if (valid_) m.valid = {valid_->write(directory, *vocabulary_, m.texts)};
+    if (test_) m.test = {test_->write(directory, *vocabulary_, m.texts)};
+    OutputFile vocabulary = write_file(vocabulary_->file_name(), vocabulary_->bytes());
+    m.vocab = {vocabulary, vocabulary_->size(), vocabulary_->cuts_text()};
+    OutputFile manifest = write_file("manifest.json", pretty(to_json(m)));
+
+    // SHA256SUMS covers every other file, so `sha256sum -c SHA256SUMS` works without Reigen.
+    std::vector<OutputFile> files = m.texts;
+    files.insert(files.end(), {vocabulary, manifest});
+    for (const auto* split : {&m.train, &m.valid, &m.test}) {
+      for (const auto& corpus : *split) {
+        for (const auto& s : corpus.shards) files.push_back({s.file, s.bytes, s.sha256});
+      }
     }
-    corpus.shards.push_back(builder.write(staged_.file(""), split + ".shard"));
-    write_file(format("{}.{}", split, options_.source), source_text);
-    result_.manifest.texts.push_back(outputs_.back());
-    write_file(format("{}.{}", split, options_.target), target_text);
-    result_.manifest.texts.push_back(outputs_.back());
+    std::sort(files.begin(), files.end(),
+              [](const auto& a, const auto& b) { return a.file < b.file; });
+    std::string sums;
+    for (const auto& file : files) sums += format("{}  {}\n", file.sha256, file.file);
+    write_file("SHA256SUMS", sums);
   }
 
-  // BLEU is of plain text: as it came, or put together again where it came cut into pieces.
-  std::string scoring_text(const std::string& raw, const std::vector<uint32_t>& ids) const {
-    return vocabulary_->cuts_text() ? raw : vocabulary_->decode(ids);
-  }
-
-  void write_file(const std::string& name, const std::string& text) {
+  OutputFile write_file(const std::string& name, const std::string& text) {
     FileWriter out(staged_.file(name));
     out.write(text);
     out.close();
-    outputs_.push_back({name, out.bytes(), out.sha256()});
-  }
-
-  // SHA256SUMS covers every other file, so `sha256sum -c SHA256SUMS` works without Reigen.
-  void write_manifest() {
-    write_file("manifest.json", pretty(to_json(result_.manifest)));
-    for (const auto* split :
-         {&result_.manifest.train, &result_.manifest.valid, &result_.manifest.test}) {
-      for (const auto& corpus : *split) {
-        for (const auto& s : corpus.shards) outputs_.push_back({s.file, s.bytes, s.sha256});
-      }
-    }
-    std::sort(outputs_.begin(), outputs_.end(),
-              [](const auto& a, const auto& b) { return a.file < b.file; });
-    std::string sums;
-    for (const auto& file : outputs_) sums += format("{}  {}\n", file.sha256, file.file);
-    write_file("SHA256SUMS", sums);
+    return {name, out.bytes(), out.sha256()};
   }
 
   const PrepareOptions& options_;
@@ -458,11 +348,10 @@ class Preparation {
   std::optional<SpoolWriter> spool_;
   uint64_t spooled_pairs_ = 0;
   uint64_t sampled_pairs_ = 0;
+  std::optional<HeldoutSplit> valid_;
+  std::optional<HeldoutSplit> test_;
   PairSet heldout_;
   PairSet seen_;
-  std::vector<HeldoutPair> heldout_pairs_;
-  size_t heldout_written_ = 0;
-  std::vector<OutputFile> outputs_;
 };
 
 }  // namespace

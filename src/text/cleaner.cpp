@@ -15,22 +15,16 @@ constexpr std::array<RuleText, kRuleCount> kRules = {{
     {"utf8", "not valid UTF-8"},
     {"control", "control characters"},
     {"empty", "a side is empty"},
-    {"ratio", "one side is much longer than the other"},
     {"copy", "the target is a copy of the source"},
     {"script", "letters of the wrong script"},
     {"heldout", "also in valid or test"},
     {"duplicate", "the same pair came before"},
+    {"ratio", "one side has many more pieces than the other"},
     {"pieces", "too few or too many pieces on a side"},
 }};
 
-// Short lines differ honestly ("Ja." for "Yes, of course."), so both get a head start.
-constexpr double kRatioHeadStart = 10;
-
-bool too_unequal(const std::string& source, const std::string& target, double max_ratio) {
-  double a = static_cast<double>(count_characters(source)) + kRatioHeadStart;
-  double b = static_cast<double>(count_characters(target)) + kRatioHeadStart;
-  return std::max(a, b) > max_ratio * std::min(a, b);
-}
+// Short lines differ honestly ("Ja." for "Yes, of course."), so both sides get a head start.
+constexpr double kRatioHeadStart = 5;
 
 }  // namespace
 
@@ -56,6 +50,16 @@ Rule Cleaner::repair(std::string& text) const {
   return Rule::kKept;
 }
 
+Rule Cleaner::check_lengths(size_t source_pieces, size_t target_pieces) const {
+  auto [least, most] = std::minmax(source_pieces, target_pieces);
+  double ratio = (static_cast<double>(most) + kRatioHeadStart) /
+                 (static_cast<double>(least) + kRatioHeadStart);
+  if (options_.max_ratio > 0 && ratio > options_.max_ratio) return Rule::kRatio;
+  bool too_long = options_.max_pieces > 0 && most > static_cast<size_t>(options_.max_pieces);
+  bool too_short = least < static_cast<size_t>(options_.min_pieces);
+  return too_long || too_short ? Rule::kPieces : Rule::kKept;
+}
+
 void Cleaner::normalise(std::string& text) const {
   if (!is_valid_utf8(text)) text = repair_utf8(text);
   if (has_control(text)) text = remove_control(text);
@@ -73,9 +77,6 @@ Rule Cleaner::clean(std::string& source, std::string& target) const {
     if (options_.whitespace) *text = squeeze_whitespace(*text);
   }
   if (options_.empty && (source.empty() || target.empty())) return Rule::kEmpty;
-  if (options_.max_ratio > 0 && too_unequal(source, target, options_.max_ratio)) {
-    return Rule::kRatio;
-  }
   if (options_.copy && source == target) return Rule::kCopy;
   if (options_.min_script > 0) {
     bool wrong = source_script_.share(source) < options_.min_script ||

@@ -11,17 +11,17 @@
 namespace reigen {
 
 // In the order they are applied. kMalformed comes from the reader, kHeldout and kDuplicate need
-// to know other pairs, kPieces needs a vocabulary: the caller asks those.
+// to know other pairs, kRatio and kPieces need a vocabulary: the caller asks those.
 enum class Rule {
   kMalformed,
   kUtf8,
   kControl,
   kEmpty,
-  kRatio,
   kCopy,
   kScript,
   kHeldout,
   kDuplicate,
+  kRatio,
   kPieces,
   kKept,
 };
@@ -38,6 +38,9 @@ class Cleaner {
 
   // Normalises both sides in place; kKept when no rule objects.
   Rule clean(std::string& source, std::string& target) const;
+
+  // The last two rules, for a pair that no other rule objected to.
+  Rule check_lengths(size_t source_pieces, size_t target_pieces) const;
 
   // The normalisation alone: what valid and test go through, since nothing of them is dropped.
   void normalise(std::string& text) const;

@@ -147,10 +147,16 @@ std::string Vocabulary::decode(std::span<const uint32_t> ids) const {
   if (impl_->cuts_text) {
     return impl_->model.DecodeIds(std::vector<int>(ids.begin(), ids.end()));
   }
-  std::string text;
+  std::string line;
   for (uint32_t id : ids) {
-    if (id != impl_->eos && id != impl_->bos) text += impl_->pieces.at(id);
+    if (id != impl_->eos && id != impl_->bos) line += impl_->pieces.at(id);
   }
+  return join_pieces(line);
+}
+
+std::string Vocabulary::join_pieces(std::string_view line) {
+  std::string text(line);
+  std::erase(text, ' ');
   for (size_t at = 0; (at = text.find(kSpaceMark, at)) != std::string::npos; ++at) {
     text.replace(at, kSpaceMark.size(), " ");
   }

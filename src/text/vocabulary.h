@@ -33,6 +33,9 @@ class Vocabulary {
   bool cuts_text() const;  // false: text must come already cut into pieces
   std::string decode(std::span<const uint32_t> ids) const;
 
+  // Plain text from a line that is cut into pieces, also into pieces the vocabulary lacks.
+  static std::string join_pieces(std::string_view line);
+
   // What is stored with a dataset or checkpoint, and under which name.
   const std::string& bytes() const;
   std::string file_name() const;

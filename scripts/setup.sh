@@ -7,9 +7,9 @@ packages=(
   build-essential cmake ninja-build ccache pkg-config git
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libxxhash-dev libssl-dev
   libicu-dev libsentencepiece-dev libexpat1-dev zlib1g-dev libzstd-dev liblzma-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev
   clang libclang-rt-14-dev clang-format clang-tidy shellcheck
-  sentencepiece gettext gzip zstd xz-utils curl python3-minimal
+  sentencepiece gettext time gzip zstd xz-utils curl python3
 )
 
 missing=()

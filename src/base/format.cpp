@@ -19,12 +19,12 @@ std::string human_bytes(uint64_t bytes) {
     value /= 1000;
     ++unit;
   } while (value >= 999.5 && unit < 4);
-  return format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, units[unit]);
+  return format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, units[unit]);
 }
 
 std::string human_seconds(double seconds) {
-  if (seconds < 1) return format("{:.2f} s", seconds);
-  if (seconds < 60) return format("{:.1f} s", seconds);
+  if (seconds < 0.995) return format("{:.2f} s", seconds);
+  if (seconds < 59.95) return format("{:.1f} s", seconds);
   auto whole = static_cast<uint64_t>(std::llround(seconds));
   if (whole < 3600) return format("{}m {:02}s", whole / 60, whole % 60);
   return format("{}h {:02}m", whole / 3600, whole / 60 % 60);

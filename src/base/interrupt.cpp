@@ -9,9 +9,10 @@ namespace {
 
 volatile std::sig_atomic_t g_requested = 0;
 
-extern "C" void on_signal(int number) {
+extern "C" void on_signal(int) {
   g_requested = 1;
-  std::signal(number, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
 }
 
 }  // namespace

@@ -15,6 +15,12 @@ Json read_json(const std::string& path) {
   }
 }
 
-std::string pretty(const Json& json) { return json.dump(2) + "\n"; }
+std::string pretty(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string one_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 }  // namespace reigen

@@ -15,4 +15,8 @@ Json read_json(const std::string& path);
 // Two-space indentation and a final newline: what every JSON file Reigen writes looks like.
 std::string pretty(const Json& json);
 
+// All on one line, for messages. Both write U+FFFD for bytes that are not UTF-8: a path may hold
+// any byte, and must not end the run that mentions it.
+std::string one_line(const Json& json);
+
 }  // namespace reigen

@@ -88,7 +88,9 @@ CorpusSpec parse_one(const Json& value) {
 
 // A list of plain strings is one corpus (`valid: [V.en, V.de]`); otherwise a list of corpora.
 std::vector<CorpusSpec> parse_list(const Json& value) {
-  bool single = !value.is_array() || (!value.empty() && value[0].is_string());
+  auto is_string = [](const Json& item) { return item.is_string(); };
+  bool single =
+      !value.is_array() || (!value.empty() && std::all_of(value.begin(), value.end(), is_string));
   std::vector<CorpusSpec> specs;
   for (const auto& item : single ? Json::array({value}) : value) specs.push_back(parse_one(item));
   return specs;

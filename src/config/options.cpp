@@ -35,7 +35,7 @@ void describe_vocab(Schema& s, VocabOptions& o) {
 void describe_clean(Schema& s, CleanOptions& o) {
   s.option("clean.utf8", o.utf8,
            "drop pairs that are not valid UTF-8; when off, bad bytes become U+FFFD");
-  s.option("clean.control", o.control, "drop pairs with control characters; when off, remove them");
+  s.option("clean.control", o.control, "drop pairs with control characters");
   s.option("clean.nfkc", o.nfkc, "normalise text to NFKC (not for text cut into pieces)");
   s.option("clean.whitespace", o.whitespace, "one space between words, none around the line");
   s.option("clean.empty", o.empty, "drop pairs with an empty side");

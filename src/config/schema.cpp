@@ -12,6 +12,18 @@
 #include "config/yaml.h"
 
 namespace reigen {
+namespace {
+
+// A configuration that is missing is a wrong option, not bad data: the exit codes differ.
+std::string read_config(const std::string& path) {
+  try {
+    return read_file(path);
+  } catch (const DataError& e) {
+    throw ConfigError(format("--config {}", e.what()));
+  }
+}
+
+}  // namespace
 
 std::string scalar(const Json& value) {
   if (!value.is_string()) throw ConfigError("expected a single value");
@@ -166,9 +178,9 @@ std::vector<std::string> Schema::names() const {
 void Schema::assign(Option& option, const Json& value, const std::string& where) {
   try {
     option.assign(value);
-    option.set = true;
+    option.set = !value.is_array() || !value.empty();  // `train: []` gives none
   } catch (const ConfigError& e) {
-    std::string given = value.is_string() ? value.get<std::string>() : value.dump();
+    std::string given = value.is_string() ? value.get<std::string>() : one_line(value);
     throw ConfigError(format("{}: '{}' cannot be used: {}", where, given, e.what()));
   }
 }
@@ -238,14 +250,15 @@ void Schema::parse_yaml(const std::string& text, const std::string& name) {
 void Schema::assign_tree(const Json& tree, const std::string& prefix, const std::string& file) {
   for (const auto& [key, value] : tree.items()) {
     std::string path = prefix + key;
-    if (Option* option = find(path)) {
-      assign(*option, value, format("{}: {}", file, path));
-      continue;
-    }
     auto is_below = [&](const Option& o) { return o.key.starts_with(path + "."); };
     bool section = std::any_of(options_.begin(), options_.end(), is_below);
+    // A section first: `vocab` names one, and is the short spelling of vocab.file, too.
     if (section && value.is_object()) {
       assign_tree(value, path + ".", file);
+      continue;
+    }
+    if (Option* option = find(path)) {
+      assign(*option, value, format("{}: {}", file, path));
       continue;
     }
     auto near = nearest(path, names());
@@ -264,7 +277,7 @@ bool Schema::parse(std::span<const std::string> args) {
     bool separate = args[i] == "--config";
     if (separate || args[i].starts_with("--config=")) {
       std::string path = separate ? args[++i] : args[i].substr(9);
-      parse_yaml(read_file(path), path);
+      parse_yaml(read_config(path), path);
     } else {
       rest.push_back(args[i]);
     }

@@ -18,7 +18,9 @@ std::string section_of(const Option& option) {
 
 std::string spelling(const Option& option) {
   if (option.positional) return option.value_name;
-  std::string text = "--" + (option.flag.empty() ? option.key : option.flag);
+  const bool on_by_default = option.value_name.empty() && option.default_text == "true";
+  std::string text = on_by_default ? "--[no-]" : "--";
+  text += option.flag.empty() ? option.key : option.flag;
   if (!option.value_name.empty()) text += " " + option.value_name;
   return text;
 }

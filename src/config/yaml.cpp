@@ -1,6 +1,9 @@
 #include "config/yaml.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
+
+#include <sstream>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -55,11 +58,39 @@ void refuse_deep_brackets(const std::string& text, const std::string& name) {
   }
 }
 
+// Load reads the first document and says nothing of the rest, which a stray `---` or `,` can make
+// most of the file. LoadAll is no way out: yaml-cpp 0.7 never returns from "{a: 1}\n, b".
+void refuse_second_document(const std::string& text, const std::string& name) {
+  struct Ignore : YAML::EventHandler {
+    void OnDocumentStart(const YAML::Mark&) override {}
+    void OnDocumentEnd() override {}
+    void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+    void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+    void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  const std::string&) override {}
+    void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                         YAML::EmitterStyle::value) override {}
+    void OnSequenceEnd() override {}
+    void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                    YAML::EmitterStyle::value) override {}
+    void OnMapEnd() override {}
+  } ignore;
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  if (parser.HandleNextDocument(ignore) && parser.HandleNextDocument(ignore)) {
+    throw ConfigError(
+        format("{}: goes on after its end; a file is one `key: value` document, "
+               "so look for a stray `---`, `...` or `,`",
+               name));
+  }
+}
+
 }  // namespace
 
 Json parse_yaml(const std::string& text, const std::string& name) {
   refuse_deep_brackets(text, name);
   try {
+    refuse_second_document(text, name);
     return Converter{name}.convert(YAML::Load(text), 0);
   } catch (const YAML::Exception& e) {
     throw ConfigError(format("{}:{}:{}: {}", name, e.mark.line + 1, e.mark.column + 1, e.msg));

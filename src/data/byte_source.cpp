@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
-#include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -25,7 +24,7 @@ constexpr size_t kLineBytes = 1 << 16;
 struct RawFile {
   std::string path;
   int fd = -1;
-  std::vector<char> buffer = std::vector<char>(kRawBytes);
+  std::unique_ptr<char[]> buffer = std::make_unique_for_overwrite<char[]>(kRawBytes);
   size_t begin = 0;
   size_t end = 0;
   uint64_t bytes = 0;
@@ -47,14 +46,14 @@ struct RawFile {
     if (begin < end || ended) return;
     ssize_t got;
     do {
-      got = ::read(fd, buffer.data(), buffer.size());
+      got = ::read(fd, buffer.get(), kRawBytes);
     } while (got < 0 && errno == EINTR);
     if (got < 0) throw DataError(format("{}: {}", path, errno_text(errno)));
     begin = 0;
     end = static_cast<size_t>(got);
     ended = got == 0;
     bytes += end;
-    sum.update(buffer.data(), end);
+    sum.update(buffer.get(), end);
   }
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -74,7 +73,7 @@ class PlainDecoder : public Decoder {
   size_t read(RawFile& raw, char* out, size_t size) override {
     raw.fill();
     size_t n = std::min(size, raw.available());
-    std::memcpy(out, raw.buffer.data() + raw.begin, n);
+    std::memcpy(out, raw.buffer.get() + raw.begin, n);
     raw.begin += n;
     return n;
   }
@@ -98,7 +97,7 @@ class GzipDecoder : public Decoder {
       }
       if (between_members_ && inflateReset(&stream_) != Z_OK) raw.fail("zlib cannot go on");
       between_members_ = false;
-      stream_.next_in = reinterpret_cast<Bytef*>(raw.buffer.data() + raw.begin);
+      stream_.next_in = reinterpret_cast<Bytef*>(raw.buffer.get() + raw.begin);
       stream_.avail_in = static_cast<uInt>(raw.available());
       int result = inflate(&stream_, Z_NO_FLUSH);
       raw.begin = raw.end - stream_.avail_in;
@@ -129,7 +128,7 @@ class ZstdDecoder : public Decoder {
         if (inside_frame_) raw.fail("zstd data ends too early");
         return 0;
       }
-      ZSTD_inBuffer input = {raw.buffer.data() + raw.begin, raw.available(), 0};
+      ZSTD_inBuffer input = {raw.buffer.get() + raw.begin, raw.available(), 0};
       size_t result = ZSTD_decompressStream(stream_, &output, &input);
       if (ZSTD_isError(result))
         raw.fail(format("zstd data is damaged ({})", ZSTD_getErrorName(result)));
@@ -158,7 +157,7 @@ class XzDecoder : public Decoder {
     stream_.avail_out = size;
     while (stream_.avail_out == size && !ended_) {
       raw.fill();
-      stream_.next_in = reinterpret_cast<const uint8_t*>(raw.buffer.data() + raw.begin);
+      stream_.next_in = reinterpret_cast<const uint8_t*>(raw.buffer.get() + raw.begin);
       stream_.avail_in = raw.available();
       lzma_ret result = lzma_code(&stream_, raw.ended ? LZMA_FINISH : LZMA_RUN);
       raw.begin = raw.end - stream_.avail_in;
@@ -176,9 +175,13 @@ class XzDecoder : public Decoder {
 
 std::unique_ptr<Decoder> make_decoder(RawFile& raw) {
   raw.fill();
-  std::string_view head(raw.buffer.data(), raw.end);
+  std::string_view head(raw.buffer.get(), raw.end);
   if (head.starts_with("\x1f\x8b")) return std::make_unique<GzipDecoder>();
   if (head.starts_with("\x28\xb5\x2f\xfd")) return std::make_unique<ZstdDecoder>();
+  // pzstd puts a skippable frame before each frame: 0x184D2A50 to 0x184D2A5F.
+  bool skippable =
+      head.size() >= 4 && (head[0] & 0xF0) == 0x50 && head.substr(1, 3) == "\x2a\x4d\x18";
+  if (skippable) return std::make_unique<ZstdDecoder>();
   if (head.starts_with(std::string_view("\xfd"
                                         "7zXZ\0",
                                         6))) {
@@ -215,7 +218,7 @@ InputFile ByteSource::describe() {
 }
 
 LineReader::LineReader(const std::string& path)
-    : source_(path), buffer_(std::make_unique<char[]>(kLineBytes)) {}
+    : source_(path), buffer_(std::make_unique_for_overwrite<char[]>(kLineBytes)) {}
 
 bool LineReader::next(std::string& line) {
   line.clear();

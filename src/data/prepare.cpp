@@ -224,9 +224,12 @@ class Preparation {
     log_note(format("training a vocabulary of {} pieces on {} pairs",
                     with_commas(static_cast<uint64_t>(options_.vocab.size)),
                     with_commas(sampled_pairs_)));
-    Progress progress("vocabulary", 0);
-    vocabulary_ = Vocabulary::from_model_bytes(train_vocabulary(options_.vocab, words),
-                                               "the trained vocabulary");
+    bool counts_up = options_.vocab.type == VocabType::kBpe;
+    Progress progress("vocabulary", counts_up ? static_cast<uint64_t>(options_.vocab.size) : 0,
+                      "pieces");
+    std::string model =
+        train_vocabulary(options_.vocab, words, [&](uint64_t n) { progress.set(n); });
+    vocabulary_ = Vocabulary::from_model_bytes(std::move(model), "the trained vocabulary");
   }
 
   // Reads the spool in batches; `wanted` chooses pairs by their number.

@@ -1,6 +1,7 @@
 #include "text/cleaner.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace reigen {
 namespace {
@@ -38,16 +39,9 @@ Cleaner::Cleaner(const CleanOptions& options, const std::string& source_language
       source_script_(source_language),
       target_script_(target_language) {}
 
-Rule Cleaner::repair(std::string& text) const {
-  if (!is_valid_utf8(text)) {
-    if (options_.utf8) return Rule::kUtf8;
-    text = repair_utf8(text);
-  }
-  if (has_control(text)) {
-    if (options_.control) return Rule::kControl;
-    text = remove_control(text);
-  }
-  return Rule::kKept;
+Rule Cleaner::check_characters(const std::string& text) const {
+  if (options_.utf8 && !is_valid_utf8(text)) return Rule::kUtf8;
+  return options_.control && has_control(text) ? Rule::kControl : Rule::kKept;
 }
 
 Rule Cleaner::check_lengths(size_t source_pieces, size_t target_pieces) const {
@@ -62,20 +56,17 @@ Rule Cleaner::check_lengths(size_t source_pieces, size_t target_pieces) const {
 
 void Cleaner::normalise(std::string& text) const {
   if (!is_valid_utf8(text)) text = repair_utf8(text);
-  if (has_control(text)) text = remove_control(text);
   if (nfkc_) text = to_nfkc(text);
   if (options_.whitespace) text = squeeze_whitespace(text);
 }
 
 Rule Cleaner::clean(std::string& source, std::string& target) const {
-  for (std::string* text : {&source, &target}) {
-    Rule rule = repair(*text);
+  for (const std::string& text : {std::cref(source), std::cref(target)}) {
+    Rule rule = check_characters(text);
     if (rule != Rule::kKept) return rule;
   }
-  for (std::string* text : {&source, &target}) {
-    if (nfkc_) *text = to_nfkc(*text);
-    if (options_.whitespace) *text = squeeze_whitespace(*text);
-  }
+  normalise(source);
+  normalise(target);
   if (options_.empty && (source.empty() || target.empty())) return Rule::kEmpty;
   if (options_.copy && source == target) return Rule::kCopy;
   if (options_.min_script > 0) {

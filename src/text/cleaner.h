@@ -46,7 +46,7 @@ class Cleaner {
   void normalise(std::string& text) const;
 
  private:
-  Rule repair(std::string& text) const;
+  Rule check_characters(const std::string& text) const;
 
   CleanOptions options_;
   bool nfkc_;

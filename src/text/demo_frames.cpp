@@ -29,8 +29,8 @@ constexpr DemoFrame kFrames[] = {
      "{name} hat {count} {currency} für {item} bezahlt."},
     {"In {year}, the company in {city} sold {many} {things}.",
      "Im Jahr {year} verkaufte die Firma in {city} {many} {things}."},
-    {"The stadium in {city} has room for {many} {people}.",
-     "Das Stadion in {city} hat Platz für {many} {people}."},
+    {"The stadium in {city} has room for {seats} {people}.",
+     "Das Stadion in {city} hat Platz für {seats} {people}."},
 
     // Ordinals: after an article (-e, -n), after "Ihr" and "unser" (-r, -s), and in digits.
     {"{name} sent the {ordinal} letter from {city}.",
@@ -51,7 +51,7 @@ constexpr DemoFrame kFrames[] = {
     // Dates.
     {"{name} was born on {past} in {city}.", "{name} wurde am {past} in {city} geboren."},
     {"{name} moved to {city} on {past}.", "{name} ist am {past} nach {city} gezogen."},
-    {"{name} has been living in {city} since {past}.", "{name} wohnt seit dem {past} in {city}."},
+    {"{name} has been living in {city} since {since}.", "{name} wohnt seit dem {since} in {city}."},
     {"{name} and {name2} got married on {past}.", "{name} und {name2} haben am {past} geheiratet."},
     {"The contract with {name} ends on {future}.", "Der Vertrag mit {name} endet am {future}."},
     {"{name} booked a flight to {city} for {future}.",
@@ -77,9 +77,9 @@ constexpr DemoFrame kFrames[] = {
      "{name} trifft {name2} um {daytime} in {city}."},
 
     // Money.
-    {"{name} paid {price} for {item}.", "{name} hat {price} für {item} bezahlt."},
-    {"On {weekday}, a ticket to {city} costs {price}.",
-     "Am {weekday} kostet eine Fahrkarte nach {city} {price}."},
+    {"{name} paid {cost} for {item}.", "{name} hat {cost} für {item} bezahlt."},
+    {"On {weekday}, a ticket to {city} costs {fare}.",
+     "Am {weekday} kostet eine Fahrkarte nach {city} {fare}."},
     {"{name} still owes {name2} {price}.", "{name} schuldet {name2} noch {price}."},
     {"{name} donated {sum} {currency} to the school in {city}.",
      "{name} hat der Schule in {city} {sum} {currency} gespendet."},

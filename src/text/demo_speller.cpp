@@ -205,8 +205,6 @@ const char16_t* german_ordinal_rule(char form) {
       return u"%spellout-ordinal-r";
     case 's':
       return u"%spellout-ordinal-s";
-    case 'm':
-      return u"%spellout-ordinal-m";
     default:
       throw std::logic_error(format("no German ordinal ends in -{}", form));
   }

@@ -18,8 +18,8 @@ class DemoSpeller {
   DemoSpeller();
   ~DemoSpeller();
 
-  // Both append to out. The form is the German ending of an ordinal: 'n', 'r', 's', 'm', or 0 for
-  // plain -e; other kinds ignore it.
+  // Both append to out. The form is the German ending of an ordinal: 'n', 'r', 's', or 0 for plain
+  // -e; other kinds ignore it.
   void english(const DemoSlot& slot, uint32_t value, std::string& out);
   void german(const DemoSlot& slot, uint32_t value, char form, std::string& out);
 

@@ -18,7 +18,7 @@ constexpr uint32_t kTestPercent = 10;
 constexpr uint32_t kValidPercent = 5;
 
 // A slot has hundreds of composite values or more, so a split without any is a matter of one seed
-// in ten million (0.95^342); the limit turns that seed into an error instead of a hang.
+// in twenty million (0.95^333); the limit turns that seed into an error instead of a hang.
 constexpr int kMaxDraws = 100000;
 
 // What the hash is taken over, so that 347 in words, in digits and as an ordinal is one value.
@@ -67,7 +67,7 @@ uint32_t draw_date(const DemoSlot& slot, DemoRandom& random) {
   return year * 10000 + draw_day(year, random);
 }
 
-// Shops like prices that end in 0, 5 or 9; a third of ours do not.
+// Two thirds end in 0 or 5, as prices like to.
 uint32_t draw_price(const DemoSlot& slot, DemoRandom& random) {
   uint32_t cents = draw_number(slot.low, slot.high, random);
   const uint32_t style = random.below(3);
@@ -141,17 +141,21 @@ std::span<const DemoSlot> demo_slots() {
       {"clock", DemoKind::kClock, 0, 47},
       {"count", DemoKind::kSpelled, 2, 999},
       {"many", DemoKind::kSpelled, 1000, 999999},
+      {"seats", DemoKind::kSpelled, 1000, 99999},
       {"ordinal", DemoKind::kOrdinal, 1, 999},
       {"rank", DemoKind::kRank, 1, 999},
       {"room", DemoKind::kDigits, 101, 999},
       {"sum", DemoKind::kDigits, 100, 99999},
       {"figure", DemoKind::kDigits, 10000, 999999},
       {"price", DemoKind::kPrice, 150, 99999},
+      {"fare", DemoKind::kPrice, 150, 9999},
+      {"cost", DemoKind::kPrice, 2000, 99999},
       {"decimal", DemoKind::kDecimal, 20, 999},
       {"degrees", DemoKind::kDecimal, 20, 389},
       {"percent", DemoKind::kPercent, 11, 399},
       {"day", DemoKind::kDay, 2024},  // a leap year, so that February 29 exists
       {"past", DemoKind::kDate, 1900, 2024},
+      {"since", DemoKind::kDate, 1960, 2024},
       {"future", DemoKind::kDate, 2026, 2059},
       {"weekday_date", DemoKind::kWeekdayDate, 2026, 2049},
       {"short_date", DemoKind::kShortDate, 1990, 2029},
@@ -191,12 +195,11 @@ DemoSplit DemoValues::split_of(DemoKind kind, uint32_t value) const {
       return number_split(value);
     case DemoKind::kPrice: {
       const uint32_t cents = value / kDemoCurrencies;
-      if (cents % 100 == 0 && cents < 10000) return DemoSplit::kTrain;
-      return hashed_split(kMoney, cents);
+      return cents % 100 == 0 ? number_split(cents / 100) : hashed_split(kMoney, cents);
     }
     case DemoKind::kDecimal:
     case DemoKind::kPercent:
-      return value % 10 == 0 ? DemoSplit::kTrain : hashed_split(kTenths, value);
+      return value % 10 == 0 ? number_split(value / 10) : hashed_split(kTenths, value);
     case DemoKind::kDay:
       return hashed_split(kDayOfYear, value);
     case DemoKind::kDate:
@@ -213,6 +216,7 @@ DemoSplit DemoValues::split_of(DemoKind kind, uint32_t value) const {
 DemoSplit DemoValues::number_split(uint32_t n) const {
   if (n <= 20) return DemoSplit::kTrain;
   const uint32_t unit = n < 100 ? 10 : n < 1000 ? 100 : 1000;
+  // kTest is the larger: a number with a valid part and a test part belongs to test.
   const DemoSplit parts = std::max(number_split(n / unit), number_split(n % unit));
   if (parts != DemoSplit::kTrain || n % unit == 0) return parts;
   return hashed_split(kNumber, n);

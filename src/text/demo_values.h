@@ -1,9 +1,9 @@
 // The values demo sentences speak about: which exist, and which split each may be used in.
 //
-// Atomic values (0 to 99, round hundreds, quarter hours, names, years) may stand in train, so that
+// Atomic values (0 to 20, tens, round hundreds, quarter hours, names, years) stay in train, so that
 // a model can learn the parts. Composite values belong to exactly one split, by a hash of (seed,
-// kind, value). A number made of groups (347,512) and a date with a year inherit the split of a
-// held-out part, so a held-out part is not seen in train inside a larger value either.
+// kind, value). A number inherits the split of a held-out part (47 in 347), and a date that of its
+// day, so what is held out is not seen in train inside a larger value either.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ enum class DemoKind : uint8_t {
   kWeekday,      // 0 is Sunday
   kMonth,        // 0 is January
   kYear,         // 1987
-  kPlatform,     // 1 to 24
+  kPlatform,     // 1 to 20
   kClock,        // quarters past one o'clock, 0 to 47
   kSpelled,      // the number
   kOrdinal,      // the number, as a word

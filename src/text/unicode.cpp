@@ -76,15 +76,6 @@ bool has_control(std::string_view text) {
   return found;
 }
 
-std::string remove_control(std::string_view text) {
-  std::string out;
-  for_each_character(text, [&](UChar32 c, std::string_view bytes) {
-    if (!is_control(c)) out += bytes;
-    return true;
-  });
-  return out;
-}
-
 std::string to_nfkc(std::string_view text) {
   if (is_ascii(text)) return std::string(text);
   UErrorCode status = U_ZERO_ERROR;

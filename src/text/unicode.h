@@ -21,7 +21,6 @@ size_t count_characters(std::string_view text);
 
 // Control characters (category Cc) other than white space.
 bool has_control(std::string_view text);
-std::string remove_control(std::string_view text);
 
 std::string to_nfkc(std::string_view text);
 

@@ -3,6 +3,9 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <streambuf>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -31,6 +34,33 @@ class WordFeed : public sentencepiece::SentenceIterator {
 
   const std::vector<std::pair<std::string, uint64_t>>& words_;
   size_t at_ = 0;
+  std::string line_;
+};
+
+// SentencePiece tells its progress only through log lines on std::cerr ("Added: ... size=120 ...").
+// While one of these lives, they come here instead.
+class LogListener : public std::streambuf {
+ public:
+  explicit LogListener(const std::function<void(uint64_t)>& on_progress)
+      : on_progress_(on_progress), before_(std::cerr.rdbuf(this)) {}
+  ~LogListener() override { std::cerr.rdbuf(before_); }
+
+ protected:
+  int_type overflow(int_type c) override {
+    if (c != '\n') {
+      line_ += static_cast<char>(c);
+      return c;
+    }
+    size_t at =
+        line_.find("Added: ") == std::string::npos ? std::string::npos : line_.find("size=");
+    if (at != std::string::npos) on_progress_(std::strtoull(line_.c_str() + at + 5, nullptr, 10));
+    line_.clear();
+    return c;
+  }
+
+ private:
+  const std::function<void(uint64_t)>& on_progress_;
+  std::streambuf* before_;
   std::string line_;
 };
 
@@ -86,7 +116,8 @@ std::vector<std::pair<std::string, uint64_t>> WordCounts::sorted() const {
   return all;
 }
 
-std::string train_vocabulary(const VocabOptions& options, const WordCounts& words) {
+std::string train_vocabulary(const VocabOptions& options, const WordCounts& words,
+                             const std::function<void(uint64_t)>& on_progress) {
   auto feed_words = words.sorted();
   if (feed_words.empty()) {
     throw DataError("there is no text to train a vocabulary on: every pair was dropped");
@@ -104,8 +135,9 @@ std::string train_vocabulary(const VocabOptions& options, const WordCounts& word
       {"max_sentence_length", "1048576"},
       // The number of partial sums in unigram's EM, not of cores: it must not vary by machine.
       {"num_threads", "8"},
-      {"minloglevel", "3"},
+      {"minloglevel", "0"},
   };
+  LogListener listener(on_progress);
   std::string model;
   auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &feed, &model);
   if (!status.ok()) throw_training_error(options, status.ToString());

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Checks what a reviewer should not have to: format, layers, scripts, and clang-tidy's allow-list.
+# With --fast, all but clang-tidy.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+echo "format"
+git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror
+
+echo "layers"
+scripts/check_layers.sh
+
+echo "scripts"
+git ls-files '*.sh' '.ci/run' | xargs shellcheck -x
+
+[ "${1:-}" = --fast ] && exit 0
+
+echo "clang-tidy"
+[ -f build/release/compile_commands.json ] || cmake --preset release >/dev/null
+git ls-files 'src/*.cpp' | xargs -P "$(nproc)" -n 4 clang-tidy -quiet -p build/release 2>/dev/null

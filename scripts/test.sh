@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs every test; with --all also the long ones. The last line of each stage names what ran.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+all=${1:-}
+jobs=$(nproc)
+
+stage() { printf '\n== %s ==\n' "$*"; }
+
+stage "lint"
+scripts/lint.sh --fast
+
+stage "unit tests and whole runs (release)"
+ctest --test-dir build/release --output-on-failure -j "$jobs"
+
+stage "unit tests under the address and undefined-behaviour sanitizers"
+scripts/build.sh asan
+ctest --test-dir build/asan --output-on-failure -j "$jobs" -R '^(base|config|text|data)\.'
+
+stage "threads under the thread sanitizer"
+scripts/build.sh tsan base_tests data_tests
+ctest --test-dir build/tsan --output-on-failure -j "$jobs" -R '^(base|data)\..*(Pipeline|Prepare|Progress)'
+
+stage "fuzzing"
+scripts/build.sh fuzz
+if [ "$all" = --all ]; then runs=2000000; else runs=20000; fi
+tests/fuzz/run.sh build/fuzz "$runs"
+
+if command -v nvcc >/dev/null; then
+  stage "CUDA sources compile"
+  cmake --preset cuda -DREIGEN_CUDA_ARCHITECTURES=90 -DREIGEN_TESTS=OFF >/dev/null
+  cmake --build build/cuda
+  build/cuda/reigen --version
+else
+  stage "no nvcc here: CUDA sources not compiled (1 stage skipped)"
+fi
+
+stage "clang-tidy"
+scripts/lint.sh
+
+if [ "$all" = --all ]; then
+  stage "five million lines in bounded memory"
+  tests/long/five_million.sh build/release/reigen
+fi

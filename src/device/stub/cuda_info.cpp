@@ -1,0 +1,7 @@
+#include "device/cuda_info.h"
+
+namespace reigen {
+
+std::string describe_cuda() { return "not built in (use the cuda preset where nvcc is found)"; }
+
+}  // namespace reigen

@@ -1,0 +1,86 @@
+// Checksums against published vectors: users compare them with `sha256sum`, and files hold them.
+#include "base/hash.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "support/temp_dir.h"
+
+namespace reigen {
+namespace {
+
+constexpr const char* kSha256OfAbc =
+    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+constexpr const char* kSha256OfNothing =
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+constexpr const char* kSha256OfAMillionA =
+    "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
+
+TEST(Sha256, AgreesWithThePublishedVectors) {
+  Sha256 nothing;
+  EXPECT_EQ(nothing.hex(), kSha256OfNothing);
+  Sha256 abc;
+  abc.update("abc", 3);
+  EXPECT_EQ(abc.hex(), kSha256OfAbc);
+}
+
+TEST(Sha256, DoesNotDependOnHowTheBytesArrive) {
+  Sha256 sum;
+  const std::string piece(999, 'a');
+  size_t left = 1'000'000;
+  for (size_t n = 1; left > 0; n = n % piece.size() + 1) {
+    size_t now = std::min(n, left);
+    sum.update(piece.data(), now);
+    left -= now;
+  }
+  EXPECT_EQ(sum.hex(), kSha256OfAMillionA);
+}
+
+TEST(Sha256OfFile, ReadsTheWholeFileInPieces) {
+  TempDir dir;
+  write_text(dir.path("empty"), "");
+  EXPECT_EQ(sha256_of_file(dir.path("empty")), kSha256OfNothing);
+  write_text(dir.path("large"), std::string(3 << 20, 'x'));  // three reads
+  EXPECT_EQ(sha256_of_file(dir.path("large")),
+            "3bea8a9a07c1e8dcaa4c1b816815c35a29b4fb585ba6ecc70ea44840a794cfb3");
+}
+
+TEST(Sha256OfFile, AMissingFileIsADataErrorThatNamesIt) {
+  TempDir dir;
+  try {
+    sha256_of_file(dir.path("gone"));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const DataError& e) {
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, dir.path("gone"), e.what());
+  }
+}
+
+TEST(Sha256OfFile, ADirectoryIsAnErrorAndNotAnEmptyFile) {
+  TempDir dir;
+  EXPECT_THROW(sha256_of_file(dir.path()), Error);
+}
+
+// Shards hold these; another value would make every prepared dataset unreadable.
+TEST(Xxh3, AgreesWithThePublishedVectors) {
+  EXPECT_EQ(xxh3("", 0), 0x2D06800538D394C2ull);
+  EXPECT_EQ(xxh3("abc", 3), 0x78AF5F94892F3950ull);
+  EXPECT_NE(xxh3("abc", 3, 1), xxh3("abc", 3));
+}
+
+TEST(Xxh3Of128Bits, AgreesWithThePublishedVectorAndTellsTextsApart) {
+  EXPECT_EQ(xxh3_128(""), (Hash128{0x6001C324468D497Full, 0x99AA06D3014798D8ull}));
+  EXPECT_FALSE(xxh3_128("ab") == xxh3_128("ba"));
+  EXPECT_FALSE(xxh3_128("ab", 1) == xxh3_128("ab", 2));
+}
+
+TEST(Mix64, IsTheFinaliserOfSplitmix64) {
+  EXPECT_EQ(mix64(0), 0xE220A8397B1DCDAFull);
+  EXPECT_EQ(mix64(0x9E3779B97F4A7C15ull), 0x6E789E6AA1B965F4ull);  // its second output from seed 0
+}
+
+}  // namespace
+}  // namespace reigen

@@ -1,0 +1,93 @@
+// Signals, each in a process of its own: the flag cannot be taken back.
+#include "base/interrupt.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace reigen {
+namespace {
+
+// Ends with the error's exit code, or 0 when there is none.
+[[noreturn]] void exit_as_the_program_would() {
+  try {
+    check_interrupt();
+  } catch (const Interrupted& e) {
+    std::_Exit(static_cast<int>(e.code()));
+  }
+  std::_Exit(0);
+}
+
+TEST(InterruptDeathTest, WorkGoesOnUntilASignalArrives) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        if (interrupt_requested()) std::_Exit(1);
+        exit_as_the_program_would();
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(InterruptDeathTest, CtrlCIsAnErrorThatWorkCanTidyUpAfter) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        std::raise(SIGINT);
+        if (!interrupt_requested()) std::_Exit(1);
+        exit_as_the_program_would();
+      },
+      testing::ExitedWithCode(130), "");
+}
+
+TEST(InterruptDeathTest, ATerminationRequestIsTheSame) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        std::raise(SIGTERM);
+        exit_as_the_program_would();
+      },
+      testing::ExitedWithCode(130), "");
+}
+
+TEST(InterruptDeathTest, ASecondSignalEndsTheProcessAtOnce) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        std::raise(SIGINT);
+        std::raise(SIGINT);
+        std::_Exit(0);
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(InterruptDeathTest, ASecondSignalOfTheOtherKindEndsItToo) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        std::raise(SIGINT);
+        std::raise(SIGTERM);
+        std::_Exit(0);
+      },
+      testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST(InterruptDeathTest, AClosedPipeIsAWriteErrorAndNotASilentDeath) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        int ends[2];
+        if (pipe(ends) != 0) std::_Exit(1);
+        close(ends[0]);
+        ssize_t put = write(ends[1], "x", 1);
+        std::_Exit(put < 0 && errno == EPIPE ? 0 : 2);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace reigen

@@ -1,0 +1,58 @@
+// JSON files: read with errors that name them, written the same way every time.
+#include "base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "support/temp_dir.h"
+
+namespace reigen {
+namespace {
+
+TEST(ReadJson, ReturnsWhatPrettyWrote) {
+  TempDir dir;
+  Json json = {{"zebra", 1}, {"ant", {1, 2}}, {"text", "Grüße"}};
+  write_text(dir.path("a.json"), pretty(json));
+  EXPECT_EQ(read_json(dir.path("a.json")), json);
+}
+
+TEST(ReadJson, MalformedTextIsADataErrorThatNamesTheFileAndTheLine) {
+  TempDir dir;
+  write_text(dir.path("bad.json"), "{\"a\": 1,\n \"b\": }\n");
+  try {
+    read_json(dir.path("bad.json"));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const DataError& e) {
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, dir.path("bad.json"), e.what());
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "line 2", e.what());
+  }
+}
+
+TEST(ReadJson, AMissingOrEmptyFileIsADataError) {
+  TempDir dir;
+  EXPECT_THROW(read_json(dir.path("gone.json")), DataError);
+  write_text(dir.path("empty.json"), "");
+  EXPECT_THROW(read_json(dir.path("empty.json")), DataError);
+}
+
+TEST(ReadJson, AbsurdNestingIsAnErrorAndNotACrash) {
+  TempDir dir;
+  write_text(dir.path("deep.json"), std::string(100'000, '['));
+  EXPECT_THROW(read_json(dir.path("deep.json")), DataError);
+}
+
+TEST(Pretty, KeepsTheOrderOfKeysAndEndsWithANewline) {
+  Json json = {{"zebra", 1}, {"ant", Json::array({true})}};
+  EXPECT_EQ(pretty(json), "{\n  \"zebra\": 1,\n  \"ant\": [\n    true\n  ]\n}\n");
+}
+
+TEST(Pretty, APathThatIsNotUtf8IsShownRatherThanFatal) {
+  Json json = {{"path", "caf\xE9.txt"}};
+  EXPECT_EQ(pretty(json), "{\n  \"path\": \"caf\xEF\xBF\xBD.txt\"\n}\n");
+  EXPECT_EQ(one_line(json), "{\"path\":\"caf\xEF\xBF\xBD.txt\"}");
+}
+
+}  // namespace
+}  // namespace reigen

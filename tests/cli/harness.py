@@ -1,0 +1,66 @@
+"""What the whole-run tests share: the binary under test, scratch folders, small corpora."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+REIGEN = os.environ["REIGEN"]
+SOURCE = os.environ["REIGEN_SOURCE"]
+
+
+def run(*args, check=True, **kwargs):
+    """Runs reigen; returns the finished process with text output."""
+    done = subprocess.run(
+        [REIGEN, *map(str, args)], capture_output=True, text=True, timeout=600, **kwargs
+    )
+    if check and done.returncode != 0:
+        raise AssertionError(f"reigen {args} exited {done.returncode}: {done.stderr}")
+    return done
+
+
+class Case(unittest.TestCase):
+    """A test with a scratch folder, `self.path(name)`."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="reigen-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode())
+        return self.path(name)
+
+    def read(self, name, mode="r"):
+        with open(self.path(name), mode) as file:
+            return file.read()
+
+    def corpus(self, pairs=5000, name="text"):
+        """The built-in corpus; returns its folder."""
+        run("corpus", "--pairs", pairs, "--valid-pairs", 100, "--test-pairs", 100,
+            "--output", self.path(name), "--overwrite", "--quiet")
+        return self.path(name)
+
+    def prepare_args(self, text, output="data", vocab_size=800):
+        pair = lambda split: (f"{text}/{split}.en", f"{text}/{split}.de")
+        return ["prepare", "--source", "en", "--target", "de", "--train", *pair("train"),
+                "--valid", *pair("valid"), "--test", *pair("test"),
+                "--vocab-size", vocab_size, "--output", self.path(output)]
+
+    def assert_fails(self, done, code, *phrases):
+        self.assertEqual(done.returncode, code, done.stderr)
+        for phrase in phrases:
+            self.assertIn(phrase, done.stderr)
+        self.assertTrue(done.stderr.rstrip().splitlines()[-1].startswith("error: "), done.stderr)
+
+    def assert_nothing_left(self, output="data"):
+        left = [n for n in os.listdir(self.folder) if n.startswith(output)]
+        self.assertEqual(left, [])
+
+
+def main():
+    unittest.main(verbosity=2)

@@ -1,0 +1,174 @@
+// The real option tables: what a manifest records of them, and that every page lists them all.
+#include "config/options.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+using Args = std::vector<std::string>;
+
+// "vocab.size" and so on: every key of a nested object.
+Args keys_of(const Json& tree, const std::string& prefix = "") {
+  Args keys;
+  for (const auto& [key, value] : tree.items()) {
+    if (value.is_object()) {
+      for (auto& below : keys_of(value, prefix + key + ".")) keys.push_back(below);
+    } else {
+      keys.push_back(prefix + key);
+    }
+  }
+  return keys;
+}
+
+PrepareOptions prepare_options(const Args& args) {
+  PrepareOptions options;
+  Schema schema("prepare", "Prepares.");
+  describe(schema, options);
+  Args all = {"--source", "en", "--target", "de", "--train", "a.tsv", "--output", "out"};
+  all.insert(all.end(), args.begin(), args.end());
+  schema.parse(all);
+  return options;
+}
+
+TEST(RecordedOptions, LeavesOutWhatCannotChangeTheResult) {
+  const std::string plain = pretty(recorded_options(prepare_options({})));
+  const std::vector<Args> immaterial = {{"--threads", "7"},
+                                        {"--output", "elsewhere"},
+                                        {"--overwrite"},
+                                        {"--quiet"},
+                                        {"--examples", "3"}};
+  for (const auto& args : immaterial) {
+    EXPECT_EQ(pretty(recorded_options(prepare_options(args))), plain) << args[0];
+  }
+}
+
+TEST(RecordedOptions, HoldsEverythingElse) {
+  const Json plain = recorded_options(prepare_options({}));
+  const std::vector<Args> material = {{"--seed", "2"},
+                                      {"--vocab-size", "100"},
+                                      {"--vocab-type", "unigram"},
+                                      {"--shard-tokens", "5000"},
+                                      {"--no-clean.nfkc"},
+                                      {"--max-pieces", "10"},
+                                      {"--train", "a.tsv", "weight=2"},
+                                      {"--valid", "v.tsv"}};
+  for (const auto& args : material) {
+    EXPECT_NE(recorded_options(prepare_options(args)), plain) << args[0];
+  }
+  PrepareOptions options;
+  Schema schema("prepare", "Prepares.");
+  describe(schema, options);
+  Json everything = schema.current();
+  for (const char* immaterial : {"threads", "output", "overwrite", "quiet", "examples"}) {
+    ASSERT_TRUE(everything.contains(immaterial)) << immaterial;
+    everything.erase(immaterial);
+  }
+  EXPECT_EQ(keys_of(recorded_options(options)), keys_of(everything));
+}
+
+TEST(RecordedOptions, DoesNotChangeTheOptions) {
+  PrepareOptions options = prepare_options({"--threads", "3"});
+  recorded_options(options);
+  EXPECT_EQ(options.threads, 3);
+  EXPECT_EQ(options.output, "out");
+}
+
+TEST(PrepareOptions, CanBeGivenAsOneYamlFile) {
+  PrepareOptions options;
+  Schema schema("prepare", "Prepares.");
+  describe(schema, options);
+  schema.parse_yaml(
+      "source: en\n"
+      "target: de\n"
+      "train:\n"
+      "  - [news.en, news.de, weight=2]\n"
+      "  - web.tsv.gz\n"
+      "valid: [dev.en, dev.de]\n"
+      "output: data\n"
+      "vocab:\n"
+      "  size: 8_000\n"
+      "  type: unigram\n"
+      "clean:\n"
+      "  copy: false\n"
+      "  max-pieces: 100\n",
+      "run.yaml");
+  EXPECT_TRUE(schema.parse(Args{}));
+  EXPECT_EQ(options.train.size(), 2u);
+  EXPECT_EQ(options.train.at(0).weight, 2);
+  EXPECT_EQ(options.valid.at(0).paths, (Args{"dev.en", "dev.de"}));
+  EXPECT_EQ(options.vocab.size, 8000);
+  EXPECT_EQ(options.vocab.type, VocabType::kUnigram);
+  EXPECT_FALSE(options.clean.copy);
+  EXPECT_EQ(options.clean.max_pieces, 100);
+}
+
+TEST(PrepareOptions, TakesOneCorpusToValidateWith) {
+  EXPECT_THROW(prepare_options({"--valid", "a.tsv", "--valid", "b.tsv"}), ConfigError);
+  EXPECT_THROW(prepare_options({"--test", "a.tsv", "--test", "b.tsv"}), ConfigError);
+}
+
+template <class Options>
+class EveryTable : public testing::Test {
+ protected:
+  EveryTable() { describe(schema, options); }
+  Options options;
+  Schema schema{"try", "Tries things."};
+};
+
+using Tables = testing::Types<CorpusOptions, PrepareOptions, InspectOptions, DemoOptions>;
+TYPED_TEST_SUITE(EveryTable, Tables);
+
+TYPED_TEST(EveryTable, HasEachOptionOnceOnItsPage) {
+  const std::string page = this->schema.markdown();
+  const Args keys = keys_of(this->schema.current());
+  ASSERT_FALSE(keys.empty());
+  size_t rows = 0;
+  for (size_t at = page.find("\n| `"); at != std::string::npos; at = page.find("\n| `", at + 1)) {
+    ++rows;
+  }
+  EXPECT_EQ(rows, std::set<std::string>(keys.begin(), keys.end()).size());
+  for (const auto& key : keys) {
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, format("\n| `{}` | `", key), page);
+  }
+}
+
+TYPED_TEST(EveryTable, SpellsNoTwoOptionsAlike) {
+  const std::string page = this->schema.markdown();
+  std::set<std::string> spellings;
+  const std::string before = "` | `--";
+  for (size_t at = page.find(before); at != std::string::npos; at = page.find(before, at + 1)) {
+    size_t from = at + before.size();
+    std::string name = page.substr(from, page.find_first_of(" `", from) - from);
+    EXPECT_TRUE(spellings.insert(name).second) << "--" << name << " stands for two options";
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "\n  --" + name, this->schema.help());
+  }
+  EXPECT_FALSE(spellings.empty());
+}
+
+TYPED_TEST(EveryTable, HasDefaultsWithinItsOwnLimits) {
+  // What is not a corpus can be read back from its own page: JSON is YAML.
+  Json defaults = this->schema.current();
+  for (const char* corpus : {"train", "valid", "test"}) defaults.erase(corpus);
+  TypeParam copy;
+  Schema again("try", "Tries things.");
+  describe(again, copy);
+  again.parse_yaml(pretty(defaults), "defaults.yaml");
+  EXPECT_EQ(pretty(again.current()), pretty(this->schema.current()));
+}
+
+TEST(ThreadCount, ZeroMeansAllCoresAndAtLeastOne) {
+  EXPECT_GE(thread_count(0), 1u);
+  EXPECT_EQ(thread_count(1), 1u);
+  EXPECT_EQ(thread_count(12), 12u);
+}
+
+}  // namespace
+}  // namespace reigen

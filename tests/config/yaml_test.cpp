@@ -1,0 +1,119 @@
+// YAML as a user writes it, as a user mistypes it, and as nobody should write it.
+#include "config/yaml.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace reigen {
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_yaml(text, "run.yaml");
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  ADD_FAILURE() << "accepted: " << text.substr(0, 80);
+  return "";
+}
+
+TEST(Yaml, BecomesMapsListsAndStringsInTheOrderOfTheFile) {
+  Json tree = parse_yaml(
+      "zebra: 32_000\n"
+      "ant:\n"
+      "  yes: [a, 'b c', \"d\\te\"]\n"
+      "list:\n"
+      "  - 1.50\n"
+      "  - {k: v}\n",
+      "run.yaml");
+  Json expected = {{"zebra", "32_000"},
+                   {"ant", {{"yes", {"a", "b c", "d\te"}}}},
+                   {"list", Json::array({"1.50", {{"k", "v"}}})}};
+  EXPECT_EQ(tree.dump(), expected.dump());
+}
+
+TEST(Yaml, KeepsScalarsAsTheyAreWritten) {
+  EXPECT_EQ(parse_yaml("a: 007\nb: true\nc: 1e3\nd: ''", "run.yaml").dump(),
+            R"({"a":"007","b":"true","c":"1e3","d":""})");
+}
+
+TEST(Yaml, AnEmptyFileOrValueIsNull) {
+  EXPECT_TRUE(parse_yaml("", "run.yaml").is_null());
+  EXPECT_TRUE(parse_yaml("# nothing yet\n", "run.yaml").is_null());
+  EXPECT_TRUE(parse_yaml("seed:\n", "run.yaml")["seed"].is_null());
+}
+
+TEST(Yaml, FollowsAliases) {
+  Json tree = parse_yaml("a: &x [1, 2]\nb: *x\n", "run.yaml");
+  EXPECT_EQ(tree["b"], Json({"1", "2"}));
+}
+
+TEST(Yaml, ADuplicateKeyIsAnErrorAtItsSecondLine) {
+  EXPECT_EQ(error_of("seed: 1\noutput: x\nseed: 2\n"), "run.yaml:3:1: 'seed' is given twice");
+  EXPECT_EQ(error_of("vocab:\n  size: 1\n  size: 2\n"), "run.yaml:3:3: 'size' is given twice");
+}
+
+TEST(Yaml, MalformedTextIsAnErrorWithLineAndColumn) {
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml:3:1: ", error_of("a: 1\nb: [1, 2\n"));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml:2:4: ", error_of("a: 1\n  b: 2\n"));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml:2:4: ", error_of("a: 1\nb: *nobody\n"));
+}
+
+TEST(Yaml, AKeyMustBeText) {
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "a key must be text", error_of("? [a, b]\n: c\n"));
+}
+
+TEST(Yaml, ASecondDocumentIsAnErrorAndNotIgnored) {
+  for (const char* text :
+       {"seed: 1\n---\nseed: 2\n", "seed: 1\n...\nseed: 2\n", "{seed: 1}\n, threads: 2\n"}) {
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "goes on after its end", error_of(text));
+  }
+  EXPECT_EQ(parse_yaml("seed: 1\n...\n", "run.yaml")["seed"], "1");
+  EXPECT_EQ(parse_yaml("---\nseed: 1\n", "run.yaml")["seed"], "1");
+}
+
+std::string nested(const std::string& open, size_t times, const std::string& close) {
+  std::string text;
+  for (size_t i = 0; i < times; ++i) text += open;
+  text += "x";
+  for (size_t i = 0; i < times; ++i) text += close;
+  return text;
+}
+
+TEST(Yaml, DeepNestingIsRefusedInEveryForm) {
+  for (size_t times : {40, 1'000, 100'000}) {
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of(nested("[", times, "]")));
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of(nested("{a: ", times, "}")));
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of(nested("- ", times, "")));
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of(nested("? ", times, "")));
+  }
+  // Brackets that only a comment closes do not count as closed.
+  error_of("# " + std::string(10'000, ']') + "\n" + std::string(10'000, '['));
+}
+
+TEST(Yaml, OrdinaryNestingIsNot) {
+  Json tree = parse_yaml(nested("[", 30, "]"), "run.yaml");
+  for (int i = 0; i < 30; ++i) tree = Json(tree.at(0));
+  EXPECT_EQ(tree, "x");
+}
+
+TEST(Yaml, AnAliasBombIsRefusedBeforeItGrows) {
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i <= 12; ++i) {  // 10^13 values if expanded
+    std::string before = "*a" + std::to_string(i - 1);
+    std::string name = "a" + std::to_string(i);
+    bomb += name + ": &" + name + " [" + before;
+    for (int j = 1; j < 10; ++j) bomb += ", " + before;
+    bomb += "]\n";
+  }
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "too many values", error_of(bomb));
+}
+
+TEST(Yaml, AnAliasThatHoldsItselfIsRefused) {
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of("a: &a [*a]\n"));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of("a: &a {b: *a, c: *a}\n"));
+}
+
+}  // namespace
+}  // namespace reigen

@@ -1,0 +1,92 @@
+// Shards hold what was put in, and any change to a file is noticed.
+#include "data/shard.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "support/temp_dir.h"
+
+namespace reigen {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ShardInfo write_sample(const TempDir& dir, size_t vocabulary_size) {
+  ShardBuilder builder(vocabulary_size);
+  builder.add(std::vector<uint32_t>{5, 6, 7}, std::vector<uint32_t>{8}, 1);
+  builder.add(std::vector<uint32_t>{}, std::vector<uint32_t>{9, 10}, 1);
+  builder.add(std::vector<uint32_t>{static_cast<uint32_t>(vocabulary_size - 1)},
+              std::vector<uint32_t>{11, 12}, 1);
+  EXPECT_EQ(builder.tokens(), 3u + 1 + 0 + 2 + 1 + 2 + 6);
+  return builder.write(dir.path(), "a.shard");
+}
+
+class ShardWidths : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(ShardWidths, GiveBackEveryPairWithItsEnd) {
+  TempDir dir;
+  ShardInfo info = write_sample(dir, GetParam());
+  Shard shard(dir.path("a.shard"));
+  shard.verify();
+  EXPECT_EQ(info.pairs, 3u);
+  EXPECT_EQ(info.source_tokens, 7u);
+  EXPECT_EQ(info.target_tokens, 8u);
+  EXPECT_EQ(info.bytes, file_size(dir.path("a.shard")));
+  EXPECT_EQ(info.sha256, sha256_of_file(dir.path("a.shard")));
+  EXPECT_EQ(shard.source_length(0), 4u);
+  EXPECT_EQ(shard.source_length(1), 1u);
+  EXPECT_EQ(shard.target_length(2), 3u);
+  std::vector<uint32_t> out = {99};
+  shard.append_source(0, out);
+  shard.append_source(1, out);
+  shard.append_source(2, out);
+  EXPECT_THAT(out, ElementsAre(99, 5, 6, 7, 1, 1, static_cast<uint32_t>(GetParam() - 1), 1));
+  out.clear();
+  shard.append_target(1, out);
+  EXPECT_THAT(out, ElementsAre(9, 10, 1));
+}
+
+TEST_P(ShardWidths, NoticeEveryFlippedByte) {
+  TempDir dir;
+  write_sample(dir, GetParam());
+  const std::string bytes = read_file(dir.path("a.shard"));
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string changed = bytes;
+    changed[at] = static_cast<char>(changed[at] ^ 0x10);
+    write_text(dir.path("b.shard"), changed);
+    try {
+      Shard(dir.path("b.shard")).verify();
+      FAIL() << "byte " << at << " changed unnoticed";
+    } catch (const DataError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("b.shard"));
+    }
+  }
+}
+
+TEST_P(ShardWidths, NoticeEveryTruncation) {
+  TempDir dir;
+  write_sample(dir, GetParam());
+  const std::string bytes = read_file(dir.path("a.shard"));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    write_text(dir.path("b.shard"), bytes.substr(0, size));
+    EXPECT_THROW(Shard(dir.path("b.shard")).verify(), DataError) << size;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(NarrowAndWide, ShardWidths, ::testing::Values(65'536, 65'537));
+
+TEST(ShardBuilder, StartsAnewAfterWriting) {
+  TempDir dir;
+  ShardBuilder builder(100);
+  builder.add(std::vector<uint32_t>{1}, std::vector<uint32_t>{2}, 0);
+  EXPECT_FALSE(builder.empty());
+  builder.write(dir.path(), "a.shard");
+  EXPECT_TRUE(builder.empty());
+  EXPECT_EQ(builder.tokens(), 0u);
+}
+
+}  // namespace
+}  // namespace reigen

@@ -1,0 +1,16 @@
+// A small prepared directory for tests that need one.
+#pragma once
+
+#include <string>
+
+#include "config/options.h"
+
+namespace reigen {
+
+// Writes `pairs` distinct pairs of varying length as name.en and name.de under `directory`.
+CorpusSpec write_sample_corpus(const std::string& directory, const std::string& name, int pairs);
+
+// Options that prepare such a corpus with a small vocabulary.
+PrepareOptions sample_options(const CorpusSpec& train, const std::string& output);
+
+}  // namespace reigen

@@ -1,0 +1,26 @@
+// A directory of its own for each test, under the system's temporary directory and gone afterwards.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace reigen {
+
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+
+  // The directory, or `name` inside it (which need not exist).
+  std::string path(const std::string& name = "") const;
+
+ private:
+  std::string path_;
+};
+
+// Creates or replaces the file; throws std::runtime_error when it cannot.
+void write_text(const std::string& path, std::string_view text);
+
+}  // namespace reigen

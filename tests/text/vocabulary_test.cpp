@@ -1,0 +1,155 @@
+// Vocabularies trained, loaded and used. That encoding equals `spm_encode` is held to the real tool
+// in cli/prepare_test.py.
+#include "text/vocabulary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "support/temp_dir.h"
+#include "text/model_facts.h"
+#include "text/vocab_trainer.h"
+
+namespace reigen {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+WordCounts sample_words() {
+  WordCounts words;
+  for (int i = 0; i < 300; ++i) {
+    words.add(format("the number {} is followed by number {}", i, i + 1));
+    words.add(format("auf die Zahl {} folgt größer die Zahl {}", i, i + 1));
+  }
+  return words;
+}
+
+std::string train(VocabType type, int64_t size) {
+  VocabOptions options;
+  options.type = type;
+  options.size = size;
+  return train_vocabulary(options, sample_words(), [](uint64_t) {});
+}
+
+std::vector<uint32_t> encode(const Vocabulary& vocabulary, std::string_view line) {
+  std::vector<uint32_t> ids;
+  Encoder(vocabulary).encode(line, ids);
+  return ids;
+}
+
+TEST(WordCounts, MergeIntoOneOrderWhateverTheSplit) {
+  WordCounts whole;
+  whole.add("b a a");
+  whole.add("c a");
+  WordCounts left;
+  WordCounts right;
+  left.add("c a");
+  right.add("b a a");
+  left.merge(std::move(right));
+  EXPECT_EQ(left.sorted(), whole.sorted());
+  EXPECT_EQ(whole.sorted()[0], (std::pair<std::string, uint64_t>{"a", 3}));
+  EXPECT_EQ(whole.sorted()[1].first, "b");
+}
+
+TEST(VocabTrainer, PutsTheSpecialPiecesFirstAndFillsTheWantedSize) {
+  auto vocabulary = Vocabulary::from_model_bytes(train(VocabType::kBpe, 120), "test");
+  EXPECT_EQ(vocabulary.size(), 120u);
+  EXPECT_EQ(vocabulary.piece(0), "<pad>");
+  EXPECT_EQ(vocabulary.piece(1), "</s>");
+  EXPECT_EQ(vocabulary.piece(2), "<s>");
+  EXPECT_EQ(vocabulary.piece(3), "<unk>");
+  EXPECT_EQ(vocabulary.eos(), 1u);
+  EXPECT_EQ(vocabulary.bos(), 2u);
+  EXPECT_EQ(vocabulary.unk(), 3u);
+}
+
+TEST(VocabTrainer, GivesTheSameBytesEveryTime) {
+  EXPECT_EQ(train(VocabType::kBpe, 100), train(VocabType::kBpe, 100));
+  EXPECT_EQ(train(VocabType::kUnigram, 80), train(VocabType::kUnigram, 80));
+}
+
+TEST(VocabTrainer, TellsItsProgressAndGivesStandardErrorBack) {
+  VocabOptions options;
+  options.size = 120;
+  std::vector<uint64_t> seen;
+  std::streambuf* before = std::cerr.rdbuf();
+  train_vocabulary(options, sample_words(), [&](uint64_t pieces) { seen.push_back(pieces); });
+  EXPECT_EQ(std::cerr.rdbuf(), before);
+  ASSERT_FALSE(seen.empty());
+  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+  EXPECT_LE(seen.back(), 120u);
+}
+
+TEST(VocabTrainer, SaysHowLargeAVocabularyTheTextCanFill) {
+  try {
+    train(VocabType::kBpe, 50'000);
+    FAIL() << "expected an error";
+  } catch (const ConfigError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("50000"));
+    EXPECT_THAT(e.what(), HasSubstr("at most"));
+  }
+}
+
+TEST(Vocabulary, DecodesWhatItEncoded) {
+  for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
+    auto vocabulary = Vocabulary::from_model_bytes(train(type, 80), "test");
+    const std::string line = "die Zahl 217 folgt größer";
+    EXPECT_EQ(vocabulary.decode(encode(vocabulary, line)), line);
+  }
+}
+
+TEST(Vocabulary, EncodesALineAsItsWordsOneAfterTheOther) {
+  auto vocabulary = Vocabulary::from_model_bytes(train(VocabType::kBpe, 120), "test");
+  std::vector<uint32_t> expected = encode(vocabulary, "number");
+  auto second = encode(vocabulary, "unknownκword");
+  expected.insert(expected.end(), second.begin(), second.end());
+  EXPECT_EQ(encode(vocabulary, "number unknownκword"), expected);
+  EXPECT_THAT(second, ::testing::Contains(vocabulary.unk()));
+  EXPECT_TRUE(encode(vocabulary, "").empty());
+}
+
+TEST(Vocabulary, RefusesWhatIsNotAModel) {
+  try {
+    Vocabulary::from_model_bytes("hello", "x.model");
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("x.model"));
+  }
+  EXPECT_THROW(Vocabulary::from_model_bytes("", "empty.model"), DataError);
+}
+
+TEST(PieceList, LooksUpPiecesAndGivesUnknownForTheRest) {
+  TempDir dir;
+  write_text(dir.path("v.vocab"), "<pad>\t0\n</s>\t0\n<s>\t0\n<unk>\t0\n▁he\t-1\nllo\t-2\n");
+  auto vocabulary = Vocabulary::load(dir.path("v.vocab"));
+  EXPECT_EQ(vocabulary.size(), 6u);
+  EXPECT_FALSE(vocabulary.cuts_text());
+  EXPECT_THAT(encode(vocabulary, "▁he llo nope"), ElementsAre(4, 5, 3));
+  std::vector<uint32_t> ids = {4, 5, 4, 1};
+  EXPECT_EQ(vocabulary.decode(ids), "hello he");
+}
+
+TEST(PieceList, JoinsPiecesItDoesNotKnow) {
+  EXPECT_EQ(Vocabulary::join_pieces("▁Mo ç am bique ▁£ 200"), "Moçambique £200");
+}
+
+TEST(PieceList, RefusesListsWithoutTheSpecialPiecesOrWithRepeats) {
+  EXPECT_THROW(Vocabulary::from_piece_list("a\nb\n", "v"), DataError);
+  EXPECT_THROW(Vocabulary::from_piece_list("</s>\n<unk>\na\na\n", "v"), DataError);
+  EXPECT_THROW(Vocabulary::from_piece_list("</s>\n<unk>\n\na\n", "v"), DataError);
+}
+
+TEST(ModelFacts, TellBpeFromUnigramAndRefuseRubbish) {
+  EXPECT_TRUE(read_model_facts(train(VocabType::kBpe, 100)).bpe);
+  EXPECT_FALSE(read_model_facts(train(VocabType::kUnigram, 80)).bpe);
+  EXPECT_TRUE(read_model_facts(train(VocabType::kBpe, 100)).words_stand_alone);
+  EXPECT_FALSE(read_model_facts("\xFF\xFF\xFF").well_formed);
+}
+
+}  // namespace
+}  // namespace reigen

@@ -47,6 +47,11 @@ struct IoError : Error {
   explicit IoError(const std::string& m) : Error(ExitCode::kIo, m) {}
 };
 
+// An accelerator, or the library that drives a device, failed.
+struct DeviceError : Error {
+  explicit DeviceError(const std::string& m) : Error(ExitCode::kDevice, m) {}
+};
+
 // The user asked to stop (Ctrl-C, SIGTERM); everything unfinished has been taken away.
 struct Interrupted : Error {
   explicit Interrupted(const std::string& m) : Error(ExitCode::kInterrupted, m) {}

@@ -1,5 +1,6 @@
 #include "base/ordered_pipeline.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -98,6 +99,7 @@ class Pipeline {
 }  // namespace
 
 void run_ordered(const PipelineStages& stages, unsigned threads) {
+  threads = std::max(1u, threads);
   Pipeline pipeline(stages, threads);
   std::vector<std::jthread> others;
   for (unsigned t = 1; t < threads; ++t) others.emplace_back([&pipeline, t] { pipeline.run(t); });

@@ -21,7 +21,8 @@ void set_attribute(CorpusSpec& spec, const std::string& key, const std::string& 
   } else if (key == "swap") {
     spec.swap = parse_bool(value);
   } else {
-    if (std::find(kFormats.begin(), kFormats.end(), value) == kFormats.end()) {
+    // Empty means by the file's name; a recorded configuration says so.
+    if (!value.empty() && std::find(kFormats.begin(), kFormats.end(), value) == kFormats.end()) {
       throw ConfigError(format("format '{}' is not {}", value, fmt::join(kFormats, ", ")));
     }
     spec.format = value;

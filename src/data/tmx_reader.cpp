@@ -1,7 +1,8 @@
 // TMX 1.4: <tu> holds one <tuv xml:lang=".."> per language, each with a <seg>. A door to expat.
 //
 // Parsed as a stream, so a file of any size takes constant memory. Inline markup inside <seg>
-// (<bpt>, <ph>, ...) holds native codes, not text, and is left out; <hi> and <sub> hold text.
+// (<bpt>, <ph>, ...) holds native codes, not text, and is left out with all inside it; <hi> holds
+// text.
 #include <expat.h>
 
 #include <cctype>

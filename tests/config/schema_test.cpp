@@ -120,6 +120,12 @@ TEST_F(SchemaTest, TurnsSwitchesOnAndOff) {
   EXPECT_TRUE(settings.verify);
 }
 
+TEST_F(SchemaTest, AnOptionDoesNotSwallowTheArgumentAfterItsValue) {
+  parse({"--output", "a", "data"});
+  EXPECT_EQ(settings.output, "a");
+  EXPECT_EQ(settings.path, "data");
+}
+
 TEST_F(SchemaTest, ASwitchDoesNotSwallowTheArgumentAfterIt) {
   parse({"--output", "a", "--overwrite", "data"});
   EXPECT_TRUE(settings.overwrite);

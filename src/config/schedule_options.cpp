@@ -1,0 +1,198 @@
+#include "config/schedule_options.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+constexpr int64_t kMaxSteps = 1'000'000'000;
+constexpr double kLeastRate = 1e-12;
+constexpr double kMostRate = 1000;
+constexpr int64_t kNoamWarmup = 8000;
+
+const std::vector<std::pair<std::string, ScheduleKind>> kKinds = {
+    {"fixed", ScheduleKind::kFixed},
+    {"piecewise", ScheduleKind::kPiecewise},
+    {"exponential", ScheduleKind::kExponential},
+    {"polynomial", ScheduleKind::kPolynomial},
+    {"cosine", ScheduleKind::kCosine},
+    {"noam", ScheduleKind::kNoam},
+    {"inverse-polynomial", ScheduleKind::kInversePolynomial},
+};
+
+// "1000, 2000" and [1000, 2000] give the same words.
+std::vector<std::string> words_of(const Json& value) {
+  std::vector<std::string> words;
+  if (value.is_array()) {
+    for (const auto& item : value) words.push_back(scalar(item));
+    return words;
+  }
+  const std::string text = scalar(value);
+  for (size_t at = 0; !text.empty() && at <= text.size();) {
+    size_t end = std::min(text.find(',', at), text.size());
+    std::string word = text.substr(at, end - at);
+    word.erase(0, word.find_first_not_of(' '));
+    word.erase(word.find_last_not_of(' ') + 1);
+    words.push_back(word);
+    at = end + 1;
+  }
+  return words;
+}
+
+// One comma separated value on the command line, the same or a list in YAML.
+template <class T, class Parse>
+Option list_option(std::string key, std::vector<T>& target, std::string value_name,
+                   std::string help, std::string limits, Parse parse) {
+  auto assign = [&target, parse](const Json& value) {
+    std::vector<T> items;
+    for (const auto& word : words_of(value)) {
+      try {
+        items.push_back(parse(word));
+      } catch (const ConfigError& e) {
+        throw ConfigError(format("item {} is '{}': {}", items.size() + 1, word, e.what()));
+      }
+    }
+    target = std::move(items);
+  };
+  return {.key = std::move(key),
+          .value_name = std::move(value_name),
+          .help = std::move(help),
+          .limits = std::move(limits),
+          .assign = assign,
+          .current = [&target] { return Json(target); }};
+}
+
+// The keys a kind looks at.
+std::set<std::string> used_by(ScheduleKind kind) {
+  if (kind == ScheduleKind::kNoam) return {"kind", "warmup-steps", "min-rate", "factor", "width"};
+  std::set<std::string> used = {"kind", "warmup-steps", "start-rate"};
+  if (kind == ScheduleKind::kPiecewise) {
+    used.insert({"boundaries", "values"});
+    return used;
+  }
+  used.insert("rate");
+  if (kind == ScheduleKind::kFixed) return used;
+  used.insert({"min-rate", "decay-steps"});
+  if (kind == ScheduleKind::kExponential) used.insert({"decay-rate", "staircase"});
+  const bool power = kind == ScheduleKind::kPolynomial || kind == ScheduleKind::kInversePolynomial;
+  if (power) used.insert("power");
+  return used;
+}
+
+Json all_settings(ScheduleOptions options) {
+  Schema schema("schedule", "");
+  describe(schema, options);
+  return schema.current()["schedule"];
+}
+
+void describe_decay(Schema& s, ScheduleOptions& o) {
+  s.option("schedule.min-rate", o.min_rate,
+           "never below this after the warm-up; where polynomial and cosine end", 0, kMostRate);
+  s.option(
+      "schedule.decay-steps", o.decay_steps,
+      "counted from the peak: where polynomial and cosine end, where exponential has fallen to "
+      "decay-rate, where inverse-polynomial has fallen to 2^-power; 0 only for the last, for "
+      "as long as the warm-up",
+      0, kMaxSteps);
+  s.option("schedule.decay-rate", o.decay_rate,
+           "exponential: what is left of the rate after each decay-steps", 1e-9, 1);
+  s.option("schedule.staircase", o.staircase,
+           "exponential: fall at once after each decay-steps, not bit by bit");
+  s.option("schedule.power", o.power,
+           "exponent of polynomial and inverse-polynomial; 0 for the kind's own: 1 (a straight "
+           "line) and 0.5 (the inverse square root)",
+           0, 100);
+}
+
+}  // namespace
+
+void describe(Schema& s, ScheduleOptions& o) {
+  s.choice("schedule.kind", o.kind, "shape of the learning-rate curve after its warm-up", kKinds);
+  s.option("schedule.rate", o.rate, "highest rate of every kind but piecewise and noam", kLeastRate,
+           kMostRate);
+  s.option("schedule.warmup-steps", o.warmup_steps,
+           "steps in which the rate rises in a straight line; 0 for the kind's own: 8000 for noam, "
+           "none for the others",
+           0, kMaxSteps);
+  s.option("schedule.start-rate", o.start_rate,
+           "where the warm-up starts from, one step before the first; noam starts from 0", 0,
+           kMostRate);
+  describe_decay(s, o);
+  s.custom(list_option("schedule.boundaries", o.boundaries, "N,N,...",
+                       "piecewise: the last step of each value but the last; a list in YAML",
+                       format("each 1 to {}", kMaxSteps),
+                       [](const std::string& word) { return parse_integer(word, 1, kMaxSteps); }));
+  s.custom(list_option("schedule.values", o.values, "X,X,...",
+                       "piecewise: the rates, one more than boundaries; a list in YAML",
+                       format("each {} to {}", kLeastRate, kMostRate), [](const std::string& word) {
+                         return parse_number(word, kLeastRate, kMostRate);
+                       }));
+  s.option("schedule.factor", o.factor,
+           "noam: f of f * width^-0.5 * min(s^-0.5, s * warmup-steps^-1.5)", 1e-9, 1e9);
+  s.option("schedule.width", o.width,
+           "noam: width of the model; 0 for the model's own, 512 where there is no model", 0,
+           1'000'000);
+}
+
+void describe(Schema& s, ScheduleCommandOptions& o) {
+  s.option("steps", o.steps, "optimizer steps to show", 1, kMaxSteps);
+  s.option("json", o.json, "print JSON instead of text");
+  s.option("csv", o.csv, "print `step,rate` lines instead of text");
+  s.option("every", o.every,
+           "with --json or --csv, the first step, every Nth and the last; 0 for 1 in CSV and about "
+           "1000 steps in JSON",
+           0, kMaxSteps);
+  s.option("ascii", o.ascii, "draw without Unicode, as is done where the locale is not UTF-8");
+  s.option("width", o.width, "columns of the drawing", 40, 1000);
+  s.option("height", o.height, "lines of the drawing between its axes", 4, 200);
+  describe(s, o.schedule);
+  s.example("reigen schedule --schedule.kind noam --schedule.warmup-steps 8000 --steps 50000");
+  s.example("reigen schedule --schedule.kind piecewise --schedule.boundaries 20000,40000 \\");
+  s.example("    --schedule.values 1e-3,5e-4,1e-4 --schedule.warmup-steps 4000");
+}
+
+ScheduleOptions resolve_schedule(ScheduleOptions options, int64_t model_width) {
+  const ScheduleKind kind = options.kind;
+  if (kind == ScheduleKind::kNoam) {
+    if (options.warmup_steps == 0) options.warmup_steps = kNoamWarmup;
+    if (options.width == 0) options.width = model_width;
+  }
+  if (kind == ScheduleKind::kPolynomial && options.power == 0) options.power = 1;
+  if (kind == ScheduleKind::kInversePolynomial) {
+    if (options.power == 0) options.power = 0.5;
+    if (options.decay_steps == 0) options.decay_steps = std::max<int64_t>(options.warmup_steps, 1);
+  }
+  return options;
+}
+
+std::vector<std::string> ignored_settings(const ScheduleOptions& options) {
+  const Json given = all_settings(options);
+  const Json plain = all_settings({});
+  const std::set<std::string> used = used_by(options.kind);
+  std::vector<std::string> ignored;
+  for (const auto& [key, value] : given.items()) {
+    if (value != plain[key] && !used.contains(key)) ignored.push_back("schedule." + key);
+  }
+  return ignored;
+}
+
+std::string schedule_name(ScheduleKind kind) {
+  auto is_kind = [kind](const auto& entry) { return entry.second == kind; };
+  return std::find_if(kKinds.begin(), kKinds.end(), is_kind)->first;
+}
+
+Json schedule_json(const ScheduleOptions& options) {
+  const std::set<std::string> used = used_by(options.kind);
+  const Json all = all_settings(options);
+  Json settings = Json::object();
+  for (const auto& [key, value] : all.items()) {
+    if (used.contains(key)) settings[key] = value;
+  }
+  return settings;
+}
+
+}  // namespace reigen

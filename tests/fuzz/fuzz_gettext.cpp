@@ -1,0 +1,10 @@
+// gettext: any bytes, read as .po and as .mo, give pairs or a reigen::Error.
+#include "data/pair_reader.h"
+#include "fuzz/memory_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::string path = reigen::memory_file(data, size);
+  reigen::read_all_pairs([&] { return reigen::open_po(path); });
+  reigen::read_all_pairs([&] { return reigen::open_mo(path); });
+  return 0;
+}

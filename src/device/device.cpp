@@ -1,0 +1,35 @@
+#include "device/device.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace reigen {
+
+Device Device::cpu(int threads) {
+  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  omp_set_num_threads(threads);  // what oneDNN uses
+  return Device(DeviceKind::kCpu, threads);
+}
+
+int parallel_parts(const Device& device, int64_t count, int64_t grain) {
+  int64_t most = std::max<int64_t>(1, count / std::max<int64_t>(1, grain));
+  return static_cast<int>(std::min<int64_t>(device.threads(), most));
+}
+
+void parallel_for(const Device& device, int64_t count, int64_t grain,
+                  const std::function<void(int64_t, int64_t, int)>& work) {
+  if (count <= 0) return;
+  const int parts = parallel_parts(device, count, grain);
+  if (parts == 1) {
+    work(0, count, 0);
+    return;
+  }
+#pragma omp parallel for num_threads(parts) schedule(static, 1)
+  for (int part = 0; part < parts; ++part) {
+    work(count * part / parts, count * (part + 1) / parts, part);
+  }
+}
+
+}  // namespace reigen

@@ -1,0 +1,35 @@
+// Where an operation runs. The CPU today; a CUDA device and its stream slot in beside it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace reigen {
+
+enum class DeviceKind : uint8_t { kCpu, kCuda };
+
+class Device {
+ public:
+  // `threads` 0 means all cores. The number of threads decides how sums are split, so a run is
+  // bit-identical only with the same number.
+  static Device cpu(int threads);
+
+  DeviceKind kind() const { return kind_; }
+  int threads() const { return threads_; }
+
+ private:
+  Device(DeviceKind kind, int threads) : kind_(kind), threads_(threads) {}
+  DeviceKind kind_;
+  int threads_;
+};
+
+// Calls `work(begin, end, part)` for parts of [0, count) on the device's threads. The split is a
+// pure function of (count, grain, threads): parts are equal, contiguous, at least `grain` long, and
+// numbered from 0 in order. Shares OpenMP's threads with oneDNN, so that the two never compete.
+void parallel_for(const Device& device, int64_t count, int64_t grain,
+                  const std::function<void(int64_t begin, int64_t end, int part)>& work);
+
+// How many parts parallel_for makes.
+int parallel_parts(const Device& device, int64_t count, int64_t grain);
+
+}  // namespace reigen

@@ -1,0 +1,192 @@
+#include "model/blocks.h"
+
+#include "ops/matmul.h"
+
+namespace reigen {
+
+Dropout Pass::dropout(double rate, uint32_t site, const std::vector<uint64_t>& tokens) const {
+  if (!training) return {};
+  return {static_cast<float>(rate), {seed, step, site}, tokens.data()};
+}
+
+Seam::Seam(ParameterLayout& layout, const std::string& name, int64_t width, double dropout,
+           uint32_t site)
+    : gain_(layout.add(name + ".gain", 1, width)),
+      shift_(layout.add(name + ".shift", 1, width)),
+      rate_(dropout),
+      site_(site) {}
+
+Seam::Output Seam::forward(const Pass& pass, Tensor x, Tensor branch, size_t bias,
+                           const Side& side) {
+  bias_ = bias;
+  op_ = {};
+  op_.x = x;
+  op_.branch = branch;
+  op_.gain = pass.weight(gain_);
+  op_.shift = pass.weight(shift_);
+  op_.n = pass.matrix(x.rows, x.cols);
+  op_.stats = pass.matrix(x.rows, 2);
+  op_.h = x;
+  if (!branch.empty()) {
+    op_.h = pass.matrix(x.rows, x.cols);
+    if (bias != kNone) op_.bias = pass.weight(bias);
+    op_.dropout = pass.dropout(rate_, site_, side.tokens);
+  }
+  residual_norm_forward(pass.device, op_);
+  return {op_.h, op_.n};
+}
+
+Seam::Gradient Seam::backward(const Pass& pass, Tensor dn, Tensor dh) {
+  Gradient out;
+  out.dx = dh.empty() ? pass.matrix(dn.rows, dn.cols) : dh;
+  ResidualNormGrad grad;
+  if (!op_.branch.empty()) {
+    out.dbranch = pass.matrix(dn.rows, dn.cols);
+    if (bias_ != kNone) grad.dbias = pass.gradient(bias_);
+  }
+  grad.dn = dn;
+  grad.dh = dh;
+  grad.dx = out.dx;
+  grad.dbranch = out.dbranch;
+  grad.dgain = pass.gradient(gain_);
+  grad.dshift = pass.gradient(shift_);
+  residual_norm_backward(pass.device, op_, grad);
+  return out;
+}
+
+AttentionLayer::AttentionLayer(ParameterLayout& layout, const std::string& name,
+                               const ModelOptions& options, Kind kind, double dropout,
+                               uint32_t site)
+    : kind_(kind), heads_(options.heads), rate_(dropout), site_(site) {
+  const int64_t d = options.width;
+  auto add_bias_slice = [&](const std::string& part, int64_t width) {
+    return options.biases ? layout.add(name + "." + part + ".bias", 1, width) : kNone;
+  };
+  output_ = layout.add(name + ".output.weight", d, d);
+  output_bias_ = add_bias_slice("output", d);
+  if (kind == Kind::kCross) {
+    input_ = layout.add(name + ".key_value.weight", 2 * d, d);
+    input_bias_ = add_bias_slice("key_value", 2 * d);
+    query_ = layout.add(name + ".query.weight", d, d);
+    query_bias_ = add_bias_slice("query", d);
+  } else {
+    input_ = layout.add(name + ".query_key_value.weight", 3 * d, d);
+    input_bias_ = add_bias_slice("query_key_value", 3 * d);
+  }
+}
+
+namespace {
+
+// y = x weight^T + bias
+Tensor project(const Pass& pass, Tensor x, size_t weight, size_t bias) {
+  Tensor w = pass.weight(weight);
+  Tensor y = pass.matrix(x.rows, w.rows);
+  linear_forward(pass.device, x, w, y);
+  if (bias != kNone) add_bias(pass.device, y, pass.weight(bias));
+  return y;
+}
+
+void project_backward(const Pass& pass, Tensor dy, Tensor x, size_t weight, size_t bias, Tensor dx,
+                      bool accumulate) {
+  if (bias != kNone) bias_backward(pass.device, dy, pass.gradient(bias));
+  linear_backward_weight(pass.device, dy, x, pass.gradient(weight));
+  linear_backward_input(pass.device, dy, pass.weight(weight), dx, accumulate);
+}
+
+}  // namespace
+
+Tensor AttentionLayer::forward(const Pass& pass, Tensor x, const Side& side, Tensor memory,
+                               const Side& other) {
+  const int64_t d = x.cols;
+  x_ = x;
+  memory_ = memory;
+  op_ = {};
+  if (kind_ == Kind::kCross) {
+    Tensor key_value = project(pass, memory, input_, input_bias_);
+    op_.q = project(pass, x, query_, query_bias_);
+    op_.k = key_value.columns(0, d);
+    op_.v = key_value.columns(d, d);
+    op_.key_offsets = other.offsets;
+  } else {
+    Tensor all = project(pass, x, input_, input_bias_);
+    op_.q = all.columns(0, d);
+    op_.k = all.columns(d, d);
+    op_.v = all.columns(2 * d, d);
+    op_.key_offsets = side.offsets;
+  }
+  op_.query_offsets = side.offsets;
+  op_.heads = static_cast<int>(heads_);
+  op_.causal = kind_ == Kind::kCausal;
+  op_.dropout = pass.dropout(rate_, site_, side.tokens);
+  op_.out = pass.matrix(x.rows, d);
+  op_.log_sums = pass.matrix(x.rows, heads_);
+  attention_forward(pass.device, op_);
+  // The output's bias is added where the branch meets the residual.
+  return project(pass, op_.out, output_, kNone);
+}
+
+void AttentionLayer::backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate,
+                              Tensor dmemory) {
+  const int64_t d = x_.cols;
+  AttentionGrad grad;
+  grad.dout = pass.matrix(dy.rows, d);
+  project_backward(pass, dy, op_.out, output_, kNone, grad.dout, false);
+  if (kind_ == Kind::kCross) {
+    Tensor dquery = pass.matrix(x_.rows, d);
+    Tensor dkey_value = pass.matrix(memory_.rows, 2 * d);
+    grad.dq = dquery;
+    grad.dk = dkey_value.columns(0, d);
+    grad.dv = dkey_value.columns(d, d);
+    attention_backward(pass.device, op_, grad);
+    project_backward(pass, dkey_value, memory_, input_, input_bias_, dmemory, true);
+    project_backward(pass, dquery, x_, query_, query_bias_, dx, accumulate);
+    return;
+  }
+  Tensor dall = pass.matrix(x_.rows, 3 * d);
+  grad.dq = dall.columns(0, d);
+  grad.dk = dall.columns(d, d);
+  grad.dv = dall.columns(2 * d, d);
+  attention_backward(pass.device, op_, grad);
+  project_backward(pass, dall, x_, input_, input_bias_, dx, accumulate);
+}
+
+FeedForward::FeedForward(ParameterLayout& layout, const std::string& name,
+                         const ModelOptions& options, double dropout, uint32_t site)
+    : rate_(dropout),
+      site_(site),
+      output_(layout.add(name + ".output.weight", options.width, options.ffn_width)),
+      output_bias_(layout.add(name + ".output.bias", 1, options.width)),
+      input_(layout.add(name + ".input.weight", options.ffn_width, options.width)),
+      input_bias_(layout.add(name + ".input.bias", 1, options.ffn_width)) {
+  switch (options.activation) {
+    case ActivationName::kRelu:
+      kind_ = ActivationKind::kRelu;
+      break;
+    case ActivationName::kGelu:
+      kind_ = ActivationKind::kGelu;
+      break;
+    case ActivationName::kSwish:
+      kind_ = ActivationKind::kSwish;
+      break;
+  }
+}
+
+Tensor FeedForward::forward(const Pass& pass, Tensor x, const Side& side) {
+  x_ = x;
+  op_.kind = kind_;
+  op_.z = project(pass, x, input_, kNone);
+  op_.bias = pass.weight(input_bias_);
+  op_.dropout = pass.dropout(rate_, site_, side.tokens);
+  op_.out = pass.matrix(op_.z.rows, op_.z.cols);
+  activation_forward(pass.device, op_);
+  return project(pass, op_.out, output_, kNone);
+}
+
+void FeedForward::backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate) {
+  Tensor dhidden = pass.matrix(op_.out.rows, op_.out.cols);
+  project_backward(pass, dy, op_.out, output_, kNone, dhidden, false);
+  activation_backward(pass.device, op_, dhidden, dhidden, pass.gradient(input_bias_));
+  project_backward(pass, dhidden, x_, input_, kNone, dx, accumulate);
+}
+
+}  // namespace reigen

@@ -1,0 +1,132 @@
+// The parts of a Transformer stack: seams (residual and norm), attention and feed-forward
+// sublayers.
+//
+// A part knows which parameters are its own, keeps what its backward needs from its forward, and
+// adds to the gradients of its parameters. The order of calls is the Transformer's business.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/model_options.h"
+#include "device/device.h"
+#include "ops/activation.h"
+#include "ops/attention.h"
+#include "ops/residual_norm.h"
+#include "tensor/arena.h"
+#include "tensor/parameters.h"
+
+namespace reigen {
+
+// What every part is handed in a pass.
+struct Pass {
+  const Device& device;
+  const ParameterLayout& layout;
+  float* parameters;
+  float* gradients;  // null when only evaluating
+  Arena& arena;
+  bool training;  // dropout on
+  uint64_t seed;
+  uint64_t step;
+
+  Tensor weight(size_t index) const { return slice_of(layout, index, parameters); }
+  Tensor gradient(size_t index) const { return slice_of(layout, index, gradients); }
+  Tensor matrix(int64_t rows, int64_t cols) const { return arena.matrix(rows, cols); }
+  Dropout dropout(double rate, uint32_t site, const std::vector<uint64_t>& tokens) const;
+};
+
+// Tokens of one side of a batch: offsets of sentences, global number of each token.
+struct Side {
+  std::span<const uint32_t> ids;
+  std::span<const uint32_t> offsets;
+  std::vector<uint64_t> tokens;
+  int64_t rows() const { return static_cast<int64_t>(ids.size()); }
+};
+
+constexpr size_t kNone = SIZE_MAX;  // a parameter the model does not have
+
+// A norm's parameters, and the seam that ends in it.
+class Seam {
+ public:
+  Seam(ParameterLayout& layout, const std::string& name, int64_t width, double dropout,
+       uint32_t site);
+
+  struct Output {
+    Tensor h;
+    Tensor n;
+  };
+  // h = x + dropout(branch + bias), n = norm(h); without a branch, n = norm(x).
+  Output forward(const Pass& pass, Tensor x, Tensor branch, size_t bias, const Side& side);
+
+  // From the gradient of n, and of h from the residual path (or empty), to that of x and the
+  // branch.
+  struct Gradient {
+    Tensor dx;
+    Tensor dbranch;
+  };
+  Gradient backward(const Pass& pass, Tensor dn, Tensor dh);
+
+ private:
+  size_t gain_;
+  size_t shift_;
+  double rate_;
+  uint32_t site_;
+  size_t bias_ = kNone;
+  ResidualNorm op_;
+};
+
+class AttentionLayer {
+ public:
+  enum class Kind { kSelf, kCausal, kCross };
+  AttentionLayer(ParameterLayout& layout, const std::string& name, const ModelOptions& options,
+                 Kind kind, double dropout, uint32_t site);
+
+  // `memory` is the other side's output; empty for self-attention.
+  Tensor forward(const Pass& pass, Tensor x, const Side& side, Tensor memory, const Side& other);
+
+  // Gives the gradient of x, added to `dx` when `accumulate`; adds that of the memory to dmemory.
+  void backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate, Tensor dmemory);
+
+  size_t output_bias() const { return output_bias_; }
+
+ private:
+  Kind kind_;
+  int64_t heads_;
+  double rate_;
+  uint32_t site_;
+  size_t output_;
+  size_t output_bias_ = kNone;
+  size_t input_;  // queries, keys and values; for cross-attention keys and values
+  size_t input_bias_ = kNone;
+  size_t query_ = kNone;
+  size_t query_bias_ = kNone;
+  Tensor x_;
+  Tensor memory_;
+  Attention op_;
+};
+
+class FeedForward {
+ public:
+  FeedForward(ParameterLayout& layout, const std::string& name, const ModelOptions& options,
+              double dropout, uint32_t site);
+
+  Tensor forward(const Pass& pass, Tensor x, const Side& side);
+  void backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate);
+
+  size_t output_bias() const { return output_bias_; }
+
+ private:
+  ActivationKind kind_;
+  double rate_;
+  uint32_t site_;
+  size_t output_;
+  size_t output_bias_;
+  size_t input_;
+  size_t input_bias_;
+  Tensor x_;
+  Activation op_;
+};
+
+}  // namespace reigen

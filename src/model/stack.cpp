@@ -1,0 +1,113 @@
+#include "model/stack.h"
+
+#include <algorithm>
+
+namespace reigen {
+
+LayerStack::LayerStack(ParameterLayout& layout, const std::string& name,
+                       const ModelOptions& options, const DropoutOptions& dropout, int64_t layers,
+                       bool decoder, uint32_t first_site)
+    : decoder_(decoder), post_(options.norm == NormPlace::kPost) {
+  using Kind = AttentionLayer::Kind;
+  std::vector<Seam> seams;  // from the output down, as they enter the layout
+  auto add_seam = [&](const std::string& seam_name, uint32_t site) {
+    seams.emplace_back(layout, seam_name, options.width, dropout.residual, site);
+  };
+  if (!post_) add_seam(name + ".norm", first_site);
+  for (int64_t l = layers - 1; l >= 0; --l) {
+    const std::string prefix = name + "." + std::to_string(l);
+    const uint32_t site = first_site + 8 * (static_cast<uint32_t>(l) + 1);
+    Layer layer;
+    auto attention = [&](const std::string& part, Kind kind, uint32_t offset) {
+      if (post_) add_seam(prefix + "." + part + "_norm", site + offset);
+      layer.attention.emplace_back(layout, prefix + "." + part, options, kind, dropout.attention,
+                                   site + offset + 1);
+      if (!post_) add_seam(prefix + "." + part + "_norm", site + offset);
+    };
+    if (post_) add_seam(prefix + ".ffn_norm", site);
+    layer.feed_forward.emplace_back(layout, prefix + ".ffn", options, dropout.activation, site + 1);
+    if (!post_) add_seam(prefix + ".ffn_norm", site);
+    if (decoder) attention("cross", Kind::kCross, 2);
+    attention("self", decoder ? Kind::kCausal : Kind::kSelf, 4);
+    std::reverse(layer.attention.begin(), layer.attention.end());
+    layer.end = layout.elements();
+    layers_.push_back(std::move(layer));
+  }
+  std::reverse(layers_.begin(), layers_.end());
+  std::reverse(seams.begin(), seams.end());
+  seams_ = std::move(seams);
+}
+
+Tensor LayerStack::sublayer_forward(const Pass& pass, size_t index, Tensor x, const Side& side,
+                                    Tensor memory, const Side& other) {
+  const size_t per_layer = decoder_ ? 3 : 2;
+  Layer& layer = layers_[index / per_layer];
+  const size_t part = index % per_layer;
+  if (part + 1 == per_layer) return layer.feed_forward[0].forward(pass, x, side);
+  return layer.attention[part].forward(pass, x, side, memory, other);
+}
+
+void LayerStack::sublayer_backward(const Pass& pass, size_t index, Tensor dy, Tensor dx,
+                                   bool accumulate, Tensor dmemory) {
+  const size_t per_layer = decoder_ ? 3 : 2;
+  Layer& layer = layers_[index / per_layer];
+  const size_t part = index % per_layer;
+  if (part + 1 == per_layer) {
+    layer.feed_forward[0].backward(pass, dy, dx, accumulate);
+  } else {
+    layer.attention[part].backward(pass, dy, dx, accumulate, dmemory);
+  }
+}
+
+size_t LayerStack::output_bias(size_t index) const {
+  const size_t per_layer = decoder_ ? 3 : 2;
+  const Layer& layer = layers_[index / per_layer];
+  const size_t part = index % per_layer;
+  return part + 1 == per_layer ? layer.feed_forward[0].output_bias()
+                               : layer.attention[part].output_bias();
+}
+
+Tensor LayerStack::forward(const Pass& pass, Tensor x, const Side& side, Tensor memory,
+                           const Side& other) {
+  Tensor residual = x;
+  Tensor n = post_ ? x : seams_[0].forward(pass, x, {}, kNone, side).n;
+  for (size_t i = 0; i < sublayers(); ++i) {
+    Tensor branch = sublayer_forward(pass, i, n, side, memory, other);
+    Seam::Output out =
+        seams_[post_ ? i : i + 1].forward(pass, residual, branch, output_bias(i), side);
+    n = out.n;
+    residual = post_ ? out.n : out.h;
+  }
+  return n;
+}
+
+Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
+                            const std::function<void(size_t)>& ready) {
+  const size_t per_layer = decoder_ ? 3 : 2;
+  Tensor dn = dout;  // gradient of what the next seam up gave
+  Tensor dresidual;  // gradient that came down beside it
+  for (size_t i = sublayers(); i-- > 0;) {
+    Seam::Gradient grad = seams_[post_ ? i : i + 1].backward(pass, dn, dresidual);
+    if (post_) {
+      // The residual is the seam's own output below, so both gradients are of the same thing.
+      sublayer_backward(pass, i, grad.dbranch, grad.dx, true, dmemory);
+      dn = grad.dx;
+    } else {
+      dresidual = grad.dx;
+      dn = pass.matrix(dout.rows, dout.cols);
+      sublayer_backward(pass, i, grad.dbranch, dn, false, dmemory);
+    }
+    // In a pre-norm layer the first norm is still to come; the next layer's turn completes it.
+    bool layer_done = i % per_layer == 0;
+    if (layer_done && post_) ready(layers_[i / per_layer].end);
+    if (layer_done && !post_ && i + per_layer < sublayers()) {
+      ready(layers_[i / per_layer + 1].end);
+    }
+  }
+  if (post_) return dn;
+  Tensor dx = seams_[0].backward(pass, dn, dresidual).dx;
+  ready(layers_[0].end);
+  return dx;
+}
+
+}  // namespace reigen

@@ -1,0 +1,220 @@
+#include "model/transformer.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "model/stack.h"
+
+namespace reigen {
+namespace {
+
+constexpr uint32_t kSourceEmbeddingSite = 0;
+constexpr uint32_t kTargetEmbeddingSite = 1;
+constexpr uint32_t kEncoderSites = 1000;
+constexpr uint32_t kDecoderSites = 2000;
+
+// As in Vaswani et al., sines in the first half of the width and cosines in the second.
+std::vector<float> sinusoid_table(int64_t length, int64_t width) {
+  std::vector<float> table(static_cast<size_t>(length * width));
+  for (int64_t p = 0; p < length; ++p) {
+    for (int64_t i = 0; i < width / 2; ++i) {
+      double angle =
+          static_cast<double>(p) *
+          std::exp(-std::log(10000.0) * 2.0 * static_cast<double>(i) / static_cast<double>(width));
+      table[static_cast<size_t>(p * width + i)] = static_cast<float>(std::sin(angle));
+      table[static_cast<size_t>(p * width + width / 2 + i)] = static_cast<float>(std::cos(angle));
+    }
+  }
+  return table;
+}
+
+Side side_of(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
+             std::span<const uint64_t> first_tokens) {
+  Side side{ids, offsets, std::vector<uint64_t>(ids.size())};
+  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
+    for (uint32_t t = offsets[s]; t < offsets[s + 1]; ++t) {
+      side.tokens[t] = first_tokens[s] + (t - offsets[s]);
+    }
+  }
+  return side;
+}
+
+}  // namespace
+
+struct Transformer::Sides {
+  Side source;
+  Side target;
+  explicit Sides(const PackedBatch& b)
+      : source(side_of(b.source, b.source_offsets, b.first_source_token)),
+        target(side_of(b.target_in, b.target_offsets, b.first_target_token)) {}
+};
+
+struct Transformer::Stack : LayerStack {
+  using LayerStack::LayerStack;
+};
+
+Transformer::Transformer(const ModelOptions& options, const DropoutOptions& dropout,
+                         size_t vocabulary)
+    : options_(options), dropout_(dropout) {
+  check_model_options(options);
+  const auto pieces = static_cast<int64_t>(vocabulary);
+  const int64_t width = options.width;
+  // Backward runs projection, decoder, encoder, embeddings; so does the layout.
+  if (!options.tied) projection_ = layout_.add("projection.weight", pieces, width);
+  decoder_ = std::make_unique<Stack>(layout_, "decoder", options, dropout, options.decoder_layers,
+                                     true, kDecoderSites);
+  if (!options.tied) target_table_ = layout_.add("target_embedding.weight", pieces, width);
+  encoder_ = std::make_unique<Stack>(layout_, "encoder", options, dropout, options.encoder_layers,
+                                     false, kEncoderSites);
+  if (options.positions == Positions::kLearned) {
+    learned_positions_ = layout_.add("positions.weight", options.max_length, width);
+  } else {
+    sinusoids_ = sinusoid_table(options.max_length, width);
+  }
+  source_table_ =
+      layout_.add(options.tied ? "embedding.weight" : "source_embedding.weight", pieces, width);
+  if (options.tied) projection_ = target_table_ = source_table_;
+}
+
+Transformer::~Transformer() = default;
+Transformer::Transformer(Transformer&&) noexcept = default;
+
+Tensor Transformer::embed(const Pass& pass, const Side& side, size_t table, uint32_t site) const {
+  Tensor out = pass.matrix(side.rows(), options_.width);
+  Tensor positions = learned_positions_ == kNone ? f32_matrix(const_cast<float*>(sinusoids_.data()),
+                                                              options_.max_length, options_.width)
+                                                 : pass.weight(learned_positions_);
+  EmbedInput input{side.ids, side.offsets, std::sqrt(static_cast<float>(options_.width)),
+                   pass.dropout(dropout_.embedding, site, side.tokens)};
+  embed_forward(pass.device, input, pass.weight(table), positions, out);
+  return out;
+}
+
+void Transformer::embed_gradient(const Pass& pass, const Side& side, size_t table, uint32_t site,
+                                 Tensor dout) const {
+  EmbedInput input{side.ids, side.offsets, std::sqrt(static_cast<float>(options_.width)),
+                   pass.dropout(dropout_.embedding, site, side.tokens)};
+  Tensor dpositions;
+  if (learned_positions_ != kNone) dpositions = pass.gradient(learned_positions_);
+  embed_backward(pass.device, input, dout, pass.gradient(table), dpositions);
+}
+
+Tensor Transformer::run_forward(const Pass& pass, const Sides& sides) {
+  Tensor memory =
+      encoder_->forward(pass, embed(pass, sides.source, source_table_, kSourceEmbeddingSite),
+                        sides.source, {}, sides.source);
+  return decoder_->forward(pass, embed(pass, sides.target, target_table_, kTargetEmbeddingSite),
+                           sides.target, memory, sides.source);
+}
+
+void Transformer::run_backward(const Pass& pass, const Sides& sides, Tensor dhidden,
+                               const std::function<void(size_t)>& on_ready) {
+  auto ready = [&](size_t elements) {
+    if (on_ready) on_ready(elements);
+  };
+  Tensor dmemory = pass.matrix(sides.source.rows(), options_.width);
+  std::fill_n(dmemory.row(0), dmemory.rows * dmemory.cols, 0.0F);
+  Tensor dtarget = decoder_->backward(pass, dhidden, dmemory, ready);
+  embed_gradient(pass, sides.target, target_table_, kTargetEmbeddingSite, dtarget);
+  Tensor dsource = encoder_->backward(pass, dmemory, {}, ready);
+  embed_gradient(pass, sides.source, source_table_, kSourceEmbeddingSite, dsource);
+  ready(layout_.elements());
+}
+
+void Transformer::check_lengths(const PackedBatch& batch) const {
+  auto check = [&](std::span<const uint32_t> offsets, const char* side) {
+    for (size_t s = 0; s + 1 < offsets.size(); ++s) {
+      if (offsets[s + 1] - offsets[s] > options_.max_length) {
+        throw DataError(
+            format("a {} sentence of {} tokens is longer than the model allows "
+                   "(model.max-length {})",
+                   side, offsets[s + 1] - offsets[s], options_.max_length));
+      }
+    }
+  };
+  check(batch.source_offsets, "source");
+  check(batch.target_offsets, "target");
+}
+
+LossSums Transformer::forward_backward(const Device& device, const StepInput& input,
+                                       std::span<float> parameters, std::span<float> gradients,
+                                       Arena& arena, const std::function<void(size_t)>& on_ready) {
+  check_lengths(input.batch);
+  arena.reset();
+  Pass pass{device, layout_, parameters.data(), gradients.data(),
+            arena,  true,    input.seed,        input.step};
+  Sides sides(input.batch);
+  Tensor hidden = run_forward(pass, sides);
+  ProjectionLoss loss{.hidden = hidden, .table = pass.weight(projection_)};
+  loss.targets = input.batch.target_out;
+  loss.smoothing = input.smoothing;
+  loss.scale = input.loss_scale;
+  loss.dhidden = pass.matrix(hidden.rows, hidden.cols);
+  loss.dtable = pass.gradient(projection_);
+  LossSums sums = projection_loss(device, loss, arena);
+  run_backward(pass, sides, loss.dhidden, on_ready);
+  return sums;
+}
+
+LossSums Transformer::evaluate(const Device& device, const PackedBatch& batch,
+                               std::span<float> parameters, float smoothing, Arena& arena) {
+  check_lengths(batch);
+  arena.reset();
+  Pass pass{device, layout_, parameters.data(), nullptr, arena, false, 0, 0};
+  Sides sides(batch);
+  ProjectionLoss loss{.hidden = run_forward(pass, sides), .table = pass.weight(projection_)};
+  loss.targets = batch.target_out;
+  loss.smoothing = smoothing;
+  return projection_loss(device, loss, arena);
+}
+
+namespace {
+
+// Uniform numbers in (0, 1), four for each counter.
+class UniformStream {
+ public:
+  explicit UniformStream(uint64_t seed, uint32_t slice) : site_{seed, 0, slice} {}
+  double next() {
+    if (at_ % 4 == 0) {
+      words_ = philox(philox_counter(site_, at_ / 4, 0), philox_key(site_));
+    }
+    return (static_cast<double>(words_[at_++ % 4]) + 0.5) * 0x1p-32;
+  }
+
+ private:
+  RandomSite site_;
+  uint64_t at_ = 0;
+  std::array<uint32_t, 4> words_ = {};
+};
+
+}  // namespace
+
+void Transformer::initialise(std::span<float> parameters, uint64_t seed) const {
+  std::fill(parameters.begin(), parameters.end(), 0.0F);
+  for (size_t s = 0; s < layout_.slices().size(); ++s) {
+    const ParameterSlice& slice = layout_.slices()[s];
+    std::span<float> values = parameters.subspan(slice.offset, slice.size());
+    UniformStream uniform(seed, static_cast<uint32_t>(s));
+    bool table =
+        s == source_table_ || s == target_table_ || s == projection_ || s == learned_positions_;
+    if (slice.name.ends_with(".gain")) {
+      std::fill(values.begin(), values.end(), 1.0F);
+    } else if (table) {
+      const double deviation = 1 / std::sqrt(static_cast<double>(slice.cols));
+      for (float& v : values) {  // Box and Muller
+        double radius = std::sqrt(-2 * std::log(uniform.next()));
+        v = static_cast<float>(deviation * radius * std::cos(2 * M_PI * uniform.next()));
+      }
+    } else if (slice.name.ends_with(".weight")) {
+      // Joined matrices (queries, keys, values) are several square ones, each by its own size.
+      int64_t fan_out = slice.rows % slice.cols == 0 && slice.name.find("_value") != slice.name.npos
+                            ? slice.cols
+                            : slice.rows;
+      double bound = std::sqrt(6.0 / static_cast<double>(slice.cols + fan_out));
+      for (float& v : values) v = static_cast<float>(bound * (2 * uniform.next() - 1));
+    }
+  }
+}
+
+}  // namespace reigen

@@ -1,0 +1,79 @@
+// The translation Transformer: its parameters in the order backward finishes them, forward and
+// backward over a packed batch.
+//
+// Gradients are sums over target tokens times `loss_scale`; with 1 / (target tokens of the global
+// batch) an uneven split over micro-batches or workers changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "config/model_options.h"
+#include "data/batches.h"
+#include "device/device.h"
+#include "model/blocks.h"
+#include "ops/embed.h"
+#include "ops/projection_loss.h"
+#include "tensor/arena.h"
+#include "tensor/parameters.h"
+
+namespace reigen {
+
+class Transformer {
+ public:
+  Transformer(const ModelOptions& options, const DropoutOptions& dropout, size_t vocabulary);
+  ~Transformer();
+  Transformer(Transformer&&) noexcept;
+
+  const ParameterLayout& layout() const { return layout_; }
+  const ModelOptions& options() const { return options_; }
+
+  // Weights uniform by Glorot, embeddings normal with 1 / sqrt(width), gains 1, biases 0; a pure
+  // function of the seed.
+  void initialise(std::span<float> parameters, uint64_t seed) const;
+
+  struct StepInput {
+    const PackedBatch& batch;
+    uint64_t seed = 0;
+    uint64_t step = 0;
+    float loss_scale = 1;
+    float smoothing = 0;
+  };
+  // Adds to `gradients`. `on_ready(n)` says that the first n elements are complete, while backward
+  // is still running.
+  LossSums forward_backward(const Device& device, const StepInput& input,
+                            std::span<float> parameters, std::span<float> gradients, Arena& arena,
+                            const std::function<void(size_t)>& on_ready = {});
+
+  // The loss alone, without dropout.
+  LossSums evaluate(const Device& device, const PackedBatch& batch, std::span<float> parameters,
+                    float smoothing, Arena& arena);
+
+ private:
+  struct Stack;
+  struct Sides;
+  Tensor table(const Pass& pass, size_t index, bool gradient) const;
+  Tensor embed(const Pass& pass, const Side& side, size_t table, uint32_t site) const;
+  void embed_gradient(const Pass& pass, const Side& side, size_t table, uint32_t site,
+                      Tensor dout) const;
+  Tensor run_forward(const Pass& pass, const Sides& sides);
+  void run_backward(const Pass& pass, const Sides& sides, Tensor dhidden,
+                    const std::function<void(size_t)>& on_ready);
+  void check_lengths(const PackedBatch& batch) const;
+
+  ModelOptions options_;
+  DropoutOptions dropout_;
+  ParameterLayout layout_;
+  std::unique_ptr<Stack> decoder_;
+  std::unique_ptr<Stack> encoder_;
+  size_t projection_ = kNone;  // tables; all the same one when tied
+  size_t source_table_ = kNone;
+  size_t target_table_ = kNone;
+  size_t learned_positions_ = kNone;
+  std::vector<float> sinusoids_;  // [max_length, width]
+};
+
+}  // namespace reigen

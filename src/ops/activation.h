@@ -1,0 +1,32 @@
+// The middle of a feed-forward sublayer: out = dropout(activation(z + bias)).
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.h"
+#include "ops/dropout.h"
+#include "tensor/tensor.h"
+
+namespace reigen {
+
+enum class ActivationKind : uint8_t { kRelu, kGelu, kSwish };
+
+struct Activation {
+  ActivationKind kind = ActivationKind::kRelu;
+  Tensor z;     // [tokens, width], as the first product left it
+  Tensor bias;  // [1, width]
+  Dropout dropout;
+  Tensor out;
+};
+
+void activation_forward(const Device& device, const Activation& op);
+
+// dz may be dout itself; dbias is added to.
+void activation_backward(const Device& device, const Activation& op, Tensor dout, Tensor dz,
+                         Tensor dbias);
+
+// y += bias, and the gradient of that: dbias += column sums of dy.
+void add_bias(const Device& device, Tensor y, Tensor bias);
+void bias_backward(const Device& device, Tensor dy, Tensor dbias);
+
+}  // namespace reigen

@@ -1,0 +1,54 @@
+#include "ops/activation.h"
+
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/partial_sums.h"
+
+namespace reigen {
+namespace {
+
+constexpr int64_t kGrain = 16;  // rows
+
+}  // namespace
+
+void activation_forward(const Device& device, const Activation& op) {
+  parallel_for(device, op.z.rows, kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      cpu::activation_row_forward(op.kind, op.z.row(r), op.bias.row(0),
+                                  cpu::row_dropout(op.dropout, r), op.out.row(r),
+                                  static_cast<size_t>(op.z.cols));
+    }
+  });
+}
+
+void activation_backward(const Device& device, const Activation& op, Tensor dout, Tensor dz,
+                         Tensor dbias) {
+  cpu::PartialSums sums(parallel_parts(device, dout.rows, kGrain), {dbias});
+  parallel_for(device, dout.rows, kGrain, [&](int64_t begin, int64_t end, int part) {
+    for (int64_t r = begin; r < end; ++r) {
+      cpu::activation_row_backward(op.kind, op.z.row(r), op.bias.row(0),
+                                   cpu::row_dropout(op.dropout, r), dout.row(r), dz.row(r),
+                                   sums.row(part, 0), static_cast<size_t>(op.z.cols));
+    }
+  });
+  sums.add_to_targets();
+}
+
+void add_bias(const Device& device, Tensor y, Tensor bias) {
+  parallel_for(device, y.rows, kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      cpu::add_row(bias.row(0), y.row(r), static_cast<size_t>(y.cols));
+    }
+  });
+}
+
+void bias_backward(const Device& device, Tensor dy, Tensor dbias) {
+  cpu::PartialSums sums(parallel_parts(device, dy.rows, kGrain), {dbias});
+  parallel_for(device, dy.rows, kGrain, [&](int64_t begin, int64_t end, int part) {
+    for (int64_t r = begin; r < end; ++r) {
+      cpu::add_row(dy.row(r), sums.row(part, 0), static_cast<size_t>(dy.cols));
+    }
+  });
+  sums.add_to_targets();
+}
+
+}  // namespace reigen

@@ -1,0 +1,85 @@
+#include "ops/embed.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/cpu/kernels.h"
+
+namespace reigen {
+namespace {
+
+constexpr int64_t kGrain = 64;  // tokens
+
+// The place of each token in its sentence.
+std::vector<uint32_t> places_of(std::span<const uint32_t> offsets) {
+  std::vector<uint32_t> places(offsets.back());
+  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
+    for (uint32_t t = offsets[s]; t < offsets[s + 1]; ++t) places[t] = t - offsets[s];
+  }
+  return places;
+}
+
+// Tokens ordered by `keys`, then by number; a run of equal keys is a row's whole sum.
+std::vector<uint64_t> tokens_by_key(std::span<const uint32_t> keys) {
+  std::vector<uint64_t> order(keys.size());
+  for (size_t t = 0; t < keys.size(); ++t) order[t] = (uint64_t{keys[t]} << 32) | t;
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+// table[key] += scale * rows, the parts meeting only at borders between keys.
+void add_rows(const Device& device, std::span<const uint32_t> keys, Tensor rows, float scale,
+              Tensor table) {
+  const std::vector<uint64_t> order = tokens_by_key(keys);
+  const auto count = static_cast<int64_t>(order.size());
+  auto border = [&](int64_t at) {  // forward to where the next key begins
+    while (at > 0 && at < count &&
+           order[static_cast<size_t>(at)] >> 32 == order[static_cast<size_t>(at) - 1] >> 32) {
+      ++at;
+    }
+    return at;
+  };
+  parallel_for(device, count, kGrain, [&](int64_t begin, int64_t end, int) {
+    end = border(end);
+    for (int64_t i = border(begin); i < end; ++i) {
+      const uint64_t entry = order[static_cast<size_t>(i)];
+      cpu::add_scaled_row(rows.row(static_cast<int64_t>(entry & 0xFFFFFFFF)), scale,
+                          table.row(static_cast<int64_t>(entry >> 32)),
+                          static_cast<size_t>(rows.cols));
+    }
+  });
+}
+
+}  // namespace
+
+void embed_forward(const Device& device, const EmbedInput& input, Tensor table, Tensor positions,
+                   Tensor out) {
+  const std::vector<uint32_t> places = places_of(input.offsets);
+  const auto width = static_cast<size_t>(out.cols);
+  parallel_for(device, out.rows, kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      const auto token = static_cast<size_t>(t);
+      cpu::scale_row(table.row(input.ids[token]), input.scale, positions.row(places[token]),
+                     out.row(t), width);
+      if (input.dropout.active()) {
+        cpu::drop_row(cpu::row_dropout(input.dropout, t), out.row(t), out.row(t), width);
+      }
+    }
+  });
+}
+
+void embed_backward(const Device& device, const EmbedInput& input, Tensor dout, Tensor dtable,
+                    Tensor dpositions) {
+  if (input.dropout.active()) {
+    parallel_for(device, dout.rows, kGrain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t t = begin; t < end; ++t) {
+        cpu::drop_row(cpu::row_dropout(input.dropout, t), dout.row(t), dout.row(t),
+                      static_cast<size_t>(dout.cols));
+      }
+    });
+  }
+  add_rows(device, input.ids, dout, input.scale, dtable);
+  if (!dpositions.empty()) add_rows(device, places_of(input.offsets), dout, 1, dpositions);
+}
+
+}  // namespace reigen

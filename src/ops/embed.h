@@ -1,0 +1,29 @@
+// Token embedding: out = dropout(scale * table[id] + position).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "device/device.h"
+#include "ops/dropout.h"
+#include "tensor/tensor.h"
+
+namespace reigen {
+
+struct EmbedInput {
+  std::span<const uint32_t> ids;
+  std::span<const uint32_t> offsets;  // sentence i is ids[offsets[i] .. offsets[i+1])
+  float scale = 1;
+  Dropout dropout;
+};
+
+// `positions` has a row for each place in a sentence.
+void embed_forward(const Device& device, const EmbedInput& input, Tensor table, Tensor positions,
+                   Tensor out);
+
+// Adds to dtable, and to dpositions unless it is empty (learned positions). Rows are summed in the
+// order of their tokens, whatever the number of threads.
+void embed_backward(const Device& device, const EmbedInput& input, Tensor dout, Tensor dtable,
+                    Tensor dpositions);
+
+}  // namespace reigen

@@ -1,0 +1,20 @@
+// Matrix products: C = alpha * op(A) op(B) + beta * C. oneDNN on CPU, cuBLASLt on GPU; never ours.
+#pragma once
+
+#include "device/device.h"
+#include "tensor/tensor.h"
+
+namespace reigen {
+
+enum class Transpose : bool { kNo, kYes };
+
+void matmul(const Device& device, Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c,
+            float alpha = 1, float beta = 0);
+
+// The three products of a linear layer with weight [out, in].
+void linear_forward(const Device& device, Tensor x, Tensor weight, Tensor y);
+void linear_backward_input(const Device& device, Tensor dy, Tensor weight, Tensor dx,
+                           bool accumulate);
+void linear_backward_weight(const Device& device, Tensor dy, Tensor x, Tensor dweight);  // adds
+
+}  // namespace reigen

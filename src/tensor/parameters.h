@@ -1,0 +1,45 @@
+// The flat parameter store: every parameter of a model is a named slice of one buffer.
+//
+// Slices are laid out in the order backward finishes their gradients, so that a gradient bucket is
+// a contiguous slice which can leave while backward is still running, a checkpoint is a copy, and
+// the optimizer is one loop. Master weights, gradients and moments are buffers of the same layout.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace reigen {
+
+struct ParameterSlice {
+  std::string name;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  size_t offset = 0;  // in elements; a multiple of kSliceAlignment
+  size_t size() const { return static_cast<size_t>(rows * cols); }
+};
+
+// Which parameters there are and where; the same for every buffer of a model.
+class ParameterLayout {
+ public:
+  static constexpr size_t kSliceAlignment = 16;  // elements: a vector register, a cache line
+
+  size_t add(std::string name, int64_t rows, int64_t cols);  // its index
+
+  const std::vector<ParameterSlice>& slices() const { return slices_; }
+  const ParameterSlice& find(const std::string& name) const;  // throws std::out_of_range
+  size_t parameters() const;                                  // without alignment gaps
+  size_t elements() const { return elements_; }               // length of a buffer, with gaps
+
+ private:
+  std::vector<ParameterSlice> slices_;
+  size_t elements_ = 0;
+};
+
+// A view of slice `index` in a buffer laid out so.
+Tensor slice_of(const ParameterLayout& layout, size_t index, float* buffer);
+
+}  // namespace reigen

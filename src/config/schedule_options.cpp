@@ -45,8 +45,8 @@ std::vector<std::string> words_of(const Json& value) {
 
 // One comma separated value on the command line, the same or a list in YAML.
 template <class T, class Parse>
-Option list_option(std::string key, std::vector<T>& target, std::string value_name,
-                   std::string help, std::string limits, Parse parse) {
+Option list_option(const std::string& key, std::vector<T>& target, const std::string& value_name,
+                   const std::string& help, const std::string& limits, Parse parse) {
   auto assign = [&target, parse](const Json& value) {
     std::vector<T> items;
     for (const auto& word : words_of(value)) {
@@ -58,10 +58,10 @@ Option list_option(std::string key, std::vector<T>& target, std::string value_na
     }
     target = std::move(items);
   };
-  return {.key = std::move(key),
-          .value_name = std::move(value_name),
-          .help = std::move(help),
-          .limits = std::move(limits),
+  return {.key = key,
+          .value_name = value_name,
+          .help = help,
+          .limits = limits,
           .assign = assign,
           .current = [&target] { return Json(target); }};
 }

@@ -1,0 +1,241 @@
+// `reigen evaluate`: how good are these translations, and how sure is that.
+//
+// Scores are sacreBLEU's to the last digit (src/eval), of plain text that nobody tokenised.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/terminal.h"
+#include "cli/commands.h"
+#include "config/evaluate_options.h"
+#include "data/byte_source.h"
+#include "eval/scores.h"
+#include "eval/significance.h"
+#include "text/unicode.h"
+
+namespace reigen {
+namespace {
+
+// One system by one metric.
+struct Scored {
+  double score = 0;
+  std::vector<uint64_t> sums;
+  std::optional<Interval> interval;
+};
+
+struct Result {
+  ScoreMetric metric = ScoreMetric::kBleu;
+  std::string signature;
+  Scored system;
+  std::optional<Scored> baseline;
+  std::optional<Comparison> comparison;
+};
+
+// sacreBLEU refuses text that is not UTF-8; a translation with a bad byte should still get a score.
+Lines read_lines(const std::string& path) {
+  LineReader reader(path);
+  Lines lines;
+  size_t repaired = 0;
+  for (std::string line; reader.next(line);) {
+    if (line.size() > kMaxLineBytes) {
+      throw DataError(format("{}: line {} is longer than {} bytes, more than can be scored", path,
+                             reader.lines(), with_commas(kMaxLineBytes)));
+    }
+    if (!is_valid_utf8(line)) {
+      line = repair_utf8(line);
+      ++repaired;
+    }
+    lines.push_back(line);
+  }
+  if (lines.empty()) throw DataError(format("{} is empty; there is nothing to score", path));
+  if (repaired > 0) {
+    log_warning(format("{}: {} lines are not valid UTF-8; bad bytes count as U+FFFD", path,
+                       with_commas(repaired)));
+  }
+  return lines;
+}
+
+void check_same_length(const std::string& path, const Lines& lines, const std::string& other_path,
+                       const Lines& other) {
+  if (lines.size() == other.size()) return;
+  throw DataError(format("{} has {} lines but {} has {}; they must match line by line", path,
+                         lines.size(), other_path, other.size()));
+}
+
+// sacreBLEU's own rule of thumb: a hundred lines that end in a full stop of its own.
+void warn_if_tokenized(const std::string& path, const Lines& lines) {
+  constexpr int kSuspicious = 100;
+  auto ends_apart = [](const std::string& line) { return line.ends_with(" ."); };
+  if (std::count_if(lines.begin(), lines.end(), ends_apart) < kSuspicious) return;
+  log_warning(format("{} looks tokenised: many lines end in ' .'; BLEU wants plain text", path));
+}
+
+Lines read_system(const std::string& path, const EvaluateOptions& options, const Lines& reference) {
+  Lines lines = read_lines(path);
+  check_same_length(path, lines, options.references[0], reference);
+  warn_if_tokenized(path, lines);
+  return lines;
+}
+
+Scored scored(const CountTable& table) {
+  Scored result = {.sums = sum_of(table)};
+  result.score = score_of(table.metric, result.sums);
+  return result;
+}
+
+// `tables` holds the system's, metric by metric, and then the baseline's if there is one.
+std::vector<Result> evaluate(const std::vector<CountTable>& tables,
+                             const EvaluateOptions& options) {
+  const size_t metrics = options.metrics.size();
+  const bool paired = tables.size() > metrics;
+  std::optional<Resampling> resampling;
+  std::vector<std::vector<double>> resampled;
+  if (options.bootstrap) {
+    resampling = {.resamples = options.resamples, .seed = static_cast<uint64_t>(options.seed)};
+    resampled = resample_scores(tables, *resampling);
+  }
+  std::vector<Result> results;
+  for (size_t m = 0; m < metrics; ++m) {
+    Result result = {.metric = options.metrics[m], .system = scored(tables[m])};
+    result.signature = signature(result.metric, options.references.size(), resampling);
+    if (paired) result.baseline = scored(tables[metrics + m]);
+    if (resampling) result.system.interval = interval_of(resampled[m]);
+    if (resampling && paired) {
+      result.baseline->interval = interval_of(resampled[metrics + m]);
+      result.comparison = compare(result.system.score, result.baseline->score, resampled[m],
+                                  resampled[metrics + m]);
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+Json to_json(const Interval& interval) {
+  return {{"mean", interval.mean},
+          {"low", interval.low},
+          {"high", interval.high},
+          {"half_width", interval.half_width()}};
+}
+
+Json to_json(ScoreMetric metric, const Scored& scored) {
+  Json json = {{"score", scored.score}};
+  if (metric == ScoreMetric::kBleu) {
+    BleuScore bleu = bleu_of(scored.sums);
+    json["precisions"] = bleu.precisions;
+    json["brevity_penalty"] = bleu.brevity_penalty;
+    json["hypothesis_length"] = bleu.hypothesis_length;
+    json["reference_length"] = bleu.reference_length;
+    json["text"] = bleu.text();
+  }
+  if (scored.interval) json["interval"] = to_json(*scored.interval);
+  return json;
+}
+
+Json json_report(const EvaluateOptions& options, size_t sentences,
+                 const std::vector<Result>& results) {
+  Json json = {{"hypotheses", options.hypotheses}, {"references", options.references}};
+  if (!options.baseline.empty()) json["baseline"] = options.baseline;
+  json["sentences"] = sentences;
+  if (options.bootstrap) {
+    json["bootstrap"] = {
+        {"confidence", 0.95}, {"resamples", options.resamples}, {"seed", options.seed}};
+  }
+  json["metrics"] = Json::array();
+  for (const Result& result : results) {
+    Json metric = {{"name", metric_name(result.metric)}, {"signature", result.signature}};
+    metric["system"] = to_json(result.metric, result.system);
+    if (result.baseline) metric["baseline"] = to_json(result.metric, *result.baseline);
+    if (result.comparison) {
+      metric["comparison"] = {{"difference", result.comparison->difference},
+                              {"interval", to_json(result.comparison->interval)},
+                              {"share_better", result.comparison->share_better},
+                              {"p_value", result.comparison->p_value}};
+    }
+    json["metrics"].push_back(metric);
+  }
+  return json;
+}
+
+// With a sign, but none for what rounds to nothing.
+std::string signed_text(double value) {
+  return std::abs(value) < 0.005 ? "0.00" : format("{:+.2f}", value);
+}
+
+void add_scored(Table& table, const std::string& name, const Scored& scored) {
+  std::vector<std::string> row = {name, format("{:.2f}", scored.score)};
+  if (scored.interval) {
+    row.push_back(format("{:.2f} to {:.2f}", scored.interval->low, scored.interval->high));
+    row.push_back(format("{:.2f} ± {:.2f}", scored.interval->mean, scored.interval->half_width()));
+  }
+  table.row(row);
+}
+
+std::string comparison_text(const EvaluateOptions& options, const std::vector<Result>& results) {
+  Table table;
+  table.row({"", "difference", "95% interval", "better in", "p"});
+  for (const Result& result : results) {
+    const Comparison& c = *result.comparison;
+    table.row({metric_name(result.metric), signed_text(c.difference),
+               format("{} to {}", signed_text(c.interval.low), signed_text(c.interval.high)),
+               format("{:.1f}%", 100 * c.share_better), format("{:.4f}", c.p_value)});
+  }
+  return format("\nCompared with {} by paired bootstrap (p under 0.05: unlikely to be chance)\n\n",
+                options.baseline) +
+         table.text();
+}
+
+std::string text_report(const EvaluateOptions& options, size_t sentences,
+                        const std::vector<Result>& results) {
+  std::string out = format("{} against {}: {} sentences\n\n", options.hypotheses,
+                           fmt::join(options.references, " and "), with_commas(sentences));
+  Table scores;
+  scores.row(options.bootstrap ? std::vector<std::string>{"", "score", "95% interval", "mean"}
+                               : std::vector<std::string>{"", "score"});
+  std::string details;
+  for (const Result& result : results) {
+    const std::string name = metric_name(result.metric);
+    add_scored(scores, name, result.system);
+    if (result.baseline) add_scored(scores, name + " of the baseline", *result.baseline);
+    if (result.metric != ScoreMetric::kBleu) continue;
+    details += format("\n{}\n", bleu_of(result.system.sums).text());
+    if (result.baseline)
+      details += format("{} (baseline)\n", bleu_of(result.baseline->sums).text());
+  }
+  out += scores.text() + details;
+  if (options.bootstrap && !options.baseline.empty()) out += comparison_text(options, results);
+  out += "\nSignatures: the figures are those of sacreBLEU 2.6 with these settings\n\n";
+  size_t width = 0;
+  for (const Result& result : results) width = std::max(width, metric_name(result.metric).size());
+  for (const Result& result : results) {
+    out += format("  {:<{}}  {}\n", metric_name(result.metric), width, result.signature);
+  }
+  return out;
+}
+
+}  // namespace
+
+void run_evaluate(const EvaluateOptions& options) {
+  std::vector<Lines> references;
+  for (const std::string& path : options.references) {
+    references.push_back(read_lines(path));
+    check_same_length(path, references.back(), options.references[0], references[0]);
+  }
+  std::vector<Lines> systems = {read_system(options.hypotheses, options, references[0])};
+  if (!options.baseline.empty()) {
+    systems.push_back(read_system(options.baseline, options, references[0]));
+  }
+  std::vector<CountTable> tables;
+  for (const Lines& lines : systems) {
+    for (ScoreMetric metric : options.metrics) {
+      tables.push_back(count_sentences(metric, lines, references));
+    }
+  }
+  const std::vector<Result> results = evaluate(tables, options);
+  const size_t sentences = references[0].size();
+  print(options.json ? pretty(json_report(options, sentences, results))
+                     : text_report(options, sentences, results));
+}
+
+}  // namespace reigen

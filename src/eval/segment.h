@@ -1,0 +1,29 @@
+// A line of text as sacreBLEU sees it: Python's white space, characters, words, 13a tokens.
+//
+// Scores compare only where text is cut alike, so these follow sacreBLEU 2.6 to the letter,
+// oddities included. All expect valid UTF-8; other bytes give some characters, never a read out of
+// bounds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reigen {
+
+// What NIST's mteval-v13a does, the tokenizer of WMT's BLEU: one space between tokens.
+std::string tokenize_13a(std::string_view line);
+
+// What stands between white space. Python's str.split() also splits at U+001C to U+001F, which
+// Unicode's property White_Space leaves out; U+0085 and the no-break spaces count in both.
+std::vector<std::string_view> split_words(std::string_view text);
+
+// The words of chrF++: from a word of several characters one ASCII punctuation mark is cut off, at
+// its end or else at its start, so "(hi)" gives "(hi" and ")".
+std::vector<std::string_view> chrf_words(std::string_view text);
+
+// The code points that are not white space.
+std::vector<uint32_t> characters(std::string_view text);
+
+}  // namespace reigen

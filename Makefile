@@ -17,7 +17,7 @@ demo: build ## run the whole path on the built-in corpus, into demo/
 test: build ## build and run every test that fits in 20 minutes on two cores
 	@scripts/test.sh
 
-test-all: build ## the same, and what takes longer: 5 million lines, long fuzzing
+test-all: build ## the same, and what takes longer: clang-tidy, 5 million lines, long fuzzing
 	@scripts/test.sh --all
 
 bench: build ## measure against peers in the same run

@@ -4,3 +4,4 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 python3 data/prepare_bench.py "$@"
+../build/release/bench/step_bench small 8000 4096

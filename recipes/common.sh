@@ -50,7 +50,7 @@ find_reigen() {
     reigen=$(command -v reigen)
   else
     die "$EXIT_MISSING" "no reigen program: not in $root/build/release, not in PATH" \
-      "Build it:  cd $root && cmake --preset release && cmake --build --preset release" \
+      "Build it:  cd $root && make build" \
       "Or get the text alone:  --text-only"
   fi
 }

@@ -42,5 +42,8 @@ doors 'unicode/' 'text/(unicode|demo_[a-z]+)\.cpp'
 doors 'sentencepiece' 'text/(vocabulary|vocab_trainer)\.cpp'
 doors 'zlib|zstd|lzma' 'data/byte_source\.cpp'
 doors 'expat' 'data/tmx_reader\.cpp'
+doors 'omp\.h' 'device/device\.cpp'
+doors 'dnnl' 'ops/cpu/matmul\.cpp'
+doors 'hwy/' 'ops/cpu/(vector_inl\.h|row_kernels\.cpp|attention_kernels\.cpp)'
 doors 'cuda' 'device/cuda/.*'
 exit $failed

@@ -212,4 +212,4 @@ $fresh && replace=(--overwrite)
   --valid "$output/text/valid.en" "$output/text/valid.de" \
   --test "$output/text/test.en" "$output/text/test.de" \
   --vocab-size "$vocab_size" --threads "$threads" --output "$output/shards" "${replace[@]}"
-say "Shards are in $output/shards. Train on them:  $reigen train --help"
+say "Shards are in $output/shards. Look at them:  $reigen inspect $output/shards"

@@ -375,4 +375,4 @@ text=$output/text
   --clean.max-pieces="$max_pieces" --clean.utf8=false --clean.control=false --clean.max-ratio=0 \
   --clean.copy=false --clean.min-script=0 --clean.duplicate=false \
   --threads "$threads" --output "$output/shards" "${replace[@]}"
-say "Shards are in $output/shards. Train on them:  $reigen train --help"
+say "Shards are in $output/shards. Look at them:  $reigen inspect $output/shards"

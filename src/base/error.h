@@ -47,6 +47,11 @@ struct IoError : Error {
   explicit IoError(const std::string& m) : Error(ExitCode::kIo, m) {}
 };
 
+// A checkpoint that is missing, damaged or for another model.
+struct CheckpointError : Error {
+  explicit CheckpointError(const std::string& m) : Error(ExitCode::kCheckpoint, m) {}
+};
+
 // An accelerator, or the library that drives a device, failed.
 struct DeviceError : Error {
   explicit DeviceError(const std::string& m) : Error(ExitCode::kDevice, m) {}

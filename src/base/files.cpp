@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <set>
+#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -47,8 +49,16 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent.string();
 }
 
-std::string without_trailing_slash(std::string path) {
+// Without a trailing slash, and for `.`, `..` and links what they stand for, so that a rename
+// replaces the directory and not its name.
+std::string resolved(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (path.empty()) throw ConfigError("--output is empty; name a directory to write");
+  const std::string name = fs::path(path).filename();
+  std::error_code ignored;
+  if (name == "." || name == ".." || fs::is_symlink(path, ignored)) {
+    return fs::weakly_canonical(path);
+  }
   return path;
 }
 
@@ -130,33 +140,81 @@ void FileWriter::close() {
 }
 
 StagedDirectory::StagedDirectory(std::string final_path, bool overwrite)
-    : final_(without_trailing_slash(std::move(final_path))),
+    : final_(resolved(std::move(final_path))),
       partial_(final_ + ".partial"),
       overwrite_(overwrite) {
-  if (final_.empty()) throw ConfigError("--output is empty; name a directory to write");
-  if (path_exists(final_) && !overwrite_) {
-    throw ConfigError(
-        format("{}: already exists; choose another --output or pass --overwrite", final_));
-  }
-  if (path_exists(final_) && !is_directory(final_)) {
-    throw ConfigError(format("{}: is not a directory; choose another --output", final_));
-  }
-  std::error_code error;
-  fs::create_directories(parent_of(final_), error);
-  if (error) throw_write_error(parent_of(final_), error.value());
-  lock();
-  fs::remove_all(partial_, error);
-  if (error || mkdir(partial_.c_str(), 0777) != 0) {
-    int error_number = error ? error.value() : errno;
-    unlink((partial_ + ".lock").c_str());
-    ::close(lock_fd_);
-    throw_write_error(partial_, error_number);
+  if (path_exists(final_)) check_replaceable();
+  make_parents();
+  try {
+    const bool left_by_us = lock();
+    if (path_exists(partial_) && !left_by_us) {
+      unlink((partial_ + ".lock").c_str());
+      throw ConfigError(
+          format("{}: is in the way and was not left by reigen; move it or choose another --output",
+                 partial_));
+    }
+    std::error_code error;
+    fs::remove_all(partial_, error);
+    if (error || mkdir(partial_.c_str(), 0777) != 0) {
+      int error_number = error ? error.value() : errno;
+      unlink((partial_ + ".lock").c_str());
+      throw_write_error(partial_, error_number);
+    }
+  } catch (...) {
+    if (lock_fd_ >= 0) ::close(lock_fd_);
+    remove_parents();
+    throw;
   }
 }
 
+void StagedDirectory::check_replaceable() const {
+  if (!overwrite_) {
+    throw ConfigError(
+        format("{}: already exists; choose another --output or pass --overwrite", final_));
+  }
+  if (!is_directory(final_)) {
+    throw ConfigError(format("{}: is not a directory; choose another --output", final_));
+  }
+  std::set<std::string> ours = {kMarker};
+  const std::string marker = final_ + "/" + kMarker;
+  if (path_exists(marker)) {
+    std::istringstream lines(read_file(marker));
+    for (std::string line; std::getline(lines, line);) ours.insert(line);
+  }
+  for (const auto& entry : fs::directory_iterator(final_)) {
+    const std::string name = entry.path().filename();
+    if (!ours.contains(name)) {
+      throw ConfigError(
+          format("{}: holds {}, which reigen did not write there; --overwrite replaces only what "
+                 "reigen wrote, so move it or choose another --output",
+                 final_, name));
+    }
+  }
+}
+
+void StagedDirectory::make_parents() {
+  std::vector<std::string> missing;
+  for (std::string at = parent_of(final_); !path_exists(at); at = parent_of(at)) {
+    missing.push_back(at);
+  }
+  for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
+    if (mkdir(at->c_str(), 0777) != 0 && errno != EEXIST) {
+      int error_number = errno;
+      remove_parents();
+      throw_write_error(*at, error_number);
+    }
+    made_parents_.push_back(*at);
+  }
+}
+
+void StagedDirectory::remove_parents() {
+  for (auto at = made_parents_.rbegin(); at != made_parents_.rend(); ++at) rmdir(at->c_str());
+}
+
 // The lock lives beside the directory, not in it: what is renamed holds only what was asked for.
-void StagedDirectory::lock() {
-  std::string path = partial_ + ".lock";
+bool StagedDirectory::lock() {
+  const std::string path = partial_ + ".lock";
+  const bool existed = path_exists(path);
   lock_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_fd_ < 0) throw_write_error(path, errno);
   struct stat held = {};
@@ -164,12 +222,10 @@ void StagedDirectory::lock() {
   bool locked = flock(lock_fd_, LOCK_EX | LOCK_NB) == 0 && fstat(lock_fd_, &held) == 0 &&
                 stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino;
   if (!locked) {
-    ::close(lock_fd_);
-    throw ConfigError(
-        format("{}: another reigen is writing it now; wait for it or choose another "
-               "--output",
-               final_));
+    throw ConfigError(format(
+        "{}: another reigen is writing it now; wait for it or choose another --output", final_));
   }
+  return existed;
 }
 
 StagedDirectory::~StagedDirectory() {
@@ -177,24 +233,48 @@ StagedDirectory::~StagedDirectory() {
   if (!committed_) fs::remove_all(partial_, ignored);
   unlink((partial_ + ".lock").c_str());
   ::close(lock_fd_);
+  if (!committed_) remove_parents();
+}
+
+void StagedDirectory::write_marker() const {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(partial_)) {
+    names.insert(entry.path().filename());
+  }
+  FileWriter marker(file(kMarker));
+  for (const auto& name : names) marker.write(name + "\n");
+  marker.close();
 }
 
 void StagedDirectory::commit() {
+  write_marker();
   sync_directory(partial_);
-  bool replace = overwrite_ && path_exists(final_);
-  unsigned flags = replace ? RENAME_EXCHANGE : RENAME_NOREPLACE;
-  int result = renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, final_.c_str(), flags);
-  if (result != 0 && errno == EINVAL) {  // a filesystem without these flags: the short window
-    std::error_code ignored;
-    if (replace) fs::remove_all(final_, ignored);
-    replace = false;
-    result = rename(partial_.c_str(), final_.c_str());
+  if (path_exists(final_)) {
+    check_replaceable();  // it may have changed since the start
+    replace_final();
+  } else if (rename(partial_.c_str(), final_.c_str()) != 0) {
+    throw_write_error(final_, errno);
   }
-  if (result != 0) throw_write_error(final_, errno);
   committed_ = true;
   sync_directory(parent_of(final_));
+}
+
+// Swaps old and new in one step where the filesystem can; elsewhere (NFS) the old one steps aside
+// first and comes back if the new one cannot take its place.
+void StagedDirectory::replace_final() {
   std::error_code ignored;
-  if (replace) fs::remove_all(partial_, ignored);
+  if (renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, final_.c_str(), RENAME_EXCHANGE) == 0) {
+    fs::remove_all(partial_, ignored);
+    return;
+  }
+  const std::string aside = final_ + ".old";
+  if (rename(final_.c_str(), aside.c_str()) != 0) throw_write_error(aside, errno);
+  if (rename(partial_.c_str(), final_.c_str()) != 0) {
+    int error_number = errno;
+    rename(aside.c_str(), final_.c_str());
+    throw_write_error(final_, error_number);
+  }
+  fs::remove_all(aside, ignored);
 }
 
 MappedFile::MappedFile(const std::string& path) {

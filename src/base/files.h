@@ -49,8 +49,11 @@ class FileWriter {
   std::string digest_;
 };
 
-// `final_path` comes into being complete, or not at all. Built in `final_path + ".partial"`,
-// which a lock guards against a second writer; a partial directory left by a crash is replaced.
+// `final_path` comes into being complete, or not at all. Built in `final_path + ".partial"`, which
+// a lock beside it guards against a second writer and marks as ours; what a crash left is replaced.
+//
+// A finished directory holds a file `.reigen` that lists its files. Only such a directory is ever
+// replaced, and only while it holds nothing else: nobody's notes or inputs are deleted.
 class StagedDirectory {
  public:
   StagedDirectory(std::string final_path, bool overwrite);
@@ -58,17 +61,26 @@ class StagedDirectory {
   StagedDirectory(const StagedDirectory&) = delete;
   StagedDirectory& operator=(const StagedDirectory&) = delete;
 
+  const std::string& path() const { return partial_; }  // while it is being built
   std::string file(const std::string& name) const { return partial_ + "/" + name; }
   void commit();
 
+  static constexpr const char* kMarker = ".reigen";
+
  private:
-  void lock();
+  void check_replaceable() const;
+  void make_parents();
+  void remove_parents();
+  bool lock();  // whether the lock file was there before
+  void write_marker() const;
+  void replace_final();
 
   std::string final_;
   std::string partial_;
   bool overwrite_;
   int lock_fd_ = -1;
   bool committed_ = false;
+  std::vector<std::string> made_parents_;  // outermost first
 };
 
 // A whole file mapped read-only.

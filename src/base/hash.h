@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 namespace reigen {
 
@@ -38,6 +39,14 @@ struct Hash128 {
   bool operator==(const Hash128&) const = default;
 };
 Hash128 xxh3_128(std::string_view text, uint64_t seed = 0);
+
+// For maps from text that are looked up by views of it.
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return xxh3(text.data(), text.size()); }
+};
+template <class T>
+using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
 // A strong 64-bit mix (splitmix64's finaliser): a pure function for choices that must not depend
 // on the library, the machine or the number of threads.

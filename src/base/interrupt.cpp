@@ -13,6 +13,7 @@ extern "C" void on_signal(int) {
   g_requested = 1;
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGHUP, SIG_DFL);
 }
 
 }  // namespace
@@ -22,6 +23,9 @@ void catch_interrupts() {
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction before = {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // unless under nohup
   // A closed pipe (`reigen ... | head`) must end as a write error, not as a silent death.
   std::signal(SIGPIPE, SIG_IGN);
 }

@@ -1,4 +1,5 @@
-// Ctrl-C and SIGTERM as a flag that long work looks at, so that it can tidy up before it ends.
+// Ctrl-C, SIGTERM and a closed terminal as a flag that long work looks at, so that it can tidy up
+// before it ends.
 //
 // The first signal sets the flag; a second one ends the process at once, because a person who
 // presses Ctrl-C twice means it. Work left half done is never under its final name.

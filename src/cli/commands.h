@@ -5,13 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "config/evaluate_options.h"
 #include "config/options.h"
+#include "config/schedule_options.h"
 
 namespace reigen {
 
 void run_corpus(const CorpusOptions& options);
 void run_prepare(const PrepareOptions& options);
 void run_inspect(const InspectOptions& options);
+void run_evaluate(const EvaluateOptions& options);
+void run_schedule(const ScheduleCommandOptions& options);
 void run_demo(const DemoOptions& options);
 
 // Pages that are not about data: printed by main.

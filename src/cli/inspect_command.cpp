@@ -104,6 +104,7 @@ std::string text_report(const std::string& path, const Manifest& m) {
 
 void run_inspect(const InspectOptions& options) {
   Manifest manifest = read_manifest(options.path);
+  check_files(options.path, manifest);
   size_t verified = options.verify ? verify_directory(options.path) : 0;
   if (options.json) {
     Json json = to_json(manifest);

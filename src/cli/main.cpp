@@ -46,6 +46,9 @@ std::vector<Command> all_commands() {
       command("corpus", "Write the built-in English-German demo corpus.", run_corpus),
       command("prepare", "Turn raw parallel text into shards to train on.", run_prepare),
       command("inspect", "Say what a prepared directory holds.", run_inspect),
+      command("evaluate", "Score translations: BLEU and chrF, with intervals and a comparison.",
+              run_evaluate),
+      command("schedule", "Show the learning-rate curve as a table and a drawing.", run_schedule),
       command("demo", "Run the whole path on the built-in corpus.", run_demo),
   };
 }

@@ -1,6 +1,8 @@
 // `reigen prepare`: runs the preparation and says what was kept, what was dropped and why.
 #include "data/prepare.h"
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 
 #include "base/error.h"
@@ -14,7 +16,10 @@ namespace {
 
 void check_languages(const PrepareOptions& options) {
   for (const std::string& language : {options.source, options.target}) {
-    if (language.empty() || language.find('/') != std::string::npos) {
+    bool plain = !language.empty() && std::all_of(language.begin(), language.end(), [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+    });
+    if (!plain) {
       throw ConfigError(
           format("'{}' is not a language code; use one such as en or pt-BR", language));
     }
@@ -62,6 +67,12 @@ std::string rules_table(const Manifest& m) {
 std::string shortened(const std::string& text) {
   std::string line = squeeze_whitespace(repair_utf8(text));
   constexpr size_t kMost = 100;
+  // What a line holds must not steer the terminal it is shown on.
+  for (size_t i = 0; i < line.size(); ++i) {
+    auto c = static_cast<unsigned char>(line[i]);
+    if (c < 0x20 || c == 0x7F) line[i] = '?';
+    if (c == 0xC2 && static_cast<unsigned char>(line[i + 1]) < 0xA0) line.replace(i, 2, "?");
+  }
   if (display_width(line) <= kMost) return line;
   size_t at = 0;
   for (size_t shown = 0; shown < kMost; ++at) shown += (line[at + 1] & 0xC0) != 0x80;

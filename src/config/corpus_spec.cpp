@@ -17,7 +17,11 @@ void set_attribute(CorpusSpec& spec, const std::string& key, const std::string& 
   if (key == "name") {
     spec.name = value;
   } else if (key == "weight") {
-    spec.weight = parse_number(value, 0.001, 1000);
+    try {
+      spec.weight = parse_number(value, 0.001, 1000);
+    } catch (const ConfigError& e) {
+      throw ConfigError(format("weight {}: {}", value, e.what()));
+    }
   } else if (key == "swap") {
     spec.swap = parse_bool(value);
   } else {

@@ -29,7 +29,7 @@ void describe_vocab(Schema& s, VocabOptions& o) {
   s.option("vocab.sample-pairs", o.sample_pairs, "train it on at most this many pairs", 1,
            100'000'000);
   s.option("vocab.coverage", o.coverage,
-           "share of character occurrences to cover; the rest become unknown", 0.9, 1.0);
+           "share of character occurrences to cover; the rest become unknown", 0.98, 1.0);
 }
 
 void describe_clean(Schema& s, CleanOptions& o) {
@@ -111,6 +111,7 @@ Json recorded_options(const PrepareOptions& options) {
   Schema schema("prepare", "");
   describe(schema, copy);
   Json recorded = schema.current();
+  if (!options.vocab.file.empty()) recorded["vocab"] = {{"file", options.vocab.file}};
   for (const char* key : {"output", "overwrite", "threads", "examples", "quiet"}) {
     recorded.erase(key);
   }

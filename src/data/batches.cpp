@@ -1,6 +1,7 @@
 #include "data/batches.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/error.h"
@@ -67,6 +68,10 @@ double PairCost::of(const BatchPair& pair) const {
 // Longest first, each to the rank that would finish it earliest.
 std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
                                              std::span<const double> speeds, const PairCost& cost) {
+  bool usable = !speeds.empty() && std::all_of(speeds.begin(), speeds.end(), [](double speed) {
+    return std::isfinite(speed) && speed > 0;
+  });
+  if (!usable) throw ConfigError("every worker needs a speed above 0 to be given a share");
   std::vector<double> costs(batch.pairs.size());
   std::transform(batch.pairs.begin(), batch.pairs.end(), costs.begin(),
                  [&](const BatchPair& pair) { return cost.of(pair); });

@@ -54,7 +54,6 @@ class BatchStream {
   GlobalBatch next();
   Cursor cursor() const { return cursor_; }
   void seek(Cursor cursor);
-  uint64_t epoch_pairs() const { return order_.size(); }
 
  private:
   void advance();
@@ -66,18 +65,20 @@ class BatchStream {
   EpochOrder order_;
 };
 
-// What a pair costs to train on, in arbitrary units: linear layers per token, attention per token
-// and key. The defaults are the operation counts of a Transformer with d=512 in both directions.
+// What a pair costs to train on, in arbitrary units: linear layers per token, attention per query
+// and key. The defaults are the multiplications of `base`, in units of 4 d^2 per layer: an encoder
+// token takes 12 d^2, a decoder token 16 d^2 and a sixth of 32,768 d, a query and a key 2 d.
 struct PairCost {
-  double source_token = 3.2;  // encoder layer: 12 d^2
-  double target_token = 8.4;  // decoder layer: 16 d^2, and the vocabulary projection
-  double attention = 0.001;   // 4 d per query and key, in units of d^2
+  double source_token = 3;
+  double target_token = 6.7;
+  double attention = 0.001;
   double of(const BatchPair& pair) const;
 };
 
 // Which pairs of the batch (by index, rising) each rank computes. Shares differ in cost by about
 // one sentence at most, in proportion to `speeds` (one per rank, any unit). Every rank gets at
-// least one pair while there are enough. A pure function of its arguments.
+// least one pair while there are enough. A pure function of its arguments; throws ConfigError for a
+// speed that is not above 0, or none.
 std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
                                              std::span<const double> speeds,
                                              const PairCost& cost = {});

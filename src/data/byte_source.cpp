@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <lzma.h>
+#include <poll.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -13,6 +15,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "base/interrupt.h"
 
 namespace reigen {
 namespace {
@@ -21,6 +24,8 @@ constexpr size_t kRawBytes = 1 << 18;
 constexpr size_t kLineBytes = 1 << 16;
 // xz -9 needs 65 MB; a file that asks for gigabytes was not made to be read here.
 constexpr uint64_t kMostXzMemory = 256'000'000;
+// Ctrl-C may reach another thread than the one that waits for a pipe, so waiting has pauses.
+constexpr int kWaitMs = 100;
 
 // The raw file: read in pieces, hashed, and counted.
 struct RawFile {
@@ -34,7 +39,8 @@ struct RawFile {
   Sha256 sum;
 
   explicit RawFile(const std::string& name) : path(name) {
-    fd = open(name.c_str(), O_RDONLY | O_CLOEXEC);
+    // Opening a pipe nobody writes to yet would wait; fill() waits instead, and sees Ctrl-C.
+    fd = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) throw DataError(format("{}: {}", name, errno_text(errno)));
   }
   ~RawFile() { close(fd); }
@@ -43,19 +49,30 @@ struct RawFile {
 
   size_t available() const { return end - begin; }
 
-  // Makes at least one byte available, or none at the end of the file.
-  void fill() {
-    if (begin < end || ended) return;
-    ssize_t got;
-    do {
-      got = ::read(fd, buffer.get(), kRawBytes);
-    } while (got < 0 && errno == EINTR);
-    if (got < 0) throw DataError(format("{}: {}", path, errno_text(errno)));
-    begin = 0;
-    end = static_cast<size_t>(got);
-    ended = got == 0;
-    bytes += end;
-    sum.update(buffer.get(), end);
+  // Makes at least `want` bytes available, or all there are at the end of the file.
+  void fill(size_t want = 1) {
+    if (begin == end) begin = end = 0;
+    while (available() < want && !ended) {
+      size_t got = read_some(buffer.get() + end, kRawBytes - end);
+      sum.update(buffer.get() + end, got);
+      end += got;
+      bytes += got;
+      ended = got == 0;
+    }
+  }
+
+  size_t read_some(char* out, size_t size) const {
+    while (true) {
+      check_interrupt();
+      pollfd ready = {fd, POLLIN, 0};
+      int found = poll(&ready, 1, kWaitMs);
+      if (found == 0 || (found < 0 && errno == EINTR)) continue;
+      ssize_t got = ::read(fd, out, size);
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno != EINTR && errno != EAGAIN) {
+        throw DataError(format("{}: {}", path, errno_text(errno)));
+      }
+    }
   }
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -97,6 +114,10 @@ class GzipDecoder : public Decoder {
         if (!between_members_) raw.fail("gzip data ends too early");
         return 0;
       }
+      if (between_members_ && raw.buffer[raw.begin] == 0) {
+        skip_padding(raw);
+        continue;
+      }
       if (between_members_ && inflateReset(&stream_) != Z_OK) raw.fail("zlib cannot go on");
       between_members_ = false;
       stream_.next_in = reinterpret_cast<Bytef*>(raw.buffer.get() + raw.begin);
@@ -113,6 +134,15 @@ class GzipDecoder : public Decoder {
   }
 
  private:
+  // Tapes and block devices fill up with zeros; `gzip -t` takes them, and nothing after them.
+  static void skip_padding(RawFile& raw) {
+    for (; raw.available() > 0; raw.fill()) {
+      for (; raw.available() > 0; ++raw.begin) {
+        if (raw.buffer[raw.begin] != 0) raw.fail("gzip data is followed by something else");
+      }
+    }
+  }
+
   z_stream stream_ = {};
   bool between_members_ = false;
 };
@@ -176,8 +206,22 @@ class XzDecoder : public Decoder {
   bool ended_ = false;
 };
 
+// Packed in a way that is not read here; taken as text it would be a corpus of noise.
+void refuse_unknown_packing(const std::string& path, std::string_view head) {
+  // "BZh9" alone could begin a sentence; a block or the end of the stream follows it.
+  bool bzip2 = head.size() >= 10 && head.starts_with("BZh") &&
+               (head.substr(4, 6) == "1AY&SY" || head.substr(4, 6) == "\x17rE8P\x90");
+  if (bzip2) {
+    throw DataError(format("{}: is bzip2, which is not read here; unpack it with bunzip2", path));
+  }
+  if (head.starts_with("PK\x03\x04")) {
+    throw DataError(
+        format("{}: is a zip archive, which may hold many files; unpack it with unzip", path));
+  }
+}
+
 std::unique_ptr<Decoder> make_decoder(RawFile& raw) {
-  raw.fill();
+  raw.fill(10);  // the longest mark below; a pipe may hand over less at a time
   std::string_view head(raw.buffer.get(), raw.end);
   if (head.starts_with("\x1f\x8b")) return std::make_unique<GzipDecoder>();
   if (head.starts_with("\x28\xb5\x2f\xfd")) return std::make_unique<ZstdDecoder>();
@@ -190,7 +234,21 @@ std::unique_ptr<Decoder> make_decoder(RawFile& raw) {
                                         6))) {
     return std::make_unique<XzDecoder>();
   }
+  refuse_unknown_packing(raw.path, head);
   return std::make_unique<PlainDecoder>();
+}
+
+// A text editor's "Unicode" may be two or four bytes a character. No UTF-8 begins like this.
+void refuse_wide_text(const std::string& path, std::string_view start) {
+  const char* kind = nullptr;
+  if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) kind = "UTF-16";
+  if (start.starts_with(std::string_view("\xFF\xFE\0\0", 4)) ||
+      start.starts_with(std::string_view("\0\0\xFE\xFF", 4))) {
+    kind = "UTF-32";
+  }
+  if (kind == nullptr) return;
+  throw DataError(
+      format("{}: is {} text, not UTF-8; convert it with iconv -f {} -t UTF-8", path, kind, kind));
 }
 
 }  // namespace
@@ -224,6 +282,8 @@ LineReader::LineReader(const std::string& path)
     : source_(path), buffer_(std::make_unique_for_overwrite<char[]>(kLineBytes)) {}
 
 bool LineReader::next(std::string& line) {
+  // A byte order mark (3 bytes) and a "\r" may yet go; a line that is too long must stay too long.
+  constexpr size_t kMostStored = kMaxLineBytes + 1 + 4;
   line.clear();
   bool any = false;
   while (true) {
@@ -236,13 +296,17 @@ bool LineReader::next(std::string& line) {
     const char* from = buffer_.get() + begin_;
     const char* newline = static_cast<const char*>(std::memchr(from, '\n', end_ - begin_));
     size_t n = newline == nullptr ? end_ - begin_ : static_cast<size_t>(newline - from);
-    line.append(from, n);
+    line.append(from, std::min(n, kMostStored - line.size()));
     begin_ += n + (newline == nullptr ? 0 : 1);
     if (newline != nullptr) break;
   }
   if (!any) return false;
+  if (lines_ == 0) {
+    refuse_wide_text(source_.path(), line);
+    if (line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+  }
   if (line.ends_with('\r')) line.pop_back();
-  if (lines_ == 0 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+  if (line.size() > kMaxLineBytes) line.resize(kMaxLineBytes + 1);
   ++lines_;
   return true;
 }

@@ -2,7 +2,7 @@
 //
 // The kind is told by the first bytes, not by the name. The raw file is hashed as it is read, so
 // the manifest can name exactly what went in. A truncated or damaged file is an error, never a
-// short read.
+// short read. Pipes do as well as files: everything is read once, front to back.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,11 @@
 #include <string>
 
 namespace reigen {
+
+// Of a longer line (or TMX segment, or PO string) one byte more than this is kept and the rest is
+// read past, so that a file without newlines takes no more memory than any other. Whoever uses a
+// line must drop one with size() > kMaxLineBytes: its end is missing.
+constexpr size_t kMaxLineBytes = 1 << 18;
 
 // What went in, so that it can be told apart later.
 struct InputFile {
@@ -37,7 +42,8 @@ class ByteSource {
   std::unique_ptr<Impl> impl_;
 };
 
-// Lines without their end ("\n" or "\r\n"); a byte order mark at the start of the file is dropped.
+// Lines without their end ("\n" or "\r\n"), cut as kMaxLineBytes says; a byte order mark at the
+// start of the file is dropped. UTF-16 and UTF-32 are errors.
 class LineReader {
  public:
   explicit LineReader(const std::string& path);

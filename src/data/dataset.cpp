@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "base/interrupt.h"
 #include "base/terminal.h"
 
 namespace reigen {
@@ -58,6 +59,17 @@ void Dataset::append_target(uint64_t pair, std::vector<uint32_t>& out) const {
   place.shard.append_target(place.pair, out);
 }
 
+void check_files(const std::string& directory, const Manifest& manifest) {
+  for (const OutputFile& file : manifest.files()) {
+    const std::string path = directory + "/" + file.file;
+    const uint64_t bytes = file_size(path);
+    if (bytes != file.bytes) {
+      throw DataError(format("{}: has {} bytes but the manifest says {}; prepare the data again",
+                             path, with_commas(bytes), with_commas(file.bytes)));
+    }
+  }
+}
+
 size_t verify_directory(const std::string& directory) {
   std::istringstream sums(read_file(directory + "/SHA256SUMS"));
   std::vector<std::pair<std::string, std::string>> files;
@@ -69,6 +81,7 @@ size_t verify_directory(const std::string& directory) {
   }
   Progress progress("verify", total, "B");
   for (const auto& [name, sum] : files) {
+    check_interrupt();
     std::string path = directory + "/" + name;
     if (sha256_of_file(path) != sum) {
       throw DataError(
@@ -79,17 +92,14 @@ size_t verify_directory(const std::string& directory) {
     if (name.ends_with(".shard")) Shard(path).verify();
     progress.add(file_size(path));
   }
-  Manifest manifest = read_manifest(directory);
-  auto listed = [&](const std::string& file) {
-    return std::any_of(files.begin(), files.end(), [&](const auto& f) { return f.first == file; });
-  };
-  for (const auto* split : {&manifest.train, &manifest.valid, &manifest.test}) {
-    for (const auto& corpus : *split) {
-      for (const auto& shard : corpus.shards) {
-        if (!listed(shard.file)) {
-          throw DataError(format("{}/SHA256SUMS: does not list {}", directory, shard.file));
-        }
-      }
+  // The list itself may have been cut: what the manifest names must be in it, with the same sum.
+  for (const OutputFile& file : read_manifest(directory).files()) {
+    bool listed = std::any_of(files.begin(), files.end(), [&](const auto& f) {
+      return f.first == file.file && f.second == file.sha256;
+    });
+    if (!listed) {
+      throw DataError(
+          format("{}/SHA256SUMS: does not list {} as the manifest does", directory, file.file));
     }
   }
   return files.size();

@@ -44,8 +44,12 @@ class Dataset {
   std::vector<CorpusRange> corpora_;
 };
 
-// Checks every file of a prepared directory against SHA256SUMS and every shard against its own
-// checksums; returns how many files that were. Throws DataError naming the first that differs.
+// That every file the manifest names is there and as long as it says; throws DataError otherwise.
+void check_files(const std::string& directory, const Manifest& manifest);
+
+// Checks every file of a prepared directory against SHA256SUMS and the manifest, and every shard
+// against its own checksums; returns how many files that were. Throws DataError naming the first
+// that differs.
 size_t verify_directory(const std::string& directory);
 
 }  // namespace reigen

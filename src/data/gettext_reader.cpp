@@ -1,10 +1,12 @@
 // gettext catalogues: .po (text) and .mo (compiled). msgid is the source, msgstr the target.
 //
-// The header entry (empty msgid) is not a pair. Plural forms give msgid with msgstr[0] and
-// msgid_plural with msgstr[1]; a third form has no English of its own. Fuzzy entries are guesses
-// nobody confirmed: they count as malformed. Untranslated ones have an empty target.
+// Every entry but the header (empty msgid) gives pairs; nothing is lost without being counted.
+// Plural forms give msgid with msgstr[0] and msgid_plural with msgstr[1]; a language with one form
+// (Japanese) has no msgstr[1], which makes that pair malformed, and a third form has no English of
+// its own. Malformed are also fuzzy entries (guesses nobody confirmed) and obsolete ones (#~: the
+// program no longer says it, and nobody has looked since). Untranslated ones have an empty target.
+#include <cctype>
 #include <cstring>
-#include <deque>
 #include <string_view>
 
 #include "base/error.h"
@@ -15,35 +17,49 @@
 namespace reigen {
 namespace {
 
+// The largest catalogues have a few MB. A .mo is read whole, so one must not fill the memory.
+constexpr size_t kMostMoBytes = 256'000'000;
+
 struct Entry {
   std::string id;
   std::string plural;
   std::string translations[2];
   bool has_id = false;
   bool has_plural = false;
+  bool has_second = false;
   bool fuzzy = false;
+  bool obsolete = false;
+
+  bool is_header() const { return has_id && id.empty() && !has_plural; }
 };
 
 void add_pairs(const Entry& entry, std::deque<RawPair>& out) {
-  if (!entry.has_id || (entry.id.empty() && !entry.has_plural)) return;
-  out.push_back({entry.id, entry.translations[0], entry.fuzzy});
-  // A language with one form (Japanese) translates both numbers by it; the second stays out.
-  if (entry.has_plural && !entry.translations[1].empty()) {
-    out.push_back({entry.plural, entry.translations[1], entry.fuzzy});
+  if (!entry.has_id || entry.is_header()) return;
+  bool unconfirmed = entry.fuzzy || entry.obsolete;
+  out.push_back({entry.id, entry.translations[0], unconfirmed});
+  if (entry.has_plural) {
+    out.push_back({entry.plural, entry.translations[1], unconfirmed || !entry.has_second});
   }
 }
 
-class PoReader : public PairReader {
+// The header's charset when it is one that needs converting, else empty. A template says CHARSET.
+std::string_view foreign_charset(std::string_view header) {
+  constexpr std::string_view kKey = "charset=";
+  size_t at = header.find(kKey);
+  if (at == std::string_view::npos) return {};
+  std::string_view name = header.substr(at + kKey.size(), 40);
+  name = name.substr(0, name.find_first_of(" \t\r\n;"));
+  std::string upper;
+  for (char c : name) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const char* fine : {"", "UTF-8", "UTF8", "ASCII", "US-ASCII", "CHARSET"}) {
+    if (upper == fine) return {};
+  }
+  return name;
+}
+
+class PoReader : public QueuedReader {
  public:
   explicit PoReader(const std::string& path) : lines_(path) {}
-
-  bool next(RawPair& pair) override {
-    while (ready_.empty() && !ended_) parse_line();
-    if (ready_.empty()) return false;
-    pair = std::move(ready_.front());
-    ready_.pop_front();
-    return true;
-  }
 
   uint64_t raw_bytes_read() const override { return lines_.source().raw_bytes_read(); }
   std::vector<InputFile> inputs() override { return {lines_.source().describe()}; }
@@ -54,22 +70,35 @@ class PoReader : public PairReader {
   }
 
   void finish_entry() {
+    if (entry_.is_header()) {
+      std::string_view charset = foreign_charset(entry_.translations[0]);
+      if (!charset.empty()) {
+        fail(
+            format("the header says charset={}; convert it with msgconv --to-code=UTF-8", charset));
+      }
+    }
     add_pairs(entry_, ready_);
     entry_ = {};
     field_ = nullptr;
   }
 
-  void parse_line() {
+  void read_some() override {
     if (!lines_.next(line_)) {
       ended_ = true;
       finish_entry();
       return;
     }
     std::string_view text = line_;
-    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    skip_blanks(text);
+    bool obsolete = text.starts_with("#~") && !text.starts_with("#~|");
     // An entry ends where the next begins: at its first comment, or its msgctxt or msgid.
     bool comment = text.starts_with('#');
-    if (comment && entry_.has_id) finish_entry();
+    if (comment && entry_.has_id && !(obsolete && entry_.obsolete)) finish_entry();
+    if (obsolete) {
+      text.remove_prefix(2);
+      skip_blanks(text);
+      comment = text.starts_with('#');
+    }
     if (text.empty()) return;
     if (comment) {
       if (text.starts_with("#,") && text.find("fuzzy") != std::string_view::npos) {
@@ -78,23 +107,30 @@ class PoReader : public PairReader {
       return;
     }
     parse_statement(text);
+    if (obsolete) entry_.obsolete = true;
+  }
+
+  static void skip_blanks(std::string_view& text) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   }
 
   void parse_statement(std::string_view text) {
     if (text.starts_with('"')) {
       if (field_ == nullptr) fail("text outside of any msgid or msgstr");
-      append_quoted(text);
+      append_strings(text);
       return;
     }
     std::string_view word = text.substr(0, text.find_first_of(" \t\""));
     text.remove_prefix(word.size());
-    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    skip_blanks(text);
     bool starts = word == "msgctxt" || word == "msgid";
     if (starts && entry_.has_id) finish_entry();
     field_ = field_named(word);
     if (field_ == nullptr) fail(format("unexpected '{}'", word.substr(0, 40)));
+    if (!starts && !entry_.has_id) fail(format("{} without a msgid before it", word.substr(0, 40)));
     field_->clear();
-    append_quoted(text);
+    if (!text.starts_with('"')) fail("expected a string in double quotes");
+    append_strings(text);
   }
 
   std::string* field_named(std::string_view word) {
@@ -108,50 +144,89 @@ class PoReader : public PairReader {
       return &entry_.plural;
     }
     if (word == "msgstr" || word == "msgstr[0]") return &entry_.translations[0];
-    if (word == "msgstr[1]") return &entry_.translations[1];
+    if (word == "msgstr[1]") {
+      entry_.has_second = true;
+      return &entry_.translations[1];
+    }
     return word.starts_with("msgstr[") ? &skipped_ : nullptr;
   }
 
-  void append_quoted(std::string_view text) {
-    size_t last = text.rfind('"');
-    if (!text.starts_with('"') || last == 0) fail("expected a string in double quotes");
-    for (size_t i = 1; i < last; ++i) {
-      if (text[i] != '\\') {
-        *field_ += text[i];
-        continue;
-      }
-      if (++i >= last) fail("a string ends with a lone backslash");
-      switch (text[i]) {
-        case 'n':
-          *field_ += '\n';
-          break;
-        case 't':
-          *field_ += '\t';
-          break;
-        case 'r':
-          *field_ += '\r';
-          break;
-        default:
-          *field_ += text[i];
-          break;
-      }
+  // One string or several side by side, and maybe a comment.
+  void append_strings(std::string_view text) {
+    if (line_.size() > kMaxLineBytes) {  // its closing quote is past what was kept
+      field_->resize(kMaxLineBytes + 1);
+      return;
     }
+    while (text.starts_with('"')) {
+      append_string(text);
+      skip_blanks(text);
+    }
+    if (!text.empty() && !text.starts_with('#')) {
+      fail(format("unexpected '{}' behind a string; is a quote in it without a backslash?",
+                  text.substr(0, 40)));
+    }
+  }
+
+  // Takes the string from the front of `text`.
+  void append_string(std::string_view& text) {
+    text.remove_prefix(1);
+    while (!text.starts_with('"')) {
+      if (text.empty()) fail("a string without its closing double quote");
+      char c = take(text);
+      if (c == '\\') c = take_escaped(text);
+      if (field_->size() <= kMaxLineBytes) *field_ += c;
+    }
+    text.remove_prefix(1);
+  }
+
+  static char take(std::string_view& text) {
+    char c = text.front();
+    text.remove_prefix(1);
+    return c;
+  }
+
+  // What follows a backslash, as gettext has it: C's escapes and no others.
+  char take_escaped(std::string_view& text) {
+    constexpr std::string_view kLetters = "abfnrtv\\\"";
+    constexpr std::string_view kMeanings = "\a\b\f\n\r\t\v\\\"";
+    if (text.empty()) fail("a string ends with a lone backslash");
+    size_t letter = kLetters.find(text.front());
+    if (letter != std::string_view::npos) {
+      text.remove_prefix(1);
+      return kMeanings[letter];
+    }
+    bool hex = text.front() == 'x';
+    if (hex) text.remove_prefix(1);
+    size_t most = hex ? text.size() : 3;
+    size_t digits = text.find_first_not_of(hex ? "0123456789abcdefABCDEF" : "01234567");
+    digits = std::min({digits, most, text.size()});
+    unsigned value = 0;  // of many hex digits only the last two count
+    for (size_t i = 0; i < digits; ++i) value = value * (hex ? 16 : 8) + digit_value(take(text));
+    char byte = static_cast<char>(value);
+    if (digits == 0 || byte == 0) fail("an escape that gettext does not know; is it '\\\\'?");
+    return byte;
+  }
+
+  static unsigned digit_value(char c) {
+    if (c <= '9') return static_cast<unsigned>(c - '0');
+    return static_cast<unsigned>((c | 0x20) - 'a' + 10);
   }
 
   LineReader lines_;
   std::string line_;
-  std::deque<RawPair> ready_;
   Entry entry_;
   std::string* field_ = nullptr;
   std::string skipped_;
-  bool ended_ = false;
 };
 
-class MoReader : public PairReader {
+class MoReader : public QueuedReader {
  public:
   explicit MoReader(const std::string& path) : source_(path) {
     char buffer[1 << 16];
-    for (size_t got; (got = source_.read(buffer, sizeof buffer)) > 0;) bytes_.append(buffer, got);
+    for (size_t got; (got = source_.read(buffer, sizeof buffer)) > 0;) {
+      bytes_.append(buffer, got);
+      if (bytes_.size() > kMostMoBytes) fail("more than 256 MB, so not a .mo file");
+    }
     constexpr uint32_t kMagic = 0x950412de;
     constexpr uint32_t kSwapped = 0xde120495;
     if (bytes_.size() < 20) fail("too short for a .mo file");
@@ -164,14 +239,6 @@ class MoReader : public PairReader {
     bool fits = uint64_t{ids_} + 8ull * count_ <= bytes_.size() &&
                 uint64_t{strings_} + 8ull * count_ <= bytes_.size();
     if (!fits) fail("tables reach past the end of the file");
-  }
-
-  bool next(RawPair& pair) override {
-    while (ready_.empty() && at_ < count_) read_entry(at_++);
-    if (ready_.empty()) return false;
-    pair = std::move(ready_.front());
-    ready_.pop_front();
-    return true;
   }
 
   uint64_t raw_bytes_read() const override { return source_.raw_bytes_read(); }
@@ -200,7 +267,12 @@ class MoReader : public PairReader {
   static std::string_view take_form(std::string_view& text) {
     std::string_view form = text.substr(0, text.find('\0'));
     text.remove_prefix(std::min(text.size(), form.size() + 1));
-    return form;
+    return form.substr(0, kMaxLineBytes + 1);
+  }
+
+  void read_some() override {
+    ended_ = at_ == count_;
+    if (!ended_) read_entry(at_++);
   }
 
   void read_entry(uint32_t index) {
@@ -211,11 +283,22 @@ class MoReader : public PairReader {
     Entry entry;
     entry.has_id = true;
     entry.has_plural = id.find('\0') != std::string_view::npos;
+    entry.has_second = translation.find('\0') != std::string_view::npos;
     entry.id = take_form(id);
     entry.plural = take_form(id);
     entry.translations[0] = take_form(translation);
     entry.translations[1] = take_form(translation);
+    if (entry.is_header()) check_charset(entry.translations[0]);
     add_pairs(entry, ready_);
+  }
+
+  void check_charset(std::string_view header) const {
+    std::string_view charset = foreign_charset(header);
+    if (charset.empty()) return;
+    fail(
+        format("the header says charset={}; make the file again from its .po: "
+               "msgconv --to-code=UTF-8 FILE.po | msgfmt -o FILE.mo -",
+               charset));
   }
 
   ByteSource source_;
@@ -225,7 +308,6 @@ class MoReader : public PairReader {
   uint32_t ids_ = 0;
   uint32_t strings_ = 0;
   uint32_t at_ = 0;
-  std::deque<RawPair> ready_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "base/terminal.h"
 #include "data/shard.h"
 #include "text/unicode.h"
@@ -25,7 +26,13 @@ HeldoutSplit::HeldoutSplit(std::string name, const CorpusSpec& spec, const Prepa
   auto reader = open_pairs(spec, options.source, options.target);
   facts_.name = spec.name;
   for (RawPair raw; reader->next(raw); raw = {}) {
-    ++facts_.lines_read;
+    if (++facts_.lines_read % 1024 == 0) check_interrupt();
+    if (std::max(raw.source.size(), raw.target.size()) > kMaxLineBytes) {
+      throw DataError(
+          format("{}: entry {} is longer than {} bytes; nothing is dropped from --{}, so "
+                 "mend it",
+                 spec.paths[0], facts_.lines_read, with_commas(kMaxLineBytes), name_));
+    }
     if (raw.malformed) {
       throw DataError(
           format("{}: entry {} is not a usable pair; nothing is dropped from --{}, so mend it",

@@ -152,6 +152,17 @@ uint64_t Manifest::train_pairs() const {
   return sum;
 }
 
+std::vector<OutputFile> Manifest::files() const {
+  std::vector<OutputFile> files = texts;
+  files.push_back(vocab.file);
+  for (const auto* split : {&train, &valid, &test}) {
+    for (const auto& corpus : *split) {
+      for (const auto& s : corpus.shards) files.push_back({s.file, s.bytes, s.sha256});
+    }
+  }
+  return files;
+}
+
 Json to_json(const Manifest& m) {
   Json vocab = to_json(m.vocab.file);
   vocab["size"] = m.vocab.size;
@@ -170,6 +181,9 @@ Json to_json(const Manifest& m) {
 
 Manifest read_manifest(const std::string& directory) {
   std::string path = directory + "/manifest.json";
+  if (directory.ends_with(".partial") || directory.ends_with(".partial/")) {
+    throw DataError(format("{}: was never finished; prepare the data again", directory));
+  }
   if (!path_exists(path)) {
     throw DataError(
         format("{}: not a prepared directory (no manifest.json); make one with `reigen "

@@ -73,6 +73,7 @@ struct Manifest {
   Json options;
 
   uint64_t train_pairs() const;
+  std::vector<OutputFile> files() const;  // every file but the manifest and SHA256SUMS
 };
 
 Json to_json(const Manifest& manifest);

@@ -1,10 +1,12 @@
 // Parallel text in any format, as a stream of raw pairs. Each format is one small reader.
 //
 // Readers do not judge: they hand over what the file holds, and mark what is not a pair at all
-// (a TSV line with one column) so that it is counted rather than lost.
+// (a TSV line with one column) so that it is counted rather than lost. A side longer than
+// kMaxLineBytes is cut off, and tells so by its size.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,8 +32,21 @@ class PairReader {
   virtual std::vector<InputFile> inputs() = 0;  // once everything has been read
 };
 
+// For formats that are read in bites which may hold no pair or many.
+class QueuedReader : public PairReader {
+ public:
+  bool next(RawPair& pair) final;
+
+ protected:
+  virtual void read_some() = 0;  // adds to ready_, or sets ended_, or both
+
+  std::deque<RawPair> ready_;
+  bool ended_ = false;
+};
+
 // By `spec.format`, or by the file's name: two files are text; .tsv, .tmx, .po, .mo (also with .gz,
-// .zst or .xz behind). The languages choose a TMX file's segments.
+// .zst or .xz behind). The languages choose a TMX file's segments. Throws ConfigError where the
+// spec contradicts itself.
 std::unique_ptr<PairReader> open_pairs(const CorpusSpec& spec, const std::string& source_language,
                                        const std::string& target_language);
 

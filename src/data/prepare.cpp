@@ -1,6 +1,9 @@
 #include "data/prepare.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <optional>
 
@@ -10,6 +13,7 @@
 #include "base/ordered_pipeline.h"
 #include "base/terminal.h"
 #include "data/heldout.h"
+#include "data/order.h"
 #include "data/pair_item.h"
 #include "data/pair_set.h"
 #include "data/spool.h"
@@ -21,6 +25,7 @@ namespace {
 
 constexpr size_t kBatchPairs = 512;
 constexpr const char* kSpoolName = "spool.tmp";
+constexpr size_t kExampleBytes = 1000;  // of a line too long to look at
 
 struct PairBatch : PipelineItem {
   std::vector<PairItem> pairs;
@@ -80,6 +85,7 @@ class Preparation {
     }
     shards_->flush();
     if (result_.manifest.train_pairs() == 0) throw_nothing_left();
+    check_unknown();
     finish_manifest();
     staged_.commit();
     return std::move(result_);
@@ -98,22 +104,46 @@ class Preparation {
 
   void start_encoding() {
     for (unsigned t = 0; t < threads_; ++t) encoders_.emplace_back(*vocabulary_);
-    shards_.emplace(staged_.file(""), vocabulary_->size(),
+    shards_.emplace(staged_.path(), vocabulary_->size(),
                     static_cast<uint64_t>(options_.shard_tokens));
   }
 
   uint64_t input_bytes() const {
     uint64_t sum = 0;
     for (const auto& spec : options_.train) {
-      for (const auto& path : spec.paths) sum += file_size(path);
+      for (const auto& path : spec.paths) {
+        std::error_code pipe;  // has no size: progress then shows none either
+        if (std::filesystem::is_regular_file(path, pipe)) sum += file_size(path);
+      }
     }
     return sum;
+  }
+
+  // A missing or ill-placed file is found before hours of work on the ones before it. A pipe can be
+  // opened only once, so nothing is opened here.
+  void check_inputs() const {
+    const std::string output = std::filesystem::weakly_canonical(options_.output).string() + "/";
+    for (const auto* specs : {&options_.train, &options_.valid, &options_.test}) {
+      for (const auto& spec : *specs) {
+        for (const auto& path : spec.paths) {
+          if (access(path.c_str(), R_OK) != 0) {
+            throw DataError(format("{}: {}", path, errno_text(errno)));
+          }
+          std::error_code pipe;  // has no place in the file system
+          if (std::filesystem::weakly_canonical(path, pipe).string().starts_with(output)) {
+            throw ConfigError(
+                format("{}: lies in --output {}, which is about to be replaced; choose another",
+                       path, options_.output));
+          }
+        }
+      }
+    }
   }
 
   // Reads all corpora one after the other; cleans (and encodes, once there is a vocabulary) in
   // parallel; counts, drops what depends on other pairs, and hands on, in order.
   void clean_all() {
-    for (const auto& spec : options_.train) open_pairs(spec, options_.source, options_.target);
+    check_inputs();
     Progress progress(vocabulary_ ? "encode" : "clean", input_bytes(), "B");
     uint32_t corpus = 0;
     uint64_t bytes_before = 0;
@@ -154,6 +184,11 @@ class Preparation {
       PairItem& item = batch.pairs.emplace_back();
       item.corpus = corpus;
       item.rule = raw.malformed ? Rule::kMalformed : Rule::kKept;
+      if (std::max(raw.source.size(), raw.target.size()) > kMaxLineBytes) {
+        item.rule = Rule::kPieces;  // cut short by the reader; only its beginning is kept, to show
+        raw.source.resize(std::min(raw.source.size(), kExampleBytes));
+        raw.target.resize(std::min(raw.target.size(), kExampleBytes));
+      }
       if (options_.examples > 0) item.original = raw;
       item.source = std::move(raw.source);
       item.target = std::move(raw.target);
@@ -253,16 +288,12 @@ class Preparation {
     };
   }
 
-  // Over at most vocab.sample-pairs pairs, chosen by a hash of their number: spread evenly, and
+  // Over at most vocab.sample-pairs pairs, the first in a random order of all: spread evenly, and
   // the same whatever the number of threads.
   WordCounts count_words() {
-    double share =
-        static_cast<double>(options_.vocab.sample_pairs) / static_cast<double>(spooled_pairs_);
-    auto limit = static_cast<uint64_t>(share * 0x1p63);
-    auto seed = static_cast<uint64_t>(options_.seed);
-    auto wanted = [=](uint64_t number) {
-      return share >= 1 || mix64(number ^ mix64(seed)) >> 1 < limit;
-    };
+    const auto most = static_cast<uint64_t>(options_.vocab.sample_pairs);
+    const Permutation place(spooled_pairs_, static_cast<uint64_t>(options_.seed));
+    auto wanted = [most, place](uint64_t number) { return place(number) < most; };
     Progress progress("count", spooled_pairs_, "pairs");
     SpoolReader spool(staged_.file(kSpoolName));
     uint64_t number = 0;
@@ -294,6 +325,26 @@ class Preparation {
     std::filesystem::remove(staged_.file(kSpoolName));
   }
 
+  // A vocabulary that does not fit the text makes data that looks fine and trains nothing.
+  void check_unknown() const {
+    for (const auto& corpus : result_.manifest.train) {
+      const uint64_t pieces = corpus.source.pieces + corpus.target.pieces;
+      const uint64_t unknown = corpus.source.unknown + corpus.target.unknown;
+      if (corpus.lines_read == 0) log_warning(format("corpus {} is empty", corpus.name));
+      if (unknown * 20 <= pieces) continue;
+      std::string message = format("{} of the pieces of corpus {} are unknown to the vocabulary",
+                                   percent(unknown, pieces), corpus.name);
+      if (unknown * 2 <= pieces) {
+        log_warning(message);
+      } else {
+        throw DataError(message + (vocabulary_->cuts_text()
+                                       ? "; give a vocabulary made for this text"
+                                       : "; a .vocab is for text already cut into its pieces, for "
+                                         "plain text give the .model"));
+      }
+    }
+  }
+
   [[noreturn]] void throw_nothing_left() {
     std::string counts;
     for (int r = 0; r < kRuleCount; ++r) {
@@ -311,7 +362,7 @@ class Preparation {
 
   void finish_manifest() {
     Manifest& m = result_.manifest;
-    std::string directory = staged_.file("");
+    const std::string& directory = staged_.path();
     if (valid_) m.valid = {valid_->write(directory, *vocabulary_, m.texts)};
     if (test_) m.test = {test_->write(directory, *vocabulary_, m.texts)};
     OutputFile vocabulary = write_file(vocabulary_->file_name(), vocabulary_->bytes());
@@ -319,13 +370,8 @@ class Preparation {
     OutputFile manifest = write_file("manifest.json", pretty(to_json(m)));
 
     // SHA256SUMS covers every other file, so `sha256sum -c SHA256SUMS` works without Reigen.
-    std::vector<OutputFile> files = m.texts;
-    files.insert(files.end(), {vocabulary, manifest});
-    for (const auto* split : {&m.train, &m.valid, &m.test}) {
-      for (const auto& corpus : *split) {
-        for (const auto& s : corpus.shards) files.push_back({s.file, s.bytes, s.sha256});
-      }
-    }
+    std::vector<OutputFile> files = m.files();
+    files.push_back(manifest);
     std::sort(files.begin(), files.end(),
               [](const auto& a, const auto& b) { return a.file < b.file; });
     std::string sums;

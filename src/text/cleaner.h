@@ -28,7 +28,7 @@ enum class Rule {
 constexpr int kRuleCount = static_cast<int>(Rule::kKept);
 
 const char* rule_name(Rule rule);         // "ratio", as options and manifest spell it
-const char* rule_description(Rule rule);  // "one side much longer than the other"
+const char* rule_description(Rule rule);  // "one side has many more pieces than the other"
 
 class Cleaner {
  public:

@@ -1,6 +1,8 @@
 #include "text/model_facts.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 
 namespace reigen {
@@ -15,6 +17,7 @@ constexpr uint64_t kPieceTypeUserDefined = 4;
 constexpr uint32_t kTrainerModelType = 3;
 constexpr uint64_t kModelTypeBpe = 2;
 constexpr uint32_t kTrainerWhitespaceSuffix = 24;
+constexpr uint32_t kNormalizerName = 1;
 constexpr uint32_t kNormalizerDummyPrefix = 3;
 constexpr uint32_t kNormalizerRemoveSpaces = 4;
 constexpr uint32_t kNormalizerEscapeSpaces = 5;
@@ -69,6 +72,11 @@ std::optional<Field> take_field(std::string_view& in) {
   return field;
 }
 
+bool is_built_in(std::string_view name) {
+  constexpr std::string_view kNames[] = {"nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 // Calls `visit` with every field; false when the message is malformed.
 template <class F>
 bool for_each_field(std::string_view message, F visit) {
@@ -96,6 +104,7 @@ ModelFacts read_model_facts(std::string_view serialized_model) {
     bool needed = f.number == kNormalizerDummyPrefix || f.number == kNormalizerRemoveSpaces ||
                   f.number == kNormalizerEscapeSpaces;
     if (needed && f.value == 0) facts.words_stand_alone = false;
+    if (f.number == kNormalizerName) facts.known_normaliser = is_built_in(f.bytes);
     return true;
   };
   facts.well_formed = for_each_field(serialized_model, [&](const Field& f) {

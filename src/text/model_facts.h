@@ -10,6 +10,7 @@ struct ModelFacts {
   bool bpe = false;
   bool words_stand_alone = true;  // a leading space mark, extra spaces removed, no mark as suffix
   bool user_symbols = false;      // matched before anything else, wherever they stand
+  bool known_normaliser = true;   // one of SentencePiece's own, none of which looks past a space
 };
 
 // Reads the model's protobuf: only the fields above, with SentencePiece's own defaults.

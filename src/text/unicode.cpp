@@ -30,6 +30,12 @@ bool is_space(UChar32 c) { return u_isUWhiteSpace(c) != 0; }
 
 bool is_control(UChar32 c) { return u_charType(c) == U_CONTROL_CHAR && !is_space(c); }
 
+// en_US, as POSIX writes it, is en-US.
+std::string as_tag(std::string language) {
+  std::replace(language.begin(), language.end(), '_', '-');
+  return language;
+}
+
 bool is_ascii_letter(unsigned char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
 
 }  // namespace
@@ -59,11 +65,6 @@ std::string repair_utf8(std::string_view text) {
     return true;
   });
   return out;
-}
-
-size_t count_characters(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 bool has_control(std::string_view text) {
@@ -128,7 +129,7 @@ bool starts_with_mark(std::string_view text) {
 ScriptTest::ScriptTest(const std::string& language) {
   UErrorCode status = U_ZERO_ERROR;
   UScriptCode codes[kMaxScripts];
-  icu::Locale locale = icu::Locale::forLanguageTag(language, status);
+  icu::Locale locale = icu::Locale::forLanguageTag(as_tag(language), status);
   locale.addLikelySubtags(status);
   count_ = uscript_getCode(locale.getName(), codes, kMaxScripts, &status);
   if (U_FAILURE(status)) count_ = 0;
@@ -164,7 +165,7 @@ double ScriptTest::share(std::string_view text) const {
 
 bool is_known_language(const std::string& language) {
   UErrorCode status = U_ZERO_ERROR;
-  icu::Locale locale = icu::Locale::forLanguageTag(language, status);
+  icu::Locale locale = icu::Locale::forLanguageTag(as_tag(language), status);
   if (U_FAILURE(status) || locale.getLanguage()[0] == '\0') return false;
   icu::UnicodeString name;
   locale.getDisplayLanguage(icu::Locale::getEnglish(), name);

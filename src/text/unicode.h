@@ -17,7 +17,6 @@ bool is_valid_utf8(std::string_view text);
 std::string repair_utf8(std::string_view text);
 
 // The rest expects valid UTF-8.
-size_t count_characters(std::string_view text);
 
 // Control characters (category Cc) other than white space.
 bool has_control(std::string_view text);

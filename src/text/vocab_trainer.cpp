@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <stdexcept>
 #include <streambuf>
+#include <unordered_map>
 
+#include "base/child_task.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "base/hash.h"
 
 namespace reigen {
 namespace {
@@ -64,25 +66,60 @@ class LogListener : public std::streambuf {
   std::string line_;
 };
 
-[[noreturn]] void throw_training_error(const VocabOptions& options, const std::string& reason) {
-  // SentencePiece says "Vocabulary size too high (N). Please set it to a value <= M."
-  size_t at = reason.find("value <= ");
-  std::string most = at == std::string::npos ? "" : reason.substr(at + 9);
-  most = most.substr(0, most.find_first_not_of("0123456789"));
+// The number after `before` in SentencePiece's message, or empty.
+std::string number_after(const std::string& message, const std::string& before) {
+  size_t at = message.find(before);
+  if (at == std::string::npos) return "";
+  std::string rest = message.substr(at + before.size());
+  return rest.substr(0, rest.find_first_not_of("0123456789"));
+}
+
+[[noreturn]] void throw_training_error(const VocabOptions& options, const ChildError& error) {
+  // "Vocabulary size too high (N). Please set it to a value <= M."
+  std::string most = number_after(error.message, "value <= ");
   if (!most.empty()) {
     throw ConfigError(
         format("--vocab-size {} is more than this text can fill: at most {} here; "
                "lower it or add text",
                options.size, most));
   }
-  throw DataError(format("the vocabulary could not be trained: {}", reason));
+  // "Vocabulary size is smaller than required_chars. N vs M."
+  std::string least = number_after(error.message, format("{} vs ", options.size));
+  if (!least.empty()) {
+    throw ConfigError(
+        format("--vocab-size {} is too small: this text needs {} pieces for its "
+               "characters alone; raise it or lower --vocab.coverage",
+               options.size, least));
+  }
+  throw DataError(format("the vocabulary could not be trained: {}", error.message));
+}
+
+std::string train_here(const VocabOptions& options,
+                       const std::vector<std::pair<std::string, uint64_t>>& words,
+                       const ReportProgress& on_progress) {
+  WordFeed feed(words);
+  std::unordered_map<std::string, std::string> arguments = {
+      {"input_format", "tsv"},
+      {"model_type", options.type == VocabType::kBpe ? "bpe" : "unigram"},
+      {"vocab_size", std::to_string(options.size)},
+      {"character_coverage", format("{}", options.coverage)},
+      {"pad_id", "0"},
+      {"eos_id", "1"},
+      {"bos_id", "2"},
+      {"unk_id", "3"},
+      {"max_sentence_length", "1048576"},
+      // The number of partial sums in unigram's EM, not of cores: it must not vary by machine.
+      {"num_threads", "8"},
+      {"minloglevel", "0"},
+  };
+  LogListener listener(on_progress);
+  std::string model;
+  auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &feed, &model);
+  if (!status.ok()) throw std::runtime_error(status.ToString());
+  return model;
 }
 
 }  // namespace
-
-size_t WordCounts::TextHash::operator()(std::string_view text) const {
-  return xxh3(text.data(), text.size());
-}
 
 void WordCounts::add(std::string_view line) {
   for (size_t at = 0; at < line.size();) {
@@ -122,26 +159,15 @@ std::string train_vocabulary(const VocabOptions& options, const WordCounts& word
   if (feed_words.empty()) {
     throw DataError("there is no text to train a vocabulary on: every pair was dropped");
   }
-  WordFeed feed(feed_words);
-  std::unordered_map<std::string, std::string> arguments = {
-      {"input_format", "tsv"},
-      {"model_type", options.type == VocabType::kBpe ? "bpe" : "unigram"},
-      {"vocab_size", std::to_string(options.size)},
-      {"character_coverage", format("{}", options.coverage)},
-      {"pad_id", "0"},
-      {"eos_id", "1"},
-      {"bos_id", "2"},
-      {"unk_id", "3"},
-      {"max_sentence_length", "1048576"},
-      // The number of partial sums in unigram's EM, not of cores: it must not vary by machine.
-      {"num_threads", "8"},
-      {"minloglevel", "0"},
-  };
-  LogListener listener(on_progress);
-  std::string model;
-  auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &feed, &model);
-  if (!status.ok()) throw_training_error(options, status.ToString());
-  return model;
+  try {
+    // In a child, because SentencePiece cannot be interrupted, and exits where it is out of its
+    // depth.
+    return run_in_child(
+        [&](const ReportProgress& report) { return train_here(options, feed_words, report); },
+        on_progress);
+  } catch (const ChildError& e) {
+    throw_training_error(options, e);
+  }
 }
 
 }  // namespace reigen

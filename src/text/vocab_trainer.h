@@ -9,10 +9,10 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "config/options.h"
 
 namespace reigen {
@@ -26,11 +26,7 @@ class WordCounts {
       const;  // most frequent first, then by text
 
  private:
-  struct TextHash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const;
-  };
-  std::unordered_map<std::string, uint64_t, TextHash, std::equal_to<>> counts_;
+  TextMap<uint64_t> counts_;
 };
 
 // The serialised model. Pieces start with <pad> </s> <s> <unk>. Throws ConfigError when the text

@@ -3,7 +3,6 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -16,14 +15,6 @@ namespace reigen {
 namespace {
 
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, SentencePiece's space
-
-struct TextHash {
-  using is_transparent = void;
-  size_t operator()(std::string_view text) const { return xxh3(text.data(), text.size()); }
-};
-
-template <class T>
-using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
 }  // namespace
 
@@ -60,7 +51,8 @@ namespace {
 bool words_stand_alone(const sentencepiece::SentencePieceProcessor& model,
                        const std::string& bytes) {
   ModelFacts facts = read_model_facts(bytes);
-  if (!facts.well_formed || !facts.bpe || !facts.words_stand_alone || facts.user_symbols) {
+  if (!facts.well_formed || !facts.bpe || !facts.words_stand_alone || facts.user_symbols ||
+      !facts.known_normaliser) {
     return false;
   }
   if (model.PieceToId(kSpaceMark) == model.unk_id()) return false;

@@ -148,7 +148,7 @@ TEST(StagedDirectory, AppearsCompleteAndLeavesNothingElseBehind) {
   EXPECT_FALSE(path_exists(dir.path("out.partial")));
 }
 
-TEST(StagedDirectory, HoldsOnlyWhatWasAskedFor) {
+TEST(StagedDirectory, HoldsWhatWasAskedForAndAListOfIt) {
   TempDir dir;
   {
     StagedDirectory staged(dir.path("out"), false);
@@ -156,7 +156,8 @@ TEST(StagedDirectory, HoldsOnlyWhatWasAskedFor) {
     staged.commit();
   }
   EXPECT_EQ(names_in(dir.path()), Names{"out"});
-  EXPECT_EQ(names_in(dir.path("out")), Names{"a"});
+  EXPECT_EQ(names_in(dir.path("out")), (Names{".reigen", "a"}));
+  EXPECT_EQ(read_file(dir.path("out/.reigen")), "a\n");
 }
 
 TEST(StagedDirectory, IsAbsentWhenTheWorkIsGivenUp) {
@@ -196,27 +197,72 @@ TEST(StagedDirectory, RefusesAnExistingOutputAndLeavesItAlone) {
   EXPECT_EQ(names_in(dir.path()), Names{"out"});
 }
 
+void make_output(const std::string& path, const std::string& file) {
+  StagedDirectory staged(path, false);
+  write_text(staged.file(file), "1");
+  staged.commit();
+}
+
 TEST(StagedDirectory, KeepsTheOldOutputUntilTheNewOneIsComplete) {
   TempDir dir;
-  fs::create_directory(dir.path("out"));
-  write_text(dir.path("out/old"), "1");
+  make_output(dir.path("out"), "old");
   {
     StagedDirectory staged(dir.path("out"), true);
     write_text(staged.file("new"), "2");
-    EXPECT_EQ(names_in(dir.path("out")), Names{"old"});
+    EXPECT_EQ(names_in(dir.path("out")), (Names{".reigen", "old"}));
     staged.commit();
-    EXPECT_EQ(names_in(dir.path("out")), Names{"new"});
+    EXPECT_EQ(names_in(dir.path("out")), (Names{".reigen", "new"}));
   }
   EXPECT_EQ(names_in(dir.path()), Names{"out"});
 }
 
 TEST(StagedDirectory, KeepsTheOldOutputWhenTheWorkIsGivenUp) {
   TempDir dir;
-  fs::create_directory(dir.path("out"));
-  write_text(dir.path("out/old"), "1");
+  make_output(dir.path("out"), "old");
   { StagedDirectory staged(dir.path("out"), true); }
-  EXPECT_EQ(names_in(dir.path("out")), Names{"old"});
+  EXPECT_EQ(names_in(dir.path("out")), (Names{".reigen", "old"}));
   EXPECT_EQ(names_in(dir.path()), Names{"out"});
+}
+
+TEST(StagedDirectory, ReplacesNothingItDidNotWrite) {
+  TempDir dir;
+  make_output(dir.path("out"), "old");
+  write_text(dir.path("out/notes"), "precious");
+  std::string message =
+      error_of<ConfigError>([&] { StagedDirectory staged(dir.path("out"), true); });
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "holds notes", message);
+  EXPECT_EQ(names_in(dir.path("out")), (Names{".reigen", "notes", "old"}));
+  fs::create_directory(dir.path("home"));
+  write_text(dir.path("home/precious"), "1");
+  EXPECT_THROW(StagedDirectory(dir.path("home"), true), ConfigError);
+}
+
+TEST(StagedDirectory, LeavesAPartialDirectoryAloneThatIsNotItsOwn) {
+  TempDir dir;
+  fs::create_directory(dir.path("out.partial"));
+  write_text(dir.path("out.partial/precious"), "1");
+  EXPECT_THROW(StagedDirectory(dir.path("out"), true), ConfigError);
+  EXPECT_EQ(names_in(dir.path("out.partial")), Names{"precious"});
+  EXPECT_EQ(names_in(dir.path()), Names{"out.partial"});
+}
+
+TEST(StagedDirectory, TakesBackTheParentsItMadeWhenTheWorkIsGivenUp) {
+  TempDir dir;
+  { StagedDirectory staged(dir.path("a/b/out"), false); }
+  EXPECT_EQ(names_in(dir.path()), Names{});
+}
+
+TEST(StagedDirectory, ReplacesWhatALinkPointsToAndKeepsTheLink) {
+  TempDir dir;
+  make_output(dir.path("real"), "old");
+  fs::create_symlink(dir.path("real"), dir.path("link"));
+  {
+    StagedDirectory staged(dir.path("link"), true);
+    write_text(staged.file("new"), "2");
+    staged.commit();
+  }
+  EXPECT_TRUE(fs::is_symlink(dir.path("link")));
+  EXPECT_EQ(names_in(dir.path("real")), (Names{".reigen", "new"}));
 }
 
 TEST(StagedDirectory, IsNeverAbsentWhileItIsReplaced) {
@@ -254,7 +300,7 @@ TEST(StagedDirectory, DoesNotReplaceWhatAppearedMeanwhileUnasked) {
     StagedDirectory staged(dir.path("out"), false);
     fs::create_directory(dir.path("out"));
     write_text(dir.path("out/precious"), "1");
-    std::string message = error_of<IoError>([&] { staged.commit(); });
+    std::string message = error_of<ConfigError>([&] { staged.commit(); });
     EXPECT_PRED_FORMAT2(testing::IsSubstring, dir.path("out"), message);
   }
   EXPECT_EQ(names_in(dir.path("out")), Names{"precious"});
@@ -271,9 +317,10 @@ TEST(StagedDirectory, RefusesASecondWriterAndLeavesTheFirstAlone) {
     EXPECT_PRED_FORMAT2(testing::IsSubstring, "another reigen is writing it now", message);
     first.commit();
   }
-  EXPECT_EQ(names_in(dir.path("out")), Names{"a"});
+  EXPECT_EQ(names_in(dir.path("out")), (Names{".reigen", "a"}));
   { StagedDirectory(dir.path("out"), true).commit(); }
-  EXPECT_EQ(names_in(dir.path("out")), Names{}) << "the lock must go with the first writer";
+  EXPECT_EQ(names_in(dir.path("out")), Names{".reigen"})
+      << "the lock must go with the first writer";
 }
 
 TEST(StagedDirectory, ReplacesWhatACrashedWriterLeft) {
@@ -299,7 +346,7 @@ TEST(StagedDirectory, ReplacesWhatACrashedWriterLeft) {
     staged.commit();
   }
   EXPECT_EQ(names_in(dir.path()), Names{"out"});
-  EXPECT_EQ(names_in(dir.path("out")), Names{"a"});
+  EXPECT_EQ(names_in(dir.path("out")), (Names{".reigen", "a"}));
 }
 
 TEST(StagedDirectory, AParentWithoutWritePermissionIsAnIoErrorWithAHint) {

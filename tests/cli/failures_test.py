@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -100,7 +101,7 @@ class Failures(Case):
         self.assertFalse(os.path.exists(self.path("data")))
         self.assertFalse(os.path.exists(self.path("data.partial/manifest.json")))
         self.assert_fails(run("inspect", self.path("data.partial"), check=False), DATA,
-                          "not a prepared directory")
+                          "was never finished")
         text = self.corpus(pairs=2000)
         run(*self.prepare_args(text))
         run("inspect", self.path("data"), "--verify")
@@ -115,6 +116,30 @@ class Failures(Case):
             self.assertEqual(started.returncode, INTERRUPTED, errors)
             self.assertIn(b"stopped by a signal", errors)
             self.assert_nothing_left()
+
+    def test_ctrl_c_ends_the_training_of_a_vocabulary_at_once(self):
+        rng = random.Random(1)
+        words = ["".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(12))
+                 for _ in range(100000)]
+        self.write("t.tsv", "".join(f"{a}\t{b}\n" for a, b in zip(words[::2], words[1::2])))
+        started = subprocess.Popen(
+            [REIGEN, "prepare", "--source", "en", "--target", "de", "--train", self.path("t.tsv"),
+             "--clean.max-ratio=0", "--output", self.path("data")], stderr=subprocess.PIPE, text=True)
+        self.assertIn("training a vocabulary", started.stderr.readline())
+        time.sleep(0.5)
+        began = time.monotonic()
+        started.send_signal(signal.SIGINT)
+        started.communicate(timeout=60)
+        self.assertEqual(started.returncode, INTERRUPTED)
+        self.assertLess(time.monotonic() - began, 20)  # the training itself takes minutes
+        self.assert_nothing_left()
+
+    def test_overwrite_never_deletes_what_reigen_did_not_write(self):
+        text = self.corpus()
+        self.write("text/notes.txt", "precious")
+        done = run("corpus", "--pairs", 10, "--output", text, "--overwrite", check=False)
+        self.assert_fails(done, CONFIG, "notes.txt", "did not write")
+        self.assertEqual(self.read("text/notes.txt"), "precious")
 
     def test_two_runs_on_one_output_do_not_mix(self):
         started = self.start_long_prepare()

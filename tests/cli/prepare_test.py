@@ -89,7 +89,7 @@ class Prepare(Case):
         run(*self.prepare_args(self.corpus()))
         subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=self.path("data"), check=True)
         listed = {line.split()[1] for line in self.read("data/SHA256SUMS").splitlines()}
-        self.assertEqual(listed | {"SHA256SUMS"}, set(os.listdir(self.path("data"))))
+        self.assertEqual(listed | {"SHA256SUMS", ".reigen"}, set(os.listdir(self.path("data"))))
 
     def test_two_runs_are_byte_identical_with_one_and_two_threads(self):
         text = self.corpus(pairs=20000)
@@ -111,28 +111,33 @@ class Prepare(Case):
         self.write("odd.de", "\n".join(reversed(lines)) + "\n")
         off = [f"--no-clean.{rule}" for rule in
                ("utf8", "control", "nfkc", "whitespace", "empty", "copy", "heldout", "duplicate")]
-        for kind in ("model",):
+        # The vocabulary above, and one whose own normalisation looks past spaces.
+        self.write("rules.tsv", "0061 0020 0062\t0063\n0020 0074\t0054\n")
+        subprocess.run(["spm_train", f"--input={self.path('text/train.en')}", "--model_type=bpe",
+                        "--vocab_size=500", f"--model_prefix={self.path('rules')}",
+                        f"--normalization_rule_tsv={self.path('rules.tsv')}", "--minloglevel=3",
+                        "--pad_id=0", "--eos_id=1", "--bos_id=2", "--unk_id=3"], check=True)
+        for number, model in enumerate((self.path("data/vocab.model"), self.path("rules.model"))):
             run("prepare", "--source", "en", "--target", "de", "--train", self.path("odd.en"),
-                self.path("odd.de"), "--vocab", self.path("data/vocab.model"), *off,
+                self.path("odd.de"), "--vocab", model, *off,
                 "--clean.min-script=0", "--clean.max-ratio=0", "--clean.max-pieces=0",
-                "--clean.min-pieces=0", "--output", self.path("odd"))
-            pairs = read_pairs(self.path("odd/train-00000.shard"))
+                "--clean.min-pieces=0", "--output", self.path(f"odd{number}"))
+            pairs = read_pairs(self.path(f"odd{number}/train-00000.shard"))
             self.assertEqual([source for source, _ in pairs],
-                             [ids + [1] for ids in spm_encode(self.path("data/vocab.model"), lines)])
+                             [ids + [1] for ids in spm_encode(model, lines)])
 
     def test_trains_the_model_spm_train_would(self):
         text = self.corpus()
         run(*self.prepare_args(text), "--no-clean.duplicate")
         both = self.read("text/train.en") + self.read("text/train.de")
         self.write("both.txt", both)
-        for kind, output in (("bpe", "data"),):
-            subprocess.run(
-                ["spm_train", f"--input={self.path('both.txt')}", f"--model_prefix={self.path('spm')}",
-                 "--vocab_size=800", f"--model_type={kind}", "--character_coverage=1.0", "--pad_id=0",
-                 "--eos_id=1", "--bos_id=2", "--unk_id=3", "--minloglevel=3"], check=True)
-            subprocess.run(["spm_export_vocab", f"--model={self.path(output + '/vocab.model')}",
-                            f"--output={self.path('ours.vocab')}"], check=True)
-            self.assertEqual(self.read("ours.vocab"), self.read("spm.vocab"))
+        subprocess.run(
+            ["spm_train", f"--input={self.path('both.txt')}", f"--model_prefix={self.path('spm')}",
+             "--vocab_size=800", "--model_type=bpe", "--character_coverage=1.0", "--pad_id=0",
+             "--eos_id=1", "--bos_id=2", "--unk_id=3", "--minloglevel=3"], check=True)
+        subprocess.run(["spm_export_vocab", f"--model={self.path('data/vocab.model')}",
+                        f"--output={self.path('ours.vocab')}"], check=True)
+        self.assertEqual(self.read("ours.vocab"), self.read("spm.vocab"))
 
     def test_takes_text_cut_into_pieces_with_its_vocabulary(self):
         run(*self.prepare_args(self.corpus()))
@@ -189,6 +194,17 @@ output: {self.path('mixed')}
             f"{text}/train.de", "--vocab", self.path("mixed/vocab.model"), "--output",
             self.path("plain"))
         self.assertEqual(kept[:-1], read_pairs(self.path("plain/train-00000.shard")))
+
+    def test_reads_pipes(self):
+        text = self.corpus()
+        run(*self.prepare_args(text))
+        done = subprocess.run(
+            ["bash", "-c", f'"$0" prepare --source en --target de --train <(cat {text}/train.en) '
+             f'<(cat {text}/train.de) --vocab {self.path("data/vocab.model")} --output '
+             f'{self.path("piped")}', os.environ["REIGEN"]], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(digest(self.path("piped/train-00000.shard")),
+                         digest(self.path("data/train-00000.shard")))
 
     def test_shows_dropped_pairs_on_request(self):
         self.write("t.tsv", "hello\thello\n" + "".join(f"one {i}\teins {i}\n" for i in range(200)))

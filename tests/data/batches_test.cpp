@@ -72,17 +72,22 @@ TEST_F(BatchesTest, ShowEveryPairOncePerEpochAndNothingTwice) {
 TEST_F(BatchesTest, GoOnFromASavedCursorAsIfNeverStopped) {
   BatchStream whole(*dataset_, 5, {.target_tokens = 3000});
   std::vector<Cursor> cursors;
-  std::vector<uint64_t> firsts;
+  std::vector<std::vector<uint64_t>> batches;
+  auto numbers = [](const GlobalBatch& batch) {
+    std::vector<uint64_t> pairs;
+    for (const auto& pair : batch.pairs) pairs.push_back(pair.pair);
+    return pairs;
+  };
   for (int i = 0; i < 60; ++i) {
     cursors.push_back(whole.cursor());
-    firsts.push_back(whole.next().pairs[0].pair);
+    batches.push_back(numbers(whole.next()));
   }
   EXPECT_GT(cursors.back().epoch, 0u);
   for (size_t i : {1, 30, 59}) {
     BatchStream resumed(*dataset_, 5, {.target_tokens = 3000});
     resumed.seek(cursors[i]);
     EXPECT_EQ(resumed.cursor(), cursors[i]);
-    EXPECT_EQ(resumed.next().pairs[0].pair, firsts[i]);
+    EXPECT_EQ(numbers(resumed.next()), batches[i]);
   }
   BatchStream other(*dataset_, 5, {.target_tokens = 3000});
   EXPECT_THROW(other.seek({0, 3000}), DataError);
@@ -146,6 +151,14 @@ TEST_F(BatchesTest, LeaveNoWorkerIdleWhileThereArePairs) {
   speeds = {1, 1, 1, 1, 1, 1};
   auto shares = share_out(batch, speeds);
   EXPECT_EQ(std::count_if(shares.begin(), shares.end(), [](auto& s) { return s.empty(); }), 2);
+}
+
+TEST_F(BatchesTest, RefuseWorkersWithoutASpeed) {
+  BatchStream stream(*dataset_, 1, {.pairs = 4});
+  GlobalBatch batch = stream.next();
+  EXPECT_THROW(share_out(batch, {}), ConfigError);
+  EXPECT_THROW(share_out(batch, std::vector<double>{1, 0}), ConfigError);
+  EXPECT_THROW(share_out(batch, std::vector<double>{1, NAN}), ConfigError);
 }
 
 TEST_F(BatchesTest, PackWithoutPaddingAndKeepGlobalTokenNumbers) {

@@ -94,7 +94,7 @@ TEST(EpochOrder, ShowsPairsAsOftenAsTheirWeightSays) {
   for (uint64_t pair = 100; pair < 200; ++pair) EXPECT_GT(light[pair], 0) << pair;
 }
 
-TEST(EpochOrder, TakesNoMemoryPerPair) {
+TEST(EpochOrder, AnswersForTenBillionPairsWithoutAList) {
   std::vector<Dataset::CorpusRange> huge = {{0, 10'000'000'000, 1}};
   EpochOrder order(huge, 1, 0);
   EXPECT_EQ(order.size(), 10'000'000'000u);

@@ -1,4 +1,4 @@
-// Every format of parallel text, as users have it.
+// Files of pairs as users have them, and how the format of each is told.
 #include "data/pair_reader.h"
 
 #include <gmock/gmock.h>
@@ -8,42 +8,16 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "support/temp_dir.h"
+#include "data/seen_pairs.h"
 
 namespace reigen {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-struct Seen {
-  std::string source;
-  std::string target;
-  bool malformed = false;
-  bool operator==(const Seen&) const = default;
-};
-void PrintTo(const Seen& s, std::ostream* out) {
-  *out << "{" << s.source << " | " << s.target << (s.malformed ? " | malformed}" : "}");
-}
-
-std::vector<Seen> read_pairs(PairReader& reader) {
-  std::vector<Seen> all;
-  for (RawPair pair; reader.next(pair); pair = {}) {
-    all.push_back({pair.source, pair.target, pair.malformed});
-  }
-  return all;
-}
-
-class PairReaderTest : public ::testing::Test {
- protected:
-  std::string file(const std::string& name, std::string_view text) {
-    write_text(dir_.path(name), text);
-    return dir_.path(name);
-  }
-  std::vector<Seen> open(CorpusSpec spec) { return read_pairs(*open_pairs(spec, "en", "de")); }
-
-  TempDir dir_;
-};
+class PairReaderTest : public ReaderTest {};
 
 TEST_F(PairReaderTest, PairsTwoTextFilesLineByLine) {
   CorpusSpec spec{.paths = {file("a.en", "one\ntwo\n"), file("a.de", "eins\nzwei")}};
@@ -81,103 +55,42 @@ TEST_F(PairReaderTest, TellsTheFormatByNameAlsoWhenCompressed) {
   EXPECT_THROW(open({.paths = {file("c.txt", "x\ty\n")}}), ConfigError);
 }
 
-constexpr const char* kTmx = R"(<?xml version="1.0" encoding="UTF-8"?>
-<tmx version="1.4"><header srclang="EN"/><body>
-<tu><tuv xml:lang="en-GB"><seg>A &amp; <bpt i="1">&lt;b&gt;</bpt>bold<ept i="1">&lt;/b&gt;</ept> move</seg></tuv>
-<tuv xml:lang="DE"><seg>Ein <hi>mutiger</hi> Zug</seg></tuv><tuv xml:lang="fr"><seg>Non</seg></tuv></tu>
-<tu><tuv xml:lang="de"><seg>Zuerst Deutsch</seg></tuv><tuv xml:lang="en"><seg>German first</seg></tuv></tu>
-<tu><tuv xml:lang="en"><seg>Only English</seg></tuv></tu>
-</body></tmx>)";
-
-TEST_F(PairReaderTest, ReadsTmxByLanguageWithoutItsInlineCodes) {
-  EXPECT_THAT(open({.paths = {file("a.tmx", kTmx)}}),
-              ElementsAre(Seen{"A & bold move", "Ein mutiger Zug"},
-                          Seen{"German first", "Zuerst Deutsch"}, Seen{"Only English", "", true}));
-}
-
-TEST_F(PairReaderTest, ReadsTmxInUtf16) {
-  file("a.tmx", kTmx);
-  std::string command =
-      format("sed 's/UTF-8/UTF-16/' {0} | iconv -f UTF-8 -t UTF-16 > {0}.16", dir_.path("a.tmx"));
-  ASSERT_EQ(std::system(command.c_str()), 0);
-  EXPECT_EQ(open({.paths = {dir_.path("a.tmx.16")}, .format = "tmx"}).size(), 3u);
-}
-
-TEST_F(PairReaderTest, NamesTheLineOfMalformedTmx) {
-  try {
-    open({.paths = {file("a.tmx", "<tmx>\n<body>\n<tu></body></tmx>")}});
-    FAIL() << "expected an error";
-  } catch (const DataError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("a.tmx:3"));
+TEST_F(PairReaderTest, KeepsATooLongTsvLineTooLongWhereverItsTabIs) {
+  std::string half(kMaxLineBytes * 3 / 4, 'x');
+  std::string big(2 * kMaxLineBytes, 'x');
+  std::vector<Seen> pairs =
+      open({.paths = {file("a.tsv", half + "\t" + half + "\n" + big + "\n" + "a\t" + big + "\n" +
+                                        "b\tc\t" + big + "\nd\te\n")}});
+  ASSERT_EQ(pairs.size(), 5u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_GT(std::max(pairs[i].source.size(), pairs[i].target.size()), kMaxLineBytes) << i;
+    EXPECT_FALSE(pairs[i].malformed);
   }
-  EXPECT_THROW(open({.paths = {file("cut.tmx", std::string(kTmx).substr(0, 400))}}), DataError);
+  EXPECT_EQ(pairs[3], (Seen{"b", "c"}));  // both columns are whole
+  EXPECT_EQ(pairs[4], (Seen{"d", "e"}));
 }
 
-constexpr const char* kPo = R"(# header
-msgid ""
-msgstr "Content-Type: text/plain; charset=UTF-8\n"
-
-#: src/a.c:1
-msgid "Open"
-msgstr "Öffnen"
-#, fuzzy
-#| msgid "Shut"
-msgid "Close"
-msgstr "Schliessen?"
-msgctxt "menu"
-msgid ""
-"Save "
-"\"now\"\n"
-msgstr ""
-"\"Jetzt\" "
-"sichern\n"
-
-msgid "one file"
-msgid_plural "%d files"
-msgstr[0] "eine Datei"
-msgstr[1] "%d Dateien"
-msgid "Untranslated"
-msgstr ""
-#~ msgid "Old"
-#~ msgstr "Alt"
-)";
-
-TEST_F(PairReaderTest, ReadsPoWithContextsPluralsAndContinuedLines) {
-  EXPECT_THAT(
-      open({.paths = {file("a.po", kPo)}}),
-      ElementsAre(Seen{"Open", "Öffnen"}, Seen{"Close", "Schliessen?", true},
-                  Seen{"Save \"now\"\n", "\"Jetzt\" sichern\n"}, Seen{"one file", "eine Datei"},
-                  Seen{"%d files", "%d Dateien"}, Seen{"Untranslated", ""}));
+TEST_F(PairReaderTest, RefusesTwoFilesOfPairsAsOneCorpus) {
+  CorpusSpec spec{.paths = {file("a.tsv", "1\n"), file("b.tsv.gz", "2\n")}};
+  EXPECT_THAT(error_of(spec), AllOf(HasSubstr("config: "), HasSubstr("give --train twice")));
+  spec.format = "text";
+  EXPECT_THAT(open(spec), ElementsAre(Seen{"1", "2"}));
+  // Moldovan was "mo".
+  EXPECT_THAT(open({.paths = {file("a.ro", "unu\n"), file("a.mo", "один\n")}}),
+              ElementsAre(Seen{"unu", "один"}));
 }
 
-TEST_F(PairReaderTest, ReadsWhatMsgfmtCompiledInEitherByteOrder) {
-  std::string po = file("a.po", kPo);
-  for (const char* order : {"little", "big"}) {
-    std::string mo = dir_.path(format("{}.mo", order));
-    std::string command = format("msgfmt --endianness={} -o {} {}", order, mo, po);
-    ASSERT_EQ(std::system(command.c_str()), 0);
-    // msgfmt sorts, and leaves out what is fuzzy or untranslated.
-    EXPECT_THAT(open({.paths = {mo}}),
-                ::testing::UnorderedElementsAre(
-                    Seen{"Open", "Öffnen"}, Seen{"Save \"now\"\n", "\"Jetzt\" sichern\n"},
-                    Seen{"one file", "eine Datei"}, Seen{"%d files", "%d Dateien"}));
-  }
+TEST_F(PairReaderTest, RefusesToSwapTmx) {
+  CorpusSpec spec{.name = "news", .paths = {file("a.tmx", "")}, .swap = true};
+  EXPECT_THAT(error_of(spec), AllOf(HasSubstr("config: corpus news: swap=true"),
+                                    HasSubstr("'en' is read as source and 'de' as target"),
+                                    HasSubstr("leave swap out")));
 }
 
-TEST_F(PairReaderTest, NamesTheLineOfMalformedPo) {
-  try {
-    open({.paths = {file("a.po", "msgid \"a\"\nmsgstr \"b\nbogus \"c\"\n")}});
-    FAIL() << "expected an error";
-  } catch (const DataError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("a.po:2"));
-  }
-}
-
-TEST_F(PairReaderTest, RefusesAMoFileWhoseTablesLeaveTheFile) {
-  EXPECT_THROW(open({.paths = {file("short.mo", "\xde\x12\x04\x95")}}), DataError);
-  std::string bytes("\xde\x12\x04\x95\0\0\0\0\xff\xff\xff\x7f\x1c\0\0\0\x1c\0\0\0", 20);
-  EXPECT_THROW(open({.paths = {file("huge.mo", bytes)}}), DataError);
-  EXPECT_THROW(open({.paths = {file("not.mo", std::string(40, 'x'))}}), DataError);
+TEST_F(PairReaderTest, NamesBzip2ThoughItsNameSaysWhatIsInside) {
+  file("a.tsv", "one\teins\n");
+  ASSERT_EQ(std::system(format("bzip2 {}", dir_.path("a.tsv")).c_str()), 0);
+  EXPECT_THAT(error_of({.paths = {dir_.path("a.tsv.bz2")}}), HasSubstr("bunzip2"));
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST(VerifyDirectory, FindsAnyChangedFileAndNamesIt) {
   prepare(options);
   EXPECT_EQ(verify_directory(dir.path("out")), 6u);
   for (const auto& [name, bytes] : contents(dir.path("out"))) {
-    if (name == "SHA256SUMS") continue;
+    if (name == "SHA256SUMS" || name == ".reigen") continue;
     std::string changed = bytes;
     changed[changed.size() / 2] = static_cast<char>(changed[changed.size() / 2] ^ 1);
     write_text(dir.path("out/" + name), changed);
@@ -154,6 +154,76 @@ TEST(VerifyDirectory, FindsAnyChangedFileAndNamesIt) {
       EXPECT_THAT(e.what(), HasSubstr(name));
     }
     write_text(dir.path("out/" + name), bytes);
+  }
+}
+
+TEST(VerifyDirectory, NoticesAListOfChecksumsThatWasCut) {
+  TempDir dir;
+  prepare(sample_options(write_sample_corpus(dir.path(), "a", 300), dir.path("out")));
+  std::string sums = read_file(dir.path("out/SHA256SUMS"));
+  size_t line = sums.rfind('\n', sums.find("vocab.model")) + 1;
+  write_text(dir.path("out/SHA256SUMS"), sums.substr(0, line));
+  try {
+    verify_directory(dir.path("out"));
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("does not list vocab.model"));
+  }
+}
+
+TEST(Prepare, RefusesInputThatLiesInItsOutput) {
+  TempDir dir;
+  prepare(sample_options(write_sample_corpus(dir.path(), "a", 300), dir.path("out")));
+  PrepareOptions options =
+      sample_options(write_sample_corpus(dir.path("out"), "b", 300), dir.path("out"));
+  options.overwrite = true;
+  EXPECT_THROW(prepare(options), ConfigError);
+  EXPECT_TRUE(path_exists(dir.path("out/b.en")));
+}
+
+TEST(Prepare, DropsALineTooLongToLookAt) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
+  std::string huge(3'000'000, 'x');
+  write_text(dir.path("b.en"), "one\n" + huge + "\nthree\n");
+  write_text(dir.path("b.de"), "eins\nzwei\ndrei\n");
+  PrepareOptions options = sample_options(train, dir.path("out"));
+  options.train.push_back({.name = "b", .paths = {dir.path("b.en"), dir.path("b.de")}});
+  PrepareResult result = prepare(options);
+  EXPECT_EQ(result.manifest.train[1].lines_kept, 2u);
+  EXPECT_EQ(result.manifest.train[1].dropped[static_cast<size_t>(Rule::kPieces)], 1u);
+}
+
+TEST(Prepare, TakesExactlyAsManyPairsForTheVocabularyAsAsked) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
+  for (int64_t seed = 1; seed < 6;
+       ++seed) {  // one pair is enough text for few pieces, not for none
+    PrepareOptions options = sample_options(train, dir.path("out"));
+    options.overwrite = true;
+    options.vocab.sample_pairs = 1;
+    options.vocab.size = 1000;
+    options.seed = seed;
+    try {
+      prepare(options);
+      FAIL() << "expected an error";
+    } catch (const ConfigError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("more than this text can fill"));
+    }
+  }
+}
+
+TEST(Prepare, RefusesPlainTextWithAListOfPieces) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
+  write_text(dir.path("p.vocab"), "</s>\n<unk>\n▁the\n");
+  PrepareOptions options = sample_options(train, dir.path("out"));
+  options.vocab.file = dir.path("p.vocab");
+  try {
+    prepare(options);
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("unknown to the vocabulary"));
   }
 }
 

@@ -25,7 +25,8 @@ std::string describe_cuda() {
   int driver = 0;
   cudaRuntimeGetVersion(&runtime);
   std::string text = version_of(runtime);
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return text + ", no driver found";
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return text + ", no driver found";
   text += ", driver " + version_of(driver);
   int count = 0;
   cudaError_t error = cudaGetDeviceCount(&count);

@@ -1,0 +1,145 @@
+#include "base/child_task.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/interrupt.h"
+
+namespace reigen {
+namespace {
+
+// A message is a kind and a size, then that many bytes.
+enum class Kind : char { kProgress = 'P', kResult = 'R', kError = 'E' };
+
+struct Head {
+  Kind kind;
+  uint64_t size;
+};
+
+bool write_all(int fd, const void* data, size_t size) {
+  const char* from = static_cast<const char*>(data);
+  while (size > 0) {
+    ssize_t put = write(fd, from, size);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    from += put;
+    size -= static_cast<size_t>(put);
+  }
+  return true;
+}
+
+void send(int fd, Kind kind, const void* data, size_t size) {
+  Head head{kind, size};
+  if (!write_all(fd, &head, sizeof head) || !write_all(fd, data, size)) _exit(1);
+}
+
+[[noreturn]] void work_as_child(int fd,
+                                const std::function<std::string(const ReportProgress&)>& work) {
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_DFL);
+  try {
+    std::string result = work([fd](uint64_t n) { send(fd, Kind::kProgress, &n, sizeof n); });
+    send(fd, Kind::kResult, result.data(), result.size());
+  } catch (const std::exception& e) {
+    send(fd, Kind::kError, e.what(), std::strlen(e.what()));
+  }
+  _exit(0);
+}
+
+// Reads messages until the result, an error, or the end of the pipe.
+class Listener {
+ public:
+  Listener(int fd, const ReportProgress& on_progress) : fd_(fd), on_progress_(on_progress) {}
+
+  std::string result() {
+    Head head{};
+    while (read_all(&head, sizeof head)) {
+      std::string bytes(head.size, '\0');
+      if (!read_all(bytes.data(), bytes.size())) break;
+      if (head.kind == Kind::kResult) return bytes;
+      if (head.kind == Kind::kError) throw ChildError{bytes};
+      uint64_t n = 0;
+      std::memcpy(&n, bytes.data(), sizeof n);
+      on_progress_(n);
+    }
+    throw ChildError{"the child process ended early", true};
+  }
+
+ private:
+  bool read_all(void* out, size_t size) {
+    char* to = static_cast<char*>(out);
+    while (size > 0) {
+      check_interrupt();
+      pollfd wait{fd_, POLLIN, 0};
+      if (poll(&wait, 1, 100) <= 0) continue;
+      ssize_t got = read(fd_, to, size);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      to += got;
+      size -= static_cast<size_t>(got);
+    }
+    return true;
+  }
+
+  int fd_;
+  const ReportProgress& on_progress_;
+};
+
+std::string how_it_ended(int status) {
+  if (WIFSIGNALED(status))
+    return format("killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return format("exit status {}", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+std::string run_in_child(const std::function<std::string(const ReportProgress&)>& work,
+                         const ReportProgress& on_progress) {
+  int ends[2];
+  if (pipe(ends) != 0) throw IoError(format("cannot make a pipe: {}", errno_text(errno)));
+  pid_t child = fork();
+  if (child < 0) {
+    int error_number = errno;
+    close(ends[0]);
+    close(ends[1]);
+    throw IoError(format("cannot start a process: {}", errno_text(error_number)));
+  }
+  if (child == 0) {
+    close(ends[0]);
+    work_as_child(ends[1], work);
+  }
+  close(ends[1]);
+  // Whatever happens here, the child is gone and waited for afterwards.
+  struct Reaper {
+    pid_t child;
+    int fd;
+    int status = 0;
+    bool done = false;
+    void reap(bool end) {
+      if (done) return;
+      if (end) kill(child, SIGKILL);
+      while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+      }
+      close(fd);
+      done = true;
+    }
+    ~Reaper() { reap(true); }
+  } reaper{child, ends[0]};
+  try {
+    std::string result = Listener(ends[0], on_progress).result();
+    reaper.reap(false);
+    return result;
+  } catch (ChildError& e) {
+    reaper.reap(false);
+    if (e.died) e.message = how_it_ended(reaper.status);
+    throw;
+  }
+}
+
+}  // namespace reigen

@@ -1,5 +1,6 @@
 #include "base/terminal.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +43,15 @@ void log_line(std::string_view tag, std::string_view colour, std::string_view me
   if (!g_bar.empty()) line = "\r\x1b[K" + line + g_bar;
   write_stderr(line);
   std::fflush(stderr);
+}
+
+// A bar wider than the terminal would wrap, and every redraw would leave a line behind.
+std::string fitted(std::string line) {
+  winsize size = {};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) {
+    line.resize(std::min<size_t>(line.size(), size.ws_col - 1));  // a bar is plain ASCII
+  }
+  return line;
 }
 
 }  // namespace
@@ -118,7 +128,7 @@ struct Progress::State {
     if (now > 0 && unit == "B") {
       auto rate = static_cast<uint64_t>(static_cast<double>(now) / std::max(seconds, 1e-9));
       text += format("  {}/s", human_bytes(rate));
-    } else if (now > 0) {
+    } else if (now > 0 && !unit.empty()) {
       auto rate = static_cast<uint64_t>(static_cast<double>(now) / std::max(seconds, 1e-9));
       text += format("  {} {}/s", with_commas(rate), unit);
     }
@@ -133,7 +143,7 @@ struct Progress::State {
     do {
       if (terminal) {
         std::lock_guard out(g_stderr_mutex);
-        g_bar = line();
+        g_bar = fitted(line());
         write_stderr("\r\x1b[K" + g_bar);
         std::fflush(stderr);
       } else {

@@ -36,7 +36,8 @@ class Table {
 size_t display_width(std::string_view text);
 
 // A bar with rate and ETA. On a TTY one line that redraws itself; elsewhere a plain line every ten
-// seconds. Says nothing about work that ends within a second. A total of 0 means unknown.
+// seconds. Says nothing about work that ends within a second. A total of 0 means unknown; without
+// a unit no rate is shown.
 class Progress {
  public:
   Progress(std::string label, uint64_t total, std::string unit = "");

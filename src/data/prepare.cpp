@@ -259,9 +259,7 @@ class Preparation {
     log_note(format("training a vocabulary of {} pieces on {} pairs",
                     with_commas(static_cast<uint64_t>(options_.vocab.size)),
                     with_commas(sampled_pairs_)));
-    bool counts_up = options_.vocab.type == VocabType::kBpe;
-    Progress progress("vocabulary", counts_up ? static_cast<uint64_t>(options_.vocab.size) : 0,
-                      "pieces");
+    Progress progress("vocabulary", static_cast<uint64_t>(options_.vocab.size));
     std::string model =
         train_vocabulary(options_.vocab, words, [&](uint64_t n) { progress.set(n); });
     vocabulary_ = Vocabulary::from_model_bytes(std::move(model), "the trained vocabulary");

@@ -36,22 +36,16 @@ Seam::Output Seam::forward(const Pass& pass, Tensor x, Tensor branch, size_t bia
   return {op_.h, op_.n};
 }
 
-Seam::Gradient Seam::backward(const Pass& pass, Tensor dn, Tensor dh) {
-  Gradient out;
-  out.dx = dh.empty() ? pass.matrix(dn.rows, dn.cols) : dh;
+void Seam::backward(const Pass& pass, Tensor dn, Tensor dh, Tensor dx, Tensor dbranch) {
   ResidualNormGrad grad;
-  if (!op_.branch.empty()) {
-    out.dbranch = pass.matrix(dn.rows, dn.cols);
-    if (bias_ != kNone) grad.dbias = pass.gradient(bias_);
-  }
   grad.dn = dn;
   grad.dh = dh;
-  grad.dx = out.dx;
-  grad.dbranch = out.dbranch;
+  grad.dx = dx;
+  grad.dbranch = dbranch;
   grad.dgain = pass.gradient(gain_);
   grad.dshift = pass.gradient(shift_);
+  if (bias_ != kNone) grad.dbias = pass.gradient(bias_);
   residual_norm_backward(pass.device, op_, grad);
-  return out;
 }
 
 AttentionLayer::AttentionLayer(ParameterLayout& layout, const std::string& name,

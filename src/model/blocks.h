@@ -60,13 +60,9 @@ class Seam {
   // h = x + dropout(branch + bias), n = norm(h); without a branch, n = norm(x).
   Output forward(const Pass& pass, Tensor x, Tensor branch, size_t bias, const Side& side);
 
-  // From the gradient of n, and of h from the residual path (or empty), to that of x and the
-  // branch.
-  struct Gradient {
-    Tensor dx;
-    Tensor dbranch;
-  };
-  Gradient backward(const Pass& pass, Tensor dn, Tensor dh);
+  // From the gradient of n, and of h from the residual path (or empty), to that of x (which may be
+  // dh itself) and of the branch (empty without one).
+  void backward(const Pass& pass, Tensor dn, Tensor dh, Tensor dx, Tensor dbranch);
 
  private:
   size_t gain_;

@@ -84,19 +84,21 @@ Tensor LayerStack::forward(const Pass& pass, Tensor x, const Side& side, Tensor 
 Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
                             const std::function<void(size_t)>& ready) {
   const size_t per_layer = decoder_ ? 3 : 2;
+  // Three buffers serve the whole way down; what a sublayer needs beside them is released at once.
+  const Tensor dresidual = pass.matrix(dout.rows, dout.cols);
+  const Tensor dbranch = pass.matrix(dout.rows, dout.cols);
+  const Tensor dinput = post_ ? dresidual : pass.matrix(dout.rows, dout.cols);
   Tensor dn = dout;  // gradient of what the next seam up gave
-  Tensor dresidual;  // gradient that came down beside it
   for (size_t i = sublayers(); i-- > 0;) {
-    Seam::Gradient grad = seams_[post_ ? i : i + 1].backward(pass, dn, dresidual);
-    if (post_) {
-      // The residual is the seam's own output below, so both gradients are of the same thing.
-      sublayer_backward(pass, i, grad.dbranch, grad.dx, true, dmemory);
-      dn = grad.dx;
-    } else {
-      dresidual = grad.dx;
-      dn = pass.matrix(dout.rows, dout.cols);
-      sublayer_backward(pass, i, grad.dbranch, dn, false, dmemory);
-    }
+    const Arena::Mark mark = pass.arena.mark();
+    const bool top = i + 1 == sublayers();
+    // Post-norm: the residual is the seam's own output below, so both gradients are of the same
+    // thing and the sublayer adds its own to it.
+    seams_[post_ ? i : i + 1].backward(pass, dn, post_ || top ? Tensor() : dresidual, dresidual,
+                                       dbranch);
+    sublayer_backward(pass, i, dbranch, dinput, post_, dmemory);
+    dn = dinput;
+    pass.arena.release(mark);
     // In a pre-norm layer the first norm is still to come; the next layer's turn completes it.
     bool layer_done = i % per_layer == 0;
     if (layer_done && post_) ready(layers_[i / per_layer].end);
@@ -104,10 +106,10 @@ Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
       ready(layers_[i / per_layer + 1].end);
     }
   }
-  if (post_) return dn;
-  Tensor dx = seams_[0].backward(pass, dn, dresidual).dx;
+  if (post_) return dresidual;
+  seams_[0].backward(pass, dn, dresidual, dresidual, {});
   ready(layers_[0].end);
-  return dx;
+  return dresidual;
 }
 
 }  // namespace reigen

@@ -3,6 +3,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <stdexcept>
@@ -39,12 +40,15 @@ class WordFeed : public sentencepiece::SentenceIterator {
   std::string line_;
 };
 
-// SentencePiece tells its progress only through log lines on std::cerr ("Added: ... size=120 ...").
-// While one of these lives, they come here instead.
+// SentencePiece tells its progress only through log lines on std::cerr. While one of these lives,
+// they come here instead. BPE adds pieces ("Added: ... size=120 ..."); unigram starts with many and
+// takes a quarter away at a time ("EM sub_iter=0 size=9000 ..."), down to 1.1 times what is wanted.
 class LogListener : public std::streambuf {
  public:
-  explicit LogListener(const std::function<void(uint64_t)>& on_progress)
-      : on_progress_(on_progress), before_(std::cerr.rdbuf(this)) {}
+  LogListener(int64_t wanted, const ReportProgress& on_progress)
+      : wanted_(static_cast<double>(wanted)),
+        on_progress_(on_progress),
+        before_(std::cerr.rdbuf(this)) {}
   ~LogListener() override { std::cerr.rdbuf(before_); }
 
  protected:
@@ -53,15 +57,25 @@ class LogListener : public std::streambuf {
       line_ += static_cast<char>(c);
       return c;
     }
-    size_t at =
-        line_.find("Added: ") == std::string::npos ? std::string::npos : line_.find("size=");
-    if (at != std::string::npos) on_progress_(std::strtoull(line_.c_str() + at + 5, nullptr, 10));
+    size_t at = line_.find("size=");
+    double size = at == std::string::npos ? 0 : std::strtod(line_.c_str() + at + 5, nullptr);
+    if (size > 0 && line_.find("Added: ") != std::string::npos) report(size);
+    if (size > 0 && line_.find("EM sub_iter") != std::string::npos) {
+      first_ = std::max(first_, size);
+      report(wanted_ * std::log(first_ / size) / std::log(std::max(1.01, first_ / wanted_ / 1.1)));
+    }
     line_.clear();
     return c;
   }
 
  private:
-  const std::function<void(uint64_t)>& on_progress_;
+  void report(double pieces) {
+    on_progress_(static_cast<uint64_t>(std::clamp(pieces, 0.0, wanted_)));
+  }
+
+  double wanted_;
+  double first_ = 0;
+  const ReportProgress& on_progress_;
   std::streambuf* before_;
   std::string line_;
 };
@@ -112,7 +126,7 @@ std::string train_here(const VocabOptions& options,
       {"num_threads", "8"},
       {"minloglevel", "0"},
   };
-  LogListener listener(on_progress);
+  LogListener listener(options.size, on_progress);
   std::string model;
   auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &feed, &model);
   if (!status.ok()) throw std::runtime_error(status.ToString());

@@ -31,7 +31,7 @@ class WordCounts {
 
 // The serialised model. Pieces start with <pad> </s> <s> <unk>. Throws ConfigError when the text
 // cannot fill a vocabulary of the wanted size, saying how large it can be. Calls `on_progress` with
-// the number of pieces found so far (BPE only; unigram starts with many and takes some away).
+// how far it has come, out of options.size.
 std::string train_vocabulary(const VocabOptions& options, const WordCounts& words,
                              const std::function<void(uint64_t)>& on_progress);
 

@@ -74,15 +74,18 @@ TEST(VocabTrainer, GivesTheSameBytesEveryTime) {
 }
 
 TEST(VocabTrainer, TellsItsProgressAndGivesStandardErrorBack) {
-  VocabOptions options;
-  options.size = 120;
-  std::vector<uint64_t> seen;
-  std::streambuf* before = std::cerr.rdbuf();
-  train_vocabulary(options, sample_words(), [&](uint64_t pieces) { seen.push_back(pieces); });
-  EXPECT_EQ(std::cerr.rdbuf(), before);
-  ASSERT_FALSE(seen.empty());
-  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
-  EXPECT_LE(seen.back(), 120u);
+  for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
+    VocabOptions options;
+    options.type = type;
+    options.size = 80;
+    std::vector<uint64_t> seen;
+    std::streambuf* before = std::cerr.rdbuf();
+    train_vocabulary(options, sample_words(), [&](uint64_t done) { seen.push_back(done); });
+    EXPECT_EQ(std::cerr.rdbuf(), before);
+    ASSERT_FALSE(seen.empty());
+    EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+    EXPECT_LE(seen.back(), 80u);
+  }
 }
 
 TEST(VocabTrainer, SaysHowLargeAVocabularyTheTextCanFill) {

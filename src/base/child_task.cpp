@@ -1,6 +1,7 @@
 #include "base/child_task.h"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,9 +41,15 @@ void send(int fd, Kind kind, const void* data, size_t size) {
   if (!write_all(fd, &head, sizeof head) || !write_all(fd, data, size)) _exit(1);
 }
 
-[[noreturn]] void work_as_child(int fd,
+// The parent answers signals: it ends the child, and the kernel does if the parent is gone. The
+// child leaves every other file to the parent, whose locks must not outlive it here.
+[[noreturn]] void work_as_child(int fd, pid_t parent,
                                 const std::function<std::string(const ReportProgress&)>& work) {
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_DFL);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+  if (dup2(fd, 3) != 3) _exit(1);
+  close_range(4, ~0U, 0);
+  fd = 3;
   try {
     std::string result = work([fd](uint64_t n) { send(fd, Kind::kProgress, &n, sizeof n); });
     send(fd, Kind::kResult, result.data(), result.size());
@@ -51,6 +58,26 @@ void send(int fd, Kind kind, const void* data, size_t size) {
   }
   _exit(0);
 }
+
+// No signal reaches the child before it ignores them: they are held back while it is born.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (int number : kSignals) sigaddset(&signals, number);
+    pthread_sigmask(SIG_BLOCK, &signals, &before_);
+  }
+  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  static void ignore_for_good() {
+    for (int number : kSignals) std::signal(number, SIG_IGN);
+  }
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  sigset_t before_;
+};
 
 // Reads messages until the result, an error, or the end of the pipe.
 class Listener {
@@ -100,10 +127,16 @@ std::string how_it_ended(int status) {
 }  // namespace
 
 std::string run_in_child(const std::function<std::string(const ReportProgress&)>& work,
-                         const ReportProgress& on_progress) {
+                         const std::function<ReportProgress()>& listen) {
   int ends[2];
   if (pipe(ends) != 0) throw IoError(format("cannot make a pipe: {}", errno_text(errno)));
-  pid_t child = fork();
+  const pid_t parent = getpid();
+  pid_t child = 0;
+  {
+    SignalsHeld held;
+    child = fork();
+    if (child == 0) SignalsHeld::ignore_for_good();
+  }
   if (child < 0) {
     int error_number = errno;
     close(ends[0]);
@@ -111,8 +144,7 @@ std::string run_in_child(const std::function<std::string(const ReportProgress&)>
     throw IoError(format("cannot start a process: {}", errno_text(error_number)));
   }
   if (child == 0) {
-    close(ends[0]);
-    work_as_child(ends[1], work);
+    work_as_child(ends[1], parent, work);
   }
   close(ends[1]);
   // Whatever happens here, the child is gone and waited for afterwards.
@@ -132,11 +164,13 @@ std::string run_in_child(const std::function<std::string(const ReportProgress&)>
     ~Reaper() { reap(true); }
   } reaper{child, ends[0]};
   try {
+    const ReportProgress on_progress = listen();
     std::string result = Listener(ends[0], on_progress).result();
     reaper.reap(false);
     return result;
   } catch (ChildError& e) {
     reaper.reap(false);
+    check_interrupt();
     if (e.died) e.message = how_it_ended(reaper.status);
     throw;
   }

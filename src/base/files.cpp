@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kBufferBytes = 1 << 20;
+constexpr const char* kLockText = "reigen is writing the directory beside this file\n";
 
 [[noreturn]] void throw_write_error(const std::string& path, int error_number) {
   std::string hint;
@@ -56,6 +57,10 @@ std::string resolved(std::string path) {
   if (path.empty()) throw ConfigError("--output is empty; name a directory to write");
   const std::string name = fs::path(path).filename();
   std::error_code ignored;
+  if (fs::is_symlink(path, ignored) && !path_exists(path)) {
+    throw ConfigError(
+        format("{}: is a link to nothing; remove it or choose another --output", path));
+  }
   if (name == "." || name == ".." || fs::is_symlink(path, ignored)) {
     return fs::weakly_canonical(path);
   }
@@ -147,7 +152,8 @@ StagedDirectory::StagedDirectory(std::string final_path, bool overwrite)
   make_parents();
   try {
     const bool left_by_us = lock();
-    if (path_exists(partial_) && !left_by_us) {
+    struct stat there = {};
+    if (lstat(partial_.c_str(), &there) == 0 && !left_by_us) {
       unlink((partial_ + ".lock").c_str());
       throw ConfigError(
           format("{}: is in the way and was not left by reigen; move it or choose another --output",
@@ -175,6 +181,14 @@ void StagedDirectory::check_replaceable() const {
   if (!is_directory(final_)) {
     throw ConfigError(format("{}: is not a directory; choose another --output", final_));
   }
+  struct stat here = {};
+  struct stat above = {};
+  bool mounted = stat(final_.c_str(), &here) == 0 && stat(parent_of(final_).c_str(), &above) == 0 &&
+                 here.st_dev != above.st_dev;
+  if (mounted) {
+    throw ConfigError(
+        format("{}: is a mount point and cannot be replaced; choose a directory below it", final_));
+  }
   std::set<std::string> ours = {kMarker};
   const std::string marker = final_ + "/" + kMarker;
   if (path_exists(marker)) {
@@ -183,7 +197,7 @@ void StagedDirectory::check_replaceable() const {
   }
   for (const auto& entry : fs::directory_iterator(final_)) {
     const std::string name = entry.path().filename();
-    if (!ours.contains(name)) {
+    if (!ours.contains(name) || !entry.is_regular_file()) {
       throw ConfigError(
           format("{}: holds {}, which reigen did not write there; --overwrite replaces only what "
                  "reigen wrote, so move it or choose another --output",
@@ -214,7 +228,7 @@ void StagedDirectory::remove_parents() {
 // The lock lives beside the directory, not in it: what is renamed holds only what was asked for.
 bool StagedDirectory::lock() {
   const std::string path = partial_ + ".lock";
-  const bool existed = path_exists(path);
+  const bool existed = path_exists(path) && read_file(path) == kLockText;
   lock_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_fd_ < 0) throw_write_error(path, errno);
   struct stat held = {};
@@ -224,6 +238,14 @@ bool StagedDirectory::lock() {
   if (!locked) {
     throw ConfigError(format(
         "{}: another reigen is writing it now; wait for it or choose another --output", final_));
+  }
+  const std::string_view text = kLockText;
+  bool marked = ftruncate(lock_fd_, 0) == 0 &&
+                pwrite(lock_fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  if (!marked) {
+    int error_number = errno;
+    unlink(path.c_str());
+    throw_write_error(path, error_number);
   }
   return existed;
 }

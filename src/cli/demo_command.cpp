@@ -10,6 +10,9 @@ namespace reigen {
 void run_demo(const DemoOptions& options) {
   const std::string text = options.output + "/text";
   const std::string data = options.output + "/data";
+  for (const std::string& part : {text, data}) {  // before anything is replaced
+    StagedDirectory check(part, options.overwrite);
+  }
   log_note("1. A corpus: numbers, dates, times and money in English and German, from ICU's data");
   CorpusOptions corpus;
   corpus.pairs = options.pairs;

@@ -259,9 +259,11 @@ class Preparation {
     log_note(format("training a vocabulary of {} pieces on {} pairs",
                     with_commas(static_cast<uint64_t>(options_.vocab.size)),
                     with_commas(sampled_pairs_)));
-    Progress progress("vocabulary", static_cast<uint64_t>(options_.vocab.size));
-    std::string model =
-        train_vocabulary(options_.vocab, words, [&](uint64_t n) { progress.set(n); });
+    std::optional<Progress> progress;
+    std::string model = train_vocabulary(options_.vocab, words, [&]() -> ReportProgress {
+      progress.emplace("vocabulary", static_cast<uint64_t>(options_.vocab.size));
+      return [&](uint64_t done) { progress->set(done); };
+    });
     vocabulary_ = Vocabulary::from_model_bytes(std::move(model), "the trained vocabulary");
   }
 

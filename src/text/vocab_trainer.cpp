@@ -10,7 +10,6 @@
 #include <streambuf>
 #include <unordered_map>
 
-#include "base/child_task.h"
 #include "base/error.h"
 #include "base/format.h"
 
@@ -105,6 +104,12 @@ std::string number_after(const std::string& message, const std::string& before) 
                "characters alone; raise it or lower --vocab.coverage",
                options.size, least));
   }
+  if (error.died) {
+    throw IoError(
+        format("training the vocabulary ended early ({}), probably out of memory; lower "
+               "--vocab.sample-pairs",
+               error.message));
+  }
   throw DataError(format("the vocabulary could not be trained: {}", error.message));
 }
 
@@ -168,7 +173,7 @@ std::vector<std::pair<std::string, uint64_t>> WordCounts::sorted() const {
 }
 
 std::string train_vocabulary(const VocabOptions& options, const WordCounts& words,
-                             const std::function<void(uint64_t)>& on_progress) {
+                             const std::function<ReportProgress()>& listen) {
   auto feed_words = words.sorted();
   if (feed_words.empty()) {
     throw DataError("there is no text to train a vocabulary on: every pair was dropped");
@@ -178,7 +183,7 @@ std::string train_vocabulary(const VocabOptions& options, const WordCounts& word
     // depth.
     return run_in_child(
         [&](const ReportProgress& report) { return train_here(options, feed_words, report); },
-        on_progress);
+        listen);
   } catch (const ChildError& e) {
     throw_training_error(options, e);
   }

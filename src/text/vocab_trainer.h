@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/child_task.h"
 #include "base/hash.h"
 #include "config/options.h"
 
@@ -30,9 +31,9 @@ class WordCounts {
 };
 
 // The serialised model. Pieces start with <pad> </s> <s> <unk>. Throws ConfigError when the text
-// cannot fill a vocabulary of the wanted size, saying how large it can be. Calls `on_progress` with
-// how far it has come, out of options.size.
+// cannot fill a vocabulary of the wanted size, saying how large it can be. `listen` is called once
+// and gives what is to be told how far it has come, out of options.size. See run_in_child.
 std::string train_vocabulary(const VocabOptions& options, const WordCounts& words,
-                             const std::function<void(uint64_t)>& on_progress);
+                             const std::function<ReportProgress()>& listen);
 
 }  // namespace reigen

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 ChildError error_of(const std::function<std::string()>& work) {
   try {
-    run_in_child([&](const ReportProgress&) { return work(); }, [](uint64_t) {});
+    run_in_child([&](const ReportProgress&) { return work(); }, [] { return [](uint64_t) {}; });
   } catch (const ChildError& e) {
     return e;
   }
@@ -34,7 +34,7 @@ TEST(ChildTask, GivesBackItsResultAndItsProgress) {
         report(7);
         return big + "end";
       },
-      [&](uint64_t n) { seen.push_back(n); });
+      [&] { return [&](uint64_t n) { seen.push_back(n); }; });
   EXPECT_EQ(got, big + "end");
   EXPECT_THAT(seen, ElementsAre(1, 7));
 }

@@ -246,6 +246,21 @@ TEST(StagedDirectory, LeavesAPartialDirectoryAloneThatIsNotItsOwn) {
   EXPECT_EQ(names_in(dir.path()), Names{"out.partial"});
 }
 
+TEST(StagedDirectory, RefusesALinkToNothingBeforeAnyWork) {
+  TempDir dir;
+  fs::create_symlink(dir.path("nowhere"), dir.path("link"));
+  EXPECT_THROW(StagedDirectory(dir.path("link"), true), ConfigError);
+}
+
+TEST(StagedDirectory, TakesNoForeignLockForItsOwn) {
+  TempDir dir;
+  write_text(dir.path("out.partial.lock"), "mine");
+  fs::create_directory(dir.path("out.partial"));
+  write_text(dir.path("out.partial/precious"), "1");
+  EXPECT_THROW(StagedDirectory(dir.path("out"), true), ConfigError);
+  EXPECT_EQ(names_in(dir.path("out.partial")), Names{"precious"});
+}
+
 TEST(StagedDirectory, TakesBackTheParentsItMadeWhenTheWorkIsGivenUp) {
   TempDir dir;
   { StagedDirectory staged(dir.path("a/b/out"), false); }

@@ -117,22 +117,35 @@ class Failures(Case):
             self.assertIn(b"stopped by a signal", errors)
             self.assert_nothing_left()
 
-    def test_ctrl_c_ends_the_training_of_a_vocabulary_at_once(self):
+    def start_vocabulary_training(self):
         rng = random.Random(1)
         words = ["".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(12))
                  for _ in range(100000)]
         self.write("t.tsv", "".join(f"{a}\t{b}\n" for a, b in zip(words[::2], words[1::2])))
         started = subprocess.Popen(
             [REIGEN, "prepare", "--source", "en", "--target", "de", "--train", self.path("t.tsv"),
-             "--clean.max-ratio=0", "--output", self.path("data")], stderr=subprocess.PIPE, text=True)
+             "--clean.max-ratio=0", "--output", self.path("data")], stderr=subprocess.PIPE, text=True,
+            start_new_session=True)
         self.assertIn("training a vocabulary", started.stderr.readline())
         time.sleep(0.5)
-        began = time.monotonic()
-        started.send_signal(signal.SIGINT)
-        started.communicate(timeout=60)
-        self.assertEqual(started.returncode, INTERRUPTED)
-        self.assertLess(time.monotonic() - began, 20)  # the training itself takes minutes
-        self.assert_nothing_left()
+        return started
+
+    def test_ctrl_c_ends_the_training_of_a_vocabulary_at_once(self):
+        for number in (signal.SIGINT, signal.SIGHUP):
+            started = self.start_vocabulary_training()
+            began = time.monotonic()
+            os.killpg(started.pid, number)  # as a terminal does: to parent and child alike
+            _, errors = started.communicate(timeout=60)
+            self.assertEqual(started.returncode, INTERRUPTED, errors)
+            self.assertLess(time.monotonic() - began, 20)  # the training itself takes minutes
+            self.assert_nothing_left()
+
+    def test_kill_nine_while_a_vocabulary_trains_leaves_no_process_and_no_lock(self):
+        started = self.start_vocabulary_training()
+        started.kill()
+        started.communicate(timeout=60)  # returns once nobody holds its standard error
+        text = self.corpus(pairs=2000)
+        run(*self.prepare_args(text))
 
     def test_overwrite_never_deletes_what_reigen_did_not_write(self):
         text = self.corpus()

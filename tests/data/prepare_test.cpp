@@ -169,6 +169,9 @@ TEST(VerifyDirectory, NoticesAListOfChecksumsThatWasCut) {
   } catch (const DataError& e) {
     EXPECT_THAT(e.what(), HasSubstr("does not list vocab.model"));
   }
+  size_t manifest = sums.rfind('\n', sums.find("manifest.json")) + 1;
+  write_text(dir.path("out/SHA256SUMS"), sums.substr(0, manifest) + sums.substr(manifest + 80));
+  EXPECT_THROW(verify_directory(dir.path("out")), DataError);
 }
 
 TEST(Prepare, RefusesInputThatLiesInItsOutput) {

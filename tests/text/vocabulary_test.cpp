@@ -33,7 +33,7 @@ std::string train(VocabType type, int64_t size) {
   VocabOptions options;
   options.type = type;
   options.size = size;
-  return train_vocabulary(options, sample_words(), [](uint64_t) {});
+  return train_vocabulary(options, sample_words(), [] { return [](uint64_t) {}; });
 }
 
 std::vector<uint32_t> encode(const Vocabulary& vocabulary, std::string_view line) {
@@ -80,7 +80,8 @@ TEST(VocabTrainer, TellsItsProgressAndGivesStandardErrorBack) {
     options.size = 80;
     std::vector<uint64_t> seen;
     std::streambuf* before = std::cerr.rdbuf();
-    train_vocabulary(options, sample_words(), [&](uint64_t done) { seen.push_back(done); });
+    train_vocabulary(options, sample_words(),
+                     [&] { return [&](uint64_t done) { seen.push_back(done); }; });
     EXPECT_EQ(std::cerr.rdbuf(), before);
     ASSERT_FALSE(seen.empty());
     EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));

@@ -16,33 +16,8 @@ chmod 755 "$tmp" # apt downloads as user _apt
 trap 'rm -rf -- "$tmp"' EXIT
 lists=${REIGEN_TEST_LISTS:-$tmp/lists}
 
-failures=0
-checks=0
-ok() {
-  checks=$((checks + 1))
-  if [[ $1 -eq 0 ]]; then
-    printf 'ok    %s\n' "$2"
-  else
-    failures=$((failures + 1))
-    printf 'FAIL  %s\n' "$2"
-  fi
-}
-# equal WHAT EXPECTED GOT
-equal() {
-  if [[ $2 == "$3" ]]; then
-    ok 0 "$1"
-  else
-    ok 1 "$1"
-    printf '      expected: %s\n      got:      %s\n' "$2" "$3"
-  fi
-}
-# holds WHAT COMMAND...
-holds() {
-  local what=$1 status=0
-  shift
-  "$@" >/dev/null 2>&1 || status=$?
-  ok "$status" "$what"
-}
+# shellcheck source=tests/recipes/checks.sh
+source "$repo/tests/recipes/checks.sh"
 finish() {
   echo "$checks checks, $failures failed"
   [[ $failures -eq 0 ]] || exit 1

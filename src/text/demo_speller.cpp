@@ -171,9 +171,10 @@ void Language::say(DemoKind kind, uint32_t value, std::string& out) {
       return rank(value, out);
     case DemoKind::kDigits:
       return number(plain_, value, out);
-    case DemoKind::kPrice:
-      return number(prices_[value % kDemoCurrencies],
-                    static_cast<double>(value / kDemoCurrencies) / 100, out);
+    case DemoKind::kPrice: {
+      const auto cents = value / kDemoCurrencies;
+      return number(prices_[value % kDemoCurrencies], static_cast<double>(cents) / 100, out);
+    }
     case DemoKind::kDecimal:
       return number(plain_, value / 10.0, out);
     case DemoKind::kPercent:

@@ -55,7 +55,6 @@ class Transformer {
  private:
   struct Stack;
   struct Sides;
-  Tensor table(const Pass& pass, size_t index, bool gradient) const;
   Tensor embed(const Pass& pass, const Side& side, size_t table, uint32_t site) const;
   void embed_gradient(const Pass& pass, const Side& side, size_t table, uint32_t site,
                       Tensor dout) const;

@@ -20,6 +20,7 @@ enum class ExitCode : int {
   kComm = 5,
   kDevice = 6,
   kIo = 7,
+  kDiverged = 8,
   kInterrupted = 130,
 };
 
@@ -55,6 +56,11 @@ struct CheckpointError : Error {
 // An accelerator, or the library that drives a device, failed.
 struct DeviceError : Error {
   explicit DeviceError(const std::string& m) : Error(ExitCode::kDevice, m) {}
+};
+
+// Training has no finite loss any more.
+struct DivergedError : Error {
+  explicit DivergedError(const std::string& m) : Error(ExitCode::kDiverged, m) {}
 };
 
 // The user asked to stop (Ctrl-C, SIGTERM); everything unfinished has been taken away.

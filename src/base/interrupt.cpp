@@ -13,7 +13,6 @@ extern "C" void on_signal(int) {
   g_requested = 1;
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGHUP, SIG_DFL);
 }
 
 }  // namespace
@@ -29,6 +28,8 @@ void catch_interrupts() {
   // A closed pipe (`reigen ... | head`) must end as a write error, not as a silent death.
   std::signal(SIGPIPE, SIG_IGN);
 }
+
+void ignore_hangup() { std::signal(SIGHUP, SIG_IGN); }
 
 bool interrupt_requested() { return g_requested != 0; }
 

@@ -9,6 +9,9 @@ namespace reigen {
 
 void catch_interrupts();
 
+// From now on a closed terminal is nothing to stop for: a run that takes a day outlives its login.
+void ignore_hangup();
+
 bool interrupt_requested();
 
 // Throws Interrupted once a signal has arrived. Cheap enough to call for every few hundred lines.

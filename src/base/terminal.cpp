@@ -23,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 std::mutex g_stderr_mutex;
 bool g_quiet = false;
+std::function<void(std::string_view)> g_copy;
 std::string g_bar;  // what the terminal's last line shows now; empty when no bar is up
 
 bool use_colour() {
@@ -32,7 +33,8 @@ bool use_colour() {
 
 void write_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
-void log_line(std::string_view tag, std::string_view colour, std::string_view message) {
+void log_line(std::string_view tag, std::string_view colour, std::string_view message,
+              bool shown = true) {
   std::string line;
   if (!tag.empty()) {
     line = use_colour() ? format("\x1b[{}m{}:\x1b[0m ", colour, tag) : format("{}: ", tag);
@@ -40,6 +42,8 @@ void log_line(std::string_view tag, std::string_view colour, std::string_view me
   line += message;
   line += '\n';
   std::lock_guard lock(g_stderr_mutex);
+  if (g_copy) g_copy(tag.empty() ? std::string(message) : format("{}: {}", tag, message));
+  if (!shown) return;
   if (!g_bar.empty()) line = "\r\x1b[K" + line + g_bar;
   write_stderr(line);
   std::fflush(stderr);
@@ -56,12 +60,24 @@ std::string fitted(std::string line) {
 
 }  // namespace
 
-void log_note(std::string_view message) {
-  if (!g_quiet) log_line("", "", message);
-}
+void log_note(std::string_view message) { log_line("", "", message, !g_quiet); }
 void log_warning(std::string_view message) { log_line("warning", "33", message); }
 void log_error(std::string_view message) { log_line("error", "31", message); }
 void set_quiet(bool quiet) { g_quiet = quiet; }
+void log_copy_only(std::string_view message) { log_line("", "", message, false); }
+
+void set_log_copy(std::function<void(std::string_view)> copy) {
+  std::lock_guard lock(g_stderr_mutex);
+  g_copy = std::move(copy);
+}
+
+void show_status(std::string_view text) {
+  if (g_quiet || !stderr_is_terminal()) return;
+  std::lock_guard lock(g_stderr_mutex);
+  g_bar = fitted(std::string(text));
+  write_stderr("\r\x1b[K" + g_bar);
+  std::fflush(stderr);
+}
 
 void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {

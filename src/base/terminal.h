@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +17,17 @@ void log_note(std::string_view message);
 void log_warning(std::string_view message);
 void log_error(std::string_view message);
 void set_quiet(bool quiet);
+
+// Every line that is logged, tagged and without colour, also goes here; notes do even when quiet.
+// Called with the terminal's lock held, so it must not log. Null for none.
+void set_log_copy(std::function<void(std::string_view line)> copy);
+
+// The last line of a terminal, replaced each time; nothing where there is no terminal. An empty
+// text takes it away.
+void show_status(std::string_view text);
+
+// A line for the copy alone: what a terminal shows as its status.
+void log_copy_only(std::string_view message);
 
 // Writes a result to stdout; throws IoError when nobody can read it (a full disk, a closed pipe).
 void print(std::string_view text);

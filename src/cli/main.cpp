@@ -64,7 +64,7 @@ std::string overview(const std::vector<Command>& commands) {
       "given with --config. `reigen --version` names the build.\n\n"
       "Exit codes: 0 done, 1 internal error, 2 wrong option or configuration, 3 bad data,\n"
       "4 bad checkpoint, 5 communication failed, 6 device failed, 7 cannot read or write,\n"
-      "130 interrupted.\n";
+      "8 training diverged, 130 interrupted.\n";
   return out;
 }
 

@@ -48,7 +48,92 @@ ModelOptions model_preset(const std::string& name) {
                            fmt::join(model_preset_names(), ", ")));
 }
 
+void describe(Schema& s, ModelOptions& o) {
+  const std::string own = "; 0 for the preset's";
+  s.option("model.width", o.width, "width of the model" + own, 0, 65'536);
+  s.option("model.heads", o.heads, "attention heads" + own, 0, 1024);
+  s.option("model.ffn-width", o.ffn_width, "width inside feed-forward layers" + own, 0, 1'000'000);
+  s.option("model.encoder-layers", o.encoder_layers, "layers of the encoder" + own, 0, 1000);
+  s.option("model.decoder-layers", o.decoder_layers, "layers of the decoder" + own, 0, 1000);
+  s.option("model.max-length", o.max_length, "longest sentence in tokens, its end included", 2,
+           65'536);
+  s.choice("model.norm", o.norm, "normalise before each sublayer or after it",
+           {{"pre", NormPlace::kPre}, {"post", NormPlace::kPost}});
+  s.choice("model.activation", o.activation, "inside feed-forward layers",
+           {{"relu", ActivationName::kRelu},
+            {"gelu", ActivationName::kGelu},
+            {"swish", ActivationName::kSwish}});
+  s.choice("model.positions", o.positions, "how a token's place is told",
+           {{"sinusoid", Positions::kSinusoid}, {"learned", Positions::kLearned}});
+  s.option("model.tied", o.tied, "one table embeds both sides and projects onto the vocabulary");
+  s.option("model.biases", o.biases, "biases in attention, too, not only in feed-forward layers");
+}
+
+void describe(Schema& s, DropoutOptions& o) {
+  Option all = {.key = "dropout.all",
+                .flag = "dropout",
+                .value_name = "X",
+                .help = "set all four at once; a later one of them changes it alone",
+                .limits = "0 to 0.9",
+                .assign =
+                    [&o](const Json& value) {
+                      const double rate = parse_number(scalar(value), 0, 0.9);
+                      o = {rate, rate, rate, rate};
+                    },
+                .current = nullptr};
+  s.custom(all);
+  s.option("dropout.embedding", o.embedding, "of embedded tokens", 0, 0.9);
+  s.option("dropout.attention", o.attention, "of attention weights", 0, 0.9);
+  s.option("dropout.activation", o.activation, "inside feed-forward layers", 0, 0.9);
+  s.option("dropout.residual", o.residual, "of what each sublayer adds", 0, 0.9);
+}
+
+ModelOptions sizes_of_preset() {
+  ModelOptions options;
+  options.width = options.heads = options.ffn_width = 0;
+  options.encoder_layers = options.decoder_layers = 0;
+  return options;
+}
+
+ModelOptions resolve_model(const ModelOptions& given, const std::string& preset) {
+  const ModelOptions sizes = model_preset(preset);
+  ModelOptions options = given;
+  auto fill = [](int64_t& value, int64_t own) {
+    if (value == 0) value = own;
+  };
+  fill(options.width, sizes.width);
+  fill(options.heads, sizes.heads);
+  fill(options.ffn_width, sizes.ffn_width);
+  fill(options.encoder_layers, sizes.encoder_layers);
+  fill(options.decoder_layers, sizes.decoder_layers);
+  check_model_options(options);
+  return options;
+}
+
+Json model_json(const ModelOptions& options) {
+  ModelOptions copy = options;
+  Schema schema("model", "");
+  describe(schema, copy);
+  return schema.current()["model"];
+}
+
+ModelOptions model_from_json(const Json& json) {
+  ModelOptions options;
+  try {
+    Schema schema("model", "");
+    describe(schema, options);
+    schema.parse_yaml(Json({{"model", json}}).dump(), "model");
+    check_model_options(options);
+  } catch (const ConfigError& e) {
+    throw CheckpointError(format("cannot read the model's shape: {}", e.what()));
+  }
+  return options;
+}
+
 void check_model_options(const ModelOptions& o) {
+  if (o.width < 1 || o.ffn_width < 1 || o.encoder_layers < 1 || o.decoder_layers < 1) {
+    throw ConfigError("model: width, ffn-width and both numbers of layers must be at least 1");
+  }
   if (o.heads < 1 || o.width % o.heads != 0) {
     throw ConfigError(
         format("model.width {} must be a multiple of model.heads {}", o.width, o.heads));

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "config/schema.h"
+
 namespace reigen {
 
 enum class NormPlace { kPre, kPost };
@@ -32,6 +34,17 @@ struct DropoutOptions {
   double activation = 0.1;
   double residual = 0.1;
 };
+
+// The section `model.`. Declared with 0 for the sizes a preset gives (`sizes_of_preset`), they are
+// filled in by `resolve_model`.
+void describe(Schema& schema, ModelOptions& options);
+void describe(Schema& schema, DropoutOptions& options);
+ModelOptions sizes_of_preset();
+ModelOptions resolve_model(const ModelOptions& given, const std::string& preset);
+
+// What a checkpoint records of a model, and back; throws CheckpointError for what it cannot read.
+Json model_json(const ModelOptions& options);
+ModelOptions model_from_json(const Json& json);
 
 // tiny, small, base or big; throws ConfigError for another name.
 ModelOptions model_preset(const std::string& name);

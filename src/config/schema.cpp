@@ -296,6 +296,7 @@ bool Schema::parse(std::span<const std::string> args) {
 Json Schema::current() const {
   Json tree = Json::object();
   for (const auto& option : options_) {
+    if (!option.current) continue;  // a shorthand for others
     Json* at = &tree;
     std::string key = option.key;
     for (size_t dot; (dot = key.find('.')) != std::string::npos; key = key.substr(dot + 1)) {

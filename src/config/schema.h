@@ -31,7 +31,7 @@ struct Option {
   bool set = false;
   Json given = Json::array();  // the command line's values, one list per occurrence
   std::function<void(const Json&)> assign;
-  std::function<Json()> current;
+  std::function<Json()> current;  // null for a shorthand that sets other options
 };
 
 class Schema {

@@ -85,7 +85,32 @@ void refuse_second_document(const std::string& text, const std::string& name) {
   }
 }
 
+void emit(YAML::Emitter& out, const Json& value) {
+  if (value.is_object()) {
+    out << YAML::BeginMap;
+    for (const auto& [key, item] : value.items()) {
+      out << YAML::Key << key << YAML::Value;
+      emit(out, item);
+    }
+    out << YAML::EndMap;
+  } else if (value.is_array()) {
+    out << YAML::Flow << YAML::BeginSeq;
+    for (const auto& item : value) emit(out, item);
+    out << YAML::EndSeq;
+  } else if (value.is_string()) {
+    out << value.get<std::string>();
+  } else {
+    out << value.dump();  // as JSON writes it: the shortest text that reads back as the same number
+  }
+}
+
 }  // namespace
+
+std::string to_yaml(const Json& tree) {
+  YAML::Emitter out;
+  emit(out, tree);
+  return std::string(out.c_str()) + "\n";
+}
 
 Json parse_yaml(const std::string& text, const std::string& name) {
   refuse_deep_brackets(text, name);

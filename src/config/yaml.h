@@ -11,4 +11,7 @@ namespace reigen {
 // line and column for malformed text, a duplicate key, an alias loop or absurd nesting.
 Json parse_yaml(const std::string& text, const std::string& name);
 
+// Text that parse_yaml reads back: maps in block style, lists on one line.
+std::string to_yaml(const Json& tree);
+
 }  // namespace reigen

@@ -1,0 +1,158 @@
+#include "config/train_options.h"
+
+#include <array>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "config/units.h"
+
+namespace reigen {
+namespace {
+
+constexpr int64_t kMaxSteps = 1'000'000'000;
+
+void describe_where(Schema& s, TrainOptions& o) {
+  s.option("preset", o.preset, "NAME", "sizes of the model: tiny, small, base or big");
+  s.option("data", o.data, "DIR", "directory written by reigen prepare");
+  s.option("run", o.run, "DIR",
+           "directory of the run: made when it is not there, resumed when it is")
+      .required();
+  s.option("max-steps", o.max_steps, "stop after this many optimizer steps; 0 for no limit", 0,
+           kMaxSteps);
+  s.option("max-epochs", o.max_epochs, "stop after this many passes over the data; 0 for no limit",
+           0, 1e9);
+  s.custom(seconds_option("max-time", o.max_time,
+                          "stop after training for this long in all; 0 for no limit"));
+  s.option("seed", o.seed, "of the first weights, the order of the data and dropout", 0, INT64_MAX);
+  s.option("threads", o.threads,
+           "threads to use, 0 for all cores; the same number gives the same bits", 0, 1024);
+  s.custom(bytes_option("memory", o.memory,
+                        "most memory to use; micro-batches are sized to it; 0 for half of what is "
+                        "free when the run starts"));
+  s.option("micro-tokens", o.micro_tokens,
+           "source and target tokens in a micro-batch; 0 for what the memory allows", 0,
+           1'000'000'000);
+  s.option("log-every", o.log_every, "steps from one log line to the next", 1, kMaxSteps);
+  s.option("quiet", o.quiet, "no progress, only warnings and errors; log.txt has the rest");
+}
+
+void describe_batch(Schema& s, TrainOptions& o) {
+  s.option("batch.target-tokens", o.batch.target_tokens,
+           "target tokens, ends of sentences included, in an optimizer step", 1, 1'000'000'000);
+  s.option("batch.pairs", o.batch.pairs,
+           "sentence pairs in an optimizer step, instead of counting tokens; 0 for tokens", 0,
+           1'000'000'000);
+}
+
+void describe_optimizer(Schema& s, TrainOptions& o) {
+  s.choice("optimizer.kind", o.optimizer.kind, "how gradients become updates",
+           {{"adam", OptimizerKind::kAdam}, {"adamw", OptimizerKind::kAdamW}});
+  s.option("optimizer.beta1", o.optimizer.beta1, "decay of the first moment", 0, 0.999999);
+  s.option("optimizer.beta2", o.optimizer.beta2, "decay of the second moment", 0, 0.999999999);
+  s.option("optimizer.epsilon", o.optimizer.epsilon, "keeps the division finite", 1e-20, 1);
+  s.option("optimizer.weight-decay", o.optimizer.weight_decay, "adamw: decoupled weight decay", 0,
+           10);
+  s.option("optimizer.clip", o.optimizer.clip,
+           "scale gradients down to this global norm; 0 for off", 0, 1e9);
+  s.option("optimizer.max-skipped", o.optimizer.max_skipped,
+           "stop after this many steps in a row whose loss or gradient was not finite", 1,
+           1'000'000);
+  s.option("smoothing", o.smoothing, "label smoothing", 0, 0.9);
+}
+
+void describe_eval(Schema& s, TrainOptions& o) {
+  s.option("eval.every", o.eval.every,
+           "steps from one evaluation on the validation set to the next; 0 for only at the end", 0,
+           kMaxSteps);
+  s.option("eval.bleu", o.eval.bleu, "translate the validation set and score BLEU and chrF");
+  s.option("eval.sentences", o.eval.sentences, "translate only the first ones; 0 for all", 0,
+           1'000'000'000);
+  s.option("eval.samples", o.eval.samples, "translations to show at each evaluation", 0, 100);
+  s.option("eval.patience", o.eval.patience,
+           "stop after this many evaluations without a better score; 0 for never", 0, 1'000'000);
+  s.choice("eval.stop-on", o.eval.stop_on, "the score that patience is about",
+           {{"loss", StopMetric::kLoss}, {"bleu", StopMetric::kBleu}});
+  s.option("checkpoint.every", o.checkpoint.every, "steps from one checkpoint to the next", 1,
+           kMaxSteps);
+  s.option("checkpoint.keep", o.checkpoint.keep,
+           "how many of the latest to keep, beside the best by loss and by BLEU", 1, 1'000'000);
+}
+
+// A change of these leaves the course of training as it was.
+constexpr std::array kFree = {
+    "run",     "data",   "max-steps",    "max-epochs", "max-time",
+    "threads", "memory", "micro-tokens", "log-every",  "quiet",
+    "eval",    "decode", "checkpoint",   "preset",     "optimizer.max-skipped"};
+
+void compare(const Json& before, const Json& now, const std::string& prefix,
+             std::vector<std::string>& changes) {
+  for (const auto& [key, value] : now.items()) {
+    const std::string path = prefix + key;
+    if (std::find(kFree.begin(), kFree.end(), path) != kFree.end()) continue;
+    if (!before.contains(key)) continue;  // an option that did not exist when the run began
+    if (value.is_object()) {
+      compare(before[key], value, path + ".", changes);
+    } else if (before[key] != value) {
+      changes.push_back(
+          format("{} was {} and is {} now", path, one_line(before[key]), one_line(value)));
+    }
+  }
+}
+
+}  // namespace
+
+void describe(Schema& s, TrainOptions& o) {
+  describe_where(s, o);
+  describe(s, o.model);
+  describe(s, o.dropout);
+  describe_batch(s, o);
+  describe_optimizer(s, o);
+  describe(s, o.schedule);
+  describe_eval(s, o);
+  describe(s, o.decode);
+  s.example("reigen train --preset base --data data --run runs/first --max-steps 50000");
+  s.example("reigen train --config configs/transformer-base-wmt16.yaml --data data --run runs/wmt");
+  s.example("reigen train --run runs/first --max-steps 80000    # go on with it");
+}
+
+TrainOptions resolve(TrainOptions options) {
+  options.model = resolve_model(options.model, options.preset);
+  options.schedule = resolve_schedule(options.schedule, options.model.width);
+  if (options.max_steps == 0 && options.max_epochs == 0 && options.max_time == 0 &&
+      options.eval.patience == 0) {
+    throw ConfigError(
+        "training would never end; give --max-steps, --max-epochs, --max-time or --eval.patience");
+  }
+  if (options.eval.patience > 0 && options.eval.every == 0) {
+    throw ConfigError("eval.patience counts evaluations; set eval.every above 0");
+  }
+  if (options.eval.stop_on == StopMetric::kBleu && !options.eval.bleu) {
+    throw ConfigError("eval.stop-on is bleu but eval.bleu is off; turn one of them");
+  }
+  return options;
+}
+
+Json recorded_options(const TrainOptions& options) {
+  TrainOptions copy = options;
+  Schema schema("train", "");
+  describe(schema, copy);
+  return schema.current();
+}
+
+std::string config_file(const std::string& run) { return run + "/config.yaml"; }
+
+std::optional<std::string> recorded_config(const TrainOptions& options) {
+  const std::string path = config_file(options.run);
+  if (!path_exists(path)) return std::nullopt;
+  return path;
+}
+
+std::vector<std::string> changed_settings(const Json& before, const Json& now) {
+  std::vector<std::string> changes;
+  compare(before, now, "", changes);
+  return changes;
+}
+
+}  // namespace reigen

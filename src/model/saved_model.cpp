@@ -1,0 +1,57 @@
+#include "model/saved_model.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+const std::string kTensors = "model.safetensors";
+
+Vocabulary load_vocabulary(const std::string& directory, const CheckpointFacts& facts) {
+  for (const auto& file : facts.files) {
+    if (!file.file.starts_with("vocab.")) continue;
+    verify_checkpoint_file(directory, file);
+    Vocabulary vocabulary = Vocabulary::load(directory + "/" + file.file);
+    if (vocabulary.size() != facts.pieces) {
+      throw CheckpointError(format("{}/{}: has {} pieces but the model was trained with {}",
+                                   directory, file.file, with_commas(vocabulary.size()),
+                                   with_commas(facts.pieces)));
+    }
+    return vocabulary;
+  }
+  throw CheckpointError(format("{}: has no vocabulary", directory));
+}
+
+}  // namespace
+
+std::string resolve_checkpoint(const std::string& run_or_checkpoint) {
+  if (!is_directory(run_or_checkpoint)) {
+    throw CheckpointError(
+        format("{}: is not a directory; give a run or a checkpoint in it", run_or_checkpoint));
+  }
+  if (is_checkpoint(run_or_checkpoint)) return run_or_checkpoint;
+  for (const char* name : {"best-bleu", "best-loss", "last"}) {
+    const std::string path = run_or_checkpoint + "/" + name;
+    if (is_checkpoint(path)) return path;
+  }
+  throw CheckpointError(format(
+      "{}: is neither a checkpoint nor a run that has one (looked for best-bleu, best-loss, last)",
+      run_or_checkpoint));
+}
+
+SavedModel load_model(const std::string& run_or_checkpoint) {
+  const std::string path = resolve_checkpoint(run_or_checkpoint);
+  CheckpointFacts facts = read_checkpoint_facts(path);
+  Vocabulary vocabulary = load_vocabulary(path, facts);
+  verify_checkpoint_file(path, find_file(facts, path, kTensors));
+  auto model = std::make_unique<Transformer>(facts.model, DropoutOptions{}, facts.pieces);
+  std::vector<float> parameters(model->layout().elements());
+  read_buffer(path + "/" + kTensors, model->layout(), "", parameters);
+  return {path, std::move(facts), std::move(vocabulary), std::move(model), std::move(parameters)};
+}
+
+}  // namespace reigen

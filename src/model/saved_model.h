@@ -1,0 +1,27 @@
+// A trained model, opened for use: from a checkpoint, or from a run, whose best one is taken.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/checkpoint.h"
+#include "model/transformer.h"
+
+namespace reigen {
+
+struct SavedModel {
+  std::string path;  // of the checkpoint
+  CheckpointFacts facts;
+  Vocabulary vocabulary;
+  std::unique_ptr<Transformer> model;
+  std::vector<float> parameters;
+};
+
+// The checkpoint itself, or the one of a run to use: best-bleu, else best-loss, else last. Throws
+// CheckpointError when there is none.
+std::string resolve_checkpoint(const std::string& run_or_checkpoint);
+
+SavedModel load_model(const std::string& run_or_checkpoint);
+
+}  // namespace reigen

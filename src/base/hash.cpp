@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 #include <xxhash.h>
 
+#include <array>
 #include <fstream>
 #include <vector>
 
@@ -10,6 +11,22 @@
 #include "base/format.h"
 
 namespace reigen {
+namespace {
+
+constexpr std::array<uint32_t, 256> make_crc32c_table() {
+  std::array<uint32_t, 256> table = {};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t rest = byte;
+    for (int bit = 0; bit < 8; ++bit) rest = (rest >> 1) ^ ((rest & 1) != 0 ? 0x82F63B78u : 0u);
+    table[byte] = rest;
+  }
+  return table;
+}
+
+// A byte at a time is quick enough: events are a few hundred bytes a step.
+constexpr std::array<uint32_t, 256> kCrc32cTable = make_crc32c_table();
+
+}  // namespace
 
 struct Sha256::State {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
@@ -46,6 +63,13 @@ std::string sha256_of_file(const std::string& path) {
   }
   if (in.bad()) throw IoError(format("{}: read error", path));
   return sum.hex();
+}
+
+uint32_t crc32c(const void* data, size_t size) {
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  uint32_t crc = ~0u;
+  for (size_t i = 0; i < size; ++i) crc = (crc >> 8) ^ kCrc32cTable[(crc ^ bytes[i]) & 0xFF];
+  return ~crc;
 }
 
 uint64_t xxh3(const void* data, size_t size, uint64_t seed) {

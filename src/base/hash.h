@@ -30,6 +30,9 @@ class Sha256 {
 // Of a whole file, in pieces, so that memory stays flat.
 std::string sha256_of_file(const std::string& path);
 
+// CRC-32C (Castagnoli), as TFRecord files, iSCSI and ext4 use it.
+uint32_t crc32c(const void* data, size_t size);
+
 uint64_t xxh3(const void* data, size_t size, uint64_t seed = 0);
 
 // 128 bits: for telling sentences apart, where a chance collision would drop a good pair.

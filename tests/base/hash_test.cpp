@@ -40,6 +40,14 @@ TEST(Sha256, DoesNotDependOnHowTheBytesArrive) {
   EXPECT_EQ(sum.hex(), kSha256OfAMillionA);
 }
 
+TEST(Crc32c, AgreesWithThePublishedVectors) {
+  EXPECT_EQ(crc32c("", 0), 0u);
+  EXPECT_EQ(crc32c("123456789", 9), 0xE3069283u);
+  // RFC 3720, B.4
+  EXPECT_EQ(crc32c(std::string(32, '\0').data(), 32), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(std::string(32, '\xFF').data(), 32), 0x62A8AB43u);
+}
+
 TEST(Sha256OfFile, ReadsTheWholeFileInPieces) {
   TempDir dir;
   write_text(dir.path("empty"), "");

@@ -13,6 +13,15 @@
 #include "base/terminal.h"
 
 namespace reigen {
+namespace {
+
+const char* what_to_do(int error_number) {
+  if (error_number == ENOSPC || error_number == EDQUOT) return "free some space";
+  if (error_number == EFBIG) return "lift the limit on file sizes";
+  return "check the disk";
+}
+
+}  // namespace
 
 AppendFile::AppendFile(std::string path) : path_(std::move(path)) {
   const std::filesystem::path parent = std::filesystem::path(path_).parent_path();
@@ -85,10 +94,8 @@ bool AppendFile::drain() {
 void AppendFile::warn_failed(int error_number) {
   if (failing_) return;
   failing_ = true;
-  log_warning(
-      format("{}: cannot write: {}; free some space: what comes is kept in memory until "
-             "it can be written",
-             path_, errno_text(error_number)));
+  log_warning(format("{}: cannot write: {}; {}: until then what comes is kept in memory", path_,
+                     errno_text(error_number), what_to_do(error_number)));
 }
 
 void AppendFile::warn_recovered() {

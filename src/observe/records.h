@@ -1,0 +1,107 @@
+// What a run measures, as typed records and as the JSON lines they are kept in.
+//
+// A record reads back as what was written, with two exceptions: stamps and durations are kept to
+// the microsecond, and a number that is not finite is written as null and read back as NaN.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "observe/identity.h"
+
+namespace reigen {
+
+// Where the time went, in the order it did: name and seconds.
+using Spans = std::vector<std::pair<std::string, double>>;
+
+// An attempt at the run begins: the first, or one that resumes from a checkpoint.
+struct StartRecord {
+  uint64_t step = 0;  // the last step that counts; 0 for a new run
+  double time = unix_now();
+  uint64_t attempt = 1;
+  std::string version;
+  std::string host;
+  uint64_t process = 0;
+  uint64_t threads = 0;
+  uint64_t lost_steps = 0;  // done by the attempt before, after its last checkpoint
+  double lost_seconds = 0;
+  bool operator==(const StartRecord&) const = default;
+};
+
+struct StepRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  double epoch = 0;  // 1.25: a quarter into the second
+  double loss = 0;   // smoothed, per target token
+  double nll = 0;    // per target token
+  double rate = 0;
+  double norm = 0;  // of the gradient, before clipping
+  uint64_t source_tokens = 0;
+  uint64_t target_tokens = 0;
+  uint64_t pairs = 0;
+  uint64_t micro_batches = 0;
+  bool skipped = false;  // the gradient was not finite, and the weights were left alone
+  double seconds = 0;    // the whole step, by the clock on the wall
+  Spans spans;
+  bool operator==(const StepRecord&) const = default;
+};
+
+struct Sample {
+  std::string source;
+  std::string reference;
+  std::string hypothesis;
+  bool operator==(const Sample&) const = default;
+};
+
+struct EvaluationRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  double seconds = 0;
+  Spans spans;
+  double nll = 0;
+  double perplexity = 0;
+  std::optional<double> bleu;  // absent where nothing was decoded
+  std::optional<double> chrf;
+  uint64_t sentences = 0;
+  uint64_t tokens = 0;
+  bool is_best_loss = false;
+  bool is_best_bleu = false;
+  std::vector<Sample> samples;
+  bool operator==(const EvaluationRecord&) const = default;
+};
+
+struct CheckpointRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  std::string path;
+  uint64_t bytes = 0;
+  double held_seconds = 0;  // how long training stood still
+  double write_seconds = 0;
+  std::string error;  // empty: it was written
+  bool operator==(const CheckpointRecord&) const = default;
+};
+
+struct EndRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  std::string reason;
+  double seconds = 0;  // of this attempt
+  bool operator==(const EndRecord&) const = default;
+};
+
+using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord>;
+
+uint64_t step_of(const Record& record);
+
+// An object with "kind", "step" and "time" first.
+Json to_json(const Record& record);
+
+// Throws DataError that names the field which is missing or of the wrong type.
+Record record_from_json(const Json& json);
+
+}  // namespace reigen

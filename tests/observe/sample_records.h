@@ -1,0 +1,14 @@
+// Records with a value in every field, for the tests of what keeps and shows them.
+#pragma once
+
+#include "observe/records.h"
+
+namespace reigen {
+
+StartRecord sample_start(uint64_t step, uint64_t attempt);
+StepRecord sample_step(uint64_t step);
+EvaluationRecord sample_evaluation(uint64_t step);
+CheckpointRecord sample_checkpoint(uint64_t step);
+EndRecord sample_end(uint64_t step);
+
+}  // namespace reigen

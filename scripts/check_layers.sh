@@ -45,5 +45,6 @@ doors 'expat' 'data/tmx_reader\.cpp'
 doors 'omp\.h' 'device/device\.cpp'
 doors 'dnnl' 'ops/cpu/matmul\.cpp'
 doors 'hwy/' 'ops/cpu/(vector_inl\.h|row_kernels\.cpp|attention_kernels\.cpp)'
+doors 'google/protobuf|.*\.pb\.h' 'observe/event_file\.cpp'
 doors 'cuda' 'device/cuda/.*'
 exit $failed

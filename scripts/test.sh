@@ -15,7 +15,7 @@ ctest --test-dir build/release --output-on-failure -j "$jobs"
 
 stage "unit tests under the address and undefined-behaviour sanitizers"
 scripts/build.sh asan
-ctest --test-dir build/asan --output-on-failure -j "$jobs" -R '^(base|config|text|data|tensor|ops|model|optim|eval)\.'
+ctest --test-dir build/asan --output-on-failure -j "$jobs" -R '^(base|config|text|data|tensor|ops|model|optim|observe|eval)\.'
 
 stage "threads under the thread sanitizer"
 scripts/build.sh tsan base_tests data_tests

@@ -107,6 +107,29 @@ struct HeadGrad {
 };
 void attention_head_backward(const HeadTask& task, const HeadGrad& grad);
 
+// Attention of one query, all heads, over the cache rows it picks.
+struct PickedRow {
+  const float* q = nullptr;
+  const float* k = nullptr;  // the cache's first row
+  const float* v = nullptr;
+  size_t k_stride = 0;
+  size_t v_stride = 0;
+  const uint32_t* picks = nullptr;
+  size_t count = 0;
+  size_t heads = 0;
+  size_t width = 0;  // of a head
+  float* out = nullptr;
+};
+void picked_attention_row(const PickedRow& row);
+
+// The `keep` best of a row of logits into `out`, best first, equal ones by lower token; returns the
+// log of the sum of exponentials of all, or NaN unless all are finite.
+struct TopLogit {
+  float logit = 0;
+  uint32_t token = 0;
+};
+double top_row(const float* logits, size_t n, size_t keep, TopLogit* out);
+
 double sum_of_squares(const float* x, size_t n);
 void adam_range(const AdamStep& options, const float* g, float* p, float* m, float* v, size_t n);
 

@@ -1,0 +1,32 @@
+#include "ops/cached_attention.h"
+
+#include "ops/cpu/kernels.h"
+
+namespace reigen {
+namespace {
+
+constexpr int64_t kGrain = 4;  // rows; neighbours are of one beam and share most ancestors
+
+}  // namespace
+
+void cached_attention(const Device& device, const CachedAttention& op) {
+  parallel_for(device, op.q.rows, kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      const auto row = static_cast<size_t>(r);
+      cpu::PickedRow task;
+      task.q = op.q.row(r);
+      task.k = op.k.row(0);
+      task.v = op.v.row(0);
+      task.k_stride = static_cast<size_t>(op.k.stride);
+      task.v_stride = static_cast<size_t>(op.v.stride);
+      task.picks = op.keys.picks.data() + op.keys.begin[row];
+      task.count = op.keys.count[row];
+      task.heads = static_cast<size_t>(op.heads);
+      task.width = static_cast<size_t>(op.q.cols / op.heads);
+      task.out = op.out.row(r);
+      cpu::picked_attention_row(task);
+    }
+  });
+}
+
+}  // namespace reigen

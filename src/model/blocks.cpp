@@ -72,11 +72,14 @@ AttentionLayer::AttentionLayer(ParameterLayout& layout, const std::string& name,
 namespace {
 
 // y = x weight^T + bias
-Tensor project(const Pass& pass, Tensor x, size_t weight, size_t bias) {
-  Tensor w = pass.weight(weight);
-  Tensor y = pass.matrix(x.rows, w.rows);
-  linear_forward(pass.device, x, w, y);
+void project_into(const Pass& pass, Tensor x, size_t weight, size_t bias, Tensor y) {
+  linear_forward(pass.device, x, pass.weight(weight), y);
   if (bias != kNone) add_bias(pass.device, y, pass.weight(bias));
+}
+
+Tensor project(const Pass& pass, Tensor x, size_t weight, size_t bias) {
+  Tensor y = pass.matrix(x.rows, pass.weight(weight).rows);
+  project_into(pass, x, weight, bias, y);
   return y;
 }
 
@@ -142,6 +145,33 @@ void AttentionLayer::backward(const Pass& pass, Tensor dy, Tensor dx, bool accum
   grad.dv = dall.columns(2 * d, d);
   attention_backward(pass.device, op_, grad);
   project_backward(pass, dall, x_, input_, input_bias_, dx, accumulate);
+}
+
+void AttentionLayer::project_memory(const Pass& pass, Tensor memory, Tensor cache) const {
+  project_into(pass, memory, input_, input_bias_, cache);
+}
+
+Tensor AttentionLayer::step(const Pass& pass, Tensor x, Tensor cache, int64_t first_row,
+                            const KeyLists& keys) const {
+  const int64_t d = x.cols;
+  CachedAttention op;
+  int64_t key_column = 0;
+  if (kind_ == Kind::kCross) {
+    op.q = project(pass, x, query_, query_bias_);
+  } else {
+    // The product lands in the cache itself; keeping the queries costs memory and saves a copy.
+    Tensor fresh = cache.rows_from(first_row, x.rows);
+    project_into(pass, x, input_, input_bias_, fresh);
+    op.q = fresh.columns(0, d);
+    key_column = d;
+  }
+  op.k = cache.columns(key_column, d);
+  op.v = cache.columns(key_column + d, d);
+  op.keys = keys;
+  op.heads = static_cast<int>(heads_);
+  op.out = pass.matrix(x.rows, d);
+  cached_attention(pass.device, op);
+  return project(pass, op.out, output_, kNone);
 }
 
 FeedForward::FeedForward(ParameterLayout& layout, const std::string& name,

@@ -14,6 +14,7 @@
 #include "device/device.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/cached_attention.h"
 #include "ops/residual_norm.h"
 #include "tensor/arena.h"
 #include "tensor/parameters.h"
@@ -84,6 +85,13 @@ class AttentionLayer {
 
   // Gives the gradient of x, added to `dx` when `accumulate`; adds that of the memory to dmemory.
   void backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate, Tensor dmemory);
+
+  // Decoding, one new token per row; see model/incremental.h. Self-attention appends queries, keys
+  // and values to `cache` [rows, 3 d] at `first_row`; cross-attention reads a `cache` [rows, 2 d]
+  // that project_memory filled once.
+  Tensor step(const Pass& pass, Tensor x, Tensor cache, int64_t first_row,
+              const KeyLists& keys) const;
+  void project_memory(const Pass& pass, Tensor memory, Tensor cache) const;
 
   size_t output_bias() const { return output_bias_; }
 

@@ -67,18 +67,49 @@ size_t LayerStack::output_bias(size_t index) const {
                                : layer.attention[part].output_bias();
 }
 
-Tensor LayerStack::forward(const Pass& pass, Tensor x, const Side& side, Tensor memory,
-                           const Side& other) {
+// Sublayers between seams; `sublayer(i, n)` gives the branch of sublayer i.
+template <class Sublayer>
+Tensor LayerStack::join(const Pass& pass, Tensor x, const Side& side, Sublayer sublayer) {
   Tensor residual = x;
   Tensor n = post_ ? x : seams_[0].forward(pass, x, {}, kNone, side).n;
   for (size_t i = 0; i < sublayers(); ++i) {
-    Tensor branch = sublayer_forward(pass, i, n, side, memory, other);
+    Tensor branch = sublayer(i, n);
     Seam::Output out =
         seams_[post_ ? i : i + 1].forward(pass, residual, branch, output_bias(i), side);
     n = out.n;
     residual = post_ ? out.n : out.h;
   }
   return n;
+}
+
+Tensor LayerStack::forward(const Pass& pass, Tensor x, const Side& side, Tensor memory,
+                           const Side& other) {
+  return join(pass, x, side, [&](size_t i, Tensor n) {
+    return sublayer_forward(pass, i, n, side, memory, other);
+  });
+}
+
+Tensor LayerStack::sublayer_step(const Pass& pass, size_t index, Tensor x, const DecodeStep& at) {
+  const size_t l = index / 3;
+  switch (index % 3) {
+    case 0:
+      return layers_[l].attention[0].step(pass, x, at.self_caches[l], at.first_row, at.ancestors);
+    case 1:
+      return layers_[l].attention[1].step(pass, x, at.cross_caches[l], 0, at.sources);
+    default:
+      return layers_[l].feed_forward[0].forward(pass, x, {});
+  }
+}
+
+Tensor LayerStack::step(const Pass& pass, Tensor x, const DecodeStep& at) {
+  return join(pass, x, {}, [&](size_t i, Tensor n) { return sublayer_step(pass, i, n, at); });
+}
+
+void LayerStack::project_memory(const Pass& pass, Tensor memory,
+                                std::span<const Tensor> cross_caches) const {
+  for (size_t l = 0; l < layers_.size(); ++l) {
+    layers_[l].attention[1].project_memory(pass, memory, cross_caches[l]);
+  }
 }
 
 Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,

@@ -9,6 +9,15 @@
 
 namespace reigen {
 
+// One step of decoding for all layers of a decoder; model/incremental.h owns what it points to.
+struct DecodeStep {
+  std::span<const Tensor> self_caches;   // a layer's [rows, 3 d]: queries, keys, values
+  std::span<const Tensor> cross_caches;  // a layer's [source tokens, 2 d]: keys, values
+  int64_t first_row = 0;                 // of this step in the self caches
+  KeyLists ancestors;                    // rows of the self caches, this step's own included
+  KeyLists sources;                      // rows of the cross caches
+};
+
 class LayerStack {
  public:
   // A decoder has cross-attention and looks only back. Dropout sites count up from `first_site`.
@@ -17,6 +26,10 @@ class LayerStack {
 
   // `memory` and `other` are the encoder's output and side; unused without cross-attention.
   Tensor forward(const Pass& pass, Tensor x, const Side& side, Tensor memory, const Side& other);
+
+  // Decoding: one new token per row, and the encoder's output for every layer once beforehand.
+  Tensor step(const Pass& pass, Tensor x, const DecodeStep& at);
+  void project_memory(const Pass& pass, Tensor memory, std::span<const Tensor> cross_caches) const;
 
   // From the gradient of the output to that of the input. Adds the memory's to dmemory. Calls
   // `ready(n)` after each layer: the first n elements of the gradient are complete, except that
@@ -31,8 +44,11 @@ class LayerStack {
     size_t end = 0;                         // of its parameters in the layout
   };
   size_t sublayers() const { return layers_.size() * (decoder_ ? 3 : 2); }
+  template <class Sublayer>
+  Tensor join(const Pass& pass, Tensor x, const Side& side, Sublayer sublayer);
   Tensor sublayer_forward(const Pass& pass, size_t index, Tensor x, const Side& side, Tensor memory,
                           const Side& other);
+  Tensor sublayer_step(const Pass& pass, size_t index, Tensor x, const DecodeStep& at);
   void sublayer_backward(const Pass& pass, size_t index, Tensor dy, Tensor dx, bool accumulate,
                          Tensor dmemory);
   size_t output_bias(size_t index) const;

@@ -50,10 +50,6 @@ struct Transformer::Sides {
         target(side_of(b.target_in, b.target_offsets, b.first_target_token)) {}
 };
 
-struct Transformer::Stack : LayerStack {
-  using LayerStack::LayerStack;
-};
-
 Transformer::Transformer(const ModelOptions& options, const DropoutOptions& dropout,
                          size_t vocabulary)
     : options_(options), dropout_(dropout) {
@@ -62,11 +58,11 @@ Transformer::Transformer(const ModelOptions& options, const DropoutOptions& drop
   const int64_t width = options.width;
   // Backward runs projection, decoder, encoder, embeddings; so does the layout.
   if (!options.tied) projection_ = layout_.add("projection.weight", pieces, width);
-  decoder_ = std::make_unique<Stack>(layout_, "decoder", options, dropout, options.decoder_layers,
-                                     true, kDecoderSites);
+  decoder_ = std::make_unique<LayerStack>(layout_, "decoder", options, dropout,
+                                          options.decoder_layers, true, kDecoderSites);
   if (!options.tied) target_table_ = layout_.add("target_embedding.weight", pieces, width);
-  encoder_ = std::make_unique<Stack>(layout_, "encoder", options, dropout, options.encoder_layers,
-                                     false, kEncoderSites);
+  encoder_ = std::make_unique<LayerStack>(layout_, "encoder", options, dropout,
+                                          options.encoder_layers, false, kEncoderSites);
   if (options.positions == Positions::kLearned) {
     learned_positions_ = layout_.add("positions.weight", options.max_length, width);
   } else {
@@ -80,14 +76,20 @@ Transformer::Transformer(const ModelOptions& options, const DropoutOptions& drop
 Transformer::~Transformer() = default;
 Transformer::Transformer(Transformer&&) noexcept = default;
 
+size_t Transformer::vocabulary() const {
+  return static_cast<size_t>(layout_.slices()[projection_].rows);
+}
+
+Tensor Transformer::positions(const Pass& pass) const {
+  if (learned_positions_ != kNone) return pass.weight(learned_positions_);
+  return f32_matrix(const_cast<float*>(sinusoids_.data()), options_.max_length, options_.width);
+}
+
 Tensor Transformer::embed(const Pass& pass, const Side& side, size_t table, uint32_t site) const {
   Tensor out = pass.matrix(side.rows(), options_.width);
-  Tensor positions = learned_positions_ == kNone ? f32_matrix(const_cast<float*>(sinusoids_.data()),
-                                                              options_.max_length, options_.width)
-                                                 : pass.weight(learned_positions_);
   EmbedInput input{side.ids, side.offsets, std::sqrt(static_cast<float>(options_.width)),
                    pass.dropout(dropout_.embedding, site, side.tokens)};
-  embed_forward(pass.device, input, pass.weight(table), positions, out);
+  embed_forward(pass.device, input, pass.weight(table), positions(pass), out);
   return out;
 }
 
@@ -100,10 +102,13 @@ void Transformer::embed_gradient(const Pass& pass, const Side& side, size_t tabl
   embed_backward(pass.device, input, dout, pass.gradient(table), dpositions);
 }
 
+Tensor Transformer::encode(const Pass& pass, const Side& source) {
+  return encoder_->forward(pass, embed(pass, source, source_table_, kSourceEmbeddingSite), source,
+                           {}, source);
+}
+
 Tensor Transformer::run_forward(const Pass& pass, const Sides& sides) {
-  Tensor memory =
-      encoder_->forward(pass, embed(pass, sides.source, source_table_, kSourceEmbeddingSite),
-                        sides.source, {}, sides.source);
+  Tensor memory = encode(pass, sides.source);
   return decoder_->forward(pass, embed(pass, sides.target, target_table_, kTargetEmbeddingSite),
                            sides.target, memory, sides.source);
 }

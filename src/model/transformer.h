@@ -22,6 +22,8 @@
 
 namespace reigen {
 
+class LayerStack;
+
 class Transformer {
  public:
   Transformer(const ModelOptions& options, const DropoutOptions& dropout, size_t vocabulary);
@@ -30,6 +32,7 @@ class Transformer {
 
   const ParameterLayout& layout() const { return layout_; }
   const ModelOptions& options() const { return options_; }
+  size_t vocabulary() const;
 
   // Weights uniform by Glorot, embeddings normal with 1 / sqrt(width), gains 1, biases 0; a pure
   // function of the seed.
@@ -53,11 +56,13 @@ class Transformer {
                     float smoothing, Arena& arena);
 
  private:
-  struct Stack;
+  friend class IncrementalDecoder;  // walks the same stacks a token at a time
   struct Sides;
+  Tensor positions(const Pass& pass) const;
   Tensor embed(const Pass& pass, const Side& side, size_t table, uint32_t site) const;
   void embed_gradient(const Pass& pass, const Side& side, size_t table, uint32_t site,
                       Tensor dout) const;
+  Tensor encode(const Pass& pass, const Side& source);
   Tensor run_forward(const Pass& pass, const Sides& sides);
   void run_backward(const Pass& pass, const Sides& sides, Tensor dhidden,
                     const std::function<void(size_t)>& on_ready);
@@ -66,8 +71,8 @@ class Transformer {
   ModelOptions options_;
   DropoutOptions dropout_;
   ParameterLayout layout_;
-  std::unique_ptr<Stack> decoder_;
-  std::unique_ptr<Stack> encoder_;
+  std::unique_ptr<LayerStack> decoder_;
+  std::unique_ptr<LayerStack> encoder_;
   size_t projection_ = kNone;  // tables; all the same one when tied
   size_t source_table_ = kNone;
   size_t target_table_ = kNone;

@@ -1,0 +1,120 @@
+#include "model/incremental.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "model/stack.h"
+#include "ops/matmul.h"
+
+namespace reigen {
+
+IncrementalDecoder::IncrementalDecoder(const Device& device, Transformer& model,
+                                       std::span<float> parameters)
+    : device_(device), model_(model), parameters_(parameters) {}
+
+void IncrementalDecoder::check_start(std::span<const uint32_t> offsets, int64_t most_steps) const {
+  const int64_t limit = model_.options().max_length;
+  if (most_steps > limit) {
+    throw ConfigError(format("cannot decode {} tokens; the model allows {} (model.max-length)",
+                             most_steps, limit));
+  }
+  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
+    const uint32_t length = offsets[s + 1] - offsets[s];
+    if (length == 0 || length > limit) {
+      throw DataError(
+          format("a source of {} tokens cannot be translated; the model takes 1 to {}, end of "
+                 "sentence included (model.max-length)",
+                 length, limit));
+    }
+  }
+}
+
+void IncrementalDecoder::start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
+                               int64_t most_rows, int64_t most_steps) {
+  check_start(offsets, most_steps);
+  const ModelOptions& options = model_.options();
+  const auto tokens = static_cast<int64_t>(ids.size());
+  arena_.reset();
+  self_caches_.clear();
+  cross_caches_.clear();
+  for (int64_t l = 0; l < options.decoder_layers; ++l) {
+    self_caches_.push_back(arena_.matrix(most_rows * most_steps, 3 * options.width));
+    cross_caches_.push_back(arena_.matrix(tokens, 2 * options.width));
+  }
+  step_memory_ = arena_.mark();
+  const Pass with = pass();
+  Tensor memory = model_.encode(with, Side{ids, offsets, {}});
+  model_.decoder_->project_memory(with, memory, cross_caches_);
+
+  const auto sentences = offsets.size() - 1;
+  ancestors_ = {{}, std::vector<uint32_t>(sentences), std::vector<uint32_t>(sentences)};
+  sources_.picks.resize(ids.size());
+  std::iota(sources_.picks.begin(), sources_.picks.end(), 0u);
+  sources_.begin.assign(offsets.begin(), offsets.end() - 1);
+  sources_.count.resize(sentences);
+  for (size_t s = 0; s < sentences; ++s) sources_.count[s] = offsets[s + 1] - offsets[s];
+  steps_ = 0;
+  cached_rows_ = 0;
+}
+
+// Gives each row its parent's lists, and itself as its own last ancestor.
+void IncrementalDecoder::follow(std::span<const uint32_t> parents) {
+  const auto before = static_cast<size_t>(steps_);
+  scratch_.resize(parents.size() * (before + 1));
+  scratch_begin_.resize(parents.size());
+  scratch_count_.resize(parents.size());
+  for (size_t r = 0; r < parents.size(); ++r) {
+    uint32_t* own = scratch_.data() + r * (before + 1);
+    std::copy_n(ancestors_.picks.begin() + static_cast<ptrdiff_t>(parents[r] * before), before,
+                own);
+    own[before] = static_cast<uint32_t>(cached_rows_) + static_cast<uint32_t>(r);
+    scratch_begin_[r] = sources_.begin[parents[r]];
+    scratch_count_[r] = sources_.count[parents[r]];
+  }
+  std::swap(ancestors_.picks, scratch_);
+  std::swap(sources_.begin, scratch_begin_);
+  std::swap(sources_.count, scratch_count_);
+  ancestors_.begin.resize(parents.size());
+  for (size_t r = 0; r < parents.size(); ++r) {
+    ancestors_.begin[r] = static_cast<uint32_t>(r * (before + 1));
+  }
+  ancestors_.count.assign(parents.size(), static_cast<uint32_t>(before + 1));
+}
+
+// Every row is a sentence of one token, at the place of this step.
+Tensor IncrementalDecoder::embed(const Pass& with, std::span<const uint32_t> tokens) const {
+  std::vector<uint32_t> offsets(tokens.size() + 1);
+  std::iota(offsets.begin(), offsets.end(), 0u);
+  const int64_t width = model_.options().width;
+  Tensor out = with.matrix(static_cast<int64_t>(tokens.size()), width);
+  embed_forward(device_, {tokens, offsets, std::sqrt(static_cast<float>(width)), {}},
+                with.weight(model_.target_table_), model_.positions(with).rows_from(steps_, 1),
+                out);
+  return out;
+}
+
+Tensor IncrementalDecoder::step(std::span<const uint32_t> parents,
+                                std::span<const uint32_t> tokens) {
+  const auto rows = static_cast<int64_t>(parents.size());
+  if (steps_ >= model_.options().max_length || cached_rows_ + rows > self_caches_[0].rows) {
+    throw std::logic_error(
+        format("step {} with {} rows is past what start() made room for", steps_ + 1, rows));
+  }
+  follow(parents);
+  arena_.release(step_memory_);
+  const Pass with = pass();
+  const DecodeStep at{self_caches_, cross_caches_, cached_rows_, ancestors_.view(),
+                      sources_.view()};
+  Tensor hidden = model_.decoder_->step(with, embed(with, tokens), at);
+  const Tensor table = with.weight(model_.projection_);
+  Tensor logits = with.matrix(rows, table.rows);
+  linear_forward(device_, hidden, table, logits);
+  cached_rows_ += rows;
+  ++steps_;
+  return logits;
+}
+
+}  // namespace reigen

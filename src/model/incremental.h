@@ -1,0 +1,66 @@
+// Decoding one token at a time: the logits of a full forward, for the price of one token a step.
+//
+// Keys and values of every step stay where they were written; a hypothesis is a list of the cache
+// rows of its ancestors. So reordering, dropping and multiplying hypotheses copies lists of numbers
+// only, and a sentence leaves the batch when none of its rows is a parent any more.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/transformer.h"
+
+namespace reigen {
+
+class IncrementalDecoder {
+ public:
+  // All three must outlive the decoder; a pass of the model may come between sentences, not
+  // between steps.
+  IncrementalDecoder(const Device& device, Transformer& model, std::span<float> parameters);
+
+  // Encodes packed sources: sentence s is ids[offsets[s] .. offsets[s+1]). Forgets what was before.
+  // Row s of an imagined step before the first is sentence s. Room is made for `most_rows` rows
+  // in each of `most_steps` steps; memory is touched only as steps use it.
+  void start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets, int64_t most_rows,
+             int64_t most_steps);
+
+  // Row r goes on with tokens[r] from row parents[r] of the step before. Returns logits
+  // [rows, vocabulary], which stand until the next call.
+  Tensor step(std::span<const uint32_t> parents, std::span<const uint32_t> tokens);
+
+  int64_t steps() const { return steps_; }  // taken since start()
+  size_t memory() const { return arena_.capacity(); }
+
+ private:
+  Pass pass() {
+    return {device_, model_.layout(), parameters_.data(), nullptr, arena_, false, 0, 0};
+  }
+  void check_start(std::span<const uint32_t> offsets, int64_t most_steps) const;
+  void follow(std::span<const uint32_t> parents);
+  Tensor embed(const Pass& pass, std::span<const uint32_t> tokens) const;
+
+  const Device& device_;
+  Transformer& model_;
+  std::span<float> parameters_;
+  Arena arena_;
+  Arena::Mark step_memory_;  // what a step takes is free again in the next
+  std::vector<Tensor> self_caches_;
+  std::vector<Tensor> cross_caches_;
+  int64_t steps_ = 0;
+  int64_t cached_rows_ = 0;
+
+  struct Lists {
+    std::vector<uint32_t> picks;
+    std::vector<uint32_t> begin;
+    std::vector<uint32_t> count;
+    KeyLists view() const { return {picks, begin, count}; }
+  };
+  Lists ancestors_;  // steps_ of them for each row
+  Lists sources_;
+  std::vector<uint32_t> scratch_;
+  std::vector<uint32_t> scratch_begin_;
+  std::vector<uint32_t> scratch_count_;
+};
+
+}  // namespace reigen

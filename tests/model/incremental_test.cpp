@@ -1,0 +1,151 @@
+// Decoding a token at a time against the full forward pass: every variant, sentences of unequal
+// length side by side, through reorderings, repetitions and sentences that leave.
+#include "model/incremental.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "support/teacher_forced.h"
+
+namespace reigen {
+namespace {
+
+constexpr size_t kPieces = 29;
+constexpr uint32_t kBos = 2;
+
+using Ids = std::vector<uint32_t>;
+
+struct Sources {
+  Ids ids;
+  Ids offsets = {0};
+};
+
+Sources packed(const std::vector<Ids>& sentences) {
+  Sources out;
+  for (const Ids& sentence : sentences) {
+    out.ids.insert(out.ids.end(), sentence.begin(), sentence.end());
+    out.offsets.push_back(static_cast<uint32_t>(out.ids.size()));
+  }
+  return out;
+}
+
+struct Row {
+  size_t sentence;
+  Ids prefix;  // without bos
+};
+
+void expect_logits(TeacherForced& wanted, const std::vector<Ids>& sources,
+                   const std::vector<Row>& rows, Tensor logits) {
+  ASSERT_EQ(static_cast<size_t>(logits.rows), rows.size());
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::span<const float> row = logits.row_span(static_cast<int64_t>(r));
+    double sum = 0;
+    for (float z : row) sum += std::exp(static_cast<double>(z));
+    auto all = wanted.log_probabilities(sources[rows[r].sentence], kBos, rows[r].prefix);
+    for (size_t token = 0; token < kPieces; ++token) {
+      ASSERT_NEAR(row[token] - std::log(sum), all[token], 1e-4)
+          << "row " << r << " after " << rows[r].prefix.size() << " tokens, token " << token;
+    }
+  }
+}
+
+class Incremental : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Incremental, GivesTheLogitsOfTheFullForwardThroughReorderings) {
+  TeacherForced wanted(tiny_variant(GetParam()), kPieces, 11);
+  const std::vector<Ids> sources = {{5, 9, 2, 7, 1},
+                                    {1},
+                                    {11, 28, 4, 4, 4, 8, 1},
+                                    {3, 1},
+                                    {6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 1}};
+  for (int threads : {1, 2}) {
+    Device device = Device::cpu(threads);
+    IncrementalDecoder decoder(device, wanted.model, wanted.parameters);
+    const Sources in = packed(sources);
+    decoder.start(in.ids, in.offsets, 16, 12);
+    std::vector<Row> rows;
+    Ids parents, tokens;
+    for (size_t s = 0; s < sources.size(); ++s) {
+      rows.push_back({s, {}});
+      parents.push_back(static_cast<uint32_t>(s));
+      tokens.push_back(kBos);
+    }
+    expect_logits(wanted, sources, rows, decoder.step(parents, tokens));
+    for (uint64_t step = 1; step < 12; ++step) {
+      // Rows come from anywhere: some parents twice, some never; at last few sentences are left.
+      const size_t count = step < 8 ? 3 + mix64(step) % 12 : 2;
+      std::vector<Row> next;
+      parents.clear();
+      tokens.clear();
+      for (size_t r = 0; r < count; ++r) {
+        const uint64_t bits = mix64(step * 100 + r);
+        const auto parent = static_cast<uint32_t>(bits % rows.size());
+        const auto token = static_cast<uint32_t>((bits >> 20) % kPieces);
+        parents.push_back(parent);
+        tokens.push_back(token);
+        next.push_back(rows[parent]);
+        next.back().prefix.push_back(token);
+      }
+      rows = std::move(next);
+      expect_logits(wanted, sources, rows, decoder.step(parents, tokens));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Incremental, StartsAfreshForEachBatch) {
+  TeacherForced wanted(tiny_variant(GetParam()), kPieces, 3);
+  Device device = Device::cpu(1);
+  IncrementalDecoder decoder(device, wanted.model, wanted.parameters);
+  for (const auto& sources : {std::vector<Ids>{{5, 6, 7, 1}, {8, 1}}, std::vector<Ids>{{9, 1}}}) {
+    const Sources in = packed(sources);
+    decoder.start(in.ids, in.offsets, 2, 3);
+    std::vector<Row> rows;
+    Ids parents, tokens;
+    for (size_t s = 0; s < sources.size(); ++s) {
+      rows.push_back({s, {}});
+      parents.push_back(static_cast<uint32_t>(s));
+      tokens.push_back(kBos);
+    }
+    expect_logits(wanted, sources, rows, decoder.step(parents, tokens));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Incremental, ::testing::Values("pre", "post", "swish"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(IncrementalDecoder, TakesNoNewMemoryForBatchesLikeThoseBefore) {
+  TeacherForced tiny(tiny_variant("pre"), kPieces, 3);
+  Device device = Device::cpu(1);
+  IncrementalDecoder decoder(device, tiny.model, tiny.parameters);
+  const Sources in = packed({{5, 6, 7, 1}, {8, 1}});
+  auto run = [&] {
+    decoder.start(in.ids, in.offsets, 2, 12);
+    for (int step = 0; step < 12; ++step) decoder.step(Ids{0, 1}, Ids{3, 4});
+    return decoder.memory();
+  };
+  run();
+  const size_t before = run();
+  EXPECT_EQ(run(), before);
+}
+
+TEST(IncrementalDecoder, NamesASourceThatIsTooLong) {
+  TeacherForced tiny(tiny_variant("pre"), kPieces, 3);
+  Device device = Device::cpu(1);
+  IncrementalDecoder decoder(device, tiny.model, tiny.parameters);
+  const Sources in = packed({Ids(13, 5)});
+  try {
+    decoder.start(in.ids, in.offsets, 1, 1);
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("13 tokens"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("12"));
+  }
+}
+
+}  // namespace
+}  // namespace reigen

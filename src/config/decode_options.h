@@ -1,0 +1,37 @@
+// The options of beam search, `decode.*`, and of `reigen translate`.
+//
+// Training, evaluation and translation declare the same section through the same function.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "config/schema.h"
+
+namespace reigen {
+
+struct DecodeOptions {
+  int64_t beam = 4;
+  double alpha = 0.6;           // log-probability / ((5 + length) / 6)^alpha, as Wu et al. 2016
+  double max_ratio = 2;         // output tokens for each source token, and ten more
+  int64_t batch_tokens = 8192;  // hypotheses * source tokens translated at once
+};
+
+struct TranslateOptions {
+  std::string model;
+  std::string input = "-";   // standard input
+  std::string output = "-";  // standard output
+  DecodeOptions decode;
+  int64_t nbest = 1;
+  int64_t window = 2000;  // lines read ahead
+  int64_t threads = 0;
+  bool quiet = false;
+};
+
+void describe(Schema& schema, DecodeOptions& options);
+void describe(Schema& schema, TranslateOptions& options);
+
+// Throws ConfigError when options contradict each other.
+void check_translate_options(const TranslateOptions& options);
+
+}  // namespace reigen

@@ -1,0 +1,222 @@
+// Beam search against one written down plainly over the full forward pass, and what its callers
+// rely on: order, batches and n-best lists.
+#include "decode/beam_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "support/teacher_forced.h"
+
+namespace reigen {
+namespace {
+
+using Ids = std::vector<uint32_t>;
+
+constexpr size_t kPieces = 17;
+constexpr SpecialIds kSpecial = {.bos = 2, .eos = 1};
+
+std::vector<Ids> some_sources(size_t count, size_t most_tokens) {
+  std::vector<Ids> sources;
+  for (size_t s = 0; s < count; ++s) {
+    Ids ids;
+    for (size_t t = 0; t + 1 < 1 + mix64(s) % most_tokens; ++t) {
+      ids.push_back(static_cast<uint32_t>(3 + mix64(s * 100 + t) % (kPieces - 3)));
+    }
+    ids.push_back(kSpecial.eos);
+    sources.push_back(ids);
+  }
+  return sources;
+}
+
+// The definition, one hypothesis at a time.
+std::vector<Hypothesis> naive_search(TeacherForced& model, const Ids& source,
+                                     const DecodeOptions& options) {
+  struct Live {
+    Ids ids;
+    double log_probability = 0;
+  };
+  const auto beam = static_cast<size_t>(options.beam);
+  const auto limit = static_cast<size_t>(longest_output(static_cast<int64_t>(source.size()),
+                                                        options, model.model.options().max_length));
+  auto scored = [&](const Live& live, size_t length) {
+    return Hypothesis{
+        live.ids,
+        live.log_probability / std::pow((5.0 + static_cast<double>(length)) / 6, options.alpha),
+        live.log_probability};
+  };
+  std::vector<Live> live = {{}};
+  std::vector<Hypothesis> ended;
+  for (size_t length = 1; length <= limit && ended.size() < beam; ++length) {
+    std::vector<Live> all;
+    for (const Live& from : live) {
+      auto log_p = model.log_probabilities(source, kSpecial.bos, from.ids);
+      for (uint32_t token = 0; token < kPieces; ++token) {
+        all.push_back({from.ids, from.log_probability + log_p[token]});
+        all.back().ids.push_back(token);
+      }
+    }
+    std::stable_sort(all.begin(), all.end(), [](const Live& a, const Live& b) {
+      return a.log_probability > b.log_probability;
+    });
+    live.clear();
+    for (size_t i = 0; i < std::min(2 * beam, all.size()); ++i) {
+      if (all[i].ids.back() != kSpecial.eos) {
+        live.push_back(all[i]);
+        if (live.size() == beam) break;
+        continue;
+      }
+      all[i].ids.pop_back();
+      ended.push_back(scored(all[i], length));
+      if (ended.size() == beam) break;
+    }
+  }
+  if (ended.empty()) {
+    for (const Live& one : live) ended.push_back(scored(one, limit));
+  }
+  std::stable_sort(ended.begin(), ended.end(),
+                   [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
+  return ended;
+}
+
+// Random weights seldom end a sentence: a longer end-of-sentence row makes it likelier.
+TeacherForced eager_model(const char* variant, uint64_t seed) {
+  TeacherForced model(tiny_variant(variant), kPieces, seed);
+  const ModelOptions& options = model.model.options();
+  const char* table = options.tied ? "embedding.weight" : "projection.weight";
+  const ParameterSlice& slice = model.model.layout().find(table);
+  for (int64_t c = 0; c < slice.cols; ++c) {
+    model.parameters[slice.offset + kSpecial.eos * static_cast<size_t>(slice.cols) +
+                     static_cast<size_t>(c)] *= options.tied ? 2.5F : 1.5F;
+  }
+  return model;
+}
+
+void expect_same(const std::vector<Hypothesis>& got, const std::vector<Hypothesis>& wanted) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t h = 0; h < got.size(); ++h) {
+    EXPECT_EQ(got[h].ids, wanted[h].ids) << "hypothesis " << h;
+    EXPECT_NEAR(got[h].score, wanted[h].score, 1e-4);
+    EXPECT_NEAR(got[h].log_probability, wanted[h].log_probability, 1e-3);
+  }
+}
+
+class AgainstThePlainSearch : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(AgainstThePlainSearch, FindsTheSame) {
+  size_t whole = 0;
+  size_t cut = 0;
+  for (uint64_t seed : {1, 2, 3}) {
+    TeacherForced model = eager_model(GetParam(), seed);
+    const std::vector<Ids> sources = some_sources(6, 9);
+    for (int64_t beam : {1, 3, 4}) {
+      const DecodeOptions options{.beam = beam, .alpha = 0.6, .max_ratio = 1};
+      auto results =
+          beam_search(Device::cpu(2), model.model, model.parameters, sources, kSpecial, options);
+      ASSERT_EQ(results.size(), sources.size());
+      for (size_t s = 0; s < sources.size(); ++s) {
+        expect_same(results[s], naive_search(model, sources[s], options));
+        auto limit = static_cast<size_t>(longest_output(static_cast<int64_t>(sources[s].size()),
+                                                        options, model.model.options().max_length));
+        (results[s][0].ids.size() == limit ? cut : whole) += 1;
+      }
+    }
+  }
+  // Or the cases would say nothing about sentences that end, and about those that do not.
+  EXPECT_GT(whole, 5u);
+  EXPECT_GT(cut, 5u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, AgainstThePlainSearch, ::testing::Values("pre", "post", "swish"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(BeamSearch, GivesTheSameWhateverTheBatchAndTheOrder) {
+  TeacherForced model = eager_model("post", 5);
+  std::vector<Ids> sources = some_sources(40, 12);
+  auto search = [&](const std::vector<Ids>& in, int64_t batch_tokens) {
+    return beam_search(Device::cpu(1), model.model, model.parameters, in, kSpecial,
+                       {.beam = 4, .batch_tokens = batch_tokens});
+  };
+  auto together = search(sources, 1'000'000);
+  auto apart = search(sources, 1);
+  std::vector<Ids> reversed(sources.rbegin(), sources.rend());
+  auto backwards = search(reversed, 100);
+  for (size_t s = 0; s < sources.size(); ++s) {
+    EXPECT_EQ(together[s][0].ids, apart[s][0].ids) << s;
+    EXPECT_EQ(together[s][0].ids, backwards[sources.size() - 1 - s][0].ids) << s;
+    EXPECT_NEAR(together[s][0].score, apart[s][0].score, 1e-5);
+  }
+}
+
+TEST(BeamSearch, ListsDistinctHypothesesBestFirst) {
+  TeacherForced model = eager_model("swish", 9);
+  auto results = beam_search(Device::cpu(1), model.model, model.parameters, some_sources(20, 12),
+                             kSpecial, {.beam = 6, .alpha = 1});
+  for (const auto& list : results) {
+    std::set<Ids> seen;
+    ASSERT_FALSE(list.empty());
+    EXPECT_LE(list.size(), 6u);
+    for (size_t h = 0; h < list.size(); ++h) {
+      EXPECT_TRUE(seen.insert(list[h].ids).second);
+      EXPECT_EQ(std::count(list[h].ids.begin(), list[h].ids.end(), kSpecial.eos), 0);
+      EXPECT_LE(list[h].score, list[h > 0 ? h - 1 : 0].score);
+    }
+  }
+}
+
+TEST(BeamSearch, TakesABeamWiderThanTheVocabulary) {
+  TeacherForced model = eager_model("post", 2);
+  const std::vector<Ids> sources = {{5, 6, 1}};
+  const DecodeOptions options{.beam = 30, .max_ratio = 0.1};
+  auto results =
+      beam_search(Device::cpu(1), model.model, model.parameters, sources, kSpecial, options);
+  expect_same(results[0], naive_search(model, sources[0], options));
+}
+
+TEST(BeamSearch, KeepsToTheLengthLimits) {
+  EXPECT_EQ(longest_output(7, {.max_ratio = 2}, 512), 24);
+  EXPECT_EQ(longest_output(7, {.max_ratio = 0.5}, 512), 13);
+  EXPECT_EQ(longest_output(300, {.max_ratio = 2}, 512), 512);
+  EXPECT_EQ(longest_output(300, {.max_ratio = 100}, 512), 512);
+  TeacherForced model(tiny_variant("pre"), kPieces, 1);
+  for (const auto& list : beam_search(Device::cpu(1), model.model, model.parameters,
+                                      some_sources(8, 12), kSpecial, {})) {
+    EXPECT_LE(list[0].ids.size(), 12u);  // the model's own
+  }
+}
+
+TEST(BeamSearch, TellsHowFarItIsAndHasNothingToDoForNothing) {
+  TeacherForced model = eager_model("post", 1);
+  std::vector<size_t> told;
+  auto search = [&](const std::vector<Ids>& sources) {
+    return beam_search(Device::cpu(1), model.model, model.parameters, sources, kSpecial,
+                       {.beam = 2, .batch_tokens = 24}, [&](size_t done) { told.push_back(done); });
+  };
+  EXPECT_TRUE(search({}).empty());
+  EXPECT_TRUE(told.empty());
+  search(some_sources(20, 12));
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_GT(told.size(), 2u);
+  EXPECT_EQ(told.back(), 20u);
+}
+
+TEST(BeamSearch, SaysSoWhenTheModelIsNotNumbers) {
+  TeacherForced model(tiny_variant("pre"), kPieces, 1);
+  std::fill(model.parameters.begin(), model.parameters.end(),
+            std::numeric_limits<float>::quiet_NaN());
+  try {
+    beam_search(Device::cpu(1), model.model, model.parameters, some_sources(2, 5), kSpecial, {});
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("not numbers"));
+  }
+}
+
+}  // namespace
+}  // namespace reigen

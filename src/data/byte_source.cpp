@@ -43,6 +43,10 @@ struct RawFile {
     fd = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) throw DataError(format("{}: {}", name, errno_text(errno)));
   }
+  RawFile(int open_file, const std::string& name)
+      : path(name), fd(fcntl(open_file, F_DUPFD_CLOEXEC, 0)) {
+    if (fd < 0) throw DataError(format("{}: {}", name, errno_text(errno)));
+  }
   ~RawFile() { close(fd); }
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;
@@ -221,6 +225,8 @@ void refuse_unknown_packing(const std::string& path, std::string_view head) {
 }
 
 std::unique_ptr<Decoder> make_decoder(RawFile& raw) {
+  // Whoever types a short line waits for an answer to it.
+  if (isatty(raw.fd) == 1) return std::make_unique<PlainDecoder>();
   raw.fill(10);  // the longest mark below; a pipe may hand over less at a time
   std::string_view head(raw.buffer.get(), raw.end);
   if (head.starts_with("\x1f\x8b")) return std::make_unique<GzipDecoder>();
@@ -257,9 +263,11 @@ struct ByteSource::Impl {
   RawFile raw;
   std::unique_ptr<Decoder> decoder;
   explicit Impl(const std::string& path) : raw(path), decoder(make_decoder(raw)) {}
+  Impl(int fd, const std::string& name) : raw(fd, name), decoder(make_decoder(raw)) {}
 };
 
 ByteSource::ByteSource(const std::string& path) : impl_(std::make_unique<Impl>(path)) {}
+ByteSource::ByteSource(int fd, const std::string& name) : impl_(std::make_unique<Impl>(fd, name)) {}
 ByteSource::~ByteSource() = default;
 ByteSource::ByteSource(ByteSource&&) noexcept = default;
 
@@ -278,12 +286,16 @@ InputFile ByteSource::describe() {
   return {raw.path, raw.bytes, raw.sum.hex()};
 }
 
-LineReader::LineReader(const std::string& path)
-    : source_(path), buffer_(std::make_unique_for_overwrite<char[]>(kLineBytes)) {}
+LineReader::LineReader(const std::string& path) : LineReader(ByteSource(path)) {}
+
+LineReader::LineReader(ByteSource source, size_t most_bytes)
+    : source_(std::move(source)),
+      most_bytes_(most_bytes),
+      buffer_(std::make_unique_for_overwrite<char[]>(kLineBytes)) {}
 
 bool LineReader::next(std::string& line) {
   // A byte order mark (3 bytes) and a "\r" may yet go; a line that is too long must stay too long.
-  constexpr size_t kMostStored = kMaxLineBytes + 1 + 4;
+  const size_t most_stored = most_bytes_ + 1 + 4;
   line.clear();
   bool any = false;
   while (true) {
@@ -296,7 +308,7 @@ bool LineReader::next(std::string& line) {
     const char* from = buffer_.get() + begin_;
     const char* newline = static_cast<const char*>(std::memchr(from, '\n', end_ - begin_));
     size_t n = newline == nullptr ? end_ - begin_ : static_cast<size_t>(newline - from);
-    line.append(from, std::min(n, kMostStored - line.size()));
+    line.append(from, std::min(n, most_stored - line.size()));
     begin_ += n + (newline == nullptr ? 0 : 1);
     if (newline != nullptr) break;
   }
@@ -306,7 +318,7 @@ bool LineReader::next(std::string& line) {
     if (line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
   }
   if (line.ends_with('\r')) line.pop_back();
-  if (line.size() > kMaxLineBytes) line.resize(kMaxLineBytes + 1);
+  if (line.size() > most_bytes_) line.resize(most_bytes_ + 1);
   ++lines_;
   return true;
 }

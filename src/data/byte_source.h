@@ -27,6 +27,9 @@ struct InputFile {
 class ByteSource {
  public:
   explicit ByteSource(const std::string& path);
+  // An open file, such as standard input, from where it stands; `name` is for messages. The caller
+  // keeps `fd`. A terminal is read as it is typed and never taken for a compressed file.
+  ByteSource(int fd, const std::string& name);
   ~ByteSource();
   ByteSource(ByteSource&&) noexcept;
 
@@ -42,11 +45,12 @@ class ByteSource {
   std::unique_ptr<Impl> impl_;
 };
 
-// Lines without their end ("\n" or "\r\n"), cut as kMaxLineBytes says; a byte order mark at the
-// start of the file is dropped. UTF-16 and UTF-32 are errors.
+// Lines without their end ("\n" or "\r\n"), cut as kMaxLineBytes says (or the limit given instead);
+// a byte order mark at the start of the file is dropped. UTF-16 and UTF-32 are errors.
 class LineReader {
  public:
   explicit LineReader(const std::string& path);
+  explicit LineReader(ByteSource source, size_t most_bytes = kMaxLineBytes);
 
   bool next(std::string& line);
   uint64_t lines() const { return lines_; }
@@ -55,6 +59,7 @@ class LineReader {
 
  private:
   ByteSource source_;
+  size_t most_bytes_;
   std::unique_ptr<char[]> buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;

@@ -116,6 +116,18 @@ std::string squeeze_whitespace(std::string_view text) {
   return out;
 }
 
+std::string without_line_breaks(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for_each_character(text, [&](UChar32 c, std::string_view bytes) {
+    const bool breaks = (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 ||
+                        c == 0x2028 || c == 0x2029;
+    out += breaks ? std::string_view(" ") : bytes;
+    return true;
+  });
+  return out;
+}
+
 bool starts_with_mark(std::string_view text) {
   if (text.empty() || (text[0] & 0x80) == 0) return false;
   bool mark = false;

@@ -26,6 +26,10 @@ std::string to_nfkc(std::string_view text);
 // Runs of Unicode white space become one space; none is left at either end.
 std::string squeeze_whitespace(std::string_view text);
 
+// Every character that some reader takes for the end of a line (LF, VT, FF, CR, FS to RS, NEL,
+// U+2028, U+2029) becomes a space.
+std::string without_line_breaks(std::string_view text);
+
 // Whether the first character is a combining mark, which belongs to what stands before it.
 bool starts_with_mark(std::string_view text);
 

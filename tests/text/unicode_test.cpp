@@ -42,6 +42,12 @@ TEST(Unicode, SqueezesEveryKindOfWhiteSpace) {
   EXPECT_EQ(squeeze_whitespace(" \t "), "");
 }
 
+TEST(Unicode, TurnsEveryKindOfLineBreakIntoASpace) {
+  EXPECT_EQ(without_line_breaks("a\nb\r\nc\vd\fe\x1C\x1D\x1E"), "a b  c d e   ");
+  EXPECT_EQ(without_line_breaks("ä\u0085ö\u2028ü\u2029"), "ä ö ü ");
+  EXPECT_EQ(without_line_breaks("tabs\tand \u00A0 stay\u2027"), "tabs\tand \u00A0 stay\u2027");
+}
+
 TEST(ScriptTest, KnowsTheScriptOfALanguage) {
   ScriptTest german("de");
   EXPECT_EQ(german.share("Grüße, 42!"), 1);

@@ -1,0 +1,32 @@
+// A stream of lines through a translator: windows of lines in, the same number of lines out.
+//
+// Memory is bounded by the window (in lines and in bytes) and the longest line, which may have up
+// to kMostLineBytes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "data/byte_source.h"
+#include "decode/translator.h"
+
+namespace reigen {
+
+constexpr size_t kMostLineBytes = size_t{64} << 20;
+
+struct StreamOptions {
+  int64_t window = 2000;  // lines
+  bool nbest = false;     // `line ||| text ||| score` instead of the text alone
+};
+
+// Takes the text of a window; false when nobody reads any more.
+using LineSink = std::function<bool(std::string_view text)>;
+
+// Reads to the end, or until the sink says no. `reader` must have been made with kMostLineBytes: a
+// longer line is a DataError, since nothing may be left out. `progress` is told how many sentences
+// have been translated.
+void translate_stream(LineReader& reader, Translator& translator, const StreamOptions& options,
+                      const LineSink& sink, const std::function<void(uint64_t)>& progress = {});
+
+}  // namespace reigen

@@ -1,0 +1,89 @@
+#include "decode/translator.h"
+
+#include <algorithm>
+
+#include "base/interrupt.h"
+#include "decode/parts.h"
+
+namespace reigen {
+namespace {
+
+CleanOptions normalisation(const TextRules& rules) {
+  CleanOptions options;
+  options.nfkc = rules.nfkc;
+  options.whitespace = rules.whitespace;
+  return options;
+}
+
+}  // namespace
+
+Translator::Translator(const Device& device, Transformer& model, std::span<float> parameters,
+                       const Vocabulary& vocabulary, const TextRules& rules,
+                       const DecodeOptions& options, int64_t nbest)
+    : device_(device),
+      model_(model),
+      parameters_(parameters),
+      vocabulary_(vocabulary),
+      cleaner_(normalisation(rules), rules.source_language, rules.target_language,
+               !vocabulary.cuts_text()),
+      encoder_(vocabulary),
+      options_(options),
+      nbest_(static_cast<size_t>(std::max<int64_t>(1, nbest))) {}
+
+std::vector<uint32_t> Translator::encode(std::string line) {
+  if (!is_valid_utf8(line)) ++counts_.repaired;
+  cleaner_.normalise(line);
+  std::vector<uint32_t> ids;
+  // Only spaces are no text, though they would be pieces where training kept white space.
+  if (!squeeze_whitespace(line).empty()) encoder_.encode(line, ids);
+  return ids;
+}
+
+Translation Translator::joined(std::span<const std::vector<Hypothesis>> parts, size_t rank) const {
+  Translation out;
+  for (const auto& part : parts) {
+    const Hypothesis& hypothesis = part[std::min(rank, part.size() - 1)];
+    const std::string text = vocabulary_.decode(hypothesis.ids);
+    if (!out.text.empty() && !text.empty()) out.text += ' ';
+    out.text += text;
+    out.score += hypothesis.score;
+  }
+  if (!is_valid_utf8(out.text)) out.text = repair_utf8(out.text);
+  out.text = without_line_breaks(out.text);
+  return out;
+}
+
+std::vector<std::vector<Translation>> Translator::translate(
+    std::span<const std::string> lines, const std::function<void(size_t)>& progress) {
+  std::vector<std::vector<uint32_t>> sources;
+  std::vector<size_t> first_source = {0};  // of each line
+  const auto most = static_cast<size_t>(std::max<int64_t>(2, model_.options().max_length)) - 1;
+  for (const std::string& line : lines) {
+    check_interrupt();
+    const std::vector<uint32_t> ids = encode(line);
+    for (std::span<const uint32_t> part : cut_into_parts(vocabulary_, ids, most)) {
+      sources.emplace_back(part.begin(), part.end());
+      sources.back().push_back(vocabulary_.eos());
+      counts_.source_tokens += sources.back().size();
+    }
+    if (ids.size() > most) ++counts_.cut;
+    first_source.push_back(sources.size());
+  }
+  counts_.lines += lines.size();
+  const auto found = beam_search(device_, model_, parameters_, sources,
+                                 {vocabulary_.bos(), vocabulary_.eos()}, options_, progress);
+  std::vector<std::vector<Translation>> out(lines.size());
+  for (size_t l = 0; l < lines.size(); ++l) {
+    const auto parts =
+        std::span(found).subspan(first_source[l], first_source[l + 1] - first_source[l]);
+    size_t ranks = 1;
+    for (const auto& part : parts) {
+      ranks = std::max(ranks, std::min(nbest_, part.size()));
+      counts_.target_tokens += part[0].ids.size() + 1;
+    }
+    for (size_t rank = 0; rank < ranks; ++rank) out[l].push_back(joined(parts, rank));
+  }
+  return out;
+}
+
+}  // namespace reigen

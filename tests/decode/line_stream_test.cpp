@@ -1,0 +1,122 @@
+// Streams: one line out for each line in, whatever the lines, the windows and the end of the file.
+#include "decode/line_stream.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "decode/small_translator.h"
+#include "support/temp_dir.h"
+
+namespace reigen {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string translated(const std::string& input, int64_t window, int64_t nbest = 1,
+                       std::vector<size_t>* windows = nullptr) {
+  TempDir dir;
+  write_text(dir.path("in"), input);
+  SmallTranslator small(small_vocabulary(), nbest, {.beam = 2, .max_ratio = 0.5});
+  LineReader reader(ByteSource(dir.path("in")), kMostLineBytes);
+  std::string out;
+  translate_stream(reader, small.translator, {window, nbest > 1}, [&](std::string_view text) {
+    out += text;
+    if (windows != nullptr) {
+      windows->push_back(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')));
+    }
+    return true;
+  });
+  return out;
+}
+
+size_t lines_of(const std::string& text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST(LineStream, GivesOneLineForEachLineWhateverTheWindow) {
+  std::string input;
+  for (int i = 0; i < 57; ++i) input += i % 5 == 0 ? "\n" : format("the number {}\n", i);
+  std::vector<size_t> windows;
+  const std::string all = translated(input, 1000);
+  EXPECT_EQ(lines_of(all), 57u);
+  EXPECT_EQ(translated(input, 1), all);
+  EXPECT_EQ(translated(input, 10, 1, &windows), all);
+  EXPECT_THAT(windows, ElementsAre(10, 10, 10, 10, 10, 7));
+}
+
+TEST(LineStream, KeepsToItWhereverTheInputEnds) {
+  EXPECT_EQ(translated("", 10), "");
+  EXPECT_EQ(lines_of(translated("\n", 10)), 1u);
+  EXPECT_EQ(lines_of(translated("the", 10)), 1u);
+  EXPECT_EQ(translated("the\nnumber", 10), translated("the\nnumber\n", 10));
+  EXPECT_EQ(translated("the\r\n\r\nnumber\r\n", 10), translated("the\n\nnumber\n", 10));
+  EXPECT_EQ(lines_of(translated(std::string("a\0b\n\0\n\xFF\n\xE2\x80\xA8\n\x0C\n", 14), 10)), 5u);
+}
+
+TEST(LineStream, LeavesOutNothingOfALineLongerThanCorporaMayHave) {
+  std::string line;
+  while (line.size() <= kMaxLineBytes) line += "auf die Zahl 12 folgt größer the number. ";
+  const std::string tail = "by number 7";
+  TempDir dir;
+  write_text(dir.path("in"), line + tail + "\nthe\n");
+  SmallTranslator small(small_vocabulary(), 1, {.beam = 1, .max_ratio = 0.1});
+  LineReader reader(ByteSource(dir.path("in")), kMostLineBytes);
+  std::string out;
+  translate_stream(reader, small.translator, {}, [&](std::string_view text) {
+    out += text;
+    return true;
+  });
+  EXPECT_EQ(lines_of(out), 2u);
+  EXPECT_EQ(small.translator.counts().cut, 1u);
+  std::vector<uint32_t> ids;
+  Encoder encoder(small_vocabulary());
+  encoder.encode(line + tail, ids);
+  encoder.encode("the", ids);
+  // Every piece went in, and an end of sentence for each part of at most 11 pieces.
+  EXPECT_GT(small.translator.counts().source_tokens, ids.size() + ids.size() / 11);
+}
+
+TEST(LineStream, PrintsBestListsAsMosesDoes) {
+  const std::string out = translated("the number\n\nby\n", 2, 2);
+  EXPECT_THAT(out, ::testing::MatchesRegex("0 \\|\\|\\| .* \\|\\|\\| -[0-9.]+\n(.|\n)*"));
+  EXPECT_THAT(out, HasSubstr("\n1 |||  ||| 0.000000\n"));
+  EXPECT_THAT(out, HasSubstr("\n2 ||| "));
+}
+
+TEST(LineStream, StopsWhenNobodyReads) {
+  TempDir dir;
+  write_text(dir.path("in"), "the\nnumber\nis\n");
+  SmallTranslator small(small_vocabulary());
+  LineReader reader(ByteSource(dir.path("in")), kMostLineBytes);
+  int windows = 0;
+  translate_stream(reader, small.translator, {.window = 1}, [&](std::string_view) {
+    ++windows;
+    return windows < 2;
+  });
+  EXPECT_EQ(windows, 2);
+}
+
+TEST(LineStream, NamesALineThatIsNoLine) {
+  TempDir dir;
+  const std::string path = dir.path("in");
+  write_text(path, "the\n");
+  ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(kMostLineBytes) + 100), 0);  // zeros
+  SmallTranslator small(small_vocabulary());
+  LineReader reader(ByteSource(path), kMostLineBytes);
+  try {
+    translate_stream(reader, small.translator, {}, [](std::string_view) { return true; });
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("line 2"));
+    EXPECT_THAT(e.what(), HasSubstr("67.1 MB"));
+  }
+}
+
+}  // namespace
+}  // namespace reigen

@@ -5,20 +5,25 @@
 #include <string>
 #include <vector>
 
+#include "config/average_options.h"
 #include "config/evaluate_options.h"
 #include "config/options.h"
 #include "config/schedule_options.h"
+#include "config/train_options.h"
 
 namespace reigen {
 
 void run_corpus(const CorpusOptions& options);
 void run_prepare(const PrepareOptions& options);
 void run_inspect(const InspectOptions& options);
+void run_train(const TrainOptions& options);
 void run_evaluate(const EvaluateOptions& options);
+void run_average(const AverageOptions& options);
 void run_schedule(const ScheduleCommandOptions& options);
 void run_demo(const DemoOptions& options);
 
 // Pages that are not about data: printed by main.
 std::string version_text();
+std::string version_line();  // "reigen 0.1.0 (2524397)", for records
 
 }  // namespace reigen

@@ -1,9 +1,12 @@
-// `reigen inspect`: how big is the training set, how many lines, how long are they.
+// `reigen inspect`: how big is the training set, how many lines, how long are they; or what a
+// checkpoint holds.
 #include <algorithm>
 
+#include "base/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
+#include "cli/inspect_checkpoint.h"
 #include "data/dataset.h"
 #include "data/manifest.h"
 
@@ -103,6 +106,8 @@ std::string text_report(const std::string& path, const Manifest& m) {
 }  // namespace
 
 void run_inspect(const InspectOptions& options) {
+  const bool run = path_exists(options.path + "/config.yaml");
+  if (run || path_exists(options.path + "/model.safetensors")) return inspect_checkpoint(options);
   Manifest manifest = read_manifest(options.path);
   check_files(options.path, manifest);
   size_t verified = options.verify ? verify_directory(options.path) : 0;

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
@@ -26,11 +27,21 @@ Command command(const std::string& name, const std::string& summary, void (*body
     Options options;
     Schema schema(name, summary);
     describe(schema, options);
-    if (schema.parse(args)) {
-      body(options);
-    } else {
+    if (!schema.parse(args)) {
       print(schema.help());
+      return;
     }
+    if constexpr (requires { recorded_config(options); }) {
+      // What exists already was made with options of its own; the command line stands above them.
+      if (const auto file = recorded_config(options)) {
+        options = {};
+        Schema again(name, summary);
+        describe(again, options);
+        again.parse_yaml(read_file(*file), *file);
+        again.parse(args);
+      }
+    }
+    body(options);
   };
   auto markdown = [=] {
     Options options;
@@ -45,9 +56,11 @@ std::vector<Command> all_commands() {
   return {
       command("corpus", "Write the built-in English-German demo corpus.", run_corpus),
       command("prepare", "Turn raw parallel text into shards to train on.", run_prepare),
-      command("inspect", "Say what a prepared directory holds.", run_inspect),
+      command("inspect", "Say what a prepared directory or a checkpoint holds.", run_inspect),
+      command("train", "Train a model, or go on training one.", run_train),
       command("evaluate", "Score translations: BLEU and chrF, with intervals and a comparison.",
               run_evaluate),
+      command("average", "Average checkpoints of one model into a better one.", run_average),
       command("schedule", "Show the learning-rate curve as a table and a drawing.", run_schedule),
       command("demo", "Run the whole path on the built-in corpus.", run_demo),
   };
@@ -122,7 +135,9 @@ int main(int argc, char** argv) {
     reigen::log_error(e.what());
     return static_cast<int>(e.code());
   } catch (const std::bad_alloc&) {
-    reigen::log_error("out of memory; use fewer --threads or a smaller --shard-tokens");
+    reigen::log_error(
+        "out of memory; train with a smaller --memory, prepare with fewer --threads or a smaller "
+        "--shard-tokens");
     return static_cast<int>(reigen::ExitCode::kInternal);
   } catch (const std::exception& e) {
     reigen::log_error(reigen::format("internal error: {}; please report it", e.what()));

@@ -93,10 +93,13 @@ void describe(Schema& s, PrepareOptions& o) {
 }
 
 void describe(Schema& s, InspectOptions& o) {
-  s.option("path", o.path, "PATH", "a directory written by reigen prepare").required().positional();
+  s.option("path", o.path, "PATH", "a directory written by reigen prepare, a run or a checkpoint")
+      .required()
+      .positional();
   s.option("json", o.json, "print JSON instead of text");
   s.option("verify", o.verify, "check every checksum");
   s.example("reigen inspect data --verify");
+  s.example("reigen inspect runs/first/best-bleu");
 }
 
 void describe(Schema& s, DemoOptions& o) {

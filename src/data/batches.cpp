@@ -104,6 +104,21 @@ std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
   return shares;
 }
 
+std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch, uint64_t most_tokens) {
+  std::vector<std::vector<uint32_t>> runs;
+  uint64_t tokens = 0;
+  for (uint32_t i = 0; i < batch.pairs.size(); ++i) {
+    const uint64_t more = uint64_t{batch.pairs[i].source_length} + batch.pairs[i].target_length;
+    if (runs.empty() || tokens + more > most_tokens) {
+      runs.emplace_back();
+      tokens = 0;
+    }
+    runs.back().push_back(i);
+    tokens += more;
+  }
+  return runs;
+}
+
 PackedBatch pack(const Dataset& dataset, const GlobalBatch& batch,
                  std::span<const uint32_t> indices, uint32_t bos) {
   PackedBatch packed;

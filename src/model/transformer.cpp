@@ -144,7 +144,7 @@ void Transformer::check_lengths(const PackedBatch& batch) const {
 
 LossSums Transformer::forward_backward(const Device& device, const StepInput& input,
                                        std::span<float> parameters, std::span<float> gradients,
-                                       Arena& arena, const std::function<void(size_t)>& on_ready) {
+                                       Arena& arena, const StepEvents& events) {
   check_lengths(input.batch);
   arena.reset();
   Pass pass{device, layout_, parameters.data(), gradients.data(),
@@ -157,8 +157,10 @@ LossSums Transformer::forward_backward(const Device& device, const StepInput& in
   loss.scale = input.loss_scale;
   loss.dhidden = pass.matrix(hidden.rows, hidden.cols);
   loss.dtable = pass.gradient(projection_);
+  if (events.forward_done) events.forward_done();
   LossSums sums = projection_loss(device, loss, arena);
-  run_backward(pass, sides, loss.dhidden, on_ready);
+  if (events.loss_done) events.loss_done();
+  run_backward(pass, sides, loss.dhidden, events.ready);
   return sums;
 }
 

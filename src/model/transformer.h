@@ -45,11 +45,16 @@ class Transformer {
     float loss_scale = 1;
     float smoothing = 0;
   };
-  // Adds to `gradients`. `on_ready(n)` says that the first n elements are complete, while backward
-  // is still running.
+  // Told while a step is under way; each may be empty.
+  struct StepEvents {
+    std::function<void()> forward_done;
+    std::function<void()> loss_done;    // projection and loss, forward and backward in one
+    std::function<void(size_t)> ready;  // the first n elements of the gradient are complete
+  };
+  // Adds to `gradients`.
   LossSums forward_backward(const Device& device, const StepInput& input,
                             std::span<float> parameters, std::span<float> gradients, Arena& arena,
-                            const std::function<void(size_t)>& on_ready = {});
+                            const StepEvents& events = {});
 
   // The loss alone, without dropout.
   LossSums evaluate(const Device& device, const PackedBatch& batch, std::span<float> parameters,

@@ -185,12 +185,12 @@ TEST(Transformer, SaysWhichGradientsAreReadyWhileBackwardRuns) {
   std::vector<size_t> seen;
   PackedBatch batch = fixture_batch();
   model.forward_backward(Device::cpu(1), {.batch = batch, .seed = 3, .step = 1, .smoothing = 0.1F},
-                         parameters, gradients, arena, [&](size_t ready) {
+                         parameters, gradients, arena, {.ready = [&](size_t ready) {
                            seen.push_back(ready);
                            for (size_t i = 0; i < ready; ++i) {
                              ASSERT_EQ(gradients[i], final.gradients[i]) << ready << " " << i;
                            }
-                         });
+                         }});
   EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
   EXPECT_GE(seen.size(), 4u);
   EXPECT_EQ(seen.back(), gradients.size());

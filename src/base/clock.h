@@ -1,0 +1,26 @@
+// Time that only goes forward, for measuring.
+#pragma once
+
+#include <chrono>
+
+namespace reigen {
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  // Seconds since the start or the last lap.
+  double lap() {
+    const Clock::time_point now = Clock::now();
+    const double passed = std::chrono::duration<double>(now - lap_).count();
+    lap_ = now;
+    return passed;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point lap_ = start_;
+};
+
+}  // namespace reigen

@@ -1,0 +1,39 @@
+// The next batches, formed and packed by a thread of their own while the device computes.
+//
+// The order is the stream's, and a batch does not depend on when it was formed: prefetching changes
+// how long a step waits for its input and nothing else.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "data/batches.h"
+
+namespace reigen {
+
+// A global batch and the micro-batches it is computed in.
+struct ReadyBatch {
+  GlobalBatch batch;
+  std::vector<PackedBatch> parts;
+};
+
+class Prefetcher {
+ public:
+  // Cuts batches into parts of at most `micro_tokens`; keeps up to `depth` batches ready. The
+  // dataset must outlive it.
+  Prefetcher(const Dataset& dataset, BatchStream stream, uint64_t micro_tokens, uint32_t bos,
+             size_t depth = 2);
+  ~Prefetcher();
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  // Waits for the next batch; rethrows what kept the thread from making it.
+  ReadyBatch next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reigen

@@ -1,0 +1,29 @@
+// How much memory a micro-batch takes, so that one can be chosen to fit a budget before the first
+// step.
+//
+// Sentences are packed and nothing of size n^2 is kept, so activations grow with tokens alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "config/model_options.h"
+
+namespace reigen {
+
+struct ActivationBytes {
+  double source_token = 0;
+  double target_token = 0;
+  double fixed = 0;  // the chunk of logits
+
+  double of(uint64_t source_tokens, uint64_t target_tokens) const;
+  // The most tokens, source and target together and in any proportion, that fit in `bytes`; 0 when
+  // none do.
+  uint64_t most_tokens(double bytes) const;
+};
+
+// An upper bound of what forward and backward take from their arena; a test holds it to within a
+// tenth of what they do take.
+ActivationBytes activation_bytes(const ModelOptions& options, size_t vocabulary);
+
+}  // namespace reigen

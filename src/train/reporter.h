@@ -1,0 +1,60 @@
+// What a run tells: a live line or plain lines, log.txt, the measurement log, TensorBoard.
+//
+// Everything that is told comes from the records of observe/; nothing is measured twice.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+#include "base/clock.h"
+#include "config/train_options.h"
+#include "observe/measurement_log.h"
+#include "observe/records.h"
+#include "observe/tensorboard.h"
+#include "train/state.h"
+
+namespace reigen {
+
+class Reporter {
+ public:
+  // `after_step` is the step the attempt starts from, 0 for a new run.
+  Reporter(const TrainOptions& options, uint64_t after_step);
+  ~Reporter();
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
+
+  const LogCut& cut() const { return log_.cut(); }
+
+  void start(StartRecord record);
+  void step(const StepRecord& record);
+  void evaluation(const EvaluationRecord& record);
+  void checkpoint(const CheckpointRecord& record);
+  void end(const EndRecord& record);
+
+  // Before a checkpoint: what it will not repeat is on disk.
+  void flush();
+
+ private:
+  std::string progress_line(const StepRecord& record, double loss, double rate_of_tokens) const;
+  double seconds_left(const StepRecord& record) const;
+  void plain_line(const StepRecord& record);
+
+  const TrainOptions& options_;
+  std::ofstream text_;  // log.txt: a line that a full disk refuses is lost, the log has its facts
+  MeasurementLog log_;
+  TensorBoard board_;
+  uint64_t after_step_;
+  // Since the last plain line.
+  double loss_sum_ = 0;
+  uint64_t finite_steps_ = 0;
+  uint64_t tokens_ = 0;
+  double seconds_ = 0;
+  // Since the start of the attempt, without its first step, which pays for warming up.
+  uint64_t attempt_steps_ = 0;
+  Stopwatch since_first_;
+  double first_epoch_ = 0;
+  Stopwatch status_;
+};
+
+}  // namespace reigen

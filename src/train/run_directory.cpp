@@ -1,0 +1,140 @@
+#include "train/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "model/checkpoint.h"
+
+namespace reigen {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "step-";
+constexpr const char* kLock = ".lock";
+
+[[noreturn]] void throw_io(const std::string& path, int error_number) {
+  throw IoError(format("{}: cannot write: {}", path, errno_text(error_number)));
+}
+
+// The step in "step-00001000"; nothing in "step-00001000.partial".
+bool step_of_name(const std::string& name, uint64_t& step) {
+  if (!name.starts_with(kPrefix)) return false;
+  const std::string digits = name.substr(5);
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return false;
+  step = std::stoull(digits);
+  return true;
+}
+
+// Without its manifest it is no checkpoint any more, so a crash half way leaves nothing that looks
+// like one.
+void remove_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  fs::remove(path / "manifest.json", ignored);
+  fs::remove_all(path, ignored);
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
+  while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) throw_io(path_, error.value());
+  check_is_run();
+  lock();
+  fs::create_directories(file("checkpoints"), error);
+  if (error) throw_io(file("checkpoints"), error.value());
+  for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
+    uint64_t step = 0;  // what a crash left while removing it
+    if (step_of_name(entry.path().filename(), step) && !is_checkpoint(entry.path())) {
+      remove_checkpoint(entry.path());
+    }
+  }
+}
+
+RunDirectory::~RunDirectory() { ::close(lock_fd_); }
+
+void RunDirectory::check_is_run() const {
+  if (path_exists(file("config.yaml"))) return;
+  static constexpr std::array kOurs = {kLock, "log.txt", "checkpoints", "config.yaml.new"};
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    const std::string name = entry.path().filename();
+    if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
+      throw ConfigError(
+          format("{}: holds {} but is no run of reigen; choose another --run", path_, name));
+    }
+  }
+}
+
+void RunDirectory::lock() {
+  const std::string path = file(kLock);
+  lock_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_fd_ < 0) throw_io(path, errno);
+  if (flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+    std::array<char, 32> owner = {};
+    const ssize_t got = pread(lock_fd_, owner.data(), owner.size() - 1, 0);
+    ::close(lock_fd_);
+    throw ConfigError(format("{}: another reigen{} is training in it now", path_,
+                             got > 0 ? format(" (process {})", owner.data()) : ""));
+  }
+  const std::string owner = std::to_string(getpid());
+  if (ftruncate(lock_fd_, 0) != 0 || pwrite(lock_fd_, owner.data(), owner.size(), 0) < 0) {
+    // Only the number is missing from a message then; the lock itself holds.
+  }
+}
+
+std::string RunDirectory::checkpoint(uint64_t step) const {
+  return format("{}/checkpoints/{}{:08}", path_, kPrefix, step);
+}
+
+std::vector<uint64_t> RunDirectory::checkpoints() const {
+  std::vector<uint64_t> steps;
+  for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
+    uint64_t step = 0;
+    if (step_of_name(entry.path().filename(), step) && is_checkpoint(entry.path())) {
+      steps.push_back(step);
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+void RunDirectory::link(const std::string& name, uint64_t step) const {
+  const std::string to = fs::path(checkpoint(step)).lexically_relative(path_);
+  const std::string aside = file("." + name + ".new");
+  unlink(aside.c_str());
+  if (symlink(to.c_str(), aside.c_str()) != 0) throw_io(aside, errno);
+  if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
+}
+
+void RunDirectory::prune(size_t keep, const std::vector<uint64_t>& needed) const {
+  std::vector<uint64_t> steps = checkpoints();
+  if (steps.size() <= keep) return;
+  steps.resize(steps.size() - keep);
+  for (uint64_t step : steps) {
+    if (std::find(needed.begin(), needed.end(), step) == needed.end()) {
+      remove_checkpoint(checkpoint(step));
+    }
+  }
+}
+
+void RunDirectory::write(const std::string& name, const std::string& text) const {
+  const std::string aside = file(name + ".new");
+  FileWriter writer(aside);
+  writer.write(text);
+  writer.close();
+  if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
+}
+
+}  // namespace reigen

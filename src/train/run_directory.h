@@ -1,0 +1,50 @@
+// The directory of a run: where things are, who holds it, which checkpoints there are.
+//
+//   config.yaml    every option, usable with --config
+//   log.txt        what the terminal showed
+//   measurements/  what was measured, a line a record
+//   tensorboard/   the same for TensorBoard
+//   checkpoints/   step-00001000 and so on
+//   last, best-loss, best-bleu   links into checkpoints/
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reigen {
+
+class RunDirectory {
+ public:
+  // Makes the directory if need be and locks it for this process; throws ConfigError when it is
+  // something else's, or another process trains in it.
+  explicit RunDirectory(std::string path);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  std::string checkpoint(uint64_t step) const;
+
+  // Steps of the complete checkpoints, rising.
+  std::vector<uint64_t> checkpoints() const;
+
+  // `name` points to a checkpoint from now on, in one move.
+  void link(const std::string& name, uint64_t step) const;
+
+  // Removes all but the latest `keep` and those in `needed`.
+  void prune(size_t keep, const std::vector<uint64_t>& needed) const;
+
+  // A small file, replaced in one move.
+  void write(const std::string& name, const std::string& text) const;
+
+ private:
+  void check_is_run() const;
+  void lock();
+
+  std::string path_;
+  int lock_fd_ = -1;
+};
+
+}  // namespace reigen

@@ -1,0 +1,173 @@
+#include "train/setup.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/terminal.h"
+#include "config/yaml.h"
+#include "model/memory.h"
+#include "observe/memory.h"
+
+namespace reigen {
+namespace {
+
+// Code, libraries, threads' stacks and the matrix library's own buffers; measured at 60 to 90 MB.
+constexpr uint64_t kProgramBytes = 100'000'000;
+constexpr uint64_t kBytesOfNumber = sizeof(float);
+
+uint32_t longest_target(const std::vector<CorpusFacts>& corpora) {
+  uint32_t longest = 0;
+  for (const auto& corpus : corpora) longest = std::max(longest, corpus.target.lengths.longest());
+  return longest + 1;  // the end of the sentence
+}
+
+uint32_t longest_source(const std::vector<CorpusFacts>& corpora) {
+  uint32_t longest = 0;
+  for (const auto& corpus : corpora) longest = std::max(longest, corpus.source.lengths.longest());
+  return longest + 1;
+}
+
+void check_lengths(const TrainOptions& options, const char* split,
+                   const std::vector<CorpusFacts>& corpora) {
+  const uint32_t longest = std::max(longest_source(corpora), longest_target(corpora));
+  if (longest <= options.model.max_length) return;
+  throw DataError(
+      format("{}: the longest sentence of {} has {} tokens but the model takes {}; set "
+             "--model.max-length {} or prepare the data with --max-pieces {}",
+             options.data, split, longest, options.model.max_length, longest,
+             options.model.max_length - 1));
+}
+
+std::optional<HeldOut> open_valid(const TrainOptions& options, const Manifest& manifest) {
+  if (manifest.valid.empty() || manifest.valid[0].lines_kept == 0) {
+    if (options.eval.patience > 0) {
+      throw DataError(
+          format("{}: has no validation pairs, which eval.patience needs; prepare it "
+                 "with --valid",
+                 options.data));
+    }
+    log_warning(
+        format("{}: has no validation pairs, so nothing is evaluated and no checkpoint is "
+               "the best; prepare it with --valid",
+               options.data));
+    return std::nullopt;
+  }
+  check_lengths(options, "the validation set", manifest.valid);
+  return open_heldout(options.data, manifest, "valid");
+}
+
+}  // namespace
+
+TrainingData open_data(const TrainOptions& options) {
+  Manifest manifest = read_manifest(options.data);
+  check_files(options.data, manifest);
+  if (manifest.train_pairs() == 0) {
+    throw DataError(format("{}: has no pairs to train on", options.data));
+  }
+  check_lengths(options, "the training set", manifest.train);
+  TrainingData data{.manifest = manifest,
+                    .fingerprint = sha256_of_file(options.data + "/manifest.json"),
+                    .vocabulary = Vocabulary::load(options.data + "/" + manifest.vocab.file.file),
+                    .train = Dataset(options.data, manifest.train),
+                    .valid = open_valid(options, manifest)};
+  for (const auto& file : manifest.files()) {
+    if (file.file.ends_with(".shard")) data.bytes += file.bytes;
+  }
+  return data;
+}
+
+MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
+                       const TrainingData& data) {
+  MemoryPlan plan;
+  plan.budget = options.memory > 0 ? options.memory : available_memory() / 2;
+  // Parameters, gradients and two moments; of three of them a copy for the checkpoint.
+  plan.fixed = 7 * kBytesOfNumber * model.layout().elements() + data.bytes + kProgramBytes;
+  const ActivationBytes bytes = activation_bytes(options.model, data.vocabulary.size());
+  const uint64_t longest =
+      uint64_t{longest_source(data.manifest.train)} + longest_target(data.manifest.train);
+  const double left = static_cast<double>(plan.budget) - static_cast<double>(plan.fixed);
+  plan.micro_tokens = bytes.most_tokens(left);
+  if (plan.micro_tokens < longest) {
+    throw ConfigError(
+        format("memory {} is too little: the model and data take {} and the longest pair another "
+               "{}; raise --memory to {}, or use a smaller model",
+               human_bytes(plan.budget), human_bytes(plan.fixed),
+               human_bytes(static_cast<uint64_t>(bytes.of(longest, longest))),
+               human_bytes(plan.fixed + static_cast<uint64_t>(bytes.of(longest, longest)))));
+  }
+  if (options.micro_tokens > 0) {
+    plan.micro_tokens = std::min(plan.micro_tokens, static_cast<uint64_t>(options.micro_tokens));
+  }
+  return plan;
+}
+
+TrainState first_state(const Transformer& model, uint64_t seed) {
+  TrainState state;
+  const size_t n = model.layout().elements();
+  state.parameters.resize(n);
+  state.first_moment.resize(n);
+  state.second_moment.resize(n);
+  model.initialise(state.parameters, seed);
+  return state;
+}
+
+namespace {
+
+void check_same_run(const std::string& checkpoint, const TrainingData& data,
+                    const TrainOptions& options) {
+  const CheckpointFacts facts = read_checkpoint_facts(checkpoint);
+  const Json& training = facts.training;
+  if (facts.pieces != data.vocabulary.size()) {
+    throw CheckpointError(format(
+        "{} was trained with a vocabulary of {} pieces but {} has {}; give the run's own "
+        "--data, or another --run",
+        options.run, with_commas(facts.pieces), options.data, with_commas(data.vocabulary.size())));
+  }
+  if (training.at("data") != data.fingerprint) {
+    throw CheckpointError(
+        format("{} was trained on other data than {} holds (its manifest "
+               "differs); give the run's own --data, or another --run",
+               options.run, options.data));
+  }
+  const auto changes = changed_settings(training.at("options"), recorded_options(options));
+  if (!changes.empty()) {
+    throw CheckpointError(
+        format("{} cannot go on with other settings: {}; leave them as they "
+               "were, or give another --run",
+               options.run, fmt::join(changes, "; ")));
+  }
+}
+
+}  // namespace
+
+std::optional<TrainState> resume_state(const RunDirectory& run, const Transformer& model,
+                                       const TrainingData& data, const TrainOptions& options) {
+  std::vector<uint64_t> steps = run.checkpoints();
+  if (steps.empty()) return std::nullopt;
+  std::string first_error;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const std::string path = run.checkpoint(*step);
+    try {
+      read_checkpoint_facts(path);
+    } catch (const CheckpointError& e) {
+      log_warning(format("{}; trying the checkpoint before it", e.what()));
+      if (first_error.empty()) first_error = e.what();
+      continue;
+    }
+    check_same_run(path, data, options);
+    try {
+      return read_state(path, model.layout());
+    } catch (const CheckpointError& e) {
+      log_warning(format("{}; trying the checkpoint before it", e.what()));
+      if (first_error.empty()) first_error = e.what();
+    }
+  }
+  throw CheckpointError(
+      format("{}: none of its {} checkpoints can be read ({}); move the run "
+             "aside to start anew",
+             run.path(), steps.size(), first_error));
+}
+
+}  // namespace reigen

@@ -1,0 +1,51 @@
+// What a run needs before its first step: data, model, memory plan, and the state to start from.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/train_options.h"
+#include "data/dataset.h"
+#include "data/manifest.h"
+#include "model/transformer.h"
+#include "train/run_directory.h"
+#include "train/state.h"
+#include "train/validation.h"
+
+namespace reigen {
+
+// A prepared directory as training sees it.
+struct TrainingData {
+  Manifest manifest;
+  std::string fingerprint;  // SHA-256 of manifest.json, which covers every file
+  Vocabulary vocabulary;
+  Dataset train;
+  std::optional<HeldOut> valid;
+  uint64_t bytes = 0;  // mapped
+};
+
+// Throws DataError when a split is damaged, empty, or has a sentence the model cannot take.
+TrainingData open_data(const TrainOptions& options);
+
+// How much memory goes where.
+struct MemoryPlan {
+  uint64_t budget = 0;
+  uint64_t fixed =
+      0;  // parameters, gradients, moments, the copy a checkpoint is written from, data
+  uint64_t micro_tokens = 0;
+};
+
+// Throws ConfigError when not even the longest pair fits.
+MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
+                       const TrainingData& data);
+
+// The latest checkpoint that can be read; one that cannot is warned about. Nothing when there is
+// none; throws CheckpointError when there are some and none can be read, or when the run's data or
+// options differ from those it was begun with.
+std::optional<TrainState> resume_state(const RunDirectory& run, const Transformer& model,
+                                       const TrainingData& data, const TrainOptions& options);
+
+TrainState first_state(const Transformer& model, uint64_t seed);
+
+}  // namespace reigen

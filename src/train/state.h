@@ -1,0 +1,59 @@
+// Everything a run has to remember to go on exactly as if it had never stopped.
+//
+// Batches, dropout and the learning rate are pure functions of the seed and of these numbers, so
+// nothing else is saved.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "data/batches.h"
+#include "model/checkpoint.h"
+
+namespace reigen {
+
+struct Best {
+  uint64_t step = 0;
+  double value = 0;
+};
+
+// The numbers: what a checkpoint's manifest holds.
+struct Counters {
+  uint64_t step = 0;     // optimizer steps, skipped ones included
+  uint64_t updates = 0;  // steps that changed the parameters
+  Cursor cursor;         // the next batch
+  uint64_t pairs = 0;
+  uint64_t source_tokens = 0;
+  uint64_t target_tokens = 0;
+  uint64_t skipped = 0;
+  uint64_t skipped_in_row = 0;
+  uint64_t evaluated_step = 0;
+  uint64_t evaluations_without_gain = 0;
+  std::optional<Best> best_loss;
+  std::optional<Best> best_bleu;
+  double seconds = 0;         // of training, all attempts together
+  uint64_t attempt = 1;       // how often the run was started
+  uint64_t micro_tokens = 0;  // chosen once, replayed on resume
+  uint64_t threads = 0;
+};
+
+Json to_json(const Counters& counters);
+Counters counters_from_json(const Json& json);
+
+struct TrainState {
+  Counters counters;
+  std::vector<float> parameters;
+  std::vector<float> first_moment;
+  std::vector<float> second_moment;
+};
+
+// What the moments are called in a checkpoint.
+std::vector<NamedBuffer> moments_of(const TrainState& state);
+
+// Reads a checkpoint with its moments, every file verified. Throws CheckpointError.
+TrainState read_state(const std::string& checkpoint, const ParameterLayout& layout);
+
+}  // namespace reigen

@@ -1,0 +1,391 @@
+#include "train/trainer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/interrupt.h"
+#include "base/terminal.h"
+#include "config/yaml.h"
+#include "observe/identity.h"
+#include "observe/memory.h"
+#include "optim/schedule.h"
+#include "train/checkpoint_writer.h"
+#include "train/reporter.h"
+#include "train/setup.h"
+#include "train/step.h"
+
+namespace reigen {
+namespace {
+
+enum class Reason { kNone, kMaxSteps, kMaxEpochs, kMaxTime, kPatience, kSignal };
+
+const char* text_of(Reason reason) {
+  switch (reason) {
+    case Reason::kMaxSteps:
+      return "max-steps";
+    case Reason::kMaxEpochs:
+      return "max-epochs";
+    case Reason::kMaxTime:
+      return "max-time";
+    case Reason::kPatience:
+      return "early stopping";
+    case Reason::kSignal:
+      return "signal";
+    case Reason::kNone:
+      break;
+  }
+  return "";
+}
+
+// One attempt at a run. The constructor resumes; run() goes from boundary to boundary: evaluate if
+// due, save if due, stop if it is time, else one step.
+class Trainer {
+ public:
+  Trainer(const TrainOptions& options, RunDirectory& run, std::string version);
+  void run();
+
+ private:
+  Reason reason_to_stop() const;
+  double epoch() const;
+  bool evaluation_due(Reason reason) const;
+  void evaluate();
+  void note_scores(EvaluationRecord& record);
+  void save();
+  void collect(const std::optional<CheckpointRecord>& record);
+  void step();
+  void announce() const;
+  void finish(Reason reason);
+  void summarise() const;
+  CheckpointFacts facts() const;
+  double seconds() const { return earlier_seconds_ + watch_.seconds(); }
+
+  const TrainOptions& options_;
+  RunDirectory& run_;
+  std::string version_;
+  Stopwatch watch_;
+  Device device_;
+  TrainingData data_;
+  Transformer model_;
+  MemoryPlan memory_;
+  TrainState state_;
+  bool resumed_ = false;
+  double earlier_seconds_ = 0;
+  std::unique_ptr<Reporter> reporter_;
+  std::unique_ptr<StepRunner> stepper_;
+  std::unique_ptr<Prefetcher> input_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  std::optional<EvaluationRecord> last_evaluation_;
+  std::optional<uint64_t> saved_step_;
+  bool save_wanted_ = false;  // the evaluation at this step found a best
+  uint64_t first_step_ = 0;
+};
+
+Trainer::Trainer(const TrainOptions& options, RunDirectory& run, std::string version)
+    : options_(options),
+      run_(run),
+      version_(std::move(version)),
+      device_(Device::cpu(static_cast<int>(options.threads))),
+      data_(open_data(options)),
+      model_(options.model, options.dropout, data_.vocabulary.size()),
+      memory_(plan_memory(options, model_, data_)) {
+  std::optional<TrainState> found = resume_state(run, model_, data_, options);
+  resumed_ = found.has_value();
+  state_ = resumed_ ? std::move(*found) : first_state(model_, static_cast<uint64_t>(options.seed));
+  Counters& counters = state_.counters;
+  const auto threads = static_cast<uint64_t>(device_.threads());
+  if (resumed_) {
+    saved_step_ = counters.step;
+    if (counters.threads != threads) {
+      log_warning(
+          format("the run used {} threads before and uses {} now: it goes on, but not bit "
+                 "for bit as it would have; --threads {} would",
+                 counters.threads, threads, counters.threads));
+    }
+    if (counters.micro_tokens <= memory_.micro_tokens) {
+      memory_.micro_tokens = counters.micro_tokens;  // the same cut gives the same bits
+    } else {
+      log_warning(
+          format("the memory allows micro-batches of {} tokens only, not {} as before: the "
+                 "run goes on, but not bit for bit as it would have",
+                 memory_.micro_tokens, counters.micro_tokens));
+    }
+  }
+  counters.threads = threads;
+  counters.micro_tokens = memory_.micro_tokens;
+  first_step_ = counters.step;
+  earlier_seconds_ = counters.seconds;
+  run_.write("config.yaml", to_yaml(recorded_options(options)));
+  reporter_ = std::make_unique<Reporter>(options, counters.step);
+  counters.attempt = reporter_->cut().attempts + 1;
+  stepper_ = std::make_unique<StepRunner>(device_, model_, options_);
+  writer_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
+                                               static_cast<size_t>(options.checkpoint.keep));
+  BatchSize size = {.target_tokens = static_cast<uint64_t>(options.batch.target_tokens)};
+  if (options.batch.pairs > 0) size = {.pairs = static_cast<uint64_t>(options.batch.pairs)};
+  BatchStream stream(data_.train, static_cast<uint64_t>(options.seed), size);
+  stream.seek(counters.cursor);
+  input_ = std::make_unique<Prefetcher>(data_.train, std::move(stream), memory_.micro_tokens,
+                                        data_.vocabulary.bos());
+}
+
+void Trainer::announce() const {
+  const ModelOptions& m = options_.model;
+  log_note(format("{} to {}: {} training pairs, {} pieces", data_.manifest.source_language,
+                  data_.manifest.target_language, with_commas(data_.manifest.train_pairs()),
+                  with_commas(data_.vocabulary.size())));
+  log_note(format("model: width {}, {} heads, ffn {}, {}+{} layers, {} parameters", m.width,
+                  m.heads, m.ffn_width, m.encoder_layers, m.decoder_layers,
+                  with_commas(model_.layout().parameters())));
+  const std::string batch =
+      options_.batch.pairs > 0
+          ? format("{} pairs", with_commas(static_cast<uint64_t>(options_.batch.pairs)))
+          : format("{} target tokens",
+                   with_commas(static_cast<uint64_t>(options_.batch.target_tokens)));
+  log_note(format("a step: {}, at most {} tokens at once; {} threads; memory {}", batch,
+                  with_commas(memory_.micro_tokens), device_.threads(),
+                  human_bytes(memory_.budget)));
+  for (const std::string& key : ignored_settings(options_.schedule)) {
+    log_warning(
+        format("{} means nothing to schedule.kind {}", key, schedule_name(options_.schedule.kind)));
+  }
+  if (resumed_) {
+    log_note(format("resuming {} after step {}", run_.path(), with_commas(first_step_)));
+  } else {
+    log_note(format("starting {}", run_.path()));
+  }
+}
+
+double Trainer::epoch() const {
+  const Cursor& cursor = state_.counters.cursor;
+  const EpochOrder order(data_.train.corpora(), static_cast<uint64_t>(options_.seed), cursor.epoch);
+  return static_cast<double>(cursor.epoch) +
+         static_cast<double>(cursor.position) / static_cast<double>(order.size());
+}
+
+Reason Trainer::reason_to_stop() const {
+  const Counters& c = state_.counters;
+  if (interrupt_requested()) return Reason::kSignal;
+  if (options_.max_steps > 0 && c.step >= static_cast<uint64_t>(options_.max_steps)) {
+    return Reason::kMaxSteps;
+  }
+  if (options_.max_epochs > 0 && epoch() >= options_.max_epochs) return Reason::kMaxEpochs;
+  if (options_.max_time > 0 && seconds() >= options_.max_time) return Reason::kMaxTime;
+  if (options_.eval.patience > 0 &&
+      c.evaluations_without_gain >= static_cast<uint64_t>(options_.eval.patience)) {
+    return Reason::kPatience;
+  }
+  return Reason::kNone;
+}
+
+// At every multiple of eval.every, and at the end of a run.
+bool Trainer::evaluation_due(Reason reason) const {
+  const Counters& c = state_.counters;
+  if (!data_.valid || c.step == 0 || c.evaluated_step == c.step) return false;
+  if (reason == Reason::kSignal || c.skipped_in_row > 0) return false;
+  const auto every = static_cast<uint64_t>(options_.eval.every);
+  return reason != Reason::kNone || (every > 0 && c.step % every == 0);
+}
+
+void Trainer::note_scores(EvaluationRecord& record) {
+  Counters& c = state_.counters;
+  record.is_best_loss = !c.best_loss || record.nll < c.best_loss->value;
+  if (record.is_best_loss) c.best_loss = {c.step, record.nll};
+  record.is_best_bleu = record.bleu && (!c.best_bleu || *record.bleu > c.best_bleu->value);
+  if (record.is_best_bleu) c.best_bleu = {c.step, *record.bleu};
+  const bool gain =
+      options_.eval.stop_on == StopMetric::kBleu ? record.is_best_bleu : record.is_best_loss;
+  c.evaluations_without_gain = gain ? 0 : c.evaluations_without_gain + 1;
+  c.evaluated_step = c.step;
+  save_wanted_ = record.is_best_loss || record.is_best_bleu;
+}
+
+void Trainer::evaluate() {
+  show_status("");
+  ValidationPlan plan{.decode = options_.eval.bleu,
+                      .sentences = static_cast<size_t>(options_.eval.sentences),
+                      .samples = static_cast<size_t>(options_.eval.samples),
+                      .micro_tokens = memory_.micro_tokens,
+                      .options = options_.decode};
+  EvaluationRecord record =
+      validate(device_, model_, state_.parameters, *data_.valid, data_.vocabulary, plan);
+  record.step = state_.counters.step;
+  note_scores(record);
+  reporter_->evaluation(record);
+  last_evaluation_ = record;
+}
+
+CheckpointFacts Trainer::facts() const {
+  const Manifest& manifest = data_.manifest;
+  CheckpointFacts facts;
+  facts.step = state_.counters.step;
+  facts.model = options_.model;
+  facts.source_language = manifest.source_language;
+  facts.target_language = manifest.target_language;
+  const Json& clean = manifest.options.at("clean");
+  facts.nfkc = clean.at("nfkc") && manifest.vocab.cuts_text;
+  facts.whitespace = clean.at("whitespace");
+  if (last_evaluation_ && last_evaluation_->step == facts.step) {
+    facts.scores = {{"nll", last_evaluation_->nll}, {"perplexity", last_evaluation_->perplexity}};
+    if (last_evaluation_->bleu) facts.scores["bleu"] = *last_evaluation_->bleu;
+    if (last_evaluation_->chrf) facts.scores["chrf"] = *last_evaluation_->chrf;
+  }
+  facts.training = {{"reigen", version_},
+                    {"data", data_.fingerprint},
+                    {"state", to_json(state_.counters)},
+                    {"options", recorded_options(options_)}};
+  return facts;
+}
+
+void Trainer::collect(const std::optional<CheckpointRecord>& record) {
+  if (record) reporter_->checkpoint(*record);
+}
+
+// A state whose last gradient was not finite is not worth keeping: the one before it is.
+void Trainer::save() {
+  if (state_.counters.skipped_in_row > 0) return;
+  state_.counters.seconds = seconds();
+  reporter_->flush();
+  collect(writer_->wait());
+  writer_->save(state_, facts());
+  saved_step_ = state_.counters.step;
+  save_wanted_ = false;
+}
+
+void Trainer::step() {
+  Stopwatch watch;
+  const ReadyBatch ready = input_->next();
+  const double waited = watch.seconds();
+  StepRecord record = stepper_->run(state_, ready);
+  record.spans.insert(record.spans.begin(), {"input", waited});
+  record.epoch = epoch();
+  record.seconds = watch.seconds();
+  record.time = unix_now();
+  reporter_->step(record);
+  collect(writer_->finished());
+  const Counters& c = state_.counters;
+  if (c.skipped_in_row < static_cast<uint64_t>(options_.optimizer.max_skipped)) return;
+  collect(writer_->wait());
+  reporter_->end({.step = c.step, .reason = "diverged", .seconds = watch_.seconds()});
+  throw DivergedError(format(
+      "loss or gradient was not finite for {} steps in a row, up to step {}; {}; lower the "
+      "learning rate, lengthen its warm-up or set optimizer.clip",
+      c.skipped_in_row, c.step,
+      run_.checkpoints().empty() ? "no checkpoint was written yet"
+                                 : format("the last good checkpoint is {}/last", run_.path())));
+}
+
+void Trainer::run() {
+  announce();
+  StartRecord start;
+  start.step = first_step_;
+  start.version = version_;
+  start.host = host_name();
+  start.process = static_cast<uint64_t>(getpid());
+  start.threads = state_.counters.threads;
+  reporter_->start(start);
+  Reason reason = Reason::kNone;
+  while (true) {
+    reason = reason_to_stop();
+    if (evaluation_due(reason)) {
+      try {
+        evaluate();
+      } catch (const Interrupted&) {  // evaluated again when the run goes on
+      }
+      reason = reason_to_stop();
+    }
+    const Counters& c = state_.counters;
+    const bool due = c.step % static_cast<uint64_t>(options_.checkpoint.every) == 0;
+    const bool saved = saved_step_ == c.step;
+    const bool stopping = reason != Reason::kNone;
+    if (c.step > 0 && (save_wanted_ || ((due || stopping) && !saved))) save();
+    if (stopping) break;
+    step();
+  }
+  finish(reason);
+}
+
+void Trainer::finish(Reason reason) {
+  const std::optional<CheckpointRecord> last = writer_->wait();
+  collect(last);
+  reporter_->end(
+      {.step = state_.counters.step, .reason = text_of(reason), .seconds = watch_.seconds()});
+  if (last && !last->error.empty()) {
+    throw IoError(format("the last checkpoint was not written: {}; {}", last->error,
+                         run_.checkpoints().empty()
+                             ? "there is no other"
+                             : format("the one before it is {}/last", run_.path())));
+  }
+  if (reason == Reason::kSignal) {
+    throw Interrupted(format("stopped by a signal after step {}; {}", state_.counters.step,
+                             saved_step_ ? format("everything is saved, `reigen train --run {}` "
+                                                  "goes on",
+                                                  run_.path())
+                                         : "nothing was trained yet"));
+  }
+  log_note(format("done: {} reached", text_of(reason)));
+  summarise();
+}
+
+void Trainer::summarise() const {
+  const Counters& c = state_.counters;
+  const uint64_t steps = c.step - first_step_;
+  std::string text;
+  auto row = [&](const char* name, const std::string& value) {
+    text += format("  {:<14}{}\n", name, value);
+  };
+  row("steps", format("{} ({:.2f} epochs)", with_commas(c.step), epoch()));
+  std::string time = human_seconds(seconds());
+  if (earlier_seconds_ > 0)
+    time += format(", {} since it was resumed", human_seconds(watch_.seconds()));
+  row("time", time);
+  if (c.step > 0) {
+    row("average step", human_seconds(seconds() / static_cast<double>(c.step)));
+  }
+  if (steps == 0) row("this time", "nothing to do: the run had reached its limit");
+  row("tokens",
+      format("{} source, {} target", with_commas(c.source_tokens), with_commas(c.target_tokens)));
+  if (c.skipped > 0) row("skipped steps", with_commas(c.skipped));
+  if (c.best_loss) {
+    row("best loss", format("{:.4f} (perplexity {:.2f}) at step {}", c.best_loss->value,
+                            std::exp(c.best_loss->value), with_commas(c.best_loss->step)));
+  }
+  if (c.best_bleu) {
+    row("best BLEU",
+        format("{:.2f} at step {}", c.best_bleu->value, with_commas(c.best_bleu->step)));
+  }
+  row("peak memory", format("{} of {}", human_bytes(process_memory().peak_resident_bytes),
+                            human_bytes(memory_.budget)));
+  const bool best = c.best_bleu.has_value() || c.best_loss.has_value();
+  row("checkpoints", format("{}/last{}", run_.path(), best ? ", best-*" : ""));
+  row("log", run_.file("log.txt"));
+  row("TensorBoard", format("tensorboard --logdir {}", run_.file("tensorboard")));
+  text.pop_back();
+  log_note(text);
+}
+
+std::string absolute(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+}  // namespace
+
+void train(const TrainOptions& given, const std::string& version) {
+  if (given.data.empty()) {
+    throw ConfigError("--data is required (directory written by reigen prepare)");
+  }
+  TrainOptions options = resolve(given);
+  check_schedule(options.schedule);
+  options.data = absolute(options.data);
+  ignore_hangup();
+  set_quiet(options.quiet);
+  RunDirectory run(options.run);
+  Trainer(options, run, version).run();
+}
+
+}  // namespace reigen

@@ -27,6 +27,7 @@ void catch_interrupts() {
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // unless under nohup
   // A closed pipe (`reigen ... | head`) must end as a write error, not as a silent death.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // likewise a file at its `ulimit -f`
 }
 
 void ignore_hangup() { std::signal(SIGHUP, SIG_IGN); }

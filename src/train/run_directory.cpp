@@ -115,6 +115,10 @@ void RunDirectory::link(const std::string& name, uint64_t step) const {
   const std::string aside = file("." + name + ".new");
   unlink(aside.c_str());
   if (symlink(to.c_str(), aside.c_str()) != 0) throw_io(aside, errno);
+  if (rename(aside.c_str(), file(name).c_str()) == 0) return;
+  // A run that was copied without its links has whole checkpoints in their place.
+  if (errno != EISDIR || !is_checkpoint(file(name))) throw_io(file(name), errno);
+  remove_checkpoint(file(name));
   if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
 }
 

@@ -16,6 +16,8 @@ namespace {
 // Code, libraries, threads' stacks and the matrix library's own buffers; measured at 60 to 90 MB.
 constexpr uint64_t kProgramBytes = 100'000'000;
 constexpr uint64_t kBytesOfNumber = sizeof(float);
+// More at once gains nothing on a CPU.
+constexpr uint64_t kMostMicroTokens = 8192;
 
 uint32_t longest_target(const std::vector<CorpusFacts>& corpora) {
   uint32_t longest = 0;
@@ -79,7 +81,7 @@ TrainingData open_data(const TrainOptions& options) {
 }
 
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
-                       const TrainingData& data) {
+                       const TrainingData& data, uint64_t before) {
   MemoryPlan plan;
   plan.budget = options.memory > 0 ? options.memory : available_memory() / 2;
   // Parameters, gradients and two moments; of three of them a copy for the checkpoint.
@@ -88,8 +90,13 @@ MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
   const uint64_t longest =
       uint64_t{longest_source(data.manifest.train)} + longest_target(data.manifest.train);
   const double left = static_cast<double>(plan.budget) - static_cast<double>(plan.fixed);
-  plan.micro_tokens = bytes.most_tokens(left);
-  if (plan.micro_tokens < longest) {
+  const uint64_t most = bytes.most_tokens(left);
+  if (before > 0 && (before <= most || options.memory == 0)) {
+    plan.micro_tokens = before;
+    return plan;
+  }
+  plan.micro_tokens = std::min(most, kMostMicroTokens);
+  if (most < longest) {
     throw ConfigError(
         format("memory {} is too little: the model and data take {} and the longest pair another "
                "{}; raise --memory to {}, or use a smaller model",
@@ -98,7 +105,13 @@ MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
                human_bytes(plan.fixed + static_cast<uint64_t>(bytes.of(longest, longest)))));
   }
   if (options.micro_tokens > 0) {
-    plan.micro_tokens = std::min(plan.micro_tokens, static_cast<uint64_t>(options.micro_tokens));
+    plan.micro_tokens = std::min(most, static_cast<uint64_t>(options.micro_tokens));
+  }
+  if (before > 0) {
+    log_warning(
+        format("the memory allows micro-batches of {} tokens, not {} as before: the run "
+               "goes on, but not bit for bit as it would have",
+               plan.micro_tokens, before));
   }
   return plan;
 }

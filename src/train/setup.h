@@ -36,9 +36,11 @@ struct MemoryPlan {
   uint64_t micro_tokens = 0;
 };
 
-// Throws ConfigError when not even the longest pair fits.
+// A new run's micro-batches; `before` are those of the run that is resumed (0 for a new one), which
+// are kept while a given budget allows, because the same cut gives the same bits. Throws
+// ConfigError when not even the longest pair fits.
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
-                       const TrainingData& data);
+                       const TrainingData& data, uint64_t before);
 
 // The latest checkpoint that can be read; one that cannot is warned about. Nothing when there is
 // none; throws CheckpointError when there are some and none can be read, or when the run's data or

@@ -36,6 +36,7 @@ Json to_json(const Counters& c) {
           {"best_loss", best_json(c.best_loss)},
           {"best_bleu", best_json(c.best_bleu)},
           {"seconds", c.seconds},
+          {"step_seconds", c.step_seconds},
           {"attempt", c.attempt},
           {"micro_tokens", c.micro_tokens},
           {"threads", c.threads}};
@@ -56,6 +57,7 @@ Counters counters_from_json(const Json& json) {
   c.best_loss = best_from_json(json.at("best_loss"));
   c.best_bleu = best_from_json(json.at("best_bleu"));
   c.seconds = json.at("seconds");
+  c.step_seconds = json.at("step_seconds");
   c.attempt = json.at("attempt");
   c.micro_tokens = json.at("micro_tokens");
   c.threads = json.at("threads");

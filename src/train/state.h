@@ -34,7 +34,8 @@ struct Counters {
   uint64_t evaluations_without_gain = 0;
   std::optional<Best> best_loss;
   std::optional<Best> best_bleu;
-  double seconds = 0;         // of training, all attempts together
+  double seconds = 0;         // since the run began, all attempts together
+  double step_seconds = 0;    // of them in steps
   uint64_t attempt = 1;       // how often the run was started
   uint64_t micro_tokens = 0;  // chosen once, replayed on resume
   uint64_t threads = 0;

@@ -92,8 +92,7 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory& run, std::string ver
       version_(std::move(version)),
       device_(Device::cpu(static_cast<int>(options.threads))),
       data_(open_data(options)),
-      model_(options.model, options.dropout, data_.vocabulary.size()),
-      memory_(plan_memory(options, model_, data_)) {
+      model_(options.model, options.dropout, data_.vocabulary.size()) {
   std::optional<TrainState> found = resume_state(run, model_, data_, options);
   resumed_ = found.has_value();
   state_ = resumed_ ? std::move(*found) : first_state(model_, static_cast<uint64_t>(options.seed));
@@ -107,15 +106,8 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory& run, std::string ver
                  "for bit as it would have; --threads {} would",
                  counters.threads, threads, counters.threads));
     }
-    if (counters.micro_tokens <= memory_.micro_tokens) {
-      memory_.micro_tokens = counters.micro_tokens;  // the same cut gives the same bits
-    } else {
-      log_warning(
-          format("the memory allows micro-batches of {} tokens only, not {} as before: the "
-                 "run goes on, but not bit for bit as it would have",
-                 memory_.micro_tokens, counters.micro_tokens));
-    }
   }
+  memory_ = plan_memory(options, model_, data_, counters.micro_tokens);
   counters.threads = threads;
   counters.micro_tokens = memory_.micro_tokens;
   first_step_ = counters.step;
@@ -266,6 +258,7 @@ void Trainer::step() {
   record.epoch = epoch();
   record.seconds = watch.seconds();
   record.time = unix_now();
+  state_.counters.step_seconds += record.seconds;
   reporter_->step(record);
   collect(writer_->finished());
   const Counters& c = state_.counters;
@@ -345,7 +338,7 @@ void Trainer::summarise() const {
     time += format(", {} since it was resumed", human_seconds(watch_.seconds()));
   row("time", time);
   if (c.step > 0) {
-    row("average step", human_seconds(seconds() / static_cast<double>(c.step)));
+    row("average step", human_seconds(c.step_seconds / static_cast<double>(c.step)));
   }
   if (steps == 0) row("this time", "nothing to do: the run had reached its limit");
   row("tokens",

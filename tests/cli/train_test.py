@@ -1,0 +1,314 @@
+"""Whole training runs through the real binary: resuming bit for bit, limits, bad input, full disks."""
+
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import harness
+from harness import REIGEN, run
+
+# Small enough that a step takes milliseconds; everything else is as in a real run.
+SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+         "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
+         "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
+         "--eval.sentences", 8, "--eval.samples", 1, "--threads", 2]
+
+
+class TrainCase(harness.Case):
+    data = None
+
+    @classmethod
+    def setUpClass(cls):
+        case = cls("setUp")
+        case.setUp()
+        cls.addClassCleanup(case.doCleanups)
+        run(*case.prepare_args(case.corpus(pairs=3000), vocab_size=400), "--quiet")
+        cls.data = case.path("data")
+
+    def train(self, name, *more, check=True, **kwargs):
+        return run("train", "--data", self.data, "--run", self.path(name), *SMALL, *more,
+                   check=check, **kwargs)
+
+    def start(self, name, *more):
+        args = ["train", "--data", self.data, "--run", self.path(name), *SMALL, *more]
+        return subprocess.Popen([REIGEN, *map(str, args)], stderr=subprocess.PIPE, text=True)
+
+    def digest(self, name, checkpoint="last", file="model.safetensors"):
+        with open(self.path(f"{name}/{checkpoint}/{file}"), "rb") as f:
+            return hashlib.sha256(f.read()).hexdigest()
+
+    def records(self, name):
+        with open(self.path(f"{name}/measurements/rank-0.jsonl")) as f:
+            return [json.loads(line) for line in f]
+
+    def manifest(self, name, checkpoint="last"):
+        return json.loads(self.read(f"{name}/{checkpoint}/manifest.json"))
+
+    def wait_for_step(self, name, step, process):
+        deadline = time.time() + 120
+        path = self.path(f"{name}/measurements/rank-0.jsonl")
+        while time.time() < deadline and process.poll() is None:
+            try:
+                if f'"kind":"step","step":{step},' in self.read(path):
+                    return
+            except FileNotFoundError:
+                pass
+            time.sleep(0.01)
+        self.fail(f"step {step} did not come: {process.stderr.read()}")
+
+
+class Runs(TrainCase):
+    def test_a_run_leaves_what_it_says(self):
+        done = self.train("run", "--max-steps", 60, "--eval.every", 30, "--checkpoint.every", 20,
+                          "--checkpoint.keep", 1, "--log-every", 10)
+        for phrase in ["step 10/60", "epoch", "loss", "rate", "tok/s", "ETA", "evaluation at step 30",
+                       "BLEU", "chrF", "done: max-steps reached", "average step", "peak memory"]:
+            self.assertIn(phrase, done.stderr)
+        self.assertEqual(done.stdout, "")
+        log = self.read("run/log.txt")
+        for line in done.stderr.splitlines():
+            self.assertIn(line, log)
+        kept = sorted(os.listdir(self.path("run/checkpoints")))
+        best = {os.readlink(self.path(f"run/{link}")) for link in ("best-loss", "best-bleu", "last")}
+        self.assertEqual({f"checkpoints/{name}" for name in kept}, best)
+        self.assertEqual(os.readlink(self.path("run/last")), "checkpoints/step-00000060")
+        self.assertEqual(
+            sorted(os.listdir(self.path("run/last"))),
+            [".reigen", "SHA256SUMS", "manifest.json", "model.safetensors", "optimizer.safetensors",
+             "vocab.model"])
+        subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], check=True,
+                       cwd=self.path("run/last"))
+        steps = [r["step"] for r in self.records("run") if r["kind"] == "step"]
+        self.assertEqual(steps, list(range(1, 61)))
+        first = next(r for r in self.records("run") if r["kind"] == "step")
+        self.assertLessEqual(sum(first["spans"].values()), first["seconds"] * 1.001)
+        evaluations = [r for r in self.records("run") if r["kind"] == "evaluation"]
+        self.assertEqual([r["step"] for r in evaluations], [30, 60])
+        self.assertLess(evaluations[1]["nll"], evaluations[0]["nll"])
+        again = self.train("run", "--max-steps", 60)
+        self.assertIn("nothing to do", again.stderr)
+
+    def test_the_recorded_configuration_is_enough_to_go_on(self):
+        self.train("run", "--max-steps", 4)
+        shutil.copytree(self.path("run"), self.path("moved"))
+        run("train", "--run", self.path("moved"), "--max-steps", 8, cwd="/")
+        self.train("straight", "--max-steps", 8)
+        self.assertEqual(self.digest("moved"), self.digest("straight"))
+        run("train", "--config", self.path("run/config.yaml"), "--run", self.path("copy"),
+            "--max-steps", 8)
+        self.assertEqual(self.digest("copy"), self.digest("straight"))
+
+    def test_micro_batches_change_rounding_and_nothing_else(self):
+        self.train("whole", "--max-steps", 5)
+        self.train("parts", "--max-steps", 5, "--micro-tokens", 100)
+        losses = [[r["loss"] for r in self.records(name) if r["kind"] == "step"]
+                  for name in ("whole", "parts")]
+        parts = [r["micro_batches"] for r in self.records("parts") if r["kind"] == "step"]
+        self.assertGreater(min(parts), 3)
+        for a, b in zip(*losses):
+            self.assertAlmostEqual(a, b, delta=1e-4 * a)
+
+    def test_limits_by_epochs_time_and_patience(self):
+        done = self.train("epochs", "--max-epochs", "0.5", "--no-eval.bleu")
+        self.assertIn("max-epochs reached", done.stderr)
+        state = self.manifest("epochs")["training"]["state"]
+        self.assertGreaterEqual(state["position"], 1495)
+        self.assertLess(state["position"], 1600)
+        done = self.train("time", "--max-time", "2s", "--no-eval.bleu")
+        self.assertIn("max-time reached", done.stderr)
+        done = self.train("patience", "--max-steps", 1000, "--eval.every", 2, "--eval.patience", 3,
+                          "--schedule.rate", "1e-12", "--no-eval.bleu")
+        self.assertIn("early stopping reached", done.stderr)
+        self.assertLess(self.manifest("patience")["step"], 100)
+
+
+class Resuming(TrainCase):
+    MORE = ["--max-steps", 80, "--eval.every", 25, "--checkpoint.every", 10, "--checkpoint.keep", 2]
+
+    def assert_same_as_straight(self, name):
+        self.train("straight", *self.MORE)
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(self.digest(name, file=file), self.digest("straight", file=file))
+        for link in ("best-loss", "best-bleu"):
+            self.assertEqual(os.readlink(self.path(f"{name}/{link}")),
+                             os.readlink(self.path(f"straight/{link}")))
+        self.assertEqual([r["step"] for r in self.records(name) if r["kind"] == "step"],
+                         list(range(1, 81)))
+        losses = lambda n: [r["loss"] for r in self.records(n) if r["kind"] == "step"]
+        self.assertEqual(losses(name), losses("straight"))
+        scores = lambda n: [(r["step"], r["nll"], r["bleu"]) for r in self.records(n)
+                            if r["kind"] == "evaluation"]
+        self.assertEqual(scores(name), scores("straight"))
+
+    def test_kill_9_at_random_moments(self):
+        seed = int.from_bytes(os.urandom(4), "little")
+        print("seed", seed)
+        chance = random.Random(seed)
+        kills = 0
+        while kills < 6:
+            process = self.start("killed", *self.MORE)
+            try:
+                process.wait(timeout=chance.uniform(0.05, 1.2))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                kills += 1
+            process.stderr.close()
+            process.wait()
+            if process.returncode == 0:
+                break
+        self.train("killed", *self.MORE)
+        self.assert_same_as_straight("killed")
+
+    def test_signals_stop_after_the_step_with_everything_saved(self):
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            process = self.start("stopped", *self.MORE)
+            target = 13 if stop == signal.SIGTERM else 41
+            self.wait_for_step("stopped", target, process)
+            process.send_signal(stop)
+            _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, errors)
+            self.assertIn("goes on", errors)
+            self.assertGreaterEqual(self.manifest("stopped")["step"], target)
+        self.train("stopped", *self.MORE)
+        self.assert_same_as_straight("stopped")
+        lost = [r["lost_steps"] for r in self.records("stopped") if r["kind"] == "start"]
+        self.assertEqual(lost, [0, 0, 0])
+
+    def test_a_hangup_does_not_end_a_run(self):
+        process = self.start("hung", "--max-steps", 60, "--no-eval.bleu")
+        self.wait_for_step("hung", 5, process)
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0)
+
+    def test_a_second_trainer_is_kept_out(self):
+        process = self.start("busy", "--max-steps", 100000, "--eval.every", 0)
+        self.wait_for_step("busy", 1, process)
+        self.assert_fails(self.train("busy", "--max-steps", 5, check=False), 2,
+                          f"process {process.pid}", "training in it now")
+        process.kill()
+        process.communicate()
+
+
+class BadInput(TrainCase):
+    def test_options_that_cannot_work_say_so(self):
+        self.assert_fails(run("train", "--run", self.path("r"), check=False), 2, "--data is required")
+        self.assert_fails(self.train("r", check=False), 2, "--max-steps")
+        self.assert_fails(self.train("r", "--max-steps", 1, "--preset", "smal", check=False), 2,
+                          "did you mean 'small'")
+        self.assert_fails(self.train("r", "--max-steps", 1, "--model.heads", 3, check=False), 2,
+                          "multiple of model.heads 3")
+        self.assert_fails(self.train("r", "--max-steps", 1, "--memory", "lots", check=False), 2,
+                          "such as 800MB")
+        self.assert_fails(self.train("r", "--max-steps", 1, "--memory", "101MB", check=False), 2,
+                          "raise --memory to")
+        self.assertFalse(os.path.exists(self.path("r/config.yaml")))
+
+    def test_a_folder_that_is_no_run_is_left_alone(self):
+        os.mkdir(self.path("notes"))
+        self.write("notes/mine.txt", "keep")
+        self.assert_fails(self.train("notes", "--max-steps", 1, check=False), 2, "mine.txt",
+                          "no run of reigen")
+        self.assertEqual(os.listdir(self.path("notes")), ["mine.txt"])
+
+    def test_a_run_refuses_other_settings_and_other_data(self):
+        self.train("run", "--max-steps", 2)
+        before = self.digest("run")
+        self.assert_fails(self.train("run", "--max-steps", 4, "--seed", 2, "--batch.pairs", 7,
+                                     check=False), 4, "seed was 1 and is 2 now",
+                          "batch.pairs was 0 and is 7 now")
+        other = self.corpus(pairs=2000, name="other-text")
+        run(*self.prepare_args(other, output="other", vocab_size=300), "--quiet")
+        self.assert_fails(run("train", "--run", self.path("run"), "--data", self.path("other"),
+                              "--max-steps", 4, check=False), 4, "400 pieces", "300")
+        run(*self.prepare_args(other, output="same-size", vocab_size=400), "--quiet")
+        self.assert_fails(run("train", "--run", self.path("run"), "--data", self.path("same-size"),
+                              "--max-steps", 4, check=False), 4, "other data")
+        self.assertEqual(self.digest("run"), before)
+
+    def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(self):
+        self.train("run", "--max-steps", 20, "--checkpoint.every", 10, "--eval.every", 0,
+                   "--no-eval.bleu")
+        self.train("straight", "--max-steps", 25, "--no-eval.bleu")
+        path = self.path("run/checkpoints/step-00000020/optimizer.safetensors")
+        with open(path, "r+b") as f:
+            f.seek(os.path.getsize(path) // 2)
+            byte = f.read(1)
+            f.seek(-1, os.SEEK_CUR)
+            f.write(bytes([byte[0] ^ 1]))
+        done = self.train("run", "--max-steps", 25, "--no-eval.bleu")
+        self.assertIn("step-00000020/optimizer.safetensors: damaged", done.stderr)
+        self.assertIn("after step 10", done.stderr)
+        self.assertEqual(self.digest("run"), self.digest("straight"))
+        for step in os.listdir(self.path("run/checkpoints")):
+            os.truncate(self.path(f"run/checkpoints/{step}/model.safetensors"), 1000)
+        self.assert_fails(self.train("run", "--max-steps", 30, check=False), 4,
+                          "model.safetensors: has 1,000 bytes but should have",
+                          "none of its")
+
+    def test_divergence_stops_with_the_last_good_checkpoint_intact(self):
+        self.train("run", "--max-steps", 10, "--checkpoint.every", 5)
+        good = self.digest("run", "checkpoints/step-00000010")
+        # The same run with a rate that overflows: only its own recorded options know of it.
+        for file in ("config.yaml", ):
+            text = self.read(f"run/{file}").replace("rate: 0.002", "rate: 1000")
+            self.write(f"run/{file}", text)
+        self.assert_fails(run("train", "--run", self.path("run"), "--max-steps", 500, check=False), 4,
+                          "schedule.rate was 0.002 and is 1000")
+        self.assert_fails(
+            self.train("wild", "--max-steps", 500, "--schedule.rate", 1000,
+                       "--schedule.warmup-steps", 1, "--optimizer.kind", "adamw",
+                       "--optimizer.weight-decay", 10, "--eval.every", 0,
+                       "--optimizer.max-skipped", 5, check=False), 8, "not finite for 5 steps")
+        skipped = [r for r in self.records("wild") if r.get("skipped")]
+        self.assertGreaterEqual(len(skipped), 5)
+        self.assertEqual(self.digest("run", "checkpoints/step-00000010"), good)
+
+    def test_data_without_a_validation_set_trains_with_a_warning(self):
+        text = self.corpus(pairs=1000, name="bare-text")
+        run("prepare", "--source", "en", "--target", "de", "--train", f"{text}/train.en",
+            f"{text}/train.de", "--vocab-size", 300, "--output", self.path("bare"), "--quiet")
+        args = ["train", "--data", self.path("bare"), "--run", self.path("run"), *SMALL]
+        self.assertIn("no validation pairs", run(*args, "--max-steps", 3).stderr)
+        self.assert_fails(run(*args, "--max-steps", 3, "--eval.patience", 2, check=False), 3,
+                          "no validation pairs")
+
+    def test_a_sentence_longer_than_the_model_is_named_before_training(self):
+        self.assert_fails(self.train("run", "--max-steps", 1, "--model.max-length", 8, check=False),
+                          3, "the longest sentence", "--model.max-length", "--max-pieces 7")
+
+
+class FullDisk(TrainCase):
+    def test_a_full_disk_costs_a_checkpoint_not_the_run(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root to mount a small disk")
+        disk = self.path("disk")
+        os.mkdir(disk)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", disk], check=True)
+        more = ["--checkpoint.every", 5, "--checkpoint.keep", 1, "--eval.every", 0, "--no-eval.bleu"]
+        self.train("disk/run", "--max-steps", 5, *more)
+        good = self.digest("disk/run", "checkpoints/step-00000005")
+        free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+        self.write("disk/filler", b"x" * (free - 200_000))
+        done = self.train("disk/run", "--max-steps", 12, *more, check=False)
+        self.assert_fails(done, 7, "No space left on device", "training goes on",
+                          "the one before it is")
+        self.assertEqual(self.digest("disk/run", "checkpoints/step-00000005"), good)
+        self.assertEqual(os.listdir(self.path("disk/run/checkpoints")), ["step-00000005"])
+        os.remove(self.path("disk/filler"))
+        self.train("disk/run", "--max-steps", 12, *more)
+        self.train("straight", "--max-steps", 12, *more)
+        self.assertEqual(self.digest("disk/run"), self.digest("straight"))
+        steps = [r["step"] for r in self.records("disk/run") if r["kind"] == "step"]
+        self.assertEqual(steps, list(range(1, 13)))
+
+
+if __name__ == "__main__":
+    harness.main()

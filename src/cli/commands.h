@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/average_options.h"
+#include "config/decode_options.h"
 #include "config/evaluate_options.h"
 #include "config/options.h"
 #include "config/schedule_options.h"
@@ -17,6 +18,7 @@ void run_corpus(const CorpusOptions& options);
 void run_prepare(const PrepareOptions& options);
 void run_inspect(const InspectOptions& options);
 void run_train(const TrainOptions& options);
+void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);
 void run_schedule(const ScheduleCommandOptions& options);

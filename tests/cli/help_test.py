@@ -6,7 +6,7 @@ import unittest
 
 from harness import REIGEN, SOURCE, Case, main, run
 
-COMMANDS = ("corpus", "prepare", "inspect", "evaluate", "schedule", "demo")
+COMMANDS = ("corpus", "prepare", "inspect", "translate", "evaluate", "schedule", "demo")
 
 
 class Help(Case):

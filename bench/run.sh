@@ -5,3 +5,4 @@ set -euo pipefail
 cd "$(dirname "$0")"
 python3 data/prepare_bench.py "$@"
 ../build/release/bench/step_bench small 8000 4096
+../build/release/bench/decode_bench small 8000 256 4

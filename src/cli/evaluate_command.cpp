@@ -9,11 +9,10 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
+#include "cli/evaluation_material.h"
 #include "config/evaluate_options.h"
-#include "data/byte_source.h"
 #include "eval/scores.h"
 #include "eval/significance.h"
-#include "text/unicode.h"
 
 namespace reigen {
 namespace {
@@ -33,30 +32,6 @@ struct Result {
   std::optional<Comparison> comparison;
 };
 
-// sacreBLEU refuses text that is not UTF-8; a translation with a bad byte should still get a score.
-Lines read_lines(const std::string& path) {
-  LineReader reader(path);
-  Lines lines;
-  size_t repaired = 0;
-  for (std::string line; reader.next(line);) {
-    if (line.size() > kMaxLineBytes) {
-      throw DataError(format("{}: line {} is longer than {} bytes, more than can be scored", path,
-                             reader.lines(), with_commas(kMaxLineBytes)));
-    }
-    if (!is_valid_utf8(line)) {
-      line = repair_utf8(line);
-      ++repaired;
-    }
-    lines.push_back(line);
-  }
-  if (lines.empty()) throw DataError(format("{} is empty; there is nothing to score", path));
-  if (repaired > 0) {
-    log_warning(format("{}: {} lines are not valid UTF-8; bad bytes count as U+FFFD", path,
-                       with_commas(repaired)));
-  }
-  return lines;
-}
-
 void check_same_length(const std::string& path, const Lines& lines, const std::string& other_path,
                        const Lines& other) {
   if (lines.size() == other.size()) return;
@@ -72,11 +47,24 @@ void warn_if_tokenized(const std::string& path, const Lines& lines) {
   log_warning(format("{} looks tokenised: many lines end in ' .'; BLEU wants plain text", path));
 }
 
-Lines read_system(const std::string& path, const EvaluateOptions& options, const Lines& reference) {
-  Lines lines = read_lines(path);
-  check_same_length(path, lines, options.references[0], reference);
+Lines read_system(const std::string& path, const EvaluationMaterial& material) {
+  Lines lines = read_scored_lines(path);
+  check_same_length(path, lines, material.reference_names[0], material.references[0]);
   warn_if_tokenized(path, lines);
   return lines;
+}
+
+EvaluationMaterial read_material(const EvaluateOptions& options) {
+  EvaluationMaterial material;
+  material.name = options.hypotheses;
+  material.reference_names = options.references;
+  for (const std::string& path : options.references) {
+    material.references.push_back(read_scored_lines(path));
+    check_same_length(path, material.references.back(), options.references[0],
+                      material.references[0]);
+  }
+  material.hypotheses = read_system(options.hypotheses, material);
+  return material;
 }
 
 Scored scored(const CountTable& table) {
@@ -86,8 +74,8 @@ Scored scored(const CountTable& table) {
 }
 
 // `tables` holds the system's, metric by metric, and then the baseline's if there is one.
-std::vector<Result> evaluate(const std::vector<CountTable>& tables,
-                             const EvaluateOptions& options) {
+std::vector<Result> evaluate(const std::vector<CountTable>& tables, const EvaluateOptions& options,
+                             size_t references) {
   const size_t metrics = options.metrics.size();
   const bool paired = tables.size() > metrics;
   std::optional<Resampling> resampling;
@@ -99,7 +87,7 @@ std::vector<Result> evaluate(const std::vector<CountTable>& tables,
   std::vector<Result> results;
   for (size_t m = 0; m < metrics; ++m) {
     Result result = {.metric = options.metrics[m], .system = scored(tables[m])};
-    result.signature = signature(result.metric, options.references.size(), resampling);
+    result.signature = signature(result.metric, references, resampling);
     if (paired) result.baseline = scored(tables[metrics + m]);
     if (resampling) result.system.interval = interval_of(resampled[m]);
     if (resampling && paired) {
@@ -133,11 +121,18 @@ Json to_json(ScoreMetric metric, const Scored& scored) {
   return json;
 }
 
-Json json_report(const EvaluateOptions& options, size_t sentences,
+Json json_report(const EvaluateOptions& options, const EvaluationMaterial& material,
                  const std::vector<Result>& results) {
-  Json json = {{"hypotheses", options.hypotheses}, {"references", options.references}};
+  Json json = {{options.model.empty() ? "hypotheses" : "model", material.name},
+               {"references", material.reference_names}};
   if (!options.baseline.empty()) json["baseline"] = options.baseline;
-  json["sentences"] = sentences;
+  json["sentences"] = material.hypotheses.size();
+  if (material.loss) {
+    json["nll"] = material.loss->nll;
+    json["perplexity"] = std::exp(material.loss->nll);
+    json["target_tokens"] = material.loss->tokens;
+    json["exact_match"] = exact_match(material);
+  }
   if (options.bootstrap) {
     json["bootstrap"] = {
         {"confidence", 0.95}, {"resamples", options.resamples}, {"seed", options.seed}};
@@ -186,10 +181,16 @@ std::string comparison_text(const EvaluateOptions& options, const std::vector<Re
          table.text();
 }
 
-std::string text_report(const EvaluateOptions& options, size_t sentences,
+std::string text_report(const EvaluateOptions& options, const EvaluationMaterial& material,
                         const std::vector<Result>& results) {
-  std::string out = format("{} against {}: {} sentences\n\n", options.hypotheses,
-                           fmt::join(options.references, " and "), with_commas(sentences));
+  const size_t sentences = material.hypotheses.size();
+  std::string out = format("{} against {}: {} {}\n\n", material.name,
+                           fmt::join(material.reference_names, " and "), with_commas(sentences),
+                           sentences == 1 ? "sentence" : "sentences");
+  if (material.loss) {
+    out += format("  loss {:.4f} per target token, perplexity {:.2f}\n  exact match {:.1f}%\n\n",
+                  material.loss->nll, std::exp(material.loss->nll), exact_match(material));
+  }
   Table scores;
   scores.row(options.bootstrap ? std::vector<std::string>{"", "score", "95% interval", "mean"}
                                : std::vector<std::string>{"", "score"});
@@ -217,25 +218,20 @@ std::string text_report(const EvaluateOptions& options, size_t sentences,
 }  // namespace
 
 void run_evaluate(const EvaluateOptions& options) {
-  std::vector<Lines> references;
-  for (const std::string& path : options.references) {
-    references.push_back(read_lines(path));
-    check_same_length(path, references.back(), options.references[0], references[0]);
-  }
-  std::vector<Lines> systems = {read_system(options.hypotheses, options, references[0])};
-  if (!options.baseline.empty()) {
-    systems.push_back(read_system(options.baseline, options, references[0]));
-  }
+  check_evaluate_options(options);
+  const EvaluationMaterial material =
+      options.model.empty() ? read_material(options) : translate_material(options);
+  std::vector<Lines> systems = {material.hypotheses};
+  if (!options.baseline.empty()) systems.push_back(read_system(options.baseline, material));
   std::vector<CountTable> tables;
   for (const Lines& lines : systems) {
     for (ScoreMetric metric : options.metrics) {
-      tables.push_back(count_sentences(metric, lines, references));
+      tables.push_back(count_sentences(metric, lines, material.references));
     }
   }
-  const std::vector<Result> results = evaluate(tables, options);
-  const size_t sentences = references[0].size();
-  print(options.json ? pretty(json_report(options, sentences, results))
-                     : text_report(options, sentences, results));
+  const std::vector<Result> results = evaluate(tables, options, material.references.size());
+  print(options.json ? pretty(json_report(options, material, results))
+                     : text_report(options, material, results));
 }
 
 }  // namespace reigen

@@ -87,18 +87,55 @@ Option metric_option(std::vector<ScoreMetric>& target) {
 void describe(Schema& s, EvaluateOptions& o) {
   s.option("hypotheses", o.hypotheses, "FILE",
            "translations to score, one per line, as plain text (not cut into tokens); plain, gzip, "
-           "zstd or xz, like every file here")
-      .required();
-  s.custom(references_option(o.references)).required();
+           "zstd or xz, like every file here");
+  s.custom(references_option(o.references));
+  s.option("model", o.model, "DIR",
+           "a run or a checkpoint that translates first; also gives loss and perplexity");
+  s.option("data", o.data, "DIR",
+           "with --model: prepared data to translate a split of; the run's own by default");
+  s.option("split", o.split, "NAME", "with --model: test or valid");
+  s.option("sources", o.sources, "FILE",
+           "with --model: text to translate instead of prepared data; needs --references");
+  s.option("output", o.output, "FILE", "with --model: also write the translations here");
   s.option("baseline", o.baseline, "FILE",
            "translations of another system, to tell whether the difference could be chance");
   s.custom(metric_option(o.metrics));
   s.option("bootstrap", o.bootstrap, "draw 95% intervals and compare by bootstrap resampling");
   s.option("resamples", o.resamples, "how often to resample", 100, 1'000'000);
   s.option("seed", o.seed, "another seed, other resamples", 0, INT64_MAX);
+  s.option("threads", o.threads, "threads to translate with, 0 for all cores", 0, 1024);
   s.option("json", o.json, "print JSON instead of text");
+  describe(s, o.decode);
+  s.example("reigen evaluate --model runs/first");
+  s.example("reigen evaluate --model runs/first --sources test.en --references test.de");
   s.example("reigen evaluate --hypotheses out.de --references test.de");
   s.example("reigen evaluate --hypotheses new.de --references test.de --baseline old.de");
+}
+
+void check_evaluate_options(const EvaluateOptions& o) {
+  if (o.hypotheses.empty() == o.model.empty()) {
+    throw ConfigError(
+        "give either --hypotheses FILE to score or --model DIR to translate with, not both or "
+        "neither");
+  }
+  if (o.model.empty()) {
+    if (o.references.empty()) {
+      throw ConfigError("--references is required: what the translations should be");
+    }
+    if (!o.data.empty() || !o.sources.empty() || !o.output.empty()) {
+      throw ConfigError("--data, --sources and --output go with --model, not with --hypotheses");
+    }
+    return;
+  }
+  if (o.sources.empty() != o.references.empty()) {
+    throw ConfigError("--sources and --references go together: what to translate, and into what");
+  }
+  if (!o.sources.empty() && !o.data.empty()) {
+    throw ConfigError("give either --data or --sources, not both");
+  }
+  if (o.split != "test" && o.split != "valid") {
+    throw ConfigError(format("--split: '{}' cannot be used: expected test or valid", o.split));
+  }
 }
 
 }  // namespace reigen

@@ -5,23 +5,35 @@
 #include <string>
 #include <vector>
 
+#include "config/decode_options.h"
 #include "config/schema.h"
 
 namespace reigen {
 
 enum class ScoreMetric { kBleu, kChrf, kChrfPlusPlus };
 
+// Either `hypotheses` are scored, or a `model` translates first: a split of `data`, or `sources`.
 struct EvaluateOptions {
   std::string hypotheses;
+  std::string model;
+  std::string data;  // empty: the run's own
+  std::string split = "test";
+  std::string sources;
+  std::string output;
   std::vector<std::string> references;
   std::string baseline;  // empty for none
   std::vector<ScoreMetric> metrics = {ScoreMetric::kBleu, ScoreMetric::kChrf};
   bool bootstrap = true;
   int64_t resamples = 1000;
   int64_t seed = 12345;
+  int64_t threads = 0;
   bool json = false;
+  DecodeOptions decode;
 };
 
 void describe(Schema& schema, EvaluateOptions& options);
+
+// Throws ConfigError when what is given does not make one of the two ways.
+void check_evaluate_options(const EvaluateOptions& options);
 
 }  // namespace reigen

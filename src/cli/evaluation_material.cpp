@@ -1,0 +1,186 @@
+#include "cli/evaluation_material.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/terminal.h"
+#include "data/byte_source.h"
+#include "data/manifest.h"
+#include "decode/translator.h"
+#include "model/saved_model.h"
+#include "text/unicode.h"
+
+namespace reigen {
+namespace {
+
+constexpr uint64_t kLossTokens = 4096;  // computed at once
+
+std::string vocabulary_sum(const CheckpointFacts& facts) {
+  for (const auto& file : facts.files) {
+    if (file.file.starts_with("vocab.")) return file.sha256;
+  }
+  return "";
+}
+
+// Given, or where the run that the model comes from had its data.
+std::string data_of(const EvaluateOptions& options, const SavedModel& saved) {
+  if (!options.data.empty()) return options.data;
+  const Json& training = saved.facts.training;
+  if (training.contains("options")) {
+    const std::string data = training["options"].value("data", "");
+    if (path_exists(data + "/manifest.json")) return data;
+  }
+  throw ConfigError(
+      format("{}: its data is not here any more; give --data DIR, or --sources and "
+             "--references",
+             options.model));
+}
+
+HeldOut open_split(const EvaluateOptions& options, const std::string& data,
+                   const SavedModel& saved) {
+  const Manifest manifest = read_manifest(data);
+  check_files(data, manifest);
+  if (manifest.vocab.file.sha256 != vocabulary_sum(saved.facts)) {
+    throw CheckpointError(format(
+        "{} was trained with another vocabulary ({} pieces) than {} is prepared with ({} "
+        "pieces); give the text instead with --sources and --references",
+        saved.path, with_commas(saved.facts.pieces), data, with_commas(manifest.vocab.size)));
+  }
+  const auto& split = options.split == "valid" ? manifest.valid : manifest.test;
+  if (split.empty() || split[0].lines_kept == 0) {
+    throw DataError(
+        format("{}: has no {} pairs; prepare it with --{}, or give --sources and "
+               "--references",
+               data, options.split, options.split));
+  }
+  return open_heldout(data, manifest, options.split);
+}
+
+HeldOut read_text(const EvaluateOptions& options, SavedModel& saved) {
+  HeldOut set{.sources = read_scored_lines(options.sources),
+              .references = read_scored_lines(options.references[0])};
+  if (set.sources.size() != set.references.size()) {
+    throw DataError(format("{} has {} lines but {} has {}; they must match line by line",
+                           options.sources, set.sources.size(), options.references[0],
+                           set.references.size()));
+  }
+  CleanOptions clean;
+  clean.nfkc = saved.facts.nfkc;
+  clean.whitespace = saved.facts.whitespace;
+  const Cleaner cleaner(clean, saved.facts.source_language, saved.facts.target_language,
+                        !saved.vocabulary.cuts_text());
+  Encoder encoder(saved.vocabulary);
+  auto encoded = [&](std::string line) {
+    cleaner.normalise(line);
+    std::vector<uint32_t> ids;
+    encoder.encode(line, ids);
+    ids.push_back(saved.vocabulary.eos());
+    return ids;
+  };
+  for (const auto& line : set.sources) set.pairs.sources.push_back(encoded(line));
+  for (const auto& line : set.references) set.pairs.targets.push_back(encoded(line));
+  return set;
+}
+
+// The model gives no probability for what it cannot take.
+EncodedPairs short_enough(const EncodedPairs& pairs, int64_t longest) {
+  EncodedPairs kept;
+  for (size_t i = 0; i < pairs.sources.size(); ++i) {
+    const size_t most = std::max(pairs.sources[i].size(), pairs.targets[i].size());
+    if (most > static_cast<size_t>(longest)) continue;
+    kept.sources.push_back(pairs.sources[i]);
+    kept.targets.push_back(pairs.targets[i]);
+  }
+  if (kept.sources.size() < pairs.sources.size()) {
+    log_warning(
+        format("{} of {} pairs are longer than the model takes ({} tokens) and do not count "
+               "towards the loss; they are translated in parts",
+               pairs.sources.size() - kept.sources.size(), pairs.sources.size(), longest));
+  }
+  return kept;
+}
+
+Lines translate_lines(const Device& device, SavedModel& saved, const Lines& sources,
+                      const DecodeOptions& options) {
+  const CheckpointFacts& facts = saved.facts;
+  Translator translator(
+      device, *saved.model, saved.parameters, saved.vocabulary,
+      {facts.source_language, facts.target_language, facts.nfkc, facts.whitespace}, options);
+  Progress progress("translate", sources.size(), "sentences");
+  Lines lines;
+  for (auto& found : translator.translate(sources, [&](size_t done) { progress.set(done); })) {
+    lines.push_back(std::move(found[0].text));
+  }
+  return lines;
+}
+
+void write_lines(const std::string& path, const Lines& lines) {
+  FileWriter file(path);
+  for (const auto& line : lines) file.write(line + "\n");
+  file.close();
+}
+
+}  // namespace
+
+Lines read_scored_lines(const std::string& path) {
+  LineReader reader(path);
+  Lines lines;
+  size_t repaired = 0;
+  for (std::string line; reader.next(line);) {
+    if (line.size() > kMaxLineBytes) {
+      throw DataError(format("{}: line {} is longer than {} bytes, more than can be scored", path,
+                             reader.lines(), with_commas(kMaxLineBytes)));
+    }
+    if (!is_valid_utf8(line)) {
+      line = repair_utf8(line);
+      ++repaired;
+    }
+    lines.push_back(line);
+  }
+  if (lines.empty()) throw DataError(format("{} is empty; there is nothing to score", path));
+  if (repaired > 0) {
+    log_warning(format("{}: {} lines are not valid UTF-8; bad bytes count as U+FFFD", path,
+                       with_commas(repaired)));
+  }
+  return lines;
+}
+
+EvaluationMaterial translate_material(const EvaluateOptions& options) {
+  SavedModel saved = load_model(options.model);
+  const Device device = Device::cpu(static_cast<int>(options.threads));
+  EvaluationMaterial material;
+  material.name = saved.path;
+  HeldOut set;
+  if (options.sources.empty()) {
+    const std::string data = data_of(options, saved);
+    set = open_split(options, data, saved);
+    material.reference_names = {
+        format("{}/{}.{}", data, options.split, saved.facts.target_language)};
+  } else {
+    set = read_text(options, saved);
+    material.reference_names = options.references;
+  }
+  material.references = {set.references};
+  for (size_t i = 1; i < options.references.size(); ++i) {
+    material.references.push_back(read_scored_lines(options.references[i]));
+  }
+  const EncodedPairs pairs = short_enough(set.pairs, saved.facts.model.max_length);
+  material.loss =
+      loss_of(device, *saved.model, saved.parameters, pairs, saved.vocabulary.bos(), kLossTokens);
+  material.hypotheses = translate_lines(device, saved, set.sources, options.decode);
+  if (!options.output.empty()) write_lines(options.output, material.hypotheses);
+  return material;
+}
+
+double exact_match(const EvaluationMaterial& material) {
+  size_t equal = 0;
+  for (size_t i = 0; i < material.hypotheses.size(); ++i) {
+    equal += material.hypotheses[i] == material.references[0][i] ? 1 : 0;
+  }
+  return 100.0 * static_cast<double>(equal) /
+         static_cast<double>(std::max<size_t>(1, material.hypotheses.size()));
+}
+
+}  // namespace reigen

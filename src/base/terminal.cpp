@@ -109,7 +109,9 @@ std::string Table::text(std::string_view indent) const {
     for (size_t c = 0; c < row.size(); ++c) {
       std::string pad(widths[c] - display_width(row[c]), ' ');
       if (c > 0) line += "  ";
-      line += c == 0 ? row[c] + pad : pad + row[c];
+      const bool left =
+          std::find(text_columns_.begin(), text_columns_.end(), c) != text_columns_.end();
+      line += left ? row[c] + pad : pad + row[c];
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";

@@ -34,14 +34,17 @@ void print(std::string_view text);
 
 bool stderr_is_terminal();
 
-// Columns padded to their widest cell: the first left-aligned, the others right-aligned.
+// Columns padded to their widest cell: the first left-aligned, the others right-aligned but for
+// those that hold text.
 class Table {
  public:
   void row(std::vector<std::string> cells);
+  void text_column(size_t column) { text_columns_.push_back(column); }
   std::string text(std::string_view indent = "  ") const;
 
  private:
   std::vector<std::vector<std::string>> rows_;
+  std::vector<size_t> text_columns_ = {0};
 };
 
 // How wide `text` is on screen, counting characters rather than bytes.

@@ -89,6 +89,7 @@ std::string text_report(const std::string& path, const CheckpointFacts& facts,
     out += format("validation {}: {:.4f}\n", name, value.get<double>());
   }
   Table files;
+  files.text_column(2);
   files.row({"file", "MB", "holds"});
   uint64_t total = 0;
   for (const auto& [file, bytes] : all_files(path, facts)) {

@@ -1,49 +1,129 @@
 // `reigen demo`: the whole path on the built-in corpus, and what to do next.
-#include "base/error.h"
+//
+// Each part is the command a user would type, with the same options. What an earlier demo finished
+// is used again, so an interrupted demo goes on where it stopped.
 #include "base/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
+#include "data/byte_source.h"
+#include "decode/translator.h"
+#include "model/saved_model.h"
+#include "train/run_directory.h"
 
 namespace reigen {
+namespace {
 
-void run_demo(const DemoOptions& options) {
-  const std::string text = options.output + "/text";
-  const std::string data = options.output + "/data";
-  for (const std::string& part : {text, data}) {  // before anything is replaced
-    StagedDirectory check(part, options.overwrite);
-  }
+struct Places {
+  std::string text;
+  std::string data;
+  std::string run;
+};
+
+// Whether this part has to be done: it is not there, or is to be replaced.
+bool wanted(const std::string& path, bool overwrite) {
+  if (overwrite || !path_exists(path)) return true;
+  log_note(format("{} is there already", path));
+  return false;
+}
+
+void write_corpus(const DemoOptions& options, const Places& at) {
   log_note("1. A corpus: numbers, dates, times and money in English and German, from ICU's data");
+  if (!wanted(at.text, options.overwrite)) return;
   CorpusOptions corpus;
   corpus.pairs = options.pairs;
   corpus.threads = options.threads;
-  corpus.output = text;
+  corpus.output = at.text;
   corpus.overwrite = options.overwrite;
   run_corpus(corpus);
+}
 
+void prepare_data(const DemoOptions& options, const Places& at) {
   log_note("\n2. Prepare it: clean, train a joint vocabulary, encode, write shards");
+  if (!wanted(at.data, options.overwrite)) return;
   PrepareOptions prepare;
   prepare.source = "en";
   prepare.target = "de";
   auto pair_of = [&](const std::string& split) {
     return std::vector<CorpusSpec>{
-        {.name = split, .paths = {text + "/" + split + ".en", text + "/" + split + ".de"}}};
+        {.name = split, .paths = {at.text + "/" + split + ".en", at.text + "/" + split + ".de"}}};
   };
   prepare.train = pair_of("train");
   prepare.valid = pair_of("valid");
   prepare.test = pair_of("test");
   prepare.vocab.size = options.vocab_size;
   prepare.threads = options.threads;
-  prepare.output = data;
+  prepare.output = at.data;
   prepare.overwrite = options.overwrite;
   run_prepare(prepare);
+}
 
-  log_note("\n3. Look at it, checking every checksum");
-  run_inspect({.path = data, .json = false, .verify = true});
+// The corpus is exact: no dropout, a short warm-up, and a rate that ends at nothing.
+TrainOptions training(const DemoOptions& options, const Places& at) {
+  TrainOptions train;
+  train.preset = "small";
+  train.model.width = 192;
+  train.model.ffn_width = 768;
+  train.model.encoder_layers = 3;
+  train.model.decoder_layers = 3;
+  train.model.max_length = 256;
+  train.data = at.data;
+  train.run = at.run;
+  train.max_steps = options.steps;
+  train.threads = options.threads;
+  train.dropout = {0, 0, 0, 0};
+  train.batch.target_tokens = 1000;
+  train.schedule.kind = ScheduleKind::kCosine;
+  train.schedule.rate = 0.001;
+  train.schedule.warmup_steps = 100;
+  train.schedule.decay_steps = options.steps;
+  train.log_every = 100;
+  train.eval.every = 500;
+  train.eval.sentences = 200;
+  train.checkpoint.every = 500;
+  return train;
+}
+
+void translate_some(const DemoOptions& options, const Places& at) {
+  constexpr size_t kShown = 4;
+  std::vector<std::string> lines;
+  LineReader reader(at.text + "/test.en");
+  for (std::string line; lines.size() < kShown && reader.next(line);) lines.push_back(line);
+  SavedModel saved = load_model(at.run);
+  const Device device = Device::cpu(static_cast<int>(options.threads));
+  const CheckpointFacts& facts = saved.facts;
+  Translator translator(
+      device, *saved.model, saved.parameters, saved.vocabulary,
+      {facts.source_language, facts.target_language, facts.nfkc, facts.whitespace},
+      DecodeOptions{});
+  const auto found = translator.translate(lines);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    print(format("  {}\n  {}\n\n", lines[i], found[i][0].text));
+  }
+}
+
+}  // namespace
+
+void run_demo(const DemoOptions& options) {
+  const Places at = {options.output + "/text", options.output + "/data", options.output + "/run"};
+  if (options.overwrite) {  // found out before anything is replaced
+    for (const std::string& part : {at.text, at.data}) StagedDirectory check(part, true);
+    remove_run(at.run);
+  }
+  write_corpus(options, at);
+  prepare_data(options, at);
+  log_note("\n3. Train a small Transformer on it");
+  run_train(training(options, at));
+  log_note("\n4. Evaluate the best checkpoint on the test split, which training never saw");
+  run_evaluate({.model = at.run, .threads = options.threads});
+  log_note("\n5. Translate");
+  translate_some(options, at);
   log_note(
-      format("\nNext: put your own text through `reigen prepare` ({} shows how),\n"
-             "or look at {}/manifest.json.",
-             "`reigen prepare --help`", data));
+      format("Next: reigen translate --model {0} < {1}/test.en\n"
+             "      reigen inspect {0}/best-bleu       what a checkpoint is made of\n"
+             "      reigen prepare --help, reigen train --help    your own text\n"
+             "      recipes/ and configs/ have whole runs to copy",
+             at.run, at.text));
 }
 
 }  // namespace reigen

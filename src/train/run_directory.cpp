@@ -141,4 +141,22 @@ void RunDirectory::write(const std::string& name, const std::string& text) const
   if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
 }
 
+void remove_run(const std::string& path) {
+  if (!path_exists(path)) return;
+  static constexpr std::array kOurs = {
+      kLock,       "log.txt",   "config.yaml", "checkpoints",  "last",
+      "best-loss", "best-bleu", "tensorboard", "measurements", "config.yaml.new"};
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename();
+    if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
+      throw ConfigError(
+          format("{}: holds {}, which reigen did not write there; move it first", path, name));
+    }
+  }
+  const RunDirectory held(path);  // nobody trains in it
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) throw_io(path, error.value());
+}
+
 }  // namespace reigen

@@ -47,4 +47,8 @@ class RunDirectory {
   int lock_fd_ = -1;
 };
 
+// Removes a run and everything in it; nothing when there is none. Throws ConfigError when it holds
+// something reigen did not write, or is being trained in.
+void remove_run(const std::string& path);
+
 }  // namespace reigen

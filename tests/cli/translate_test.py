@@ -1,0 +1,209 @@
+"""translate, evaluate --model, average and inspect with a model trained by the real binary."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import harness
+from harness import REIGEN, run
+from train_test import SMALL, TrainCase
+
+
+class ModelCase(TrainCase):
+    """A model that has learned a little: enough that its translations are words."""
+
+    model = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        run("train", "--data", cls.data, "--run", cls.data + "-run", *SMALL, "--max-steps", 150,
+            "--eval.every", 75, "--checkpoint.every", 50)
+        cls.model = cls.data + "-run"
+
+    def translate(self, text, *more, model=None):
+        text = text if isinstance(text, bytes) else text.encode()
+        done = subprocess.run([REIGEN, "translate", "--model", model or self.model, *map(str, more)],
+                              input=text, capture_output=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        return done.stdout.decode()
+
+
+class Translating(ModelCase):
+    def test_one_line_out_for_each_line_in(self):
+        odd = [b"Simon moved to Milan.", b"", b"   ", b"\t", b"\xff\xfe broken \x80", b"a\x00b",
+               "日本語 العربية 👩‍👩‍👧 ﬁ".encode(), "a\u2028b\u0085c\u000bd".encode(), b"word " * 3000,
+               b"x" * 300_000, b"crlf\r", b"last without newline"]
+        out = self.translate(b"\n".join(odd), "--beam", 2)
+        self.assertTrue(out.endswith("\n"))
+        lines = out[:-1].split("\n")
+        self.assertEqual(len(lines), len(odd))
+        self.assertEqual(len(out.splitlines()), len(odd))  # no other line break slipped in
+        self.assertEqual(lines[1:4], ["", "", ""])
+        self.assertNotEqual(lines[0], "")
+        self.assertNotEqual(lines[8], "")
+
+    def test_nothing_in_nothing_out(self):
+        self.assertEqual(self.translate(""), "")
+        self.assertEqual(self.translate("\n\n\n"), "\n\n\n")
+
+    def test_the_window_and_the_batch_change_nothing(self):
+        text = self.read(self.data + "/test.en")
+        whole = self.translate(text)
+        self.assertEqual(len(whole.splitlines()), 100)
+        same = sum(a == b for a, b in zip(whole.splitlines(),
+                                          self.translate(text, "--window", 7).splitlines()))
+        self.assertGreaterEqual(same, 98)  # rounding may tip a close call
+
+    def test_nbest_has_scores_that_fall(self):
+        out = self.translate("Simon moved to Milan.\n\nEmma paid.\n", "--nbest", 3, "--beam", 4)
+        rows = [line.split(" ||| ") for line in out.splitlines()]
+        by_line = {}
+        for number, text, score in rows:
+            by_line.setdefault(int(number), []).append((text, float(score)))
+        self.assertEqual(sorted(by_line), [0, 1, 2])
+        for number in (0, 2):
+            scores = [score for _, score in by_line[number]]
+            self.assertEqual(len(scores), 3)
+            self.assertEqual(scores, sorted(scores, reverse=True))
+            self.assertEqual(len({text for text, _ in by_line[number]}), 3)
+        self.assert_fails(run("translate", "--model", self.model, "--nbest", 5, "--beam", 4,
+                              check=False, input=""), 2, "nbest", "beam")
+
+    def test_a_checkpoint_alone_is_enough(self):
+        shutil.copytree(self.model + "/last", self.path("copy"))
+        os.remove(self.path("copy/optimizer.safetensors"))
+        self.assertEqual(self.translate("Simon moved.\n", model=self.path("copy")),
+                         self.translate("Simon moved.\n", model=self.model + "/last"))
+
+    def test_damage_is_named(self):
+        for file, damage in [("model.safetensors", "flip"), ("model.safetensors", "cut"),
+                             ("vocab.model", "flip"), ("manifest.json", "flip"),
+                             ("SHA256SUMS", "cut"), ("model.safetensors", "gone")]:
+            with self.subTest(file=file, damage=damage):
+                shutil.rmtree(self.path("bad"), ignore_errors=True)
+                shutil.copytree(self.model + "/last", self.path("bad"))
+                path = self.path("bad/" + file)
+                if damage == "gone":
+                    os.remove(path)
+                elif damage == "cut":
+                    os.truncate(path, os.path.getsize(path) // 2)
+                else:
+                    with open(path, "r+b") as f:
+                        f.seek(os.path.getsize(path) // 2)
+                        byte = f.read(1)[0]
+                        f.seek(-1, os.SEEK_CUR)
+                        f.write(bytes([byte ^ 4]))
+                done = run("translate", "--model", self.path("bad"), check=False, input="a\n")
+                self.assert_fails(done, 4, self.path("bad"))
+                self.assertEqual(done.stdout, "")
+        self.assert_fails(run("translate", "--model", self.path("none"), check=False, input=""), 4,
+                          "not a directory")
+        os.mkdir(self.path("empty"))
+        self.assert_fails(run("translate", "--model", self.path("empty"), check=False, input=""), 4,
+                          "neither a checkpoint nor a run")
+
+    def test_a_reader_that_leaves_ends_it_quietly(self):
+        command = f"yes 'Simon moved to Milan.' | {REIGEN} translate --model {self.model} " \
+                  "--window 20 | head -3"
+        done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True,
+                              text=True, timeout=120)
+        self.assertEqual(len(done.stdout.splitlines()), 3)
+        self.assertNotIn("error", done.stderr)
+
+    def test_memory_stays_bounded_while_streaming(self):
+        command = f"yes 'Simon moved to Milan on Monday.' | head -n 6000 | " \
+                  f"/usr/bin/time -f %M {REIGEN} translate --model {self.model} --beam 1 " \
+                  "--window 200 --quiet | wc -l"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.stdout.strip(), "6000")
+        self.assertLess(int(done.stderr.split()[-1]), 150_000)  # kB
+
+
+class Evaluating(ModelCase):
+    def test_a_model_is_scored_as_its_own_translations_are(self):
+        out = self.path("out.de")
+        got = json.loads(run("evaluate", "--model", self.model, "--output", out, "--json").stdout)
+        again = json.loads(run("evaluate", "--hypotheses", out, "--references",
+                               self.data + "/test.de", "--json").stdout)
+        self.assertEqual(got["metrics"], again["metrics"])
+        self.assertEqual(got["sentences"], 100)
+        self.assertGreater(got["perplexity"], 1)
+        self.assertEqual(self.read(out), self.translate(self.read(self.data + "/test.en")))
+        files = json.loads(run("evaluate", "--model", self.model, "--sources", self.data + "/test.en",
+                               "--references", self.data + "/test.de", "--json").stdout)
+        self.assertEqual(files["metrics"], got["metrics"])
+        self.assertAlmostEqual(files["nll"], got["nll"], places=6)
+        text = run("evaluate", "--model", self.model, "--split", "valid").stdout
+        self.assertRegex(text, r"exact match \d+\.\d%")
+        recorded = [json.loads(line) for line in self.read(self.model + "/measurements/rank-0.jsonl")
+                    .splitlines()]
+        best = json.loads(self.read(self.model + "/best-bleu/manifest.json"))
+        step = next(r for r in recorded if r["kind"] == "evaluation" and r["step"] == best["step"])
+        valid = json.loads(run("evaluate", "--model", self.model, "--split", "valid",
+                               "--json").stdout)
+        self.assertAlmostEqual(valid["nll"], step["nll"], places=6)
+
+    def test_another_vocabulary_is_refused(self):
+        run(*self.prepare_args(self.corpus(pairs=1500, name="t"), output="other", vocab_size=300),
+            "--quiet")
+        self.assert_fails(run("evaluate", "--model", self.model, "--data", self.path("other"),
+                              check=False), 4, "another vocabulary", "400", "300", "--sources")
+
+    def test_ways_that_do_not_go_together(self):
+        for args, phrase in [([], "either --hypotheses"),
+                             (["--model", "m", "--hypotheses", "h"], "not both"),
+                             (["--hypotheses", "h"], "--references is required"),
+                             (["--model", "m", "--sources", "s"], "go together"),
+                             (["--model", "m", "--split", "train"], "test or valid")]:
+            self.assert_fails(run("evaluate", *args, check=False), 2, phrase)
+
+
+class Averaging(ModelCase):
+    def test_the_mean_translates_and_has_no_optimizer(self):
+        run("average", "--run", self.model, "--last", 2, "--output", self.path("mean"))
+        self.assertNotIn("optimizer.safetensors", os.listdir(self.path("mean")))
+        self.assertEqual(len(self.translate("a\nb\n", model=self.path("mean")).splitlines()), 2)
+        one = self.model + "/last"
+        run("average", "--checkpoints", one, one, one, "--output", self.path("same"))
+        with open(self.path("same/model.safetensors"), "rb") as a, \
+                open(one + "/model.safetensors", "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.assert_fails(run("average", "--output", self.path("x"), check=False), 2, "--checkpoints")
+        self.assert_fails(run("average", "--run", self.model, "--output", self.path("same"),
+                              check=False), 2, "already exists")
+
+    def test_different_models_are_refused(self):
+        run("train", "--data", self.data, "--run", self.path("wide"), *SMALL, "--model.width", 64,
+            "--max-steps", 1, "--no-eval.bleu")
+        self.assert_fails(run("average", "--checkpoints", self.model, self.path("wide"), "--output",
+                              self.path("mean"), check=False), 4, "different shapes")
+        self.assertFalse(os.path.exists(self.path("mean")))
+
+
+class Inspecting(ModelCase):
+    def test_a_checkpoint_is_explained(self):
+        text = run("inspect", self.model, "--verify").stdout
+        for phrase in ["model.safetensors", "optimizer.safetensors", "vocab.model", "manifest.json",
+                       "SHA256SUMS", "embedding", "encoder.0", "decoder.0", "MB", "Verified"]:
+            self.assertIn(phrase, text)
+        got = json.loads(run("inspect", self.model + "/last", "--json").stdout)
+        self.assertEqual(sum(m["parameters"] for m in got["modules"]), got["parameters"])
+        size = sum(os.path.getsize(f"{self.model}/last/{f['file']}") for f in got["files"])
+        self.assertEqual(size, got["bytes"])
+        with open(self.path("x"), "wb"):
+            pass
+        shutil.copytree(self.model + "/last", self.path("bad"))
+        with open(self.path("bad/optimizer.safetensors"), "ab") as f:
+            f.write(b"x")
+        self.assert_fails(run("inspect", self.path("bad"), "--verify", check=False), 4,
+                          "optimizer.safetensors")
+
+
+del TrainCase
+if __name__ == "__main__":
+    harness.main()

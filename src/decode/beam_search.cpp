@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
-#include "model/incremental.h"
 #include "ops/beam_step.h"
 
 namespace reigen {
@@ -60,9 +59,9 @@ struct Beam {
 // Searches one batch of sentences together.
 class BatchSearch {
  public:
-  BatchSearch(const Device& device, IncrementalDecoder& decoder, SpecialIds special,
-              const DecodeOptions& options, std::vector<Search>& batch)
-      : device_(device), decoder_(decoder), special_(special), options_(options), batch_(batch) {}
+  BatchSearch(IncrementalDecoder& decoder, SpecialIds special, const DecodeOptions& options,
+              std::vector<Search>& batch)
+      : decoder_(decoder), special_(special), options_(options), batch_(batch) {}
 
   void run() {
     start();
@@ -95,13 +94,13 @@ class BatchSearch {
     rows_.resize(found);
     tokens_.resize(found);
     totals_.resize(found);
-    beam_step(device_, {.logits = logits,
-                        .scores = beam_.scores,
-                        .row_offsets = beam_.row_offsets,
-                        .keep = static_cast<int64_t>(keep),
-                        .rows = rows_,
-                        .tokens = tokens_,
-                        .totals = totals_});
+    beam_step(decoder_.device(), {.logits = logits,
+                                  .scores = beam_.scores,
+                                  .row_offsets = beam_.row_offsets,
+                                  .keep = static_cast<int64_t>(keep),
+                                  .rows = rows_,
+                                  .tokens = tokens_,
+                                  .totals = totals_});
     ++length_;
     Beam next;
     for (size_t a = 0; a < beam_.alive.size(); ++a) advance(a, a * keep, keep, next);
@@ -150,7 +149,6 @@ class BatchSearch {
     return out;
   }
 
-  const Device& device_;
   IncrementalDecoder& decoder_;
   SpecialIds special_;
   const DecodeOptions& options_;
@@ -198,18 +196,26 @@ std::vector<std::vector<Hypothesis>> beam_search(const Device& device, Transform
                                                  const std::vector<Ids>& sources,
                                                  SpecialIds special, const DecodeOptions& options,
                                                  const std::function<void(size_t)>& progress) {
-  std::vector<std::vector<Hypothesis>> results(sources.size());
   IncrementalDecoder decoder(device, model, parameters);
+  return beam_search(decoder, sources, special, options, progress);
+}
+
+std::vector<std::vector<Hypothesis>> beam_search(IncrementalDecoder& decoder,
+                                                 const std::vector<Ids>& sources,
+                                                 SpecialIds special, const DecodeOptions& options,
+                                                 const std::function<void(size_t)>& progress) {
+  const int64_t model_length = decoder.model().options().max_length;
+  std::vector<std::vector<Hypothesis>> results(sources.size());
   const std::vector<size_t> order = by_length(sources);
   for (size_t at = 0; at < order.size();) {
     std::vector<Search> batch(batch_size(sources, order, at, options));
     for (size_t i = 0; i < batch.size(); ++i) {
       const Ids& source = sources[order[at + i]];
+      const auto length = static_cast<int64_t>(source.size());
       batch[i].source = &source;
-      batch[i].limit = static_cast<size_t>(
-          longest_output(static_cast<int64_t>(source.size()), options, model.options().max_length));
+      batch[i].limit = static_cast<size_t>(longest_output(length, options, model_length));
     }
-    BatchSearch(device, decoder, special, options, batch).run();
+    BatchSearch(decoder, special, options, batch).run();
     for (size_t i = 0; i < batch.size(); ++i) {
       std::stable_sort(batch[i].ended.begin(), batch[i].ended.end(),
                        [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });

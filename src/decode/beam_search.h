@@ -11,6 +11,7 @@
 
 #include "config/decode_options.h"
 #include "device/device.h"
+#include "model/incremental.h"
 #include "model/transformer.h"
 
 namespace reigen {
@@ -33,6 +34,12 @@ struct SpecialIds {
 // sources are done.
 std::vector<std::vector<Hypothesis>> beam_search(const Device& device, Transformer& model,
                                                  std::span<float> parameters,
+                                                 const std::vector<std::vector<uint32_t>>& sources,
+                                                 SpecialIds special, const DecodeOptions& options,
+                                                 const std::function<void(size_t)>& progress = {});
+
+// The same with a decoder whose memory is used again from call to call.
+std::vector<std::vector<Hypothesis>> beam_search(IncrementalDecoder& decoder,
                                                  const std::vector<std::vector<uint32_t>>& sources,
                                                  SpecialIds special, const DecodeOptions& options,
                                                  const std::function<void(size_t)>& progress = {});

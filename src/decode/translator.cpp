@@ -20,9 +20,7 @@ CleanOptions normalisation(const TextRules& rules) {
 Translator::Translator(const Device& device, Transformer& model, std::span<float> parameters,
                        const Vocabulary& vocabulary, const TextRules& rules,
                        const DecodeOptions& options, int64_t nbest)
-    : device_(device),
-      model_(model),
-      parameters_(parameters),
+    : decoder_(device, model, parameters),
       vocabulary_(vocabulary),
       cleaner_(normalisation(rules), rules.source_language, rules.target_language,
                !vocabulary.cuts_text()),
@@ -57,7 +55,8 @@ std::vector<std::vector<Translation>> Translator::translate(
     std::span<const std::string> lines, const std::function<void(size_t)>& progress) {
   std::vector<std::vector<uint32_t>> sources;
   std::vector<size_t> first_source = {0};  // of each line
-  const auto most = static_cast<size_t>(std::max<int64_t>(2, model_.options().max_length)) - 1;
+  const auto most =
+      static_cast<size_t>(std::max<int64_t>(2, decoder_.model().options().max_length)) - 1;
   for (const std::string& line : lines) {
     check_interrupt();
     const std::vector<uint32_t> ids = encode(line);
@@ -70,8 +69,8 @@ std::vector<std::vector<Translation>> Translator::translate(
     first_source.push_back(sources.size());
   }
   counts_.lines += lines.size();
-  const auto found = beam_search(device_, model_, parameters_, sources,
-                                 {vocabulary_.bos(), vocabulary_.eos()}, options_, progress);
+  const auto found =
+      beam_search(decoder_, sources, {vocabulary_.bos(), vocabulary_.eos()}, options_, progress);
   std::vector<std::vector<Translation>> out(lines.size());
   for (size_t l = 0; l < lines.size(); ++l) {
     const auto parts =

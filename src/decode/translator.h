@@ -56,9 +56,7 @@ class Translator {
   std::vector<uint32_t> encode(std::string line);
   Translation joined(std::span<const std::vector<Hypothesis>> parts, size_t rank) const;
 
-  const Device& device_;
-  Transformer& model_;
-  std::span<float> parameters_;
+  IncrementalDecoder decoder_;
   const Vocabulary& vocabulary_;
   Cleaner cleaner_;
   Encoder encoder_;

@@ -36,6 +36,19 @@ Seam::Output Seam::forward(const Pass& pass, Tensor x, Tensor branch, size_t bia
   return {op_.h, op_.n};
 }
 
+void Seam::infer(const Pass& pass, Tensor x, Tensor branch, size_t bias, Tensor h, Tensor n) const {
+  ResidualNorm op;
+  op.x = x;
+  op.branch = branch;
+  if (!branch.empty() && bias != kNone) op.bias = pass.weight(bias);
+  op.gain = pass.weight(gain_);
+  op.shift = pass.weight(shift_);
+  op.h = h;
+  op.n = n;
+  op.stats = pass.matrix(x.rows, 2);
+  residual_norm_forward(pass.device, op);
+}
+
 void Seam::backward(const Pass& pass, Tensor dn, Tensor dh, Tensor dx, Tensor dbranch) {
   ResidualNormGrad grad;
   grad.dn = dn;

@@ -61,6 +61,10 @@ class Seam {
   // h = x + dropout(branch + bias), n = norm(h); without a branch, n = norm(x).
   Output forward(const Pass& pass, Tensor x, Tensor branch, size_t bias, const Side& side);
 
+  // The same without anything for backward, into given memory. h may be x; n may be x where h is
+  // not.
+  void infer(const Pass& pass, Tensor x, Tensor branch, size_t bias, Tensor h, Tensor n) const;
+
   // From the gradient of n, and of h from the residual path (or empty), to that of x (which may be
   // dh itself) and of the branch (empty without one).
   void backward(const Pass& pass, Tensor dn, Tensor dh, Tensor dx, Tensor dbranch);

@@ -32,19 +32,32 @@ void IncrementalDecoder::check_start(std::span<const uint32_t> offsets, int64_t 
   }
 }
 
+// In one block, which is kept while it is large enough: pages that were touched stay so.
+void IncrementalDecoder::make_caches(int64_t source_tokens, int64_t target_rows) {
+  const int64_t d = model_.options().width;
+  const int64_t layers = model_.options().decoder_layers;
+  const int64_t rows = layers * (3 * target_rows + 2 * source_tokens);
+  if (caches_.capacity() < static_cast<size_t>(rows * d) * sizeof(float)) caches_ = Arena();
+  caches_.reset();
+  Tensor all = caches_.matrix(rows, d);
+  auto take = [&](int64_t count, int64_t cols) {
+    Tensor cache = f32_matrix(all.row(0), count, cols);
+    all = all.rows_from(count * cols / d, all.rows - count * cols / d);
+    return cache;
+  };
+  self_caches_.clear();
+  cross_caches_.clear();
+  for (int64_t l = 0; l < layers; ++l) {
+    self_caches_.push_back(take(target_rows, 3 * d));
+    cross_caches_.push_back(take(source_tokens, 2 * d));
+  }
+}
+
 void IncrementalDecoder::start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
                                int64_t most_rows, int64_t most_steps) {
   check_start(offsets, most_steps);
-  const ModelOptions& options = model_.options();
-  const auto tokens = static_cast<int64_t>(ids.size());
+  make_caches(static_cast<int64_t>(ids.size()), most_rows * most_steps);
   arena_.reset();
-  self_caches_.clear();
-  cross_caches_.clear();
-  for (int64_t l = 0; l < options.decoder_layers; ++l) {
-    self_caches_.push_back(arena_.matrix(most_rows * most_steps, 3 * options.width));
-    cross_caches_.push_back(arena_.matrix(tokens, 2 * options.width));
-  }
-  step_memory_ = arena_.mark();
   const Pass with = pass();
   Tensor memory = model_.encode(with, Side{ids, offsets, {}});
   model_.decoder_->project_memory(with, memory, cross_caches_);
@@ -104,7 +117,7 @@ Tensor IncrementalDecoder::step(std::span<const uint32_t> parents,
         format("step {} with {} rows is past what start() made room for", steps_ + 1, rows));
   }
   follow(parents);
-  arena_.release(step_memory_);
+  arena_.reset();
   const Pass with = pass();
   const DecodeStep at{self_caches_, cross_caches_, cached_rows_, ancestors_.view(),
                       sources_.view()};

@@ -30,21 +30,24 @@ class IncrementalDecoder {
   Tensor step(std::span<const uint32_t> parents, std::span<const uint32_t> tokens);
 
   int64_t steps() const { return steps_; }  // taken since start()
-  size_t memory() const { return arena_.capacity(); }
+  size_t memory() const { return caches_.capacity() + arena_.capacity(); }
+  const Device& device() const { return device_; }
+  const Transformer& model() const { return model_; }
 
  private:
   Pass pass() {
     return {device_, model_.layout(), parameters_.data(), nullptr, arena_, false, 0, 0};
   }
   void check_start(std::span<const uint32_t> offsets, int64_t most_steps) const;
+  void make_caches(int64_t source_tokens, int64_t target_rows);
   void follow(std::span<const uint32_t> parents);
   Tensor embed(const Pass& pass, std::span<const uint32_t> tokens) const;
 
   const Device& device_;
   Transformer& model_;
   std::span<float> parameters_;
-  Arena arena_;
-  Arena::Mark step_memory_;  // what a step takes is free again in the next
+  Arena caches_;
+  Arena arena_;  // for one step; free again in the next
   std::vector<Tensor> self_caches_;
   std::vector<Tensor> cross_caches_;
   int64_t steps_ = 0;

@@ -67,13 +67,12 @@ size_t LayerStack::output_bias(size_t index) const {
                                : layer.attention[part].output_bias();
 }
 
-// Sublayers between seams; `sublayer(i, n)` gives the branch of sublayer i.
-template <class Sublayer>
-Tensor LayerStack::join(const Pass& pass, Tensor x, const Side& side, Sublayer sublayer) {
+Tensor LayerStack::forward(const Pass& pass, Tensor x, const Side& side, Tensor memory,
+                           const Side& other) {
   Tensor residual = x;
   Tensor n = post_ ? x : seams_[0].forward(pass, x, {}, kNone, side).n;
   for (size_t i = 0; i < sublayers(); ++i) {
-    Tensor branch = sublayer(i, n);
+    Tensor branch = sublayer_forward(pass, i, n, side, memory, other);
     Seam::Output out =
         seams_[post_ ? i : i + 1].forward(pass, residual, branch, output_bias(i), side);
     n = out.n;
@@ -82,11 +81,26 @@ Tensor LayerStack::join(const Pass& pass, Tensor x, const Side& side, Sublayer s
   return n;
 }
 
-Tensor LayerStack::forward(const Pass& pass, Tensor x, const Side& side, Tensor memory,
-                           const Side& other) {
-  return join(pass, x, side, [&](size_t i, Tensor n) {
-    return sublayer_forward(pass, i, n, side, memory, other);
-  });
+// `sublayer(i, n)` gives the branch of sublayer i. Two buffers serve all the way up; what a
+// sublayer takes beside them is released at once, so that it stays in the cache.
+template <class Sublayer>
+Tensor LayerStack::infer_with(const Pass& pass, Tensor x, Sublayer sublayer) {
+  const Tensor other = pass.matrix(x.rows, x.cols);
+  const Tensor h = post_ ? other : x;
+  const Tensor n = post_ ? x : other;
+  if (!post_) seams_[0].infer(pass, x, {}, kNone, h, n);
+  for (size_t i = 0; i < sublayers(); ++i) {
+    const Arena::Mark mark = pass.arena.mark();
+    const Tensor branch = sublayer(i, n);
+    seams_[post_ ? i : i + 1].infer(pass, post_ ? n : h, branch, output_bias(i), h, n);
+    pass.arena.release(mark);
+  }
+  return n;
+}
+
+Tensor LayerStack::infer(const Pass& pass, Tensor x, const Side& side) {
+  return infer_with(
+      pass, x, [&](size_t i, Tensor n) { return sublayer_forward(pass, i, n, side, {}, side); });
 }
 
 Tensor LayerStack::sublayer_step(const Pass& pass, size_t index, Tensor x, const DecodeStep& at) {
@@ -102,7 +116,7 @@ Tensor LayerStack::sublayer_step(const Pass& pass, size_t index, Tensor x, const
 }
 
 Tensor LayerStack::step(const Pass& pass, Tensor x, const DecodeStep& at) {
-  return join(pass, x, {}, [&](size_t i, Tensor n) { return sublayer_step(pass, i, n, at); });
+  return infer_with(pass, x, [&](size_t i, Tensor n) { return sublayer_step(pass, i, n, at); });
 }
 
 void LayerStack::project_memory(const Pass& pass, Tensor memory,

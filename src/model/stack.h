@@ -27,6 +27,9 @@ class LayerStack {
   // `memory` and `other` are the encoder's output and side; unused without cross-attention.
   Tensor forward(const Pass& pass, Tensor x, const Side& side, Tensor memory, const Side& other);
 
+  // Without anything for backward: the same result, x overwritten, memory for one sublayer only.
+  Tensor infer(const Pass& pass, Tensor x, const Side& side);
+
   // Decoding: one new token per row, and the encoder's output for every layer once beforehand.
   Tensor step(const Pass& pass, Tensor x, const DecodeStep& at);
   void project_memory(const Pass& pass, Tensor memory, std::span<const Tensor> cross_caches) const;
@@ -45,7 +48,7 @@ class LayerStack {
   };
   size_t sublayers() const { return layers_.size() * (decoder_ ? 3 : 2); }
   template <class Sublayer>
-  Tensor join(const Pass& pass, Tensor x, const Side& side, Sublayer sublayer);
+  Tensor infer_with(const Pass& pass, Tensor x, Sublayer sublayer);
   Tensor sublayer_forward(const Pass& pass, size_t index, Tensor x, const Side& side, Tensor memory,
                           const Side& other);
   Tensor sublayer_step(const Pass& pass, size_t index, Tensor x, const DecodeStep& at);

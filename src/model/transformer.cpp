@@ -103,12 +103,13 @@ void Transformer::embed_gradient(const Pass& pass, const Side& side, size_t tabl
 }
 
 Tensor Transformer::encode(const Pass& pass, const Side& source) {
-  return encoder_->forward(pass, embed(pass, source, source_table_, kSourceEmbeddingSite), source,
-                           {}, source);
+  return encoder_->infer(pass, embed(pass, source, source_table_, kSourceEmbeddingSite), source);
 }
 
 Tensor Transformer::run_forward(const Pass& pass, const Sides& sides) {
-  Tensor memory = encode(pass, sides.source);
+  Tensor memory =
+      encoder_->forward(pass, embed(pass, sides.source, source_table_, kSourceEmbeddingSite),
+                        sides.source, {}, sides.source);
   return decoder_->forward(pass, embed(pass, sides.target, target_table_, kTargetEmbeddingSite),
                            sides.target, memory, sides.source);
 }

@@ -67,7 +67,7 @@ class Transformer {
   Tensor embed(const Pass& pass, const Side& side, size_t table, uint32_t site) const;
   void embed_gradient(const Pass& pass, const Side& side, size_t table, uint32_t site,
                       Tensor dout) const;
-  Tensor encode(const Pass& pass, const Side& source);
+  Tensor encode(const Pass& pass, const Side& source);  // nothing kept for backward
   Tensor run_forward(const Pass& pass, const Sides& sides);
   void run_backward(const Pass& pass, const Sides& sides, Tensor dhidden,
                     const std::function<void(size_t)>& on_ready);

@@ -18,7 +18,7 @@ struct ResidualNorm {
   Tensor shift;   // [1, d]
   Dropout dropout;
   Tensor h;      // out: the sum; may be x itself; unused without a branch
-  Tensor n;      // out: the norm of it
+  Tensor n;      // out: the norm of it; may be x where h is not
   Tensor stats;  // out: [tokens, 2] mean and 1 / standard deviation, for backward
 };
 

@@ -61,9 +61,7 @@ void prepare_data(const DemoOptions& options, const Places& at) {
 // The corpus is exact: no dropout, a short warm-up, and a rate that ends at nothing.
 TrainOptions training(const DemoOptions& options, const Places& at) {
   TrainOptions train;
-  train.preset = "small";
-  train.model.width = 192;
-  train.model.ffn_width = 768;
+  train.preset = "tiny";
   train.model.encoder_layers = 3;
   train.model.decoder_layers = 3;
   train.model.max_length = 256;
@@ -74,13 +72,13 @@ TrainOptions training(const DemoOptions& options, const Places& at) {
   train.dropout = {0, 0, 0, 0};
   train.batch.target_tokens = 1000;
   train.schedule.kind = ScheduleKind::kCosine;
-  train.schedule.rate = 0.001;
+  train.schedule.rate = 0.002;
   train.schedule.warmup_steps = 100;
   train.schedule.decay_steps = options.steps;
   train.log_every = 100;
-  train.eval.every = 500;
+  train.eval.every = 650;
   train.eval.sentences = 200;
-  train.checkpoint.every = 500;
+  train.checkpoint.every = 650;
   return train;
 }
 

@@ -79,7 +79,8 @@ LineReader open_input(const std::string& path) {
 
 void report(const TranslationCounts& counts, double seconds) {
   const double tokens = static_cast<double>(counts.target_tokens) / std::max(seconds, 1e-9);
-  log_note(format("{} lines in {}, {} tokens/s", with_commas(counts.lines), human_seconds(seconds),
+  log_note(format("{} {} in {}, {} tokens/s", with_commas(counts.lines),
+                  counts.lines == 1 ? "line" : "lines", human_seconds(seconds),
                   with_commas(static_cast<uint64_t>(tokens))));
   if (counts.cut > 0) {
     log_note(format("{} {} longer than the model takes and translated in parts",

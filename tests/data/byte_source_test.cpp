@@ -301,5 +301,61 @@ TEST(LineReader, RefusesWideTextAndSaysHowToConvertIt) {
   }
 }
 
+TEST(ByteSource, ReadsAnOpenFileFromWhereItStandsAndLeavesItOpen) {
+  TempDir dir;
+  write_text(dir.path("text"), "first\nsecond\nthird\n");
+  const int fd = open(dir.path("text").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(lseek(fd, 6, SEEK_SET), 6);
+  {
+    LineReader reader(ByteSource(fd, "standard input"));
+    std::string line;
+    ASSERT_TRUE(reader.next(line));
+    EXPECT_EQ(line, "second");
+    EXPECT_EQ(reader.source().path(), "standard input");
+  }
+  EXPECT_NE(fcntl(fd, F_GETFD), -1);
+  close(fd);
+}
+
+TEST(ByteSource, NamesAnOpenFileThatIsNone) {
+  try {
+    ByteSource source(-1, "standard input");
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("standard input"));
+  }
+}
+
+TEST(ByteSource, AnswersATerminalAsItIsTyped) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  ASSERT_EQ(grantpt(terminal), 0);
+  ASSERT_EQ(unlockpt(terminal), 0);
+  const int typed = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  ASSERT_GE(typed, 0);
+  ASSERT_EQ(write(terminal, "Hi\n", 3), 3);  // fewer bytes than a compressed file's mark
+  LineReader reader(ByteSource(typed, "terminal"));
+  std::string line;
+  ASSERT_TRUE(reader.next(line));
+  EXPECT_EQ(line, "Hi");
+  close(typed);
+  close(terminal);
+}
+
+TEST(LineReader, KeepsALineWholeUpToTheLimitGiven) {
+  TempDir dir;
+  const std::string line_text(kMaxLineBytes + 1000, 'x');
+  write_text(dir.path("text"), line_text + "\n" + std::string(1000, 'y') + "\n");
+  LineReader whole(ByteSource(dir.path("text")), kMaxLineBytes * 2);
+  std::string line;
+  ASSERT_TRUE(whole.next(line));
+  EXPECT_EQ(line, line_text);
+  LineReader cut(ByteSource(dir.path("text")), 100);
+  ASSERT_TRUE(cut.next(line));
+  EXPECT_EQ(line.size(), 101u);
+  ASSERT_TRUE(cut.next(line));
+  EXPECT_EQ(line, std::string(101, 'y'));
+}
+
 }  // namespace
 }  // namespace reigen

@@ -1,0 +1,55 @@
+// The options of beam search and of translate: defaults, spellings and what contradicts itself.
+#include "config/decode_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace reigen {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TranslateOptions parsed(const std::vector<std::string>& args) {
+  TranslateOptions options;
+  Schema schema("translate", "");
+  describe(schema, options);
+  schema.parse(args);
+  return options;
+}
+
+std::string error_of(const std::vector<std::string>& args) {
+  try {
+    check_translate_options(parsed(args));
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(DecodeOptions, HaveShortAndLongSpellings) {
+  const TranslateOptions options =
+      parsed({"--model", "run", "--beam", "8", "--decode.alpha", "1.5", "--decode.max-ratio=3"});
+  EXPECT_EQ(options.decode.beam, 8);
+  EXPECT_EQ(options.decode.alpha, 1.5);
+  EXPECT_EQ(options.decode.max_ratio, 3);
+  EXPECT_EQ(options.input, "-");
+  EXPECT_EQ(options.output, "-");
+}
+
+TEST(DecodeOptions, KeepTheBeamWithinItsLimits) {
+  EXPECT_THAT(error_of({"--model", "run", "--beam", "0"}), HasSubstr("64"));
+  EXPECT_THAT(error_of({"--model", "run", "--beam", "65"}), HasSubstr("64"));
+  EXPECT_EQ(error_of({"--model", "run", "--beam", "64"}), "no error");
+}
+
+TEST(TranslateOptions, ListNoMoreThanTheBeamHolds) {
+  EXPECT_THAT(error_of({"--model", "run", "--nbest", "5"}),
+              AllOf(HasSubstr("--nbest 5"), HasSubstr("--beam 4")));
+  EXPECT_EQ(error_of({"--model", "run", "--nbest", "5", "--beam", "5"}), "no error");
+}
+
+}  // namespace
+}  // namespace reigen

@@ -1,13 +1,18 @@
+// Writes four of TensorBoard's messages field by field: Event and SessionLog of event.proto,
+// Summary of summary.proto, TensorProto of tensor.proto, each with the small messages inside it.
+// Fields are in the order of their numbers and a default value is left out, as libprotobuf writes
+// them.
 #include "observe/event_file.h"
 
-#include <observe/event.pb.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -15,6 +20,7 @@
 #include "base/terminal.h"
 #include "observe/identity.h"
 #include "observe/tf_record.h"
+#include "observe/wire.h"
 
 namespace reigen {
 namespace {
@@ -22,6 +28,28 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+// Field numbers and enumerators of tensorboard/compat/proto/{event,summary,tensor,types}.proto.
+constexpr uint32_t kEventWallTime = 1;
+constexpr uint32_t kEventStep = 2;
+constexpr uint32_t kEventFileVersion = 3;
+constexpr uint32_t kEventSummary = 5;
+constexpr uint32_t kEventSessionLog = 7;
+constexpr uint32_t kSessionLogStatus = 1;
+constexpr uint64_t kSessionStatusStart = 1;
+constexpr uint32_t kSummaryValue = 1;
+constexpr uint32_t kValueTag = 1;
+constexpr uint32_t kValueSimpleValue = 2;
+constexpr uint32_t kValueTensor = 8;
+constexpr uint32_t kValueMetadata = 9;
+constexpr uint32_t kMetadataPluginData = 1;
+constexpr uint32_t kMetadataDataClass = 4;
+constexpr uint64_t kDataClassTensor = 2;
+constexpr uint32_t kPluginDataName = 1;
+constexpr uint32_t kTensorDtype = 1;
+constexpr uint32_t kTensorShape = 2;
+constexpr uint32_t kTensorStringVal = 8;
+constexpr uint64_t kDtypeString = 7;
 
 std::vector<std::string> event_file_names(const std::string& directory) {
   std::vector<std::string> names;
@@ -58,14 +86,33 @@ std::string new_path(const std::string& directory, uint64_t attempt) {
                 getpid(), attempt);
 }
 
-event::Event new_event(uint64_t step, double time) {
-  event::Event made;
-  made.set_wall_time(time);
-  made.set_step(static_cast<int64_t>(step));
-  return made;
+std::string new_event(uint64_t step, double time) {
+  std::string event;
+  if (const auto bits = std::bit_cast<uint64_t>(time); bits != 0) {
+    append_fixed64(event, kEventWallTime, bits);
+  }
+  if (step != 0) append_varint(event, kEventStep, step);
+  return event;
 }
 
-std::string framed(const event::Event& made) { return frame_record(made.SerializeAsString()); }
+std::string new_value(std::string_view tag) {
+  std::string value;
+  if (!tag.empty()) append_bytes(value, kValueTag, tag);
+  return value;
+}
+
+// Nothing when the event is malformed.
+std::optional<int64_t> step_of(std::string_view event) {
+  int64_t step = 0;
+  while (!event.empty()) {
+    const std::optional<WireField> field = take_field(event);
+    if (!field) return std::nullopt;
+    if (field->number == kEventStep && field->type == WireType::kVarint) {
+      step = static_cast<int64_t>(field->value);
+    }
+  }
+  return step;
+}
 
 // The bytes of `path` that stay.
 uint64_t kept_bytes(const std::string& path, uint64_t after_step) {
@@ -75,15 +122,16 @@ uint64_t kept_bytes(const std::string& path, uint64_t after_step) {
   while (true) {
     const TfRecordReader::Next next = reader.next(payload);
     if (next == TfRecordReader::Next::kEnd || next == TfRecordReader::Next::kTorn) return kept;
-    event::Event read;
-    if (next == TfRecordReader::Next::kDamaged || !read.ParseFromString(payload)) {
+    const std::optional<int64_t> step =
+        next == TfRecordReader::Next::kRecord ? step_of(payload) : std::nullopt;
+    if (!step) {
       log_warning(
           format("{}: damaged after byte {}; TensorBoard would stop there, so the rest is "
                  "cut off",
                  path, with_commas(kept)));
       return kept;
     }
-    if (read.step() > static_cast<int64_t>(after_step)) return kept;
+    if (*step > static_cast<int64_t>(after_step)) return kept;
     kept = reader.end();
   }
 }
@@ -92,13 +140,15 @@ uint64_t kept_bytes(const std::string& path, uint64_t after_step) {
 
 EventFile::EventFile(const std::string& directory, uint64_t attempt, uint64_t after_step)
     : file_(new_path(directory, attempt)) {
-  event::Event version = new_event(0, unix_now());
-  version.set_file_version("brain.Event:2");
-  std::string records = framed(version);
+  std::string version = new_event(0, unix_now());
+  append_bytes(version, kEventFileVersion, "brain.Event:2");
+  std::string records = frame_record(version);
   if (attempt > 1) {
-    event::Event restart = new_event(after_step + 1, unix_now());
-    restart.mutable_session_log()->set_status(event::SessionLog::START);
-    records += framed(restart);
+    std::string session_log;
+    append_varint(session_log, kSessionLogStatus, kSessionStatusStart);
+    std::string restart = new_event(after_step + 1, unix_now());
+    append_bytes(restart, kEventSessionLog, session_log);
+    records += frame_record(restart);
   }
   file_.append(records);
 }
@@ -107,29 +157,41 @@ EventFile::EventFile(const std::string& directory, uint64_t attempt, uint64_t af
 // EventAccumulator.Scalars() too. A tensor with metadata would only be among the latter's
 // Tensors().
 void EventFile::add_scalars(uint64_t step, double time, const std::vector<EventScalar>& scalars) {
-  event::Event made = new_event(step, time);
+  std::string summary;
   for (const EventScalar& scalar : scalars) {
-    event::Summary::Value* value = made.mutable_summary()->add_value();
-    value->set_tag(std::string(scalar.tag));
-    value->set_simple_value(static_cast<float>(scalar.value));
+    std::string value = new_value(scalar.tag);
+    append_fixed32(value, kValueSimpleValue,
+                   std::bit_cast<uint32_t>(static_cast<float>(scalar.value)));
+    append_bytes(summary, kSummaryValue, value);
   }
-  file_.append(framed(made));
+  std::string event = new_event(step, time);
+  if (!summary.empty()) append_bytes(event, kEventSummary, summary);
+  file_.append(frame_record(event));
 }
 
 // Metadata is wanted with a tag's first value only, but which one is first changes with trimming.
 void EventFile::add_text(uint64_t step, double time, std::string_view tag,
                          std::string_view markdown) {
-  event::Event made = new_event(step, time);
-  event::Summary::Value* value = made.mutable_summary()->add_value();
-  value->set_tag(std::string(tag));
+  std::string tensor;
+  append_varint(tensor, kTensorDtype, kDtypeString);
+  append_bytes(tensor, kTensorShape, "");  // no dimensions: one value
+  append_bytes(tensor, kTensorStringVal, markdown);
+
   // The plugin's own content is a message whose only field, the version, is 0: no bytes.
-  value->mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
-  value->mutable_metadata()->set_data_class(event::DATA_CLASS_TENSOR);
-  event::TensorProto* tensor = value->mutable_tensor();
-  tensor->set_dtype(event::DT_STRING);
-  tensor->mutable_tensor_shape();
-  tensor->add_string_val(std::string(markdown));
-  file_.append(framed(made));
+  std::string plugin_data;
+  append_bytes(plugin_data, kPluginDataName, "text");
+  std::string metadata;
+  append_bytes(metadata, kMetadataPluginData, plugin_data);
+  append_varint(metadata, kMetadataDataClass, kDataClassTensor);
+
+  std::string value = new_value(tag);
+  append_bytes(value, kValueTensor, tensor);
+  append_bytes(value, kValueMetadata, metadata);
+  std::string summary;
+  append_bytes(summary, kSummaryValue, value);
+  std::string event = new_event(step, time);
+  append_bytes(event, kEventSummary, summary);
+  file_.append(frame_record(event));
 }
 
 void trim_event_files(const std::string& directory, uint64_t after_step) {

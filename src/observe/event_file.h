@@ -1,5 +1,4 @@
-// TensorBoard event files: one for each attempt at a run, in RUN/tensorboard/. The door to
-// protobuf.
+// TensorBoard event files: one for each attempt at a run, in RUN/tensorboard/.
 //
 // Every record is written at once and whole, so that a running TensorBoard shows it. Over all files
 // of the folder each step is there once: a new attempt first trims the older files back to its

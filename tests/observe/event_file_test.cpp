@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <observe/event.pb.h>
 
 #include <filesystem>
 #include <string>
@@ -16,8 +15,6 @@
 #include "observe/tf_record.h"
 #include "support/full_disk.h"
 #include "support/temp_dir.h"
-#include "text/vocab_trainer.h"
-#include "text/vocabulary.h"
 
 namespace reigen {
 namespace {
@@ -35,7 +32,7 @@ void add_step(EventFile& file, uint64_t step) {
 
 std::vector<int64_t> steps_of(const std::string& path) {
   std::vector<int64_t> steps;
-  for (const event::Event& read : events_in(path)) steps.push_back(read.step());
+  for (const ReadEvent& read : events_in(path)) steps.push_back(read.step);
   return steps;
 }
 
@@ -55,41 +52,43 @@ TEST(EventFile, BeginsWithItsVersionAndIsNamedAsTensorBoardWants) {
   EventFile file(dir.path("tensorboard"), 1, 0);
   EXPECT_THAT(fs::path(file.path()).filename().string(),
               testing::MatchesRegex("events\\.out\\.tfevents\\.[0-9]{10}\\.[^/]+\\.[0-9]+\\.1"));
-  const std::vector<event::Event> events = events_in(file.path());
+  const std::vector<ReadEvent> events = events_in(file.path());
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(events[0].file_version(), "brain.Event:2");
-  EXPECT_GT(events[0].wall_time(), 1.7e9);
+  EXPECT_EQ(events[0].file_version, "brain.Event:2");
+  EXPECT_GT(events[0].wall_time, 1.7e9);
 }
 
 TEST(EventFile, ShowsScalarsAsSimpleValuesAtOnce) {
   TempDir dir;
   EventFile file(dir.path(), 1, 0);
   file.add_scalars(7, 1700000000.25, {{"train/loss", 2.5}, {"train/nll", 0.1}});
-  const event::Event read = events_in(file.path()).at(1);
-  EXPECT_EQ(read.step(), 7);
-  EXPECT_EQ(read.wall_time(), 1700000000.25);
-  ASSERT_EQ(read.summary().value_size(), 2);
-  EXPECT_EQ(read.summary().value(0).tag(), "train/loss");
-  EXPECT_EQ(read.summary().value(0).simple_value(), 2.5f);
-  EXPECT_FALSE(read.summary().value(0).has_metadata());
-  EXPECT_EQ(read.summary().value(1).tag(), "train/nll");
-  EXPECT_EQ(read.summary().value(1).simple_value(), 0.1f);
+  const ReadEvent read = events_in(file.path()).at(1);
+  EXPECT_EQ(read.step, 7);
+  EXPECT_EQ(read.wall_time, 1700000000.25);
+  ASSERT_EQ(read.values.size(), 2u);
+  EXPECT_EQ(read.values[0].tag, "train/loss");
+  EXPECT_EQ(read.values[0].simple_value, 2.5f);
+  EXPECT_FALSE(read.values[0].metadata.has_value());
+  EXPECT_EQ(read.values[1].tag, "train/nll");
+  EXPECT_EQ(read.values[1].simple_value, 0.1f);
 }
 
 TEST(EventFile, ShowsTextAsAStringForTheTextPlugin) {
   TempDir dir;
   EventFile file(dir.path(), 1, 0);
   file.add_text(7, 1700000000.5, "eval/samples", "| größer |\n");
-  const event::Event read = events_in(file.path()).at(1);
-  ASSERT_EQ(read.summary().value_size(), 1);
-  const event::Summary::Value& value = read.summary().value(0);
-  EXPECT_EQ(value.tag(), "eval/samples");
-  EXPECT_EQ(value.metadata().plugin_data().plugin_name(), "text");
-  EXPECT_EQ(value.metadata().data_class(), event::DATA_CLASS_TENSOR);
-  EXPECT_EQ(value.tensor().dtype(), event::DT_STRING);
-  EXPECT_TRUE(value.tensor().has_tensor_shape());
-  ASSERT_EQ(value.tensor().string_val_size(), 1);
-  EXPECT_EQ(value.tensor().string_val(0), "| größer |\n");
+  const ReadEvent read = events_in(file.path()).at(1);
+  ASSERT_EQ(read.values.size(), 1u);
+  const ReadValue& value = read.values[0];
+  EXPECT_EQ(value.tag, "eval/samples");
+  EXPECT_FALSE(value.simple_value.has_value());
+  ASSERT_TRUE(value.metadata.has_value());
+  EXPECT_EQ(value.metadata->plugin_name, "text");
+  EXPECT_EQ(value.metadata->data_class, 2u);  // DATA_CLASS_TENSOR
+  ASSERT_TRUE(value.tensor.has_value());
+  EXPECT_EQ(value.tensor->dtype, 7u);  // DT_STRING
+  EXPECT_TRUE(value.tensor->has_shape);
+  EXPECT_THAT(value.tensor->strings, ElementsAre("| größer |\n"));
 }
 
 // The bytes that TensorBoard's own .proto files ask for: ours must not agree with itself only.
@@ -126,14 +125,38 @@ TEST(EventFile, HasTensorBoardsFieldNumbersOnTheWire) {
                                      "2002");
 }
 
+// proto3 leaves out zeros and empty strings, but for a oneof's member and a repeated field's
+// element.
+TEST(EventFile, LeavesOutDefaultValuesAsProto3Does) {
+  TempDir dir;
+  EventFile file(dir.path(), 1, 0);
+  file.add_scalars(0, 0.0, {});
+  file.add_scalars(0, 0.0, {{"", 0.0}});
+  file.add_text(0, 0.0, "", "");
+  TfRecordReader reader(file.path());
+  std::vector<std::string> payloads(4);
+  for (std::string& payload : payloads) {
+    ASSERT_EQ(reader.next(payload), TfRecordReader::Next::kRecord);
+  }
+  EXPECT_EQ(payloads[1], "");
+  EXPECT_EQ(hex_of(payloads[2]), "2a070a051500000000");
+  EXPECT_EQ(hex_of(payloads[3]),
+            "2a160a14"
+            "42060807"
+            "1200"
+            "4200"
+            "4a0a0a060a0474657874"
+            "2002");
+}
+
 TEST(EventFile, OfALaterAttemptTellsTensorBoardToForget) {
   TempDir dir;
   EventFile file(dir.path(), 2, 500);
-  const std::vector<event::Event> events = events_in(file.path());
+  const std::vector<ReadEvent> events = events_in(file.path());
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[0].file_version(), "brain.Event:2");
-  EXPECT_EQ(events[1].session_log().status(), event::SessionLog::START);
-  EXPECT_EQ(events[1].step(), 501);
+  EXPECT_EQ(events[0].file_version, "brain.Event:2");
+  EXPECT_EQ(events[1].session_status, 1u);  // SessionLog.START
+  EXPECT_EQ(events[1].step, 501);
 }
 
 TEST(EventFile, ComesAfterAllOlderOnesByName) {
@@ -230,23 +253,17 @@ TEST(TrimEventFiles, LeavesOtherFilesAndAMissingFolderAlone) {
   EXPECT_EQ(read_file(dir.path("notes.txt")), "mine");
 }
 
-// Debian's SentencePiece carries an older protobuf with the same names. Were the two mixed up, one
-// of them would read the other's objects.
-TEST(EventFile, LivesInOneProgramWithSentencePiece) {
+// A sum that fits says only that the bytes are those written.
+TEST(TrimEventFiles, CutsARecordWithSoundSumsThatIsNoEvent) {
   TempDir dir;
   EventFile file(dir.path(), 1, 0);
   add_step(file, 1);
-  WordCounts words;
-  for (int i = 0; i < 300; ++i) words.add(format("the number {} is followed by {}", i, i + 1));
-  VocabOptions options;
-  options.size = 120;
-  const auto vocabulary = Vocabulary::from_model_bytes(
-      train_vocabulary(options, words, [] { return [](uint64_t) {}; }), "test");
-  std::vector<uint32_t> ids;
-  Encoder(vocabulary).encode("the number 12 is followed by 13", ids);
-  EXPECT_EQ(vocabulary.decode(ids), "the number 12 is followed by 13");
-  add_step(file, 2);
-  EXPECT_THAT(steps_of(file.path()), ElementsAre(0, 1, 2));
+  const std::string whole = read_file(file.path());
+  write_text(file.path(), whole + frame_record("\x10") + frame_record(""));
+  CaptureStderr();
+  trim_event_files(dir.path(), 9);
+  EXPECT_THAT(GetCapturedStderr(), HasSubstr(format("damaged after byte {}", whole.size())));
+  EXPECT_EQ(read_file(file.path()), whole);
 }
 
 }  // namespace

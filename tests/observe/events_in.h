@@ -1,14 +1,42 @@
-// Reads an event file for tests, checking lengths and sums with code that the product does not use.
+// Reads an event file for tests: lengths, sums and messages, with code that the product does not
+// use.
 #pragma once
 
-#include <observe/event.pb.h>
-
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace reigen {
 
-// Throws std::runtime_error saying where the file is not a sequence of whole, sound events.
-std::vector<event::Event> events_in(const std::string& path);
+struct ReadTensor {
+  uint64_t dtype = 0;
+  bool has_shape = false;
+  std::vector<std::string> strings;
+};
+
+struct ReadMetadata {
+  std::string plugin_name;
+  uint64_t data_class = 0;
+};
+
+struct ReadValue {
+  std::string tag;
+  std::optional<float> simple_value;
+  std::optional<ReadTensor> tensor;
+  std::optional<ReadMetadata> metadata;
+};
+
+struct ReadEvent {
+  double wall_time = 0;
+  int64_t step = 0;
+  std::string file_version;
+  uint64_t session_status = 0;
+  std::vector<ReadValue> values;  // of its summary
+};
+
+// Throws std::runtime_error saying where the file is not a sequence of whole, sound events, or
+// where one has a field that Reigen is not to write.
+std::vector<ReadEvent> events_in(const std::string& path);
 
 }  // namespace reigen

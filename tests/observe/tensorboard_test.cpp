@@ -35,10 +35,10 @@ Series scalars_in(const std::string& directory) {
   std::sort(paths.begin(), paths.end());
   Series series;
   for (const std::string& path : paths) {
-    for (const event::Event& read : events_in(path)) {
-      for (const event::Summary::Value& value : read.summary().value()) {
-        if (value.has_tensor()) continue;
-        series[value.tag()].emplace_back(read.step(), value.simple_value());
+    for (const ReadEvent& read : events_in(path)) {
+      for (const ReadValue& value : read.values) {
+        if (value.tensor) continue;
+        series[value.tag].emplace_back(read.step, value.simple_value.value());
       }
     }
   }
@@ -74,7 +74,7 @@ TEST(TensorBoard, ShowsTheMeasuresOfAStep) {
                          std::pair("train/gradient_norm", static_cast<float>(step.norm)),
                          std::pair("train/tokens_per_second", 50'006.0f),
                          std::pair("train/step_seconds", 0.5f), std::pair("train/epoch", 0.375f)));
-  EXPECT_EQ(events_in(board.path()).at(1).wall_time(), step.time);
+  EXPECT_EQ(events_in(board.path()).at(1).wall_time, step.time);
 }
 
 TEST(TensorBoard, ShowsAnEvaluationWhateverTheStep) {
@@ -92,11 +92,11 @@ TEST(TensorBoard, ShowsAnEvaluationWhateverTheStep) {
   EXPECT_EQ(series.at("eval/perplexity").size(), 2u);
   EXPECT_EQ(series.at("eval/BLEU"), (Points{{7, 27.25f}}));
   EXPECT_EQ(series.at("eval/chrF"), (Points{{7, 55.5f}}));
-  const std::vector<event::Event> events = events_in(board.path());
+  const std::vector<ReadEvent> events = events_in(board.path());
   ASSERT_EQ(events.size(), 4u);  // version, scalars, samples, scalars
-  EXPECT_EQ(events[2].summary().value(0).tag(), "eval/samples");
-  EXPECT_EQ(events[2].summary().value(0).tensor().string_val(0),
-            markdown_table(sample_evaluation(7).samples));
+  const ReadValue& samples = events[2].values.at(0);
+  EXPECT_EQ(samples.tag, "eval/samples");
+  EXPECT_EQ(samples.tensor.value().strings.at(0), markdown_table(sample_evaluation(7).samples));
 }
 
 TEST(TensorBoard, ShowsNothingOfOtherRecords) {

@@ -1,4 +1,6 @@
 // The entry point: finds the command, parses its options, turns errors into exit codes.
+#include <unistd.h>
+
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -123,10 +125,20 @@ void run(std::span<const std::string> args) {
   }
 }
 
+// GNU OpenMP's threads spin for milliseconds when they wait for each other, which on a machine that
+// does anything else besides costs two thirds of the speed (docs/design/training.md). It reads how
+// long when it is loaded, before any code of ours: so the program starts itself again, once.
+void spin_less(char** argv) {
+  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  setenv("GOMP_SPINCOUNT", "1000", 1);
+  execv("/proc/self/exe", argv);  // when it cannot, things are only slower
+}
+
 }  // namespace
 }  // namespace reigen
 
 int main(int argc, char** argv) {
+  reigen::spin_less(argv);
   std::vector<std::string> args(argv + 1, argv + argc);
   reigen::catch_interrupts();
   try {

@@ -32,7 +32,7 @@ void describe_where(Schema& s, TrainOptions& o) {
                         "most memory to use; micro-batches are sized to it; 0 for half of what is "
                         "free when the run starts"));
   s.option("micro-tokens", o.micro_tokens,
-           "most source and target tokens in a micro-batch; 0 for 8192, or what the memory allows",
+           "most source and target tokens in a micro-batch; 0 for 4096, or what the memory allows",
            0, 1'000'000'000);
   s.option("log-every", o.log_every, "steps from one log line to the next", 1, kMaxSteps);
   s.option("quiet", o.quiet, "no progress, only warnings and errors; log.txt has the rest");

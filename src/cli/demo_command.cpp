@@ -76,9 +76,9 @@ TrainOptions training(const DemoOptions& options, const Places& at) {
   train.schedule.warmup_steps = 100;
   train.schedule.decay_steps = options.steps;
   train.log_every = 100;
-  train.eval.every = 650;
+  train.eval.every = 600;
   train.eval.sentences = 200;
-  train.checkpoint.every = 650;
+  train.checkpoint.every = 600;
   return train;
 }
 

@@ -142,7 +142,7 @@ StepResult run_once(const DropoutOptions& dropout, const PackedBatch& batch, uin
   Arena arena;
   run.loss = model.forward_backward(Device::cpu(1),
                                     {.batch = batch, .seed = 3, .step = step, .smoothing = 0.1F},
-                                    run.parameters, run.gradients, arena, on_ready);
+                                    run.parameters, run.gradients, arena, {.ready = on_ready});
   return run;
 }
 

@@ -98,7 +98,12 @@ void emit(YAML::Emitter& out, const Json& value) {
     for (const auto& item : value) emit(out, item);
     out << YAML::EndSeq;
   } else if (value.is_string()) {
-    out << value.get<std::string>();
+    const auto text = value.get<std::string>();
+    // yaml-cpp 0.7 quotes for a newline but writes a lone carriage return as it is, to be lost.
+    if (text.find('\r') != std::string::npos) out << YAML::DoubleQuoted;
+    out << text;
+  } else if (value.is_null()) {
+    out << YAML::Null;
   } else {
     out << value.dump();  // as JSON writes it: the shortest text that reads back as the same number
   }

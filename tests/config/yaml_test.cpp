@@ -115,5 +115,66 @@ TEST(Yaml, AnAliasThatHoldsItselfIsRefused) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of("a: &a {b: *a, c: *a}\n"));
 }
 
+const std::vector<std::string> kOddStrings = {"",        " ",        " a ",
+                                              "a: b",    ":",        "a:",
+                                              "a #b",    "#",        "'",
+                                              "\"",      "it's",     "\"q\" 'r'",
+                                              "\\",      "a\\nb",    "true",
+                                              "null",    "~",        "1e3",
+                                              "007",     "0x1F",     ".inf",
+                                              "-",       "- a",      "---",
+                                              "...",     "?",        "? a",
+                                              "[",       "]",        "a, b",
+                                              "{x}",     "&a",       "*a",
+                                              "!a",      "!!str a",  "%a",
+                                              "@a",      "`a`",      "|",
+                                              ">",       "a\nb",     "\n",
+                                              "a\n",     "\na",      "a\n\nb",
+                                              "\t",      "a\tb",     "\r",
+                                              "a\r\nb",  "\x01",     "\x7F",
+                                              "Größe",   "日本語",   "🙂",
+                                              "\u00A0",  "\u0085",   "\u2028",
+                                              "\uFEFFa", "a\u200Bb", "<<",
+                                              "=",       "y",        "a:b",
+                                              "/a/b c",  "a  b",     "a, [b]",
+                                              "x: [y",   "key: - a", std::string(3000, 'x')};
+
+TEST(ToYaml, KeepsEveryOddStringAsAValueOrAListItem) {
+  for (const std::string& text : kOddStrings) {
+    const Json tree = {{"plain", text},
+                       {"list", Json::array({text, "between", text})},
+                       {"below", {{"deeper", text}, {"last", "x"}}}};
+    EXPECT_EQ(parse_yaml(to_yaml(tree), "run.yaml"), tree) << to_yaml(tree);
+  }
+}
+
+TEST(ToYaml, KeepsKeysThatNeedQuotes) {
+  for (const char* key : {"a: b", "#", "true", "", "- a", "[a", "Größe", "a b", "'"}) {
+    const Json tree = {{"first", "1"}, {key, "2"}, {"map", {{key, "3"}}}};
+    EXPECT_EQ(parse_yaml(to_yaml(tree), "run.yaml"), tree) << to_yaml(tree);
+  }
+}
+
+TEST(ToYaml, KeepsNestedMapsAndListsInTheirOrder) {
+  const Json tree = {{"z", {{"y", {{"x", {{"w", "1"}}}, {"v", Json::array()}}}}},
+                     {"a", Json::array({"1", Json::array({"2", Json::array()}), "3"})},
+                     {"m", Json::array({{{"k", "v"}, {"l", Json::array({"n"})}}})},
+                     {"empty", Json::object()},
+                     {"nothing", nullptr}};
+  const Json read = parse_yaml(to_yaml(tree), "run.yaml");
+  EXPECT_EQ(read.dump(), tree.dump()) << to_yaml(tree);
+}
+
+TEST(ToYaml, WritesNumbersAndSwitchesAsTheyAreReadBack) {
+  const Json tree = {{"a", 1}, {"b", 0.1}, {"c", 1e-9}, {"d", true}, {"e", {1.5, 2}}, {"f", -3}};
+  EXPECT_EQ(parse_yaml(to_yaml(tree), "run.yaml").dump(),
+            R"({"a":"1","b":"0.1","c":"1e-09","d":"true","e":["1.5","2"],"f":"-3"})");
+}
+
+TEST(ToYaml, ReadsTopDownWithListsOnOneLine) {
+  const Json tree = {{"seed", 1}, {"model", {{"width", 8}}}, {"values", {1, 2}}};
+  EXPECT_EQ(to_yaml(tree), "seed: 1\nmodel:\n  width: 8\nvalues: [1, 2]\n");
+}
+
 }  // namespace
 }  // namespace reigen

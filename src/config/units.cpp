@@ -74,6 +74,7 @@ double parse_seconds(const std::string& text) {
     const Quantity quantity = take_quantity(rest, kExpected);
     seconds += quantity.number * time_unit(quantity.unit, kExpected);
   } while (!rest.empty());
+  if (!std::isfinite(seconds)) throw ConfigError(kExpected);
   return seconds;
 }
 

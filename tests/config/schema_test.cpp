@@ -384,5 +384,25 @@ TEST_F(SchemaTest, CurrentIsEveryValueNestedBySection) {
             R"("model":{"colour":"green","size":32000},"input":[["x","y"]]})");
 }
 
+TEST_F(SchemaTest, AShorthandSetsOtherOptionsAndIsNoValueItself) {
+  schema.custom({.key = "model.both",
+                 .flag = "both",
+                 .value_name = "N",
+                 .help = "seed and size at once",
+                 .assign =
+                     [this](const Json& value) {
+                       settings.seed = settings.size = parse_integer(scalar(value), 64, 1000);
+                     },
+                 .current = nullptr});
+  parse({"--output", "a", "--both", "100", "--size", "200"});
+  EXPECT_EQ(settings.seed, 100);
+  EXPECT_EQ(settings.size, 200);
+  schema.parse_yaml("model: {both: 300}\n", "run.yaml");
+  EXPECT_EQ(settings.size, 300);
+  EXPECT_FALSE(schema.current().at("model").contains("both"));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "--both N", schema.help());
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "| `model.both` |", schema.markdown());
+}
+
 }  // namespace
 }  // namespace reigen

@@ -1,0 +1,83 @@
+// The two ways of `reigen evaluate`, and everything that is neither.
+#include "config/evaluate_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace reigen {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+EvaluateOptions parsed(const std::vector<std::string>& args) {
+  EvaluateOptions options;
+  Schema schema("evaluate", "Evaluates.");
+  describe(schema, options);
+  schema.parse(args);
+  check_evaluate_options(options);
+  return options;
+}
+
+std::string error_of(const std::vector<std::string>& args) {
+  try {
+    parsed(args);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  ADD_FAILURE() << "accepted: " << ::testing::PrintToString(args);
+  return "";
+}
+
+TEST(EvaluateOptions, ScoresHypothesesOrTranslatesWithAModel) {
+  EXPECT_THAT(parsed({"--hypotheses", "h", "--references", "r"}).references, ElementsAre("r"));
+  EXPECT_EQ(parsed({"--model", "run"}).split, "test");
+  EXPECT_EQ(parsed({"--model", "run", "--data", "d", "--split", "valid"}).data, "d");
+  EXPECT_EQ(parsed({"--model", "run", "--sources", "s", "--references", "r"}).sources, "s");
+}
+
+TEST(EvaluateOptions, RefusesBothWaysOrNeither) {
+  for (const auto& args : {std::vector<std::string>{},
+                           {"--references", "r"},
+                           {"--hypotheses", "h", "--references", "r", "--model", "run"}}) {
+    EXPECT_THAT(error_of(args), HasSubstr("either --hypotheses FILE to score or --model DIR"));
+  }
+}
+
+TEST(EvaluateOptions, RefusesWhatBelongsToTheOtherWay) {
+  EXPECT_THAT(error_of({"--hypotheses", "h"}), HasSubstr("--references is required"));
+  for (const char* option : {"--data", "--sources", "--output"}) {
+    EXPECT_THAT(error_of({"--hypotheses", "h", "--references", "r", option, "x"}),
+                HasSubstr("go with --model"));
+  }
+  EXPECT_THAT(error_of({"--model", "run", "--sources", "s"}), HasSubstr("go together"));
+  EXPECT_THAT(error_of({"--model", "run", "--references", "r"}), HasSubstr("go together"));
+  EXPECT_THAT(error_of({"--model", "run", "--sources", "s", "--references", "r", "--data", "d"}),
+              HasSubstr("either --data or --sources"));
+  EXPECT_THAT(error_of({"--model", "run", "--split", "train"}),
+              HasSubstr("'train' cannot be used: expected test or valid"));
+}
+
+TEST(EvaluateOptions, TakesMetricsByCommasOrSeveralValuesEachOnce) {
+  const std::vector<std::string> way = {"--hypotheses", "h", "--references", "r", "--metric"};
+  auto metrics = [&](std::vector<std::string> values) {
+    values.insert(values.begin(), way.begin(), way.end());
+    return parsed(values).metrics;
+  };
+  EXPECT_THAT(metrics({"chrf++,bleu"}),
+              ElementsAre(ScoreMetric::kChrfPlusPlus, ScoreMetric::kBleu));
+  EXPECT_THAT(metrics({"bleu", "chrf,bleu"}), ElementsAre(ScoreMetric::kBleu, ScoreMetric::kChrf));
+  for (const char* bad : {"bleu,", "", "ter", "BLEU", "bleu, chrf"}) {
+    EXPECT_THROW(metrics({bad}), ConfigError) << bad;
+  }
+}
+
+TEST(EvaluateOptions, TakesSeveralReferences) {
+  EXPECT_THAT(parsed({"--hypotheses", "h", "--references", "a", "b"}).references,
+              ElementsAre("a", "b"));
+}
+
+}  // namespace
+}  // namespace reigen

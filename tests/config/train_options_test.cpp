@@ -1,0 +1,208 @@
+// The options of a training run: what is filled in, what is recorded, what may change on the way.
+#include "config/train_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "base/error.h"
+#include "config/yaml.h"
+#include "support/temp_dir.h"
+
+namespace reigen {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TrainOptions parsed(const std::vector<std::string>& args) {
+  TrainOptions options;
+  Schema schema("train", "Trains.");
+  describe(schema, options);
+  std::vector<std::string> all = {"--run", "runs/first"};
+  all.insert(all.end(), args.begin(), args.end());
+  schema.parse(all);
+  return options;
+}
+
+std::string resolve_error(const std::vector<std::string>& args) {
+  try {
+    resolve(parsed(args));
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  ADD_FAILURE() << "accepted: " << ::testing::PrintToString(args);
+  return "";
+}
+
+TrainOptions from_yaml(const std::string& text) {
+  TrainOptions options;
+  Schema schema("train", "Trains.");
+  describe(schema, options);
+  schema.parse_yaml(text, "config.yaml");
+  return options;
+}
+
+TEST(Resolve, FillsInThePresetAndTheSchedulesWidth) {
+  const TrainOptions options = resolve(parsed({"--preset", "tiny", "--max-steps", "5"}));
+  EXPECT_EQ(options.model.width, 128);
+  EXPECT_EQ(options.model.encoder_layers, 2);
+  EXPECT_EQ(options.schedule.width, 128);
+  EXPECT_GT(options.schedule.warmup_steps, 0);
+}
+
+TEST(Resolve, IsDoneAfterOnce) {
+  const TrainOptions once = resolve(parsed({"--max-steps", "5", "--model.width", "64"}));
+  EXPECT_EQ(one_line(recorded_options(resolve(once))), one_line(recorded_options(once)));
+}
+
+TEST(Resolve, RefusesATrainingThatWouldNeverEnd) {
+  EXPECT_THAT(resolve_error({}), HasSubstr("would never end"));
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"--max-steps", "1"},
+                                               {"--max-epochs", "0.5"},
+                                               {"--max-time", "1h"},
+                                               {"--eval.patience", "3"}}) {
+    EXPECT_NO_THROW(resolve(parsed(args)));
+  }
+}
+
+TEST(Resolve, RefusesEvaluationSettingsThatContradictEachOther) {
+  EXPECT_THAT(resolve_error({"--eval.patience", "3", "--eval.every", "0"}),
+              HasSubstr("set eval.every above 0"));
+  EXPECT_THAT(resolve_error({"--max-steps", "1", "--eval.stop-on", "bleu", "--no-eval.bleu"}),
+              HasSubstr("eval.stop-on is bleu but eval.bleu is off"));
+}
+
+TEST(RecordedTraining, ReadsBackFromItsFileExactly) {
+  const std::vector<std::vector<std::string>> runs = {
+      {"--max-steps", "100"},
+      {"--max-time", "1h30m", "--memory", "6GB", "--data", "/data/an odd: \"name\" #1"},
+      {"--max-epochs", "0.30000000000000004", "--dropout", "0.1", "--dropout.attention", "0.2"},
+      {"--max-steps", "1", "--schedule.kind", "piecewise", "--schedule.boundaries", "10,20",
+       "--schedule.values", "0.1,0.05,1e-7"},
+      {"--max-steps", "1", "--model.norm", "post", "--model.activation", "swish",
+       "--model.positions", "learned", "--no-model.tied", "--model.biases", "--optimizer.kind",
+       "adamw", "--eval.stop-on", "bleu", "--quiet", "--seed", "9223372036854775807"},
+  };
+  for (const auto& args : runs) {
+    for (const TrainOptions& options : {parsed(args), resolve(parsed(args))}) {
+      const Json recorded = recorded_options(options);
+      const TrainOptions read = from_yaml(to_yaml(recorded));
+      EXPECT_EQ(pretty(recorded_options(read)), pretty(recorded)) << to_yaml(recorded);
+      EXPECT_EQ(recorded_options(read), recorded);
+    }
+  }
+}
+
+TEST(RecordedTraining, KeepsEveryBitOfANumber) {
+  // Numbers that fewer than 17 digits would change, tiny ones, and ones that look like others.
+  const std::vector<double> numbers = {0.1 + 0.2, std::nextafter(0.1, 1),  1.0 / 3,
+                                       1e-20,     std::nextafter(1e-9, 1), 0x1.fffffffffffffp-2,
+                                       0.5};
+  for (double number : numbers) {
+    TrainOptions options = parsed({});
+    options.optimizer.epsilon = number;
+    options.optimizer.beta1 = number;
+    options.optimizer.clip = number * 1e6;
+    options.max_time = number * 1e9;
+    options.max_epochs = number;
+    options.schedule.values = {number + 1e-9, number / 7 + 1e-9};
+    const TrainOptions read = from_yaml(to_yaml(recorded_options(options)));
+    auto expect_same = [](double a, double b) {
+      EXPECT_EQ(std::bit_cast<uint64_t>(a), std::bit_cast<uint64_t>(b)) << a << " and " << b;
+    };
+    expect_same(read.optimizer.epsilon, options.optimizer.epsilon);
+    expect_same(read.optimizer.beta1, options.optimizer.beta1);
+    expect_same(read.optimizer.clip, options.optimizer.clip);
+    expect_same(read.max_time, options.max_time);
+    expect_same(read.max_epochs, options.max_epochs);
+    ASSERT_EQ(read.schedule.values.size(), 2u);
+    expect_same(read.schedule.values[0], options.schedule.values[0]);
+    expect_same(read.schedule.values[1], options.schedule.values[1]);
+  }
+}
+
+TEST(RecordedTraining, HoldsEveryOptionButTheShorthand) {
+  const Json recorded = recorded_options(parsed({"--dropout", "0.25"}));
+  EXPECT_FALSE(recorded.at("dropout").contains("all"));
+  EXPECT_EQ(recorded.at("dropout").at("residual"), 0.25);
+  for (const char* key : {"preset", "data", "run", "max-steps", "memory", "model", "batch",
+                          "optimizer", "schedule", "eval", "decode", "checkpoint", "smoothing"}) {
+    EXPECT_TRUE(recorded.contains(key)) << key;
+  }
+}
+
+TEST(RecordedConfig, IsTheFileInTheRunWhenItIsThere) {
+  TempDir dir;
+  TrainOptions options;
+  options.run = dir.path();
+  EXPECT_EQ(recorded_config(options), std::nullopt);
+  write_text(dir.path("config.yaml"), "seed: 1\n");
+  EXPECT_EQ(recorded_config(options), dir.path("config.yaml"));
+}
+
+std::vector<std::string> changes_by(const std::vector<std::string>& args) {
+  return changed_settings(recorded_options(parsed({})), recorded_options(parsed(args)));
+}
+
+TEST(ChangedSettings, NamesWhatWouldChangeTheCourseOfARun) {
+  EXPECT_THAT(changes_by({}), IsEmpty());
+  EXPECT_THAT(changes_by({"--seed", "2"}), ElementsAre("seed was 1 and is 2 now"));
+  EXPECT_THAT(changes_by({"--model.norm", "post", "--smoothing", "0"}),
+              ElementsAre("model.norm was \"pre\" and is \"post\" now",
+                          "smoothing was 0.1 and is 0.0 now"));
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"--batch.pairs", "5"},
+                                               {"--optimizer.clip", "0"},
+                                               {"--dropout.attention", "0.2"},
+                                               {"--schedule.kind", "cosine"},
+                                               {"--model.width", "64"},
+                                               {"--schedule.boundaries", "1,2"}}) {
+    EXPECT_EQ(changes_by(args).size(), 1u) << args[0];
+  }
+}
+
+TEST(ChangedSettings, LetsLimitsLoggingAndEvaluationChange) {
+  EXPECT_THAT(changes_by({"--max-steps",
+                          "9",
+                          "--max-epochs",
+                          "2",
+                          "--max-time",
+                          "1h",
+                          "--threads",
+                          "3",
+                          "--memory",
+                          "1GB",
+                          "--micro-tokens",
+                          "100",
+                          "--log-every",
+                          "1",
+                          "--quiet",
+                          "--eval.every",
+                          "5",
+                          "--eval.patience",
+                          "2",
+                          "--beam",
+                          "8",
+                          "--checkpoint.keep",
+                          "9",
+                          "--preset",
+                          "tiny",
+                          "--optimizer.max-skipped",
+                          "5",
+                          "--data",
+                          "elsewhere"}),
+              IsEmpty());
+}
+
+TEST(ChangedSettings, LetsAnOptionBeThatDidNotExistWhenTheRunBegan) {
+  Json before = recorded_options(parsed({}));
+  before.erase("smoothing");
+  before["model"].erase("biases");
+  EXPECT_THAT(changed_settings(before, recorded_options(parsed({"--model.biases"}))), IsEmpty());
+}
+
+}  // namespace
+}  // namespace reigen

@@ -89,5 +89,49 @@ TEST(InterruptDeathTest, AClosedPipeIsAWriteErrorAndNotASilentDeath) {
       testing::ExitedWithCode(0), "");
 }
 
+TEST(InterruptDeathTest, AClosedTerminalStopsWorkUnlessItIsIgnored) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGHUP, SIG_DFL);
+        catch_interrupts();
+        std::raise(SIGHUP);
+        exit_as_the_program_would();
+      },
+      testing::ExitedWithCode(130), "");
+  EXPECT_EXIT(
+      {
+        std::signal(SIGHUP, SIG_DFL);
+        catch_interrupts();
+        ignore_hangup();
+        std::raise(SIGHUP);
+        std::raise(SIGHUP);
+        exit_as_the_program_would();
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(InterruptDeathTest, IgnoringAClosedTerminalLeavesCtrlCAsItWas) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        ignore_hangup();
+        std::raise(SIGHUP);
+        std::raise(SIGINT);
+        exit_as_the_program_would();
+      },
+      testing::ExitedWithCode(130), "");
+}
+
+TEST(InterruptDeathTest, AProgramUnderNohupStaysDeafToAClosedTerminal) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGHUP, SIG_IGN);
+        catch_interrupts();
+        std::raise(SIGHUP);
+        exit_as_the_program_would();
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 }  // namespace
 }  // namespace reigen

@@ -1,7 +1,10 @@
 // What a person sees, with stdout and stderr caught or closed.
 #include "base/terminal.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -9,6 +12,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -159,6 +163,141 @@ TEST(Progress, SaysHowFarLongWorkHasCome) {
 TEST(Progress, IsSilentWhenQuiet) {
   Quiet quiet;
   EXPECT_EQ(shown_while_half_done(std::chrono::milliseconds(1200)), "");
+}
+
+// Collects the copies of log lines; none are made once it is gone.
+struct LogCopy {
+  LogCopy() {
+    set_log_copy([this](std::string_view line) { lines.emplace_back(line); });
+  }
+  ~LogCopy() { set_log_copy(nullptr); }
+  std::vector<std::string> lines;
+};
+
+TEST(LogCopy, GetsEveryLineTaggedAndInOrder) {
+  LogCopy copy;
+  CaptureStderr();
+  log_note("a note");
+  log_warning("look out");
+  log_error("too late");
+  log_copy_only("for the file");
+  const std::string text = GetCapturedStderr();
+  EXPECT_EQ(copy.lines, (std::vector<std::string>{"a note", "warning: look out", "error: too late",
+                                                  "for the file"}));
+  EXPECT_PRED_FORMAT2(testing::IsNotSubstring, "for the file", text);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "a note\n", text);
+}
+
+TEST(LogCopy, GetsNotesEvenWhenQuiet) {
+  Quiet quiet;
+  LogCopy copy;
+  CaptureStderr();
+  log_note("a note");
+  log_copy_only("for the file");
+  EXPECT_EQ(GetCapturedStderr(), "");
+  EXPECT_EQ(copy.lines, (std::vector<std::string>{"a note", "for the file"}));
+}
+
+TEST(LogCopy, EndsWhenItIsTakenAway) {
+  std::vector<std::string> seen;
+  CaptureStderr();
+  {
+    LogCopy copy;
+    log_note("during");
+    seen = copy.lines;
+  }
+  log_note("after");
+  log_copy_only("to nobody");
+  EXPECT_EQ(GetCapturedStderr(), "during\nafter\n");
+  EXPECT_EQ(seen, std::vector<std::string>{"during"});
+}
+
+TEST(LogCopy, GetsWholeLinesFromManyThreads) {
+  LogCopy copy;
+  CaptureStderr();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      for (int i = 0; i < 50; ++i) log_note(std::string(20, static_cast<char>('a' + t)));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  GetCapturedStderr();
+  ASSERT_EQ(copy.lines.size(), 200u);
+  for (const auto& line : copy.lines) EXPECT_EQ(line, std::string(20, line[0]));
+}
+
+TEST(Status, IsNothingWhereThereIsNoTerminal) {
+  CaptureStderr();
+  show_status("step 7");
+  log_note("a note");
+  show_status("");
+  EXPECT_EQ(GetCapturedStderr(), "a note\n");
+}
+
+// Ends the process, with 0 when a terminal of `columns` shows exactly `expected` after `work`. For
+// a process of its own, since one decides only once whether it has a terminal.
+template <class Work>
+[[noreturn]] void exit_showing(unsigned short columns, Work work, const std::string& expected) {
+  setenv("NO_COLOR", "1", 1);
+  const winsize size = {.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  int ends[2];
+  const int before = dup(STDERR_FILENO);
+  if (openpty(&ends[0], &ends[1], nullptr, nullptr, &size) != 0) std::_Exit(2);
+  if (dup2(ends[1], STDERR_FILENO) < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) std::_Exit(2);
+  work();
+  std::string shown;
+  char buffer[512];
+  for (ssize_t got; (got = read(ends[0], buffer, sizeof buffer)) > 0;) {
+    shown.append(buffer, static_cast<size_t>(got));
+  }
+  dup2(before, STDERR_FILENO);
+  if (shown == expected) std::_Exit(0);
+  std::fprintf(stderr, "shown: %s\n", testing::PrintToString(shown).c_str());
+  std::_Exit(1);
+}
+
+const std::string kClear = "\r\x1b[K";
+
+class StatusDeathTest : public testing::Test {
+ protected:
+  StatusDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }  // a fresh process
+};
+
+TEST_F(StatusDeathTest, IsTheLastLineOfATerminalAndComesBackBelowALogLine) {
+  auto work = [] {
+    show_status("step 7");
+    log_note("a note");
+    log_copy_only("for the file");
+    show_status("step 8");
+  };
+  EXPECT_EXIT(
+      exit_showing(80, work, kClear + "step 7" + kClear + "a note\r\nstep 7" + kClear + "step 8"),
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(StatusDeathTest, IsTakenAwayByAnEmptyOne) {
+  auto work = [] {
+    show_status("step 7");
+    show_status("");
+    log_note("a note");
+  };
+  EXPECT_EXIT(exit_showing(80, work, kClear + "step 7" + kClear + "a note\r\n"),
+              testing::ExitedWithCode(0), "");
+}
+
+TEST_F(StatusDeathTest, IsCutToTheWidthOfTheTerminal) {
+  EXPECT_EXIT(exit_showing(
+                  7, [] { show_status("step 7 of 1000"); }, kClear + "step 7"),
+              testing::ExitedWithCode(0), "");
+}
+
+TEST_F(StatusDeathTest, IsNotShownWhenQuiet) {
+  auto work = [] {
+    set_quiet(true);
+    show_status("step 7");
+  };
+  EXPECT_EXIT(exit_showing(80, work, ""), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -181,5 +181,46 @@ TEST_F(BatchesTest, PackWithoutPaddingAndKeepGlobalTokenNumbers) {
   EXPECT_EQ(packed.first_source_token[0], batch.pairs[2].first_source_token);
 }
 
+TEST_F(BatchesTest, AreCutIntoRunsThatKeepTheOrderAndTheLimit) {
+  BatchStream stream(*dataset_, 1, {.pairs = 200});
+  const GlobalBatch batch = stream.next();
+  auto tokens_of = [&](uint32_t index) {
+    return uint64_t{batch.pairs[index].source_length} + batch.pairs[index].target_length;
+  };
+  for (uint64_t most : {1, 60, 500, 3000, 1'000'000}) {
+    const auto runs = split_by_tokens(batch, most);
+    uint32_t expected = 0;
+    for (size_t r = 0; r < runs.size(); ++r) {
+      ASSERT_FALSE(runs[r].empty());
+      uint64_t tokens = 0;
+      for (uint32_t index : runs[r]) {
+        EXPECT_EQ(index, expected++);
+        tokens += tokens_of(index);
+      }
+      EXPECT_TRUE(tokens <= most || runs[r].size() == 1) << tokens << " of " << most;
+      // No run ends before it must.
+      if (r > 0) {
+        uint64_t before = 0;
+        for (uint32_t index : runs[r - 1]) before += tokens_of(index);
+        EXPECT_GT(before + tokens_of(runs[r][0]), most);
+      }
+    }
+    EXPECT_EQ(expected, batch.pairs.size());
+  }
+  EXPECT_EQ(split_by_tokens(batch, 1).size(), batch.pairs.size());
+  EXPECT_EQ(split_by_tokens(batch, 1'000'000).size(), 1u);
+}
+
+TEST(SplitByTokens, FillsARunToExactlyTheLimit) {
+  GlobalBatch batch;
+  for (uint32_t length : {3, 2, 5, 11, 1}) {
+    batch.pairs.push_back({.source_length = length, .target_length = length});
+  }
+  using Runs = std::vector<std::vector<uint32_t>>;
+  EXPECT_EQ(split_by_tokens(batch, 10), (Runs{{0, 1}, {2}, {3}, {4}}));
+  EXPECT_EQ(split_by_tokens(batch, 9), (Runs{{0}, {1}, {2}, {3}, {4}}));
+  EXPECT_EQ(split_by_tokens({}, 10), Runs{});
+}
+
 }  // namespace
 }  // namespace reigen

@@ -1,0 +1,140 @@
+// Prefetched batches: the stream's own, whole and in order, however far ahead the thread is.
+#include "data/prefetch.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "data/prepare.h"
+#include "support/sample_data.h"
+#include "support/temp_dir.h"
+
+namespace reigen {
+namespace {
+
+constexpr uint32_t kBos = 2;
+constexpr BatchSize kSize = {.target_tokens = 500};
+
+class PrefetchTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    dir_ = new TempDir;
+    prepare(sample_options(write_sample_corpus(dir_->path(), "a", 300), dir_->path("out")));
+    dataset_ = new Dataset(dir_->path("out"), read_manifest(dir_->path("out")).train);
+  }
+  static void TearDownTestSuite() {
+    delete dataset_;
+    delete dir_;
+  }
+
+  static BatchStream stream(BatchSize size = kSize) { return {*dataset_, 7, size}; }
+
+  static TempDir* dir_;
+  static Dataset* dataset_;
+};
+TempDir* PrefetchTest::dir_ = nullptr;
+Dataset* PrefetchTest::dataset_ = nullptr;
+
+std::vector<uint64_t> numbers(const GlobalBatch& batch) {
+  std::vector<uint64_t> pairs;
+  for (const auto& pair : batch.pairs) pairs.push_back(pair.pair);
+  return pairs;
+}
+
+TEST_F(PrefetchTest, GivesTheStreamsBatchesInOrderOverSeveralEpochs) {
+  for (size_t depth : {1, 2, 7}) {
+    Prefetcher prefetcher(*dataset_, stream(), 100, kBos, depth);
+    BatchStream plain = stream();
+    while (plain.cursor().epoch < 3) {
+      const GlobalBatch expected = plain.next();
+      const ReadyBatch ready = prefetcher.next();
+      EXPECT_EQ(numbers(ready.batch), numbers(expected));
+      EXPECT_EQ(ready.batch.begin, expected.begin);
+      EXPECT_EQ(ready.batch.end, expected.end);
+      EXPECT_EQ(ready.batch.source_tokens, expected.source_tokens);
+      EXPECT_EQ(ready.batch.target_tokens, expected.target_tokens);
+    }
+  }
+}
+
+TEST_F(PrefetchTest, GoesOnFromWhereTheStreamWas) {
+  BatchStream moved = stream();
+  for (int i = 0; i < 5; ++i) moved.next();
+  const Cursor at = moved.cursor();
+  const std::vector<uint64_t> expected = numbers(BatchStream(moved).next());
+  Prefetcher prefetcher(*dataset_, moved, 100, kBos);
+  const ReadyBatch ready = prefetcher.next();
+  EXPECT_EQ(ready.batch.begin, at);
+  EXPECT_EQ(numbers(ready.batch), expected);
+}
+
+TEST_F(PrefetchTest, CutsEachBatchIntoPartsThatHoldEachPairOnce) {
+  for (uint64_t micro_tokens : {1, 150, 100'000}) {
+    Prefetcher prefetcher(*dataset_, stream(), micro_tokens, kBos);
+    for (int i = 0; i < 10; ++i) {
+      const ReadyBatch ready = prefetcher.next();
+      size_t pair = 0;
+      for (const PackedBatch& part : ready.parts) {
+        const size_t sentences = part.source_offsets.size() - 1;
+        EXPECT_TRUE(sentences == 1 || part.source.size() + part.target_out.size() <= micro_tokens);
+        for (size_t s = 0; s < sentences; ++s, ++pair) {
+          const BatchPair& expected = ready.batch.pairs.at(pair);
+          std::vector<uint32_t> source;
+          std::vector<uint32_t> target;
+          dataset_->append_source(expected.pair, source);
+          dataset_->append_target(expected.pair, target);
+          auto slice = [](const std::vector<uint32_t>& ids, const std::vector<uint32_t>& offsets,
+                          size_t at) {
+            return std::vector<uint32_t>(ids.begin() + offsets[at], ids.begin() + offsets[at + 1]);
+          };
+          EXPECT_EQ(slice(part.source, part.source_offsets, s), source);
+          EXPECT_EQ(slice(part.target_out, part.target_offsets, s), target);
+          target.insert(target.begin(), kBos);
+          target.pop_back();
+          EXPECT_EQ(slice(part.target_in, part.target_offsets, s), target);
+          EXPECT_EQ(part.first_source_token[s], expected.first_source_token);
+          EXPECT_EQ(part.first_target_token[s], expected.first_target_token);
+        }
+      }
+      EXPECT_EQ(pair, ready.batch.pairs.size());
+    }
+  }
+}
+
+TEST_F(PrefetchTest, CanBeGivenUpAtAnyMoment) {
+  for (int taken : {0, 1, 3}) {
+    for (int time = 0; time < 20; ++time) {
+      Prefetcher prefetcher(*dataset_, stream(), 100, kBos, 1);  // full after one batch
+      for (int i = 0; i < taken; ++i) prefetcher.next();
+    }
+  }
+}
+
+// With memory for little of it; ends with 0 when the error came each time it was asked for.
+[[noreturn]] void ask_for_a_batch_without_end(const Dataset& dataset) {
+  const rlimit limit = {.rlim_cur = 400 << 20, .rlim_max = 400 << 20};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(1);
+  Prefetcher prefetcher(dataset, {dataset, 7, {.pairs = uint64_t{1} << 60}}, 100, kBos);
+  for (int time = 0; time < 2; ++time) {
+    try {
+      prefetcher.next();
+      std::_Exit(2);
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  std::_Exit(0);
+}
+
+using PrefetchDeathTest = PrefetchTest;
+
+TEST_F(PrefetchDeathTest, AnErrorOfItsThreadIsThrownWhereABatchIsAskedFor) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "memory cannot be limited under a sanitizer";
+#endif
+  EXPECT_EXIT(ask_for_a_batch_without_end(*dataset_), ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace reigen

@@ -1,25 +1,33 @@
 // How much memory a micro-batch takes, so that one can be chosen to fit a budget before the first
 // step.
 //
-// Sentences are packed and nothing of size n^2 is kept, so activations grow with tokens alone.
+// Sentences are packed and nothing of size n^2 is kept, so activations grow with tokens alone. A
+// step takes the most at one of a few moments, and each of them is linear in the tokens.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "config/model_options.h"
 
 namespace reigen {
 
 struct ActivationBytes {
-  double source_token = 0;
-  double target_token = 0;
-  double fixed = 0;  // the chunk of logits
+  // What is held at one point of a step.
+  struct Moment {
+    double source_token = 0;
+    double target_token = 0;
+    double fixed = 0;
+  };
+  std::vector<Moment> moments;
 
   double of(uint64_t source_tokens, uint64_t target_tokens) const;
   // The most tokens, source and target together and in any proportion, that fit in `bytes`; 0 when
   // none do.
   uint64_t most_tokens(double bytes) const;
+  // What that many take in the worst proportion.
+  double of_any(uint64_t tokens) const;
 };
 
 // An upper bound of what forward and backward take from their arena; a test holds it to within a

@@ -16,6 +16,7 @@ namespace {
 // Code, libraries, threads' stacks and the matrix library's own buffers; measured at 60 to 90 MB.
 constexpr uint64_t kProgramBytes = 100'000'000;
 constexpr uint64_t kBytesOfNumber = sizeof(float);
+constexpr uint64_t kMegabyte = 1'000'000;
 // More at once gains nothing on a CPU: `small` trains at 2,881 target tokens/s in micro-batches of
 // 512 target tokens, 3,009 in 1,024, 3,072 in 2,048 and 3,098 in 4,096.
 constexpr uint64_t kMostMicroTokens = 4096;
@@ -98,12 +99,12 @@ MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
   }
   plan.micro_tokens = std::min(most, kMostMicroTokens);
   if (most < longest) {
+    const auto pair = static_cast<uint64_t>(bytes.of_any(longest));
     throw ConfigError(
         format("memory {} is too little: the model and data take {} and the longest pair another "
-               "{}; raise --memory to {}, or use a smaller model",
-               human_bytes(plan.budget), human_bytes(plan.fixed),
-               human_bytes(static_cast<uint64_t>(bytes.of(longest, longest))),
-               human_bytes(plan.fixed + static_cast<uint64_t>(bytes.of(longest, longest)))));
+               "{}; raise --memory to {}MB, or use a smaller model",
+               human_bytes(plan.budget), human_bytes(plan.fixed), human_bytes(pair),
+               (plan.fixed + pair) / kMegabyte + 1));
   }
   if (options.micro_tokens > 0) {
     plan.micro_tokens = std::min(most, static_cast<uint64_t>(options.micro_tokens));
@@ -133,6 +134,10 @@ void check_same_run(const std::string& checkpoint, const TrainingData& data,
                     const TrainOptions& options) {
   const CheckpointFacts facts = read_checkpoint_facts(checkpoint);
   const Json& training = facts.training;
+  if (!training.contains("data") || !training.contains("options")) {
+    throw CheckpointError(format(
+        "{}: was not written by a run, so none can go on from it; move it aside", checkpoint));
+  }
   if (facts.pieces != data.vocabulary.size()) {
     throw CheckpointError(format(
         "{} was trained with a vocabulary of {} pieces but {} has {}; give the run's own "

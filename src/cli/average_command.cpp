@@ -32,20 +32,14 @@ std::vector<std::string> chosen(const AverageOptions& options) {
   return {found.end() - static_cast<ptrdiff_t>(most), found.end()};
 }
 
-std::string vocabulary_sum(const CheckpointFacts& facts) {
-  for (const auto& file : facts.files) {
-    if (file.file.starts_with("vocab.")) return file.sha256;
-  }
-  return "";
-}
-
 void check_same_model(const SavedModel& first, const SavedModel& other) {
   if (model_json(first.facts.model) != model_json(other.facts.model)) {
     throw CheckpointError(format("{} and {} are models of different shapes: {} and {}", first.path,
                                  other.path, one_line(model_json(first.facts.model)),
                                  one_line(model_json(other.facts.model))));
   }
-  if (vocabulary_sum(first.facts) != vocabulary_sum(other.facts)) {
+  if (vocabulary_file(first.facts, first.path).sha256 !=
+      vocabulary_file(other.facts, other.path).sha256) {
     throw CheckpointError(format("{} and {} have different vocabularies and cannot be averaged",
                                  first.path, other.path));
   }

@@ -17,13 +17,6 @@ namespace {
 
 constexpr uint64_t kLossTokens = 4096;  // computed at once
 
-std::string vocabulary_sum(const CheckpointFacts& facts) {
-  for (const auto& file : facts.files) {
-    if (file.file.starts_with("vocab.")) return file.sha256;
-  }
-  return "";
-}
-
 // Given, or where the run that the model comes from had its data.
 std::string data_of(const EvaluateOptions& options, const SavedModel& saved) {
   if (!options.data.empty()) return options.data;
@@ -42,7 +35,7 @@ HeldOut open_split(const EvaluateOptions& options, const std::string& data,
                    const SavedModel& saved) {
   const Manifest manifest = read_manifest(data);
   check_files(data, manifest);
-  if (manifest.vocab.file.sha256 != vocabulary_sum(saved.facts)) {
+  if (manifest.vocab.file.sha256 != vocabulary_file(saved.facts, saved.path).sha256) {
     throw CheckpointError(format(
         "{} was trained with another vocabulary ({} pieces) than {} is prepared with ({} "
         "pieces); give the text instead with --sources and --references",

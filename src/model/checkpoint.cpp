@@ -1,5 +1,8 @@
 #include "model/checkpoint.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
@@ -12,16 +15,20 @@ constexpr const char* kFormat = "reigen checkpoint";
 constexpr int kVersion = 1;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kSums = "SHA256SUMS";
+constexpr std::array kAlways = {kManifest, kSums, "model.safetensors"};
+
+std::vector<int64_t> shape_of(const ParameterSlice& slice) {
+  if (slice.rows == 1) return {slice.cols};
+  return {slice.rows, slice.cols};
+}
 
 std::vector<SafeTensorSource> tensors_of(const ParameterLayout& layout,
                                          const std::vector<NamedBuffer>& buffers) {
   std::vector<SafeTensorSource> tensors;
   for (const auto& buffer : buffers) {
     for (const auto& slice : layout.slices()) {
-      std::vector<int64_t> shape = {slice.rows, slice.cols};
-      if (slice.rows == 1) shape = {slice.cols};
-      tensors.push_back(
-          {buffer.prefix + slice.name, shape, buffer.values.subspan(slice.offset, slice.size())});
+      tensors.push_back({buffer.prefix + slice.name, shape_of(slice),
+                         buffer.values.subspan(slice.offset, slice.size())});
     }
   }
   return tensors;
@@ -83,6 +90,12 @@ CheckpointFacts from_json(const Json& json) {
   return facts;
 }
 
+std::string sums_of(const std::vector<CheckpointFile>& files) {
+  std::string sums;
+  for (const auto& file : files) sums += file.sha256 + "  " + file.file + "\n";
+  return sums;
+}
+
 std::string listed_sum(const std::string& directory, const std::string& name) {
   const std::string sums = read_file(directory + "/" + kSums);
   const size_t at = sums.find("  " + name + "\n");
@@ -92,11 +105,15 @@ std::string listed_sum(const std::string& directory, const std::string& name) {
   return sums.substr(at - 64, 64);
 }
 
+std::string text_of_shape(const std::vector<int64_t>& shape) {
+  return format("[{}]", fmt::join(shape, ", "));
+}
+
 }  // namespace
 
 bool is_checkpoint(const std::string& directory) {
-  return path_exists(directory + "/" + kManifest) && path_exists(directory + "/" + kSums) &&
-         path_exists(directory + "/model.safetensors");
+  return std::all_of(kAlways.begin(), kAlways.end(),
+                     [&](const char* name) { return path_exists(directory + "/" + name); });
 }
 
 CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts facts,
@@ -118,19 +135,20 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
   }
   std::vector<CheckpointFile> listed = facts.files;
   listed.push_back(write_text(staged, kManifest, "", pretty(to_json(facts))));
-  std::string sums;
-  for (const auto& file : listed) sums += file.sha256 + "  " + file.file + "\n";
-  write_text(staged, kSums, "", sums);
+  write_text(staged, kSums, "", sums_of(listed));
   staged.commit();
   return facts;
 }
 
 CheckpointFacts read_checkpoint_facts(const std::string& directory) {
-  if (!is_checkpoint(directory)) {
-    throw CheckpointError(format("{}: is not a checkpoint of reigen", directory));
+  for (const char* name : kAlways) {
+    if (path_exists(directory + "/" + name)) continue;
+    throw CheckpointError(format(
+        "{}: is not a checkpoint of reigen, or not a whole one: it has no {}", directory, name));
   }
   const std::string path = directory + "/" + kManifest;
-  if (sha256_of_file(path) != listed_sum(directory, kManifest)) {
+  const std::string sum = sha256_of_file(path);
+  if (sum != listed_sum(directory, kManifest)) {
     throw CheckpointError(format("{}: damaged (SHA-256 does not match {})", path, kSums));
   }
   try {
@@ -142,7 +160,14 @@ CheckpointFacts read_checkpoint_facts(const std::string& directory) {
       throw CheckpointError(format("{}: is of version {}, but this reigen reads version {}", path,
                                    one_line(json["version"]), kVersion));
     }
-    return from_json(json);
+    CheckpointFacts facts = from_json(json);
+    std::vector<CheckpointFile> listed = facts.files;
+    listed.push_back({.file = kManifest, .sha256 = sum});
+    if (read_file(directory + "/" + kSums) != sums_of(listed)) {
+      throw CheckpointError(
+          format("{}/{}: damaged (does not match {})", directory, kSums, kManifest));
+    }
+    return facts;
   } catch (const Json::exception& e) {
     throw CheckpointError(format("{}: damaged ({})", path, e.what()));
   }
@@ -170,16 +195,24 @@ const CheckpointFile& find_file(const CheckpointFacts& facts, const std::string&
   throw CheckpointError(format("{}: has no {}", directory, name));
 }
 
+const CheckpointFile& vocabulary_file(const CheckpointFacts& facts, const std::string& directory) {
+  for (const auto& file : facts.files) {
+    if (file.file.ends_with(".model") || file.file.ends_with(".vocab")) return file;
+  }
+  throw CheckpointError(format("{}: has no vocabulary", directory));
+}
+
 void read_buffer(const std::string& path, const ParameterLayout& layout, const std::string& prefix,
                  std::span<float> values) {
   const SafeTensorsFile file(path);
   for (const auto& slice : layout.slices()) {
-    const std::span<const float> stored = file.find(prefix + slice.name).f32();
-    if (stored.size() != slice.size()) {
-      throw CheckpointError(format("{}: {} has {} numbers but the model needs {}", path,
-                                   prefix + slice.name, with_commas(stored.size()),
-                                   with_commas(slice.size())));
+    const SafeTensor& tensor = file.find(prefix + slice.name);
+    if (tensor.shape != shape_of(slice)) {
+      throw CheckpointError(format("{}: {} has the shape {} but the model needs {}", path,
+                                   prefix + slice.name, text_of_shape(tensor.shape),
+                                   text_of_shape(shape_of(slice))));
     }
+    const std::span<const float> stored = tensor.f32();
     std::copy(stored.begin(), stored.end(), values.begin() + static_cast<ptrdiff_t>(slice.offset));
   }
 }

@@ -2,7 +2,7 @@
 //
 //   manifest.json          what this is: model, vocabulary, languages, step, scores, every file
 //   model.safetensors      the parameters by name; all that translating needs
-//   vocab.model            the vocabulary (vocab.vocab for text that comes cut into pieces)
+//   vocab.model            the vocabulary (pieces.vocab for text that comes cut into pieces)
 //   optimizer.safetensors  the optimizer's moments; only needed to train on
 //   SHA256SUMS             covers all of them, the manifest included
 //
@@ -55,13 +55,15 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
                                  const std::vector<NamedBuffer>& moments,
                                  const Vocabulary& vocabulary, bool overwrite = false);
 
-// Checks the manifest against SHA256SUMS. Throws CheckpointError naming what is wrong.
+// Checks manifest and SHA256SUMS against each other. Throws CheckpointError naming what is wrong.
 CheckpointFacts read_checkpoint_facts(const std::string& directory);
 
 // Throws CheckpointError when a file is missing, cut short or differs from its checksum.
 void verify_checkpoint_file(const std::string& directory, const CheckpointFile& file);
 const CheckpointFile& find_file(const CheckpointFacts& facts, const std::string& directory,
                                 const std::string& name);
+// vocab.model or pieces.vocab.
+const CheckpointFile& vocabulary_file(const CheckpointFacts& facts, const std::string& directory);
 
 // Reads a verified file of tensors into a buffer; throws CheckpointError when one is missing or has
 // another shape.

@@ -12,18 +12,15 @@ namespace {
 const std::string kTensors = "model.safetensors";
 
 Vocabulary load_vocabulary(const std::string& directory, const CheckpointFacts& facts) {
-  for (const auto& file : facts.files) {
-    if (!file.file.starts_with("vocab.")) continue;
-    verify_checkpoint_file(directory, file);
-    Vocabulary vocabulary = Vocabulary::load(directory + "/" + file.file);
-    if (vocabulary.size() != facts.pieces) {
-      throw CheckpointError(format("{}/{}: has {} pieces but the model was trained with {}",
-                                   directory, file.file, with_commas(vocabulary.size()),
-                                   with_commas(facts.pieces)));
-    }
-    return vocabulary;
+  const CheckpointFile& file = vocabulary_file(facts, directory);
+  verify_checkpoint_file(directory, file);
+  Vocabulary vocabulary = Vocabulary::load(directory + "/" + file.file);
+  if (vocabulary.size() != facts.pieces) {
+    throw CheckpointError(format("{}/{}: has {} pieces but the model was trained with {}",
+                                 directory, file.file, with_commas(vocabulary.size()),
+                                 with_commas(facts.pieces)));
   }
-  throw CheckpointError(format("{}: has no vocabulary", directory));
+  return vocabulary;
 }
 
 }  // namespace

@@ -1,0 +1,134 @@
+// Opening a trained model: which checkpoint of a run, and that a damaged one is never used.
+#include "model/saved_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "support/small_model.h"
+#include "support/teacher_forced.h"
+#include "support/temp_dir.h"
+
+namespace reigen {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const CheckpointError& e) {
+    return e.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+TEST(LoadModel, GivesTheModelAsItWasWritten) {
+  for (const char* variant : {"pre", "post", "swish"}) {
+    TempDir dir;
+    SmallModel written(tiny_variant(variant));
+    written.write(dir.path("a"));
+    SavedModel read = load_model(dir.path("a"));
+    EXPECT_EQ(read.path, dir.path("a"));
+    EXPECT_EQ(read.facts.step, 7u);
+    EXPECT_EQ(read.parameters, written.parameters);
+    EXPECT_EQ(read.vocabulary.bytes(), written.vocabulary.bytes());
+    PackedBatch batch;
+    batch.source = {5, 9, 0};
+    batch.target_in = {0, 6};
+    batch.target_out = {6, 0};
+    batch.source_offsets = {0, 3};
+    batch.target_offsets = {0, 2};
+    batch.first_source_token = batch.first_target_token = {0};
+    Arena arena;
+    const Device device = Device::cpu(1);
+    EXPECT_EQ(read.model->evaluate(device, batch, read.parameters, 0, arena).nll,
+              written.model.evaluate(device, batch, written.parameters, 0, arena).nll);
+  }
+}
+
+TEST(LoadModel, NeedsNeitherTheRunNorTheMoments) {
+  TempDir dir;
+  const SmallModel small(tiny_variant("pre"));
+  small.write(dir.path("a"));
+  fs::remove(dir.path("a/optimizer.safetensors"));
+  fs::create_directories(dir.path("else/where"));
+  fs::rename(dir.path("a"), dir.path("else/where/b"));
+  EXPECT_EQ(load_model(dir.path("else/where/b")).parameters, small.parameters);
+}
+
+TEST(LoadModel, RefusesADamagedFileAndNamesIt) {
+  const SmallModel small(tiny_variant("pre"));
+  for (const char* name : {"manifest.json", "SHA256SUMS", "model.safetensors", "pieces.vocab"}) {
+    TempDir dir;
+    small.write(dir.path("a"));
+    const std::string path = dir.path("a/") + name;
+    const std::string whole = read_file(path);
+    std::string changed = whole;
+    changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
+    write_text(path, changed);
+    EXPECT_THAT(error_of([&] { load_model(dir.path("a")); }), HasSubstr(name));
+    write_text(path, whole.substr(0, whole.size() - 1));
+    EXPECT_THAT(error_of([&] { load_model(dir.path("a")); }), HasSubstr(name));
+    write_text(path, whole);
+    EXPECT_EQ(load_model(dir.path("a")).facts.step, 7u);
+    fs::remove(path);
+    EXPECT_THAT(error_of([&] { load_model(dir.path("a")); }), HasSubstr(dir.path("a")));
+  }
+}
+
+TEST(LoadModel, RefusesAVocabularyOfAnotherSize) {
+  TempDir dir;
+  const SmallModel small(tiny_variant("pre"), 29);
+  const Vocabulary other = numbered_pieces(28);
+  // A manifest that says 28 for tensors of 29.
+  write_checkpoint(dir.path("a"), small.facts(7), small.model.layout(), small.parameters, {},
+                   other);
+  EXPECT_THAT(error_of([&] { load_model(dir.path("a")); }), HasSubstr("the model needs [28, 16]"));
+}
+
+TEST(ResolveCheckpoint, PrefersTheBestByBleuThenByLossThenTheLast) {
+  TempDir run;
+  const SmallModel small(tiny_variant("pre"));
+  fs::create_directory(run.path("checkpoints"));
+  EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path()); }),
+              HasSubstr("looked for best-bleu, best-loss, last"));
+  uint64_t step = 1;
+  for (const char* name : {"last", "best-loss", "best-bleu"}) {
+    const std::string checkpoint = "checkpoints/step-0000000" + std::to_string(step);
+    small.write(run.path(checkpoint), step);
+    fs::create_directory_symlink(checkpoint, run.path(name));
+    EXPECT_EQ(resolve_checkpoint(run.path()), run.path(name));
+    EXPECT_EQ(load_model(run.path()).facts.step, step);
+    ++step;
+  }
+  // A link to a checkpoint that is gone is passed over.
+  fs::remove_all(run.path("checkpoints/step-00000003"));
+  EXPECT_EQ(resolve_checkpoint(run.path()), run.path("best-loss"));
+}
+
+TEST(ResolveCheckpoint, TakesACheckpointItself) {
+  TempDir dir;
+  const SmallModel small(tiny_variant("pre"));
+  small.write(dir.path("a"));
+  EXPECT_EQ(resolve_checkpoint(dir.path("a")), dir.path("a"));
+  EXPECT_EQ(resolve_checkpoint(dir.path("a") + "/"), dir.path("a") + "/");
+}
+
+TEST(ResolveCheckpoint, SaysWhatIsNoDirectory) {
+  TempDir dir;
+  write_text(dir.path("file"), "x");
+  for (const std::string& path : {dir.path("nothing"), dir.path("file")}) {
+    EXPECT_THAT(error_of([&] { resolve_checkpoint(path); }),
+                HasSubstr(path + ": is not a directory"));
+  }
+}
+
+}  // namespace
+}  // namespace reigen

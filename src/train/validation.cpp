@@ -43,7 +43,8 @@ Lines read_text_lines(const std::string& path) {
 // Evenly spread over the set, the same at every evaluation, so that progress can be seen.
 std::vector<size_t> sample_places(size_t samples, size_t lines) {
   std::vector<size_t> places;
-  for (size_t i = 0; i < std::min(samples, lines); ++i) places.push_back(i * lines / samples);
+  const size_t count = std::min(samples, lines);
+  for (size_t i = 0; i < count; ++i) places.push_back(i * lines / count);
   return places;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 
@@ -27,14 +28,19 @@ constexpr const char* kLock = ".lock";
   throw IoError(format("{}: cannot write: {}", path, errno_text(error_number)));
 }
 
-// The step in "step-00001000"; nothing in "step-00001000.partial".
+std::string name_of_step(uint64_t step) { return format("{}{:08}", kPrefix, step); }
+
+// The step in "step-00001000"; nothing in "step-00001000.partial" or a name of somebody else's.
 bool step_of_name(const std::string& name, uint64_t& step) {
   if (!name.starts_with(kPrefix)) return false;
-  const std::string digits = name.substr(5);
-  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return false;
-  step = std::stoull(digits);
-  return true;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + 5, end, step);
+  return error == std::errc() && stop == end && name == name_of_step(step);
 }
+
+// Checkpoints are renamed into place whole and lose their manifest first, so what has one is a
+// checkpoint: should another file be missing, that is damage, to be reported and not tidied away.
+bool has_manifest(const fs::path& path) { return path_exists(path / "manifest.json"); }
 
 // Without its manifest it is no checkpoint any more, so a crash half way leaves nothing that looks
 // like one.
@@ -57,7 +63,7 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
   if (error) throw_io(file("checkpoints"), error.value());
   for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
     uint64_t step = 0;  // what a crash left while removing it
-    if (step_of_name(entry.path().filename(), step) && !is_checkpoint(entry.path())) {
+    if (step_of_name(entry.path().filename(), step) && !has_manifest(entry.path())) {
       remove_checkpoint(entry.path());
     }
   }
@@ -95,14 +101,14 @@ void RunDirectory::lock() {
 }
 
 std::string RunDirectory::checkpoint(uint64_t step) const {
-  return format("{}/checkpoints/{}{:08}", path_, kPrefix, step);
+  return format("{}/checkpoints/{}", path_, name_of_step(step));
 }
 
 std::vector<uint64_t> RunDirectory::checkpoints() const {
   std::vector<uint64_t> steps;
   for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
     uint64_t step = 0;
-    if (step_of_name(entry.path().filename(), step) && is_checkpoint(entry.path())) {
+    if (step_of_name(entry.path().filename(), step) && has_manifest(entry.path())) {
       steps.push_back(step);
     }
   }
@@ -117,7 +123,8 @@ void RunDirectory::link(const std::string& name, uint64_t step) const {
   if (symlink(to.c_str(), aside.c_str()) != 0) throw_io(aside, errno);
   if (rename(aside.c_str(), file(name).c_str()) == 0) return;
   // A run that was copied without its links has whole checkpoints in their place.
-  if (errno != EISDIR || !is_checkpoint(file(name))) throw_io(file(name), errno);
+  const int error_number = errno;  // before looking, which sets it
+  if (error_number != EISDIR || !is_checkpoint(file(name))) throw_io(file(name), error_number);
   remove_checkpoint(file(name));
   if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
 }

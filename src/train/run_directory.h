@@ -27,7 +27,7 @@ class RunDirectory {
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoint(uint64_t step) const;
 
-  // Steps of the complete checkpoints, rising.
+  // Steps of the checkpoints, rising; whether they can be read is another matter.
   std::vector<uint64_t> checkpoints() const;
 
   // `name` points to a checkpoint from now on, in one move.

@@ -15,12 +15,12 @@ ctest --test-dir build/release --output-on-failure -j "$jobs"
 
 stage "unit tests under the address and undefined-behaviour sanitizers"
 scripts/build.sh asan
-ctest --test-dir build/asan --output-on-failure -j "$jobs" -R '^(base|config|text|data|tensor|ops|model|optim|observe|eval)\.'
+ctest --test-dir build/asan --output-on-failure -j "$jobs" -R '^(base|config|text|data|tensor|ops|model|optim|observe|decode|eval|train)\.'
 
 stage "threads under the thread sanitizer"
-scripts/build.sh tsan base_tests data_tests
+scripts/build.sh tsan base_tests data_tests train_tests
 # The vocabulary is trained in a child; its own threads are SentencePiece's.
-TSAN_OPTIONS=die_after_fork=0 ctest --test-dir build/tsan --output-on-failure -j "$jobs" -R '^(base|data)\..*(Pipeline|Prepare|Progress|AppendFile)'
+TSAN_OPTIONS=die_after_fork=0 ctest --test-dir build/tsan --output-on-failure -j "$jobs" -R '^(base|data|train)\..*(Pipeline|Prepare|Progress|AppendFile|LogCopy|Prefetch|CheckpointWriter)'
 
 stage "fuzzing"
 scripts/build.sh fuzz

@@ -1,0 +1,34 @@
+// What a training run is made of, small: prepared data of a few hundred pairs, a model of width 16.
+#pragma once
+
+#include <string>
+
+#include "config/train_options.h"
+#include "model/transformer.h"
+#include "support/temp_dir.h"
+#include "train/setup.h"
+
+namespace reigen {
+
+// Prepares 300 training and 20 validation pairs in `directory`/data.
+std::string prepare_small_data(const std::string& directory);
+
+// Resolved; the run is `directory`/run.
+TrainOptions small_train_options(const std::string& directory);
+
+struct SmallRun {
+  SmallRun();
+
+  // A state at `step` with moments that are not zero.
+  TrainState state(uint64_t step) const;
+  // What a trainer would write beside it.
+  CheckpointFacts facts(const TrainState& state) const;
+  void write(const TrainState& state, const std::string& directory) const;
+
+  TempDir dir;
+  TrainOptions options;
+  TrainingData data;
+  Transformer model;
+};
+
+}  // namespace reigen

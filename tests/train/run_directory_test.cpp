@@ -232,5 +232,29 @@ TEST_F(RunDirectoryTest, CannotBeMadeWhereAFileIs) {
   EXPECT_EQ(read_file(path), "a file");
 }
 
+TEST_F(RunDirectoryTest, IsRemovedWhole) {
+  {
+    const RunDirectory run(path);
+    write_step(run, 10);
+    run.link("last", 10);
+    run.write("config.yaml", "seed: 1\n");
+  }
+  remove_run(path);
+  EXPECT_FALSE(path_exists(path));
+  remove_run(path);  // nothing is there to remove
+}
+
+TEST_F(RunDirectoryTest, IsNotRemovedWithSomebodysNotesOrWhileItTrains) {
+  {
+    const RunDirectory run(path);
+    run.write("config.yaml", "seed: 1\n");
+    EXPECT_THAT(config_error_of([&] { remove_run(path); }), HasSubstr("is training in it now"));
+  }
+  write_text(path + "/notes.txt", "mine");
+  EXPECT_EQ(config_error_of([&] { remove_run(path); }),
+            path + ": holds notes.txt, which reigen did not write there; move it first");
+  EXPECT_EQ(read_file(path + "/notes.txt"), "mine");
+}
+
 }  // namespace
 }  // namespace reigen

@@ -3,10 +3,12 @@
 //     step_bench [preset] [pieces] [target tokens] [threads]
 //
 // First the products of the step alone, through the same library on the same shapes; then whole
-// steps (forward, backward, norm, Adam) with dropout on. Reports medians and their ratio.
+// steps (forward, backward, norm, Adam) with dropout on; then each operation alone, as often as a
+// step has it. Reports medians and their ratio.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <vector>
 
 #include "base/format.h"
@@ -103,6 +105,151 @@ Ceiling measure_ceiling(const Device& device, const std::vector<Product>& produc
   return sum;
 }
 
+// One operation at the shapes of a step: how often, how long.
+struct OpTime {
+  std::string name;
+  int64_t times = 0;
+  double forward = 0;
+  double backward = 0;
+};
+
+// Matrices that live as long as the bench, filled with small numbers.
+class Pool {
+ public:
+  Tensor matrix(int64_t rows, int64_t cols) {
+    auto& memory = memory_.emplace_back(static_cast<size_t>(rows * cols));
+    uint64_t state = memory_.size();
+    for (float& v : memory) {
+      v = static_cast<float>((state = mix64(state)) % 1024) / 512.0F - 1.0F;
+    }
+    return f32_matrix(memory.data(), rows, cols);
+  }
+
+ private:
+  std::deque<std::vector<float>> memory_;
+};
+
+struct OpBench {
+  const Device& device;
+  const ModelOptions& options;
+  const PackedBatch& batch;
+  std::vector<uint64_t> tokens;
+  Pool pool;
+
+  Dropout dropout() const { return {0.1F, {1, 1, 1}, tokens.data()}; }
+
+  OpTime attention(const char* name, int64_t times, std::span<const uint32_t> queries,
+                   std::span<const uint32_t> keys, bool causal) {
+    const int64_t d = options.width;
+    Attention op;
+    op.q = pool.matrix(queries.back(), d);
+    op.k = pool.matrix(keys.back(), d);
+    op.v = pool.matrix(keys.back(), d);
+    op.query_offsets = queries;
+    op.key_offsets = keys;
+    op.heads = static_cast<int>(options.heads);
+    op.causal = causal;
+    op.dropout = dropout();
+    op.out = pool.matrix(queries.back(), d);
+    op.log_sums = pool.matrix(queries.back(), options.heads);
+    AttentionGrad grad{op.out, pool.matrix(queries.back(), d), pool.matrix(keys.back(), d),
+                       pool.matrix(keys.back(), d)};
+    return {name, times, median_seconds(5, [&] { attention_forward(device, op); }),
+            median_seconds(5, [&] { attention_backward(device, op, grad); })};
+  }
+
+  OpTime seam(const char* name, int64_t times, int64_t rows) {
+    const int64_t d = options.width;
+    ResidualNorm op;
+    op.x = pool.matrix(rows, d);
+    op.branch = pool.matrix(rows, d);
+    op.gain = pool.matrix(1, d);
+    op.shift = pool.matrix(1, d);
+    op.dropout = dropout();
+    op.h = pool.matrix(rows, d);
+    op.n = pool.matrix(rows, d);
+    op.stats = pool.matrix(rows, 2);
+    ResidualNormGrad grad;
+    grad.dn = op.n;
+    grad.dh = pool.matrix(rows, d);
+    grad.dx = grad.dh;
+    grad.dbranch = pool.matrix(rows, d);
+    grad.dgain = pool.matrix(1, d);
+    grad.dshift = pool.matrix(1, d);
+    return {name, times, median_seconds(5, [&] { residual_norm_forward(device, op); }),
+            median_seconds(5, [&] { residual_norm_backward(device, op, grad); })};
+  }
+
+  OpTime activation(const char* name, int64_t times, int64_t rows) {
+    Activation op;
+    op.z = pool.matrix(rows, options.ffn_width);
+    op.bias = pool.matrix(1, options.ffn_width);
+    op.dropout = dropout();
+    op.out = pool.matrix(rows, options.ffn_width);
+    const Tensor dbias = pool.matrix(1, options.ffn_width);
+    const Tensor dz = pool.matrix(rows, options.ffn_width);
+    return {name, times, median_seconds(5, [&] { activation_forward(device, op); }),
+            median_seconds(5, [&] { activation_backward(device, op, dz, dz, dbias); })};
+  }
+
+  OpTime embedding(const char* name, std::span<const uint32_t> ids,
+                   std::span<const uint32_t> offsets, int64_t pieces) {
+    const int64_t d = options.width;
+    const Tensor table = pool.matrix(pieces, d);
+    const Tensor positions = pool.matrix(options.max_length, d);
+    const Tensor out = pool.matrix(static_cast<int64_t>(ids.size()), d);
+    const EmbedInput input{ids, offsets, 16, dropout()};
+    return {name, 1,
+            median_seconds(5, [&] { embed_forward(device, input, table, positions, out); }),
+            median_seconds(5, [&] { embed_backward(device, input, out, table, {}); })};
+  }
+
+  // Forward and gradient are one pass; its three products are counted with the products.
+  OpTime loss(int64_t pieces) {
+    const auto rows = static_cast<int64_t>(batch.target_out.size());
+    ProjectionLoss op{.hidden = pool.matrix(rows, options.width),
+                      .table = pool.matrix(pieces, options.width)};
+    op.targets = batch.target_out;
+    op.smoothing = 0.1F;
+    op.dhidden = pool.matrix(rows, options.width);
+    op.dtable = pool.matrix(pieces, options.width);
+    Arena arena;
+    return {"projection and loss", 1,
+            median_seconds(3, [&] { projection_loss(device, op, arena); }), 0};
+  }
+};
+
+std::string op_table(const Device& device, const ModelOptions& o, const PackedBatch& batch,
+                     int64_t pieces, double step_seconds) {
+  OpBench bench{device, o, batch};
+  const auto source = static_cast<int64_t>(batch.source.size());
+  const auto target = static_cast<int64_t>(batch.target_out.size());
+  bench.tokens.resize(static_cast<size_t>(std::max(source, target)));
+  const std::vector<OpTime> times = {
+      bench.embedding("embedding, source", batch.source, batch.source_offsets, pieces),
+      bench.embedding("embedding, target", batch.target_in, batch.target_offsets, pieces),
+      bench.attention("self-attention", o.encoder_layers, batch.source_offsets,
+                      batch.source_offsets, false),
+      bench.attention("causal attention", o.decoder_layers, batch.target_offsets,
+                      batch.target_offsets, true),
+      bench.attention("cross-attention", o.decoder_layers, batch.target_offsets,
+                      batch.source_offsets, false),
+      bench.seam("residual and norm, source", 2 * o.encoder_layers, source),
+      bench.seam("residual and norm, target", 3 * o.decoder_layers, target),
+      bench.activation("activation, source", o.encoder_layers, source),
+      bench.activation("activation, target", o.decoder_layers, target),
+      bench.loss(pieces)};
+  Table table;
+  table.row({"operation", "times", "forward ms", "backward ms", "of the step"});
+  for (const OpTime& op : times) {
+    const double all = static_cast<double>(op.times) * (op.forward + op.backward);
+    table.row({op.name, std::to_string(op.times), format("{:.2f}", op.forward * 1e3),
+               op.backward > 0 ? format("{:.2f}", op.backward * 1e3) : "",
+               format("{:.1f}%", 100 * all / step_seconds)});
+  }
+  return table.text();
+}
+
 int run(const std::string& preset, size_t pieces, size_t target_tokens, int threads) {
   Device device = Device::cpu(threads);
   ModelOptions options = model_preset(preset);
@@ -155,6 +302,7 @@ int run(const std::string& preset, size_t pieces, size_t target_tokens, int thre
   print(table.text());
   print(format("  norm and optimizer {:.1f} ms; arena {}\n", backward / kRepeat * 1e3,
                human_bytes(arena.capacity())));
+  print("\n" + op_table(device, options, batch, static_cast<int64_t>(pieces), seconds));
   return 0;
 }
 

@@ -81,7 +81,7 @@ TEST_F(SetupTest, PlansMicroBatchesThatFitTheMemory) {
     EXPECT_EQ(plan().budget, small.options.memory);
   }
   small.options.memory = 100'000'000'000;
-  EXPECT_EQ(plan().micro_tokens, 8192u);  // more at once gains nothing
+  EXPECT_EQ(plan().micro_tokens, 4096u);  // more at once gains nothing
 }
 
 TEST_F(SetupTest, TakesHalfOfWhatIsFreeWhenNothingIsSaid) {

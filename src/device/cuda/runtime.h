@@ -1,0 +1,104 @@
+// CUDA's resources as values: streams, events, device memory, pinned memory.
+//
+// Every call is checked; a failure throws DeviceError with what was attempted, CUDA's own words and
+// the place in our code. Nothing here is meant to be made inside a step: memory, streams and events
+// are made once and used for the whole run.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <source_location>
+#include <string>
+
+namespace reigen::cuda {
+
+// Throws DeviceError unless `error` is cudaSuccess. Out of memory says what could be lowered.
+void check(cudaError_t error, const char* what,
+           std::source_location where = std::source_location::current());
+
+// After a kernel launch: catches what the launch itself got wrong, without waiting for the kernel.
+void check_launch(const char* kernel,
+                  std::source_location where = std::source_location::current());
+
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  void wait() const;  // until everything enqueued so far is done
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class Event {
+ public:
+  enum class Timing : bool { kOff, kOn };
+  explicit Event(Timing timing = Timing::kOff);
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  cudaEvent_t get() const { return event_; }
+  void record(cudaStream_t stream) const;
+  void wait_on(cudaStream_t stream) const;  // `stream` goes on only after this event
+  bool done() const;
+  void wait() const;
+  float milliseconds_since(const Event& start) const;  // both with timing, both done
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Memory that is freed with its owner. `what` appears in the message when there is not enough.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(size_t bytes, const char* what);
+  ~DeviceMemory();
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+
+  void* get() const { return data_; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  size_t size() const { return size_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Host memory the GPU can copy from and to while both go on.
+class PinnedMemory {
+ public:
+  PinnedMemory() = default;
+  PinnedMemory(size_t bytes, const char* what);
+  ~PinnedMemory();
+  PinnedMemory(PinnedMemory&& other) noexcept;
+  PinnedMemory& operator=(PinnedMemory&& other) noexcept;
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  size_t size() const { return size_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+void copy_to_device(void* to, const void* from, size_t bytes, cudaStream_t stream);
+void copy_to_host(void* to, const void* from, size_t bytes, cudaStream_t stream);
+void fill_zero(void* data, size_t bytes, cudaStream_t stream);
+
+int multiprocessors();  // of the current device
+
+}  // namespace reigen::cuda

@@ -1,0 +1,243 @@
+// A thread owns eight columns and walks down rows, so that column sums stay in registers and every
+// access is 16 bytes wide.
+#include "ops/cuda/activation.h"
+
+#include <algorithm>
+
+#include "ops/cuda/column_sums.cuh"
+#include "ops/cuda/kernel_support.cuh"
+
+namespace reigen::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ inline float sigmoid(float x) { return 1.0F / (1.0F + __expf(-x)); }
+
+// gelu in its tanh form is x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3).
+__device__ inline float gelu_inner(float x) {
+  return 2 * 0.7978845608F * (x + 0.044715F * x * x * x);
+}
+
+template <ActivationKind kKind>
+__device__ inline float activate(float x) {
+  if constexpr (kKind == ActivationKind::kRelu) return fmaxf(x, 0.0F);
+  if constexpr (kKind == ActivationKind::kGelu) return x * sigmoid(gelu_inner(x));
+  return x * sigmoid(x);
+}
+
+template <ActivationKind kKind>
+__device__ inline float slope(float x) {
+  if constexpr (kKind == ActivationKind::kRelu) return x > 0 ? 1.0F : 0.0F;
+  float inner = 1;
+  float s = 0;
+  if constexpr (kKind == ActivationKind::kGelu) {
+    s = sigmoid(gelu_inner(x));
+    inner = 2 * 0.7978845608F * (1 + 3 * 0.044715F * x * x);
+  } else {
+    s = sigmoid(x);
+  }
+  return s + x * s * (1 - s) * inner;
+}
+
+struct Args {
+  const void* z;  // forward: z; backward: z, or out for ReLU
+  const float* bias;
+  const void* dout;
+  void* out;  // forward: out; backward: dz
+  uint8_t* mask;
+  float* partials;  // [blocks in y][width]
+  int64_t z_stride, dout_stride, out_stride;
+  int rows, width;
+  DropArgs drop;
+};
+
+template <class T, ActivationKind kKind, bool kDrop>
+__global__ __launch_bounds__(kThreads) void forward_kernel(const Args a) {
+  const int v = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (v * 8 >= a.width) return;
+  const Eight bias = load8(a.bias + v * 8);
+  const int step = static_cast<int>(gridDim.y);
+#pragma unroll 2
+  for (int row = static_cast<int>(blockIdx.y); row < a.rows; row += step) {
+    Eight y = load8(static_cast<const T*>(a.z) + row * a.z_stride + v * 8);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) y.v[j] = activate<kKind>(y.v[j] + bias.v[j]);
+    if constexpr (kDrop) drop8(a.drop, a.drop.tokens[row], static_cast<uint32_t>(v), y);
+    store8(static_cast<T*>(a.out) + row * a.out_stride + v * 8, y);
+    if (a.mask != nullptr) {
+      uint32_t bits = 0;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) bits |= (y.v[j] > 0 ? 1u : 0u) << j;
+      a.mask[static_cast<int64_t>(row) * (a.width / 8) + v] = static_cast<uint8_t>(bits);
+    }
+  }
+}
+
+template <class T, ActivationKind kKind, bool kDrop>
+__global__ __launch_bounds__(kThreads) void backward_kernel(const Args a) {
+  const int v = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (v * 8 >= a.width) return;
+  constexpr bool kRelu = kKind == ActivationKind::kRelu;
+  const Eight bias = kRelu ? zero8() : load8(a.bias + v * 8);
+  Eight sums = zero8();
+  const int step = static_cast<int>(gridDim.y);
+#pragma unroll 2
+  for (int row = static_cast<int>(blockIdx.y); row < a.rows; row += step) {
+    Eight g = load8(static_cast<const T*>(a.dout) + row * a.dout_stride + v * 8);
+    const Eight z = load8(static_cast<const T*>(a.z) + row * a.z_stride + v * 8);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      // What ReLU and dropout let through is what is positive in the output.
+      g.v[j] *= kRelu ? (z.v[j] > 0 ? a.drop.scale : 0.0F) : slope<kKind>(z.v[j] + bias.v[j]);
+    }
+    if constexpr (kDrop && !kRelu) {
+      drop8(a.drop, a.drop.tokens[row], static_cast<uint32_t>(v), g);
+    }
+    store8(static_cast<T*>(a.out) + row * a.out_stride + v * 8, g);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) sums.v[j] += g.v[j];
+  }
+  store8(a.partials + static_cast<int64_t>(blockIdx.y) * a.width + v * 8, sums);
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void add_bias_kernel(const Args a) {
+  const int v = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (v * 8 >= a.width) return;
+  const Eight bias = load8(a.bias + v * 8);
+  for (int row = static_cast<int>(blockIdx.y); row < a.rows; row += static_cast<int>(gridDim.y)) {
+    T* at = static_cast<T*>(a.out) + row * a.out_stride + v * 8;
+    Eight y = load8(static_cast<const T*>(at));
+#pragma unroll
+    for (int j = 0; j < 8; ++j) y.v[j] += bias.v[j];
+    store8(at, y);
+  }
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void bias_backward_kernel(const Args a) {
+  const int v = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (v * 8 >= a.width) return;
+  Eight sums = zero8();
+#pragma unroll 4
+  for (int row = static_cast<int>(blockIdx.y); row < a.rows; row += static_cast<int>(gridDim.y)) {
+    const Eight g = load8(static_cast<const T*>(a.dout) + row * a.dout_stride + v * 8);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) sums.v[j] += g.v[j];
+  }
+  store8(a.partials + static_cast<int64_t>(blockIdx.y) * a.width + v * 8, sums);
+}
+
+template <class F>
+void with_kind(ActivationKind kind, bool drop, F f) {
+  auto call = [&](auto constant) {
+    if (drop) return f(constant, std::true_type());
+    f(constant, std::false_type());
+  };
+  switch (kind) {
+    case ActivationKind::kRelu:
+      return call(std::integral_constant<ActivationKind, ActivationKind::kRelu>());
+    case ActivationKind::kGelu:
+      return call(std::integral_constant<ActivationKind, ActivationKind::kGelu>());
+    case ActivationKind::kSwish:
+      return call(std::integral_constant<ActivationKind, ActivationKind::kSwish>());
+  }
+}
+
+// Blocks of 256 threads side by side over the width, and as many rows of them as fill the chip.
+dim3 grid_for(const Context& context, int64_t rows, int64_t width, int blocks_each) {
+  require(width % 8 == 0, "a width that is a multiple of 8");
+  const int64_t across = (width / 8 + kThreads - 1) / kThreads;
+  const int64_t down =
+      std::max<int64_t>(1, int64_t{context.multiprocessors()} * blocks_each / across);
+  return {static_cast<unsigned>(across), static_cast<unsigned>(std::min(rows, down))};
+}
+
+}  // namespace
+
+void activation_forward(const Context& context, const Activation& op, uint8_t* mask) {
+  if (op.z.rows == 0) return;
+  Args a{};
+  a.z = op.z.data;
+  a.bias = data_of<float>(op.bias);
+  a.out = op.out.data;
+  a.mask = mask;
+  a.z_stride = op.z.stride;
+  a.out_stride = op.out.stride;
+  a.rows = static_cast<int>(op.z.rows);
+  a.width = static_cast<int>(op.z.cols);
+  a.drop = drop_args(op.dropout);
+  const dim3 grid = grid_for(context, op.z.rows, op.z.cols, 16);
+  with_type(op.z.dtype, [&](auto t) {
+    with_kind(op.kind, a.drop.threshold > 0, [&](auto kind, auto drop) {
+      forward_kernel<decltype(t), decltype(kind)::value, decltype(drop)::value>
+          <<<grid, kThreads, 0, context.stream()>>>(a);
+    });
+  });
+  check_launch("activation_forward");
+}
+
+void activation_backward(const Context& context, const Activation& op, Tensor dout, Tensor dz,
+                         Tensor dbias) {
+  if (dout.rows == 0) return;
+  Args a{};
+  const Tensor& read = op.kind == ActivationKind::kRelu ? op.out : op.z;
+  a.z = read.data;
+  a.bias = data_of<float>(op.bias);
+  a.dout = dout.data;
+  a.out = dz.data;
+  a.z_stride = read.stride;
+  a.dout_stride = dout.stride;
+  a.out_stride = dz.stride;
+  a.rows = static_cast<int>(dout.rows);
+  a.width = static_cast<int>(dout.cols);
+  a.drop = drop_args(op.dropout);
+  const dim3 grid = grid_for(context, dout.rows, dout.cols, 4);
+  a.partials = static_cast<float*>(
+      context.scratch(sizeof(float) * grid.y * static_cast<size_t>(a.width)));
+  with_type(dout.dtype, [&](auto t) {
+    with_kind(op.kind, a.drop.threshold > 0, [&](auto kind, auto drop) {
+      backward_kernel<decltype(t), decltype(kind)::value, decltype(drop)::value>
+          <<<grid, kThreads, 0, context.stream()>>>(a);
+    });
+  });
+  check_launch("activation_backward");
+  add_column_sums(context, a.partials, static_cast<int>(grid.y),
+                  {{data_of<float>(dbias)}, 1, a.width});
+}
+
+void add_bias(const Context& context, Tensor y, Tensor bias) {
+  if (y.rows == 0) return;
+  Args a{};
+  a.bias = data_of<float>(bias);
+  a.out = y.data;
+  a.out_stride = y.stride;
+  a.rows = static_cast<int>(y.rows);
+  a.width = static_cast<int>(y.cols);
+  const dim3 grid = grid_for(context, y.rows, y.cols, 16);
+  with_type(y.dtype, [&](auto t) {
+    add_bias_kernel<decltype(t)><<<grid, kThreads, 0, context.stream()>>>(a);
+  });
+  check_launch("add_bias");
+}
+
+void bias_backward(const Context& context, Tensor dy, Tensor dbias) {
+  if (dy.rows == 0) return;
+  Args a{};
+  a.dout = dy.data;
+  a.dout_stride = dy.stride;
+  a.rows = static_cast<int>(dy.rows);
+  a.width = static_cast<int>(dy.cols);
+  const dim3 grid = grid_for(context, dy.rows, dy.cols, 4);
+  a.partials = static_cast<float*>(
+      context.scratch(sizeof(float) * grid.y * static_cast<size_t>(a.width)));
+  with_type(dy.dtype, [&](auto t) {
+    bias_backward_kernel<decltype(t)><<<grid, kThreads, 0, context.stream()>>>(a);
+  });
+  check_launch("bias_backward");
+  add_column_sums(context, a.partials, static_cast<int>(grid.y),
+                  {{data_of<float>(dbias)}, 1, a.width});
+}
+
+}  // namespace reigen::cuda

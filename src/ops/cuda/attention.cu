@@ -1,0 +1,461 @@
+// A warp owns 16 rows of one head of one sentence and meets the other side 16 rows at a time, all in
+// registers (attention_tiles.cuh). Forward owns queries. Backward has two kinds of tiles: one owns
+// queries and gives dQ, one owns keys and gives dK and dV; both make the weights again from the log
+// sums. Each output row thus has one owner and no atomics are needed, at the price of two more small
+// products. A sentence of 28 tokens fills a block of four warps with one head (backward) or two
+// (forward); its rows are read once from memory and then from cache.
+#include "ops/cuda/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ops/cuda/attention_tiles.cuh"
+
+namespace reigen::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr float kLog2e = 1.4426950408889634F;
+constexpr float kLn2 = 0.6931471805599453F;
+
+struct Args {
+  const void* q;
+  const void* k;
+  const void* v;
+  void* out;
+  float* log_sums;
+  const void* dout;
+  void* dq;
+  void* dk;
+  void* dv;
+  int64_t q_stride, k_stride, v_stride, out_stride, log_stride;
+  int64_t dout_stride, dq_stride, dk_stride, dv_stride;
+  float scale;  // of the scores: 1 / sqrt(width)
+  DropArgs drop;
+};
+
+// Pointers to one head of one sentence.
+template <class T>
+struct Head {
+  const T* q;
+  const T* k;
+  const T* v;
+  int queries;
+  int keys;
+  uint32_t head;
+  int64_t first_query;
+
+  __device__ Head(const Args& a, const AttentionWork& w, uint32_t which, int width)
+      : q(static_cast<const T*>(a.q) + w.first_query * a.q_stride + which * width),
+        k(static_cast<const T*>(a.k) + w.first_key * a.k_stride + which * width),
+        v(static_cast<const T*>(a.v) + w.first_key * a.v_stride + which * width),
+        queries(static_cast<int>(w.queries)),
+        keys(static_cast<int>(w.keys)),
+        head(which),
+        first_query(w.first_query) {}
+};
+
+__device__ inline float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, 2));
+}
+__device__ inline float quad_sum(float x) {
+  x += __shfl_xor_sync(0xFFFFFFFFu, x, 1);
+  return x + __shfl_xor_sync(0xFFFFFFFFu, x, 2);
+}
+
+template <class T, int kWidth, bool kCausal, bool kDrop>
+__device__ void forward_tile(const Args& a, const Head<T>& head, int first) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int g = lane / 4;
+  const int t = lane % 4;
+  const auto queries = load_rows<T, kWidth>(head.q, a.q_stride, first, head.queries);
+  const int end = kCausal ? min(head.keys, first + 16) : head.keys;
+  const float scale = a.scale * kLog2e;
+  Sums16<kWidth> out = zero_sums<kWidth>();
+  float top[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {0, 0};
+  for (int key = 0; key < end; key += 16) {
+    const auto keys = load_rows<T, kWidth>(head.k, a.k_stride, key, head.keys);
+    const auto values = load_rows<T, kWidth>(head.v, a.v_stride, key, head.keys);
+    uint32_t keep[2] = {~0u, ~0u};
+    if constexpr (kDrop) {
+      const uint32_t drawn = draw_keep16(a.drop, a.drop.tokens + head.first_query, first,
+                                         head.queries, head.head, key);
+      keep[0] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g);
+      keep[1] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g + 16);
+    }
+    float s[2][4] = {};
+    rows_by_rows<T, kWidth>(s, queries, keys);
+    float most[2] = {top[0], top[1]};
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int j = key + 8 * n + 2 * t + c % 2;
+        const int i = first + g + 8 * (c / 2);
+        const bool seen = j < end && (!kCausal || j <= i);
+        s[n][c] = seen ? s[n][c] * scale : -INFINITY;
+        most[c / 2] = fmaxf(most[c / 2], s[n][c]);
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      most[half] = quad_max(most[half]);
+      const float shrink = exp2f(top[half] - most[half]);
+      top[half] = most[half];
+      sum[half] *= shrink;
+#pragma unroll
+      for (int i = 0; i < kWidth / 32; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          out.c[i][j][2 * half] *= shrink;
+          out.c[i][j][2 * half + 1] *= shrink;
+        }
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const float p = exp2f(s[n][c] - top[c / 2]);
+        sum[c / 2] += p;  // dropout acts on the weights, after the softmax
+        s[n][c] = kDrop && (keep[c / 2] >> (8 * n + 2 * t + c % 2) & 1) == 0 ? 0.0F : p;
+      }
+    }
+    weights_by_rows<T, kWidth>(out, s, values);
+  }
+  float factor[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float total = quad_sum(sum[half]);
+    factor[half] = a.drop.scale / total;
+    const int row = first + g + 8 * half;
+    if (t == 0 && row < head.queries) {
+      a.log_sums[(head.first_query + row) * a.log_stride + head.head] =
+          kLn2 * (top[half] + log2f(total));
+    }
+  }
+  T* to = static_cast<T*>(a.out) + head.first_query * a.out_stride + head.head * kWidth;
+  store_rows<T, kWidth>(out, factor, to, a.out_stride, first, head.queries);
+}
+
+template <class T, int kWidth, bool kCausal, bool kDrop>
+__global__ __launch_bounds__(32 * kWarps) void forward_kernel(const Args a,
+                                                              const AttentionWork* list) {
+  const AttentionWork w = list[blockIdx.x];
+  const uint32_t tiles = (w.queries + 15) / 16;
+  for (uint32_t item = w.first_item + threadIdx.x / 32; item < w.last_item; item += kWarps) {
+    const Head<T> head(a, w, w.head + item / tiles, kWidth);
+    forward_tile<T, kWidth, kCausal, kDrop>(a, head, static_cast<int>(item % tiles) * 16);
+  }
+}
+
+// What backward needs of a query beside its rows.
+struct QueryNumbers {
+  float log_sum;  // base 2
+  float dot;      // sum of dO * O, which is the mean of dP under the weights
+};
+
+// Turns scores and dP of a 16 x 16 tile into the weights that met the values and the gradient of the
+// scores, given for each element whether it is seen and kept.
+__device__ inline void backward_weights(float s, float dp, bool seen, bool kept, float scale,
+                                        float drop_scale, QueryNumbers numbers, float* dropped,
+                                        float* ds) {
+  const float p = seen ? exp2f(s * scale - numbers.log_sum) : 0.0F;
+  const float factor = kept ? drop_scale : 0.0F;
+  *dropped = p * factor;
+  *ds = seen ? p * (dp * factor - numbers.dot) : 0.0F;
+}
+
+template <class T, int kWidth, bool kCausal, bool kDrop>
+__device__ void query_tile(const Args& a, const Head<T>& head, const T* dout,
+                           const QueryNumbers* numbers, int first) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int g = lane / 4;
+  const int t = lane % 4;
+  const auto queries = load_rows<T, kWidth>(head.q, a.q_stride, first, head.queries);
+  const auto douts = load_rows<T, kWidth>(dout, a.dout_stride, first, head.queries);
+  const int end = kCausal ? min(head.keys, first + 16) : head.keys;
+  const float scale = a.scale * kLog2e;
+  const QueryNumbers mine[2] = {numbers[min(first + g, head.queries - 1)],
+                                numbers[min(first + g + 8, head.queries - 1)]};
+  Sums16<kWidth> dq = zero_sums<kWidth>();
+  for (int key = 0; key < end; key += 16) {
+    const auto keys = load_rows<T, kWidth>(head.k, a.k_stride, key, head.keys);
+    const auto values = load_rows<T, kWidth>(head.v, a.v_stride, key, head.keys);
+    uint32_t keep[2] = {~0u, ~0u};
+    if constexpr (kDrop) {
+      const uint32_t drawn = draw_keep16(a.drop, a.drop.tokens + head.first_query, first,
+                                         head.queries, head.head, key);
+      keep[0] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g);
+      keep[1] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g + 16);
+    }
+    float s[2][4] = {};
+    float dp[2][4] = {};
+    rows_by_rows<T, kWidth>(s, queries, keys);
+    rows_by_rows<T, kWidth>(dp, douts, values);
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int bit = 8 * n + 2 * t + c % 2;
+        const int j = key + bit;
+        const int i = first + g + 8 * (c / 2);
+        const bool seen = j < end && (!kCausal || j <= i);
+        float dropped = 0;
+        backward_weights(s[n][c], dp[n][c], seen, (keep[c / 2] >> bit & 1) != 0, scale,
+                         a.drop.scale, mine[c / 2], &dropped, &s[n][c]);
+      }
+    }
+    weights_by_rows<T, kWidth>(dq, s, keys);
+  }
+  T* to = static_cast<T*>(a.dq) + head.first_query * a.dq_stride + head.head * kWidth;
+  store_rows<T, kWidth>(dq, {a.scale, a.scale}, to, a.dq_stride, first, head.queries);
+}
+
+// The same turned around: rows are keys, columns queries.
+template <class T, int kWidth, bool kCausal, bool kDrop>
+__device__ void key_tile(const Args& a, const Head<T>& head, const T* dout,
+                         const QueryNumbers* numbers, int64_t first_key, int first) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int g = lane / 4;
+  const int t = lane % 4;
+  const auto keys = load_rows<T, kWidth>(head.k, a.k_stride, first, head.keys);
+  const auto values = load_rows<T, kWidth>(head.v, a.v_stride, first, head.keys);
+  const float scale = a.scale * kLog2e;
+  Sums16<kWidth> dk = zero_sums<kWidth>();
+  Sums16<kWidth> dv = zero_sums<kWidth>();
+  for (int query = kCausal ? first : 0; query < head.queries; query += 16) {
+    const auto queries = load_rows<T, kWidth>(head.q, a.q_stride, query, head.queries);
+    const auto douts = load_rows<T, kWidth>(dout, a.dout_stride, query, head.queries);
+    uint32_t drawn = ~0u;
+    if constexpr (kDrop) {
+      drawn = draw_keep16(a.drop, a.drop.tokens + head.first_query, query, head.queries, head.head,
+                          first);
+    }
+    float s[2][4] = {};
+    float dp[2][4] = {};
+    rows_by_rows<T, kWidth>(s, keys, queries);
+    rows_by_rows<T, kWidth>(dp, values, douts);
+    float dropped[2][4];
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int column = 8 * n + 2 * t + e;
+        const int i = query + column;
+        const QueryNumbers mine = numbers[min(i, head.queries - 1)];
+        const uint32_t keep = kDrop ? __shfl_sync(0xFFFFFFFFu, drawn, 2 * column) : ~0u;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int j = first + g + 8 * half;
+          const bool seen = i < head.queries && j < head.keys && (!kCausal || j <= i);
+          const int c = 2 * half + e;
+          backward_weights(s[n][c], dp[n][c], seen, (keep >> (g + 8 * half) & 1) != 0, scale,
+                           a.drop.scale, mine, &dropped[n][c], &s[n][c]);
+        }
+      }
+    }
+    weights_by_rows<T, kWidth>(dv, dropped, douts);
+    weights_by_rows<T, kWidth>(dk, s, queries);
+  }
+  T* to_k = static_cast<T*>(a.dk) + first_key * a.dk_stride + head.head * kWidth;
+  T* to_v = static_cast<T*>(a.dv) + first_key * a.dv_stride + head.head * kWidth;
+  store_rows<T, kWidth>(dk, {a.scale, a.scale}, to_k, a.dk_stride, first, head.keys);
+  store_rows<T, kWidth>(dv, {1.0F, 1.0F}, to_v, a.dv_stride, first, head.keys);
+}
+
+// Fills `numbers` for the block's heads and queries: width / 8 lanes to a row.
+template <class T, int kWidth>
+__device__ void gather_numbers(const Args& a, const AttentionWork& w, QueryNumbers* numbers) {
+  constexpr int kLanes = kWidth / 8;
+  const int row_lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int step = 32 * kWarps / kLanes;
+  const int rows = static_cast<int>(w.queries * w.heads);
+  const int whole = (rows + step - 1) / step * step;  // all lanes take part in the shuffles
+  for (int r = static_cast<int>(threadIdx.x) / kLanes; r < whole; r += step) {
+    const int row = min(r, rows - 1);
+    const int query = row % static_cast<int>(w.queries);
+    const int64_t token = w.first_query + query;
+    const int64_t head = w.head + row / w.queries;
+    const int64_t column = head * kWidth + row_lane * 8;
+    const Eight x = load8(static_cast<const T*>(a.out) + token * a.out_stride + column);
+    const Eight y = load8(static_cast<const T*>(a.dout) + token * a.dout_stride + column);
+    float dot = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) dot = fmaf(x.v[i], y.v[i], dot);
+#pragma unroll
+    for (int s = kLanes / 2; s > 0; s /= 2) dot += __shfl_xor_sync(0xFFFFFFFFu, dot, s);
+    if (row_lane == 0 && r < rows) {
+      numbers[r] = {a.log_sums[token * a.log_stride + head] * kLog2e, dot};
+    }
+  }
+}
+
+template <class T, int kWidth, bool kCausal, bool kDrop>
+__global__ __launch_bounds__(32 * kWarps) void backward_kernel(const Args a,
+                                                               const AttentionWork* list) {
+  extern __shared__ QueryNumbers numbers[];
+  const AttentionWork w = list[blockIdx.x];
+  gather_numbers<T, kWidth>(a, w, numbers);
+  __syncthreads();
+  const uint32_t query_tiles = (w.queries + 15) / 16;
+  const uint32_t tiles = query_tiles + (w.keys + 15) / 16;
+  for (uint32_t item = w.first_item + threadIdx.x / 32; item < w.last_item; item += kWarps) {
+    const uint32_t which = item / tiles;
+    const uint32_t tile = item % tiles;
+    const Head<T> head(a, w, w.head + which, kWidth);
+    const T* dout = static_cast<const T*>(a.dout) + w.first_query * a.dout_stride +
+                    static_cast<int64_t>(head.head) * kWidth;
+    const QueryNumbers* own = numbers + which * w.queries;
+    if (tile < query_tiles) {
+      query_tile<T, kWidth, kCausal, kDrop>(a, head, dout, own, static_cast<int>(tile) * 16);
+    } else {
+      key_tile<T, kWidth, kCausal, kDrop>(a, head, dout, own, w.first_key,
+                                          static_cast<int>(tile - query_tiles) * 16);
+    }
+  }
+}
+
+// Calls f with (type, head width, causal, dropped) as constants.
+template <class F>
+void with_variant(const Attention& op, F f) {
+  const int64_t width = op.q.cols / op.heads;
+  auto by_drop = [&](auto t, auto w, auto causal) {
+    if (op.dropout.active()) return f(t, w, causal, std::true_type());
+    f(t, w, causal, std::false_type());
+  };
+  auto by_cause = [&](auto t, auto w) {
+    if (op.causal) return by_drop(t, w, std::true_type());
+    by_drop(t, w, std::false_type());
+  };
+  auto by_width = [&](auto t) {
+    if (width == 32) return by_cause(t, std::integral_constant<int, 32>());
+    if (width == 64) return by_cause(t, std::integral_constant<int, 64>());
+    require(width == 128, "a head width of 32, 64 or 128 in attention");
+    by_cause(t, std::integral_constant<int, 128>());
+  };
+  if (op.q.dtype == DType::kBF16) return by_width(bf16());
+  require(op.q.dtype == DType::kF16, "bf16 or fp16 in attention");
+  by_width(__half());
+}
+
+Args args_of(const Attention& op) {
+  Args a{};
+  a.q = op.q.data;
+  a.k = op.k.data;
+  a.v = op.v.data;
+  a.out = op.out.data;
+  a.log_sums = data_of<float>(op.log_sums);
+  a.q_stride = op.q.stride;
+  a.k_stride = op.k.stride;
+  a.v_stride = op.v.stride;
+  a.out_stride = op.out.stride;
+  a.log_stride = op.log_sums.stride;
+  a.scale = 1.0F / std::sqrt(static_cast<float>(op.q.cols / op.heads));
+  a.drop = drop_args(op.dropout);
+  return a;
+}
+
+void clear_rows_from(const Context& context, Tensor t, uint32_t first) {
+  if (t.rows <= first) return;
+  const size_t pitch = static_cast<size_t>(t.stride) * size_of(t.dtype);
+  check(cudaMemset2DAsync(static_cast<char*>(t.data) + first * pitch, pitch, 0,
+                          static_cast<size_t>(t.cols) * size_of(t.dtype),
+                          static_cast<size_t>(t.rows - first), context.stream()),
+        "clear padded tokens");
+}
+
+// Adds blocks for one sentence with `tiles` items per head. Heads are joined until the four warps
+// have equal shares; a long sentence is cut into runs of items instead.
+void divide(std::vector<AttentionWork>& list, AttentionWork work, uint32_t tiles, uint32_t heads) {
+  constexpr uint32_t kMost = 4 * kWarps;  // items in a block
+  uint32_t joined = 1;
+  while (joined < kWarps && heads % (2 * joined) == 0 && joined * tiles % kWarps != 0 &&
+         2 * joined * tiles <= kMost) {
+    joined *= 2;
+  }
+  work.heads = joined;
+  for (uint32_t head = 0; head < heads; head += joined) {
+    work.head = head;
+    for (uint32_t item = 0; item < joined * tiles; item += kMost) {
+      work.first_item = item;
+      work.last_item = std::min(item + kMost, joined * tiles);
+      list.push_back(work);
+    }
+  }
+}
+
+}  // namespace
+
+AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
+                                     std::span<const uint32_t> key_offsets, int heads) {
+  AttentionSchedule schedule;
+  schedule.query_tokens = query_offsets.back();
+  schedule.key_tokens = key_offsets.back();
+  std::vector<uint32_t> order(query_offsets.size() - 1);
+  std::iota(order.begin(), order.end(), 0);
+  auto length = [](std::span<const uint32_t> o, uint32_t s) { return o[s + 1] - o[s]; };
+  // Long sentences first, so that none is left running alone at the end.
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return length(query_offsets, a) + length(key_offsets, a) >
+           length(query_offsets, b) + length(key_offsets, b);
+  });
+  for (uint32_t s : order) {
+    AttentionWork work{};
+    work.first_query = query_offsets[s];
+    work.first_key = key_offsets[s];
+    work.queries = length(query_offsets, s);
+    work.keys = length(key_offsets, s);
+    if (work.queries == 0 || work.keys == 0) continue;
+    const uint32_t query_tiles = (work.queries + 15) / 16;
+    const uint32_t key_tiles = (work.keys + 15) / 16;
+    const auto all = static_cast<uint32_t>(heads);
+    divide(schedule.forward, work, query_tiles, all);
+    divide(schedule.backward, work, query_tiles + key_tiles, all);
+    schedule.shared_rows =
+        std::max(schedule.shared_rows, schedule.backward.back().heads * work.queries);
+  }
+  return schedule;
+}
+
+void attention_forward(const Context& context, const Attention& op, const AttentionPlan& plan) {
+  const Args a = args_of(op);
+  clear_rows_from(context, op.out, plan.query_tokens);
+  if (plan.forward_blocks == 0) return;
+  with_variant(op, [&](auto t, auto width, auto causal, auto drop) {
+    forward_kernel<decltype(t), decltype(width)::value, decltype(causal)::value,
+                   decltype(drop)::value>
+        <<<plan.forward_blocks, 32 * kWarps, 0, context.stream()>>>(a, plan.forward);
+  });
+  check_launch("attention_forward");
+}
+
+void attention_backward(const Context& context, const Attention& op, const AttentionGrad& grad,
+                        const AttentionPlan& plan) {
+  Args a = args_of(op);
+  a.dout = grad.dout.data;
+  a.dq = grad.dq.data;
+  a.dk = grad.dk.data;
+  a.dv = grad.dv.data;
+  a.dout_stride = grad.dout.stride;
+  a.dq_stride = grad.dq.stride;
+  a.dk_stride = grad.dk.stride;
+  a.dv_stride = grad.dv.stride;
+  clear_rows_from(context, grad.dq, plan.query_tokens);
+  clear_rows_from(context, grad.dk, plan.key_tokens);
+  clear_rows_from(context, grad.dv, plan.key_tokens);
+  if (plan.backward_blocks == 0) return;
+  const size_t shared = plan.shared_rows * sizeof(QueryNumbers);
+  require(shared <= 48 * 1024, "sentences of at most 6,144 tokens in attention");
+  with_variant(op, [&](auto t, auto width, auto causal, auto drop) {
+    backward_kernel<decltype(t), decltype(width)::value, decltype(causal)::value,
+                    decltype(drop)::value>
+        <<<plan.backward_blocks, 32 * kWarps, shared, context.stream()>>>(a, plan.backward);
+  });
+  check_launch("attention_backward");
+}
+
+}  // namespace reigen::cuda

@@ -1,0 +1,57 @@
+// ops/attention.h on CUDA, for head widths 32, 64 and 128 in bf16 or fp16.
+//
+// The contract's offsets are host spans; here the division of work into blocks is made from them on
+// the host, once per batch and pair of sides, and travels with the batch. All layers share it. The
+// op's own spans are not read. Tokens past the last sentence (a token count rounded up) get zeros,
+// so that what multiplies them later is finite.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/attention.h"
+#include "ops/cuda/context.h"
+
+namespace reigen::cuda {
+
+// One block's share: some heads of one sentence, or a run of tiles of one head of a long one.
+struct AttentionWork {
+  uint32_t first_query;
+  uint32_t first_key;
+  uint32_t queries;
+  uint32_t keys;
+  uint32_t head;  // the first
+  uint32_t first_item;
+  uint32_t last_item;  // one past
+  uint32_t heads;
+};
+
+struct AttentionSchedule {
+  std::vector<AttentionWork> forward;
+  std::vector<AttentionWork> backward;
+  uint32_t shared_rows = 0;  // most (heads x queries) a backward block keeps numbers for
+  uint32_t query_tokens = 0;
+  uint32_t key_tokens = 0;
+};
+AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
+                                     std::span<const uint32_t> key_offsets, int heads);
+
+// A schedule whose lists have been copied to the device.
+struct AttentionPlan {
+  const AttentionWork* forward = nullptr;
+  const AttentionWork* backward = nullptr;
+  uint32_t forward_blocks = 0;
+  uint32_t backward_blocks = 0;
+  uint32_t shared_rows = 0;
+  uint32_t query_tokens = 0;
+  uint32_t key_tokens = 0;
+};
+
+void attention_forward(const Context& context, const Attention& op, const AttentionPlan& plan);
+
+// Reads op.out and op.log_sums beside the inputs; overwrites dq, dk, dv.
+void attention_backward(const Context& context, const Attention& op, const AttentionGrad& grad,
+                        const AttentionPlan& plan);
+
+}  // namespace reigen::cuda

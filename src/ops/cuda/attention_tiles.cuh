@@ -1,0 +1,149 @@
+// Tiles of 16 rows in registers: how a warp loads, multiplies, turns and stores them.
+//
+// Everything rests on one layout. Lane (g, t) = (lane / 4, lane % 4) loads 16 bytes of row g: columns
+// 32 i + 8 t .. + 8. A sum over columns does not care about their order, so these registers serve as
+// they are on both sides of mma.m16n8k16 for rows x rows products (Q K', dO V'). Where a matrix has
+// to be summed over its rows instead (P V, dS K, dS' Q), `movmatrix` turns each 8 x 8 piece, and the
+// result lands with lane (g, t) holding the same eight neighbouring columns: stores are 16 bytes
+// wide again. So no tile passes through shared memory, and no barrier is needed.
+#pragma once
+
+#include "ops/cuda/kernel_support.cuh"
+
+namespace reigen::cuda {
+
+__device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                    uint32_t a3, uint32_t b0, uint32_t b1, bf16) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+__device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                    uint32_t a3, uint32_t b0, uint32_t b1, __half) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+__device__ inline uint32_t turned(uint32_t piece) {
+  uint32_t out;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(piece));
+  return out;
+}
+
+// Sixteen rows: [0] is row g of this lane, [1] row g + 8.
+template <int kWidth>
+struct Rows16 {
+  uint4 row[2][kWidth / 32];
+};
+
+// Rows from `first`; past `count` the last row is read again (never outside the sentence).
+template <class T, int kWidth>
+__device__ inline Rows16<kWidth> load_rows(const T* base, int64_t stride, int first, int count) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Rows16<kWidth> out;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = min(first + half * 8 + lane / 4, count - 1);
+    const T* at = base + row * stride + lane % 4 * 8;
+#pragma unroll
+    for (int i = 0; i < kWidth / 32; ++i) {
+      out.row[half][i] = *reinterpret_cast<const uint4*>(at + 32 * i);
+    }
+  }
+  return out;
+}
+
+// c[n] += left right' for 16 rows of each: c[0] meets right's first eight rows, c[1] the others.
+template <class T, int kWidth>
+__device__ inline void rows_by_rows(float (&c)[2][4], const Rows16<kWidth>& left,
+                                    const Rows16<kWidth>& right) {
+#pragma unroll
+  for (int i = 0; i < kWidth / 32; ++i) {
+    const uint4 low = left.row[0][i];
+    const uint4 high = left.row[1][i];
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const uint4 b = right.row[n][i];
+      multiply_add(c[n], low.x, high.x, low.y, high.y, b.x, b.y, T());
+      multiply_add(c[n], low.z, high.z, low.w, high.w, b.z, b.w, T());
+    }
+  }
+}
+
+// Sixteen rows being summed: [i][j] are columns 32 i + 8 t + 2 j, + 1 of rows g and g + 8.
+template <int kWidth>
+struct Sums16 {
+  float c[kWidth / 32][4][4];
+};
+
+template <int kWidth>
+__device__ inline Sums16<kWidth> zero_sums() {
+  Sums16<kWidth> out;
+#pragma unroll
+  for (int i = 0; i < kWidth / 32; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) out.c[i][j][k] = 0;
+    }
+  }
+  return out;
+}
+
+// sums += weights right, for 16 x 16 weights in the layout a product leaves them in.
+template <class T, int kWidth>
+__device__ inline void weights_by_rows(Sums16<kWidth>& sums, const float (&weights)[2][4],
+                                       const Rows16<kWidth>& right) {
+  const uint32_t a0 = pack2(weights[0][0], weights[0][1], T());
+  const uint32_t a1 = pack2(weights[0][2], weights[0][3], T());
+  const uint32_t a2 = pack2(weights[1][0], weights[1][1], T());
+  const uint32_t a3 = pack2(weights[1][2], weights[1][3], T());
+#pragma unroll
+  for (int i = 0; i < kWidth / 32; ++i) {
+    const uint4 low = right.row[0][i];
+    const uint4 high = right.row[1][i];
+    multiply_add(sums.c[i][0], a0, a1, a2, a3, turned(low.x), turned(high.x), T());
+    multiply_add(sums.c[i][1], a0, a1, a2, a3, turned(low.y), turned(high.y), T());
+    multiply_add(sums.c[i][2], a0, a1, a2, a3, turned(low.z), turned(high.z), T());
+    multiply_add(sums.c[i][3], a0, a1, a2, a3, turned(low.w), turned(high.w), T());
+  }
+}
+
+// Rows g (times factor[0]) and g + 8 (times factor[1]) to memory, where they are below `count`.
+template <class T, int kWidth>
+__device__ inline void store_rows(const Sums16<kWidth>& sums, const float (&factor)[2], T* base,
+                                  int64_t stride, int first, int count) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = first + half * 8 + lane / 4;
+    if (row >= count) continue;
+#pragma unroll
+    for (int i = 0; i < kWidth / 32; ++i) {
+      Eight e;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        e.v[2 * j] = sums.c[i][j][2 * half] * factor[half];
+        e.v[2 * j + 1] = sums.c[i][j][2 * half + 1] * factor[half];
+      }
+      store8(base + row * stride + 32 * i + lane % 4 * 8, e);
+    }
+  }
+}
+
+// Which of 16 keys from `first_key` (a multiple of 16) each of 16 queries keeps: every lane draws
+// one Philox counter, that of query lane / 2 and keys 8 (lane % 2) .. + 8, and pairs join theirs, so
+// that lane 2 q holds query q's sixteen bits.
+__device__ inline uint32_t draw_keep16(const DropArgs& drop, const uint64_t* tokens, int first_query,
+                                       int queries, uint32_t head, int first_key) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int query = min(first_query + lane / 2, queries - 1);
+  const uint32_t block = (head << 16) + static_cast<uint32_t>(first_key / 8 + lane % 2);
+  const uint32_t bits = keep_bits(drop, tokens[query], block) << (8 * (lane % 2));
+  return bits | __shfl_xor_sync(0xFFFFFFFFu, bits, 1);
+}
+
+}  // namespace reigen::cuda

@@ -1,0 +1,25 @@
+#include "ops/cuda/context.h"
+
+#include <string>
+
+#include "base/error.h"
+#include "ops/cuda/matmul.h"
+
+namespace reigen::cuda {
+
+Context::Context()
+    : multiprocessors_(cuda::multiprocessors()),
+      scratch_(kScratchBytes, "operations' scratch"),
+      matmul_(std::make_unique<Matmul>()) {}
+
+Context::~Context() = default;
+
+void* Context::scratch(size_t bytes) const {
+  if (bytes > scratch_.size()) {
+    throw DeviceError("an operation wants " + std::to_string(bytes) +
+                      " bytes of scratch memory; there are " + std::to_string(scratch_.size()));
+  }
+  return scratch_.get();
+}
+
+}  // namespace reigen::cuda

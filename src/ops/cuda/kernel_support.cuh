@@ -1,0 +1,181 @@
+// What the kernels share: eight elements at a time, warp sums, and Philox dropout.
+//
+// Eight is the unit everywhere: 16 bytes of a 16-bit type, and one Philox counter (tensor/philox.h).
+// Widths are therefore multiples of eight on this device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "device/cuda/numbers.cuh"
+#include "ops/dropout.h"
+#include "tensor/philox.h"
+#include "tensor/tensor.h"
+
+namespace reigen::cuda {
+
+using bf16 = __nv_bfloat16;
+
+// Calls f with a value of the element type; f is a generic lambda that looks only at the type.
+template <class F>
+void with_type(DType dtype, F f) {
+  if (dtype == DType::kBF16) return f(bf16());
+  if (dtype == DType::kF16) return f(__half());
+  f(float());
+}
+
+inline void require(bool condition, const char* what) {
+  if (!condition) throw DeviceError(std::string("a CUDA operation needs ") + what);
+}
+
+template <class T>
+T* data_of(const Tensor& t) {
+  return static_cast<T*>(t.data);
+}
+
+// ---- eight elements -----------------------------------------------------------------------------
+
+struct Eight {
+  float v[8];
+};
+
+__device__ inline float2 unpack2(uint32_t bits, bf16) {
+  return {__uint_as_float(bits << 16), __uint_as_float(bits & 0xFFFF0000u)};
+}
+__device__ inline float2 unpack2(uint32_t bits, __half) {
+  return __half22float2(*reinterpret_cast<__half2*>(&bits));
+}
+__device__ inline uint32_t pack2(float low, float high, bf16) {
+  __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<uint32_t*>(&pair);
+}
+__device__ inline uint32_t pack2(float low, float high, __half) {
+  __half2 pair = __floats2half2_rn(low, high);
+  return *reinterpret_cast<uint32_t*>(&pair);
+}
+
+template <class T>
+__device__ inline Eight unpack8(uint4 raw) {
+  Eight out;
+  const uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float2 pair = unpack2(words[i], T());
+    out.v[2 * i] = pair.x;
+    out.v[2 * i + 1] = pair.y;
+  }
+  return out;
+}
+
+template <class T>
+__device__ inline uint4 pack8(const Eight& e) {
+  return {pack2(e.v[0], e.v[1], T()), pack2(e.v[2], e.v[3], T()), pack2(e.v[4], e.v[5], T()),
+          pack2(e.v[6], e.v[7], T())};
+}
+
+template <class T>
+__device__ inline Eight load8(const T* p) {
+  return unpack8<T>(*reinterpret_cast<const uint4*>(p));
+}
+template <>
+__device__ inline Eight load8<float>(const float* p) {
+  float4 a = reinterpret_cast<const float4*>(p)[0];
+  float4 b = reinterpret_cast<const float4*>(p)[1];
+  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+}
+
+template <class T>
+__device__ inline void store8(T* p, const Eight& e) {
+  *reinterpret_cast<uint4*>(p) = pack8<T>(e);
+}
+template <>
+__device__ inline void store8<float>(float* p, const Eight& e) {
+  reinterpret_cast<float4*>(p)[0] = {e.v[0], e.v[1], e.v[2], e.v[3]};
+  reinterpret_cast<float4*>(p)[1] = {e.v[4], e.v[5], e.v[6], e.v[7]};
+}
+
+__device__ inline Eight zero8() { return {0, 0, 0, 0, 0, 0, 0, 0}; }
+
+__device__ inline float warp_sum(float x) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
+  return x;
+}
+
+// ---- dropout ------------------------------------------------------------------------------------
+
+// Dropout as a kernel argument: everything but the token and the element.
+struct DropArgs {
+  uint32_t key0 = 0;
+  uint32_t key1 = 0;
+  uint32_t site = 0;  // in the upper half, as in philox_counter
+  uint32_t step = 0;
+  uint32_t threshold = 0;  // 0 keeps everything
+  float scale = 1;
+  const uint64_t* tokens = nullptr;  // on the device
+};
+
+inline DropArgs drop_args(const Dropout& dropout) {
+  DropArgs args;
+  if (!dropout.active()) return args;
+  auto key = philox_key(dropout.site);
+  auto counter = philox_counter(dropout.site, 0, 0);
+  args.key0 = key[0];
+  args.key1 = key[1];
+  args.site = counter[2];
+  args.step = counter[3];
+  args.threshold = drop_threshold(dropout.rate);
+  args.scale = dropout.scale();
+  args.tokens = dropout.tokens;
+  return args;
+}
+
+__device__ inline uint4 philox_words(const DropArgs& d, uint64_t token, uint32_t block) {
+  uint32_t c0 = block;
+  uint32_t c1 = static_cast<uint32_t>(token);
+  uint32_t c2 = d.site | static_cast<uint32_t>(token >> 32);
+  uint32_t c3 = d.step;
+  uint32_t key0 = d.key0;
+  uint32_t key1 = d.key1;
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = uint64_t{0xD2511F53u} * c0;
+    const uint64_t product1 = uint64_t{0xCD9E8D57u} * c2;
+    c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ key0;
+    c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ key1;
+    c1 = static_cast<uint32_t>(product1);
+    c3 = static_cast<uint32_t>(product0);
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return {c0, c1, c2, c3};
+}
+
+// Multiplies eight neighbouring elements by their factors (0 or scale).
+__device__ inline void drop8(const DropArgs& d, uint64_t token, uint32_t block, Eight& e) {
+  const uint4 words = philox_words(d, token, block);
+  const uint32_t w[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    e.v[2 * i] *= (w[i] & 0xFFFFu) < d.threshold ? 0.0F : d.scale;
+    e.v[2 * i + 1] *= (w[i] >> 16) < d.threshold ? 0.0F : d.scale;
+  }
+}
+
+// Bit i is set when element i of the eight is kept. A sum with 65,536 - threshold carries into bit
+// 16 exactly then.
+__device__ inline uint32_t keep_bits(const DropArgs& d, uint64_t token, uint32_t block) {
+  const uint4 words = philox_words(d, token, block);
+  const uint32_t w[4] = {words.x, words.y, words.z, words.w};
+  const uint32_t rest = 0x10000u - d.threshold;
+  uint32_t bits = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    bits |= (((w[i] & 0xFFFFu) + rest) >> 16) << (2 * i);
+    bits |= (((w[i] >> 16) + rest) >> 16) << (2 * i + 1);
+  }
+  return bits;
+}
+
+}  // namespace reigen::cuda

@@ -1,0 +1,280 @@
+// cuBLASLt is column-major: C = op(A) op(B) by rows is C' = op(B)' op(A)' by columns, so the
+// operands change places and nothing is moved.
+#include "ops/cuda/matmul.h"
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <sstream>
+#include <vector>
+
+#include "base/error.h"
+
+namespace reigen::cuda {
+namespace {
+
+void check_blas(cublasStatus_t status, const std::string& what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw DeviceError("cuBLASLt could not " + what + ": " + cublasLtGetStatusName(status));
+}
+
+cudaDataType_t data_type(DType dtype) {
+  if (dtype == DType::kBF16) return CUDA_R_16BF;
+  if (dtype == DType::kF16) return CUDA_R_16F;
+  return CUDA_R_32F;
+}
+
+// The largest power of two that divides an address, up to 256, which cuBLASLt may count on.
+uint32_t alignment_of(const void* pointer) {
+  const auto bits = reinterpret_cast<uintptr_t>(pointer) | 256;
+  return static_cast<uint32_t>(bits & (~bits + 1));
+}
+
+std::string shape_text(const Product& p) {
+  auto shape = [](const Tensor& t) {
+    return "[" + std::to_string(t.rows) + ", " + std::to_string(t.cols) + "]";
+  };
+  return shape(p.a) + (p.ta == Transpose::kYes ? "' x " : " x ") + shape(p.b) +
+         (p.tb == Transpose::kYes ? "'" : "") + " -> " + shape(p.c) + " " + name_of(p.a.dtype);
+}
+
+cublasLtEpilogue_t epilogue_of(Epilogue e) {
+  switch (e) {
+    case Epilogue::kNone:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::kReluBias:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::kGeluBias:
+      return CUBLASLT_EPILOGUE_GELU_BIAS;
+    case Epilogue::kReluMask:
+      return CUBLASLT_EPILOGUE_DRELU;
+    case Epilogue::kSumA:
+      return CUBLASLT_EPILOGUE_BGRADB;  // our a is the library's B
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+}  // namespace
+
+// Everything a choice depends on, in the order it is written in a record.
+struct Matmul::Key {
+  std::array<int64_t, 17> values = {};
+  bool operator<(const Key& other) const { return values < other.values; }
+};
+
+struct Matmul::Plan {
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t a = nullptr;
+  cublasLtMatrixLayout_t b = nullptr;
+  cublasLtMatrixLayout_t c = nullptr;
+  cublasLtMatmulAlgo_t algorithm = {};
+  bool chosen = false;
+
+  Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan() {
+    if (operation != nullptr) cublasLtMatmulDescDestroy(operation);
+    for (auto layout : {a, b, c}) {
+      if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
+    }
+  }
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t attribute, const T& value) const {
+    check_blas(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)),
+               "describe a product");
+  }
+};
+
+struct Matmul::State {
+  cublasLtHandle_t handle = nullptr;
+  std::map<Key, Plan> plans;
+};
+
+Matmul::Matmul()
+    : state_(std::make_unique<State>()), workspace_(kWorkspaceBytes, "matrix products") {
+  check_blas(cublasLtCreate(&state_->handle), "start");
+}
+
+Matmul::~Matmul() {
+  state_->plans.clear();
+  cublasLtDestroy(state_->handle);
+}
+
+Matmul::Plan& Matmul::plan_for(const Context& context, const Product& p) {
+  const int64_t inner = p.ta == Transpose::kYes ? p.a.rows : p.a.cols;
+  Key key{{p.c.rows, p.c.cols, inner, p.ta == Transpose::kYes, p.tb == Transpose::kYes, p.a.stride,
+           p.b.stride, p.c.stride, static_cast<int64_t>(p.a.dtype),
+           static_cast<int64_t>(p.b.dtype), static_cast<int64_t>(p.c.dtype), p.beta != 0,
+           static_cast<int64_t>(p.epilogue), alignment_of(p.a.data), alignment_of(p.b.data),
+           alignment_of(p.c.data), tf32_}};
+  Plan& plan = state_->plans[key];
+  if (plan.operation != nullptr) return plan;
+  const bool tf32 = tf32_ && p.a.dtype == DType::kF32;
+  check_blas(cublasLtMatmulDescCreate(
+                 &plan.operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                 CUDA_R_32F),
+             "describe a product");
+  auto flag = [](Transpose t) { return t == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  plan.set(CUBLASLT_MATMUL_DESC_TRANSA, flag(p.tb));
+  plan.set(CUBLASLT_MATMUL_DESC_TRANSB, flag(p.ta));
+  plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue));
+  if (p.epilogue == Epilogue::kReluMask) {
+    plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.c.cols);
+  }
+  auto layout = [](const Tensor& t, cublasLtMatrixLayout_t* out) {
+    check_blas(cublasLtMatrixLayoutCreate(out, data_type(t.dtype), static_cast<uint64_t>(t.cols),
+                                          static_cast<uint64_t>(t.rows), t.stride),
+               "describe a matrix");
+  };
+  layout(p.b, &plan.a);
+  layout(p.a, &plan.b);
+  layout(p.c, &plan.c);
+  if (!plan.chosen) choose(context, p, plan);
+  return plan;
+}
+
+namespace {
+
+void set_extra(cublasLtMatmulDesc_t operation, const Product& p) {
+  if (p.epilogue == Epilogue::kNone) return;
+  const auto attribute = p.epilogue == Epilogue::kReluMask
+                             ? CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER
+                             : CUBLASLT_MATMUL_DESC_BIAS_POINTER;
+  check_blas(cublasLtMatmulDescSetAttribute(operation, attribute, &p.extra, sizeof(p.extra)),
+             "describe a product");
+}
+
+}  // namespace
+
+void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
+  set_extra(plan.operation, p);
+  cublasLtMatmulPreference_t preference = nullptr;
+  check_blas(cublasLtMatmulPreferenceCreate(&preference), "describe a preference");
+  auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check_blas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+               "describe a preference");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.data));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.data));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.c.data));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(candidates_));
+  int count = 0;
+  cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      state_->handle, plan.operation, plan.a, plan.b, plan.c, plan.c, preference, candidates_,
+      found.data(), &count);
+  cublasLtMatmulPreferenceDestroy(preference);
+  if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
+    throw DeviceError("cuBLASLt knows no algorithm for " + shape_text(p) + ": " +
+                      cublasLtGetStatusName(status));
+  }
+  int best = 0;
+  if (count > 1) {
+    // C may hold a sum that must not be touched, so candidates write elsewhere.
+    const auto bytes = static_cast<size_t>(p.c.rows * p.c.stride) * size_of(p.c.dtype);
+    DeviceMemory out(bytes, "timing matrix products");
+    fill_zero(out.get(), bytes, context.stream());
+    Event start(Event::Timing::kOn);
+    Event stop(Event::Timing::kOn);
+    constexpr int kRepeats = 5;
+    float least = 0;
+    for (int i = 0; i < count; ++i) {
+      auto once = [&] {
+        return cublasLtMatmul(state_->handle, plan.operation, &p.alpha, p.b.data, plan.a, p.a.data,
+                              plan.b, &p.beta, out.get(), plan.c, out.get(), plan.c,
+                              &found[static_cast<size_t>(i)].algo, workspace_.get(),
+                              workspace_.size(), context.stream());
+      };
+      if (once() != CUBLAS_STATUS_SUCCESS) continue;
+      start.record(context.stream());
+      for (int r = 0; r < kRepeats; ++r) once();
+      stop.record(context.stream());
+      stop.wait();
+      const float ms = stop.milliseconds_since(start);
+      if (least == 0 || ms < least) {
+        least = ms;
+        best = i;
+      }
+    }
+  }
+  plan.algorithm = found[static_cast<size_t>(best)].algo;
+  plan.chosen = true;
+}
+
+void Matmul::run(const Context& context, const Product& p) {
+  if (p.c.rows == 0 || p.c.cols == 0) return;
+  Plan& plan = plan_for(context, p);
+  set_extra(plan.operation, p);
+  cublasStatus_t status = cublasLtMatmul(
+      state_->handle, plan.operation, &p.alpha, p.b.data, plan.a, p.a.data, plan.b, &p.beta,
+      p.c.data, plan.c, p.c.data, plan.c, &plan.algorithm, workspace_.get(), workspace_.size(),
+      context.stream());
+  if (status != CUBLAS_STATUS_SUCCESS) check_blas(status, "multiply " + shape_text(p));
+}
+
+std::string Matmul::record() const {
+  std::string text = "cublasLt " + std::to_string(cublasLtGetVersion()) + "\n";
+  for (const auto& [key, plan] : state_->plans) {
+    if (!plan.chosen) continue;
+    for (int64_t value : key.values) text += std::to_string(value) + " ";
+    for (uint64_t word : plan.algorithm.data) {
+      char hex[20];
+      std::snprintf(hex, sizeof(hex), " %016llx", static_cast<unsigned long long>(word));
+      text += hex;
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+bool Matmul::replay(const std::string& record) {
+  std::istringstream in(record);
+  std::string name;
+  size_t version = 0;
+  in >> name >> version;
+  if (name != "cublasLt" || version != cublasLtGetVersion()) return false;
+  for (;;) {
+    Key key;
+    cublasLtMatmulAlgo_t algorithm = {};
+    for (int64_t& value : key.values) in >> std::dec >> value;
+    for (uint64_t& word : algorithm.data) in >> std::hex >> word;
+    if (!in) return true;
+    Plan& plan = state_->plans[key];
+    plan.algorithm = algorithm;
+    plan.chosen = true;
+  }
+}
+
+void matmul(const Context& context, Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c,
+            float alpha, float beta) {
+  context.matmul().run(context, {a, ta, b, tb, c, alpha, beta});
+}
+
+void linear_forward(const Context& context, Tensor x, Tensor weight, Tensor y) {
+  matmul(context, x, Transpose::kNo, weight, Transpose::kYes, y);
+}
+
+void linear_backward_input(const Context& context, Tensor dy, Tensor weight, Tensor dx,
+                           bool accumulate) {
+  matmul(context, dy, Transpose::kNo, weight, Transpose::kNo, dx, 1, accumulate ? 1 : 0);
+}
+
+void linear_backward_weight(const Context& context, Tensor dy, Tensor x, Tensor dweight) {
+  matmul(context, dy, Transpose::kYes, x, Transpose::kNo, dweight, 1, 1);
+}
+
+void linear_backward_input_masked(const Context& context, Tensor dy, Tensor weight, float scale,
+                                  const uint8_t* mask, Tensor dx) {
+  context.matmul().run(context, {dy, Transpose::kNo, weight, Transpose::kNo, dx, scale, 0,
+                                 Epilogue::kReluMask, const_cast<uint8_t*>(mask)});
+}
+
+}  // namespace reigen::cuda

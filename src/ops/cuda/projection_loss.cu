@@ -1,0 +1,269 @@
+// The cross-entropy kernel gives a block one row and holds it in registers as 16-bit numbers, so
+// logits are read once and their gradient written once: 1.4 GB each way for the base step.
+#include "ops/cuda/projection_loss.h"
+
+#include <algorithm>
+
+#include "ops/cuda/embed.h"
+#include "ops/cuda/kernel_support.cuh"
+#include "ops/cuda/matmul.h"
+
+namespace reigen::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr float kLog2e = 1.4426950408889634F;
+
+struct Args {
+  void* logits;
+  const uint32_t* targets;
+  float* losses;  // [rows, 2]: smoothed, nll
+  int64_t stride;
+  int vocabulary;
+  float smoothing;
+  float scale;
+};
+
+// A softmax's sum that can be joined with another's: sum of 2^(x - top).
+struct Part {
+  float top;
+  float sum;
+  float plain;  // of the logits themselves, for smoothing
+};
+
+__device__ inline Part join(Part a, Part b) {
+  const float top = fmaxf(a.top, b.top);
+  // Nothing seen yet on either side: -inf - -inf would be NaN.
+  if (top == -INFINITY) return {top, 0, a.plain + b.plain};
+  return {top, a.sum * exp2f(a.top - top) + b.sum * exp2f(b.top - top), a.plain + b.plain};
+}
+
+__device__ Part block_join(Part mine) {
+  __shared__ Part parts[kThreads / 32];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    Part other;
+    other.top = __shfl_xor_sync(0xFFFFFFFFu, mine.top, step);
+    other.sum = __shfl_xor_sync(0xFFFFFFFFu, mine.sum, step);
+    other.plain = __shfl_xor_sync(0xFFFFFFFFu, mine.plain, step);
+    mine = join(mine, other);
+  }
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = mine;
+  __syncthreads();
+  Part all = parts[0];
+  for (int w = 1; w < kThreads / 32; ++w) all = join(all, parts[w]);
+  return all;
+}
+
+// Eight logits; past the vocabulary they count as -inf (and 0 in plain sums).
+__device__ inline void mask_tail(Eight& x, int first, int vocabulary) {
+  if (first + 8 <= vocabulary) return;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    if (first + j >= vocabulary) x.v[j] = -INFINITY;
+  }
+}
+
+__device__ inline Part part_of(const Eight* x, int count) {
+  float top = -INFINITY;
+  float plain = 0;
+  for (int i = 0; i < count; ++i) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      top = fmaxf(top, x[i].v[j]);
+      plain += x[i].v[j] == -INFINITY ? 0.0F : x[i].v[j];
+    }
+  }
+  return {top * kLog2e, 0, plain};
+}
+
+// The gradient of eight logits, given the log (base 2) of the row's sum.
+__device__ inline Eight gradient_of(const Eight& x, float log_sum, const Args& a, float even,
+                                    int first, uint32_t target) {
+  Eight out;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    float g = a.scale * exp2f(fmaf(x.v[j], kLog2e, -log_sum)) - even;
+    if (static_cast<uint32_t>(first + j) == target) g -= a.scale * (1 - a.smoothing);
+    out.v[j] = g;
+  }
+  return out;
+}
+
+__device__ inline void write_losses(const Args& a, Part all, float log_sum, float target_logit) {
+  if (threadIdx.x != 0) return;
+  const float natural = log_sum / kLog2e;
+  const float nll = natural - target_logit;
+  const float mean = all.plain / static_cast<float>(a.vocabulary);
+  a.losses[2 * blockIdx.x] = (1 - a.smoothing) * nll + a.smoothing * (natural - mean);
+  a.losses[2 * blockIdx.x + 1] = nll;
+}
+
+template <class T>
+__device__ inline void clear_row(T* row, int vectors) {
+  for (int v = static_cast<int>(threadIdx.x); v < vectors; v += kThreads) {
+    store8(row + v * 8, zero8());
+  }
+}
+
+// 16-bit rows of up to 8 kVecs kThreads logits, kept packed in registers.
+template <class T, int kVecs, bool kGradient>
+__global__ __launch_bounds__(kThreads) void held_kernel(const Args a) {
+  T* row = static_cast<T*>(a.logits) + static_cast<int64_t>(blockIdx.x) * a.stride;
+  const int vectors = (a.vocabulary + 7) / 8;
+  const uint32_t target = a.targets[blockIdx.x];
+  if (target == kNoToken) {
+    if (threadIdx.x == 0) a.losses[2 * blockIdx.x] = a.losses[2 * blockIdx.x + 1] = 0;
+    if (kGradient) clear_row(row, vectors);
+    return;
+  }
+  uint4 held[kVecs];
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const int v = static_cast<int>(threadIdx.x) + i * kThreads;
+    if (v < vectors) held[i] = *reinterpret_cast<const uint4*>(row + v * 8);
+  }
+  const float target_logit = static_cast<float>(row[target]);
+  Part mine{-INFINITY, 0, 0};
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const int v = static_cast<int>(threadIdx.x) + i * kThreads;
+    if (v >= vectors) continue;
+    Eight x = unpack8<T>(held[i]);
+    mask_tail(x, v * 8, a.vocabulary);
+    const Part part = part_of(&x, 1);
+    mine.top = fmaxf(mine.top, part.top);
+    mine.plain += part.plain;
+  }
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const int v = static_cast<int>(threadIdx.x) + i * kThreads;
+    if (v >= vectors) continue;
+    Eight x = unpack8<T>(held[i]);
+    mask_tail(x, v * 8, a.vocabulary);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) mine.sum += exp2f(fmaf(x.v[j], kLog2e, -mine.top));
+  }
+  const Part all = block_join(mine);
+  const float log_sum = all.top + log2f(all.sum);
+  write_losses(a, all, log_sum, target_logit);
+  if constexpr (!kGradient) return;
+  const float even = a.scale * a.smoothing / static_cast<float>(a.vocabulary);
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const int v = static_cast<int>(threadIdx.x) + i * kThreads;
+    if (v >= vectors) continue;
+    store8(row + v * 8, gradient_of(unpack8<T>(held[i]), log_sum, a, even, v * 8, target));
+  }
+}
+
+// Any type and vocabulary: the row is read again for each of the passes.
+template <class T, bool kGradient>
+__global__ __launch_bounds__(kThreads) void streamed_kernel(const Args a) {
+  T* row = static_cast<T*>(a.logits) + static_cast<int64_t>(blockIdx.x) * a.stride;
+  const int vectors = (a.vocabulary + 7) / 8;
+  const uint32_t target = a.targets[blockIdx.x];
+  if (target == kNoToken) {
+    if (threadIdx.x == 0) a.losses[2 * blockIdx.x] = a.losses[2 * blockIdx.x + 1] = 0;
+    if (kGradient) clear_row(row, vectors);
+    return;
+  }
+  const float target_logit = static_cast<float>(row[target]);
+  Part mine{-INFINITY, 0, 0};
+  for (int v = static_cast<int>(threadIdx.x); v < vectors; v += kThreads) {
+    Eight x = load8(static_cast<const T*>(row) + v * 8);
+    mask_tail(x, v * 8, a.vocabulary);
+    Part part = part_of(&x, 1);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) part.sum += exp2f(fmaf(x.v[j], kLog2e, -part.top));
+    mine = join(mine, part);
+  }
+  const Part all = block_join(mine);
+  const float log_sum = all.top + log2f(all.sum);
+  write_losses(a, all, log_sum, target_logit);
+  if constexpr (!kGradient) return;
+  const float even = a.scale * a.smoothing / static_cast<float>(a.vocabulary);
+  for (int v = static_cast<int>(threadIdx.x); v < vectors; v += kThreads) {
+    const Eight x = load8(static_cast<const T*>(row) + v * 8);
+    store8(row + v * 8, gradient_of(x, log_sum, a, even, v * 8, target));
+  }
+}
+
+// One block adds the losses of all tokens in a fixed order.
+__global__ __launch_bounds__(1024) void loss_sums_kernel(const float* losses, int tokens,
+                                                         double* sums) {
+  __shared__ double parts[2][1024];
+  double smoothed = 0;
+  double nll = 0;
+  for (int t = static_cast<int>(threadIdx.x); t < tokens; t += 1024) {
+    smoothed += static_cast<double>(losses[2 * t]);
+    nll += static_cast<double>(losses[2 * t + 1]);
+  }
+  parts[0][threadIdx.x] = smoothed;
+  parts[1][threadIdx.x] = nll;
+  for (unsigned step = 512; step > 0; step /= 2) {
+    __syncthreads();
+    if (threadIdx.x < step) {
+      parts[0][threadIdx.x] += parts[0][threadIdx.x + step];
+      parts[1][threadIdx.x] += parts[1][threadIdx.x + step];
+    }
+  }
+  if (threadIdx.x == 0) {
+    sums[0] += parts[0][0];
+    sums[1] += parts[1][0];
+  }
+}
+
+template <class T, bool kGradient>
+void launch(const Context& context, const Args& a, unsigned rows) {
+  const cudaStream_t stream = context.stream();
+  if constexpr (sizeof(T) == 2) {
+    const int per_vector = 8 * kThreads;
+    const int vectors = (a.vocabulary + per_vector - 1) / per_vector;
+    if (vectors <= 1) return held_kernel<T, 1, kGradient><<<rows, kThreads, 0, stream>>>(a);
+    if (vectors <= 2) return held_kernel<T, 2, kGradient><<<rows, kThreads, 0, stream>>>(a);
+    if (vectors <= 4) return held_kernel<T, 4, kGradient><<<rows, kThreads, 0, stream>>>(a);
+    if (vectors <= 8) return held_kernel<T, 8, kGradient><<<rows, kThreads, 0, stream>>>(a);
+    if (vectors <= 16) return held_kernel<T, 16, kGradient><<<rows, kThreads, 0, stream>>>(a);
+  }
+  streamed_kernel<T, kGradient><<<rows, kThreads, 0, stream>>>(a);
+}
+
+}  // namespace
+
+void projection_loss(const Context& context, const ProjectionLoss& op) {
+  const int64_t tokens = op.hidden.rows;
+  const bool gradient = !op.dhidden.empty();
+  require(op.logits.stride % 8 == 0, "logits with a stride that is a multiple of 8");
+  const int64_t most = op.logits.rows;
+  const int64_t chunks = (tokens + most - 1) / most;
+  // Equal chunks: the products of all but the last have the same shape.
+  const int64_t chunk = chunks == 0 ? 0 : (tokens + chunks - 1) / chunks;
+  for (int64_t first = 0; first < tokens; first += chunk) {
+    const int64_t count = std::min(chunk, tokens - first);
+    const Tensor hidden = op.hidden.rows_from(first, count);
+    Tensor z = op.logits.rows_from(0, count);
+    z.cols = op.table.rows;
+    linear_forward(context, hidden, op.table, z);
+    Args a{};
+    a.logits = z.data;
+    a.targets = op.targets + first;
+    a.losses = op.losses + 2 * first;
+    a.stride = z.stride;
+    a.vocabulary = static_cast<int>(z.cols);
+    a.smoothing = op.smoothing;
+    a.scale = op.scale;
+    with_type(z.dtype, [&](auto t) {
+      if (gradient) return launch<decltype(t), true>(context, a, static_cast<unsigned>(count));
+      launch<decltype(t), false>(context, a, static_cast<unsigned>(count));
+    });
+    check_launch("projection_loss");
+    if (!gradient) continue;
+    linear_backward_input(context, z, op.table, op.dhidden.rows_from(first, count), false);
+    linear_backward_weight(context, z, hidden, op.dtable);
+  }
+  loss_sums_kernel<<<1, 1024, 0, context.stream()>>>(op.losses, static_cast<int>(tokens), op.sums);
+  check_launch("projection_loss");
+}
+
+}  // namespace reigen::cuda

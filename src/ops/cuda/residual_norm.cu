@@ -1,0 +1,323 @@
+// A warp owns a row and keeps it in registers, so each tensor crosses memory once: at base width
+// forward moves 4 KiB a token and backward 5, which is what these kernels cost.
+#include "ops/cuda/residual_norm.h"
+
+#include <algorithm>
+
+#include "ops/cuda/column_sums.cuh"
+#include "ops/cuda/kernel_support.cuh"
+
+namespace reigen::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+
+struct ForwardArgs {
+  const void* x;
+  const void* branch;
+  const float* bias;
+  const float* gain;
+  const float* shift;
+  void* h;
+  void* n;
+  float* stats;
+  int64_t x_stride, branch_stride, h_stride, n_stride, stats_stride;
+  int rows, width;
+  DropArgs drop;
+};
+
+// T: branch and n; H: the residual stream. A lane holds vectors lane, lane + 32, ... of eight.
+template <class T, class H, int kVecs, bool kBranch, bool kDrop>
+__global__ __launch_bounds__(32 * kWarps) void norm_forward_kernel(const ForwardArgs a) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warps = static_cast<int>(gridDim.x) * kWarps;
+  const int vectors = a.width / 8;
+  for (int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+       row < a.rows; row += warps) {
+    Eight x[kVecs];
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int v = lane + 32 * i;
+      x[i] = v < vectors ? load8(static_cast<const H*>(a.x) + row * a.x_stride + v * 8) : zero8();
+    }
+    if constexpr (kBranch) {
+      const uint64_t token = kDrop ? a.drop.tokens[row] : 0;
+#pragma unroll
+      for (int i = 0; i < kVecs; ++i) {
+        const int v = lane + 32 * i;
+        if (v >= vectors) continue;
+        Eight y = load8(static_cast<const T*>(a.branch) + row * a.branch_stride + v * 8);
+        if (a.bias != nullptr) {
+          const Eight b = load8(a.bias + v * 8);
+#pragma unroll
+          for (int j = 0; j < 8; ++j) y.v[j] += b.v[j];
+        }
+        if constexpr (kDrop) drop8(a.drop, token, static_cast<uint32_t>(v), y);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+          // Rounded as it is stored, so that backward sees the numbers that were normalised.
+          x[i].v[j] = static_cast<float>(static_cast<H>(x[i].v[j] + y.v[j]));
+        }
+        store8(static_cast<H*>(a.h) + row * a.h_stride + v * 8, x[i]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) sum += x[i].v[j];
+    }
+    const float mean = warp_sum(sum) / static_cast<float>(a.width);
+    float squares = 0;
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      if (lane + 32 * i >= vectors) continue;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float centered = x[i].v[j] - mean;
+        squares = fmaf(centered, centered, squares);
+      }
+    }
+    const float inverse = rsqrtf(warp_sum(squares) / static_cast<float>(a.width) + 1e-5F);
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int v = lane + 32 * i;
+      if (v >= vectors) continue;
+      const Eight gain = load8(a.gain + v * 8);
+      const Eight shift = load8(a.shift + v * 8);
+      Eight n;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        n.v[j] = fmaf((x[i].v[j] - mean) * inverse, gain.v[j], shift.v[j]);
+      }
+      store8(static_cast<T*>(a.n) + row * a.n_stride + v * 8, n);
+    }
+    if (lane == 0) {
+      a.stats[row * a.stats_stride] = mean;
+      a.stats[row * a.stats_stride + 1] = inverse;
+    }
+  }
+}
+
+struct BackwardArgs {
+  const void* dn;
+  const void* dh;  // or null
+  const void* h;
+  const float* gain;
+  const float* stats;
+  void* dx;
+  void* dbranch;    // or null
+  float* partials;  // [blocks][gain, shift, bias][width]
+  int64_t dn_stride, dh_stride, h_stride, stats_stride, dx_stride, dbranch_stride;
+  int rows, width;
+  DropArgs drop;
+};
+
+// Adds the warps' sums in the order of warps and leaves the block's in `out`.
+template <int kVecs>
+__device__ void fold_block(const Eight (&sums)[kVecs], float* shared, int width, float* out) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  __syncthreads();  // the last fold's readers are done
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const int v = lane + 32 * i;
+    if (v < width / 8) store8(shared + warp * width + v * 8, sums[i]);
+  }
+  __syncthreads();
+  for (int c = static_cast<int>(threadIdx.x); c < width; c += 32 * kWarps) {
+    float total = 0;
+    for (int w = 0; w < kWarps; ++w) total += shared[w * width + c];
+    out[c] = total;
+  }
+}
+
+template <class T, class H, int kVecs, bool kDrop>
+__global__ __launch_bounds__(32 * kWarps) void norm_backward_kernel(const BackwardArgs a) {
+  extern __shared__ float shared[];
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warps = static_cast<int>(gridDim.x) * kWarps;
+  const int vectors = a.width / 8;
+  const float share = 1.0F / static_cast<float>(a.width);
+  Eight dgain[kVecs], dshift[kVecs], dbias[kVecs];
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) dgain[i] = dshift[i] = dbias[i] = zero8();
+  for (int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
+       row < a.rows; row += warps) {
+    const float mean = a.stats[row * a.stats_stride];
+    const float inverse = a.stats[row * a.stats_stride + 1];
+    Eight x[kVecs], dy[kVecs], dx[kVecs];
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int v = lane + 32 * i;
+      if (v < vectors) {
+        x[i] = load8(static_cast<const H*>(a.h) + row * a.h_stride + v * 8);
+        dy[i] = load8(static_cast<const T*>(a.dn) + row * a.dn_stride + v * 8);
+        dx[i] = a.dh != nullptr
+                    ? load8(static_cast<const H*>(a.dh) + row * a.dh_stride + v * 8)
+                    : zero8();
+      } else {
+        x[i] = dy[i] = dx[i] = zero8();
+      }
+    }
+    float sum = 0;
+    float sum_x = 0;
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int v = lane + 32 * i;
+      const Eight gain = v < vectors ? load8(a.gain + v * 8) : zero8();
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float normed = (x[i].v[j] - mean) * inverse;
+        const float dn = dy[i].v[j];
+        dgain[i].v[j] = fmaf(dn, normed, dgain[i].v[j]);
+        dshift[i].v[j] += dn;
+        const float g = dn * gain.v[j];
+        sum += g;
+        sum_x = fmaf(g, normed, sum_x);
+        x[i].v[j] = normed;
+        dy[i].v[j] = g;
+      }
+    }
+    const float mean_dy = warp_sum(sum) * share;
+    const float mean_dyx = warp_sum(sum_x) * share;
+    const uint64_t token = kDrop ? a.drop.tokens[row] : 0;
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int v = lane + 32 * i;
+      if (v >= vectors) continue;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        dx[i].v[j] += inverse * (dy[i].v[j] - mean_dy - x[i].v[j] * mean_dyx);
+      }
+      store8(static_cast<H*>(a.dx) + row * a.dx_stride + v * 8, dx[i]);
+      if (a.dbranch == nullptr) continue;
+      if constexpr (kDrop) drop8(a.drop, token, static_cast<uint32_t>(v), dx[i]);
+      store8(static_cast<T*>(a.dbranch) + row * a.dbranch_stride + v * 8, dx[i]);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) dbias[i].v[j] += dx[i].v[j];
+    }
+  }
+  float* out = a.partials + static_cast<int64_t>(blockIdx.x) * 3 * a.width;
+  fold_block(dgain, shared, a.width, out);
+  fold_block(dshift, shared, a.width, out + a.width);
+  fold_block(dbias, shared, a.width, out + 2 * a.width);
+}
+
+// Calls f with the vectors of eight per lane as a constant.
+template <class F>
+void with_vectors(int64_t width, F f) {
+  require(width % 8 == 0 && width <= 2048, "a width that is a multiple of 8, at most 2048");
+  if (width <= 256) return f(std::integral_constant<int, 1>());
+  if (width <= 512) return f(std::integral_constant<int, 2>());
+  if (width <= 1024) return f(std::integral_constant<int, 4>());
+  f(std::integral_constant<int, 8>());
+}
+
+template <class F>
+void with_types(DType branch, DType residual, F f) {
+  with_type(branch, [&](auto t) {
+    using T = decltype(t);
+    if (residual == branch) return f(T(), T());
+    require(residual == DType::kF32, "a residual of the branch's type or fp32");
+    f(T(), float());
+  });
+}
+
+}  // namespace
+
+void residual_norm_forward(const Context& context, const ResidualNorm& op) {
+  if (op.x.rows == 0) return;
+  ForwardArgs a{};
+  a.x = op.x.data;
+  a.branch = op.branch.data;
+  a.bias = data_of<float>(op.bias);
+  a.gain = data_of<float>(op.gain);
+  a.shift = data_of<float>(op.shift);
+  a.h = op.h.data;
+  a.n = op.n.data;
+  a.stats = data_of<float>(op.stats);
+  a.x_stride = op.x.stride;
+  a.branch_stride = op.branch.stride;
+  a.h_stride = op.h.stride;
+  a.n_stride = op.n.stride;
+  a.stats_stride = op.stats.stride;
+  a.rows = static_cast<int>(op.x.rows);
+  a.width = static_cast<int>(op.x.cols);
+  a.drop = drop_args(op.dropout);
+  const int64_t most = int64_t{context.multiprocessors()} * 16;
+  const auto blocks = static_cast<unsigned>(std::min((op.x.rows + kWarps - 1) / kWarps, most));
+  with_types(op.n.dtype, op.x.dtype, [&](auto t, auto h) {
+    using T = decltype(t);
+    using H = decltype(h);
+    with_vectors(op.x.cols, [&](auto vecs) {
+      constexpr int kVecs = decltype(vecs)::value;
+      if (op.branch.empty()) {
+        norm_forward_kernel<T, H, kVecs, false, false>
+            <<<blocks, 32 * kWarps, 0, context.stream()>>>(a);
+      } else if (a.drop.threshold == 0) {
+        norm_forward_kernel<T, H, kVecs, true, false>
+            <<<blocks, 32 * kWarps, 0, context.stream()>>>(a);
+      } else {
+        norm_forward_kernel<T, H, kVecs, true, true>
+            <<<blocks, 32 * kWarps, 0, context.stream()>>>(a);
+      }
+    });
+  });
+  check_launch("residual_norm_forward");
+}
+
+void residual_norm_backward(const Context& context, const ResidualNorm& op,
+                            const ResidualNormGrad& grad) {
+  const int64_t rows = grad.dn.rows;
+  if (rows == 0) return;
+  const Tensor& h = op.branch.empty() ? op.x : op.h;
+  BackwardArgs a{};
+  a.dn = grad.dn.data;
+  a.dh = grad.dh.data;
+  a.h = h.data;
+  a.gain = data_of<float>(op.gain);
+  a.stats = data_of<float>(op.stats);
+  a.dx = grad.dx.data;
+  a.dbranch = grad.dbranch.data;
+  a.dn_stride = grad.dn.stride;
+  a.dh_stride = grad.dh.stride;
+  a.h_stride = h.stride;
+  a.stats_stride = op.stats.stride;
+  a.dx_stride = grad.dx.stride;
+  a.dbranch_stride = grad.dbranch.stride;
+  a.rows = static_cast<int>(rows);
+  a.width = static_cast<int>(grad.dn.cols);
+  a.drop = drop_args(op.dropout);
+  // Two blocks fit a multiprocessor; more would only leave more partial sums to add.
+  const int blocks = static_cast<int>(
+      std::min<int64_t>((rows + kWarps - 1) / kWarps, 2 * context.multiprocessors()));
+  const auto width = static_cast<size_t>(a.width);
+  a.partials = static_cast<float*>(
+      context.scratch(static_cast<size_t>(blocks) * 3 * width * sizeof(float)));
+  const size_t shared = kWarps * width * sizeof(float);
+  with_types(grad.dn.dtype, grad.dx.dtype, [&](auto t, auto r) {
+    using T = decltype(t);
+    using H = decltype(r);
+    with_vectors(grad.dn.cols, [&](auto vecs) {
+      constexpr int kVecs = decltype(vecs)::value;
+      const auto kernel = a.drop.threshold == 0 || op.branch.empty()
+                              ? norm_backward_kernel<T, H, kVecs, false>
+                              : norm_backward_kernel<T, H, kVecs, true>;
+      if (shared > 48 * 1024) {
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(shared)),
+              "raise the shared memory of residual_norm_backward");
+      }
+      kernel<<<static_cast<unsigned>(blocks), 32 * kWarps, shared, context.stream()>>>(a);
+    });
+  });
+  check_launch("residual_norm_backward");
+  add_column_sums(context, a.partials, blocks,
+                  {{data_of<float>(grad.dgain), data_of<float>(grad.dshift),
+                    data_of<float>(grad.dbias)},
+                   3,
+                   a.width});
+}
+
+}  // namespace reigen::cuda

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ops/cuda/column_sums.cuh"
+#include "ops/cuda/column_sums.h"
 #include "ops/cuda/kernel_support.cuh"
 
 namespace reigen::cuda {

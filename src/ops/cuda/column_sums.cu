@@ -1,4 +1,6 @@
-#include "ops/cuda/column_sums.cuh"
+#include "ops/cuda/column_sums.h"
+
+#include "ops/cuda/kernel_support.cuh"
 
 namespace reigen::cuda {
 namespace {

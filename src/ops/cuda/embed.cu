@@ -22,12 +22,12 @@ struct ForwardArgs {
   DropArgs drop;
 };
 
-template <class T>
+template <class T, class Out>
 __global__ __launch_bounds__(32 * kWarps) void forward_kernel(const ForwardArgs a) {
   const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   if (row >= a.rows) return;
   const uint32_t id = a.ids[row];
-  T* out = static_cast<T*>(a.out) + row * a.out_stride;
+  Out* out = static_cast<Out*>(a.out) + row * a.out_stride;
   for (int v = static_cast<int>(threadIdx.x) % 32; v < a.width / 8; v += 32) {
     Eight x = zero8();
     if (id != kNoToken) {
@@ -113,7 +113,8 @@ void embed_forward(const Context& context, const EmbedTokens& input, Tensor tabl
                    Tensor positions, Tensor out) {
   if (out.rows == 0) return;
   require(out.cols % 8 == 0, "a width that is a multiple of 8");
-  require(table.dtype == out.dtype, "an embedding table of the output's type");
+  require(table.dtype == out.dtype || out.dtype == DType::kF32,
+          "embeddings of the table's type or fp32");
   ForwardArgs a{};
   a.ids = input.ids;
   a.places = input.places;
@@ -127,9 +128,11 @@ void embed_forward(const Context& context, const EmbedTokens& input, Tensor tabl
   a.rows = static_cast<int>(out.rows);
   a.width = static_cast<int>(out.cols);
   a.drop = drop_args(input.dropout);
-  with_type(out.dtype, [&](auto t) {
-    forward_kernel<decltype(t)>
-        <<<blocks_for(out.rows), 32 * kWarps, 0, context.stream()>>>(a);
+  with_type(table.dtype, [&](auto t) {
+    using T = decltype(t);
+    const auto kernel =
+        out.dtype == DType::kF32 ? forward_kernel<T, float> : forward_kernel<T, T>;
+    kernel<<<blocks_for(out.rows), 32 * kWarps, 0, context.stream()>>>(a);
   });
   check_launch("embed_forward");
 }

@@ -24,7 +24,7 @@ struct EmbedTokens {
   Dropout dropout;
 };
 
-// The table is of out's type (the compute copy), positions fp32. Widths are multiples of 8, to 2,048.
+// The table is the compute copy; out is of its type or fp32; positions are fp32.
 void embed_forward(const Context& context, const EmbedTokens& input, Tensor table,
                    Tensor positions, Tensor out);
 

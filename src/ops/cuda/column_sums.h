@@ -5,7 +5,6 @@
 #pragma once
 
 #include "ops/cuda/context.h"
-#include "ops/cuda/kernel_support.cuh"
 
 namespace reigen::cuda {
 

@@ -1,0 +1,231 @@
+// Checks every CUDA operation against a double-precision reference, then times a base model step.
+//
+//     op_check [--seed N] [--check-only | --time-only] [--tokens SOURCE TARGET]
+//
+// Exit status 1 when a check failed or two runs of the same steps differ in a bit. Times are medians
+// of device events around each operation inside whole steps; the limits are this card's own, measured
+// in the same run (a copy, and a large product).
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+
+#include "base_step.h"
+#include "device/cuda_info.h"
+#include "gpu_buffers.h"
+#include "op_checks.h"
+#include "ops/cuda/matmul.h"
+
+namespace reigen::bench {
+namespace {
+
+struct Limits {
+  double gigabytes = 0;  // per second, read and written
+  double teraflops = 0;
+};
+
+template <class F>
+double median_milliseconds(const cuda::Context& context, int repeats, F work) {
+  cuda::Event start(cuda::Event::Timing::kOn), stop(cuda::Event::Timing::kOn);
+  std::vector<float> times;
+  for (int i = 0; i < repeats + 2; ++i) {
+    start.record(context.stream());
+    work();
+    stop.record(context.stream());
+    stop.wait();
+    if (i >= 2) times.push_back(stop.milliseconds_since(start));
+  }
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[static_cast<size_t>(repeats / 2)];
+}
+
+Limits measure_limits(const cuda::Context& context) {
+  Limits limits;
+  const size_t bytes = size_t{2} << 30;
+  cuda::DeviceMemory from(bytes, "a copy"), to(bytes, "a copy");
+  cuda::fill_zero(from.get(), bytes, context.stream());
+  const double copy = median_milliseconds(context, 9, [&] {
+    cuda::check(cudaMemcpyAsync(to.get(), from.get(), bytes, cudaMemcpyDeviceToDevice,
+                                context.stream()),
+                "copy on the GPU");
+  });
+  limits.gigabytes = 2 * static_cast<double>(bytes) / copy / 1e6;
+  std::mt19937_64 random(1);
+  const int64_t n = 8192;
+  Matrix few = random_matrix(random, 256, n);
+  GpuMatrix part(few, DType::kBF16);
+  const size_t row_bytes = static_cast<size_t>(256 * n) * 2;
+  cuda::DeviceMemory a(row_bytes * 32, "a product"), c(row_bytes * 32, "a product");
+  for (size_t i = 0; i < 32; ++i) {
+    cuda::check(cudaMemcpy(a.as<char>() + i * row_bytes, part.tensor().data, row_bytes,
+                           cudaMemcpyDeviceToDevice),
+                "copy on the GPU");
+  }
+  const Tensor ta{a.get(), DType::kBF16, n, n, n};
+  const Tensor tc{c.get(), DType::kBF16, n, n, n};
+  const double product = median_milliseconds(
+      context, 9, [&] { cuda::matmul(context, ta, Transpose::kNo, ta, Transpose::kYes, tc); });
+  limits.teraflops = 2.0 * static_cast<double>(n * n) * static_cast<double>(n) / product / 1e9;
+  return limits;
+}
+
+void print_checks(const CheckResults& results) {
+  std::printf("\n%-22s %7s %7s %10s %10s %7s  %s\n", "operation", "checks", "failed", "error",
+              "allowed", "ratio", "worst case");
+  for (const auto& [name, r] : results) {
+    std::printf("%-22s %7d %7d %10.2e %10.2e %7.2f  %s\n", name.c_str(), r.checks, r.failed,
+                r.error, r.tolerance, r.ratio, r.worst.c_str());
+  }
+}
+
+void print_profile(const std::vector<OpTime>& ops, const CheckResults& checks,
+                   const Limits& limits) {
+  std::printf("\n%-38s %9s %5s %9s %9s %7s %8s\n", "operation in the step", "err/allow", "count",
+              "us", "rate", "of max", "ms/step");
+  std::map<std::string, double> groups;
+  double total = 0;
+  for (const auto& op : ops) {
+    const double ms = op.microseconds * op.count / 1000;
+    groups[op.group] += ms;
+    total += ms;
+    auto check = checks.find(op.check);
+    char error[16] = "-";
+    if (check != checks.end()) std::snprintf(error, sizeof(error), "%.2f", check->second.ratio);
+    char rate[24] = "-";
+    char share[16] = "-";
+    const bool product = op.flops > 0;
+    const double speed = product ? op.flops / op.microseconds / 1e6 : op.bytes / op.microseconds / 1e3;
+    if (speed > 0) {
+      std::snprintf(rate, sizeof(rate), product ? "%.0f TF" : "%.0f GB", speed);
+      std::snprintf(share, sizeof(share), "%.0f%%",
+                    100 * speed / (product ? limits.teraflops : limits.gigabytes));
+    }
+    std::printf("%-38s %9s %5d %9.1f %9s %7s %8.3f\n", op.name.c_str(), error, op.count,
+                op.microseconds, rate, share, ms);
+  }
+  std::printf("sum by group:");
+  for (const auto& [name, ms] : groups) std::printf(" %s %.2f,", name.c_str(), ms);
+  std::printf(" all %.2f ms\n", total);
+}
+
+struct Arguments {
+  uint64_t seed = std::random_device()();
+  bool check = true;
+  bool time = true;
+  int64_t source = 20'772;
+  int64_t target = 21'417;
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments out;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--seed" && i + 1 < argc) out.seed = std::strtoull(argv[++i], nullptr, 10);
+    if (name == "--check-only") out.time = false;
+    if (name == "--time-only") out.check = false;
+    if (name == "--tokens" && i + 2 < argc) {
+      out.source = std::strtoll(argv[++i], nullptr, 10);
+      out.target = std::strtoll(argv[++i], nullptr, 10);
+    }
+  }
+  return out;
+}
+
+// The same three steps twice from the same start; true when every bit agrees.
+bool repeats_exactly(BaseStep& step) {
+  uint64_t prints[2];
+  std::vector<double> sums[2];
+  for (int run = 0; run < 2; ++run) {
+    step.reset();
+    for (uint64_t i = 0; i < 3; ++i) step.enqueue(i);
+    sums[run] = step.sums();
+    prints[run] = step.fingerprint();
+  }
+  const bool same = prints[0] == prints[1] && sums[0] == sums[1];
+  std::printf("three steps twice: loss sums %.6f and %.6f, parameters %016llx and %016llx: %s\n",
+              sums[0][0], sums[1][0], static_cast<unsigned long long>(prints[0]),
+              static_cast<unsigned long long>(prints[1]), same ? "identical" : "DIFFERENT");
+  return same;
+}
+
+void time_variant(const cuda::Context& context, const char* name, const StepOptions& options) {
+  try {
+    BaseStep step(context, options);
+    step.enqueue(0);
+    context.queue().wait();
+    double host = 0;
+    const double first = step.milliseconds(10, &host);
+    const double second = step.milliseconds(10, &host);
+    std::printf("%-52s %7.2f %7.2f ms/step, host %5.2f ms, %5.2f GiB, %.0f target tok/s\n", name,
+                first, second, host, static_cast<double>(step.device_bytes()) / (1 << 30),
+                static_cast<double>(options.target_tokens) / second * 1000);
+  } catch (const std::exception& e) {
+    std::printf("%-52s not possible: %s\n", name, e.what());
+  }
+  std::fflush(stdout);
+}
+
+int run(const Arguments& arguments) {
+  std::printf("CUDA %s; seed %llu\n", describe_cuda().c_str(),
+              static_cast<unsigned long long>(arguments.seed));
+  cuda::Context context;
+  bool good = true;
+  CheckResults checks;
+  if (arguments.check) {
+    checks = check_operations(context, arguments.seed);
+    print_checks(checks);
+    for (const auto& [name, r] : checks) good = good && r.failed == 0;
+  }
+  std::fflush(stdout);
+  if (!arguments.time) return good ? 0 : 1;
+  const Limits limits = measure_limits(context);
+  std::printf("\nlimits here: copy %.0f GB/s, bf16 product %.0f TFLOP/s\n", limits.gigabytes,
+              limits.teraflops);
+  StepOptions options;
+  options.source_tokens = arguments.source;
+  options.target_tokens = arguments.target;
+  std::fflush(stdout);
+  StepOptions plain = options;
+  plain.mask_epilogue = plain.sum_epilogue = false;
+  time_variant(context, "activation backward as a kernel", plain);
+  StepOptions masked = options;
+  masked.sum_epilogue = false;
+  time_variant(context, "ReLU's gradient in the product", masked);
+  time_variant(context, "and the bias gradient too", options);
+  StepOptions whole = plain;
+  whole.chunk = 1 << 20;
+  time_variant(context, "kernel, all logits at once", whole);
+  StepOptions exact = plain;
+  exact.round_to = 8;
+  time_variant(context, "kernel, token counts rounded to 8", exact);
+  StepOptions wide = plain;
+  wide.fp32_residual = true;
+  time_variant(context, "kernel, fp32 residual stream", wide);
+  for (const StepOptions& o : {plain, options}) {
+    try {
+      BaseStep step(context, o);
+      good = repeats_exactly(step) && good;
+      std::printf("%d sentences; %s", step.sentences(),
+                  o.mask_epilogue ? "epilogues" : "activation backward as a kernel");
+      print_profile(step.profile(7), checks, limits);
+    } catch (const std::exception& e) {
+      std::printf("not possible: %s\n", e.what());
+    }
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace reigen::bench
+
+int main(int argc, char** argv) {
+  try {
+    return reigen::bench::run(reigen::bench::parse(argc, argv));
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "op_check: %s\n", e.what());
+    return 1;
+  }
+}

@@ -112,7 +112,7 @@ Matrix random_matrix(std::mt19937_64& random, int64_t rows, int64_t cols, double
   return m;
 }
 
-double relative_error(const Matrix& got, const Matrix& wanted) {
+double relative_error(const Matrix& got, const Matrix& wanted, double least) {
   if (got.values.size() != wanted.values.size()) return INFINITY;
   double difference = 0;
   double size = 0;
@@ -120,7 +120,7 @@ double relative_error(const Matrix& got, const Matrix& wanted) {
     difference += std::pow(got.values[i] - wanted.values[i], 2);
     size += std::pow(wanted.values[i], 2);
   }
-  return std::sqrt(difference) / std::max(std::sqrt(size), 1e-30);
+  return std::sqrt(difference) / std::max(std::sqrt(size), least);
 }
 
 }  // namespace reigen::bench

@@ -61,7 +61,7 @@ class GpuArray {
 // Normal numbers with this deviation.
 Matrix random_matrix(std::mt19937_64& random, int64_t rows, int64_t cols, double deviation = 1);
 
-// ||got - wanted|| / ||wanted||; NaN when anything is NaN.
-double relative_error(const Matrix& got, const Matrix& wanted);
+// ||got - wanted|| / ||wanted|| (or `least`, if that is larger); NaN when anything is NaN.
+double relative_error(const Matrix& got, const Matrix& wanted, double least = 1e-30);
 
 }  // namespace reigen::bench

@@ -186,7 +186,10 @@ Attended attention(const Matrix& q, const Matrix& k, const Matrix& v, const Matr
         for (int64_t j = 0; j < keys; ++j) {
           const auto at = static_cast<size_t>(j);
           const double ds = p[at] * (dp[at] - dot) * scale;
+          const double term = p[at] * dp[at] * scale;
           for (int64_t c = begin; c < end; ++c) {
+            r.dq_terms += std::pow(term * k.at(first_key + j, c), 2);
+            r.dk_terms += std::pow(term * q.at(i, c), 2);
             r.dq.at(i, c) += ds * k.at(first_key + j, c);
             r.dk.at(first_key + j, c) += ds * q.at(i, c);
           }
@@ -194,6 +197,8 @@ Attended attention(const Matrix& q, const Matrix& k, const Matrix& v, const Matr
       }
     }
   }
+  r.dq_terms = std::sqrt(r.dq_terms);
+  r.dk_terms = std::sqrt(r.dk_terms);
   return r;
 }
 

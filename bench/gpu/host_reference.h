@@ -49,6 +49,10 @@ Matrix column_sums(const Matrix& m);
 
 struct Attended {
   Matrix out, log_sums, dq, dk, dv;
+  // Norms of what is added up in dq and dk. With one key it cancels to 0 exactly, and an error can
+  // only be measured against these.
+  double dq_terms = 0;
+  double dk_terms = 0;
 };
 Attended attention(const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& dout,
                    std::span<const uint32_t> query_offsets, std::span<const uint32_t> key_offsets,

@@ -19,6 +19,12 @@ constexpr int kWarps = 4;
 constexpr float kLog2e = 1.4426950408889634F;
 constexpr float kLn2 = 0.6931471805599453F;
 
+#ifndef FWD_BLOCKS
+#define FWD_BLOCKS 4
+#define BWD_BLOCKS 3
+#endif
+constexpr int blocks_per_sm(int width, int wanted) { return width == 128 ? 2 : wanted; }
+
 struct Args {
   const void* q;
   const void* k;
@@ -79,6 +85,7 @@ __device__ void forward_tile(const Args& a, const Head<T>& head, int first) {
   for (int key = 0; key < end; key += 16) {
     const auto keys = load_rows<T, kWidth>(head.k, a.k_stride, key, head.keys);
     const auto values = load_rows<T, kWidth>(head.v, a.v_stride, key, head.keys);
+    fetch_ahead(head.k, a.k_stride, head.v, a.v_stride, key + 16, end);
     uint32_t keep[2] = {~0u, ~0u};
     if constexpr (kDrop) {
       const uint32_t drawn = draw_keep16(a.drop, a.drop.tokens + head.first_query, first,
@@ -142,7 +149,7 @@ __device__ void forward_tile(const Args& a, const Head<T>& head, int first) {
 }
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__global__ __launch_bounds__(32 * kWarps) void forward_kernel(const Args a,
+__global__ __launch_bounds__(32 * kWarps, blocks_per_sm(kWidth, FWD_BLOCKS)) void forward_kernel(const Args a,
                                                               const AttentionWork* list) {
   const AttentionWork w = list[blockIdx.x];
   const uint32_t tiles = (w.queries + 15) / 16;
@@ -185,6 +192,7 @@ __device__ void query_tile(const Args& a, const Head<T>& head, const T* dout,
   for (int key = 0; key < end; key += 16) {
     const auto keys = load_rows<T, kWidth>(head.k, a.k_stride, key, head.keys);
     const auto values = load_rows<T, kWidth>(head.v, a.v_stride, key, head.keys);
+    fetch_ahead(head.k, a.k_stride, head.v, a.v_stride, key + 16, end);
     uint32_t keep[2] = {~0u, ~0u};
     if constexpr (kDrop) {
       const uint32_t drawn = draw_keep16(a.drop, a.drop.tokens + head.first_query, first,
@@ -230,6 +238,7 @@ __device__ void key_tile(const Args& a, const Head<T>& head, const T* dout,
   for (int query = kCausal ? first : 0; query < head.queries; query += 16) {
     const auto queries = load_rows<T, kWidth>(head.q, a.q_stride, query, head.queries);
     const auto douts = load_rows<T, kWidth>(dout, a.dout_stride, query, head.queries);
+    fetch_ahead(head.q, a.q_stride, dout, a.dout_stride, query + 16, head.queries);
     uint32_t drawn = ~0u;
     if constexpr (kDrop) {
       drawn = draw_keep16(a.drop, a.drop.tokens + head.first_query, query, head.queries, head.head,
@@ -267,6 +276,25 @@ __device__ void key_tile(const Args& a, const Head<T>& head, const T* dout,
   store_rows<T, kWidth>(dv, {1.0F, 1.0F}, to_v, a.dv_stride, first, head.keys);
 }
 
+// Asks for the rows the block will need, before it waits for the first of them.
+template <class T, int kWidth>
+__device__ void fetch_block(const Args& a, const AttentionWork& w) {
+  for (uint32_t r = threadIdx.x; r < w.queries * w.heads; r += 32 * kWarps) {
+    const int64_t column = (w.head + r / w.queries) * kWidth;
+    const T* at =
+        static_cast<const T*>(a.q) + (w.first_query + r % w.queries) * a.q_stride + column;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+  }
+  for (uint32_t r = threadIdx.x; r < w.keys * w.heads; r += 32 * kWarps) {
+    const int64_t column = (w.head + r / w.keys) * kWidth;
+    const int64_t row = w.first_key + r % w.keys;
+    const T* at = static_cast<const T*>(a.k) + row * a.k_stride + column;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+    at = static_cast<const T*>(a.v) + row * a.v_stride + column;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+  }
+}
+
 // Fills `numbers` for the block's heads and queries: width / 8 lanes to a row.
 template <class T, int kWidth>
 __device__ void gather_numbers(const Args& a, const AttentionWork& w, QueryNumbers* numbers) {
@@ -295,10 +323,11 @@ __device__ void gather_numbers(const Args& a, const AttentionWork& w, QueryNumbe
 }
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__global__ __launch_bounds__(32 * kWarps) void backward_kernel(const Args a,
+__global__ __launch_bounds__(32 * kWarps, blocks_per_sm(kWidth, BWD_BLOCKS)) void backward_kernel(const Args a,
                                                                const AttentionWork* list) {
   extern __shared__ QueryNumbers numbers[];
   const AttentionWork w = list[blockIdx.x];
+  if (w.queries <= 64) fetch_block<T, kWidth>(a, w);
   gather_numbers<T, kWidth>(a, w, numbers);
   __syncthreads();
   const uint32_t query_tiles = (w.queries + 15) / 16;

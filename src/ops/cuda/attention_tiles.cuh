@@ -56,6 +56,18 @@ __device__ inline Rows16<kWidth> load_rows(const T* base, int64_t stride, int fi
   return out;
 }
 
+// Asks for sixteen rows of two matrices to be brought into the L2 cache: the next tile's, while this
+// one is worked on. One address a row, as a head's row is one cache line (or two, for width 128).
+template <class T>
+__device__ inline void fetch_ahead(const T* one, int64_t one_stride, const T* two,
+                                   int64_t two_stride, int first, int count) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = first + lane % 16;
+  if (row >= count) return;
+  const T* at = lane < 16 ? one + row * one_stride : two + row * two_stride;
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+}
+
 // c[n] += left right' for 16 rows of each: c[0] meets right's first eight rows, c[1] the others.
 template <class T, int kWidth>
 __device__ inline void rows_by_rows(float (&c)[2][4], const Rows16<kWidth>& left,

@@ -8,7 +8,7 @@ namespace reigen::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr uint32_t kSegment = 32;  // tokens; a warp adds them one after the other
+constexpr uint32_t kSegment = 32;  // tokens: one for each lane of a warp
 
 struct ForwardArgs {
   const uint32_t* ids;
@@ -54,34 +54,42 @@ struct BackwardArgs {
   DropArgs drop;
 };
 
-// Two rows in flight at a time; added strictly in the order of tokens.
+// A warp owns a segment and 256 columns. Lane i reads who the i-th token is, so that the loads of
+// rows wait for nothing but each other's turn to be added, which is the order of tokens.
 template <class T>
 __global__ __launch_bounds__(32 * kWarps) void segment_kernel(const BackwardArgs a) {
-  const uint32_t index = blockIdx.x * kWarps + threadIdx.x / 32;
-  if (index >= a.plan.segment_count) return;
-  const EmbedSegment segment = a.plan.segments[index];
-  for (int v = static_cast<int>(threadIdx.x) % 32; v < a.width / 8; v += 32) {
-    Eight sum = zero8();
-#pragma unroll 2
-    for (uint32_t i = segment.first; i < segment.last; ++i) {
-      const uint32_t token = a.plan.order[i];
-      Eight x = load8(static_cast<const T*>(a.dout) + token * a.dout_stride + v * 8);
-      if (a.drop.threshold > 0) {
-        drop8(a.drop, a.drop.tokens[token], static_cast<uint32_t>(v), x);
-      }
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint32_t slices = static_cast<uint32_t>(a.width + 255) / 256;
+  const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  if (warp / slices >= a.plan.segment_count) return;
+  const EmbedSegment segment = a.plan.segments[warp / slices];
+  const int count = static_cast<int>(segment.last - segment.first);
+  const uint32_t mine = lane < count ? a.plan.order[segment.first + static_cast<uint32_t>(lane)] : 0;
+  const bool drop = a.drop.threshold > 0;
+  const uint64_t number = drop && lane < count ? a.drop.tokens[mine] : 0;
+  const int v = static_cast<int>(warp % slices) * 32 + lane;
+  const bool inside = v * 8 < a.width;
+  const T* column = static_cast<const T*>(a.dout) + (inside ? v : 0) * 8;
+  Eight sum = zero8();
+#pragma unroll 4
+  for (int i = 0; i < count; ++i) {
+    const uint32_t token = __shfl_sync(0xFFFFFFFFu, mine, i);
+    const uint64_t global = __shfl_sync(0xFFFFFFFFu, number, i);
+    Eight x = load8(column + token * a.dout_stride);
+    if (drop) drop8(a.drop, global, static_cast<uint32_t>(v), x);
 #pragma unroll
-      for (int j = 0; j < 8; ++j) sum.v[j] += x.v[j];
-    }
-    if (segment.slot == kNoToken) {
-      float* at = a.table + segment.row * a.table_stride + v * 8;
-      Eight old = load8(static_cast<const float*>(at));
-#pragma unroll
-      for (int j = 0; j < 8; ++j) old.v[j] = fmaf(a.scale, sum.v[j], old.v[j]);
-      store8(at, old);
-    } else {
-      store8(a.partials + static_cast<int64_t>(segment.slot) * a.width + v * 8, sum);
-    }
+    for (int j = 0; j < 8; ++j) sum.v[j] += x.v[j];
   }
+  if (!inside) return;
+  if (segment.slot != kNoToken) {
+    store8(a.partials + static_cast<int64_t>(segment.slot) * a.width + v * 8, sum);
+    return;
+  }
+  float* at = a.table + segment.row * a.table_stride + v * 8;
+  Eight old = load8(static_cast<const float*>(at));
+#pragma unroll
+  for (int j = 0; j < 8; ++j) old.v[j] = fmaf(a.scale, sum.v[j], old.v[j]);
+  store8(at, old);
 }
 
 __global__ __launch_bounds__(32 * kWarps) void sum_kernel(const BackwardArgs a) {
@@ -181,7 +189,7 @@ void embed_backward(const Context& context, const EmbedPlan& plan, Tensor dout, 
       context.scratch(sizeof(float) * plan.slots * static_cast<size_t>(dout.cols)));
   with_type(dout.dtype, [&](auto t) {
     segment_kernel<decltype(t)>
-        <<<blocks_for(plan.segment_count), 32 * kWarps, 0, context.stream()>>>(a);
+        <<<blocks_for(plan.segment_count * ((dout.cols + 255) / 256)), 32 * kWarps, 0, context.stream()>>>(a);
   });
   check_launch("embed_backward");
   if (plan.sum_count == 0) return;

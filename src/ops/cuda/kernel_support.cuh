@@ -85,6 +85,13 @@ __device__ inline Eight load8<float>(const float* p) {
   return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 }
 
+// Numbers nobody writes while the kernel runs: such loads may move across stores.
+__device__ inline Eight load8_fixed(const float* p) {
+  float4 a = __ldg(reinterpret_cast<const float4*>(p));
+  float4 b = __ldg(reinterpret_cast<const float4*>(p) + 1);
+  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+}
+
 template <class T>
 __device__ inline void store8(T* p, const Eight& e) {
   *reinterpret_cast<uint4*>(p) = pack8<T>(e);
@@ -93,6 +100,29 @@ template <>
 __device__ inline void store8<float>(float* p, const Eight& e) {
   reinterpret_cast<float4*>(p)[0] = {e.v[0], e.v[1], e.v[2], e.v[3]};
   reinterpret_cast<float4*>(p)[1] = {e.v[4], e.v[5], e.v[6], e.v[7]};
+}
+
+// Eight elements as they lie in memory: held so, a row takes half the registers.
+template <class T>
+struct Raw8 {
+  uint4 bits;
+};
+template <>
+struct Raw8<float> {
+  float4 low, high;
+};
+template <class T>
+__device__ inline Raw8<T> load_raw(const T* p) {
+  return *reinterpret_cast<const Raw8<T>*>(p);
+}
+template <class T>
+__device__ inline Eight unpack(const Raw8<T>& raw) {
+  return unpack8<T>(raw.bits);
+}
+template <>
+__device__ inline Eight unpack<float>(const Raw8<float>& raw) {
+  return {raw.low.x,  raw.low.y,  raw.low.z,  raw.low.w,
+          raw.high.x, raw.high.y, raw.high.z, raw.high.w};
 }
 
 __device__ inline Eight zero8() { return {0, 0, 0, 0, 0, 0, 0, 0}; }

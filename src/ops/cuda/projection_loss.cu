@@ -108,7 +108,7 @@ __device__ inline void clear_row(T* row, int vectors) {
 
 // 16-bit rows of up to 8 kVecs kThreads logits, kept packed in registers.
 template <class T, int kVecs, bool kGradient>
-__global__ __launch_bounds__(kThreads) void held_kernel(const Args a) {
+__global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void held_kernel(const Args a) {
   T* row = static_cast<T*>(a.logits) + static_cast<int64_t>(blockIdx.x) * a.stride;
   const int vectors = (a.vocabulary + 7) / 8;
   const uint32_t target = a.targets[blockIdx.x];

@@ -95,18 +95,14 @@ struct Side {
 struct AttentionLists {
   GpuArray<cuda::AttentionWork> forward;
   GpuArray<cuda::AttentionWork> backward;
+  GpuArray<cuda::AttentionWork> long_backward;
   cuda::AttentionPlan plan;
   AttentionLists(const Side& queries, const Side& keys) {
     auto schedule = cuda::schedule_attention(queries.offsets, keys.offsets, kHeads);
     forward = GpuArray<cuda::AttentionWork>(schedule.forward);
     backward = GpuArray<cuda::AttentionWork>(schedule.backward);
-    plan = {forward.get(),
-            backward.get(),
-            static_cast<uint32_t>(forward.size()),
-            static_cast<uint32_t>(backward.size()),
-            schedule.shared_rows,
-            schedule.query_tokens,
-            schedule.key_tokens};
+    long_backward = GpuArray<cuda::AttentionWork>(schedule.long_backward);
+    plan = cuda::plan_of(schedule, forward.get(), backward.get(), long_backward.get());
   }
 };
 
@@ -562,8 +558,7 @@ void BaseStep::State::ffn_backward(FfnBuffers& f) {
                                   cuda::Epilogue::kSumA, bias_sums.data});
           });
     timed("activation", "bias gradient added", "product epilogue", 0, 0, [&] {
-      cuda::add_column_sums(context, bias_sums.row(0), 1,
-                            {{f.in_bias.gradient.row(0)}, 1, static_cast<int>(kFfn)});
+      cuda::bias_backward(context, bias_sums, f.in_bias.gradient);
     });
   } else {
     if (options.mask_epilogue) {
@@ -613,8 +608,10 @@ Tensor BaseStep::State::stack_backward(StackBuffers& stack, Tensor dout, Tensor 
       }
       dn = dinput.rows_from(0, side.rows);
     }
+    timed("norm", "sums over tokens settled", "norm backward", 0, 0, [&] { context.settle(); });
   }
   seam_backward(stack.first, side, dn, dresidual, dresidual, {});
+  timed("norm", "sums over tokens settled", "norm backward", 0, 0, [&] { context.settle(); });
   return dresidual;
 }
 

@@ -90,7 +90,10 @@ class Checker {
     out.tokens = d.numbers.data();
     return out;
   }
-  void finish() const { context_.queue().wait(); }
+  void finish() const {
+    context_.settle();
+    context_.queue().wait();
+  }
 
   void product(DType dtype);
   void epilogues(DType dtype);
@@ -377,13 +380,9 @@ void Checker::attention(const std::string& name, DType dtype, const std::vector<
   op.log_sums = sums.tensor();
   const auto schedule = cuda::schedule_attention(qo, ko, heads);
   GpuArray<cuda::AttentionWork> forward(schedule.forward), backward(schedule.backward);
-  const cuda::AttentionPlan plan{forward.get(),
-                                 backward.get(),
-                                 static_cast<uint32_t>(forward.size()),
-                                 static_cast<uint32_t>(backward.size()),
-                                 schedule.shared_rows,
-                                 schedule.query_tokens,
-                                 schedule.key_tokens};
+  GpuArray<cuda::AttentionWork> long_backward(schedule.long_backward);
+  const auto plan =
+      cuda::plan_of(schedule, forward.get(), backward.get(), long_backward.get());
   cuda::attention_forward(context_, op, plan);
   cuda::attention_backward(
       context_, op, {gdout.tensor(), dq.tensor(), dk.tensor(), dv.tensor()}, plan);
@@ -416,6 +415,8 @@ void Checker::attentions() {
       attention("one sentence", b, {37}, {37}, 8, 64, causal, rate);
       attention("tokens apart", b, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, 8, 64, causal, rate);
       attention("long", b, {500, 1, 512}, {500, 1, 512}, 2, 64, causal, rate);
+      attention("middling", b, {150, 160, 161, 129, 90}, {150, 160, 161, 129, 90}, 4, 64, causal,
+                rate);
       for (int64_t width : {32, 64, 128}) {
         attention("mixed", b, many, many, 8, width, causal, rate);
       }

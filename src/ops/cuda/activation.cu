@@ -194,8 +194,8 @@ void activation_backward(const Context& context, const Activation& op, Tensor do
   a.width = static_cast<int>(dout.cols);
   a.drop = drop_args(op.dropout);
   const dim3 grid = grid_for(context, dout.rows, dout.cols, 4);
-  a.partials = static_cast<float*>(
-      context.scratch(sizeof(float) * grid.y * static_cast<size_t>(a.width)));
+  a.partials = context.sums().reserve(context.stream(), static_cast<int>(grid.y),
+                                      {{data_of<float>(dbias)}, 1, a.width});
   with_type(dout.dtype, [&](auto t) {
     with_kind(op.kind, a.drop.threshold > 0, [&](auto kind, auto drop) {
       backward_kernel<decltype(t), decltype(kind)::value, decltype(drop)::value>
@@ -203,8 +203,6 @@ void activation_backward(const Context& context, const Activation& op, Tensor do
     });
   });
   check_launch("activation_backward");
-  add_column_sums(context, a.partials, static_cast<int>(grid.y),
-                  {{data_of<float>(dbias)}, 1, a.width});
 }
 
 void add_bias(const Context& context, Tensor y, Tensor bias) {
@@ -230,14 +228,12 @@ void bias_backward(const Context& context, Tensor dy, Tensor dbias) {
   a.rows = static_cast<int>(dy.rows);
   a.width = static_cast<int>(dy.cols);
   const dim3 grid = grid_for(context, dy.rows, dy.cols, 4);
-  a.partials = static_cast<float*>(
-      context.scratch(sizeof(float) * grid.y * static_cast<size_t>(a.width)));
+  a.partials = context.sums().reserve(context.stream(), static_cast<int>(grid.y),
+                                      {{data_of<float>(dbias)}, 1, a.width});
   with_type(dy.dtype, [&](auto t) {
     bias_backward_kernel<decltype(t)><<<grid, kThreads, 0, context.stream()>>>(a);
   });
   check_launch("bias_backward");
-  add_column_sums(context, a.partials, static_cast<int>(grid.y),
-                  {{data_of<float>(dbias)}, 1, a.width});
 }
 
 }  // namespace reigen::cuda

@@ -1,9 +1,11 @@
 // A warp owns 16 rows of one head of one sentence and meets the other side 16 rows at a time, all in
-// registers (attention_tiles.cuh). Forward owns queries. Backward has two kinds of tiles: one owns
-// queries and gives dQ, one owns keys and gives dK and dV; both make the weights again from the log
-// sums. Each output row thus has one owner and no atomics are needed, at the price of two more small
-// products. A sentence of 28 tokens fills a block of four warps with one head (backward) or two
-// (forward); its rows are read once from memory and then from cache.
+// registers (attention_tiles.cuh). Forward owns queries.
+//
+// Backward owns keys: it makes a tile's weights again from the log sums, adds to its own dK and dV,
+// and leaves the gradient of the scores in shared memory, from which dQ is summed once all of the
+// sentence's tiles are there. Sentences with too many tiles for that (beyond about 150 tokens) are
+// done by tiles of two kinds, one for dQ and one for dK and dV, that each make the weights. Either
+// way every output row has one owner and no atomics are needed.
 #include "ops/cuda/attention.h"
 
 #include <algorithm>
@@ -16,6 +18,8 @@ namespace reigen::cuda {
 namespace {
 
 constexpr int kWarps = 4;
+// Tiles of 512 bytes a block may keep: three blocks share a multiprocessor's 227 KiB.
+constexpr uint32_t kShortTiles = 96;
 constexpr float kLog2e = 1.4426950408889634F;
 constexpr float kLn2 = 0.6931471805599453F;
 
@@ -110,7 +114,7 @@ __device__ void forward_tile(const Args& a, const Head<T>& head, int first) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       most[half] = quad_max(most[half]);
-      const float shrink = exp2f(top[half] - most[half]);
+      const float shrink = fast_exp2(top[half] - most[half]);
       top[half] = most[half];
       sum[half] *= shrink;
 #pragma unroll
@@ -126,12 +130,12 @@ __device__ void forward_tile(const Args& a, const Head<T>& head, int first) {
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        const float p = exp2f(s[n][c] - top[c / 2]);
+        const float p = fast_exp2(s[n][c] - top[c / 2]);
         sum[c / 2] += p;  // dropout acts on the weights, after the softmax
         s[n][c] = kDrop && (keep[c / 2] >> (8 * n + 2 * t + c % 2) & 1) == 0 ? 0.0F : p;
       }
     }
-    weights_by_rows<T, kWidth>(out, s, values);
+    weights_by_rows<T, kWidth>(out, pack_weights<T>(s), values);
   }
   float factor[2];
 #pragma unroll
@@ -170,7 +174,7 @@ struct QueryNumbers {
 __device__ inline void backward_weights(float s, float dp, bool seen, bool kept, float scale,
                                         float drop_scale, QueryNumbers numbers, float* dropped,
                                         float* ds) {
-  const float p = seen ? exp2f(s * scale - numbers.log_sum) : 0.0F;
+  const float p = seen ? fast_exp2(s * scale - numbers.log_sum) : 0.0F;
   const float factor = kept ? drop_scale : 0.0F;
   *dropped = p * factor;
   *ds = seen ? p * (dp * factor - numbers.dot) : 0.0F;
@@ -217,16 +221,18 @@ __device__ void query_tile(const Args& a, const Head<T>& head, const T* dout,
                          a.drop.scale, mine[c / 2], &dropped, &s[n][c]);
       }
     }
-    weights_by_rows<T, kWidth>(dq, s, keys);
+    weights_by_rows<T, kWidth>(dq, pack_weights<T>(s), keys);
   }
   T* to = static_cast<T*>(a.dq) + head.first_query * a.dq_stride + head.head * kWidth;
   store_rows<T, kWidth>(dq, {a.scale, a.scale}, to, a.dq_stride, first, head.queries);
 }
 
-// The same turned around: rows are keys, columns queries.
-template <class T, int kWidth, bool kCausal, bool kDrop>
+// The same turned around: rows are keys, columns queries. A short sentence's gradients of the scores
+// go to `tiles`, as left sides for dQ: [query tile][key tile][lane].
+template <class T, int kWidth, bool kCausal, bool kDrop, bool kShort>
 __device__ void key_tile(const Args& a, const Head<T>& head, const T* dout,
-                         const QueryNumbers* numbers, int64_t first_key, int first) {
+                         const QueryNumbers* numbers, int64_t first_key, int first,
+                         uint4* tiles) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int g = lane / 4;
   const int t = lane % 4;
@@ -267,8 +273,13 @@ __device__ void key_tile(const Args& a, const Head<T>& head, const T* dout,
         }
       }
     }
-    weights_by_rows<T, kWidth>(dv, dropped, douts);
-    weights_by_rows<T, kWidth>(dk, s, queries);
+    weights_by_rows<T, kWidth>(dv, pack_weights<T>(dropped), douts);
+    const uint4 packed = pack_weights<T>(s);
+    weights_by_rows<T, kWidth>(dk, packed, queries);
+    if constexpr (kShort) {
+      tiles[(query / 16 * ((head.keys + 15) / 16) + first / 16) * 32 + lane] =
+          turned_weights(packed);
+    }
   }
   T* to_k = static_cast<T*>(a.dk) + first_key * a.dk_stride + head.head * kWidth;
   T* to_v = static_cast<T*>(a.dv) + first_key * a.dv_stride + head.head * kWidth;
@@ -323,11 +334,10 @@ __device__ void gather_numbers(const Args& a, const AttentionWork& w, QueryNumbe
 }
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__global__ __launch_bounds__(32 * kWarps, blocks_per_sm(kWidth, BWD_BLOCKS)) void backward_kernel(const Args a,
+__global__ __launch_bounds__(32 * kWarps, blocks_per_sm(kWidth, BWD_BLOCKS)) void long_backward_kernel(const Args a,
                                                                const AttentionWork* list) {
   extern __shared__ QueryNumbers numbers[];
   const AttentionWork w = list[blockIdx.x];
-  if (w.queries <= 64) fetch_block<T, kWidth>(a, w);
   gather_numbers<T, kWidth>(a, w, numbers);
   __syncthreads();
   const uint32_t query_tiles = (w.queries + 15) / 16;
@@ -342,9 +352,55 @@ __global__ __launch_bounds__(32 * kWarps, blocks_per_sm(kWidth, BWD_BLOCKS)) voi
     if (tile < query_tiles) {
       query_tile<T, kWidth, kCausal, kDrop>(a, head, dout, own, static_cast<int>(tile) * 16);
     } else {
-      key_tile<T, kWidth, kCausal, kDrop>(a, head, dout, own, w.first_key,
-                                          static_cast<int>(tile - query_tiles) * 16);
+      key_tile<T, kWidth, kCausal, kDrop, false>(
+          a, head, dout, own, w.first_key, static_cast<int>(tile - query_tiles) * 16, nullptr);
     }
+  }
+}
+
+// dQ of 16 queries from the gradients of the scores that key tiles left.
+template <class T, int kWidth, bool kCausal>
+__device__ void query_sums(const Args& a, const Head<T>& head, const uint4* tiles, int first) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int key_tiles = (head.keys + 15) / 16;
+  const int end = kCausal ? min(head.keys, first + 16) : head.keys;
+  Sums16<kWidth> dq = zero_sums<kWidth>();
+  for (int key = 0; key < end; key += 16) {
+    const auto keys = load_rows<T, kWidth>(head.k, a.k_stride, key, head.keys);
+    weights_by_rows<T, kWidth>(dq, tiles[(first / 16 * key_tiles + key / 16) * 32 + lane], keys);
+  }
+  T* to = static_cast<T*>(a.dq) + head.first_query * a.dq_stride + head.head * kWidth;
+  store_rows<T, kWidth>(dq, {a.scale, a.scale}, to, a.dq_stride, first, head.queries);
+}
+
+template <class T, int kWidth, bool kCausal, bool kDrop>
+__global__ __launch_bounds__(32 * kWarps, blocks_per_sm(kWidth, BWD_BLOCKS)) void backward_kernel(
+    const Args a, const AttentionWork* list, uint32_t shared_rows) {
+  extern __shared__ uint4 shared[];
+  auto* numbers = reinterpret_cast<QueryNumbers*>(shared);
+  uint4* tiles = shared + (shared_rows + 1) / 2;  // two queries' numbers to 16 bytes
+  const AttentionWork w = list[blockIdx.x];
+  fetch_block<T, kWidth>(a, w);
+  gather_numbers<T, kWidth>(a, w, numbers);
+  __syncthreads();
+  const uint32_t query_tiles = (w.queries + 15) / 16;
+  const uint32_t key_tiles = (w.keys + 15) / 16;
+  const uint32_t head_tiles = query_tiles * key_tiles * 32;
+  for (uint32_t item = threadIdx.x / 32; item < w.heads * key_tiles; item += kWarps) {
+    const uint32_t which = item / key_tiles;
+    const Head<T> head(a, w, w.head + which, kWidth);
+    const T* dout = static_cast<const T*>(a.dout) + w.first_query * a.dout_stride +
+                    static_cast<int64_t>(head.head) * kWidth;
+    key_tile<T, kWidth, kCausal, kDrop, true>(a, head, dout, numbers + which * w.queries,
+                                              w.first_key, static_cast<int>(item % key_tiles) * 16,
+                                              tiles + which * head_tiles);
+  }
+  __syncthreads();
+  for (uint32_t item = threadIdx.x / 32; item < w.heads * query_tiles; item += kWarps) {
+    const uint32_t which = item / query_tiles;
+    const Head<T> head(a, w, w.head + which, kWidth);
+    query_sums<T, kWidth, kCausal>(a, head, tiles + which * head_tiles,
+                                   static_cast<int>(item % query_tiles) * 16);
   }
 }
 
@@ -399,10 +455,11 @@ void clear_rows_from(const Context& context, Tensor t, uint32_t first) {
 
 // Adds blocks for one sentence with `tiles` items per head. Heads are joined until the four warps
 // have equal shares; a long sentence is cut into runs of items instead.
-void divide(std::vector<AttentionWork>& list, AttentionWork work, uint32_t tiles, uint32_t heads) {
+void divide(std::vector<AttentionWork>& list, AttentionWork work, uint32_t tiles, uint32_t heads,
+            uint32_t most_joined) {
   constexpr uint32_t kMost = 4 * kWarps;  // items in a block
   uint32_t joined = 1;
-  while (joined < kWarps && heads % (2 * joined) == 0 && joined * tiles % kWarps != 0 &&
+  while (2 * joined <= most_joined && heads % (2 * joined) == 0 && joined * tiles % kWarps != 0 &&
          2 * joined * tiles <= kMost) {
     joined *= 2;
   }
@@ -442,12 +499,37 @@ AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
     const uint32_t query_tiles = (work.queries + 15) / 16;
     const uint32_t key_tiles = (work.keys + 15) / 16;
     const auto all = static_cast<uint32_t>(heads);
-    divide(schedule.forward, work, query_tiles, all);
-    divide(schedule.backward, work, query_tiles + key_tiles, all);
-    schedule.shared_rows =
-        std::max(schedule.shared_rows, schedule.backward.back().heads * work.queries);
+    divide(schedule.forward, work, query_tiles, all, kWarps);
+    const uint32_t tiles = query_tiles * key_tiles;
+    if (tiles > kShortTiles) {
+      divide(schedule.long_backward, work, query_tiles + key_tiles, all, 1);
+      schedule.long_rows = std::max(schedule.long_rows, work.queries);
+      continue;
+    }
+    divide(schedule.backward, work, key_tiles, all,
+           std::min<uint32_t>(kWarps, kShortTiles / tiles));
+    const uint32_t joined = schedule.backward.back().heads;
+    schedule.shared_rows = std::max(schedule.shared_rows, joined * work.queries);
+    schedule.shared_tiles = std::max(schedule.shared_tiles, joined * tiles);
   }
   return schedule;
+}
+
+AttentionPlan plan_of(const AttentionSchedule& schedule, const AttentionWork* forward,
+                      const AttentionWork* backward, const AttentionWork* long_backward) {
+  AttentionPlan plan;
+  plan.forward = forward;
+  plan.backward = backward;
+  plan.long_backward = long_backward;
+  plan.forward_blocks = static_cast<uint32_t>(schedule.forward.size());
+  plan.backward_blocks = static_cast<uint32_t>(schedule.backward.size());
+  plan.long_backward_blocks = static_cast<uint32_t>(schedule.long_backward.size());
+  plan.shared_rows = schedule.shared_rows;
+  plan.shared_tiles = schedule.shared_tiles;
+  plan.long_rows = schedule.long_rows;
+  plan.query_tokens = schedule.query_tokens;
+  plan.key_tokens = schedule.key_tokens;
+  return plan;
 }
 
 void attention_forward(const Context& context, const Attention& op, const AttentionPlan& plan) {
@@ -476,13 +558,29 @@ void attention_backward(const Context& context, const Attention& op, const Atten
   clear_rows_from(context, grad.dq, plan.query_tokens);
   clear_rows_from(context, grad.dk, plan.key_tokens);
   clear_rows_from(context, grad.dv, plan.key_tokens);
-  if (plan.backward_blocks == 0) return;
-  const size_t shared = plan.shared_rows * sizeof(QueryNumbers);
-  require(shared <= 48 * 1024, "sentences of at most 6,144 tokens in attention");
+  const size_t shared =
+      (plan.shared_rows + 1) / 2 * sizeof(uint4) + size_t{512} * plan.shared_tiles;
+  const size_t long_shared = plan.long_rows * sizeof(QueryNumbers);
+  require(long_shared <= 48 * 1024, "sentences of at most 6,144 tokens in attention");
   with_variant(op, [&](auto t, auto width, auto causal, auto drop) {
-    backward_kernel<decltype(t), decltype(width)::value, decltype(causal)::value,
-                    decltype(drop)::value>
-        <<<plan.backward_blocks, 32 * kWarps, shared, context.stream()>>>(a, plan.backward);
+    using T = decltype(t);
+    constexpr int kWidth = decltype(width)::value;
+    constexpr bool kCausal = decltype(causal)::value;
+    constexpr bool kDrop = decltype(drop)::value;
+    if (plan.long_backward_blocks > 0) {
+      long_backward_kernel<T, kWidth, kCausal, kDrop>
+          <<<plan.long_backward_blocks, 32 * kWarps, long_shared, context.stream()>>>(
+              a, plan.long_backward);
+    }
+    if (plan.backward_blocks == 0) return;
+    const auto kernel = backward_kernel<T, kWidth, kCausal, kDrop>;
+    if (shared > 48 * 1024) {
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shared)),
+            "raise the shared memory of attention_backward");
+    }
+    kernel<<<plan.backward_blocks, 32 * kWarps, shared, context.stream()>>>(a, plan.backward,
+                                                                           plan.shared_rows);
   });
   check_launch("attention_backward");
 }

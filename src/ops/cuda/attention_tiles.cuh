@@ -105,14 +105,23 @@ __device__ inline Sums16<kWidth> zero_sums() {
   return out;
 }
 
-// sums += weights right, for 16 x 16 weights in the layout a product leaves them in.
+// 16 x 16 weights as the left side of a product.
+template <class T>
+__device__ inline uint4 pack_weights(const float (&w)[2][4]) {
+  return {pack2(w[0][0], w[0][1], T()), pack2(w[0][2], w[0][3], T()), pack2(w[1][0], w[1][1], T()),
+          pack2(w[1][2], w[1][3], T())};
+}
+
+// The same weights with rows and columns exchanged.
+__device__ inline uint4 turned_weights(uint4 w) {
+  return {turned(w.x), turned(w.z), turned(w.y), turned(w.w)};
+}
+
+// sums += weights right.
 template <class T, int kWidth>
-__device__ inline void weights_by_rows(Sums16<kWidth>& sums, const float (&weights)[2][4],
+__device__ inline void weights_by_rows(Sums16<kWidth>& sums, uint4 weights,
                                        const Rows16<kWidth>& right) {
-  const uint32_t a0 = pack2(weights[0][0], weights[0][1], T());
-  const uint32_t a1 = pack2(weights[0][2], weights[0][3], T());
-  const uint32_t a2 = pack2(weights[1][0], weights[1][1], T());
-  const uint32_t a3 = pack2(weights[1][2], weights[1][3], T());
+  const auto [a0, a1, a2, a3] = weights;
 #pragma unroll
   for (int i = 0; i < kWidth / 32; ++i) {
     const uint4 low = right.row[0][i];

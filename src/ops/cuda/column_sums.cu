@@ -8,39 +8,80 @@ namespace {
 constexpr int kColumns = 32;
 constexpr int kRows = 32;
 
-// A block owns 32 columns; its 32 rows of threads walk the partial rows, then fold in a tree.
-__global__ __launch_bounds__(kColumns* kRows) void column_sums_kernel(const float* partials,
-                                                                      int parts,
-                                                                      ColumnTargets targets) {
+struct Jobs {
+  ColumnSums::Job job[ColumnSums::kJobs];
+  int count;
+};
+
+// A block owns 32 columns of one job; its 32 rows of threads walk the partial rows, then fold.
+__global__ __launch_bounds__(kColumns* kRows) void column_sums_kernel(const Jobs jobs) {
   __shared__ float sums[kRows][kColumns + 1];
-  const int all = targets.targets * targets.width;
-  const int column = static_cast<int>(blockIdx.x) * kColumns + static_cast<int>(threadIdx.x);
+  int index = 0;
+  while (index + 1 < jobs.count && static_cast<int>(blockIdx.x) >= jobs.job[index + 1].first_block) {
+    ++index;
+  }
+  const ColumnSums::Job& job = jobs.job[index];
+  const int first = (static_cast<int>(blockIdx.x) - job.first_block) * kColumns;
+  const int all = job.targets.targets * job.targets.width;
+  const int column = first + static_cast<int>(threadIdx.x);
   float sum = 0;
   if (column < all) {
-    for (int p = static_cast<int>(threadIdx.y); p < parts; p += kRows) {
-      sum += partials[static_cast<int64_t>(p) * all + column];
+#pragma unroll 4
+    for (int p = static_cast<int>(threadIdx.y); p < job.parts; p += kRows) {
+      sum += job.partials[static_cast<int64_t>(p) * all + column];
     }
   }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   const float total = warp_sum(sums[threadIdx.x][threadIdx.y]);
-  const int mine = static_cast<int>(blockIdx.x) * kColumns + static_cast<int>(threadIdx.y);
+  const int mine = first + static_cast<int>(threadIdx.y);
   if (threadIdx.x == 0 && mine < all) {
-    const int which = mine / targets.width;
-    float* target = which == 0 ? targets.target[0] : which == 1 ? targets.target[1] : targets.target[2];
-    if (target != nullptr) target[mine % targets.width] += total;
+    float* target = job.targets.target[mine / job.targets.width];
+    if (target != nullptr) target[mine % job.targets.width] += total;
   }
 }
 
 }  // namespace
 
-void add_column_sums(const Context& context, const float* partials, int parts,
-                     const ColumnTargets& targets) {
-  const int all = targets.targets * targets.width;
-  const auto blocks = static_cast<unsigned>((all + kColumns - 1) / kColumns);
-  column_sums_kernel<<<blocks, dim3(kColumns, kRows), 0, context.stream()>>>(partials, parts,
-                                                                            targets);
+ColumnSums::ColumnSums() : memory_(kBytes, "partial sums") {}
+
+bool ColumnSums::waiting(const ColumnTargets& targets) const {
+  for (const Job& job : jobs_) {
+    for (const float* old : job.targets.target) {
+      for (const float* fresh : targets.target) {
+        if (old != nullptr && old == fresh) return true;
+      }
+    }
+  }
+  return false;
+}
+
+float* ColumnSums::reserve(cudaStream_t stream, int parts, const ColumnTargets& targets) {
+  const size_t need =
+      static_cast<size_t>(parts) * static_cast<size_t>(targets.targets * targets.width);
+  require(need * sizeof(float) <= kBytes, "fewer partial sums");
+  if ((used_ + need) * sizeof(float) > kBytes || jobs_.size() == kJobs || waiting(targets)) {
+    settle(stream);
+  }
+  float* partials = memory_.as<float>() + used_;
+  jobs_.push_back({partials, targets, parts, 0});
+  used_ += (need + 31) / 32 * 32;
+  return partials;
+}
+
+void ColumnSums::settle(cudaStream_t stream) {
+  if (jobs_.empty()) return;
+  Jobs jobs{};
+  int blocks = 0;
+  for (Job& job : jobs_) {
+    job.first_block = blocks;
+    blocks += (job.targets.targets * job.targets.width + kColumns - 1) / kColumns;
+    jobs.job[jobs.count++] = job;
+  }
+  column_sums_kernel<<<static_cast<unsigned>(blocks), dim3(kColumns, kRows), 0, stream>>>(jobs);
   check_launch("column_sums");
+  jobs_.clear();
+  used_ = 0;
 }
 
 }  // namespace reigen::cuda

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/cuda/column_sums.h"
 #include "ops/cuda/matmul.h"
 
 namespace reigen::cuda {
@@ -10,9 +11,12 @@ namespace reigen::cuda {
 Context::Context()
     : multiprocessors_(cuda::multiprocessors()),
       scratch_(kScratchBytes, "operations' scratch"),
-      matmul_(std::make_unique<Matmul>()) {}
+      matmul_(std::make_unique<Matmul>()),
+      sums_(std::make_unique<ColumnSums>()) {}
 
 Context::~Context() = default;
+
+void Context::settle() const { sums_->settle(stream()); }
 
 void* Context::scratch(size_t bytes) const {
   if (bytes > scratch_.size()) {

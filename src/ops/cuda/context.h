@@ -1,4 +1,5 @@
-// What every CUDA operation is handed: the stream it runs on, scratch memory, the matrix products.
+// What every CUDA operation is handed: the stream it runs on, scratch memory, the matrix products,
+// and the sums over tokens that are still to be added up.
 //
 // All operations of a step share one stream, so one scratch buffer serves them all: an operation
 // uses it from the start, and nothing in it outlives the operation.
@@ -11,11 +12,12 @@
 
 namespace reigen::cuda {
 
+class ColumnSums;
 class Matmul;
 
 class Context {
  public:
-  // 32 MiB hold the partial sums of the widest seam and embedding of the presets many times over.
+  // Embedding gradients and the norm of the gradient need a few MiB at most.
   static constexpr size_t kScratchBytes = size_t{32} << 20;
 
   Context();
@@ -25,6 +27,11 @@ class Context {
   const Stream& queue() const { return stream_; }
   int multiprocessors() const { return multiprocessors_; }
   Matmul& matmul() const { return *matmul_; }
+  ColumnSums& sums() const { return *sums_; }
+
+  // Gradients of gains, shifts and biases are complete only after this (see column_sums.h): call it
+  // when a layer's backward is done, before its gradients are used.
+  void settle() const;
 
   // The start of the scratch buffer; throws DeviceError if `bytes` is more than there is.
   void* scratch(size_t bytes) const;
@@ -34,6 +41,7 @@ class Context {
   int multiprocessors_;
   DeviceMemory scratch_;
   std::unique_ptr<Matmul> matmul_;
+  std::unique_ptr<ColumnSums> sums_;
 };
 
 }  // namespace reigen::cuda

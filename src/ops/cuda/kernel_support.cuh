@@ -125,6 +125,22 @@ __device__ inline Eight unpack<float>(const Raw8<float>& raw) {
           raw.high.x, raw.high.y, raw.high.z, raw.high.w};
 }
 
+template <class T>
+__device__ inline Raw8<T> pack(const Eight& e) {
+  return {pack8<T>(e)};
+}
+template <>
+__device__ inline Raw8<float> pack<float>(const Eight& e) {
+  return {{e.v[0], e.v[1], e.v[2], e.v[3]}, {e.v[4], e.v[5], e.v[6], e.v[7]}};
+}
+
+// 2^x as the hardware does it: two bits short of exact, tiny results become 0.
+__device__ inline float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 __device__ inline Eight zero8() { return {0, 0, 0, 0, 0, 0, 0, 0}; }
 
 __device__ inline float warp_sum(float x) {
@@ -188,8 +204,9 @@ __device__ inline void drop8(const DropArgs& d, uint64_t token, uint32_t block, 
   const uint32_t w[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    e.v[2 * i] *= (w[i] & 0xFFFFu) < d.threshold ? 0.0F : d.scale;
-    e.v[2 * i + 1] *= (w[i] >> 16) < d.threshold ? 0.0F : d.scale;
+    // Both halves are compared in the upper half of a word; what lies below does not matter there.
+    e.v[2 * i] *= w[i] << 16 < d.threshold << 16 ? 0.0F : d.scale;
+    e.v[2 * i + 1] *= w[i] < d.threshold << 16 ? 0.0F : d.scale;
   }
 }
 

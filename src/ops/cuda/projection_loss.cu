@@ -35,7 +35,7 @@ __device__ inline Part join(Part a, Part b) {
   const float top = fmaxf(a.top, b.top);
   // Nothing seen yet on either side: -inf - -inf would be NaN.
   if (top == -INFINITY) return {top, 0, a.plain + b.plain};
-  return {top, a.sum * exp2f(a.top - top) + b.sum * exp2f(b.top - top), a.plain + b.plain};
+  return {top, a.sum * fast_exp2(a.top - top) + b.sum * fast_exp2(b.top - top), a.plain + b.plain};
 }
 
 __device__ Part block_join(Part mine) {
@@ -83,7 +83,7 @@ __device__ inline Eight gradient_of(const Eight& x, float log_sum, const Args& a
   Eight out;
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    float g = a.scale * exp2f(fmaf(x.v[j], kLog2e, -log_sum)) - even;
+    float g = a.scale * fast_exp2(fmaf(x.v[j], kLog2e, -log_sum)) - even;
     if (static_cast<uint32_t>(first + j) == target) g -= a.scale * (1 - a.smoothing);
     out.v[j] = g;
   }
@@ -106,8 +106,20 @@ __device__ inline void clear_row(T* row, int vectors) {
   }
 }
 
-// 16-bit rows of up to 8 kVecs kThreads logits, kept packed in registers.
-template <class T, int kVecs, bool kGradient>
+__device__ inline uint32_t max2(uint32_t a, uint32_t b, bf16) {
+  const __nv_bfloat162 m = __hmax2(*reinterpret_cast<__nv_bfloat162*>(&a),
+                                   *reinterpret_cast<__nv_bfloat162*>(&b));
+  return *reinterpret_cast<const uint32_t*>(&m);
+}
+__device__ inline uint32_t max2(uint32_t a, uint32_t b, __half) {
+  const __half2 m =
+      __hmax2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
+  return *reinterpret_cast<const uint32_t*>(&m);
+}
+
+// 16-bit rows of up to 8 kVecs kThreads logits, kept packed in registers. What is past the
+// vocabulary is held as -inf; a whole number of vectors (kWhole) needs no such care.
+template <class T, int kVecs, bool kGradient, bool kWhole>
 __global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void held_kernel(const Args a) {
   T* row = static_cast<T*>(a.logits) + static_cast<int64_t>(blockIdx.x) * a.stride;
   const int vectors = (a.vocabulary + 7) / 8;
@@ -117,43 +129,66 @@ __global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void held_kernel(cons
     if (kGradient) clear_row(row, vectors);
     return;
   }
+  const uint32_t nothing = pack2(-INFINITY, -INFINITY, T());
   uint4 held[kVecs];
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int v = static_cast<int>(threadIdx.x) + i * kThreads;
+    held[i] = {nothing, nothing, nothing, nothing};
     if (v < vectors) held[i] = *reinterpret_cast<const uint4*>(row + v * 8);
+    if (!kWhole && v == vectors - 1) {
+      Eight x = unpack8<T>(held[i]);
+      mask_tail(x, v * 8, a.vocabulary);
+      held[i] = pack8<T>(x);
+    }
   }
   const float target_logit = static_cast<float>(row[target]);
-  Part mine{-INFINITY, 0, 0};
+  uint32_t top2 = nothing;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
-    const int v = static_cast<int>(threadIdx.x) + i * kThreads;
-    if (v >= vectors) continue;
-    Eight x = unpack8<T>(held[i]);
-    mask_tail(x, v * 8, a.vocabulary);
-    const Part part = part_of(&x, 1);
-    mine.top = fmaxf(mine.top, part.top);
-    mine.plain += part.plain;
+    top2 = max2(top2, max2(max2(held[i].x, held[i].y, T()), max2(held[i].z, held[i].w, T()), T()),
+                T());
   }
+  const float2 tops = unpack2(top2, T());
+  Part mine{fmaxf(tops.x, tops.y) * kLog2e, 0, 0};
+  // A thread that holds nothing must not subtract infinities.
+  const float shift = mine.top == -INFINITY ? 0.0F : mine.top;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
+    const Eight x = unpack8<T>(held[i]);
     const int v = static_cast<int>(threadIdx.x) + i * kThreads;
-    if (v >= vectors) continue;
-    Eight x = unpack8<T>(held[i]);
-    mask_tail(x, v * 8, a.vocabulary);
+    const bool inside = kWhole ? v < vectors : (v + 1) * 8 <= a.vocabulary;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) mine.sum += exp2f(fmaf(x.v[j], kLog2e, -mine.top));
+    for (int j = 0; j < 8; ++j) mine.sum += fast_exp2(fmaf(x.v[j], kLog2e, -shift));
+    if (inside) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) mine.plain += x.v[j];
+    } else if (v == vectors - 1) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) mine.plain += x.v[j] == -INFINITY ? 0.0F : x.v[j];
+    }
   }
   const Part all = block_join(mine);
   const float log_sum = all.top + log2f(all.sum);
   write_losses(a, all, log_sum, target_logit);
   if constexpr (!kGradient) return;
   const float even = a.scale * a.smoothing / static_cast<float>(a.vocabulary);
+  // scale * p as one power of two: 2^(x log2 e - log_sum + log2 scale).
+  const float offset = log2f(a.scale) - log_sum;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int v = static_cast<int>(threadIdx.x) + i * kThreads;
     if (v >= vectors) continue;
-    store8(row + v * 8, gradient_of(unpack8<T>(held[i]), log_sum, a, even, v * 8, target));
+    Eight x = unpack8<T>(held[i]);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) x.v[j] = fast_exp2(fmaf(x.v[j], kLog2e, offset)) - even;
+    if (static_cast<uint32_t>(v) == target / 8) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        if (static_cast<uint32_t>(j) == target % 8) x.v[j] -= a.scale * (1 - a.smoothing);
+      }
+    }
+    store8(row + v * 8, x);
   }
 }
 
@@ -175,7 +210,7 @@ __global__ __launch_bounds__(kThreads) void streamed_kernel(const Args a) {
     mask_tail(x, v * 8, a.vocabulary);
     Part part = part_of(&x, 1);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) part.sum += exp2f(fmaf(x.v[j], kLog2e, -part.top));
+    for (int j = 0; j < 8; ++j) part.sum += fast_exp2(fmaf(x.v[j], kLog2e, -part.top));
     mine = join(mine, part);
   }
   const Part all = block_join(mine);
@@ -220,11 +255,17 @@ void launch(const Context& context, const Args& a, unsigned rows) {
   if constexpr (sizeof(T) == 2) {
     const int per_vector = 8 * kThreads;
     const int vectors = (a.vocabulary + per_vector - 1) / per_vector;
-    if (vectors <= 1) return held_kernel<T, 1, kGradient><<<rows, kThreads, 0, stream>>>(a);
-    if (vectors <= 2) return held_kernel<T, 2, kGradient><<<rows, kThreads, 0, stream>>>(a);
-    if (vectors <= 4) return held_kernel<T, 4, kGradient><<<rows, kThreads, 0, stream>>>(a);
-    if (vectors <= 8) return held_kernel<T, 8, kGradient><<<rows, kThreads, 0, stream>>>(a);
-    if (vectors <= 16) return held_kernel<T, 16, kGradient><<<rows, kThreads, 0, stream>>>(a);
+    auto held = [&](auto vecs) {
+      constexpr int kVecs = decltype(vecs)::value;
+      const auto kernel = a.vocabulary % 8 == 0 ? held_kernel<T, kVecs, kGradient, true>
+                                                : held_kernel<T, kVecs, kGradient, false>;
+      kernel<<<rows, kThreads, 0, stream>>>(a);
+    };
+    if (vectors <= 1) return held(std::integral_constant<int, 1>());
+    if (vectors <= 2) return held(std::integral_constant<int, 2>());
+    if (vectors <= 4) return held(std::integral_constant<int, 4>());
+    if (vectors <= 8) return held(std::integral_constant<int, 8>());
+    if (vectors <= 16) return held(std::integral_constant<int, 16>());
   }
   streamed_kernel<T, kGradient><<<rows, kThreads, 0, stream>>>(a);
 }

@@ -63,11 +63,11 @@ __global__ __launch_bounds__(32 * kForwardWarps) void norm_forward_kernel(const 
       }
       if constexpr (kDrop) drop8(a.drop, token, static_cast<uint32_t>(v), y);
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        // Rounded as it is stored, so that backward sees the numbers that were normalised.
-        x[i].v[j] = static_cast<float>(static_cast<H>(x[i].v[j] + y.v[j]));
-      }
-      store8(static_cast<H*>(a.h) + row * a.h_stride + v * 8, x[i]);
+      for (int j = 0; j < 8; ++j) x[i].v[j] += y.v[j];
+      // Rounded as it is stored, so that backward sees the numbers that were normalised.
+      const Raw8<H> sum8 = pack<H>(x[i]);
+      x[i] = unpack<H>(sum8);
+      *reinterpret_cast<Raw8<H>*>(static_cast<H*>(a.h) + row * a.h_stride + v * 8) = sum8;
     }
   }
 #pragma unroll
@@ -320,10 +320,12 @@ void residual_norm_backward(const Context& context, const ResidualNorm& op,
   // Two blocks fit a multiprocessor; more would only leave more partial sums to add.
   const int blocks = static_cast<int>(
       std::min<int64_t>((rows + kWarps - 1) / kWarps, 2 * context.multiprocessors()));
-  const auto width = static_cast<size_t>(a.width);
-  a.partials = static_cast<float*>(
-      context.scratch(static_cast<size_t>(blocks) * 3 * width * sizeof(float)));
-  const size_t shared = kWarps * width * sizeof(float);
+  a.partials = context.sums().reserve(
+      context.stream(), blocks,
+      {{data_of<float>(grad.dgain), data_of<float>(grad.dshift), data_of<float>(grad.dbias)},
+       3,
+       a.width});
+  const size_t shared = kWarps * static_cast<size_t>(a.width) * sizeof(float);
   with_types(grad.dn.dtype, grad.dx.dtype, [&](auto t, auto r) {
     using T = decltype(t);
     using H = decltype(r);
@@ -341,11 +343,6 @@ void residual_norm_backward(const Context& context, const ResidualNorm& op,
     });
   });
   check_launch("residual_norm_backward");
-  add_column_sums(context, a.partials, blocks,
-                  {{data_of<float>(grad.dgain), data_of<float>(grad.dshift),
-                    data_of<float>(grad.dbias)},
-                   3,
-                   a.width});
 }
 
 }  // namespace reigen::cuda

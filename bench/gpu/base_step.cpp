@@ -95,14 +95,12 @@ struct Side {
 struct AttentionLists {
   GpuArray<cuda::AttentionWork> forward;
   GpuArray<cuda::AttentionWork> backward;
-  GpuArray<cuda::AttentionWork> long_backward;
   cuda::AttentionPlan plan;
   AttentionLists(const Side& queries, const Side& keys) {
     auto schedule = cuda::schedule_attention(queries.offsets, keys.offsets, kHeads);
     forward = GpuArray<cuda::AttentionWork>(schedule.forward);
     backward = GpuArray<cuda::AttentionWork>(schedule.backward);
-    long_backward = GpuArray<cuda::AttentionWork>(schedule.long_backward);
-    plan = cuda::plan_of(schedule, forward.get(), backward.get(), long_backward.get());
+    plan = cuda::plan_of(schedule, forward.get(), backward.get());
   }
 };
 
@@ -207,8 +205,18 @@ struct BaseStep::State {
   Weight table;
   Tensor positions;
   StackBuffers encoder, decoder;
-  Tensor branch, dhidden, dresidual_s, dresidual_t, dbranch, dinput, dmemory, dmiddle, dattended;
-  Tensor dqkv, dquery, logits, losses, bias_sums;
+  Tensor branch, dhidden, dresidual_s, dresidual_t, dinput, dmemory, dattended;
+  Tensor logits, losses, bias_sums;
+  // What weight gradients read is kept twice, so that they may lag a sublayer behind.
+  struct Passing {
+    Tensor dbranch, dmiddle, dqkv, dquery;
+    cuda::Event read;  // by the weight gradients
+  };
+  Passing passing[2];
+  Passing* now = &passing[0];
+  std::unique_ptr<cuda::Context> other;  // of the weight gradients; null: the same
+  cuda::Event written[2];
+  int turn = 0;
   GpuArray<double> sums;
   GpuArray<cuda::StepControl> control;
   uint64_t step = 1;
@@ -316,13 +324,16 @@ BaseStep::State::State(const cuda::Context& c, const StepOptions& o)
   dhidden = pool.matrix(target.rows, kWidth);
   dresidual_s = pool.matrix(source.rows, kWidth, residual);
   dresidual_t = pool.matrix(target.rows, kWidth, residual);
-  dbranch = pool.matrix(most, kWidth);
   dinput = pool.matrix(most, kWidth);
   dmemory = pool.matrix(source.rows, kWidth);
-  dmiddle = pool.matrix(most, kFfn);
   dattended = pool.matrix(most, kWidth);
-  dqkv = pool.matrix(most, 3 * kWidth);
-  dquery = pool.matrix(target.rows, kWidth);
+  for (Passing& p : passing) {
+    if (&p != &passing[0] && !o.beside) continue;
+    p.dbranch = pool.matrix(most, kWidth);
+    p.dmiddle = pool.matrix(most, kFfn);
+    p.dqkv = pool.matrix(most, 3 * kWidth);
+    p.dquery = pool.matrix(target.rows, kWidth);
+  }
   logits = pool.matrix(std::min(o.chunk, target.rows), o.pieces);
   losses = pool.matrix(target.rows, 2, DType::kF32);
   bias_sums = pool.matrix(1, kFfn, DType::kF32);
@@ -402,7 +413,9 @@ void BaseStep::State::make_stack(StackBuffers& stack, const Side& side, bool dec
 
 namespace {
 
-std::string shape_of(int64_t tokens, const Tensor& w) {
+// Only while profiling: making text for every launch would cost the host half a millisecond.
+std::string shape_of(bool wanted, int64_t tokens, const Tensor& w) {
+  if (!wanted) return {};
   return std::to_string(tokens) + "x" + std::to_string(w.rows) + "x" + std::to_string(w.cols);
 }
 
@@ -418,21 +431,27 @@ double product_flops(int64_t tokens, const Tensor& w) {
 }  // namespace
 
 void BaseStep::State::forward_product(Tensor x, const Weight& w, Tensor y) {
-  timed("products", "forward " + shape_of(x.rows, w.compute), "product", 0,
+  timed("products", "forward " + shape_of(profiling, x.rows, w.compute), "product", 0,
         product_flops(x.rows, w.compute),
         [&] { cuda::linear_forward(context, x, w.compute, y); });
 }
 
 void BaseStep::State::input_product(Tensor dy, const Weight& w, Tensor dx, bool accumulate) {
-  timed("products", (accumulate ? "input, adds " : "input ") + shape_of(dy.rows, w.compute),
+  timed("products", (accumulate ? "input, adds " : "input ") + shape_of(profiling, dy.rows, w.compute),
         "product", 0, product_flops(dy.rows, w.compute),
         [&] { cuda::linear_backward_input(context, dy, w.compute, dx, accumulate); });
 }
 
 void BaseStep::State::weight_product(Tensor dy, Tensor x, const Weight& w) {
-  timed("products", "weight " + shape_of(dy.rows, w.compute), "product", 0,
+  timed("products", "weight " + shape_of(profiling, dy.rows, w.compute), "product", 0,
         product_flops(dy.rows, w.compute),
-        [&] { cuda::linear_backward_weight(context, dy, x, w.gradient); });
+        [&] {
+          if (other == nullptr) return cuda::linear_backward_weight(context, dy, x, w.gradient);
+          turn = 1 - turn;
+          written[turn].record(context.stream());
+          written[turn].wait_on(other->stream());
+          cuda::linear_backward_weight(*other, dy, x, w.gradient);
+        });
 }
 
 Tensor BaseStep::State::seam_forward(SeamBuffers& s, const Side& side, Tensor x,
@@ -488,16 +507,16 @@ void BaseStep::State::attention_forward(AttentionBuffers& a, Tensor x, Tensor me
 
 void BaseStep::State::attention_backward(AttentionBuffers& a, Tensor memory, bool* first_memory) {
   const int64_t rows = a.x.rows;
-  const Tensor dy = dbranch.rows_from(0, rows);
+  const Tensor dy = now->dbranch.rows_from(0, rows);
   const Tensor dx = dinput.rows_from(0, rows);
   AttentionGrad g;
   g.dout = dattended.rows_from(0, rows);
   weight_product(dy, a.op.out, a.out);
   input_product(dy, a.out, g.dout, false);
-  Tensor joined = dqkv.rows_from(0, a.other->rows);
+  Tensor joined = now->dqkv.rows_from(0, a.other->rows);
   if (a.cross) {
     joined.cols = joined.stride = 2 * kWidth;
-    g.dq = dquery;
+    g.dq = now->dquery;
     g.dk = joined.columns(0, kWidth);
     g.dv = joined.columns(kWidth, kWidth);
   } else {
@@ -519,8 +538,8 @@ void BaseStep::State::attention_backward(AttentionBuffers& a, Tensor memory, boo
   weight_product(joined, memory, a.in);
   input_product(joined, a.in, dmemory, !*first_memory);
   *first_memory = false;
-  weight_product(dquery, a.x, a.query);
-  input_product(dquery, a.query, dx, false);
+  weight_product(now->dquery, a.x, a.query);
+  input_product(now->dquery, a.query, dx, false);
 }
 
 void BaseStep::State::ffn_forward(FfnBuffers& f, const Side& side, Tensor x, uint32_t site) {
@@ -528,30 +547,30 @@ void BaseStep::State::ffn_forward(FfnBuffers& f, const Side& side, Tensor x, uin
   forward_product(x, f.in, f.op.z);
   f.op.dropout = dropout(side, site);
   timed("activation", "activation forward", "activation forward", 2 * bytes_of(f.op.z), 0, [&] {
-    cuda::activation_forward(context, f.op, options.mask_epilogue ? f.mask : nullptr);
+    cuda::activation_forward(context, f.op, f.mask);
   });
   forward_product(f.op.out, f.out, branch.rows_from(0, x.rows));
 }
 
 void BaseStep::State::ffn_backward(FfnBuffers& f) {
   const int64_t rows = f.x.rows;
-  const Tensor dy = dbranch.rows_from(0, rows);
-  const Tensor dz = dmiddle.rows_from(0, rows);
+  const Tensor dy = now->dbranch.rows_from(0, rows);
+  const Tensor dz = now->dmiddle.rows_from(0, rows);
   weight_product(dy, f.op.out, f.out);
   if (options.mask_epilogue) {
-    timed("products", "input, masked " + shape_of(rows, f.out.compute), "product epilogue", 0,
+    timed("products", "input, masked " + shape_of(profiling, rows, f.out.compute), "product epilogue", 0,
           product_flops(rows, f.out.compute), [&] {
             cuda::linear_backward_input_masked(context, dy, f.out.compute, f.op.dropout.scale(),
                                                f.mask, dz);
           });
   } else {
     input_product(dy, f.out, dz, false);
-    timed("activation", "activation backward", "activation backward", 3 * bytes_of(dz), 0, [&] {
-      cuda::activation_backward(context, f.op, dz, dz, f.in_bias.gradient);
+    timed("activation", "activation backward", "activation backward", 2 * bytes_of(dz), 0, [&] {
+      cuda::activation_backward(context, f.op, dz, dz, f.in_bias.gradient, f.mask);
     });
   }
   if (options.mask_epilogue && options.sum_epilogue) {
-    timed("products", "weight, bias too " + shape_of(rows, f.in.compute), "product epilogue", 0,
+    timed("products", "weight, bias too " + shape_of(profiling, rows, f.in.compute), "product epilogue", 0,
           product_flops(rows, f.in.compute), [&] {
             context.matmul().run(context,
                                  {dz, Transpose::kYes, f.x, Transpose::kNo, f.in.gradient, 1, 1,
@@ -593,12 +612,16 @@ Tensor BaseStep::State::stack_backward(StackBuffers& stack, Tensor dout, Tensor 
                                        bool* first_memory) {
   const Side& side = *stack.side;
   const Tensor dresidual = stack.side == &source ? dresidual_s : dresidual_t;
-  const Tensor dy = dbranch.rows_from(0, side.rows);
   Tensor dn = dout;
   bool top = true;
   for (size_t l = stack.layers.size(); l-- > 0;) {
     LayerBuffers& layer = stack.layers[l];
     for (size_t part = layer.seams.size(); part-- > 0;) {
+      if (other != nullptr) {
+        now = now == &passing[0] ? &passing[1] : &passing[0];
+        now->read.wait_on(context.stream());
+      }
+      const Tensor dy = now->dbranch.rows_from(0, side.rows);
       seam_backward(layer.seams[part], side, dn, top ? Tensor() : dresidual, dresidual, dy);
       top = false;
       if (part + 1 == layer.seams.size()) {
@@ -606,6 +629,7 @@ Tensor BaseStep::State::stack_backward(StackBuffers& stack, Tensor dout, Tensor 
       } else {
         attention_backward(layer.attention[part], memory, first_memory);
       }
+      if (other != nullptr) now->read.record(other->stream());
       dn = dinput.rows_from(0, side.rows);
     }
     timed("norm", "sums over tokens settled", "norm backward", 0, 0, [&] { context.settle(); });
@@ -658,6 +682,7 @@ void BaseStep::State::run() {
   const Tensor dsource = stack_backward(encoder, dmemory, {}, &first_memory);
   embed_gradient(encoder, dsource, 0);
 
+  if (other != nullptr) now->read.wait_on(context.stream());  // the last of all
   const auto count = static_cast<size_t>(gradient.cols);
   auto flat = [&](const Tensor& t) { return std::span<float>(t.row(0), count); };
   timed("optimizer", "global norm", "global norm", 4.0 * static_cast<double>(count), 0, [&] {
@@ -693,7 +718,14 @@ void BaseStep::reset() {
   s.step = 1;
 }
 
-void BaseStep::enqueue(uint64_t) { state_->run(); }
+void BaseStep::enqueue(uint64_t) {
+  State& s = *state_;
+  s.run();
+  if (!s.options.beside || s.other != nullptr) return;
+  // The first step has chosen algorithms undisturbed; the second stream takes the same.
+  s.other = std::make_unique<cuda::Context>(cuda::Stream::Priority::kLow);
+  s.other->matmul().replay(s.context.matmul().record());
+}
 
 std::vector<double> BaseStep::sums() const {
   state_->context.queue().wait();
@@ -746,6 +778,27 @@ double BaseStep::milliseconds(int steps, double* host_milliseconds) {
   const std::chrono::duration<double, std::milli> host = std::chrono::steady_clock::now() - begin;
   stop.wait();
   *host_milliseconds = host.count() / steps;
+  return static_cast<double>(stop.milliseconds_since(start)) / steps;
+}
+
+double BaseStep::graph_milliseconds(int steps) {
+  State& s = *state_;
+  const cudaStream_t stream = s.context.stream();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  s.context.queue().wait();
+  cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin a graph");
+  s.run();
+  cuda::check(cudaStreamEndCapture(stream, &graph), "end a graph");
+  cuda::check(cudaGraphInstantiate(&ready, graph, 0), "make a graph");
+  cuda::Event start(cuda::Event::Timing::kOn), stop(cuda::Event::Timing::kOn);
+  cuda::check(cudaGraphLaunch(ready, stream), "launch a graph");
+  start.record(stream);
+  for (int i = 0; i < steps; ++i) cuda::check(cudaGraphLaunch(ready, stream), "launch a graph");
+  stop.record(stream);
+  stop.wait();
+  cudaGraphExecDestroy(ready);
+  cudaGraphDestroy(graph);
   return static_cast<double>(stop.milliseconds_since(start)) / steps;
 }
 

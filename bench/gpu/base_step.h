@@ -24,6 +24,7 @@ struct StepOptions {
   bool mask_epilogue = true;   // ReLU's gradient inside the product
   bool sum_epilogue = true;    // and the bias gradient inside another
   bool fp32_residual = false;  // the residual stream
+  bool beside = false;         // weight gradients on a stream of their own
   uint64_t seed = 1;
 };
 
@@ -49,6 +50,7 @@ class BaseStep {
   uint64_t fingerprint() const;       // of all parameters, bit by bit
   std::vector<OpTime> profile(int steps);
   double milliseconds(int steps, double* host_milliseconds);  // per step, one after the other
+  double graph_milliseconds(int steps);  // the same, replayed as a CUDA graph (one step's dropout)
   size_t device_bytes() const;        // activations, parameters and scratch of this step
   int sentences() const;
 

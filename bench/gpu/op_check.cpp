@@ -1,6 +1,6 @@
 // Checks every CUDA operation against a double-precision reference, then times a base model step.
 //
-//     op_check [--seed N] [--check-only | --time-only] [--tokens SOURCE TARGET]
+//     op_check [--seed N] [--check-only | --time-only] [--quick] [--tokens SOURCE TARGET]
 //
 // Exit status 1 when a check failed or two runs of the same steps differ in a bit. Times are medians
 // of device events around each operation inside whole steps; the limits are this card's own, measured
@@ -12,6 +12,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "base_step.h"
 #include "device/cuda_info.h"
@@ -134,6 +135,7 @@ struct Arguments {
   uint64_t seed = std::random_device()();
   bool check = true;
   bool time = true;
+  bool quick = false;  // fewer variants of the step
   int64_t source = 20'772;
   int64_t target = 21'417;
 };
@@ -145,6 +147,7 @@ Arguments parse(int argc, char** argv) {
     if (name == "--seed" && i + 1 < argc) out.seed = std::strtoull(argv[++i], nullptr, 10);
     if (name == "--check-only") out.time = false;
     if (name == "--time-only") out.check = false;
+    if (name == "--quick") out.quick = true;
     if (name == "--tokens" && i + 2 < argc) {
       out.source = std::strtoll(argv[++i], nullptr, 10);
       out.target = std::strtoll(argv[++i], nullptr, 10);
@@ -179,8 +182,10 @@ void time_variant(const cuda::Context& context, const char* name, const StepOpti
     const double first = step.milliseconds(10, &host);
     const double second = step.milliseconds(10, &host);
     step.milliseconds(1, &host);  // alone, so that a full queue does not hold the host back
-    std::printf("%-52s %7.2f %7.2f ms/step, host %5.2f ms, %5.2f GiB, %.0f target tok/s\n", name,
-                first, second, host, static_cast<double>(step.device_bytes()) / (1 << 30),
+    const double graph = options.beside ? 0 : step.graph_milliseconds(10);
+    std::printf("%-44s %6.2f %6.2f ms/step, graph %6.2f, host %5.2f, %5.2f GiB, %.0f target tok/s\n",
+                name, first, second, graph, host,
+                static_cast<double>(step.device_bytes()) / (1 << 30),
                 static_cast<double>(options.target_tokens) / second * 1000);
   } catch (const std::exception& e) {
     std::printf("%-52s not possible: %s\n", name, e.what());
@@ -214,20 +219,31 @@ int run(const Arguments& arguments) {
   StepOptions plain = options;
   plain.mask_epilogue = plain.sum_epilogue = false;
   time_variant(context, "activation backward as a kernel", plain);
-  StepOptions masked = options;
-  masked.sum_epilogue = false;
-  time_variant(context, "ReLU's gradient in the product", masked);
-  time_variant(context, "and the bias gradient too", options);
-  StepOptions whole = plain;
-  whole.chunk = 1 << 20;
-  time_variant(context, "kernel, all logits at once", whole);
-  StepOptions exact = plain;
-  exact.round_to = 8;
-  time_variant(context, "kernel, token counts rounded to 8", exact);
-  StepOptions wide = plain;
-  wide.fp32_residual = true;
-  time_variant(context, "kernel, fp32 residual stream", wide);
-  for (const StepOptions& o : {plain, options}) {
+  StepOptions small = plain;
+  small.source_tokens = 1000;
+  small.target_tokens = 1000;
+  time_variant(context, "kernel, 1,000 + 1,000 tokens", small);
+  if (!arguments.quick) {
+    StepOptions masked = options;
+    masked.sum_epilogue = false;
+    time_variant(context, "ReLU's gradient in the product", masked);
+    time_variant(context, "and the bias gradient too", options);
+    StepOptions whole = plain;
+    whole.chunk = 1 << 20;
+    time_variant(context, "kernel, all logits at once", whole);
+    StepOptions exact = plain;
+    exact.round_to = 8;
+    time_variant(context, "kernel, token counts rounded to 8", exact);
+    StepOptions wide = plain;
+    wide.fp32_residual = true;
+    time_variant(context, "kernel, fp32 residual stream", wide);
+  }
+  StepOptions beside = plain;
+  beside.beside = true;
+  time_variant(context, "kernel, weight gradients on a second stream", beside);
+  std::vector<StepOptions> profiled = {plain};
+  if (!arguments.quick) profiled.push_back(options);
+  for (const StepOptions& o : profiled) {
     try {
       BaseStep step(context, o);
       good = repeats_exactly(step) && good;

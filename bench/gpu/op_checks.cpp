@@ -335,6 +335,14 @@ void Checker::activations() {
         Matrix sums = column_sums(dz);
         for (size_t i = 0; i < sums.values.size(); ++i) sums.values[i] += before.values[i];
         compare("activation backward", which + " dbias", dbias, sums, 1e-5);
+        if (kind != ActivationKind::kRelu) continue;
+        gdout.upload(dout);
+        dbias.upload(before);
+        cuda::activation_backward(context_, op, gdout.tensor(), gdout.tensor(), dbias.tensor(),
+                                  mask.get());
+        finish();
+        compare("activation backward", which + " by mask", gdout, dz, rounding(dtype));
+        compare("activation backward", which + " by mask dbias", dbias, sums, 1e-5);
       }
     }
     Matrix y = normal(rows, 72), bias = normal(1, 72), zero(1, 72);
@@ -380,9 +388,7 @@ void Checker::attention(const std::string& name, DType dtype, const std::vector<
   op.log_sums = sums.tensor();
   const auto schedule = cuda::schedule_attention(qo, ko, heads);
   GpuArray<cuda::AttentionWork> forward(schedule.forward), backward(schedule.backward);
-  GpuArray<cuda::AttentionWork> long_backward(schedule.long_backward);
-  const auto plan =
-      cuda::plan_of(schedule, forward.get(), backward.get(), long_backward.get());
+  const auto plan = cuda::plan_of(schedule, forward.get(), backward.get());
   cuda::attention_forward(context_, op, plan);
   cuda::attention_backward(
       context_, op, {gdout.tensor(), dq.tensor(), dk.tensor(), dv.tensor()}, plan);

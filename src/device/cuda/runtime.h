@@ -23,7 +23,9 @@ void check_launch(const char* kernel,
 
 class Stream {
  public:
-  Stream();
+  // Where streams compete, blocks of the one with priority are placed first.
+  enum class Priority : bool { kLow, kHigh };
+  explicit Stream(Priority priority = Priority::kHigh);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

@@ -45,7 +45,7 @@ struct Args {
   const float* bias;
   const void* dout;
   void* out;  // forward: out; backward: dz
-  uint8_t* mask;
+  uint8_t* mask;  // forward writes, backward reads; or null
   float* partials;  // [blocks in y][width]
   int64_t z_stride, dout_stride, out_stride;
   int rows, width;
@@ -58,20 +58,66 @@ __global__ __launch_bounds__(kThreads) void forward_kernel(const Args a) {
   if (v * 8 >= a.width) return;
   const Eight bias = load8(a.bias + v * 8);
   const int step = static_cast<int>(gridDim.y);
-#pragma unroll 2
-  for (int row = static_cast<int>(blockIdx.y); row < a.rows; row += step) {
-    Eight y = load8(static_cast<const T*>(a.z) + row * a.z_stride + v * 8);
+  // Two rows at once: out may be z, so no load may move across a store by itself.
+  constexpr int kAhead = 2;
+  for (int first = static_cast<int>(blockIdx.y); first < a.rows; first += kAhead * step) {
+    Raw8<T> raw[kAhead];
 #pragma unroll
-    for (int j = 0; j < 8; ++j) y.v[j] = activate<kKind>(y.v[j] + bias.v[j]);
-    if constexpr (kDrop) drop8(a.drop, a.drop.tokens[row], static_cast<uint32_t>(v), y);
-    store8(static_cast<T*>(a.out) + row * a.out_stride + v * 8, y);
-    if (a.mask != nullptr) {
+    for (int k = 0; k < kAhead; ++k) {
+      const int row = first + k * step;
+      if (row < a.rows) raw[k] = load_raw(static_cast<const T*>(a.z) + row * a.z_stride + v * 8);
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const int row = first + k * step;
+      if (row >= a.rows) continue;
+      Eight y = unpack<T>(raw[k]);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) y.v[j] = activate<kKind>(y.v[j] + bias.v[j]);
+      if constexpr (kDrop) drop8(a.drop, a.drop.tokens[row], static_cast<uint32_t>(v), y);
+      store8(static_cast<T*>(a.out) + row * a.out_stride + v * 8, y);
+      if (a.mask == nullptr) continue;
       uint32_t bits = 0;
 #pragma unroll
       for (int j = 0; j < 8; ++j) bits |= (y.v[j] > 0 ? 1u : 0u) << j;
       a.mask[static_cast<int64_t>(row) * (a.width / 8) + v] = static_cast<uint8_t>(bits);
     }
   }
+}
+
+// ReLU's gradient from the bits that forward left.
+template <class T>
+__global__ __launch_bounds__(kThreads) void masked_backward_kernel(const Args a) {
+  const int v = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (v * 8 >= a.width) return;
+  Eight sums = zero8();
+  const int step = static_cast<int>(gridDim.y);
+  // Four rows are on their way at once: dz may be dout, so no load may move across a store by itself.
+  constexpr int kAhead = 4;
+  for (int first = static_cast<int>(blockIdx.y); first < a.rows; first += kAhead * step) {
+    Raw8<T> raw[kAhead];
+    uint32_t bits[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const int row = first + k * step;
+      if (row >= a.rows) continue;
+      raw[k] = load_raw(static_cast<const T*>(a.dout) + row * a.dout_stride + v * 8);
+      bits[k] = a.mask[static_cast<int64_t>(row) * (a.width / 8) + v];
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const int row = first + k * step;
+      if (row >= a.rows) continue;
+      Eight g = unpack<T>(raw[k]);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        g.v[j] *= (bits[k] >> j & 1) != 0 ? a.drop.scale : 0.0F;
+        sums.v[j] += g.v[j];
+      }
+      store8(static_cast<T*>(a.out) + row * a.out_stride + v * 8, g);
+    }
+  }
+  store8(a.partials + static_cast<int64_t>(blockIdx.y) * a.width + v * 8, sums);
 }
 
 template <class T, ActivationKind kKind, bool kDrop>
@@ -179,7 +225,7 @@ void activation_forward(const Context& context, const Activation& op, uint8_t* m
 }
 
 void activation_backward(const Context& context, const Activation& op, Tensor dout, Tensor dz,
-                         Tensor dbias) {
+                         Tensor dbias, const uint8_t* mask) {
   if (dout.rows == 0) return;
   Args a{};
   const Tensor& read = op.kind == ActivationKind::kRelu ? op.out : op.z;
@@ -196,7 +242,13 @@ void activation_backward(const Context& context, const Activation& op, Tensor do
   const dim3 grid = grid_for(context, dout.rows, dout.cols, 4);
   a.partials = context.sums().reserve(context.stream(), static_cast<int>(grid.y),
                                       {{data_of<float>(dbias)}, 1, a.width});
+  const bool masked = mask != nullptr && op.kind == ActivationKind::kRelu;
+  a.mask = const_cast<uint8_t*>(mask);
   with_type(dout.dtype, [&](auto t) {
+    if (masked) {
+      masked_backward_kernel<decltype(t)><<<grid, kThreads, 0, context.stream()>>>(a);
+      return;
+    }
     with_kind(op.kind, a.drop.threshold > 0, [&](auto kind, auto drop) {
       backward_kernel<decltype(t), decltype(kind)::value, decltype(drop)::value>
           <<<grid, kThreads, 0, context.stream()>>>(a);

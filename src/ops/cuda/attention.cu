@@ -23,11 +23,10 @@ constexpr uint32_t kShortTiles = 96;
 constexpr float kLog2e = 1.4426950408889634F;
 constexpr float kLn2 = 0.6931471805599453F;
 
-#ifndef FWD_BLOCKS
-#define FWD_BLOCKS 4
-#define BWD_BLOCKS 3
-#endif
-constexpr int blocks_per_sm(int width, int wanted) { return width == 128 ? 2 : wanted; }
+// Blocks that must fit a multiprocessor. More would make registers spill: forward at 5 takes 65 us
+// instead of 47 at base size, backward at 4 takes 152 instead of 139; fewer leave it waiting.
+constexpr int forward_blocks(int width) { return width == 128 ? 2 : 4; }
+constexpr int backward_blocks(int width) { return width == 128 ? 2 : 3; }
 
 struct Args {
   const void* q;
@@ -153,7 +152,7 @@ __device__ void forward_tile(const Args& a, const Head<T>& head, int first) {
 }
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__global__ __launch_bounds__(32 * kWarps, blocks_per_sm(kWidth, FWD_BLOCKS)) void forward_kernel(const Args a,
+__global__ __launch_bounds__(32 * kWarps, forward_blocks(kWidth)) void forward_kernel(const Args a,
                                                               const AttentionWork* list) {
   const AttentionWork w = list[blockIdx.x];
   const uint32_t tiles = (w.queries + 15) / 16;
@@ -333,27 +332,20 @@ __device__ void gather_numbers(const Args& a, const AttentionWork& w, QueryNumbe
   }
 }
 
+// A run of tiles of both kinds, of one head of a long sentence.
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__global__ __launch_bounds__(32 * kWarps, blocks_per_sm(kWidth, BWD_BLOCKS)) void long_backward_kernel(const Args a,
-                                                               const AttentionWork* list) {
-  extern __shared__ QueryNumbers numbers[];
-  const AttentionWork w = list[blockIdx.x];
-  gather_numbers<T, kWidth>(a, w, numbers);
-  __syncthreads();
+__device__ void long_sentence(const Args& a, const AttentionWork& w, const QueryNumbers* numbers) {
   const uint32_t query_tiles = (w.queries + 15) / 16;
-  const uint32_t tiles = query_tiles + (w.keys + 15) / 16;
+  const Head<T> head(a, w, w.head, kWidth);
+  const T* dout = static_cast<const T*>(a.dout) + w.first_query * a.dout_stride +
+                  static_cast<int64_t>(head.head) * kWidth;
   for (uint32_t item = w.first_item + threadIdx.x / 32; item < w.last_item; item += kWarps) {
-    const uint32_t which = item / tiles;
-    const uint32_t tile = item % tiles;
-    const Head<T> head(a, w, w.head + which, kWidth);
-    const T* dout = static_cast<const T*>(a.dout) + w.first_query * a.dout_stride +
-                    static_cast<int64_t>(head.head) * kWidth;
-    const QueryNumbers* own = numbers + which * w.queries;
-    if (tile < query_tiles) {
-      query_tile<T, kWidth, kCausal, kDrop>(a, head, dout, own, static_cast<int>(tile) * 16);
+    if (item < query_tiles) {
+      query_tile<T, kWidth, kCausal, kDrop>(a, head, dout, numbers, static_cast<int>(item) * 16);
     } else {
-      key_tile<T, kWidth, kCausal, kDrop, false>(
-          a, head, dout, own, w.first_key, static_cast<int>(tile - query_tiles) * 16, nullptr);
+      key_tile<T, kWidth, kCausal, kDrop, false>(a, head, dout, numbers, w.first_key,
+                                                 static_cast<int>(item - query_tiles) * 16,
+                                                 nullptr);
     }
   }
 }
@@ -374,17 +366,20 @@ __device__ void query_sums(const Args& a, const Head<T>& head, const uint4* tile
 }
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__global__ __launch_bounds__(32 * kWarps, blocks_per_sm(kWidth, BWD_BLOCKS)) void backward_kernel(
+__global__ __launch_bounds__(32 * kWarps, backward_blocks(kWidth)) void backward_kernel(
     const Args a, const AttentionWork* list, uint32_t shared_rows) {
   extern __shared__ uint4 shared[];
   auto* numbers = reinterpret_cast<QueryNumbers*>(shared);
   uint4* tiles = shared + (shared_rows + 1) / 2;  // two queries' numbers to 16 bytes
   const AttentionWork w = list[blockIdx.x];
-  fetch_block<T, kWidth>(a, w);
+  if (w.queries <= 128) fetch_block<T, kWidth>(a, w);
   gather_numbers<T, kWidth>(a, w, numbers);
   __syncthreads();
   const uint32_t query_tiles = (w.queries + 15) / 16;
   const uint32_t key_tiles = (w.keys + 15) / 16;
+  if (query_tiles * key_tiles > kShortTiles) {
+    return long_sentence<T, kWidth, kCausal, kDrop>(a, w, numbers);
+  }
   const uint32_t head_tiles = query_tiles * key_tiles * 32;
   for (uint32_t item = threadIdx.x / 32; item < w.heads * key_tiles; item += kWarps) {
     const uint32_t which = item / key_tiles;
@@ -502,8 +497,8 @@ AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
     divide(schedule.forward, work, query_tiles, all, kWarps);
     const uint32_t tiles = query_tiles * key_tiles;
     if (tiles > kShortTiles) {
-      divide(schedule.long_backward, work, query_tiles + key_tiles, all, 1);
-      schedule.long_rows = std::max(schedule.long_rows, work.queries);
+      divide(schedule.backward, work, query_tiles + key_tiles, all, 1);
+      schedule.shared_rows = std::max(schedule.shared_rows, work.queries);
       continue;
     }
     divide(schedule.backward, work, key_tiles, all,
@@ -516,17 +511,14 @@ AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
 }
 
 AttentionPlan plan_of(const AttentionSchedule& schedule, const AttentionWork* forward,
-                      const AttentionWork* backward, const AttentionWork* long_backward) {
+                      const AttentionWork* backward) {
   AttentionPlan plan;
   plan.forward = forward;
   plan.backward = backward;
-  plan.long_backward = long_backward;
   plan.forward_blocks = static_cast<uint32_t>(schedule.forward.size());
   plan.backward_blocks = static_cast<uint32_t>(schedule.backward.size());
-  plan.long_backward_blocks = static_cast<uint32_t>(schedule.long_backward.size());
   plan.shared_rows = schedule.shared_rows;
   plan.shared_tiles = schedule.shared_tiles;
-  plan.long_rows = schedule.long_rows;
   plan.query_tokens = schedule.query_tokens;
   plan.key_tokens = schedule.key_tokens;
   return plan;
@@ -558,21 +550,15 @@ void attention_backward(const Context& context, const Attention& op, const Atten
   clear_rows_from(context, grad.dq, plan.query_tokens);
   clear_rows_from(context, grad.dk, plan.key_tokens);
   clear_rows_from(context, grad.dv, plan.key_tokens);
+  if (plan.backward_blocks == 0) return;
   const size_t shared =
       (plan.shared_rows + 1) / 2 * sizeof(uint4) + size_t{512} * plan.shared_tiles;
-  const size_t long_shared = plan.long_rows * sizeof(QueryNumbers);
-  require(long_shared <= 48 * 1024, "sentences of at most 6,144 tokens in attention");
+  require(shared <= 96 * 1024, "sentences of at most 6,000 tokens in attention");
   with_variant(op, [&](auto t, auto width, auto causal, auto drop) {
     using T = decltype(t);
     constexpr int kWidth = decltype(width)::value;
     constexpr bool kCausal = decltype(causal)::value;
     constexpr bool kDrop = decltype(drop)::value;
-    if (plan.long_backward_blocks > 0) {
-      long_backward_kernel<T, kWidth, kCausal, kDrop>
-          <<<plan.long_backward_blocks, 32 * kWarps, long_shared, context.stream()>>>(
-              a, plan.long_backward);
-    }
-    if (plan.backward_blocks == 0) return;
     const auto kernel = backward_kernel<T, kWidth, kCausal, kDrop>;
     if (shared > 48 * 1024) {
       check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

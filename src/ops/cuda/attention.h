@@ -30,11 +30,9 @@ struct AttentionWork {
 struct AttentionSchedule {
   std::vector<AttentionWork> forward;
   std::vector<AttentionWork> backward;
-  std::vector<AttentionWork> long_backward;  // sentences too long for the other
   // The most that a backward block keeps: numbers of (heads x queries), and tiles.
   uint32_t shared_rows = 0;
   uint32_t shared_tiles = 0;
-  uint32_t long_rows = 0;
   uint32_t query_tokens = 0;
   uint32_t key_tokens = 0;
 };
@@ -45,19 +43,16 @@ AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
 struct AttentionPlan {
   const AttentionWork* forward = nullptr;
   const AttentionWork* backward = nullptr;
-  const AttentionWork* long_backward = nullptr;
   uint32_t forward_blocks = 0;
   uint32_t backward_blocks = 0;
-  uint32_t long_backward_blocks = 0;
   uint32_t shared_rows = 0;
   uint32_t shared_tiles = 0;
-  uint32_t long_rows = 0;
   uint32_t query_tokens = 0;
   uint32_t key_tokens = 0;
 };
 // The numbers of a schedule, with its lists at these device addresses.
 AttentionPlan plan_of(const AttentionSchedule& schedule, const AttentionWork* forward,
-                      const AttentionWork* backward, const AttentionWork* long_backward);
+                      const AttentionWork* backward);
 
 void attention_forward(const Context& context, const Attention& op, const AttentionPlan& plan);
 

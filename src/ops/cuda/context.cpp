@@ -8,8 +8,9 @@
 
 namespace reigen::cuda {
 
-Context::Context()
-    : multiprocessors_(cuda::multiprocessors()),
+Context::Context(Stream::Priority priority)
+    : stream_(priority),
+      multiprocessors_(cuda::multiprocessors()),
       scratch_(kScratchBytes, "operations' scratch"),
       matmul_(std::make_unique<Matmul>()),
       sums_(std::make_unique<ColumnSums>()) {}

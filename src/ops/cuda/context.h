@@ -1,8 +1,9 @@
 // What every CUDA operation is handed: the stream it runs on, scratch memory, the matrix products,
 // and the sums over tokens that are still to be added up.
 //
-// All operations of a step share one stream, so one scratch buffer serves them all: an operation
-// uses it from the start, and nothing in it outlives the operation.
+// All operations of a context share one stream, so one scratch buffer serves them all: an operation
+// uses it from the start, and nothing in it outlives the operation. A second context runs beside the
+// first, with scratch and workspace of its own.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ class Context {
   // Embedding gradients and the norm of the gradient need a few MiB at most.
   static constexpr size_t kScratchBytes = size_t{32} << 20;
 
-  Context();
+  explicit Context(Stream::Priority priority = Stream::Priority::kHigh);
   ~Context();
 
   cudaStream_t stream() const { return stream_.get(); }

@@ -72,7 +72,7 @@ class Matmul {
   std::unique_ptr<State> state_;
   DeviceMemory workspace_;
   bool tf32_ = false;
-  int candidates_ = 16;
+  int candidates_ = 32;
 };
 
 void matmul(const Context& context, Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c,

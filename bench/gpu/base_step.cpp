@@ -97,7 +97,8 @@ struct AttentionLists {
   GpuArray<cuda::AttentionWork> backward;
   cuda::AttentionPlan plan;
   AttentionLists(const Side& queries, const Side& keys) {
-    auto schedule = cuda::schedule_attention(queries.offsets, keys.offsets, kHeads);
+    auto schedule =
+        cuda::schedule_attention(queries.offsets, keys.offsets, kHeads, kWidth / kHeads);
     forward = GpuArray<cuda::AttentionWork>(schedule.forward);
     backward = GpuArray<cuda::AttentionWork>(schedule.backward);
     plan = cuda::plan_of(schedule, forward.get(), backward.get());
@@ -105,7 +106,8 @@ struct AttentionLists {
 };
 
 // Zipf-like pieces, as text has them: the commonest one is about 6% of all.
-std::vector<uint32_t> make_ids(std::mt19937_64& random, size_t count, int64_t pieces, int64_t rows) {
+std::vector<uint32_t> make_ids(std::mt19937_64& random, size_t count, int64_t pieces,
+                               int64_t rows) {
   std::vector<double> weights;
   for (int64_t i = 0; i < pieces; ++i) weights.push_back(1 / (static_cast<double>(i) + 1.5));
   std::discrete_distribution<uint32_t> piece(weights.begin(), weights.end());
@@ -432,20 +434,19 @@ double product_flops(int64_t tokens, const Tensor& w) {
 
 void BaseStep::State::forward_product(Tensor x, const Weight& w, Tensor y) {
   timed("products", "forward " + shape_of(profiling, x.rows, w.compute), "product", 0,
-        product_flops(x.rows, w.compute),
-        [&] { cuda::linear_forward(context, x, w.compute, y); });
+        product_flops(x.rows, w.compute), [&] { cuda::linear_forward(context, x, w.compute, y); });
 }
 
 void BaseStep::State::input_product(Tensor dy, const Weight& w, Tensor dx, bool accumulate) {
-  timed("products", (accumulate ? "input, adds " : "input ") + shape_of(profiling, dy.rows, w.compute),
+  timed("products",
+        (accumulate ? "input, adds " : "input ") + shape_of(profiling, dy.rows, w.compute),
         "product", 0, product_flops(dy.rows, w.compute),
         [&] { cuda::linear_backward_input(context, dy, w.compute, dx, accumulate); });
 }
 
 void BaseStep::State::weight_product(Tensor dy, Tensor x, const Weight& w) {
   timed("products", "weight " + shape_of(profiling, dy.rows, w.compute), "product", 0,
-        product_flops(dy.rows, w.compute),
-        [&] {
+        product_flops(dy.rows, w.compute), [&] {
           if (other == nullptr) return cuda::linear_backward_weight(context, dy, x, w.gradient);
           turn = 1 - turn;
           written[turn].record(context.stream());
@@ -481,8 +482,7 @@ void BaseStep::State::seam_backward(SeamBuffers& s, const Side& side, Tensor dn,
   g.dgain = s.gain.gradient;
   g.dshift = s.shift.gradient;
   g.dbias = s.bias.gradient;
-  const double bytes = bytes_of(dn) + 2 * bytes_of(dx) +
-                       (dh.empty() ? 0 : bytes_of(dh)) +
+  const double bytes = bytes_of(dn) + 2 * bytes_of(dx) + (dh.empty() ? 0 : bytes_of(dh)) +
                        (dbranch_out.empty() ? 0 : bytes_of(dbranch_out));
   timed("norm", dh.empty() ? "residual+norm backward, top" : "residual+norm backward",
         "norm backward", bytes, 0, [&] { cuda::residual_norm_backward(context, s.op, g); });
@@ -498,8 +498,9 @@ void BaseStep::State::attention_forward(AttentionBuffers& a, Tensor x, Tensor me
   a.op.dropout = dropout(*a.side, site);
   const double bytes = 2 * bytes_of(a.op.q) + 2 * bytes_of(a.op.k);
   timed("attention",
-        a.cross ? "cross attention forward"
-                : a.op.causal ? "causal attention forward" : "self attention forward",
+        a.cross       ? "cross attention forward"
+        : a.op.causal ? "causal attention forward"
+                      : "self attention forward",
         "attention forward", bytes, 0,
         [&] { cuda::attention_forward(context, a.op, a.lists->plan); });
   forward_product(a.op.out, a.out, branch.rows_from(0, x.rows));
@@ -526,8 +527,9 @@ void BaseStep::State::attention_backward(AttentionBuffers& a, Tensor memory, boo
   }
   const double bytes = 4 * bytes_of(a.op.q) + 4 * bytes_of(a.op.k);
   timed("attention",
-        a.cross ? "cross attention backward"
-                : a.op.causal ? "causal attention backward" : "self attention backward",
+        a.cross       ? "cross attention backward"
+        : a.op.causal ? "causal attention backward"
+                      : "self attention backward",
         "attention backward", bytes, 0,
         [&] { cuda::attention_backward(context, a.op, g, a.lists->plan); });
   if (!a.cross) {
@@ -546,9 +548,8 @@ void BaseStep::State::ffn_forward(FfnBuffers& f, const Side& side, Tensor x, uin
   f.x = x;
   forward_product(x, f.in, f.op.z);
   f.op.dropout = dropout(side, site);
-  timed("activation", "activation forward", "activation forward", 2 * bytes_of(f.op.z), 0, [&] {
-    cuda::activation_forward(context, f.op, f.mask);
-  });
+  timed("activation", "activation forward", "activation forward", 2 * bytes_of(f.op.z), 0,
+        [&] { cuda::activation_forward(context, f.op, f.mask); });
   forward_product(f.op.out, f.out, branch.rows_from(0, x.rows));
 }
 
@@ -558,27 +559,24 @@ void BaseStep::State::ffn_backward(FfnBuffers& f) {
   const Tensor dz = now->dmiddle.rows_from(0, rows);
   weight_product(dy, f.op.out, f.out);
   if (options.mask_epilogue) {
-    timed("products", "input, masked " + shape_of(profiling, rows, f.out.compute), "product epilogue", 0,
-          product_flops(rows, f.out.compute), [&] {
+    timed("products", "input, masked " + shape_of(profiling, rows, f.out.compute),
+          "product epilogue", 0, product_flops(rows, f.out.compute), [&] {
             cuda::linear_backward_input_masked(context, dy, f.out.compute, f.op.dropout.scale(),
                                                f.mask, dz);
           });
   } else {
     input_product(dy, f.out, dz, false);
-    timed("activation", "activation backward", "activation backward", 2 * bytes_of(dz), 0, [&] {
-      cuda::activation_backward(context, f.op, dz, dz, f.in_bias.gradient, f.mask);
-    });
+    timed("activation", "activation backward", "activation backward", 2 * bytes_of(dz), 0,
+          [&] { cuda::activation_backward(context, f.op, dz, dz, f.in_bias.gradient, f.mask); });
   }
   if (options.mask_epilogue && options.sum_epilogue) {
-    timed("products", "weight, bias too " + shape_of(profiling, rows, f.in.compute), "product epilogue", 0,
-          product_flops(rows, f.in.compute), [&] {
-            context.matmul().run(context,
-                                 {dz, Transpose::kYes, f.x, Transpose::kNo, f.in.gradient, 1, 1,
-                                  cuda::Epilogue::kSumA, bias_sums.data});
+    timed("products", "weight, bias too " + shape_of(profiling, rows, f.in.compute),
+          "product epilogue", 0, product_flops(rows, f.in.compute), [&] {
+            context.matmul().run(context, {dz, Transpose::kYes, f.x, Transpose::kNo, f.in.gradient,
+                                           1, 1, cuda::Epilogue::kSumA, bias_sums.data});
           });
-    timed("activation", "bias gradient added", "product epilogue", 0, 0, [&] {
-      cuda::bias_backward(context, bias_sums, f.in_bias.gradient);
-    });
+    timed("activation", "bias gradient added", "product epilogue", 0, 0,
+          [&] { cuda::bias_backward(context, bias_sums, f.in_bias.gradient); });
   } else {
     if (options.mask_epilogue) {
       timed("activation", "bias gradient", "bias", bytes_of(dz), 0,
@@ -644,8 +642,7 @@ void BaseStep::State::run() {
   auto embed = [&](StackBuffers& stack, uint32_t site) {
     const Side& side = *stack.side;
     timed("embedding", "embed forward", "embed forward", 2 * bytes_of(stack.embedded), 0, [&] {
-      cuda::embed_forward(context,
-                          {side.ids.get(), side.places.get(), root, dropout(side, site)},
+      cuda::embed_forward(context, {side.ids.get(), side.places.get(), root, dropout(side, site)},
                           table.compute, positions, stack.embedded);
     });
   };
@@ -685,14 +682,13 @@ void BaseStep::State::run() {
   if (other != nullptr) now->read.wait_on(context.stream());  // the last of all
   const auto count = static_cast<size_t>(gradient.cols);
   auto flat = [&](const Tensor& t) { return std::span<float>(t.row(0), count); };
-  timed("optimizer", "global norm", "global norm", 4.0 * static_cast<double>(count), 0, [&] {
-    cuda::global_norm(context, flat(gradient), {.clip = 1}, control.get());
-  });
+  timed("optimizer", "global norm", "global norm", 4.0 * static_cast<double>(count), 0,
+        [&] { cuda::global_norm(context, flat(gradient), {.clip = 1}, control.get()); });
   timed("optimizer", "adam", "adam", 34.0 * static_cast<double>(count), 0, [&] {
-    cuda::adam_step(context, {.rate = 1e-4, .step = step},
-                    {flat(gradient), flat(master), flat(moment1), flat(moment2), compute.data,
-                     kType},
-                    control.get(), true);
+    cuda::adam_step(
+        context, {.rate = 1e-4, .step = step},
+        {flat(gradient), flat(master), flat(moment1), flat(moment2), compute.data, kType},
+        control.get(), true);
   });
   ++step;
 }

@@ -44,14 +44,14 @@ class BaseStep {
   BaseStep(const cuda::Context& context, const StepOptions& options);
   ~BaseStep();
 
-  void reset();                       // parameters and moments as at the start
-  void enqueue(uint64_t step);        // one step
-  std::vector<double> sums() const;   // smoothed and nll since the last reset
-  uint64_t fingerprint() const;       // of all parameters, bit by bit
+  void reset();                      // parameters and moments as at the start
+  void enqueue(uint64_t step);       // one step
+  std::vector<double> sums() const;  // smoothed and nll since the last reset
+  uint64_t fingerprint() const;      // of all parameters, bit by bit
   std::vector<OpTime> profile(int steps);
   double milliseconds(int steps, double* host_milliseconds);  // per step, one after the other
   double graph_milliseconds(int steps);  // the same, replayed as a CUDA graph (one step's dropout)
-  size_t device_bytes() const;        // activations, parameters and scratch of this step
+  size_t device_bytes() const;           // activations, parameters and scratch of this step
   int sentences() const;
 
  private:

@@ -129,8 +129,8 @@ Matrix activation_gradient(ActivationKind kind, const Matrix& z, const Matrix& b
   Matrix dz(z.rows, z.cols);
   for (int64_t r = 0; r < z.rows; ++r) {
     for (int64_t c = 0; c < z.cols; ++c) {
-      dz.at(r, c) = dout.at(r, c) * slope(kind, z.at(r, c) + bias.at(0, c)) *
-                    drop_factor(dropout, r, c);
+      dz.at(r, c) =
+          dout.at(r, c) * slope(kind, z.at(r, c) + bias.at(0, c)) * drop_factor(dropout, r, c);
     }
   }
   return dz;
@@ -216,8 +216,8 @@ Matrix embed(std::span<const uint32_t> ids, std::span<const uint32_t> places, do
   return out;
 }
 
-Matrix embed_gradient(std::span<const uint32_t> keys, double scale, const Matrix& dout, int64_t rows,
-                      const Dropout& dropout) {
+Matrix embed_gradient(std::span<const uint32_t> keys, double scale, const Matrix& dout,
+                      int64_t rows, const Dropout& dropout) {
   Matrix out(rows, dout.cols);
   for (int64_t t = 0; t < dout.rows; ++t) {
     const uint32_t key = keys[static_cast<size_t>(t)];

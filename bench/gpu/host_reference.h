@@ -1,8 +1,8 @@
 // What each operation computes, forward and gradient, in double precision on the host.
 //
 // tests/ops/reference.h holds the definitions and takes gradients by finite differences, which is
-// too slow for sentences of 500 tokens; here gradients are written down. They are independent of the
-// kernels: plain loops in the order of the textbook.
+// too slow for sentences of 500 tokens; here gradients are written down. They are independent of
+// the kernels: plain loops in the order of the textbook.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +60,8 @@ Attended attention(const Matrix& q, const Matrix& k, const Matrix& v, const Matr
 
 Matrix embed(std::span<const uint32_t> ids, std::span<const uint32_t> places, double scale,
              const Matrix& table, const Matrix& positions, const Dropout& dropout);
-Matrix embed_gradient(std::span<const uint32_t> keys, double scale, const Matrix& dout, int64_t rows,
-                      const Dropout& dropout);
+Matrix embed_gradient(std::span<const uint32_t> keys, double scale, const Matrix& dout,
+                      int64_t rows, const Dropout& dropout);
 
 struct Loss {
   double smoothed = 0;

@@ -2,9 +2,9 @@
 //
 //     op_check [--seed N] [--check-only | --time-only] [--quick] [--tokens SOURCE TARGET]
 //
-// Exit status 1 when a check failed or two runs of the same steps differ in a bit. Times are medians
-// of device events around each operation inside whole steps; the limits are this card's own, measured
-// in the same run (a copy, and a large product).
+// Exit status 1 when a check failed or two runs of the same steps differ in a bit. Times are
+// medians of device events around each operation inside whole steps; the limits are this card's
+// own, measured in the same run (a copy, and a large product).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -49,9 +49,9 @@ Limits measure_limits(const cuda::Context& context) {
   cuda::DeviceMemory from(bytes, "a copy"), to(bytes, "a copy");
   cuda::fill_zero(from.get(), bytes, context.stream());
   const double copy = median_milliseconds(context, 9, [&] {
-    cuda::check(cudaMemcpyAsync(to.get(), from.get(), bytes, cudaMemcpyDeviceToDevice,
-                                context.stream()),
-                "copy on the GPU");
+    cuda::check(
+        cudaMemcpyAsync(to.get(), from.get(), bytes, cudaMemcpyDeviceToDevice, context.stream()),
+        "copy on the GPU");
   });
   limits.gigabytes = 2 * static_cast<double>(bytes) / copy / 1e6;
   std::mt19937_64 random(1);
@@ -117,7 +117,8 @@ void print_profile(const std::vector<OpTime>& ops, const CheckResults& checks,
     char rate[24] = "-";
     char share[16] = "-";
     const bool product = op.flops > 0;
-    const double speed = product ? op.flops / op.microseconds / 1e6 : op.bytes / op.microseconds / 1e3;
+    const double speed =
+        product ? op.flops / op.microseconds / 1e6 : op.bytes / op.microseconds / 1e3;
     if (speed > 0) {
       std::snprintf(rate, sizeof(rate), product ? "%.0f TF" : "%.0f GB", speed);
       std::snprintf(share, sizeof(share), "%.0f%%",
@@ -183,10 +184,10 @@ void time_variant(const cuda::Context& context, const char* name, const StepOpti
     const double second = step.milliseconds(10, &host);
     step.milliseconds(1, &host);  // alone, so that a full queue does not hold the host back
     const double graph = options.beside ? 0 : step.graph_milliseconds(10);
-    std::printf("%-44s %6.2f %6.2f ms/step, graph %6.2f, host %5.2f, %5.2f GiB, %.0f target tok/s\n",
-                name, first, second, graph, host,
-                static_cast<double>(step.device_bytes()) / (1 << 30),
-                static_cast<double>(options.target_tokens) / second * 1000);
+    std::printf(
+        "%-44s %6.2f %6.2f ms/step, graph %6.2f, host %5.2f, %5.2f GiB, %.0f target tok/s\n", name,
+        first, second, graph, host, static_cast<double>(step.device_bytes()) / (1 << 30),
+        static_cast<double>(options.target_tokens) / second * 1000);
   } catch (const std::exception& e) {
     std::printf("%-52s not possible: %s\n", name, e.what());
   }
@@ -213,8 +214,7 @@ int run(const Arguments& arguments) {
   options.source_tokens = arguments.source;
   options.target_tokens = arguments.target;
   std::fflush(stdout);
-  std::printf("the projection's products alone: %.2f ms\n",
-              vocabulary_products(context, options));
+  std::printf("the projection's products alone: %.2f ms\n", vocabulary_products(context, options));
   std::fflush(stdout);
   StepOptions plain = options;
   plain.mask_epilogue = plain.sum_epilogue = false;

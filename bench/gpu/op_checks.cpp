@@ -204,8 +204,8 @@ void Checker::choices_replay() {
   Matrix x = normal(tokens, 512), dy = normal(tokens, 512), zero(512, 512);
   GpuMatrix gx(x, DType::kBF16), gdy(dy, DType::kBF16);
   GpuMatrix first(zero, DType::kF32), second(zero, DType::kF32);
-  const cuda::Product product{gdy.tensor(), Transpose::kYes, gx.tensor(), Transpose::kNo,
-                              first.tensor(), 1, 1};
+  const cuda::Product product{
+      gdy.tensor(), Transpose::kYes, gx.tensor(), Transpose::kNo, first.tensor(), 1, 1};
   context_.matmul().run(context_, product);
   cuda::Matmul other;
   const bool taken = other.replay(context_.matmul().record());
@@ -386,12 +386,12 @@ void Checker::attention(const std::string& name, DType dtype, const std::vector<
   op.dropout = drop.device;
   op.out = out.tensor();
   op.log_sums = sums.tensor();
-  const auto schedule = cuda::schedule_attention(qo, ko, heads);
+  const auto schedule = cuda::schedule_attention(qo, ko, heads, width);
   GpuArray<cuda::AttentionWork> forward(schedule.forward), backward(schedule.backward);
   const auto plan = cuda::plan_of(schedule, forward.get(), backward.get());
   cuda::attention_forward(context_, op, plan);
-  cuda::attention_backward(
-      context_, op, {gdout.tensor(), dq.tensor(), dk.tensor(), dv.tensor()}, plan);
+  cuda::attention_backward(context_, op, {gdout.tensor(), dq.tensor(), dk.tensor(), dv.tensor()},
+                           plan);
   finish();
   const auto wanted = host::attention(q, k, v, dout, qo, ko, heads, causal, on_host(drop));
   // Weights and their gradients are rounded to the type before they multiply.
@@ -401,10 +401,8 @@ void Checker::attention(const std::string& name, DType dtype, const std::vector<
     for (int64_t h = 0; h < heads; ++h) got_sums.at(r, h) = 0;
   }
   add("attention forward", which + " log sums", relative_error(got_sums, wanted.log_sums), 1e-5);
-  compare("attention backward", which + " dq", dq, wanted.dq, 3 * rounding(dtype),
-          wanted.dq_terms);
-  compare("attention backward", which + " dk", dk, wanted.dk, 3 * rounding(dtype),
-          wanted.dk_terms);
+  compare("attention backward", which + " dq", dq, wanted.dq, 3 * rounding(dtype), wanted.dq_terms);
+  compare("attention backward", which + " dk", dk, wanted.dk, 3 * rounding(dtype), wanted.dk_terms);
   compare("attention backward", which + " dv", dv, wanted.dv, 3 * rounding(dtype));
 }
 
@@ -508,8 +506,7 @@ void Checker::loss(DType dtype, int64_t tokens, int64_t pieces, int64_t width, i
   finish();
   auto wanted = host::projection_loss(hidden, table, targets, static_cast<double>(smoothing), 0.25);
   auto got = sums.download();
-  add("loss", which + " smoothed", std::abs((got[0] - 1) / wanted.smoothed - 1),
-      rounding(dtype));
+  add("loss", which + " smoothed", std::abs((got[0] - 1) / wanted.smoothed - 1), rounding(dtype));
   add("loss", which + " nll", std::abs((got[1] - 2) / wanted.nll - 1), rounding(dtype));
   compare("loss", which + " dhidden", dhidden, wanted.dhidden, 3 * rounding(dtype));
   for (size_t i = 0; i < before.values.size(); ++i) wanted.dtable.values[i] += before.values[i];

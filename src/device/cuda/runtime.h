@@ -18,8 +18,7 @@ void check(cudaError_t error, const char* what,
            std::source_location where = std::source_location::current());
 
 // After a kernel launch: catches what the launch itself got wrong, without waiting for the kernel.
-void check_launch(const char* kernel,
-                  std::source_location where = std::source_location::current());
+void check_launch(const char* kernel, std::source_location where = std::source_location::current());
 
 class Stream {
  public:

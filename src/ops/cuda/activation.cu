@@ -44,8 +44,8 @@ struct Args {
   const void* z;  // forward: z; backward: z, or out for ReLU
   const float* bias;
   const void* dout;
-  void* out;  // forward: out; backward: dz
-  uint8_t* mask;  // forward writes, backward reads; or null
+  void* out;        // forward: out; backward: dz
+  uint8_t* mask;    // forward writes, backward reads; or null
   float* partials;  // [blocks in y][width]
   int64_t z_stride, dout_stride, out_stride;
   int rows, width;
@@ -92,7 +92,8 @@ __global__ __launch_bounds__(kThreads) void masked_backward_kernel(const Args a)
   if (v * 8 >= a.width) return;
   Eight sums = zero8();
   const int step = static_cast<int>(gridDim.y);
-  // Four rows are on their way at once: dz may be dout, so no load may move across a store by itself.
+  // Four rows are on their way at once: dz may be dout, so no load may move across a store by
+  // itself.
   constexpr int kAhead = 4;
   for (int first = static_cast<int>(blockIdx.y); first < a.rows; first += kAhead * step) {
     Raw8<T> raw[kAhead];

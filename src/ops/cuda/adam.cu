@@ -128,7 +128,9 @@ __global__ __launch_bounds__(kThreads) void convert_kernel(const float4* from, v
   if (quad < quads) store_copy<T>(to, quad, from[quad]);
 }
 
-unsigned blocks_for(int64_t quads) { return static_cast<unsigned>((quads + kThreads - 1) / kThreads); }
+unsigned blocks_for(int64_t quads) {
+  return static_cast<unsigned>((quads + kThreads - 1) / kThreads);
+}
 
 }  // namespace
 
@@ -171,8 +173,7 @@ void adam_step(const Context& context, const AdamStep& options, const AdamBuffer
   a.scale = static_cast<float>(options.gradient_scale);
   a.clear = clear;
   with_type(buffers.compute_type, [&](auto t) {
-    adam_kernel<decltype(t)>
-        <<<blocks_for(count / 4), kThreads, 0, context.stream()>>>(a);
+    adam_kernel<decltype(t)><<<blocks_for(count / 4), kThreads, 0, context.stream()>>>(a);
   });
   check_launch("adam_step");
 }

@@ -1,8 +1,8 @@
 // ops/adam.h on CUDA, without the host ever waiting for the norm.
 //
 // global_norm leaves its result on the device, with the factor that clips it and whether the step
-// must be skipped because something was not finite. adam_step reads both there. The host copies them
-// back when it likes, to log them and to adjust a loss scale.
+// must be skipped because something was not finite. adam_step reads both there. The host copies
+// them back when it likes, to log them and to adjust a loss scale.
 #pragma once
 
 #include <cstdint>

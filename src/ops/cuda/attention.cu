@@ -1,11 +1,12 @@
-// A warp owns 16 rows of one head of one sentence and meets the other side 16 rows at a time, all in
-// registers (attention_tiles.cuh). Forward owns queries.
+// A warp owns 16 rows of one head of one sentence and meets the other side 16 rows at a time, all
+// in registers (attention_tiles.cuh). Forward owns queries.
 //
-// Backward owns keys: it makes a tile's weights again from the log sums, adds to its own dK and dV,
-// and leaves the gradient of the scores in shared memory, from which dQ is summed once all of the
-// sentence's tiles are there. Sentences with too many tiles for that (beyond about 150 tokens) are
-// done by tiles of two kinds, one for dQ and one for dK and dV, that each make the weights. Either
-// way every output row has one owner and no atomics are needed.
+// Backward copies a sentence's rows to shared memory, all at once, so that it waits for memory
+// once. A warp then owns keys: it makes a tile's weights again from the log sums, adds to its own
+// dK and dV, and leaves the gradient of the scores in shared memory too, from which dQ is summed
+// once all of the sentence's tiles are there. Sentences too long for that (beyond 90 tokens) are
+// done from global memory by tiles of two kinds, one for dQ and one for dK and dV, that each make
+// the weights. Either way every output row has one owner and no atomics are needed.
 #include "ops/cuda/attention.h"
 
 #include <algorithm>
@@ -18,8 +19,7 @@ namespace reigen::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-// Tiles of 512 bytes a block may keep: three blocks share a multiprocessor's 227 KiB.
-constexpr uint32_t kShortTiles = 96;
+constexpr uint32_t kShortBytes = 72 * 1024;  // three blocks share a multiprocessor's 227 KiB
 constexpr float kLog2e = 1.4426950408889634F;
 constexpr float kLn2 = 0.6931471805599453F;
 
@@ -152,8 +152,8 @@ __device__ void forward_tile(const Args& a, const Head<T>& head, int first) {
 }
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__global__ __launch_bounds__(32 * kWarps, forward_blocks(kWidth)) void forward_kernel(const Args a,
-                                                              const AttentionWork* list) {
+__global__ __launch_bounds__(32 * kWarps, forward_blocks(kWidth)) void forward_kernel(
+    const Args a, const AttentionWork* list) {
   const AttentionWork w = list[blockIdx.x];
   const uint32_t tiles = (w.queries + 15) / 16;
   for (uint32_t item = w.first_item + threadIdx.x / 32; item < w.last_item; item += kWarps) {
@@ -168,8 +168,8 @@ struct QueryNumbers {
   float dot;      // sum of dO * O, which is the mean of dP under the weights
 };
 
-// Turns scores and dP of a 16 x 16 tile into the weights that met the values and the gradient of the
-// scores, given for each element whether it is seen and kept.
+// Turns scores and dP of a 16 x 16 tile into the weights that met the values and the gradient of
+// the scores, given for each element whether it is seen and kept.
 __device__ inline void backward_weights(float s, float dp, bool seen, bool kept, float scale,
                                         float drop_scale, QueryNumbers numbers, float* dropped,
                                         float* ds) {
@@ -226,24 +226,67 @@ __device__ void query_tile(const Args& a, const Head<T>& head, const T* dout,
   store_rows<T, kWidth>(dq, {a.scale, a.scale}, to, a.dq_stride, first, head.queries);
 }
 
-// The same turned around: rows are keys, columns queries. A short sentence's gradients of the scores
-// go to `tiles`, as left sides for dQ: [query tile][key tile][lane].
-template <class T, int kWidth, bool kCausal, bool kDrop, bool kShort>
-__device__ void key_tile(const Args& a, const Head<T>& head, const T* dout,
-                         const QueryNumbers* numbers, int64_t first_key, int first,
-                         uint4* tiles) {
+// Where key tiles find their rows: in global memory,
+template <class T, int kWidth>
+struct GlobalRows {
+  static constexpr bool kStaged = false;
+  const Args& a;
+  const Head<T>& head;
+  const T* douts;
+
+  __device__ auto q(int first) const {
+    return load_rows<T, kWidth>(head.q, a.q_stride, first, head.queries);
+  }
+  __device__ auto dout(int first) const {
+    return load_rows<T, kWidth>(douts, a.dout_stride, first, head.queries);
+  }
+  __device__ auto k(int first) const {
+    return load_rows<T, kWidth>(head.k, a.k_stride, first, head.keys);
+  }
+  __device__ auto v(int first) const {
+    return load_rows<T, kWidth>(head.v, a.v_stride, first, head.keys);
+  }
+  __device__ void fetch_queries(int first) const {
+    fetch_ahead(head.q, a.q_stride, douts, a.dout_stride, first, head.queries);
+  }
+};
+
+// or in shared memory.
+template <class T, int kWidth>
+struct StagedRows {
+  static constexpr bool kStaged = true;
+  const T* qs;
+  const T* douts;
+  const T* ks;
+  const T* vs;
+  int queries;
+  int keys;
+
+  __device__ auto q(int first) const { return load_staged<T, kWidth>(qs, first, queries); }
+  __device__ auto dout(int first) const { return load_staged<T, kWidth>(douts, first, queries); }
+  __device__ auto k(int first) const { return load_staged<T, kWidth>(ks, first, keys); }
+  __device__ auto v(int first) const { return load_staged<T, kWidth>(vs, first, keys); }
+  __device__ void fetch_queries(int) const {}
+};
+
+// The same turned around: rows are keys, columns queries. A short sentence's gradients of the
+// scores go to `tiles`, as left sides for dQ: [query tile][key tile][lane].
+template <class T, int kWidth, bool kCausal, bool kDrop, class Rows>
+__device__ void key_tile(const Args& a, const Head<T>& head, const Rows& rows,
+                         const QueryNumbers* numbers, int64_t first_key, int first, uint4* tiles) {
+  constexpr bool kShort = Rows::kStaged;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int g = lane / 4;
   const int t = lane % 4;
-  const auto keys = load_rows<T, kWidth>(head.k, a.k_stride, first, head.keys);
-  const auto values = load_rows<T, kWidth>(head.v, a.v_stride, first, head.keys);
+  const auto keys = rows.k(first);
+  const auto values = rows.v(first);
   const float scale = a.scale * kLog2e;
   Sums16<kWidth> dk = zero_sums<kWidth>();
   Sums16<kWidth> dv = zero_sums<kWidth>();
   for (int query = kCausal ? first : 0; query < head.queries; query += 16) {
-    const auto queries = load_rows<T, kWidth>(head.q, a.q_stride, query, head.queries);
-    const auto douts = load_rows<T, kWidth>(dout, a.dout_stride, query, head.queries);
-    fetch_ahead(head.q, a.q_stride, dout, a.dout_stride, query + 16, head.queries);
+    const auto queries = rows.q(query);
+    const auto douts = rows.dout(query);
+    rows.fetch_queries(query + 16);
     uint32_t drawn = ~0u;
     if constexpr (kDrop) {
       drawn = draw_keep16(a.drop, a.drop.tokens + head.first_query, query, head.queries, head.head,
@@ -286,25 +329,6 @@ __device__ void key_tile(const Args& a, const Head<T>& head, const T* dout,
   store_rows<T, kWidth>(dv, {1.0F, 1.0F}, to_v, a.dv_stride, first, head.keys);
 }
 
-// Asks for the rows the block will need, before it waits for the first of them.
-template <class T, int kWidth>
-__device__ void fetch_block(const Args& a, const AttentionWork& w) {
-  for (uint32_t r = threadIdx.x; r < w.queries * w.heads; r += 32 * kWarps) {
-    const int64_t column = (w.head + r / w.queries) * kWidth;
-    const T* at =
-        static_cast<const T*>(a.q) + (w.first_query + r % w.queries) * a.q_stride + column;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
-  }
-  for (uint32_t r = threadIdx.x; r < w.keys * w.heads; r += 32 * kWarps) {
-    const int64_t column = (w.head + r / w.keys) * kWidth;
-    const int64_t row = w.first_key + r % w.keys;
-    const T* at = static_cast<const T*>(a.k) + row * a.k_stride + column;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
-    at = static_cast<const T*>(a.v) + row * a.v_stride + column;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
-  }
-}
-
 // Fills `numbers` for the block's heads and queries: width / 8 lanes to a row.
 template <class T, int kWidth>
 __device__ void gather_numbers(const Args& a, const AttentionWork& w, QueryNumbers* numbers) {
@@ -343,60 +367,103 @@ __device__ void long_sentence(const Args& a, const AttentionWork& w, const Query
     if (item < query_tiles) {
       query_tile<T, kWidth, kCausal, kDrop>(a, head, dout, numbers, static_cast<int>(item) * 16);
     } else {
-      key_tile<T, kWidth, kCausal, kDrop, false>(a, head, dout, numbers, w.first_key,
-                                                 static_cast<int>(item - query_tiles) * 16,
-                                                 nullptr);
+      key_tile<T, kWidth, kCausal, kDrop>(a, head, GlobalRows<T, kWidth>{a, head, dout}, numbers,
+                                          w.first_key, static_cast<int>(item - query_tiles) * 16,
+                                          nullptr);
     }
   }
 }
 
 // dQ of 16 queries from the gradients of the scores that key tiles left.
 template <class T, int kWidth, bool kCausal>
-__device__ void query_sums(const Args& a, const Head<T>& head, const uint4* tiles, int first) {
+__device__ void query_sums(const Args& a, const Head<T>& head, const StagedRows<T, kWidth>& rows,
+                           const uint4* tiles, int first) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int key_tiles = (head.keys + 15) / 16;
   const int end = kCausal ? min(head.keys, first + 16) : head.keys;
   Sums16<kWidth> dq = zero_sums<kWidth>();
   for (int key = 0; key < end; key += 16) {
-    const auto keys = load_rows<T, kWidth>(head.k, a.k_stride, key, head.keys);
-    weights_by_rows<T, kWidth>(dq, tiles[(first / 16 * key_tiles + key / 16) * 32 + lane], keys);
+    weights_by_rows<T, kWidth>(dq, tiles[(first / 16 * key_tiles + key / 16) * 32 + lane],
+                               rows.k(key));
   }
   T* to = static_cast<T*>(a.dq) + head.first_query * a.dq_stride + head.head * kWidth;
   store_rows<T, kWidth>(dq, {a.scale, a.scale}, to, a.dq_stride, first, head.queries);
 }
 
+// What a block keeps in shared memory, in this order; sizes in bytes, multiples of 16.
+struct BlockLayout {
+  uint32_t numbers;  // of heads x queries
+  uint32_t tiles;
+  uint32_t query_rows;  // one matrix of them; there are two, and two of keys
+  uint32_t key_rows;
+
+  __host__ __device__ BlockLayout(uint32_t heads, uint32_t queries, uint32_t keys, uint32_t width)
+      : numbers((heads * queries + 1) / 2 * 16),
+        tiles(heads * ((queries + 15) / 16) * ((keys + 15) / 16) * 512),
+        query_rows(heads * queries * width * 2),
+        key_rows(heads * keys * width * 2) {}
+  __host__ __device__ uint32_t all() const {
+    return numbers + tiles + 2 * query_rows + 2 * key_rows;
+  }
+};
+
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__global__ __launch_bounds__(32 * kWarps, backward_blocks(kWidth)) void backward_kernel(
-    const Args a, const AttentionWork* list, uint32_t shared_rows) {
-  extern __shared__ uint4 shared[];
+__device__ void short_sentence(const Args& a, const AttentionWork& w, char* shared) {
+  const BlockLayout layout(w.heads, w.queries, w.keys, kWidth);
   auto* numbers = reinterpret_cast<QueryNumbers*>(shared);
-  uint4* tiles = shared + (shared_rows + 1) / 2;  // two queries' numbers to 16 bytes
-  const AttentionWork w = list[blockIdx.x];
-  if (w.queries <= 128) fetch_block<T, kWidth>(a, w);
+  auto* tiles = reinterpret_cast<uint4*>(shared + layout.numbers);
+  T* qs = reinterpret_cast<T*>(shared + layout.numbers + layout.tiles);
+  T* douts = qs + layout.query_rows / sizeof(T);
+  T* ks = douts + layout.query_rows / sizeof(T);
+  T* vs = ks + layout.key_rows / sizeof(T);
+  const int queries = static_cast<int>(w.queries);
+  const int keys = static_cast<int>(w.keys);
+  const int heads = static_cast<int>(w.heads);
+  const Head<T> first(a, w, w.head, kWidth);
+  const T* dout = static_cast<const T*>(a.dout) + w.first_query * a.dout_stride +
+                  static_cast<int64_t>(w.head) * kWidth;
+  stage_rows<T, kWidth>(first.q, a.q_stride, queries, heads, qs);
+  stage_rows<T, kWidth>(dout, a.dout_stride, queries, heads, douts);
+  stage_rows<T, kWidth>(first.k, a.k_stride, keys, heads, ks);
+  stage_rows<T, kWidth>(first.v, a.v_stride, keys, heads, vs);
   gather_numbers<T, kWidth>(a, w, numbers);
-  __syncthreads();
+  staged_ready();
   const uint32_t query_tiles = (w.queries + 15) / 16;
   const uint32_t key_tiles = (w.keys + 15) / 16;
-  if (query_tiles * key_tiles > kShortTiles) {
-    return long_sentence<T, kWidth, kCausal, kDrop>(a, w, numbers);
-  }
+  auto rows_of = [&](uint32_t which) {
+    const auto h = static_cast<int>(which) * kWidth;
+    return StagedRows<T, kWidth>{
+        qs + h * queries, douts + h * queries, ks + h * keys, vs + h * keys, queries, keys};
+  };
   const uint32_t head_tiles = query_tiles * key_tiles * 32;
   for (uint32_t item = threadIdx.x / 32; item < w.heads * key_tiles; item += kWarps) {
     const uint32_t which = item / key_tiles;
     const Head<T> head(a, w, w.head + which, kWidth);
-    const T* dout = static_cast<const T*>(a.dout) + w.first_query * a.dout_stride +
-                    static_cast<int64_t>(head.head) * kWidth;
-    key_tile<T, kWidth, kCausal, kDrop, true>(a, head, dout, numbers + which * w.queries,
-                                              w.first_key, static_cast<int>(item % key_tiles) * 16,
-                                              tiles + which * head_tiles);
+    key_tile<T, kWidth, kCausal, kDrop>(a, head, rows_of(which), numbers + which * w.queries,
+                                        w.first_key, static_cast<int>(item % key_tiles) * 16,
+                                        tiles + which * head_tiles);
   }
   __syncthreads();
   for (uint32_t item = threadIdx.x / 32; item < w.heads * query_tiles; item += kWarps) {
     const uint32_t which = item / query_tiles;
     const Head<T> head(a, w, w.head + which, kWidth);
-    query_sums<T, kWidth, kCausal>(a, head, tiles + which * head_tiles,
+    query_sums<T, kWidth, kCausal>(a, head, rows_of(which), tiles + which * head_tiles,
                                    static_cast<int>(item % query_tiles) * 16);
   }
+}
+
+template <class T, int kWidth, bool kCausal, bool kDrop>
+__global__ __launch_bounds__(32 * kWarps, backward_blocks(kWidth)) void backward_kernel(
+    const Args a, const AttentionWork* list) {
+  extern __shared__ uint4 shared[];
+  const AttentionWork w = list[blockIdx.x];
+  if (w.last_item == 0) {  // the schedule's mark of a short one
+    return short_sentence<T, kWidth, kCausal, kDrop>(a, w, reinterpret_cast<char*>(shared));
+  }
+  auto* numbers = reinterpret_cast<QueryNumbers*>(shared);
+  gather_numbers<T, kWidth>(a, w, numbers);
+  __syncthreads();
+  long_sentence<T, kWidth, kCausal, kDrop>(a, w, numbers);
 }
 
 // Calls f with (type, head width, causal, dropped) as constants.
@@ -448,31 +515,32 @@ void clear_rows_from(const Context& context, Tensor t, uint32_t first) {
         "clear padded tokens");
 }
 
-// Adds blocks for one sentence with `tiles` items per head. Heads are joined until the four warps
-// have equal shares; a long sentence is cut into runs of items instead.
-void divide(std::vector<AttentionWork>& list, AttentionWork work, uint32_t tiles, uint32_t heads,
-            uint32_t most_joined) {
-  constexpr uint32_t kMost = 4 * kWarps;  // items in a block
+// Heads that share a block, so that its four warps have equal shares of `tiles` items per head.
+template <class F>
+uint32_t join_heads(uint32_t tiles, uint32_t heads, F fits) {
   uint32_t joined = 1;
-  while (2 * joined <= most_joined && heads % (2 * joined) == 0 && joined * tiles % kWarps != 0 &&
-         2 * joined * tiles <= kMost) {
+  while (joined < kWarps && heads % (2 * joined) == 0 && joined * tiles % kWarps != 0 &&
+         fits(2 * joined)) {
     joined *= 2;
   }
-  work.heads = joined;
-  for (uint32_t head = 0; head < heads; head += joined) {
-    work.head = head;
-    for (uint32_t item = 0; item < joined * tiles; item += kMost) {
-      work.first_item = item;
-      work.last_item = std::min(item + kMost, joined * tiles);
-      list.push_back(work);
-    }
+  return joined;
+}
+
+// Adds blocks of one item for each warp: with more, a sentence of 200 tokens would still be running
+// when all others are done.
+void divide(std::vector<AttentionWork>& list, AttentionWork work, uint32_t items) {
+  for (uint32_t item = 0; item < items; item += kWarps) {
+    work.first_item = item;
+    work.last_item = std::min<uint32_t>(item + kWarps, items);
+    list.push_back(work);
   }
 }
 
 }  // namespace
 
 AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
-                                     std::span<const uint32_t> key_offsets, int heads) {
+                                     std::span<const uint32_t> key_offsets, int heads,
+                                     int64_t head_width) {
   AttentionSchedule schedule;
   schedule.query_tokens = query_offsets.back();
   schedule.key_tokens = key_offsets.back();
@@ -494,18 +562,24 @@ AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
     const uint32_t query_tiles = (work.queries + 15) / 16;
     const uint32_t key_tiles = (work.keys + 15) / 16;
     const auto all = static_cast<uint32_t>(heads);
-    divide(schedule.forward, work, query_tiles, all, kWarps);
-    const uint32_t tiles = query_tiles * key_tiles;
-    if (tiles > kShortTiles) {
-      divide(schedule.backward, work, query_tiles + key_tiles, all, 1);
-      schedule.shared_rows = std::max(schedule.shared_rows, work.queries);
+    auto bytes = [&](uint32_t joined) {
+      return BlockLayout(joined, work.queries, work.keys, static_cast<uint32_t>(head_width)).all();
+    };
+    work.heads = all;
+    divide(schedule.forward, work, all * query_tiles);
+    if (bytes(1) > kShortBytes) {
+      work.heads = 1;
+      for (work.head = 0; work.head < all; ++work.head) {
+        divide(schedule.backward, work, query_tiles + key_tiles);
+      }
+      const auto numbers = static_cast<uint32_t>(work.queries * sizeof(QueryNumbers));
+      schedule.shared_bytes = std::max(schedule.shared_bytes, numbers);
       continue;
     }
-    divide(schedule.backward, work, key_tiles, all,
-           std::min<uint32_t>(kWarps, kShortTiles / tiles));
-    const uint32_t joined = schedule.backward.back().heads;
-    schedule.shared_rows = std::max(schedule.shared_rows, joined * work.queries);
-    schedule.shared_tiles = std::max(schedule.shared_tiles, joined * tiles);
+    work.heads = join_heads(key_tiles, all, [&](uint32_t n) { return bytes(n) <= kShortBytes; });
+    work.first_item = work.last_item = 0;
+    for (work.head = 0; work.head < all; work.head += work.heads) schedule.backward.push_back(work);
+    schedule.shared_bytes = std::max(schedule.shared_bytes, bytes(work.heads));
   }
   return schedule;
 }
@@ -517,8 +591,7 @@ AttentionPlan plan_of(const AttentionSchedule& schedule, const AttentionWork* fo
   plan.backward = backward;
   plan.forward_blocks = static_cast<uint32_t>(schedule.forward.size());
   plan.backward_blocks = static_cast<uint32_t>(schedule.backward.size());
-  plan.shared_rows = schedule.shared_rows;
-  plan.shared_tiles = schedule.shared_tiles;
+  plan.shared_bytes = schedule.shared_bytes;
   plan.query_tokens = schedule.query_tokens;
   plan.key_tokens = schedule.key_tokens;
   return plan;
@@ -551,22 +624,17 @@ void attention_backward(const Context& context, const Attention& op, const Atten
   clear_rows_from(context, grad.dk, plan.key_tokens);
   clear_rows_from(context, grad.dv, plan.key_tokens);
   if (plan.backward_blocks == 0) return;
-  const size_t shared =
-      (plan.shared_rows + 1) / 2 * sizeof(uint4) + size_t{512} * plan.shared_tiles;
-  require(shared <= 96 * 1024, "sentences of at most 6,000 tokens in attention");
+  require(plan.shared_bytes <= kShortBytes, "sentences of at most 9,216 tokens in attention");
   with_variant(op, [&](auto t, auto width, auto causal, auto drop) {
     using T = decltype(t);
     constexpr int kWidth = decltype(width)::value;
     constexpr bool kCausal = decltype(causal)::value;
     constexpr bool kDrop = decltype(drop)::value;
     const auto kernel = backward_kernel<T, kWidth, kCausal, kDrop>;
-    if (shared > 48 * 1024) {
-      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(shared)),
-            "raise the shared memory of attention_backward");
-    }
-    kernel<<<plan.backward_blocks, 32 * kWarps, shared, context.stream()>>>(a, plan.backward,
-                                                                           plan.shared_rows);
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShortBytes),
+          "raise the shared memory of attention_backward");
+    kernel<<<plan.backward_blocks, 32 * kWarps, plan.shared_bytes, context.stream()>>>(
+        a, plan.backward);
   });
   check_launch("attention_backward");
 }

@@ -23,21 +23,20 @@ struct AttentionWork {
   uint32_t keys;
   uint32_t head;  // the first
   uint32_t first_item;
-  uint32_t last_item;  // one past
+  uint32_t last_item;  // one past; in backward 0 for all of these heads
   uint32_t heads;
 };
 
 struct AttentionSchedule {
   std::vector<AttentionWork> forward;
   std::vector<AttentionWork> backward;
-  // The most that a backward block keeps: numbers of (heads x queries), and tiles.
-  uint32_t shared_rows = 0;
-  uint32_t shared_tiles = 0;
+  uint32_t shared_bytes = 0;  // the most a backward block needs
   uint32_t query_tokens = 0;
   uint32_t key_tokens = 0;
 };
 AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
-                                     std::span<const uint32_t> key_offsets, int heads);
+                                     std::span<const uint32_t> key_offsets, int heads,
+                                     int64_t head_width);
 
 // A schedule whose lists have been copied to the device.
 struct AttentionPlan {
@@ -45,8 +44,7 @@ struct AttentionPlan {
   const AttentionWork* backward = nullptr;
   uint32_t forward_blocks = 0;
   uint32_t backward_blocks = 0;
-  uint32_t shared_rows = 0;
-  uint32_t shared_tiles = 0;
+  uint32_t shared_bytes = 0;
   uint32_t query_tokens = 0;
   uint32_t key_tokens = 0;
 };

@@ -1,11 +1,11 @@
 // Tiles of 16 rows in registers: how a warp loads, multiplies, turns and stores them.
 //
-// Everything rests on one layout. Lane (g, t) = (lane / 4, lane % 4) loads 16 bytes of row g: columns
-// 32 i + 8 t .. + 8. A sum over columns does not care about their order, so these registers serve as
-// they are on both sides of mma.m16n8k16 for rows x rows products (Q K', dO V'). Where a matrix has
-// to be summed over its rows instead (P V, dS K, dS' Q), `movmatrix` turns each 8 x 8 piece, and the
-// result lands with lane (g, t) holding the same eight neighbouring columns: stores are 16 bytes
-// wide again. So no tile passes through shared memory, and no barrier is needed.
+// Everything rests on one layout. Lane (g, t) = (lane / 4, lane % 4) loads 16 bytes of row g:
+// columns 32 i + 8 t .. + 8. A sum over columns does not care about their order, so these registers
+// serve as they are on both sides of mma.m16n8k16 for rows x rows products (Q K', dO V'). Where a
+// matrix has to be summed over its rows instead (P V, dS K, dS' Q), `movmatrix` turns each 8 x 8
+// piece, and the result lands with lane (g, t) holding the same eight neighbouring columns: stores
+// are 16 bytes wide again. So no tile passes through shared memory, and no barrier is needed.
 #pragma once
 
 #include "ops/cuda/kernel_support.cuh"
@@ -56,8 +56,55 @@ __device__ inline Rows16<kWidth> load_rows(const T* base, int64_t stride, int fi
   return out;
 }
 
-// Asks for sixteen rows of two matrices to be brought into the L2 cache: the next tile's, while this
-// one is worked on. One address a row, as a head's row is one cache line (or two, for width 128).
+// ---- rows staged in shared memory ---------------------------------------------------------------
+
+// Where piece `piece` (eight elements) of a row lies. Neighbouring rows change places by halves, so
+// that the eight lanes which are served together touch all banks once.
+template <int kWidth>
+__device__ inline int staged_piece(int row, int piece) {
+  return kWidth == 32 ? piece : piece ^ (row & 1) << 2;
+}
+
+// Starts copying the block's heads of `rows` rows: [head][row][width]. Done after staged_ready().
+template <class T, int kWidth>
+__device__ inline void stage_rows(const T* from, int64_t stride, int rows, int heads, T* to) {
+  constexpr int kPieces = kWidth / 8;
+  for (int h = 0; h < heads; ++h) {
+    for (int p = static_cast<int>(threadIdx.x); p < rows * kPieces;
+         p += static_cast<int>(blockDim.x)) {
+      const int row = p / kPieces;
+      const int piece = p % kPieces;
+      T* at = to + (h * rows + row) * kWidth + staged_piece<kWidth>(row, piece) * 8;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                       static_cast<uint32_t>(__cvta_generic_to_shared(at))),
+                   "l"(from + row * stride + h * kWidth + piece * 8));
+    }
+  }
+}
+__device__ inline void staged_ready() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+}
+
+template <class T, int kWidth>
+__device__ inline Rows16<kWidth> load_staged(const T* base, int first, int count) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Rows16<kWidth> out;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = min(first + half * 8 + lane / 4, count - 1);
+#pragma unroll
+    for (int i = 0; i < kWidth / 32; ++i) {
+      const int piece = staged_piece<kWidth>(row, 4 * i + lane % 4);
+      out.row[half][i] = *reinterpret_cast<const uint4*>(base + row * kWidth + piece * 8);
+    }
+  }
+  return out;
+}
+
+// Asks for sixteen rows of two matrices to be brought into the L2 cache: the next tile's, while
+// this one is worked on. One address a row, as a head's row is one cache line (or two, for width
+// 128).
 template <class T>
 __device__ inline void fetch_ahead(const T* one, int64_t one_stride, const T* two,
                                    int64_t two_stride, int first, int count) {
@@ -156,10 +203,10 @@ __device__ inline void store_rows(const Sums16<kWidth>& sums, const float (&fact
 }
 
 // Which of 16 keys from `first_key` (a multiple of 16) each of 16 queries keeps: every lane draws
-// one Philox counter, that of query lane / 2 and keys 8 (lane % 2) .. + 8, and pairs join theirs, so
-// that lane 2 q holds query q's sixteen bits.
-__device__ inline uint32_t draw_keep16(const DropArgs& drop, const uint64_t* tokens, int first_query,
-                                       int queries, uint32_t head, int first_key) {
+// one Philox counter, that of query lane / 2 and keys 8 (lane % 2) .. + 8, and pairs join theirs,
+// so that lane 2 q holds query q's sixteen bits.
+__device__ inline uint32_t draw_keep16(const DropArgs& drop, const uint64_t* tokens,
+                                       int first_query, int queries, uint32_t head, int first_key) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int query = min(first_query + lane / 2, queries - 1);
   const uint32_t block = (head << 16) + static_cast<uint32_t>(first_key / 8 + lane % 2);

@@ -17,7 +17,8 @@ struct Jobs {
 __global__ __launch_bounds__(kColumns* kRows) void column_sums_kernel(const Jobs jobs) {
   __shared__ float sums[kRows][kColumns + 1];
   int index = 0;
-  while (index + 1 < jobs.count && static_cast<int>(blockIdx.x) >= jobs.job[index + 1].first_block) {
+  while (index + 1 < jobs.count &&
+         static_cast<int>(blockIdx.x) >= jobs.job[index + 1].first_block) {
     ++index;
   }
   const ColumnSums::Job& job = jobs.job[index];

@@ -29,8 +29,8 @@ class ColumnSums {
 
   ColumnSums();
 
-  // Room for `parts` rows of partial sums, to be added to the targets by settle(). Settles first when
-  // there is no room, or when a target is already waiting for other sums.
+  // Room for `parts` rows of partial sums, to be added to the targets by settle(). Settles first
+  // when there is no room, or when a target is already waiting for other sums.
   float* reserve(cudaStream_t stream, int parts, const ColumnTargets& targets);
   void settle(cudaStream_t stream);
 

@@ -2,8 +2,8 @@
 // and the sums over tokens that are still to be added up.
 //
 // All operations of a context share one stream, so one scratch buffer serves them all: an operation
-// uses it from the start, and nothing in it outlives the operation. A second context runs beside the
-// first, with scratch and workspace of its own.
+// uses it from the start, and nothing in it outlives the operation. A second context runs beside
+// the first, with scratch and workspace of its own.
 #pragma once
 
 #include <cstddef>

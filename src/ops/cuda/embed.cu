@@ -64,7 +64,8 @@ __global__ __launch_bounds__(32 * kWarps) void segment_kernel(const BackwardArgs
   if (warp / slices >= a.plan.segment_count) return;
   const EmbedSegment segment = a.plan.segments[warp / slices];
   const int count = static_cast<int>(segment.last - segment.first);
-  const uint32_t mine = lane < count ? a.plan.order[segment.first + static_cast<uint32_t>(lane)] : 0;
+  const uint32_t mine =
+      lane < count ? a.plan.order[segment.first + static_cast<uint32_t>(lane)] : 0;
   const bool drop = a.drop.threshold > 0;
   const uint64_t number = drop && lane < count ? a.drop.tokens[mine] : 0;
   const int v = static_cast<int>(warp % slices) * 32 + lane;
@@ -117,8 +118,8 @@ unsigned blocks_for(int64_t warps) { return static_cast<unsigned>((warps + kWarp
 
 }  // namespace
 
-void embed_forward(const Context& context, const EmbedTokens& input, Tensor table,
-                   Tensor positions, Tensor out) {
+void embed_forward(const Context& context, const EmbedTokens& input, Tensor table, Tensor positions,
+                   Tensor out) {
   if (out.rows == 0) return;
   require(out.cols % 8 == 0, "a width that is a multiple of 8");
   require(table.dtype == out.dtype || out.dtype == DType::kF32,
@@ -138,8 +139,7 @@ void embed_forward(const Context& context, const EmbedTokens& input, Tensor tabl
   a.drop = drop_args(input.dropout);
   with_type(table.dtype, [&](auto t) {
     using T = decltype(t);
-    const auto kernel =
-        out.dtype == DType::kF32 ? forward_kernel<T, float> : forward_kernel<T, T>;
+    const auto kernel = out.dtype == DType::kF32 ? forward_kernel<T, float> : forward_kernel<T, T>;
     kernel<<<blocks_for(out.rows), 32 * kWarps, 0, context.stream()>>>(a);
   });
   check_launch("embed_forward");
@@ -188,8 +188,8 @@ void embed_backward(const Context& context, const EmbedPlan& plan, Tensor dout, 
   a.partials = static_cast<float*>(
       context.scratch(sizeof(float) * plan.slots * static_cast<size_t>(dout.cols)));
   with_type(dout.dtype, [&](auto t) {
-    segment_kernel<decltype(t)>
-        <<<blocks_for(plan.segment_count * ((dout.cols + 255) / 256)), 32 * kWarps, 0, context.stream()>>>(a);
+    segment_kernel<decltype(t)><<<blocks_for(plan.segment_count * ((dout.cols + 255) / 256)),
+                                  32 * kWarps, 0, context.stream()>>>(a);
   });
   check_launch("embed_backward");
   if (plan.sum_count == 0) return;

@@ -1,8 +1,8 @@
 // ops/embed.h on CUDA. The contract's host spans become device arrays that travel with the batch.
 //
 // The gradient adds rows of the same piece in the order of their tokens: the host sorts tokens by
-// piece (it does so beside the step, while the batch is packed) and cuts the runs into segments of at
-// most 32, so that a comma that makes up 5% of a batch does not leave one warp working alone.
+// piece (it does so beside the step, while the batch is packed) and cuts the runs into segments of
+// at most 32, so that a comma that makes up 5% of a batch does not leave one warp working alone.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct EmbedTokens {
 };
 
 // The table is the compute copy; out is of its type or fp32; positions are fp32.
-void embed_forward(const Context& context, const EmbedTokens& input, Tensor table,
-                   Tensor positions, Tensor out);
+void embed_forward(const Context& context, const EmbedTokens& input, Tensor table, Tensor positions,
+                   Tensor out);
 
 struct EmbedSegment {
   uint32_t first;  // in the order

@@ -1,7 +1,7 @@
 // What the kernels share: eight elements at a time, warp sums, and Philox dropout.
 //
-// Eight is the unit everywhere: 16 bytes of a 16-bit type, and one Philox counter (tensor/philox.h).
-// Widths are therefore multiples of eight on this device.
+// Eight is the unit everywhere: 16 bytes of a 16-bit type, and one Philox counter
+// (tensor/philox.h). Widths are therefore multiples of eight on this device.
 #pragma once
 
 #include <cstdint>

@@ -108,17 +108,16 @@ Matmul::~Matmul() {
 Matmul::Plan& Matmul::plan_for(const Context& context, const Product& p) {
   const int64_t inner = p.ta == Transpose::kYes ? p.a.rows : p.a.cols;
   Key key{{p.c.rows, p.c.cols, inner, p.ta == Transpose::kYes, p.tb == Transpose::kYes, p.a.stride,
-           p.b.stride, p.c.stride, static_cast<int64_t>(p.a.dtype),
-           static_cast<int64_t>(p.b.dtype), static_cast<int64_t>(p.c.dtype), p.beta != 0,
-           static_cast<int64_t>(p.epilogue), alignment_of(p.a.data), alignment_of(p.b.data),
-           alignment_of(p.c.data), tf32_}};
+           p.b.stride, p.c.stride, static_cast<int64_t>(p.a.dtype), static_cast<int64_t>(p.b.dtype),
+           static_cast<int64_t>(p.c.dtype), p.beta != 0, static_cast<int64_t>(p.epilogue),
+           alignment_of(p.a.data), alignment_of(p.b.data), alignment_of(p.c.data), tf32_}};
   Plan& plan = state_->plans[key];
   if (plan.operation != nullptr) return plan;
   const bool tf32 = tf32_ && p.a.dtype == DType::kF32;
-  check_blas(cublasLtMatmulDescCreate(
-                 &plan.operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
-                 CUDA_R_32F),
-             "describe a product");
+  check_blas(
+      cublasLtMatmulDescCreate(
+          &plan.operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      "describe a product");
   auto flag = [](Transpose t) { return t == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   plan.set(CUBLASLT_MATMUL_DESC_TRANSA, flag(p.tb));
   plan.set(CUBLASLT_MATMUL_DESC_TRANSB, flag(p.ta));
@@ -168,9 +167,9 @@ void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(candidates_));
   int count = 0;
-  cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      state_->handle, plan.operation, plan.a, plan.b, plan.c, plan.c, preference, candidates_,
-      found.data(), &count);
+  cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(state_->handle, plan.operation, plan.a, plan.b, plan.c, plan.c,
+                                     preference, candidates_, found.data(), &count);
   cublasLtMatmulPreferenceDestroy(preference);
   if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
     throw DeviceError("cuBLASLt knows no algorithm for " + shape_text(p) + ": " +
@@ -213,10 +212,10 @@ void Matmul::run(const Context& context, const Product& p) {
   if (p.c.rows == 0 || p.c.cols == 0) return;
   Plan& plan = plan_for(context, p);
   set_extra(plan.operation, p);
-  cublasStatus_t status = cublasLtMatmul(
-      state_->handle, plan.operation, &p.alpha, p.b.data, plan.a, p.a.data, plan.b, &p.beta,
-      p.c.data, plan.c, p.c.data, plan.c, &plan.algorithm, workspace_.get(), workspace_.size(),
-      context.stream());
+  cublasStatus_t status =
+      cublasLtMatmul(state_->handle, plan.operation, &p.alpha, p.b.data, plan.a, p.a.data, plan.b,
+                     &p.beta, p.c.data, plan.c, p.c.data, plan.c, &plan.algorithm, workspace_.get(),
+                     workspace_.size(), context.stream());
   if (status != CUBLAS_STATUS_SUCCESS) check_blas(status, "multiply " + shape_text(p));
 }
 

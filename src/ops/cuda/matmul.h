@@ -2,9 +2,9 @@
 //
 // The first time a shape is met the library's best candidates are timed on the real operands (the
 // result goes to a buffer that is freed again); from then on a product is one launch and allocates
-// nothing. Choices can be written down and replayed, because two algorithms add in different orders:
-// with the same record the same input gives the same bits. Split sums go through the workspace in
-// fp32 and are added in order; algorithms that add in place are not considered.
+// nothing. Choices can be written down and replayed, because two algorithms add in different
+// orders: with the same record the same input gives the same bits. Split sums go through the
+// workspace in fp32 and are added in order; algorithms that add in place are not considered.
 #pragma once
 
 #include <cstdint>
@@ -84,8 +84,8 @@ void linear_backward_input(const Context& context, Tensor dy, Tensor weight, Ten
                            bool accumulate);
 void linear_backward_weight(const Context& context, Tensor dy, Tensor x, Tensor dweight);  // adds
 
-// dx = scale * (dy weight), kept where `mask` has a bit: the gradient through ReLU and dropout, with
-// scale 1 / (1 - rate) and the mask of activation_forward.
+// dx = scale * (dy weight), kept where `mask` has a bit: the gradient through ReLU and dropout,
+// with scale 1 / (1 - rate) and the mask of activation_forward.
 void linear_backward_input_masked(const Context& context, Tensor dy, Tensor weight, float scale,
                                   const uint8_t* mask, Tensor dx);
 

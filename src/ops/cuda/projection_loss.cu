@@ -107,13 +107,12 @@ __device__ inline void clear_row(T* row, int vectors) {
 }
 
 __device__ inline uint32_t max2(uint32_t a, uint32_t b, bf16) {
-  const __nv_bfloat162 m = __hmax2(*reinterpret_cast<__nv_bfloat162*>(&a),
-                                   *reinterpret_cast<__nv_bfloat162*>(&b));
+  const __nv_bfloat162 m =
+      __hmax2(*reinterpret_cast<__nv_bfloat162*>(&a), *reinterpret_cast<__nv_bfloat162*>(&b));
   return *reinterpret_cast<const uint32_t*>(&m);
 }
 __device__ inline uint32_t max2(uint32_t a, uint32_t b, __half) {
-  const __half2 m =
-      __hmax2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
+  const __half2 m = __hmax2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
   return *reinterpret_cast<const uint32_t*>(&m);
 }
 

@@ -165,11 +165,11 @@ struct TokenRows {
   }
 };
 
-// The next row is on its way while this one is worked on. Two blocks must fit a multiprocessor: with
-// one, memory waits for arithmetic (60 us instead of 35 at base size).
+// The next row is on its way while this one is worked on. Two blocks must fit a multiprocessor:
+// with one, memory waits for arithmetic (60 us instead of 35 at base size).
 template <class T, class H, int kVecs, bool kDrop>
-__global__ __launch_bounds__(32 * kWarps, kVecs <= 2 ? 2 : 1) void norm_backward_kernel(
-    const BackwardArgs a) {
+__global__ __launch_bounds__(32 * kWarps,
+                             kVecs <= 2 ? 2 : 1) void norm_backward_kernel(const BackwardArgs a) {
   extern __shared__ float shared[];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warps = static_cast<int>(gridDim.x) * kWarps;

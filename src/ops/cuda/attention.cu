@@ -526,12 +526,15 @@ uint32_t join_heads(uint32_t tiles, uint32_t heads, F fits) {
   return joined;
 }
 
-// Adds blocks of one item for each warp: with more, a sentence of 200 tokens would still be running
-// when all others are done.
-void divide(std::vector<AttentionWork>& list, AttentionWork work, uint32_t items) {
-  for (uint32_t item = 0; item < items; item += kWarps) {
+// Adds blocks for some heads of a sentence. Up to four items a warp pay for a block's start; a long
+// sentence is cut finer, or it would still be running when all others are done.
+void divide(std::vector<AttentionWork>& list, AttentionWork work, uint32_t tiles) {
+  constexpr uint32_t kLongTiles = 4;
+  const uint32_t most = (tiles > kLongTiles ? 2 : 4) * kWarps;
+  const uint32_t items = work.heads * tiles;
+  for (uint32_t item = 0; item < items; item += most) {
     work.first_item = item;
-    work.last_item = std::min<uint32_t>(item + kWarps, items);
+    work.last_item = std::min(item + most, items);
     list.push_back(work);
   }
 }
@@ -565,8 +568,10 @@ AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
     auto bytes = [&](uint32_t joined) {
       return BlockLayout(joined, work.queries, work.keys, static_cast<uint32_t>(head_width)).all();
     };
-    work.heads = all;
-    divide(schedule.forward, work, all * query_tiles);
+    work.heads = join_heads(query_tiles, all, [](uint32_t) { return true; });
+    for (work.head = 0; work.head < all; work.head += work.heads) {
+      divide(schedule.forward, work, query_tiles);
+    }
     if (bytes(1) > kShortBytes) {
       work.heads = 1;
       for (work.head = 0; work.head < all; ++work.head) {

@@ -46,4 +46,5 @@ doors 'omp\.h' 'device/device\.cpp'
 doors 'dnnl' 'ops/cpu/matmul\.cpp'
 doors 'hwy/' 'ops/cpu/(vector_inl\.h|row_kernels\.cpp|attention_kernels\.cpp|decode_kernels\.cpp)'
 doors 'cuda' 'device/cuda/.*'
+doors 'cublas' 'ops/cuda/matmul\.cpp'
 exit $failed

@@ -34,8 +34,8 @@ class Transformer {
   const ModelOptions& options() const { return options_; }
   size_t vocabulary() const;
 
-  // Weights uniform within 1 / sqrt(inputs), embeddings normal with 1 / sqrt(width), gains 1, biases
-  // 0; a pure function of the seed.
+  // Weights uniform within 1 / sqrt(inputs), embeddings normal with 1 / sqrt(width), gains 1,
+  // biases 0; a pure function of the seed.
   void initialise(std::span<float> parameters, uint64_t seed) const;
 
   struct StepInput {

@@ -1,15 +1,39 @@
 #include "device/device.h"
 
 #include <omp.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
-#include <thread>
+
+#include "base/interrupt.h"
 
 namespace reigen {
 
+namespace {
+
+// Threads take over what their maker blocks: signals are for the main thread alone.
+void start_threads(int threads) {
+  const sigset_t blocked = interrupt_signals();
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+#pragma omp parallel num_threads(threads)
+  {}
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
 Device Device::cpu(int threads) {
-  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (threads <= 0) threads = usable_cores();
   omp_set_num_threads(threads);  // what oneDNN uses
+  start_threads(threads);
   return Device(DeviceKind::kCpu, threads);
 }
 
@@ -26,7 +50,9 @@ void parallel_for(const Device& device, int64_t count, int64_t grain,
     work(0, count, 0);
     return;
   }
-#pragma omp parallel for num_threads(parts) schedule(static, 1)
+  // All threads, also when there are fewer parts: a smaller team would end some and start them
+  // again.
+#pragma omp parallel for num_threads(device.threads()) schedule(static, 1)
   for (int part = 0; part < parts; ++part) {
     work(count * part / parts, count * (part + 1) / parts, part);
   }

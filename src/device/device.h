@@ -10,8 +10,8 @@ enum class DeviceKind : uint8_t { kCpu, kCuda };
 
 class Device {
  public:
-  // `threads` 0 means all cores. The number of threads decides how sums are split, so a run is
-  // bit-identical only with the same number.
+  // `threads` 0 means all cores this process may use. The number of threads decides how sums are
+  // split, so a run is bit-identical only with the same number.
   static Device cpu(int threads);
 
   DeviceKind kind() const { return kind_; }
@@ -22,6 +22,9 @@ class Device {
   DeviceKind kind_;
   int threads_;
 };
+
+// Cores this process may run on: `taskset` and batch systems give it fewer than there are.
+int usable_cores();
 
 // Calls `work(begin, end, part)` for parts of [0, count) on the device's threads. The split is a
 // pure function of (count, grain, threads): parts are equal, contiguous, at least `grain` long, and

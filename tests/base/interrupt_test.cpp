@@ -54,11 +54,36 @@ TEST(InterruptDeathTest, ATerminationRequestIsTheSame) {
       testing::ExitedWithCode(130), "");
 }
 
-TEST(InterruptDeathTest, ASecondSignalEndsTheProcessAtOnce) {
+TEST(InterruptDeathTest, SignalsThatComeTogetherAreOneRequest) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        for (int i = 0; i < 100; ++i) std::raise(i % 2 == 0 ? SIGTERM : SIGINT);
+        exit_as_the_program_would();
+      },
+      testing::ExitedWithCode(130), "");
+}
+
+TEST(InterruptDeathTest, SignalsAreTakenOnAStackOfTheirOwn) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        struct sigaction action = {};
+        sigaction(SIGTERM, nullptr, &action);
+        stack_t stack = {};
+        sigaltstack(nullptr, &stack);
+        const bool own = (action.sa_flags & SA_ONSTACK) != 0 && (stack.ss_flags & SS_DISABLE) == 0;
+        std::_Exit(own ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(InterruptDeathTest, ASecondSignalSecondsLaterEndsTheProcessAtOnce) {
   EXPECT_EXIT(
       {
         catch_interrupts();
         std::raise(SIGINT);
+        sleep(3);
         std::raise(SIGINT);
         std::_Exit(0);
       },
@@ -70,6 +95,7 @@ TEST(InterruptDeathTest, ASecondSignalOfTheOtherKindEndsItToo) {
       {
         catch_interrupts();
         std::raise(SIGINT);
+        sleep(3);
         std::raise(SIGTERM);
         std::_Exit(0);
       },

@@ -131,8 +131,8 @@ Json json_report(const EvaluateOptions& options, const EvaluationMaterial& mater
     json["nll"] = material.loss->nll;
     json["perplexity"] = std::exp(material.loss->nll);
     json["target_tokens"] = material.loss->tokens;
-    json["exact_match"] = exact_match(material);
   }
+  if (!options.model.empty()) json["exact_match"] = exact_match(material);
   if (options.bootstrap) {
     json["bootstrap"] = {
         {"confidence", 0.95}, {"resamples", options.resamples}, {"seed", options.seed}};
@@ -188,9 +188,10 @@ std::string text_report(const EvaluateOptions& options, const EvaluationMaterial
                            fmt::join(material.reference_names, " and "), with_commas(sentences),
                            sentences == 1 ? "sentence" : "sentences");
   if (material.loss) {
-    out += format("  loss {:.4f} per target token, perplexity {:.2f}\n  exact match {:.1f}%\n\n",
-                  material.loss->nll, std::exp(material.loss->nll), exact_match(material));
+    out += format("  loss {:.4f} per target token, perplexity {:.2f}\n", material.loss->nll,
+                  std::exp(material.loss->nll));
   }
+  if (!options.model.empty()) out += format("  exact match {:.1f}%\n\n", exact_match(material));
   Table scores;
   scores.row(options.bootstrap ? std::vector<std::string>{"", "score", "95% interval", "mean"}
                                : std::vector<std::string>{"", "score"});

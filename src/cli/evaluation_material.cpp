@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
+#include "cli/line_output.h"
 #include "data/byte_source.h"
 #include "data/manifest.h"
 #include "decode/translator.h"
@@ -109,12 +110,6 @@ Lines translate_lines(const Device& device, SavedModel& saved, const Lines& sour
   return lines;
 }
 
-void write_lines(const std::string& path, const Lines& lines) {
-  FileWriter file(path);
-  for (const auto& line : lines) file.write(line + "\n");
-  file.close();
-}
-
 }  // namespace
 
 Lines read_scored_lines(const std::string& path) {
@@ -143,6 +138,8 @@ Lines read_scored_lines(const std::string& path) {
 EvaluationMaterial translate_material(const EvaluateOptions& options) {
   SavedModel saved = load_model(options.model);
   const Device device = Device::cpu(static_cast<int>(options.threads));
+  std::optional<LineOutput> output;  // opened before the work
+  if (!options.output.empty()) output.emplace(options.output);
   EvaluationMaterial material;
   material.name = saved.path;
   HeldOut set;
@@ -158,12 +155,21 @@ EvaluationMaterial translate_material(const EvaluateOptions& options) {
   material.references = {set.references};
   for (size_t i = 1; i < options.references.size(); ++i) {
     material.references.push_back(read_scored_lines(options.references[i]));
+    if (material.references[i].size() != set.references.size()) {
+      throw DataError(format("{} has {} lines but {} has {}; they must match line by line",
+                             options.references[i], material.references[i].size(),
+                             options.references[0], set.references.size()));
+    }
   }
   const EncodedPairs pairs = short_enough(set.pairs, saved.facts.model.max_length);
-  material.loss =
+  const PairsLoss loss =
       loss_of(device, *saved.model, saved.parameters, pairs, saved.vocabulary.bos(), kLossTokens);
+  if (loss.tokens > 0) material.loss = loss;
   material.hypotheses = translate_lines(device, saved, set.sources, options.decode);
-  if (!options.output.empty()) write_lines(options.output, material.hypotheses);
+  if (output) {
+    for (const auto& line : material.hypotheses) output->write(line + "\n");
+    output->close();
+  }
   return material;
 }
 

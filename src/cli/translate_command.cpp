@@ -1,13 +1,10 @@
 // `reigen translate`: lines from a file or a pipe through a saved model.
 //
 // A filter: what has been written stays written when Ctrl-C or an error ends it, and a reader that
-// goes away (`| head`) ends it without an error. A named output is written under another name and
-// renamed once it is complete.
+// goes away (`| head`) ends it without an error.
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 
 #include "base/error.h"
@@ -16,6 +13,7 @@
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
+#include "cli/line_output.h"
 #include "decode/line_stream.h"
 #include "model/saved_model.h"
 
@@ -24,51 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kStandard = "-";
-
-bool write_standard_output(std::string_view text) {
-  while (!text.empty()) {
-    ssize_t put = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (put < 0 && errno == EPIPE) return false;
-    if (put < 0 && errno != EINTR) {
-      throw IoError(format("cannot write to standard output: {}", errno_text(errno)));
-    }
-    if (put < 0) check_interrupt();
-    if (put > 0) text.remove_prefix(static_cast<size_t>(put));
-  }
-  return true;
-}
-
-class Output {
- public:
-  explicit Output(const std::string& path) : path_(path) {
-    if (path != kStandard) file_ = std::make_unique<FileWriter>(partial());
-  }
-  std::string partial() const { return path_ + ".partial"; }
-
-  bool write(std::string_view text) {
-    if (file_ == nullptr) return write_standard_output(text);
-    file_->write(text);
-    return true;
-  }
-
-  // What was written so far stays, under the partial name.
-  void keep() {
-    if (file_ != nullptr) file_->close();
-  }
-
-  void close() {
-    if (file_ == nullptr) return;
-    file_->close();
-    if (std::rename(partial().c_str(), path_.c_str()) != 0) {
-      throw IoError(format("cannot rename {} to {}: {}", partial(), path_, errno_text(errno)));
-    }
-  }
-
- private:
-  std::string path_;
-  std::unique_ptr<FileWriter> file_;
-};
+constexpr const char* kStandard = LineOutput::kStandard;
 
 LineReader open_input(const std::string& path) {
   if (path == kStandard) {
@@ -95,7 +49,7 @@ void report(const TranslationCounts& counts, double seconds) {
 
 // Returns false when nobody reads the output any more.
 bool translate_all(LineReader& reader, Translator& translator, const TranslateOptions& options,
-                   Output& output) {
+                   LineOutput& output) {
   const bool typed = options.input == kStandard && isatty(STDIN_FILENO) == 1;
   bool wanted = true;
   std::unique_ptr<Progress> progress;
@@ -115,6 +69,8 @@ void run_translate(const TranslateOptions& options) {
   set_quiet(options.quiet);
   check_translate_options(options);
   SavedModel saved = load_model(options.model);
+  log_note(format("{}: {} to {}, step {}", saved.path, saved.facts.source_language,
+                  saved.facts.target_language, with_commas(saved.facts.step)));
   const Device device = Device::cpu(static_cast<int>(options.threads));
   const CheckpointFacts& facts = saved.facts;
   Translator translator(
@@ -122,7 +78,7 @@ void run_translate(const TranslateOptions& options) {
       {facts.source_language, facts.target_language, facts.nfkc, facts.whitespace}, options.decode,
       options.nbest);
   LineReader reader = open_input(options.input);
-  Output output(options.output);
+  LineOutput output(options.output);
   const Clock::time_point start = Clock::now();
   try {
     const bool wanted = translate_all(reader, translator, options, output);

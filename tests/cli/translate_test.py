@@ -80,6 +80,24 @@ class Translating(ModelCase):
         self.assertEqual(self.translate("Simon moved.\n", model=self.path("copy")),
                          self.translate("Simon moved.\n", model=self.model + "/last"))
 
+    def test_outputs_of_every_kind(self):
+        text = "Simon moved to Milan.\n"
+        want = self.translate(text)
+        self.translate(text, "--output", self.path("plain"))
+        self.assertEqual(self.read("plain"), want)
+        os.symlink("plain", self.path("link"))
+        self.write("plain", "old")
+        self.translate(text, "--output", self.path("link"))
+        self.assertTrue(os.path.islink(self.path("link")))
+        self.assertEqual(self.read("plain"), want)
+        self.translate(text, "--output", "/dev/null")
+        self.assertFalse(os.path.isfile("/dev/null"))
+        for command in (["translate", "--model", self.model, "--output"],
+                        ["evaluate", "--model", self.model, "--output"]):
+            self.assert_fails(run(*command, self.folder, check=False, input=text), 2, "directory")
+            self.assert_fails(run(*command, self.path("no/such"), check=False, input=text), 7,
+                              self.path("no/such"))
+
     def test_damage_is_named(self):
         for file, damage in [("model.safetensors", "flip"), ("model.safetensors", "cut"),
                              ("vocab.model", "flip"), ("manifest.json", "flip"),

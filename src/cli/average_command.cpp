@@ -27,7 +27,10 @@ std::vector<std::string> chosen(const AverageOptions& options) {
     }
   }
   if (found.empty()) throw CheckpointError(format("{}: has no checkpoints", options.run));
-  std::sort(found.begin(), found.end());  // by step: the numbers are padded
+  auto shorter_or_less = [](const std::string& a, const std::string& b) {  // by step
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  };
+  std::sort(found.begin(), found.end(), shorter_or_less);
   const size_t most = std::min(found.size(), static_cast<size_t>(options.last));
   return {found.end() - static_cast<ptrdiff_t>(most), found.end()};
 }

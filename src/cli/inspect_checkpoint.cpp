@@ -41,7 +41,9 @@ struct Listed {
 // The manifest and the sums cannot list their own sizes.
 std::vector<Listed> all_files(const std::string& path, const CheckpointFacts& facts) {
   std::vector<Listed> all;
-  for (const auto& file : facts.files) all.push_back({file, file.bytes});
+  for (const auto& file : facts.files) {
+    all.push_back({file, file_size(path + "/" + file.file)});
+  }
   auto add = [&](const char* name, const char* holds) {
     all.push_back({{name, 0, "", holds}, file_size(path + "/" + name)});
   };

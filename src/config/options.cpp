@@ -107,8 +107,7 @@ void describe(Schema& s, DemoOptions& o) {
   s.option("overwrite", o.overwrite,
            "replace what an earlier demo wrote there; without it, what is there is used and "
            "training goes on");
-  s.option("threads", o.threads, "threads to use, 0 for all cores; never changes the result", 0,
-           kMaxThreads);
+  s.option("threads", o.threads, "threads to use, 0 for all cores", 0, kMaxThreads);
   s.option("pairs", o.pairs, "training pairs to make", 1000, kMaxPairs);
   s.option("vocab-size", o.vocab_size, "pieces in the vocabulary", 64, 1'000'000);
   s.option("steps", o.steps, "optimizer steps to train for", 1, 1'000'000);

@@ -81,10 +81,19 @@ void describe_eval(Schema& s, TrainOptions& o) {
 }
 
 // A change of these leaves the course of training as it was.
-constexpr std::array kFree = {
-    "run",     "data",   "max-steps",    "max-epochs", "max-time",
-    "threads", "memory", "micro-tokens", "log-every",  "quiet",
-    "eval",    "decode", "checkpoint",   "preset",     "optimizer.max-skipped"};
+constexpr std::array kFree = {"run",
+                              "data",
+                              "max-steps",
+                              "max-epochs",
+                              "max-time",
+                              "threads",
+                              "memory",
+                              "log-every",
+                              "quiet",
+                              "eval",
+                              "decode",
+                              "checkpoint",
+                              "optimizer.max-skipped"};
 
 void compare(const Json& before, const Json& now, const std::string& prefix,
              std::vector<std::string>& changes) {
@@ -145,7 +154,8 @@ std::string config_file(const std::string& run) { return run + "/config.yaml"; }
 
 std::optional<std::string> recorded_config(const TrainOptions& options) {
   const std::string path = config_file(options.run);
-  if (!path_exists(path)) return std::nullopt;
+  const bool begun = path_exists(options.run + "/last");
+  if (!path_exists(path) || (!begun && !options.data.empty())) return std::nullopt;
   return path;
 }
 

@@ -81,7 +81,8 @@ TrainOptions resolve(TrainOptions options);
 Json recorded_options(const TrainOptions& options);
 std::string config_file(const std::string& run);
 
-// RUN/config.yaml when the run exists: what a resumed run starts from.
+// RUN/config.yaml when the run has a checkpoint: what a resumed run starts from. Also when it has
+// none and nothing else says what to train on.
 std::optional<std::string> recorded_config(const TrainOptions& options);
 
 // "model.width was 256 and is 512 now", for each option that differs and would change the course of

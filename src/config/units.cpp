@@ -70,8 +70,11 @@ double parse_seconds(const std::string& text) {
   constexpr const char* kExpected = "expected a time such as 90s, 45m, 12h, 1d or 1h30m";
   std::string_view rest = text;
   double seconds = 0;
+  bool alone = true;
   do {
     const Quantity quantity = take_quantity(rest, kExpected);
+    alone = alone && rest.empty();
+    if (quantity.unit.empty() && !alone) throw ConfigError(kExpected);  // 1h30: of what?
     seconds += quantity.number * time_unit(quantity.unit, kExpected);
   } while (!rest.empty());
   if (!std::isfinite(seconds)) throw ConfigError(kExpected);

@@ -63,4 +63,13 @@ ActivationBytes activation_bytes(const ModelOptions& o, size_t vocabulary) {
   return bytes;
 }
 
+double decoding_bytes(const ModelOptions& o, size_t vocabulary, double output_ratio) {
+  constexpr double kShortSource = 4;  // tokens; shorter ones weigh more than this counts
+  const auto d = static_cast<double>(o.width);
+  const double cached = 3 * d * (output_ratio + 10 / kShortSource);  // queries beside keys, values
+  const double projected = 2 * d;
+  const double logits = static_cast<double>(vocabulary) / kShortSource;
+  return 4 * (static_cast<double>(o.decoder_layers) * (cached + projected) + logits);
+}
+
 }  // namespace reigen

@@ -34,4 +34,8 @@ struct ActivationBytes {
 // tenth of what they do take.
 ActivationBytes activation_bytes(const ModelOptions& options, size_t vocabulary);
 
+// What beam search takes at most for each hypothesis and source token, when a translation may have
+// `output_ratio` times the source's tokens and ten more: caches, projected memory, logits.
+double decoding_bytes(const ModelOptions& options, size_t vocabulary, double output_ratio);
+
 }  // namespace reigen

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/terminal.h"
 
 namespace reigen {
 namespace {
@@ -34,6 +35,9 @@ std::string resolve_checkpoint(const std::string& run_or_checkpoint) {
   for (const char* name : {"best-bleu", "best-loss", "last"}) {
     const std::string path = run_or_checkpoint + "/" + name;
     if (is_checkpoint(path)) return path;
+    if (std::filesystem::is_symlink(path)) {
+      log_warning(format("{}: what it points to is missing or incomplete; looking further", path));
+    }
   }
   throw CheckpointError(format(
       "{}: is neither a checkpoint nor a run that has one (looked for best-bleu, best-loss, last)",

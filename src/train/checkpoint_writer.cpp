@@ -60,14 +60,13 @@ void CheckpointWriter::write_pending() {
     run_.link("last", counters.step);
     std::vector<uint64_t> needed;
     auto keep_best = [&](const char* name, const std::optional<Best>& best) {
-      // It is not there when the disk was full at that step.
-      if (!best || !is_checkpoint(run_.checkpoint(best->step))) return;
-      run_.link(name, best->step);
-      needed.push_back(best->step);
+      // It is not there when the disk was full at that step: the best before it stays the best.
+      if (best && is_checkpoint(run_.checkpoint(best->step))) run_.link(name, best->step);
+      if (const auto step = run_.linked(name)) needed.push_back(*step);
     };
     keep_best("best-loss", counters.best_loss);
     keep_best("best-bleu", counters.best_bleu);
-    run_.prune(keep_, needed);
+    run_.prune(counters.step, keep_, needed);
   } catch (const std::exception& e) {
     record_.error = e.what();
   }

@@ -21,13 +21,14 @@ std::string stamp() {
 
 }  // namespace
 
-Reporter::Reporter(const TrainOptions& options, uint64_t after_step)
+Reporter::Reporter(const TrainOptions& options, uint64_t after_step, double earlier_seconds)
     : options_(options),
       text_(options.run + "/log.txt", std::ios::app),
       log_(options.run, 0, after_step),
       board_(options.run, log_.cut().attempts + 1, after_step,
              static_cast<uint64_t>(std::clamp<int64_t>(options.log_every, 1, 10))),
-      after_step_(after_step) {
+      after_step_(after_step),
+      earlier_seconds_(earlier_seconds) {
   set_log_copy([this](std::string_view line) {
     text_.clear();
     text_ << stamp() << "  " << line << std::endl;
@@ -64,7 +65,7 @@ double Reporter::seconds_left(const StepRecord& record) const {
     left = std::min(left,
                     passed * (options_.max_epochs - record.epoch) / (record.epoch - first_epoch_));
   }
-  if (options_.max_time > 0) left = std::min(left, options_.max_time - passed);
+  if (options_.max_time > 0) left = std::min(left, options_.max_time - earlier_seconds_ - passed);
   return std::isfinite(left) ? std::max(0.0, left) : -1;
 }
 

@@ -18,8 +18,9 @@ namespace reigen {
 
 class Reporter {
  public:
-  // `after_step` is the step the attempt starts from, 0 for a new run.
-  Reporter(const TrainOptions& options, uint64_t after_step);
+  // `after_step` is the step the attempt starts from, 0 for a new run; `earlier_seconds` what the
+  // attempts before it took.
+  Reporter(const TrainOptions& options, uint64_t after_step, double earlier_seconds);
   ~Reporter();
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
@@ -45,6 +46,7 @@ class Reporter {
   MeasurementLog log_;
   TensorBoard board_;
   uint64_t after_step_;
+  double earlier_seconds_;
   // Since the last plain line.
   double loss_sum_ = 0;
   uint64_t finite_steps_ = 0;

@@ -38,16 +38,25 @@ bool step_of_name(const std::string& name, uint64_t& step) {
   return error == std::errc() && stop == end && name == name_of_step(step);
 }
 
-// Checkpoints are renamed into place whole and lose their manifest first, so what has one is a
-// checkpoint: should another file be missing, that is damage, to be reported and not tidied away.
+// Checkpoints are renamed into place whole and renamed away before they are removed, so what has a
+// manifest is a checkpoint: should another file be missing, that is damage, to be reported.
 bool has_manifest(const fs::path& path) { return path_exists(path / "manifest.json"); }
 
-// Without its manifest it is no checkpoint any more, so a crash half way leaves nothing that looks
-// like one.
+constexpr const char* kRemoved = ".removed";
+
+// Renamed first, so that a crash half way leaves nothing that looks like a checkpoint.
 void remove_checkpoint(const fs::path& path) {
-  std::error_code ignored;
-  fs::remove(path / "manifest.json", ignored);
-  fs::remove_all(path, ignored);
+  const fs::path aside = path.string() + kRemoved;
+  std::error_code error;
+  fs::remove_all(aside, error);
+  fs::rename(path, aside, error);
+  fs::remove_all(error ? path : aside, error);
+}
+
+// What a crash left while writing or removing a checkpoint.
+bool is_leftover(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return false;
+  return name.ends_with(kRemoved) || name.ends_with(".partial") || name.ends_with(".partial.lock");
 }
 
 }  // namespace
@@ -62,10 +71,7 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
   fs::create_directories(file("checkpoints"), error);
   if (error) throw_io(file("checkpoints"), error.value());
   for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
-    uint64_t step = 0;  // what a crash left while removing it
-    if (step_of_name(entry.path().filename(), step) && !has_manifest(entry.path())) {
-      remove_checkpoint(entry.path());
-    }
+    if (is_leftover(entry.path().filename())) fs::remove_all(entry.path(), error);
   }
 }
 
@@ -129,8 +135,17 @@ void RunDirectory::link(const std::string& name, uint64_t step) const {
   if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
 }
 
-void RunDirectory::prune(size_t keep, const std::vector<uint64_t>& needed) const {
+std::optional<uint64_t> RunDirectory::linked(const std::string& name) const {
+  std::error_code error;
+  const fs::path to = fs::read_symlink(file(name), error);
+  uint64_t step = 0;
+  if (error || !step_of_name(to.filename(), step)) return std::nullopt;
+  return step;
+}
+
+void RunDirectory::prune(uint64_t newest, size_t keep, const std::vector<uint64_t>& needed) const {
   std::vector<uint64_t> steps = checkpoints();
+  std::erase_if(steps, [&](uint64_t step) { return step > newest; });
   if (steps.size() <= keep) return;
   steps.resize(steps.size() - keep);
   for (uint64_t step : steps) {
@@ -138,6 +153,13 @@ void RunDirectory::prune(size_t keep, const std::vector<uint64_t>& needed) const
       remove_checkpoint(checkpoint(step));
     }
   }
+}
+
+void RunDirectory::set_aside(uint64_t step) const {
+  std::error_code ignored;
+  const std::string aside = checkpoint(step) + ".damaged";
+  fs::remove_all(aside, ignored);
+  fs::rename(checkpoint(step), aside, ignored);
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) const {
@@ -151,8 +173,9 @@ void RunDirectory::write(const std::string& name, const std::string& text) const
 void remove_run(const std::string& path) {
   if (!path_exists(path)) return;
   static constexpr std::array kOurs = {
-      kLock,       "log.txt",   "config.yaml", "checkpoints",  "last",
-      "best-loss", "best-bleu", "tensorboard", "measurements", "config.yaml.new"};
+      kLock,       "log.txt",        "config.yaml",   "checkpoints",  "last",
+      "best-loss", "best-bleu",      "tensorboard",   "measurements", "config.yaml.new",
+      ".last.new", ".best-loss.new", ".best-bleu.new"};
   for (const auto& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename();
     if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {

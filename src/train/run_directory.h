@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,14 @@ class RunDirectory {
   // `name` points to a checkpoint from now on, in one move.
   void link(const std::string& name, uint64_t step) const;
 
-  // Removes all but the latest `keep` and those in `needed`.
-  void prune(size_t keep, const std::vector<uint64_t>& needed) const;
+  // Where a link points, if it is one to a step.
+  std::optional<uint64_t> linked(const std::string& name) const;
+
+  // Of the checkpoints up to `newest`, removes all but the latest `keep` and those in `needed`.
+  void prune(uint64_t newest, size_t keep, const std::vector<uint64_t>& needed) const;
+
+  // Moves a checkpoint that cannot be read out of the way, for a person to look at.
+  void set_aside(uint64_t step) const;
 
   // A small file, replaced in one move.
   void write(const std::string& name, const std::string& text) const;

@@ -93,12 +93,7 @@ MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
       uint64_t{longest_source(data.manifest.train)} + longest_target(data.manifest.train);
   const double left = static_cast<double>(plan.budget) - static_cast<double>(plan.fixed);
   const uint64_t most = bytes.most_tokens(left);
-  if (before > 0 && (before <= most || options.memory == 0)) {
-    plan.micro_tokens = before;
-    return plan;
-  }
-  plan.micro_tokens = std::min(most, kMostMicroTokens);
-  if (most < longest) {
+  if (most < longest && (before == 0 || options.memory > 0)) {
     const auto pair = static_cast<uint64_t>(bytes.of_any(longest));
     throw ConfigError(
         format("memory {} is too little: the model and data take {} and the longest pair another "
@@ -106,13 +101,15 @@ MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
                human_bytes(plan.budget), human_bytes(plan.fixed), human_bytes(pair),
                (plan.fixed + pair) / kMegabyte + 1));
   }
-  if (options.micro_tokens > 0) {
-    plan.micro_tokens = std::min(most, static_cast<uint64_t>(options.micro_tokens));
-  }
-  if (before > 0) {
+  plan.micro_tokens =
+      options.micro_tokens > 0 ? static_cast<uint64_t>(options.micro_tokens) : kMostMicroTokens;
+  if (before > 0) plan.micro_tokens = before;
+  // What happens to be free is no reason to leave the course of a run.
+  if (before == 0 || options.memory > 0) plan.micro_tokens = std::min(plan.micro_tokens, most);
+  if (before > 0 && plan.micro_tokens != before) {
     log_warning(
-        format("the memory allows micro-batches of {} tokens, not {} as before: the run "
-               "goes on, but not bit for bit as it would have",
+        format("micro-batches are of {} tokens now, not {} as before: the run goes on, but not bit "
+               "for bit as it would have",
                plan.micro_tokens, before));
   }
   return plan;
@@ -163,26 +160,36 @@ void check_same_run(const std::string& checkpoint, const TrainingData& data,
 
 std::optional<TrainState> resume_state(const RunDirectory& run, const Transformer& model,
                                        const TrainingData& data, const TrainOptions& options) {
-  std::vector<uint64_t> steps = run.checkpoints();
-  if (steps.empty()) return std::nullopt;
+  const std::vector<uint64_t> steps = run.checkpoints();
+  if (steps.empty() && run.linked("last")) {
+    throw CheckpointError(
+        format("{}: its checkpoints are gone; put them back, or move the run aside "
+               "to start anew",
+               run.path()));
+  }
+  std::vector<uint64_t> unreadable;
   std::string first_error;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const std::string path = run.checkpoint(*step);
-    try {
-      read_checkpoint_facts(path);
-    } catch (const CheckpointError& e) {
-      log_warning(format("{}; trying the checkpoint before it", e.what()));
-      if (first_error.empty()) first_error = e.what();
-      continue;
-    }
+    auto unless_damaged = [&](const auto& read) {
+      try {
+        read();
+        return true;
+      } catch (const CheckpointError& e) {
+        log_warning(format("{}; trying the checkpoint before it", e.what()));
+        if (first_error.empty()) first_error = e.what();
+        unreadable.push_back(*step);
+        return false;
+      }
+    };
+    if (!unless_damaged([&] { read_checkpoint_facts(path); })) continue;
     check_same_run(path, data, options);
-    try {
-      return read_state(path, model.layout());
-    } catch (const CheckpointError& e) {
-      log_warning(format("{}; trying the checkpoint before it", e.what()));
-      if (first_error.empty()) first_error = e.what();
-    }
+    TrainState state;
+    if (!unless_damaged([&] { state = read_state(path, model.layout()); })) continue;
+    for (uint64_t later : unreadable) run.set_aside(later);
+    return state;
   }
+  if (steps.empty()) return std::nullopt;
   throw CheckpointError(
       format("{}: none of its {} checkpoints can be read ({}); move the run "
              "aside to start anew",

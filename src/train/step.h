@@ -23,7 +23,8 @@ class StepRunner {
   // the caller knows: the wait for input, the whole step's time, the epoch.
   StepRecord run(TrainState& state, const ReadyBatch& ready);
 
-  size_t arena_bytes() const { return arena_.capacity(); }
+  // Gives back what activations took, for others to use until the next step.
+  void release_memory() { arena_ = {}; }
 
  private:
   LossSums accumulate(const TrainState& state, const ReadyBatch& ready, StepRecord& record);

@@ -12,6 +12,7 @@
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "model/memory.h"
 #include "observe/identity.h"
 #include "observe/memory.h"
 #include "optim/schedule.h"
@@ -51,9 +52,11 @@ class Trainer {
   void run();
 
  private:
+  void train();
   Reason reason_to_stop() const;
   double epoch() const;
   bool evaluation_due(Reason reason) const;
+  DecodeOptions decoding() const;
   void evaluate();
   void note_scores(EvaluationRecord& record);
   void save();
@@ -82,7 +85,7 @@ class Trainer {
   std::unique_ptr<CheckpointWriter> writer_;
   std::optional<EvaluationRecord> last_evaluation_;
   std::optional<uint64_t> saved_step_;
-  bool save_wanted_ = false;  // the evaluation at this step found a best
+  bool save_wanted_ = false;
   uint64_t first_step_ = 0;
 };
 
@@ -108,12 +111,12 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory& run, std::string ver
     }
   }
   memory_ = plan_memory(options, model_, data_, counters.micro_tokens);
-  counters.threads = threads;
+  counters.threads = static_cast<uint64_t>(device_.threads());
   counters.micro_tokens = memory_.micro_tokens;
   first_step_ = counters.step;
   earlier_seconds_ = counters.seconds;
   run_.write("config.yaml", to_yaml(recorded_options(options)));
-  reporter_ = std::make_unique<Reporter>(options, counters.step);
+  reporter_ = std::make_unique<Reporter>(options, counters.step, counters.seconds);
   counters.attempt = reporter_->cut().attempts + 1;
   stepper_ = std::make_unique<StepRunner>(device_, model_, options_);
   writer_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
@@ -186,7 +189,8 @@ bool Trainer::evaluation_due(Reason reason) const {
 
 void Trainer::note_scores(EvaluationRecord& record) {
   Counters& c = state_.counters;
-  record.is_best_loss = !c.best_loss || record.nll < c.best_loss->value;
+  record.is_best_loss =
+      std::isfinite(record.nll) && (!c.best_loss || record.nll < c.best_loss->value);
   if (record.is_best_loss) c.best_loss = {c.step, record.nll};
   record.is_best_bleu = record.bleu && (!c.best_bleu || *record.bleu > c.best_bleu->value);
   if (record.is_best_bleu) c.best_bleu = {c.step, *record.bleu};
@@ -194,16 +198,28 @@ void Trainer::note_scores(EvaluationRecord& record) {
       options_.eval.stop_on == StopMetric::kBleu ? record.is_best_bleu : record.is_best_loss;
   c.evaluations_without_gain = gain ? 0 : c.evaluations_without_gain + 1;
   c.evaluated_step = c.step;
-  save_wanted_ = record.is_best_loss || record.is_best_bleu;
+  save_wanted_ = true;  // a checkpoint of this step knows that it was evaluated, and how well
+}
+
+// Searching may take what a step's activations do: they are given back while it runs.
+DecodeOptions Trainer::decoding() const {
+  const double room =
+      activation_bytes(options_.model, data_.vocabulary.size()).of_any(memory_.micro_tokens);
+  const double each =
+      decoding_bytes(options_.model, data_.vocabulary.size(), options_.decode.max_ratio);
+  DecodeOptions decode = options_.decode;
+  decode.batch_tokens = std::min(decode.batch_tokens, static_cast<int64_t>(room / each) + 1);
+  return decode;
 }
 
 void Trainer::evaluate() {
   show_status("");
+  stepper_->release_memory();
   ValidationPlan plan{.decode = options_.eval.bleu,
                       .sentences = static_cast<size_t>(options_.eval.sentences),
                       .samples = static_cast<size_t>(options_.eval.samples),
                       .micro_tokens = memory_.micro_tokens,
-                      .options = options_.decode};
+                      .options = decoding()};
   EvaluationRecord record =
       validate(device_, model_, state_.parameters, *data_.valid, data_.vocabulary, plan);
   record.step = state_.counters.step;
@@ -223,7 +239,9 @@ CheckpointFacts Trainer::facts() const {
   facts.nfkc = clean.at("nfkc") && manifest.vocab.cuts_text;
   facts.whitespace = clean.at("whitespace");
   if (last_evaluation_ && last_evaluation_->step == facts.step) {
-    facts.scores = {{"nll", last_evaluation_->nll}, {"perplexity", last_evaluation_->perplexity}};
+    if (std::isfinite(last_evaluation_->perplexity)) {
+      facts.scores = {{"nll", last_evaluation_->nll}, {"perplexity", last_evaluation_->perplexity}};
+    }
     if (last_evaluation_->bleu) facts.scores["bleu"] = *last_evaluation_->bleu;
     if (last_evaluation_->chrf) facts.scores["chrf"] = *last_evaluation_->chrf;
   }
@@ -238,9 +256,7 @@ void Trainer::collect(const std::optional<CheckpointRecord>& record) {
   if (record) reporter_->checkpoint(*record);
 }
 
-// A state whose last gradient was not finite is not worth keeping: the one before it is.
 void Trainer::save() {
-  if (state_.counters.skipped_in_row > 0) return;
   state_.counters.seconds = seconds();
   reporter_->flush();
   collect(writer_->wait());
@@ -274,6 +290,15 @@ void Trainer::step() {
 }
 
 void Trainer::run() {
+  try {
+    train();
+  } catch (const Error& e) {
+    log_copy_only(format("ended: {}", e.what()));
+    throw;
+  }
+}
+
+void Trainer::train() {
   announce();
   StartRecord start;
   start.step = first_step_;
@@ -293,7 +318,9 @@ void Trainer::run() {
       reason = reason_to_stop();
     }
     const Counters& c = state_.counters;
-    const bool due = c.step % static_cast<uint64_t>(options_.checkpoint.every) == 0;
+    // After a step that was skipped the one before is worth more, unless it is the end.
+    const bool due =
+        c.step % static_cast<uint64_t>(options_.checkpoint.every) == 0 && c.skipped_in_row == 0;
     const bool saved = saved_step_ == c.step;
     const bool stopping = reason != Reason::kNone;
     if (c.step > 0 && (save_wanted_ || ((due || stopping) && !saved))) save();
@@ -315,11 +342,11 @@ void Trainer::finish(Reason reason) {
                              : format("the one before it is {}/last", run_.path())));
   }
   if (reason == Reason::kSignal) {
-    throw Interrupted(format("stopped by a signal after step {}; {}", state_.counters.step,
-                             saved_step_ ? format("everything is saved, `reigen train --run {}` "
-                                                  "goes on",
-                                                  run_.path())
-                                         : "nothing was trained yet"));
+    const std::string saved = saved_step_
+                                  ? format("saved up to step {}, `reigen train --run {}` goes on",
+                                           *saved_step_, run_.path())
+                                  : "nothing was trained yet";
+    throw Interrupted(format("stopped by a signal after step {}; {}", state_.counters.step, saved));
   }
   log_note(format("done: {} reached", text_of(reason)));
   summarise();
@@ -377,6 +404,7 @@ void train(const TrainOptions& given, const std::string& version) {
   options.data = absolute(options.data);
   ignore_hangup();
   set_quiet(options.quiet);
+  read_manifest(options.data);  // a wrong --data leaves no empty run behind
   RunDirectory run(options.run);
   Trainer(options, run, version).run();
 }

@@ -123,7 +123,7 @@ EvaluationRecord validate(const Device& device, Transformer& model, std::span<fl
   record.tokens = loss.tokens;
   record.sentences = set.sources.size();
   record.spans.emplace_back("loss", watch.lap());
-  if (plan.decode) {
+  if (plan.decode && std::isfinite(record.nll)) {  // else there is nothing to search in
     const Lines hypotheses = translate_pairs(device, model, parameters, set.pairs, plan.sentences,
                                              vocabulary, plan.options);
     record.spans.emplace_back("decode", watch.lap());

@@ -114,6 +114,17 @@ class Runs(TrainCase):
         for a, b in zip(*losses):
             self.assertAlmostEqual(a, b, delta=1e-4 * a)
 
+    def test_memory_stays_within_the_budget(self):
+        more = ["--model.width", 256, "--model.ffn-width", 1024, "--batch.target-tokens", 4000,
+                "--max-steps", 4, "--eval.every", 2, "--eval.sentences", 60, "--memory", "190MB"]
+        done = self.train("tight", *more)
+        used, unit, budget = re.search(r"peak memory +([\d.]+) (MB|GB) of (\d+) MB",
+                                       done.stderr).groups()
+        self.assertEqual((unit, budget), ("MB", "190"))
+        self.assertLessEqual(float(used), 190)
+        parts = [r["micro_batches"] for r in self.records("tight") if r["kind"] == "step"]
+        self.assertGreater(min(parts), 1)
+
     def test_limits_by_epochs_time_and_patience(self):
         done = self.train("epochs", "--max-epochs", "0.5", "--no-eval.bleu")
         self.assertIn("max-epochs reached", done.stderr)
@@ -173,12 +184,28 @@ class Resuming(TrainCase):
             process.send_signal(stop)
             _, errors = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 130, errors)
+            self.assertIn("saved up to step", errors)
             self.assertIn("goes on", errors)
             self.assertGreaterEqual(self.manifest("stopped")["step"], target)
         self.train("stopped", *self.MORE)
         self.assert_same_as_straight("stopped")
         lost = [r["lost_steps"] for r in self.records("stopped") if r["kind"] == "start"]
         self.assertEqual(lost, [0, 0, 0])
+
+    def test_a_storm_of_signals_is_one_request(self):
+        big = ["--max-steps", 1000, "--model.width", 128, "--batch.target-tokens", 3000,
+               "--eval.every", 0]
+        process = self.start("storm", *big)
+        self.wait_for_step("storm", 2, process)
+        end = time.time() + 1
+        while time.time() < end and process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.0005)
+        _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIn("saved up to step", errors)
+        self.assertIn("ended: stopped by a signal", self.read("storm/log.txt"))
+        run("inspect", self.path("storm"), "--verify")
 
     def test_a_hangup_does_not_end_a_run(self):
         process = self.start("hung", "--max-steps", 60, "--no-eval.bleu")
@@ -246,11 +273,34 @@ class BadInput(TrainCase):
         self.assertIn("step-00000020/optimizer.safetensors: damaged", done.stderr)
         self.assertIn("after step 10", done.stderr)
         self.assertEqual(self.digest("run"), self.digest("straight"))
+        self.assertIn("step-00000020.damaged", os.listdir(self.path("run/checkpoints")))
+        shutil.rmtree(self.path("run/checkpoints/step-00000020.damaged"))
         for step in os.listdir(self.path("run/checkpoints")):
             os.truncate(self.path(f"run/checkpoints/{step}/model.safetensors"), 1000)
         self.assert_fails(self.train("run", "--max-steps", 30, check=False), 4,
                           "model.safetensors: has 1,000 bytes but should have",
                           "none of its")
+
+    def test_the_best_survives_a_later_one_that_could_not_be_written(self):
+        more = ["--eval.every", 5, "--checkpoint.keep", 1, "--no-eval.bleu"]
+        self.train("run", "--max-steps", 5, *more)
+        os.makedirs(self.path("run/checkpoints/step-00000010.partial/foreign"))
+        done = self.train("run", "--max-steps", 9, *more)  # opening the run clears it away
+        self.assertNotIn("step-00000010.partial", os.listdir(self.path("run/checkpoints")))
+        self.assertTrue(os.path.exists(self.path("run/best-loss/manifest.json")), done.stderr)
+
+    def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew(self):
+        self.train("run", "--max-steps", 3, "--no-eval.bleu")
+        log = self.read("run/measurements/rank-0.jsonl")
+        shutil.rmtree(self.path("run/checkpoints"))
+        self.assert_fails(self.train("run", "--max-steps", 5, check=False), 4,
+                          "its checkpoints are gone")
+        self.assertEqual(self.read("run/measurements/rank-0.jsonl"), log)
+
+    def test_a_preset_is_not_silently_ignored(self):
+        self.train("run", "--max-steps", 2, "--no-eval.bleu")
+        self.assert_fails(self.train("run", "--max-steps", 4, "--preset", "small", check=False), 4,
+                          'preset was "tiny" and is "small" now')
 
     def test_divergence_stops_with_the_last_good_checkpoint_intact(self):
         self.train("run", "--max-steps", 10, "--checkpoint.every", 5)

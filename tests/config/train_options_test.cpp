@@ -142,6 +142,10 @@ TEST(RecordedConfig, IsTheFileInTheRunWhenItIsThere) {
   EXPECT_EQ(recorded_config(options), std::nullopt);
   write_text(dir.path("config.yaml"), "seed: 1\n");
   EXPECT_EQ(recorded_config(options), dir.path("config.yaml"));
+  options.data = "data";  // nothing was saved yet: the run begins with what is asked for now
+  EXPECT_EQ(recorded_config(options), std::nullopt);
+  write_text(dir.path("last"), "");
+  EXPECT_EQ(recorded_config(options), dir.path("config.yaml"));
 }
 
 std::vector<std::string> changes_by(const std::vector<std::string>& args) {
@@ -151,6 +155,7 @@ std::vector<std::string> changes_by(const std::vector<std::string>& args) {
 TEST(ChangedSettings, NamesWhatWouldChangeTheCourseOfARun) {
   EXPECT_THAT(changes_by({}), IsEmpty());
   EXPECT_THAT(changes_by({"--seed", "2"}), ElementsAre("seed was 1 and is 2 now"));
+  EXPECT_THAT(changes_by({"--micro-tokens", "9"}), ElementsAre("micro-tokens was 0 and is 9 now"));
   EXPECT_THAT(changes_by({"--model.norm", "post", "--smoothing", "0"}),
               ElementsAre("model.norm was \"pre\" and is \"post\" now",
                           "smoothing was 0.1 and is 0.0 now"));
@@ -175,8 +180,6 @@ TEST(ChangedSettings, LetsLimitsLoggingAndEvaluationChange) {
                           "3",
                           "--memory",
                           "1GB",
-                          "--micro-tokens",
-                          "100",
                           "--log-every",
                           "1",
                           "--quiet",
@@ -188,8 +191,6 @@ TEST(ChangedSettings, LetsLimitsLoggingAndEvaluationChange) {
                           "8",
                           "--checkpoint.keep",
                           "9",
-                          "--preset",
-                          "tiny",
                           "--optimizer.max-skipped",
                           "5",
                           "--data",

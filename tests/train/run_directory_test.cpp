@@ -127,12 +127,14 @@ TEST_F(RunDirectoryTest, ListsItsCheckpointsByStepAndNothingElse) {
   EXPECT_THAT(run.checkpoints(), ElementsAre(3, 20, 1000, 100'000'000));
 }
 
-TEST_F(RunDirectoryTest, ClearsAwayACheckpointThatACrashLeftHalfRemoved) {
+TEST_F(RunDirectoryTest, ClearsAwayWhatACrashLeftWhileWritingOrRemoving) {
   {
     const RunDirectory run(path);
     write_step(run, 10);
     write_step(run, 20);
-    fs::remove(run.checkpoint(10) + "/manifest.json");
+    fs::rename(run.checkpoint(10), run.checkpoint(10) + ".removed");
+    fs::create_directory(run.checkpoint(30) + ".partial");
+    write_text(run.checkpoint(30) + ".partial.lock", "");
     fs::create_directory(run.file("checkpoints/step-5 of mine"));
     fs::create_directory(run.file("checkpoints/step-5"));
     EXPECT_THAT(run.checkpoints(), ElementsAre(20));
@@ -158,13 +160,36 @@ TEST_F(RunDirectoryTest, KeepsADamagedCheckpointForItsOwnerToSee) {
 TEST_F(RunDirectoryTest, PrunesAllButTheLatestAndTheNeeded) {
   const RunDirectory run(path);
   for (uint64_t step : {10, 20, 30, 40, 50}) write_step(run, step);
-  run.prune(9, {});
+  run.prune(50, 9, {});
   EXPECT_EQ(run.checkpoints().size(), 5u);
-  run.prune(2, {10, 50});
+  run.prune(50, 2, {10, 50});
   EXPECT_THAT(run.checkpoints(), ElementsAre(10, 40, 50));
   EXPECT_EQ(left().size(), 3u);
-  run.prune(1, {});
+  run.prune(50, 1, {});
   EXPECT_THAT(run.checkpoints(), ElementsAre(50));
+}
+
+TEST_F(RunDirectoryTest, LaterCheckpointsDoNotPushOutTheOneJustWritten) {
+  const RunDirectory run(path);
+  for (uint64_t step : {10, 20, 80, 90}) write_step(run, step);  // 80 and 90 of a time before
+  run.prune(20, 1, {});
+  EXPECT_THAT(run.checkpoints(), ElementsAre(20, 80, 90));
+}
+
+TEST_F(RunDirectoryTest, SetsADamagedCheckpointAside) {
+  const RunDirectory run(path);
+  write_step(run, 10);
+  run.set_aside(10);
+  EXPECT_THAT(run.checkpoints(), IsEmpty());
+  EXPECT_TRUE(path_exists(run.checkpoint(10) + ".damaged/model.safetensors"));
+}
+
+TEST_F(RunDirectoryTest, SaysWhereALinkPoints) {
+  const RunDirectory run(path);
+  EXPECT_EQ(run.linked("last"), std::nullopt);
+  write_step(run, 10);
+  run.link("last", 10);
+  EXPECT_EQ(run.linked("last"), 10u);
 }
 
 TEST_F(RunDirectoryTest, LinksANameToOneCheckpointAfterAnother) {

@@ -22,14 +22,13 @@ constexpr uint64_t kLossTokens = 4096;  // computed at once
 std::string data_of(const EvaluateOptions& options, const SavedModel& saved) {
   if (!options.data.empty()) return options.data;
   const Json& training = saved.facts.training;
-  if (training.contains("options")) {
-    const std::string data = training["options"].value("data", "");
-    if (path_exists(data + "/manifest.json")) return data;
-  }
+  const std::string data =
+      training.contains("options") ? training["options"].value("data", "") : "";
+  if (!data.empty() && path_exists(data + "/manifest.json")) return data;
+  const std::string why =
+      data.empty() ? "does not know its data" : format("its data is not at {} any more", data);
   throw ConfigError(
-      format("{}: its data is not here any more; give --data DIR, or --sources and "
-             "--references",
-             options.model));
+      format("{}: {}; give --data DIR, or --sources and --references", options.model, why));
 }
 
 HeldOut open_split(const EvaluateOptions& options, const std::string& data,

@@ -130,7 +130,7 @@ TEST_F(PrefetchTest, CanBeGivenUpAtAnyMoment) {
 using PrefetchDeathTest = PrefetchTest;
 
 TEST_F(PrefetchDeathTest, AnErrorOfItsThreadIsThrownWhereABatchIsAskedFor) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(REIGEN_SANITIZED)
   GTEST_SKIP() << "memory cannot be limited under a sanitizer";
 #endif
   EXPECT_EXIT(ask_for_a_batch_without_end(*dataset_), ::testing::ExitedWithCode(0), "");

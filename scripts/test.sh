@@ -18,7 +18,9 @@ stage "unit tests under the address and undefined-behaviour sanitizers"
 folders=(base text data tensor ops model observe decode train)
 [ "$all" = --all ] && folders+=(config optim eval)
 scripts/build.sh asan "${folders[@]/%/_tests}"
-ctest --test-dir build/asan --output-on-failure -j "$jobs" -R "^($(IFS='|'; echo "${folders[*]}"))\\."
+# Finite differences with dropout draw every mask thousands of times: 70 s each here, 1 s in release.
+ctest --test-dir build/asan --output-on-failure -j "$jobs" \
+  -R "^($(IFS='|'; echo "${folders[*]}"))\\." -E 'ResidualNorm.*with_dropout'
 
 stage "threads under the thread sanitizer"
 threaded=(base_tests data_tests)

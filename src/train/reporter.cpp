@@ -19,6 +19,11 @@ std::string stamp() {
   return text.data();
 }
 
+// A model that has gone astray has one of thirty digits.
+std::string perplexity_text(double perplexity) {
+  return perplexity < 1e6 ? format("{:.2f}", perplexity) : format("{:.2e}", perplexity);
+}
+
 }  // namespace
 
 Reporter::Reporter(const TrainOptions& options, uint64_t after_step, double earlier_seconds)
@@ -128,8 +133,8 @@ void Reporter::evaluation(const EvaluationRecord& record) {
   log_.append(record);
   board_.add(record);
   std::string line =
-      format("evaluation at step {}: loss {:.4f}{}  perplexity {:.2f}", with_commas(record.step),
-             record.nll, record.is_best_loss ? " (best)" : "", record.perplexity);
+      format("evaluation at step {}: loss {:.4f}{}  perplexity {}", with_commas(record.step),
+             record.nll, record.is_best_loss ? " (best)" : "", perplexity_text(record.perplexity));
   if (record.bleu) {
     line += format("  BLEU {:.2f}{}  chrF {:.2f}", *record.bleu,
                    record.is_best_bleu ? " (best)" : "", *record.chrf);

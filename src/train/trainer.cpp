@@ -142,9 +142,9 @@ void Trainer::announce() const {
           ? format("{} pairs", with_commas(static_cast<uint64_t>(options_.batch.pairs)))
           : format("{} target tokens",
                    with_commas(static_cast<uint64_t>(options_.batch.target_tokens)));
-  log_note(format("a step: {}, at most {} tokens at once; {} threads; memory {}", batch,
+  log_note(format("a step: {}, at most {} tokens at once; {} {}; memory {}", batch,
                   with_commas(memory_.micro_tokens), device_.threads(),
-                  human_bytes(memory_.budget)));
+                  device_.threads() == 1 ? "thread" : "threads", human_bytes(memory_.budget)));
   for (const std::string& key : ignored_settings(options_.schedule)) {
     log_warning(
         format("{} means nothing to schedule.kind {}", key, schedule_name(options_.schedule.kind)));

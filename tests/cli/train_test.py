@@ -336,11 +336,12 @@ class BadInput(TrainCase):
 
 class FullDisk(TrainCase):
     def test_a_full_disk_costs_a_checkpoint_not_the_run(self):
-        if os.geteuid() != 0:
-            self.skipTest("needs root to mount a small disk")
         disk = self.path("disk")
         os.mkdir(disk)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], check=True)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk],
+                                 capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest("cannot mount a small disk here: needs root")
         self.addCleanup(subprocess.run, ["umount", disk], check=True)
         more = ["--checkpoint.every", 5, "--checkpoint.keep", 1, "--eval.every", 0, "--no-eval.bleu"]
         self.train("disk/run", "--max-steps", 5, *more)

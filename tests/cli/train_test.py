@@ -59,7 +59,7 @@ class TrainCase(harness.Case):
                     return
             except FileNotFoundError:
                 pass
-            time.sleep(0.01)
+            time.sleep(0.001)
         self.fail(f"step {step} did not come: {process.stderr.read()}")
 
 
@@ -140,7 +140,7 @@ class Runs(TrainCase):
 
 
 class Resuming(TrainCase):
-    MORE = ["--max-steps", 80, "--eval.every", 25, "--checkpoint.every", 10, "--checkpoint.keep", 2]
+    MORE = ["--max-steps", 200, "--eval.every", 25, "--checkpoint.every", 10, "--checkpoint.keep", 2]
 
     def assert_same_as_straight(self, name):
         self.train("straight", *self.MORE)
@@ -150,7 +150,7 @@ class Resuming(TrainCase):
             self.assertEqual(os.readlink(self.path(f"{name}/{link}")),
                              os.readlink(self.path(f"straight/{link}")))
         self.assertEqual([r["step"] for r in self.records(name) if r["kind"] == "step"],
-                         list(range(1, 81)))
+                         list(range(1, 201)))
         losses = lambda n: [r["loss"] for r in self.records(n) if r["kind"] == "step"]
         self.assertEqual(losses(name), losses("straight"))
         scores = lambda n: [(r["step"], r["nll"], r["bleu"]) for r in self.records(n)
@@ -161,18 +161,15 @@ class Resuming(TrainCase):
         seed = int.from_bytes(os.urandom(4), "little")
         print("seed", seed)
         chance = random.Random(seed)
-        kills = 0
-        while kills < 6:
+        for step in sorted(chance.sample(range(1, 121), 6)):
             process = self.start("killed", *self.MORE)
-            try:
-                process.wait(timeout=chance.uniform(0.05, 1.2))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                kills += 1
-            process.stderr.close()
-            process.wait()
-            if process.returncode == 0:
-                break
+            self.wait_for_step("killed", step, process)
+            time.sleep(chance.uniform(0, 0.02))  # in the middle of anything
+            process.kill()
+            process.communicate()
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+        attempts = [r for r in self.records("killed") if r["kind"] == "start"]
+        self.assertGreater(len(attempts), 1)
         self.train("killed", *self.MORE)
         self.assert_same_as_straight("killed")
 

@@ -1,7 +1,7 @@
 // `reigen average`: one checkpoint whose parameters are the mean of several.
 //
-// The last few checkpoints of a run circle around a better point than any of them (Popel and Bojar
-// 2018); their mean usually gains half a BLEU point and costs nothing.
+// The last few checkpoints of a run circle around a point that is often better than any of them
+// (Popel and Bojar 2018), and their mean costs nothing to find.
 #include <algorithm>
 #include <filesystem>
 

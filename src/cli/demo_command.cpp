@@ -88,10 +88,10 @@ void translate_some(const DemoOptions& options, const Places& at) {
   LineReader reader(at.text + "/test.en");
   for (std::string line; lines.size() < kShown && reader.next(line);) lines.push_back(line);
   SavedModel saved = load_model(at.run);
-  const Device device = Device::cpu(static_cast<int>(options.threads));
+  const PlacedModel placed(saved, {}, static_cast<int>(options.threads));
   const CheckpointFacts& facts = saved.facts;
   Translator translator(
-      device, *saved.model, saved.parameters, saved.vocabulary,
+      placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
       {facts.source_language, facts.target_language, facts.nfkc, facts.whitespace},
       DecodeOptions{});
   const auto found = translator.translate(lines);

@@ -95,11 +95,11 @@ EncodedPairs short_enough(const EncodedPairs& pairs, int64_t longest) {
   return kept;
 }
 
-Lines translate_lines(const Device& device, SavedModel& saved, const Lines& sources,
+Lines translate_lines(const PlacedModel& placed, SavedModel& saved, const Lines& sources,
                       const DecodeOptions& options) {
   const CheckpointFacts& facts = saved.facts;
   Translator translator(
-      device, *saved.model, saved.parameters, saved.vocabulary,
+      placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
       {facts.source_language, facts.target_language, facts.nfkc, facts.whitespace}, options);
   Progress progress("translate", sources.size(), "sentences");
   Lines lines;
@@ -136,7 +136,7 @@ Lines read_scored_lines(const std::string& path) {
 
 EvaluationMaterial translate_material(const EvaluateOptions& options) {
   SavedModel saved = load_model(options.model);
-  const Device device = Device::cpu(static_cast<int>(options.threads));
+  const PlacedModel placed(saved, options.device, static_cast<int>(options.threads));
   std::optional<LineOutput> output;  // opened before the work
   if (!options.output.empty()) output.emplace(options.output);
   EvaluationMaterial material;
@@ -161,10 +161,10 @@ EvaluationMaterial translate_material(const EvaluateOptions& options) {
     }
   }
   const EncodedPairs pairs = short_enough(set.pairs, saved.facts.model.max_length);
-  const PairsLoss loss =
-      loss_of(device, *saved.model, saved.parameters, pairs, saved.vocabulary.bos(), kLossTokens);
+  const PairsLoss loss = loss_of(placed.opened.device, *saved.model, placed.weights.view(), pairs,
+                                 saved.vocabulary.bos(), kLossTokens);
   if (loss.tokens > 0) material.loss = loss;
-  material.hypotheses = translate_lines(device, saved, set.sources, options.decode);
+  material.hypotheses = translate_lines(placed, saved, set.sources, options.decode);
   if (output) {
     for (const auto& line : material.hypotheses) output->write(line + "\n");
     output->close();

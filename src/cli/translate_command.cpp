@@ -71,10 +71,10 @@ void run_translate(const TranslateOptions& options) {
   SavedModel saved = load_model(options.model);
   log_note(format("{}: {} to {}, step {}", saved.path, saved.facts.source_language,
                   saved.facts.target_language, with_commas(saved.facts.step)));
-  const Device device = Device::cpu(static_cast<int>(options.threads));
+  const PlacedModel placed(saved, options.device, static_cast<int>(options.threads));
   const CheckpointFacts& facts = saved.facts;
   Translator translator(
-      device, *saved.model, saved.parameters, saved.vocabulary,
+      placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
       {facts.source_language, facts.target_language, facts.nfkc, facts.whitespace}, options.decode,
       options.nbest);
   LineReader reader = open_input(options.input);

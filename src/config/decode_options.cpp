@@ -17,8 +17,9 @@ void describe(Schema& s, DecodeOptions& o) {
            "end a translation at this many tokens for each source token, and ten more", 0.1, 100);
   s.option("decode.batch-tokens", o.batch_tokens,
            "source tokens times beam translated at once; more is faster until memory runs out, and "
-           "changes results by rounding only",
-           1, 10'000'000);
+           "changes results by rounding only; 0 for 8192 on the CPU, 131072 or what its memory "
+           "allows on a GPU",
+           0, 10'000'000);
 }
 
 void describe(Schema& s, TranslateOptions& o) {
@@ -36,7 +37,8 @@ void describe(Schema& s, TranslateOptions& o) {
            "lines read ahead to be sorted into batches; output appears once per window, or line by "
            "line when a terminal is the input",
            1, 1'000'000);
-  s.option("threads", o.threads, "threads to use, 0 for all cores", 0, 1024);
+  describe(s, o.device);
+  s.option("threads", o.threads, "threads to use on the CPU, 0 for all cores", 0, 1024);
   s.option("quiet", o.quiet, "no progress, only warnings and errors");
   describe(s, o.decode);
   s.example("reigen translate --model runs/demo < test.en > test.de");

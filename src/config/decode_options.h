@@ -6,15 +6,16 @@
 #include <cstdint>
 #include <string>
 
+#include "config/device_options.h"
 #include "config/schema.h"
 
 namespace reigen {
 
 struct DecodeOptions {
   int64_t beam = 4;
-  double alpha = 0.6;           // log-probability / ((5 + length) / 6)^alpha, as Wu et al. 2016
-  double max_ratio = 2;         // output tokens for each source token, and ten more
-  int64_t batch_tokens = 8192;  // hypotheses * source tokens translated at once
+  double alpha = 0.6;        // log-probability / ((5 + length) / 6)^alpha, as Wu et al. 2016
+  double max_ratio = 2;      // output tokens for each source token, and ten more
+  int64_t batch_tokens = 0;  // hypotheses * source tokens translated at once; 0 for the device's
 };
 
 struct TranslateOptions {
@@ -24,6 +25,7 @@ struct TranslateOptions {
   DecodeOptions decode;
   int64_t nbest = 1;
   int64_t window = 2000;  // lines read ahead
+  DeviceOptions device;
   int64_t threads = 0;
   bool quiet = false;
 };

@@ -103,7 +103,8 @@ void describe(Schema& s, EvaluateOptions& o) {
   s.option("bootstrap", o.bootstrap, "draw 95% intervals and compare by bootstrap resampling");
   s.option("resamples", o.resamples, "how often to resample", 100, 1'000'000);
   s.option("seed", o.seed, "another seed, other resamples", 0, INT64_MAX);
-  s.option("threads", o.threads, "threads to translate with, 0 for all cores", 0, 1024);
+  describe(s, o.device);
+  s.option("threads", o.threads, "threads to translate with on the CPU, 0 for all cores", 0, 1024);
   s.option("json", o.json, "print JSON instead of text");
   describe(s, o.decode);
   s.example("reigen evaluate --model runs/first");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/decode_options.h"
+#include "config/device_options.h"
 #include "config/schema.h"
 
 namespace reigen {
@@ -26,6 +27,7 @@ struct EvaluateOptions {
   bool bootstrap = true;
   int64_t resamples = 1000;
   int64_t seed = 12345;
+  DeviceOptions device;
   int64_t threads = 0;
   bool json = false;
   DecodeOptions decode;

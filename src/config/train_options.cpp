@@ -26,14 +26,21 @@ void describe_where(Schema& s, TrainOptions& o) {
   s.custom(seconds_option("max-time", o.max_time,
                           "stop after training for this long in all; 0 for no limit"));
   s.option("seed", o.seed, "of the first weights, the order of the data and dropout", 0, INT64_MAX);
+  describe(s, o.device);
+  s.option("algorithms", o.algorithms, "FILE",
+           "algorithms.txt of a run on the same kind of GPU: the same choices of matrix algorithms "
+           "give the same bits; chosen by timing when not given");
   s.option("threads", o.threads,
            "threads to use, 0 for all cores; the same number gives the same bits", 0, 1024);
-  s.custom(bytes_option("memory", o.memory,
-                        "most memory to use; micro-batches are sized to it; 0 for half of what is "
-                        "free when the run starts"));
-  s.option("micro-tokens", o.micro_tokens,
-           "most source and target tokens in a micro-batch; 0 for 4096, or what the memory allows",
-           0, 1'000'000'000);
+  s.custom(
+      bytes_option("memory", o.memory,
+                   "most memory to use, on a GPU its own; micro-batches are sized to it; 0 for "
+                   "half of what is free when the run starts, nine tenths on a GPU"));
+  s.option(
+      "micro-tokens", o.micro_tokens,
+      "most source and target tokens in a micro-batch; 0 for 4096 on the CPU, a whole batch on "
+      "a GPU, or what the memory allows",
+      0, 1'000'000'000);
   s.option("log-every", o.log_every, "steps from one log line to the next", 1, kMaxSteps);
   s.option("quiet", o.quiet, "no progress, only warnings and errors; log.txt has the rest");
 }
@@ -59,6 +66,11 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
   s.option("optimizer.max-skipped", o.optimizer.max_skipped,
            "stop after this many steps in a row whose loss or gradient was not finite", 1,
            1'000'000);
+  s.choice("optimizer.loss-scaling", o.loss_scaling,
+           "fp16: how the loss is scaled so that small gradients survive: backoff halves the scale "
+           "when a gradient overflows and doubles it after 2,000 steps without; logmax follows the "
+           "largest gradients seen",
+           {{"backoff", LossScalePolicy::kBackoff}, {"logmax", LossScalePolicy::kLogMax}});
   s.option("smoothing", o.smoothing, "label smoothing", 0, 0.9);
 }
 
@@ -81,19 +93,10 @@ void describe_eval(Schema& s, TrainOptions& o) {
 }
 
 // A change of these leaves the course of training as it was.
-constexpr std::array kFree = {"run",
-                              "data",
-                              "max-steps",
-                              "max-epochs",
-                              "max-time",
-                              "threads",
-                              "memory",
-                              "log-every",
-                              "quiet",
-                              "eval",
-                              "decode",
-                              "checkpoint",
-                              "optimizer.max-skipped"};
+constexpr std::array kFree = {"run",      "data",   "max-steps",  "max-epochs",
+                              "max-time", "device", "precision",  "algorithms",
+                              "threads",  "memory", "log-every",  "quiet",
+                              "eval",     "decode", "checkpoint", "optimizer.max-skipped"};
 
 void compare(const Json& before, const Json& now, const std::string& prefix,
              std::vector<std::string>& changes) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/decode_options.h"
+#include "config/device_options.h"
 #include "config/model_options.h"
 #include "config/schedule_options.h"
 #include "config/schema.h"
@@ -32,6 +33,8 @@ struct OptimizerOptions {
   int64_t max_skipped = 20;    // steps in a row without a finite loss
 };
 
+enum class LossScalePolicy { kBackoff, kLogMax };
+
 enum class StopMetric { kLoss, kBleu };
 
 struct EvalOptions {
@@ -56,11 +59,14 @@ struct TrainOptions {
   double max_epochs = 0;
   double max_time = 0;  // seconds
   int64_t seed = 1;
+  DeviceOptions device;
+  std::string algorithms;  // a file with choices of another run; empty: this run's own
   int64_t threads = 0;
   uint64_t memory = 0;  // bytes; 0 for half of what is free
   int64_t micro_tokens = 0;
   int64_t log_every = 50;
   double smoothing = 0.1;
+  LossScalePolicy loss_scaling = LossScalePolicy::kBackoff;
   bool quiet = false;
   ModelOptions model = sizes_of_preset();
   DropoutOptions dropout;

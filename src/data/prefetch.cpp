@@ -14,6 +14,7 @@ struct Prefetcher::State {
   uint64_t micro_tokens;
   uint32_t bos;
   size_t depth;
+  StagePart stage;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<ReadyBatch> ready;
@@ -25,6 +26,9 @@ struct Prefetcher::State {
     ReadyBatch made{.batch = stream.next()};
     for (const auto& run : split_by_tokens(made.batch, micro_tokens)) {
       made.parts.push_back(pack(dataset, made.batch, run, bos));
+    }
+    if (stage) {
+      for (const PackedBatch& part : made.parts) made.staged.push_back(stage(part));
     }
     return made;
   }
@@ -48,8 +52,8 @@ struct Prefetcher::State {
 };
 
 Prefetcher::Prefetcher(const Dataset& dataset, BatchStream stream, uint64_t micro_tokens,
-                       uint32_t bos, size_t depth)
-    : state_(new State{dataset, std::move(stream), micro_tokens, bos, depth}) {
+                       uint32_t bos, size_t depth, StagePart stage)
+    : state_(new State{dataset, std::move(stream), micro_tokens, bos, depth, std::move(stage)}) {
   state_->thread = std::thread([state = state_.get()] { state->fill(); });
 }
 

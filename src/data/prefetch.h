@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,14 +17,19 @@ namespace reigen {
 struct ReadyBatch {
   GlobalBatch batch;
   std::vector<PackedBatch> parts;
+  std::vector<std::shared_ptr<void>> staged;  // what `stage` made of each part
 };
+
+// Makes something of a part where the batch is made, beside the step that is computed: its copy on
+// a GPU. Empty for nothing.
+using StagePart = std::function<std::shared_ptr<void>(const PackedBatch&)>;
 
 class Prefetcher {
  public:
   // Cuts batches into parts of at most `micro_tokens`; keeps up to `depth` batches ready. The
   // dataset must outlive it.
   Prefetcher(const Dataset& dataset, BatchStream stream, uint64_t micro_tokens, uint32_t bos,
-             size_t depth = 2);
+             size_t depth = 2, StagePart stage = {});
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;

@@ -7,11 +7,16 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "model/memory.h"
 #include "ops/beam_step.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
 
+// Hypotheses times source tokens searched at once, unless the options say otherwise.
+constexpr int64_t kCpuTokens = 8192;
+constexpr int64_t kGpuTokens = 131'072;
 constexpr int64_t kFreeTokens = 10;  // beyond max-ratio, so that short sources may grow
 
 using Ids = std::vector<uint32_t>;
@@ -170,16 +175,26 @@ std::vector<size_t> by_length(const std::vector<Ids>& sources) {
   return order;
 }
 
-// How many of the sources from order[at] on are searched together.
+// How many of the sources from order[at] on are searched together, of a budget of tokens.
 size_t batch_size(const std::vector<Ids>& sources, const std::vector<size_t>& order, size_t at,
-                  const DecodeOptions& options) {
+                  const DecodeOptions& options, int64_t tokens) {
   const size_t cost =
       std::max<size_t>(1, sources[order[at]].size()) * static_cast<size_t>(options.beam);
-  const auto budget = static_cast<size_t>(options.batch_tokens);
-  return std::min(order.size() - at, std::max<size_t>(1, budget / cost));
+  return std::min(order.size() - at, std::max<size_t>(1, static_cast<size_t>(tokens) / cost));
 }
 
 }  // namespace
+
+int64_t decoding_tokens(const Device& device, const Transformer& model, DType type,
+                        const DecodeOptions& options) {
+  if (options.batch_tokens > 0) return options.batch_tokens;
+  const GpuOps* gpu = device.gpu();
+  if (gpu == nullptr) return kCpuTokens;
+  const double each = decoding_bytes(model.options(), model.vocabulary(), options.max_ratio,
+                                     static_cast<double>(size_of(type)));
+  const double room = static_cast<double>(gpu->free_memory()) / 2;
+  return std::min(kGpuTokens, static_cast<int64_t>(room / each) + 1);
+}
 
 double length_penalty(size_t length, double alpha) {
   return std::pow((5 + static_cast<double>(length)) / 6, alpha);
@@ -192,11 +207,11 @@ int64_t longest_output(int64_t source_tokens, const DecodeOptions& options, int6
 }
 
 std::vector<std::vector<Hypothesis>> beam_search(const Device& device, Transformer& model,
-                                                 std::span<float> parameters,
+                                                 const Weights& weights,
                                                  const std::vector<Ids>& sources,
                                                  SpecialIds special, const DecodeOptions& options,
                                                  const std::function<void(size_t)>& progress) {
-  IncrementalDecoder decoder(device, model, parameters);
+  IncrementalDecoder decoder(device, model, weights);
   return beam_search(decoder, sources, special, options, progress);
 }
 
@@ -207,8 +222,10 @@ std::vector<std::vector<Hypothesis>> beam_search(IncrementalDecoder& decoder,
   const int64_t model_length = decoder.model().options().max_length;
   std::vector<std::vector<Hypothesis>> results(sources.size());
   const std::vector<size_t> order = by_length(sources);
+  const int64_t tokens =
+      decoding_tokens(decoder.device(), decoder.model(), decoder.type(), options);
   for (size_t at = 0; at < order.size();) {
-    std::vector<Search> batch(batch_size(sources, order, at, options));
+    std::vector<Search> batch(batch_size(sources, order, at, options, tokens));
     for (size_t i = 0; i < batch.size(); ++i) {
       const Ids& source = sources[order[at + i]];
       const auto length = static_cast<int64_t>(source.size());

@@ -27,13 +27,17 @@ struct SpecialIds {
   uint32_t eos = 0;
 };
 
+// How many hypotheses times source tokens are searched at once.
+int64_t decoding_tokens(const Device& device, const Transformer& model, DType type,
+                        const DecodeOptions& options);
+
 // For each source (which ends with eos) its hypotheses, best first, at least one and at most
 // `beam`. A search ends when `beam` hypotheses have ended, or at the length limit, where the
 // unfinished ones are given if none has ended. Throws DataError for a source the model cannot take
 // or a model whose probabilities are not numbers, and Interrupted. `progress` is told how many
 // sources are done.
 std::vector<std::vector<Hypothesis>> beam_search(const Device& device, Transformer& model,
-                                                 std::span<float> parameters,
+                                                 const Weights& weights,
                                                  const std::vector<std::vector<uint32_t>>& sources,
                                                  SpecialIds special, const DecodeOptions& options,
                                                  const std::function<void(size_t)>& progress = {});

@@ -17,10 +17,10 @@ CleanOptions normalisation(const TextRules& rules) {
 
 }  // namespace
 
-Translator::Translator(const Device& device, Transformer& model, std::span<float> parameters,
+Translator::Translator(const Device& device, Transformer& model, const Weights& weights,
                        const Vocabulary& vocabulary, const TextRules& rules,
                        const DecodeOptions& options, int64_t nbest)
-    : decoder_(device, model, parameters),
+    : decoder_(device, model, weights),
       vocabulary_(vocabulary),
       cleaner_(normalisation(rules), rules.source_language, rules.target_language,
                !vocabulary.cuts_text()),

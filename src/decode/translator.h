@@ -40,7 +40,7 @@ struct TranslationCounts {
 class Translator {
  public:
   // What is given by reference must outlive the translator.
-  Translator(const Device& device, Transformer& model, std::span<float> parameters,
+  Translator(const Device& device, Transformer& model, const Weights& weights,
              const Vocabulary& vocabulary, const TextRules& rules, const DecodeOptions& options,
              int64_t nbest = 1);
 

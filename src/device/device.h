@@ -1,12 +1,15 @@
-// Where an operation runs. The CPU today; a CUDA device and its stream slot in beside it.
+// Where an operation runs: the CPU's cores, or a GPU behind the interface of ops/gpu_ops.h.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 namespace reigen {
 
-enum class DeviceKind : uint8_t { kCpu, kCuda };
+class GpuOps;
+
+enum class DeviceKind : uint8_t { kCpu, kGpu };
 
 class Device {
  public:
@@ -14,13 +17,19 @@ class Device {
   // split, so a run is bit-identical only with the same number.
   static Device cpu(int threads);
 
+  // Operations on it are put into one queue and done in order; the host goes on at once.
+  static Device gpu(std::shared_ptr<GpuOps> ops) { return Device(DeviceKind::kGpu, 1, ops); }
+
   DeviceKind kind() const { return kind_; }
   int threads() const { return threads_; }
+  GpuOps* gpu() const { return gpu_.get(); }  // null on the CPU
 
  private:
-  Device(DeviceKind kind, int threads) : kind_(kind), threads_(threads) {}
+  Device(DeviceKind kind, int threads, std::shared_ptr<GpuOps> gpu = nullptr)
+      : kind_(kind), threads_(threads), gpu_(std::move(gpu)) {}
   DeviceKind kind_;
   int threads_;
+  std::shared_ptr<GpuOps> gpu_;
 };
 
 // Cores this process may run on: `taskset` and batch systems give it fewer than there are.

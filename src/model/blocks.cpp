@@ -4,9 +4,17 @@
 
 namespace reigen {
 
-Dropout Pass::dropout(double rate, uint32_t site, const std::vector<uint64_t>& tokens) const {
+Tensor Pass::weight(size_t index) const {
+  const ParameterSlice& slice = layout.slices()[index];
+  void* data = static_cast<char*>(weights.compute) + slice.offset * size_of(weights.type);
+  return {data, weights.type, slice.rows, slice.cols, slice.cols};
+}
+
+Tensor Pass::vector(size_t index) const { return slice_of(layout, index, weights.master); }
+
+Dropout Pass::dropout(double rate, uint32_t site, const SideIndex& side) const {
   if (!training) return {};
-  return {static_cast<float>(rate), {seed, step, site}, tokens.data()};
+  return {static_cast<float>(rate), {seed, step, site}, side.numbers};
 }
 
 Seam::Seam(ParameterLayout& layout, const std::string& name, int64_t width, double dropout,
@@ -17,20 +25,20 @@ Seam::Seam(ParameterLayout& layout, const std::string& name, int64_t width, doub
       site_(site) {}
 
 Seam::Output Seam::forward(const Pass& pass, Tensor x, Tensor branch, size_t bias,
-                           const Side& side) {
+                           const SideIndex& side) {
   bias_ = bias;
   op_ = {};
   op_.x = x;
   op_.branch = branch;
-  op_.gain = pass.weight(gain_);
-  op_.shift = pass.weight(shift_);
+  op_.gain = pass.vector(gain_);
+  op_.shift = pass.vector(shift_);
   op_.n = pass.matrix(x.rows, x.cols);
-  op_.stats = pass.matrix(x.rows, 2);
+  op_.stats = pass.numbers(x.rows, 2);
   op_.h = x;
   if (!branch.empty()) {
-    op_.h = pass.matrix(x.rows, x.cols);
-    if (bias != kNone) op_.bias = pass.weight(bias);
-    op_.dropout = pass.dropout(rate_, site_, side.tokens);
+    op_.h = pass.residual(x.rows, x.cols);
+    if (bias != kNone) op_.bias = pass.vector(bias);
+    op_.dropout = pass.dropout(rate_, site_, side);
   }
   residual_norm_forward(pass.device, op_);
   return {op_.h, op_.n};
@@ -40,12 +48,12 @@ void Seam::infer(const Pass& pass, Tensor x, Tensor branch, size_t bias, Tensor 
   ResidualNorm op;
   op.x = x;
   op.branch = branch;
-  if (!branch.empty() && bias != kNone) op.bias = pass.weight(bias);
-  op.gain = pass.weight(gain_);
-  op.shift = pass.weight(shift_);
+  if (!branch.empty() && bias != kNone) op.bias = pass.vector(bias);
+  op.gain = pass.vector(gain_);
+  op.shift = pass.vector(shift_);
   op.h = h;
   op.n = n;
-  op.stats = pass.matrix(x.rows, 2);
+  op.stats = pass.numbers(x.rows, 2);
   residual_norm_forward(pass.device, op);
 }
 
@@ -87,7 +95,7 @@ namespace {
 // y = x weight^T + bias
 void project_into(const Pass& pass, Tensor x, size_t weight, size_t bias, Tensor y) {
   linear_forward(pass.device, x, pass.weight(weight), y);
-  if (bias != kNone) add_bias(pass.device, y, pass.weight(bias));
+  if (bias != kNone) add_bias(pass.device, y, pass.vector(bias));
 }
 
 Tensor project(const Pass& pass, Tensor x, size_t weight, size_t bias) {
@@ -105,8 +113,8 @@ void project_backward(const Pass& pass, Tensor dy, Tensor x, size_t weight, size
 
 }  // namespace
 
-Tensor AttentionLayer::forward(const Pass& pass, Tensor x, const Side& side, Tensor memory,
-                               const Side& other) {
+void AttentionLayer::forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor memory,
+                             Tensor out) {
   const int64_t d = x.cols;
   x_ = x;
   memory_ = memory;
@@ -116,27 +124,29 @@ Tensor AttentionLayer::forward(const Pass& pass, Tensor x, const Side& side, Ten
     op_.q = project(pass, x, query_, query_bias_);
     op_.k = key_value.columns(0, d);
     op_.v = key_value.columns(d, d);
-    op_.key_offsets = other.offsets;
+    op_.key_offsets = pass.batch->source.offsets;
+    op_.plan = pass.batch->cross;
   } else {
     Tensor all = project(pass, x, input_, input_bias_);
     op_.q = all.columns(0, d);
     op_.k = all.columns(d, d);
     op_.v = all.columns(2 * d, d);
     op_.key_offsets = side.offsets;
+    op_.plan = kind_ == Kind::kCausal ? pass.batch->causal : pass.batch->self;
   }
   op_.query_offsets = side.offsets;
   op_.heads = static_cast<int>(heads_);
   op_.causal = kind_ == Kind::kCausal;
-  op_.dropout = pass.dropout(rate_, site_, side.tokens);
+  op_.dropout = pass.dropout(rate_, site_, side);
   op_.out = pass.matrix(x.rows, d);
-  op_.log_sums = pass.matrix(x.rows, heads_);
+  op_.log_sums = pass.numbers(x.rows, heads_);
   attention_forward(pass.device, op_);
   // The output's bias is added where the branch meets the residual.
-  return project(pass, op_.out, output_, kNone);
+  project_into(pass, op_.out, output_, kNone, out);
 }
 
 void AttentionLayer::backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate,
-                              Tensor dmemory) {
+                              Tensor dmemory, bool accumulate_memory) {
   const int64_t d = x_.cols;
   AttentionGrad grad;
   grad.dout = pass.matrix(dy.rows, d);
@@ -148,7 +158,7 @@ void AttentionLayer::backward(const Pass& pass, Tensor dy, Tensor dx, bool accum
     grad.dk = dkey_value.columns(0, d);
     grad.dv = dkey_value.columns(d, d);
     attention_backward(pass.device, op_, grad);
-    project_backward(pass, dkey_value, memory_, input_, input_bias_, dmemory, true);
+    project_backward(pass, dkey_value, memory_, input_, input_bias_, dmemory, accumulate_memory);
     project_backward(pass, dquery, x_, query_, query_bias_, dx, accumulate);
     return;
   }
@@ -164,8 +174,8 @@ void AttentionLayer::project_memory(const Pass& pass, Tensor memory, Tensor cach
   project_into(pass, memory, input_, input_bias_, cache);
 }
 
-Tensor AttentionLayer::step(const Pass& pass, Tensor x, Tensor cache, int64_t first_row,
-                            const KeyLists& keys) const {
+void AttentionLayer::step(const Pass& pass, Tensor x, Tensor cache, int64_t first_row,
+                          const KeyLists& keys, Tensor out) const {
   const int64_t d = x.cols;
   CachedAttention op;
   int64_t key_column = 0;
@@ -184,7 +194,7 @@ Tensor AttentionLayer::step(const Pass& pass, Tensor x, Tensor cache, int64_t fi
   op.heads = static_cast<int>(heads_);
   op.out = pass.matrix(x.rows, d);
   cached_attention(pass.device, op);
-  return project(pass, op.out, output_, kNone);
+  project_into(pass, op.out, output_, kNone, out);
 }
 
 FeedForward::FeedForward(ParameterLayout& layout, const std::string& name,
@@ -208,15 +218,17 @@ FeedForward::FeedForward(ParameterLayout& layout, const std::string& name,
   }
 }
 
-Tensor FeedForward::forward(const Pass& pass, Tensor x, const Side& side) {
+void FeedForward::forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor out) {
   x_ = x;
   op_.kind = kind_;
   op_.z = project(pass, x, input_, kNone);
-  op_.bias = pass.weight(input_bias_);
-  op_.dropout = pass.dropout(rate_, site_, side.tokens);
-  op_.out = pass.matrix(op_.z.rows, op_.z.cols);
+  op_.bias = pass.vector(input_bias_);
+  op_.dropout = pass.dropout(rate_, site_, side);
+  const size_t mask = activation_mask_bytes(pass.device, kind_, op_.z.rows, op_.z.cols);
+  op_.mask = mask > 0 ? pass.arena.bytes(mask) : nullptr;
+  op_.out = mask > 0 ? op_.z : pass.matrix(op_.z.rows, op_.z.cols);
   activation_forward(pass.device, op_);
-  return project(pass, op_.out, output_, kNone);
+  project_into(pass, op_.out, output_, kNone, out);
 }
 
 void FeedForward::backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate) {

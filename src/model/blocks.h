@@ -12,8 +12,10 @@
 
 #include "config/model_options.h"
 #include "device/device.h"
+#include "model/weights.h"
 #include "ops/activation.h"
 #include "ops/attention.h"
+#include "ops/batch_index.h"
 #include "ops/cached_attention.h"
 #include "ops/residual_norm.h"
 #include "tensor/arena.h"
@@ -25,25 +27,23 @@ namespace reigen {
 struct Pass {
   const Device& device;
   const ParameterLayout& layout;
-  float* parameters;
+  const Weights& weights;
   float* gradients;  // null when only evaluating
   Arena& arena;
-  bool training;  // dropout on
-  uint64_t seed;
-  uint64_t step;
+  const BatchIndex* batch = nullptr;  // null while decoding a token at a time
+  bool training = false;              // dropout on
+  uint64_t seed = 0;
+  uint64_t step = 0;
 
-  Tensor weight(size_t index) const { return slice_of(layout, index, parameters); }
+  Tensor weight(size_t index) const;  // a matrix, in the type of products
+  Tensor vector(size_t index) const;  // a gain, shift or bias, in fp32
   Tensor gradient(size_t index) const { return slice_of(layout, index, gradients); }
-  Tensor matrix(int64_t rows, int64_t cols) const { return arena.matrix(rows, cols); }
-  Dropout dropout(double rate, uint32_t site, const std::vector<uint64_t>& tokens) const;
-};
-
-// Tokens of one side of a batch: offsets of sentences, global number of each token.
-struct Side {
-  std::span<const uint32_t> ids;
-  std::span<const uint32_t> offsets;
-  std::vector<uint64_t> tokens;
-  int64_t rows() const { return static_cast<int64_t>(ids.size()); }
+  Tensor matrix(int64_t rows, int64_t cols) const { return arena.matrix(rows, cols, weights.type); }
+  Tensor residual(int64_t rows, int64_t cols) const {
+    return arena.matrix(rows, cols, weights.residual);
+  }
+  Tensor numbers(int64_t rows, int64_t cols) const { return arena.matrix(rows, cols); }
+  Dropout dropout(double rate, uint32_t site, const SideIndex& side) const;
 };
 
 constexpr size_t kNone = SIZE_MAX;  // a parameter the model does not have
@@ -59,7 +59,7 @@ class Seam {
     Tensor n;
   };
   // h = x + dropout(branch + bias), n = norm(h); without a branch, n = norm(x).
-  Output forward(const Pass& pass, Tensor x, Tensor branch, size_t bias, const Side& side);
+  Output forward(const Pass& pass, Tensor x, Tensor branch, size_t bias, const SideIndex& side);
 
   // The same without anything for backward, into given memory. h may be x; n may be x where h is
   // not.
@@ -84,17 +84,18 @@ class AttentionLayer {
   AttentionLayer(ParameterLayout& layout, const std::string& name, const ModelOptions& options,
                  Kind kind, double dropout, uint32_t site);
 
-  // `memory` is the other side's output; empty for self-attention.
-  Tensor forward(const Pass& pass, Tensor x, const Side& side, Tensor memory, const Side& other);
+  // Into `out`. `memory` is the other side's output; empty for self-attention.
+  void forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor memory, Tensor out);
 
-  // Gives the gradient of x, added to `dx` when `accumulate`; adds that of the memory to dmemory.
-  void backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate, Tensor dmemory);
+  // Gives the gradient of x, added to `dx` when `accumulate`, and that of the memory, likewise.
+  void backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate, Tensor dmemory,
+                bool accumulate_memory);
 
   // Decoding, one new token per row; see model/incremental.h. Self-attention appends queries, keys
   // and values to `cache` [rows, 3 d] at `first_row`; cross-attention reads a `cache` [rows, 2 d]
   // that project_memory filled once.
-  Tensor step(const Pass& pass, Tensor x, Tensor cache, int64_t first_row,
-              const KeyLists& keys) const;
+  void step(const Pass& pass, Tensor x, Tensor cache, int64_t first_row, const KeyLists& keys,
+            Tensor out) const;
   void project_memory(const Pass& pass, Tensor memory, Tensor cache) const;
 
   size_t output_bias() const { return output_bias_; }
@@ -120,7 +121,7 @@ class FeedForward {
   FeedForward(ParameterLayout& layout, const std::string& name, const ModelOptions& options,
               double dropout, uint32_t site);
 
-  Tensor forward(const Pass& pass, Tensor x, const Side& side);
+  void forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor out);
   void backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate);
 
   size_t output_bias() const { return output_bias_; }

@@ -12,8 +12,12 @@
 namespace reigen {
 
 IncrementalDecoder::IncrementalDecoder(const Device& device, Transformer& model,
-                                       std::span<float> parameters)
-    : device_(device), model_(model), parameters_(parameters) {}
+                                       const Weights& weights)
+    : device_(device),
+      model_(model),
+      weights_(weights),
+      caches_(device.kind()),
+      arena_(device.kind()) {}
 
 void IncrementalDecoder::check_start(std::span<const uint32_t> offsets, int64_t most_steps) const {
   const int64_t limit = model_.options().max_length;
@@ -37,11 +41,12 @@ void IncrementalDecoder::make_caches(int64_t source_tokens, int64_t target_rows)
   const int64_t d = model_.options().width;
   const int64_t layers = model_.options().decoder_layers;
   const int64_t rows = layers * (3 * target_rows + 2 * source_tokens);
-  if (caches_.capacity() < static_cast<size_t>(rows * d) * sizeof(float)) caches_ = Arena();
+  const size_t bytes = static_cast<size_t>(rows * d) * size_of(weights_.type);
+  if (caches_.capacity() < bytes) caches_ = Arena(device_.kind());
   caches_.reset();
-  Tensor all = caches_.matrix(rows, d);
+  Tensor all = caches_.matrix(rows, d, weights_.type);
   auto take = [&](int64_t count, int64_t cols) {
-    Tensor cache = f32_matrix(all.row(0), count, cols);
+    Tensor cache{all.data, all.dtype, count, cols, cols};
     all = all.rows_from(count * cols / d, all.rows - count * cols / d);
     return cache;
   };
@@ -56,10 +61,15 @@ void IncrementalDecoder::make_caches(int64_t source_tokens, int64_t target_rows)
 void IncrementalDecoder::start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
                                int64_t most_rows, int64_t most_steps) {
   check_start(offsets, most_steps);
-  make_caches(static_cast<int64_t>(ids.size()), most_rows * most_steps);
+  const ModelOptions& o = model_.options();
+  const auto index = index_batch(device_, {.source = {ids, offsets, {}}},
+                                 {static_cast<int>(o.heads), o.width / o.heads, weights_.type});
+  make_caches(index->source.rows, most_rows * most_steps);
   arena_.reset();
-  const Pass with = pass();
-  Tensor memory = model_.encode(with, Side{ids, offsets, {}});
+  Pass with = pass();
+  with.batch = index.get();
+  use_batch(device_, *index);
+  Tensor memory = model_.encode(with);
   model_.decoder_->project_memory(with, memory, cross_caches_);
 
   const auto sentences = offsets.size() - 1;
@@ -97,15 +107,12 @@ void IncrementalDecoder::follow(std::span<const uint32_t> parents) {
   ancestors_.count.assign(parents.size(), static_cast<uint32_t>(before + 1));
 }
 
-// Every row is a sentence of one token, at the place of this step.
-Tensor IncrementalDecoder::embed(const Pass& with, std::span<const uint32_t> tokens) const {
-  std::vector<uint32_t> offsets(tokens.size() + 1);
-  std::iota(offsets.begin(), offsets.end(), 0u);
+Tensor IncrementalDecoder::embed(const Pass& with, std::span<const uint32_t> tokens,
+                                 std::span<const uint32_t> places) const {
   const int64_t width = model_.options().width;
-  Tensor out = with.matrix(static_cast<int64_t>(tokens.size()), width);
-  embed_forward(device_, {tokens, offsets, std::sqrt(static_cast<float>(width)), {}},
-                with.weight(model_.target_table_), model_.positions(with).rows_from(steps_, 1),
-                out);
+  Tensor out = with.residual(static_cast<int64_t>(tokens.size()), width);
+  embed_forward(device_, {tokens, places, std::sqrt(static_cast<float>(width)), {}},
+                with.weight(model_.target_table_), model_.positions(with), out);
   return out;
 }
 
@@ -119,9 +126,16 @@ Tensor IncrementalDecoder::step(std::span<const uint32_t> parents,
   follow(parents);
   arena_.reset();
   const Pass with = pass();
-  const DecodeStep at{self_caches_, cross_caches_, cached_rows_, ancestors_.view(),
-                      sources_.view()};
-  Tensor hidden = model_.decoder_->step(with, embed(with, tokens), at);
+  places_.assign(tokens.size(), static_cast<uint32_t>(steps_));
+  const StagedLists lists(device_,
+                          {tokens, places_, ancestors_.picks, ancestors_.begin, ancestors_.count,
+                           sources_.picks, sources_.begin, sources_.count});
+  const DecodeStep at{self_caches_,
+                      cross_caches_,
+                      cached_rows_,
+                      {lists[2], lists[3], lists[4]},
+                      {lists[5], lists[6], lists[7]}};
+  Tensor hidden = model_.decoder_->step(with, embed(with, lists[0], lists[1]), at);
   const Tensor table = with.weight(model_.projection_);
   Tensor logits = with.matrix(rows, table.rows);
   linear_forward(device_, hidden, table, logits);

@@ -15,9 +15,9 @@ namespace reigen {
 
 class IncrementalDecoder {
  public:
-  // All three must outlive the decoder; a pass of the model may come between sentences, not
-  // between steps.
-  IncrementalDecoder(const Device& device, Transformer& model, std::span<float> parameters);
+  // What the weights point to, and the others, must outlive the decoder; a pass of the model may
+  // come between sentences, not between steps.
+  IncrementalDecoder(const Device& device, Transformer& model, const Weights& weights);
 
   // Encodes packed sources: sentence s is ids[offsets[s] .. offsets[s+1]). Forgets what was before.
   // Row s of an imagined step before the first is sentence s. Room is made for `most_rows` rows
@@ -33,19 +33,19 @@ class IncrementalDecoder {
   size_t memory() const { return caches_.capacity() + arena_.capacity(); }
   const Device& device() const { return device_; }
   const Transformer& model() const { return model_; }
+  DType type() const { return weights_.type; }
 
  private:
-  Pass pass() {
-    return {device_, model_.layout(), parameters_.data(), nullptr, arena_, false, 0, 0};
-  }
+  Pass pass() { return {device_, model_.layout(), weights_, nullptr, arena_}; }
   void check_start(std::span<const uint32_t> offsets, int64_t most_steps) const;
   void make_caches(int64_t source_tokens, int64_t target_rows);
   void follow(std::span<const uint32_t> parents);
-  Tensor embed(const Pass& pass, std::span<const uint32_t> tokens) const;
+  Tensor embed(const Pass& pass, std::span<const uint32_t> tokens,
+               std::span<const uint32_t> places) const;
 
   const Device& device_;
   Transformer& model_;
-  std::span<float> parameters_;
+  Weights weights_;
   Arena caches_;
   Arena arena_;  // for one step; free again in the next
   std::vector<Tensor> self_caches_;
@@ -57,13 +57,13 @@ class IncrementalDecoder {
     std::vector<uint32_t> picks;
     std::vector<uint32_t> begin;
     std::vector<uint32_t> count;
-    KeyLists view() const { return {picks, begin, count}; }
   };
   Lists ancestors_;  // steps_ of them for each row
   Lists sources_;
   std::vector<uint32_t> scratch_;
   std::vector<uint32_t> scratch_begin_;
   std::vector<uint32_t> scratch_count_;
+  std::vector<uint32_t> places_;
 };
 
 }  // namespace reigen

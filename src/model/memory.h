@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/model_options.h"
+#include "tensor/tensor.h"
 
 namespace reigen {
 
@@ -30,12 +31,24 @@ struct ActivationBytes {
   double of_any(uint64_t tokens) const;
 };
 
+// How a device keeps activations.
+struct ActivationShape {
+  double element = 4;          // bytes of a number
+  double residual = 4;         // and in the sum that sublayers add to
+  bool relu_in_place = false;  // with a bit for each element instead of a second copy
+  double loss_tokens = 512;    // whose logits exist at once
+  double loss_element = 4;
+};
+ActivationShape gpu_activations(const ModelOptions& options, DType type);
+
 // An upper bound of what forward and backward take from their arena; a test holds it to within a
 // tenth of what they do take.
-ActivationBytes activation_bytes(const ModelOptions& options, size_t vocabulary);
+ActivationBytes activation_bytes(const ModelOptions& options, size_t vocabulary,
+                                 const ActivationShape& shape = {});
 
 // What beam search takes at most for each hypothesis and source token, when a translation may have
 // `output_ratio` times the source's tokens and ten more: caches, projected memory, logits.
-double decoding_bytes(const ModelOptions& options, size_t vocabulary, double output_ratio);
+double decoding_bytes(const ModelOptions& options, size_t vocabulary, double output_ratio,
+                      double element = 4);
 
 }  // namespace reigen

@@ -55,4 +55,18 @@ SavedModel load_model(const std::string& run_or_checkpoint) {
   return {path, std::move(facts), std::move(vocabulary), std::move(model), std::move(parameters)};
 }
 
+namespace {
+
+OpenedDevice opened_for(const SavedModel& saved, const DeviceOptions& options, int threads) {
+  OpenedDevice opened = open_device(options, threads);
+  check_model_for(opened.device, saved.facts.model);
+  return opened;
+}
+
+}  // namespace
+
+PlacedModel::PlacedModel(SavedModel& saved, const DeviceOptions& options, int threads)
+    : opened(opened_for(saved, options, threads)),
+      weights(opened.device, *saved.model, saved.parameters, opened.type) {}
+
 }  // namespace reigen

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/checkpoint.h"
+#include "model/open_device.h"
 #include "model/transformer.h"
 
 namespace reigen {
@@ -16,6 +17,13 @@ struct SavedModel {
   Vocabulary vocabulary;
   std::unique_ptr<Transformer> model;
   std::vector<float> parameters;
+};
+
+// A saved model on the device it is used on. `saved` must outlive it.
+struct PlacedModel {
+  PlacedModel(SavedModel& saved, const DeviceOptions& options, int threads);
+  OpenedDevice opened;
+  DeviceWeights weights;
 };
 
 // The checkpoint itself, or the one of a run to use: best-bleu, else best-loss, else last. Throws

@@ -38,13 +38,13 @@ LayerStack::LayerStack(ParameterLayout& layout, const std::string& name,
   seams_ = std::move(seams);
 }
 
-Tensor LayerStack::sublayer_forward(const Pass& pass, size_t index, Tensor x, const Side& side,
-                                    Tensor memory, const Side& other) {
+void LayerStack::sublayer_forward(const Pass& pass, size_t index, Tensor x, const SideIndex& side,
+                                  Tensor memory, Tensor out) {
   const size_t per_layer = decoder_ ? 3 : 2;
   Layer& layer = layers_[index / per_layer];
   const size_t part = index % per_layer;
-  if (part + 1 == per_layer) return layer.feed_forward[0].forward(pass, x, side);
-  return layer.attention[part].forward(pass, x, side, memory, other);
+  if (part + 1 == per_layer) return layer.feed_forward[0].forward(pass, x, side, out);
+  layer.attention[part].forward(pass, x, side, memory, out);
 }
 
 void LayerStack::sublayer_backward(const Pass& pass, size_t index, Tensor dy, Tensor dx,
@@ -55,7 +55,8 @@ void LayerStack::sublayer_backward(const Pass& pass, size_t index, Tensor dy, Te
   if (part + 1 == per_layer) {
     layer.feed_forward[0].backward(pass, dy, dx, accumulate);
   } else {
-    layer.attention[part].backward(pass, dy, dx, accumulate, dmemory);
+    const bool first = index + 2 == sublayers();  // of those that attend to the encoder
+    layer.attention[part].backward(pass, dy, dx, accumulate, dmemory, !first);
   }
 }
 
@@ -67,12 +68,12 @@ size_t LayerStack::output_bias(size_t index) const {
                                : layer.attention[part].output_bias();
 }
 
-Tensor LayerStack::forward(const Pass& pass, Tensor x, const Side& side, Tensor memory,
-                           const Side& other) {
+Tensor LayerStack::forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor memory) {
+  const Tensor branch = pass.matrix(x.rows, x.cols);  // read by the seam at once; one serves all
   Tensor residual = x;
   Tensor n = post_ ? x : seams_[0].forward(pass, x, {}, kNone, side).n;
   for (size_t i = 0; i < sublayers(); ++i) {
-    Tensor branch = sublayer_forward(pass, i, n, side, memory, other);
+    sublayer_forward(pass, i, n, side, memory, branch);
     Seam::Output out =
         seams_[post_ ? i : i + 1].forward(pass, residual, branch, output_bias(i), side);
     n = out.n;
@@ -81,42 +82,47 @@ Tensor LayerStack::forward(const Pass& pass, Tensor x, const Side& side, Tensor 
   return n;
 }
 
-// `sublayer(i, n)` gives the branch of sublayer i. Two buffers serve all the way up; what a
-// sublayer takes beside them is released at once, so that it stays in the cache.
+// `sublayer(i, n, branch)` gives the branch of sublayer i. Three buffers serve all the way up; what
+// a sublayer takes beside them is released at once, so that it stays in the cache.
 template <class Sublayer>
 Tensor LayerStack::infer_with(const Pass& pass, Tensor x, Sublayer sublayer) {
   const Tensor other = pass.matrix(x.rows, x.cols);
+  const Tensor branch = pass.matrix(x.rows, x.cols);
   const Tensor h = post_ ? other : x;
   const Tensor n = post_ ? x : other;
   if (!post_) seams_[0].infer(pass, x, {}, kNone, h, n);
   for (size_t i = 0; i < sublayers(); ++i) {
     const Arena::Mark mark = pass.arena.mark();
-    const Tensor branch = sublayer(i, n);
+    sublayer(i, n, branch);
     seams_[post_ ? i : i + 1].infer(pass, post_ ? n : h, branch, output_bias(i), h, n);
     pass.arena.release(mark);
   }
   return n;
 }
 
-Tensor LayerStack::infer(const Pass& pass, Tensor x, const Side& side) {
-  return infer_with(
-      pass, x, [&](size_t i, Tensor n) { return sublayer_forward(pass, i, n, side, {}, side); });
+Tensor LayerStack::infer(const Pass& pass, Tensor x, const SideIndex& side) {
+  return infer_with(pass, x, [&](size_t i, Tensor n, Tensor branch) {
+    sublayer_forward(pass, i, n, side, {}, branch);
+  });
 }
 
-Tensor LayerStack::sublayer_step(const Pass& pass, size_t index, Tensor x, const DecodeStep& at) {
+void LayerStack::sublayer_step(const Pass& pass, size_t index, Tensor x, const DecodeStep& at,
+                               Tensor out) {
   const size_t l = index / 3;
   switch (index % 3) {
     case 0:
-      return layers_[l].attention[0].step(pass, x, at.self_caches[l], at.first_row, at.ancestors);
+      return layers_[l].attention[0].step(pass, x, at.self_caches[l], at.first_row, at.ancestors,
+                                          out);
     case 1:
-      return layers_[l].attention[1].step(pass, x, at.cross_caches[l], 0, at.sources);
+      return layers_[l].attention[1].step(pass, x, at.cross_caches[l], 0, at.sources, out);
     default:
-      return layers_[l].feed_forward[0].forward(pass, x, {});
+      return layers_[l].feed_forward[0].forward(pass, x, {}, out);
   }
 }
 
 Tensor LayerStack::step(const Pass& pass, Tensor x, const DecodeStep& at) {
-  return infer_with(pass, x, [&](size_t i, Tensor n) { return sublayer_step(pass, i, n, at); });
+  return infer_with(
+      pass, x, [&](size_t i, Tensor n, Tensor branch) { sublayer_step(pass, i, n, at, branch); });
 }
 
 void LayerStack::project_memory(const Pass& pass, Tensor memory,
@@ -130,7 +136,7 @@ Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
                             const std::function<void(size_t)>& ready) {
   const size_t per_layer = decoder_ ? 3 : 2;
   // Three buffers serve the whole way down; what a sublayer needs beside them is released at once.
-  const Tensor dresidual = pass.matrix(dout.rows, dout.cols);
+  const Tensor dresidual = pass.residual(dout.rows, dout.cols);
   const Tensor dbranch = pass.matrix(dout.rows, dout.cols);
   const Tensor dinput = post_ ? dresidual : pass.matrix(dout.rows, dout.cols);
   Tensor dn = dout;  // gradient of what the next seam up gave
@@ -145,7 +151,8 @@ Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
     dn = dinput;
     pass.arena.release(mark);
     // In a pre-norm layer the first norm is still to come; the next layer's turn completes it.
-    bool layer_done = i % per_layer == 0;
+    const bool layer_done = i % per_layer == 0;
+    if (layer_done) settle_gradients(pass.device);
     if (layer_done && post_) ready(layers_[i / per_layer].end);
     if (layer_done && !post_ && i + per_layer < sublayers()) {
       ready(layers_[i / per_layer + 1].end);
@@ -153,6 +160,7 @@ Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
   }
   if (post_) return dresidual;
   seams_[0].backward(pass, dn, dresidual, dresidual, {});
+  settle_gradients(pass.device);
   ready(layers_[0].end);
   return dresidual;
 }

@@ -24,17 +24,17 @@ class LayerStack {
   LayerStack(ParameterLayout& layout, const std::string& name, const ModelOptions& options,
              const DropoutOptions& dropout, int64_t layers, bool decoder, uint32_t first_site);
 
-  // `memory` and `other` are the encoder's output and side; unused without cross-attention.
-  Tensor forward(const Pass& pass, Tensor x, const Side& side, Tensor memory, const Side& other);
+  // `memory` is the encoder's output; unused without cross-attention.
+  Tensor forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor memory);
 
   // Without anything for backward: the same result, x overwritten, memory for one sublayer only.
-  Tensor infer(const Pass& pass, Tensor x, const Side& side);
+  Tensor infer(const Pass& pass, Tensor x, const SideIndex& side);
 
   // Decoding: one new token per row, and the encoder's output for every layer once beforehand.
   Tensor step(const Pass& pass, Tensor x, const DecodeStep& at);
   void project_memory(const Pass& pass, Tensor memory, std::span<const Tensor> cross_caches) const;
 
-  // From the gradient of the output to that of the input. Adds the memory's to dmemory. Calls
+  // From the gradient of the output to that of the input. Writes the memory's to dmemory. Calls
   // `ready(n)` after each layer: the first n elements of the gradient are complete, except that
   // tied tables have parts still to come and stand last for that reason.
   Tensor backward(const Pass& pass, Tensor dout, Tensor dmemory,
@@ -49,9 +49,9 @@ class LayerStack {
   size_t sublayers() const { return layers_.size() * (decoder_ ? 3 : 2); }
   template <class Sublayer>
   Tensor infer_with(const Pass& pass, Tensor x, Sublayer sublayer);
-  Tensor sublayer_forward(const Pass& pass, size_t index, Tensor x, const Side& side, Tensor memory,
-                          const Side& other);
-  Tensor sublayer_step(const Pass& pass, size_t index, Tensor x, const DecodeStep& at);
+  void sublayer_forward(const Pass& pass, size_t index, Tensor x, const SideIndex& side,
+                        Tensor memory, Tensor out);
+  void sublayer_step(const Pass& pass, size_t index, Tensor x, const DecodeStep& at, Tensor out);
   void sublayer_backward(const Pass& pass, size_t index, Tensor dy, Tensor dx, bool accumulate,
                          Tensor dmemory);
   size_t output_bias(size_t index) const;

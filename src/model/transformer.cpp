@@ -29,26 +29,7 @@ std::vector<float> sinusoid_table(int64_t length, int64_t width) {
   return table;
 }
 
-Side side_of(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
-             std::span<const uint64_t> first_tokens) {
-  Side side{ids, offsets, std::vector<uint64_t>(ids.size())};
-  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
-    for (uint32_t t = offsets[s]; t < offsets[s + 1]; ++t) {
-      side.tokens[t] = first_tokens[s] + (t - offsets[s]);
-    }
-  }
-  return side;
-}
-
 }  // namespace
-
-struct Transformer::Sides {
-  Side source;
-  Side target;
-  explicit Sides(const PackedBatch& b)
-      : source(side_of(b.source, b.source_offsets, b.first_source_token)),
-        target(side_of(b.target_in, b.target_offsets, b.first_target_token)) {}
-};
 
 Transformer::Transformer(const ModelOptions& options, const DropoutOptions& dropout,
                          size_t vocabulary)
@@ -81,50 +62,59 @@ size_t Transformer::vocabulary() const {
 }
 
 Tensor Transformer::positions(const Pass& pass) const {
-  if (learned_positions_ != kNone) return pass.weight(learned_positions_);
+  if (learned_positions_ != kNone) return pass.vector(learned_positions_);
+  if (!pass.weights.sinusoids.empty()) return pass.weights.sinusoids;
   return f32_matrix(const_cast<float*>(sinusoids_.data()), options_.max_length, options_.width);
 }
 
-Tensor Transformer::embed(const Pass& pass, const Side& side, size_t table, uint32_t site) const {
-  Tensor out = pass.matrix(side.rows(), options_.width);
-  EmbedInput input{side.ids, side.offsets, std::sqrt(static_cast<float>(options_.width)),
-                   pass.dropout(dropout_.embedding, site, side.tokens)};
-  embed_forward(pass.device, input, pass.weight(table), positions(pass), out);
+EmbedInput Transformer::embed_input(const Pass& pass, const SideIndex& side, uint32_t site) const {
+  return {side.ids, side.places, std::sqrt(static_cast<float>(options_.width)),
+          pass.dropout(dropout_.embedding, site, side), side.plans};
+}
+
+Tensor Transformer::embed(const Pass& pass, const SideIndex& side, size_t table,
+                          uint32_t site) const {
+  Tensor out = pass.residual(side.rows, options_.width);
+  embed_forward(pass.device, embed_input(pass, side, site), pass.weight(table), positions(pass),
+                out);
   return out;
 }
 
-void Transformer::embed_gradient(const Pass& pass, const Side& side, size_t table, uint32_t site,
-                                 Tensor dout) const {
-  EmbedInput input{side.ids, side.offsets, std::sqrt(static_cast<float>(options_.width)),
-                   pass.dropout(dropout_.embedding, site, side.tokens)};
+void Transformer::embed_gradient(const Pass& pass, const SideIndex& side, size_t table,
+                                 uint32_t site, Tensor dout) const {
   Tensor dpositions;
   if (learned_positions_ != kNone) dpositions = pass.gradient(learned_positions_);
-  embed_backward(pass.device, input, dout, pass.gradient(table), dpositions);
+  embed_backward(pass.device, embed_input(pass, side, site), dout, pass.gradient(table),
+                 dpositions);
 }
 
-Tensor Transformer::encode(const Pass& pass, const Side& source) {
+Tensor Transformer::encode(const Pass& pass) {
+  const SideIndex& source = pass.batch->source;
   return encoder_->infer(pass, embed(pass, source, source_table_, kSourceEmbeddingSite), source);
 }
 
-Tensor Transformer::run_forward(const Pass& pass, const Sides& sides) {
+Tensor Transformer::run_forward(const Pass& pass) {
+  const SideIndex& source = pass.batch->source;
+  const SideIndex& target = pass.batch->target;
+  use_batch(pass.device, *pass.batch);
   Tensor memory =
-      encoder_->forward(pass, embed(pass, sides.source, source_table_, kSourceEmbeddingSite),
-                        sides.source, {}, sides.source);
-  return decoder_->forward(pass, embed(pass, sides.target, target_table_, kTargetEmbeddingSite),
-                           sides.target, memory, sides.source);
+      encoder_->forward(pass, embed(pass, source, source_table_, kSourceEmbeddingSite), source, {});
+  return decoder_->forward(pass, embed(pass, target, target_table_, kTargetEmbeddingSite), target,
+                           memory);
 }
 
-void Transformer::run_backward(const Pass& pass, const Sides& sides, Tensor dhidden,
+void Transformer::run_backward(const Pass& pass, Tensor dhidden,
                                const std::function<void(size_t)>& on_ready) {
   auto ready = [&](size_t elements) {
     if (on_ready) on_ready(elements);
   };
-  Tensor dmemory = pass.matrix(sides.source.rows(), options_.width);
-  std::fill_n(dmemory.row(0), dmemory.rows * dmemory.cols, 0.0F);
+  const SideIndex& source = pass.batch->source;
+  const SideIndex& target = pass.batch->target;
+  Tensor dmemory = pass.matrix(source.rows, options_.width);
   Tensor dtarget = decoder_->backward(pass, dhidden, dmemory, ready);
-  embed_gradient(pass, sides.target, target_table_, kTargetEmbeddingSite, dtarget);
+  embed_gradient(pass, target, target_table_, kTargetEmbeddingSite, dtarget);
   Tensor dsource = encoder_->backward(pass, dmemory, {}, ready);
-  embed_gradient(pass, sides.source, source_table_, kSourceEmbeddingSite, dsource);
+  embed_gradient(pass, source, source_table_, kSourceEmbeddingSite, dsource);
   ready(layout_.elements());
 }
 
@@ -143,36 +133,51 @@ void Transformer::check_lengths(const PackedBatch& batch) const {
   check(batch.target_offsets, "target");
 }
 
+std::unique_ptr<BatchIndex> Transformer::index(const Device& device, const PackedBatch& batch,
+                                               DType type) const {
+  check_lengths(batch);
+  const BatchTokens tokens{
+      .source = {batch.source, batch.source_offsets, batch.first_source_token},
+      .target = {batch.target_in, batch.target_offsets, batch.first_target_token},
+      .targets = batch.target_out};
+  return index_batch(device, tokens,
+                     {static_cast<int>(options_.heads), options_.width / options_.heads, type});
+}
+
 LossSums Transformer::forward_backward(const Device& device, const StepInput& input,
-                                       std::span<float> parameters, std::span<float> gradients,
+                                       const Weights& weights, std::span<float> gradients,
                                        Arena& arena, const StepEvents& events) {
-  check_lengths(input.batch);
+  std::unique_ptr<BatchIndex> own;
+  if (input.index == nullptr) own = index(device, input.batch, weights.type);
   arena.reset();
-  Pass pass{device, layout_, parameters.data(), gradients.data(),
-            arena,  true,    input.seed,        input.step};
-  Sides sides(input.batch);
-  Tensor hidden = run_forward(pass, sides);
+  Pass pass{device, layout_, weights, gradients.data(), arena};
+  pass.batch = own ? own.get() : input.index;
+  pass.training = true;
+  pass.seed = input.seed;
+  pass.step = input.step;
+  Tensor hidden = run_forward(pass);
   ProjectionLoss loss{.hidden = hidden, .table = pass.weight(projection_)};
-  loss.targets = input.batch.target_out;
+  loss.targets = pass.batch->targets;
   loss.smoothing = input.smoothing;
   loss.scale = input.loss_scale;
   loss.dhidden = pass.matrix(hidden.rows, hidden.cols);
   loss.dtable = pass.gradient(projection_);
+  loss.sums = input.sums;
   if (events.forward_done) events.forward_done();
   LossSums sums = projection_loss(device, loss, arena);
   if (events.loss_done) events.loss_done();
-  run_backward(pass, sides, loss.dhidden, events.ready);
+  run_backward(pass, loss.dhidden, events.ready);
   return sums;
 }
 
 LossSums Transformer::evaluate(const Device& device, const PackedBatch& batch,
-                               std::span<float> parameters, float smoothing, Arena& arena) {
-  check_lengths(batch);
+                               const Weights& weights, float smoothing, Arena& arena) {
+  const std::unique_ptr<BatchIndex> own = index(device, batch, weights.type);
   arena.reset();
-  Pass pass{device, layout_, parameters.data(), nullptr, arena, false, 0, 0};
-  Sides sides(batch);
-  ProjectionLoss loss{.hidden = run_forward(pass, sides), .table = pass.weight(projection_)};
-  loss.targets = batch.target_out;
+  Pass pass{device, layout_, weights, nullptr, arena};
+  pass.batch = own.get();
+  ProjectionLoss loss{.hidden = run_forward(pass), .table = pass.weight(projection_)};
+  loss.targets = own->targets;
   loss.smoothing = smoothing;
   return projection_loss(device, loss, arena);
 }

@@ -33,10 +33,18 @@ class Transformer {
   const ParameterLayout& layout() const { return layout_; }
   const ModelOptions& options() const { return options_; }
   size_t vocabulary() const;
+  std::span<const float> sinusoids() const {
+    return sinusoids_;
+  }  // empty when positions are learned
 
   // Weights uniform within 1 / sqrt(inputs), embeddings normal with 1 / sqrt(width), gains 1,
   // biases 0; a pure function of the seed.
   void initialise(std::span<float> parameters, uint64_t seed) const;
+
+  // The batch where the device can read it; may be made beside other work (ops/batch_index.h).
+  // Throws DataError for a sentence longer than the model takes.
+  std::unique_ptr<BatchIndex> index(const Device& device, const PackedBatch& batch,
+                                    DType type = DType::kF32) const;
 
   struct StepInput {
     const PackedBatch& batch;
@@ -44,6 +52,8 @@ class Transformer {
     uint64_t step = 0;
     float loss_scale = 1;
     float smoothing = 0;
+    const BatchIndex* index = nullptr;  // of the batch, when it was made before
+    LossSums* sums = nullptr;           // on a GPU: where to add the loss, so that nobody waits
   };
   // Told while a step is under way; each may be empty.
   struct StepEvents {
@@ -51,26 +61,26 @@ class Transformer {
     std::function<void()> loss_done;    // projection and loss, forward and backward in one
     std::function<void(size_t)> ready;  // the first n elements of the gradient are complete
   };
-  // Adds to `gradients`.
-  LossSums forward_backward(const Device& device, const StepInput& input,
-                            std::span<float> parameters, std::span<float> gradients, Arena& arena,
+  // Adds to `gradients`, which are the device's, as weights and arena are. On a GPU the loss scale
+  // is the step queue's business (ops/gpu_step.h) and events are told when work was put in line.
+  LossSums forward_backward(const Device& device, const StepInput& input, const Weights& weights,
+                            std::span<float> gradients, Arena& arena,
                             const StepEvents& events = {});
 
   // The loss alone, without dropout.
-  LossSums evaluate(const Device& device, const PackedBatch& batch, std::span<float> parameters,
+  LossSums evaluate(const Device& device, const PackedBatch& batch, const Weights& weights,
                     float smoothing, Arena& arena);
 
  private:
   friend class IncrementalDecoder;  // walks the same stacks a token at a time
-  struct Sides;
   Tensor positions(const Pass& pass) const;
-  Tensor embed(const Pass& pass, const Side& side, size_t table, uint32_t site) const;
-  void embed_gradient(const Pass& pass, const Side& side, size_t table, uint32_t site,
+  Tensor embed(const Pass& pass, const SideIndex& side, size_t table, uint32_t site) const;
+  void embed_gradient(const Pass& pass, const SideIndex& side, size_t table, uint32_t site,
                       Tensor dout) const;
-  Tensor encode(const Pass& pass, const Side& source);  // nothing kept for backward
-  Tensor run_forward(const Pass& pass, const Sides& sides);
-  void run_backward(const Pass& pass, const Sides& sides, Tensor dhidden,
-                    const std::function<void(size_t)>& on_ready);
+  EmbedInput embed_input(const Pass& pass, const SideIndex& side, uint32_t site) const;
+  Tensor encode(const Pass& pass);  // nothing kept for backward
+  Tensor run_forward(const Pass& pass);
+  void run_backward(const Pass& pass, Tensor dhidden, const std::function<void(size_t)>& on_ready);
   void check_lengths(const PackedBatch& batch) const;
 
   ModelOptions options_;

@@ -32,6 +32,7 @@ Json to_json(const StartRecord& r) {
   json["host"] = r.host;
   json["process"] = r.process;
   json["threads"] = r.threads;
+  json["device"] = r.device;
   json["lost_steps"] = r.lost_steps;
   json["lost_seconds"] = microseconds(r.lost_seconds);
   return json;
@@ -164,6 +165,7 @@ StartRecord start_from(const Fields& f) {
           .host = f.text("host"),
           .process = f.count("process"),
           .threads = f.count("threads"),
+          .device = f.text("device"),
           .lost_steps = f.count("lost_steps"),
           .lost_seconds = f.number("lost_seconds")};
 }

@@ -28,6 +28,7 @@ struct StartRecord {
   std::string host;
   uint64_t process = 0;
   uint64_t threads = 0;
+  std::string device;
   uint64_t lost_steps = 0;  // done by the attempt before, after its last checkpoint
   double lost_seconds = 0;
   bool operator==(const StartRecord&) const = default;

@@ -1,6 +1,7 @@
 // The middle of a feed-forward sublayer: out = dropout(activation(z + bias)).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "device/device.h"
@@ -16,8 +17,12 @@ struct Activation {
   Tensor z;     // [tokens, width], as the first product left it
   Tensor bias;  // [1, width]
   Dropout dropout;
-  Tensor out;
+  Tensor out;            // may be z itself where there is a mask
+  void* mask = nullptr;  // which elements came through, where the device keeps that for backward
 };
+
+// How large that mask is; 0 where backward reads z again.
+size_t activation_mask_bytes(const Device& device, ActivationKind kind, int64_t rows, int64_t cols);
 
 void activation_forward(const Device& device, const Activation& op);
 

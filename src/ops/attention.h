@@ -8,6 +8,7 @@
 #include <span>
 
 #include "device/device.h"
+#include "ops/batch_index.h"
 #include "ops/dropout.h"
 #include "tensor/tensor.h"
 
@@ -24,6 +25,7 @@ struct Attention {
   Dropout dropout;  // tokens are the queries'; keys count within their sentence
   Tensor out;       // [query tokens, heads * head width]
   Tensor log_sums;  // [query tokens, heads]
+  const cuda::AttentionPlan* plan = nullptr;  // on a GPU, made from the offsets
 };
 
 void attention_forward(const Device& device, const Attention& op);

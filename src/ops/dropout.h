@@ -10,7 +10,8 @@ namespace reigen {
 struct Dropout {
   float rate = 0;  // 0 switches it off
   RandomSite site;
-  const uint64_t* tokens = nullptr;  // the global number of each row's token
+  const uint64_t* tokens =
+      nullptr;  // the global number of each row's token, in the device's memory
 
   bool active() const { return rate > 0; }
   float scale() const { return 1 / (1 - rate); }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "device/device.h"
+#include "ops/batch_index.h"
 #include "ops/dropout.h"
 #include "tensor/tensor.h"
 
@@ -12,9 +13,10 @@ namespace reigen {
 
 struct EmbedInput {
   std::span<const uint32_t> ids;
-  std::span<const uint32_t> offsets;  // sentence i is ids[offsets[i] .. offsets[i+1])
+  std::span<const uint32_t> places;  // of each token in its sentence
   float scale = 1;
   Dropout dropout;
+  const cuda::EmbedPlans* plans = nullptr;  // for backward on a GPU
 };
 
 // `positions` has a row for each place in a sentence.

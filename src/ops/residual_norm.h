@@ -38,4 +38,8 @@ struct ResidualNormGrad {
 void residual_norm_backward(const Device& device, const ResidualNorm& op,
                             const ResidualNormGrad& grad);
 
+// Gradients of gains, shifts and biases (here and in activation.h) are complete only after this: a
+// GPU adds their sums over tokens up once for several operations.
+void settle_gradients(const Device& device);
+
 }  // namespace reigen

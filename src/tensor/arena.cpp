@@ -1,48 +1,39 @@
 #include "tensor/arena.h"
 
 #include <algorithm>
-#include <new>
 
 namespace reigen {
 namespace {
 
-constexpr size_t kAlignment = 64;
 constexpr size_t kLeastBlock = size_t{1} << 20;
 
 }  // namespace
 
-void Arena::Free::operator()(std::byte* p) const {
-  ::operator delete(p, std::align_val_t(kAlignment));
-}
-
-Arena::Block Arena::make_block(size_t size) {
-  auto* memory = static_cast<std::byte*>(::operator new(size, std::align_val_t(kAlignment)));
-  return {std::unique_ptr<std::byte, Free>(memory), size};
-}
-
 size_t Arena::in_use() const {
   size_t sum = used_;
-  for (size_t b = 0; b < current_; ++b) sum += blocks_[b].size;
+  for (size_t b = 0; b < current_; ++b) sum += blocks_[b].size();
   return sum;
 }
 
 size_t Arena::capacity() const {
   size_t sum = 0;
-  for (const auto& block : blocks_) sum += block.size;
+  for (const auto& block : blocks_) sum += block.size();
   return sum;
 }
 
+void Arena::add_block(size_t size) {
+  blocks_.emplace_back(kind_, size, "activations");
+  ++allocations_;
+}
+
 void* Arena::bytes(size_t size) {
-  size = (size + kAlignment - 1) / kAlignment * kAlignment;
-  while (current_ < blocks_.size() && used_ + size > blocks_[current_].size) {
+  size = (size + DeviceBuffer::kAlignment - 1) / DeviceBuffer::kAlignment * DeviceBuffer::kAlignment;
+  while (current_ < blocks_.size() && used_ + size > blocks_[current_].size()) {
     ++current_;
     used_ = 0;
   }
-  if (current_ == blocks_.size()) {
-    blocks_.push_back(make_block(std::max({size, kLeastBlock, capacity() / 2})));
-    ++allocations_;
-  }
-  void* memory = blocks_[current_].data.get() + used_;
+  if (current_ == blocks_.size()) add_block(std::max({size, kLeastBlock, capacity() / 2}));
+  void* memory = blocks_[current_].data() + used_;
   used_ += size;
   peak_ = std::max(peak_, in_use());
   return memory;
@@ -60,10 +51,9 @@ void Arena::release(Mark mark) {
 
 void Arena::reset() {
   if (blocks_.size() > 1) {
-    size_t size = capacity();
+    const size_t size = capacity();
     blocks_.clear();
-    blocks_.push_back(make_block(size));
-    ++allocations_;
+    add_block(size);
   }
   current_ = 0;
   used_ = 0;

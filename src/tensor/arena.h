@@ -6,15 +6,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "device/buffer.h"
 #include "tensor/tensor.h"
 
 namespace reigen {
 
 class Arena {
  public:
+  explicit Arena(DeviceKind kind = DeviceKind::kCpu) : kind_(kind) {}
+
   Tensor matrix(int64_t rows, int64_t cols, DType dtype = DType::kF32);  // contents undefined
   void* bytes(size_t size);                                              // 64-byte aligned
 
@@ -32,17 +34,11 @@ class Arena {
   uint64_t allocations() const { return allocations_; }
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
-  struct Block {
-    std::unique_ptr<std::byte, Free> data;
-    size_t size = 0;
-  };
-  static Block make_block(size_t size);
   size_t in_use() const;
+  void add_block(size_t size);
 
-  std::vector<Block> blocks_;
+  DeviceKind kind_;
+  std::vector<DeviceBuffer> blocks_;
   size_t current_ = 0;  // block being filled
   size_t used_ = 0;     // of it
   size_t peak_ = 0;

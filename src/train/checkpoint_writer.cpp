@@ -21,11 +21,18 @@ CheckpointWriter::~CheckpointWriter() {
   thread_.join();
 }
 
-void CheckpointWriter::save(const TrainState& state, CheckpointFacts facts) {
+void CheckpointWriter::save(const TrainState& state, CheckpointFacts facts,
+                            StateSource* elsewhere) {
   Stopwatch held;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !pending_; });
-  copy_ = state;  // into the buffers of the one before
+  elsewhere_ = elsewhere;
+  if (elsewhere_ != nullptr) {
+    elsewhere_->begin();
+    copy_.counters = state.counters;
+  } else {
+    copy_ = state;  // into the buffers of the one before
+  }
   facts_ = std::move(facts);
   record_ = {};
   record_.step = state.counters.step;
@@ -53,6 +60,7 @@ std::optional<CheckpointRecord> CheckpointWriter::wait() {
 void CheckpointWriter::write_pending() {
   Stopwatch watch;
   try {
+    if (elsewhere_ != nullptr) elsewhere_->complete(copy_);
     const Counters& counters = copy_.counters;
     const CheckpointFacts written = write_checkpoint(
         record_.path, facts_, layout_, copy_.parameters, moments_of(copy_), vocabulary_, true);

@@ -15,6 +15,14 @@
 
 namespace reigen {
 
+// Where parameters and moments are when they are not in the state: on a GPU.
+class StateSource {
+ public:
+  virtual ~StateSource() = default;
+  virtual void begin() = 0;                     // take a copy that later steps do not change
+  virtual void complete(TrainState& into) = 0;  // bring it here; called on the writer's thread
+};
+
 class CheckpointWriter {
  public:
   // All must outlive it.
@@ -25,7 +33,7 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // Waits for the one before, copies the state, and returns; `facts` are written with it.
-  void save(const TrainState& state, CheckpointFacts facts);
+  void save(const TrainState& state, CheckpointFacts facts, StateSource* elsewhere = nullptr);
 
   // What has been written (or failed) since it was last asked, if anything.
   std::optional<CheckpointRecord> finished();
@@ -41,6 +49,7 @@ class CheckpointWriter {
   size_t keep_;
   TrainState copy_;
   CheckpointFacts facts_;
+  StateSource* elsewhere_ = nullptr;
   CheckpointRecord record_;
   std::mutex mutex_;
   std::condition_variable changed_;

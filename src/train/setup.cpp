@@ -9,6 +9,7 @@
 #include "config/yaml.h"
 #include "model/memory.h"
 #include "observe/memory.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
@@ -21,6 +22,11 @@ constexpr uint64_t kMegabyte = 1'000'000;
 // More at once gains nothing on a CPU: `small` trains at 2,881 target tokens/s in micro-batches of
 // 512 target tokens, 3,009 in 1,024, 3,072 in 2,048 and 3,098 in 4,096.
 constexpr uint64_t kMostMicroTokens = 4096;
+
+// A GPU takes whole batches at once; this many tokens keep every index below 2^31.
+constexpr uint64_t kMostGpuMicroTokens = 400'000;
+// Scratch of operations, the matrix library's workspace, sums over tokens, batches on their way.
+constexpr uint64_t kGpuProgramBytes = 300'000'000;
 
 uint32_t longest_target(const std::vector<CorpusFacts>& corpora) {
   uint32_t longest = 0;
@@ -83,13 +89,38 @@ TrainingData open_data(const TrainOptions& options) {
   return data;
 }
 
+namespace {
+
+// Parameters, gradients and two moments; of three of them a copy for the checkpoint.
+uint64_t state_bytes(const Transformer& model) {
+  return 7 * kBytesOfNumber * model.layout().elements();
+}
+
+MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model,
+                    const TrainingData& data) {
+  return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
+          .fixed = state_bytes(model) + data.bytes + kProgramBytes,
+          .micro_tokens = kMostMicroTokens};
+}
+
+MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
+                    const OpenedDevice& opened) {
+  const uint64_t copy = opened.type == DType::kF32 ? 0 : size_of(opened.type);
+  return {
+      .budget = options.memory > 0 ? options.memory : opened.device.gpu()->free_memory() / 10 * 9,
+      .fixed = state_bytes(model) + copy * model.layout().elements() + kGpuProgramBytes,
+      .micro_tokens = kMostGpuMicroTokens};
+}
+
+}  // namespace
+
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
-                       const TrainingData& data, uint64_t before) {
-  MemoryPlan plan;
-  plan.budget = options.memory > 0 ? options.memory : available_memory() / 2;
-  // Parameters, gradients and two moments; of three of them a copy for the checkpoint.
-  plan.fixed = 7 * kBytesOfNumber * model.layout().elements() + data.bytes + kProgramBytes;
-  const ActivationBytes bytes = activation_bytes(options.model, data.vocabulary.size());
+                       const TrainingData& data, uint64_t before, const OpenedDevice& opened) {
+  const bool gpu = opened.device.kind() == DeviceKind::kGpu;
+  MemoryPlan plan = gpu ? gpu_plan(options, model, opened) : cpu_plan(options, model, data);
+  const ActivationBytes bytes =
+      activation_bytes(options.model, data.vocabulary.size(),
+                       gpu ? gpu_activations(options.model, opened.type) : ActivationShape());
   const uint64_t longest =
       uint64_t{longest_source(data.manifest.train)} + longest_target(data.manifest.train);
   const double left = static_cast<double>(plan.budget) - static_cast<double>(plan.fixed);
@@ -102,8 +133,7 @@ MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
                human_bytes(plan.budget), human_bytes(plan.fixed), human_bytes(pair),
                (plan.fixed + pair) / kMegabyte + 1));
   }
-  plan.micro_tokens =
-      options.micro_tokens > 0 ? static_cast<uint64_t>(options.micro_tokens) : kMostMicroTokens;
+  if (options.micro_tokens > 0) plan.micro_tokens = static_cast<uint64_t>(options.micro_tokens);
   if (before > 0) plan.micro_tokens = before;
   // What happens to be free is no reason to leave the course of a run.
   if (before == 0 || options.memory > 0) plan.micro_tokens = std::min(plan.micro_tokens, most);

@@ -8,6 +8,7 @@
 #include "config/train_options.h"
 #include "data/dataset.h"
 #include "data/manifest.h"
+#include "model/open_device.h"
 #include "model/transformer.h"
 #include "train/run_directory.h"
 #include "train/state.h"
@@ -31,8 +32,7 @@ TrainingData open_data(const TrainOptions& options);
 // How much memory goes where.
 struct MemoryPlan {
   uint64_t budget = 0;
-  uint64_t fixed =
-      0;  // parameters, gradients, moments, the copy a checkpoint is written from, data
+  uint64_t fixed = 0;  // parameters, gradients, moments, a checkpoint's copy, data
   uint64_t micro_tokens = 0;
 };
 
@@ -40,7 +40,7 @@ struct MemoryPlan {
 // are kept while a given budget allows, because the same cut gives the same bits. Throws
 // ConfigError when not even the longest pair fits.
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
-                       const TrainingData& data, uint64_t before);
+                       const TrainingData& data, uint64_t before, const OpenedDevice& opened);
 
 // The latest checkpoint that can be read; one that cannot is warned about. Nothing when there is
 // none; throws CheckpointError when there are some and none can be read, or when the run's data or

@@ -39,7 +39,14 @@ Json to_json(const Counters& c) {
           {"step_seconds", c.step_seconds},
           {"attempt", c.attempt},
           {"micro_tokens", c.micro_tokens},
-          {"threads", c.threads}};
+          {"threads", c.threads},
+          {"precision", c.precision},
+          {"loss_scale",
+           {{"scale", c.loss_scale.scale},
+            {"good_steps", c.loss_scale.good_steps},
+            {"mean", c.loss_scale.mean},
+            {"variance", c.loss_scale.variance},
+            {"seen", c.loss_scale.seen}}}};
 }
 
 Counters counters_from_json(const Json& json) {
@@ -61,6 +68,10 @@ Counters counters_from_json(const Json& json) {
   c.attempt = json.at("attempt");
   c.micro_tokens = json.at("micro_tokens");
   c.threads = json.at("threads");
+  c.precision = json.at("precision");
+  const Json& scale = json.at("loss_scale");
+  c.loss_scale = {scale.at("scale"), scale.at("good_steps"), scale.at("mean"), scale.at("variance"),
+                  scale.at("seen")};
   return c;
 }
 

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "data/batches.h"
 #include "model/checkpoint.h"
+#include "ops/gpu_step.h"
 
 namespace reigen {
 
@@ -39,6 +40,8 @@ struct Counters {
   uint64_t attempt = 1;       // how often the run was started
   uint64_t micro_tokens = 0;  // chosen once, replayed on resume
   uint64_t threads = 0;
+  std::string precision = "fp32";
+  LossScaleState loss_scale;  // fp16
 };
 
 Json to_json(const Counters& counters);

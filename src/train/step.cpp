@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "ops/adam.h"
-#include "optim/schedule.h"
+#include "train/stepper.h"
 
 namespace reigen {
 
@@ -56,14 +56,7 @@ void StepRunner::update(TrainState& state, const StepRecord& record) {
 
 StepRecord StepRunner::run(TrainState& state, const ReadyBatch& ready) {
   Counters& counters = state.counters;
-  StepRecord record;
-  record.step = counters.step + 1;
-  record.rate = learning_rate(options_.schedule, record.step);
-  record.source_tokens = ready.batch.source_tokens;
-  record.target_tokens = ready.batch.target_tokens;
-  record.pairs = ready.batch.pairs.size();
-  record.micro_batches = ready.parts.size();
-
+  StepRecord record = record_of(options_, counters.step + 1, ready);
   const LossSums sums = accumulate(state, ready, record);
   const auto tokens = static_cast<double>(ready.batch.target_tokens);
   record.loss = sums.smoothed / tokens;
@@ -74,13 +67,7 @@ StepRecord StepRunner::run(TrainState& state, const ReadyBatch& ready) {
   if (!record.skipped) update(state, record);
   record.spans.emplace_back("optimizer", watch.lap());
 
-  counters.step = record.step;
-  counters.cursor = ready.batch.end;
-  counters.pairs += record.pairs;
-  counters.source_tokens += record.source_tokens;
-  counters.target_tokens += record.target_tokens;
-  counters.skipped += record.skipped ? 1 : 0;
-  counters.skipped_in_row = record.skipped ? counters.skipped_in_row + 1 : 0;
+  count_step(counters, record, ready.batch.end);
   return record;
 }
 

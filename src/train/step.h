@@ -24,7 +24,7 @@ class StepRunner {
   StepRecord run(TrainState& state, const ReadyBatch& ready);
 
   // Gives back what activations took, for others to use until the next step.
-  void release_memory() { arena_ = {}; }
+  void release_memory() { arena_ = Arena(); }
 
  private:
   LossSums accumulate(const TrainState& state, const ReadyBatch& ready, StepRecord& record);

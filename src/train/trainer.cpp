@@ -8,10 +8,12 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "decode/beam_search.h"
 #include "model/memory.h"
 #include "observe/identity.h"
 #include "observe/memory.h"
@@ -19,10 +21,14 @@
 #include "train/checkpoint_writer.h"
 #include "train/reporter.h"
 #include "train/setup.h"
-#include "train/step.h"
+#include "ops/gpu_ops.h"
+#include "train/stepper.h"
 
 namespace reigen {
 namespace {
+
+constexpr const char* kAlgorithms = "algorithms.txt";
+constexpr size_t kBatchesAhead = 3;
 
 enum class Reason { kNone, kMaxSteps, kMaxEpochs, kMaxTime, kPatience, kSignal };
 
@@ -54,25 +60,33 @@ class Trainer {
  private:
   void train();
   Reason reason_to_stop() const;
-  double epoch() const;
+  double epoch_of(const Cursor& cursor) const;
   bool evaluation_due(Reason reason) const;
   DecodeOptions decoding() const;
   void evaluate();
   void note_scores(EvaluationRecord& record);
   void save();
   void collect(const std::optional<CheckpointRecord>& record);
+  void adopt_device();
   void step();
+  void drain();
+  void finish_step();
+  bool at_boundary() const;
+  void check_divergence();
   void announce() const;
   void finish(Reason reason);
   void summarise() const;
   CheckpointFacts facts() const;
   double seconds() const { return earlier_seconds_ + watch_.seconds(); }
 
+  void replay_algorithms();
+  void record_algorithms();
+
   const TrainOptions& options_;
   RunDirectory& run_;
   std::string version_;
   Stopwatch watch_;
-  Device device_;
+  OpenedDevice opened_;
   TrainingData data_;
   Transformer model_;
   MemoryPlan memory_;
@@ -80,12 +94,16 @@ class Trainer {
   bool resumed_ = false;
   double earlier_seconds_ = 0;
   std::unique_ptr<Reporter> reporter_;
-  std::unique_ptr<StepRunner> stepper_;
+  std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Prefetcher> input_;
+  Cursor launched_;            // past the last batch that was put to work
+  Stopwatch since_last_step_;  // was finished, or since what came between ended
   std::unique_ptr<CheckpointWriter> writer_;
   std::optional<EvaluationRecord> last_evaluation_;
   std::optional<uint64_t> saved_step_;
   bool save_wanted_ = false;
+  double input_wait_ = 0;
+  std::string algorithms_;
   uint64_t first_step_ = 0;
 };
 
@@ -93,40 +111,88 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory& run, std::string ver
     : options_(options),
       run_(run),
       version_(std::move(version)),
-      device_(Device::cpu(static_cast<int>(options.threads))),
+      opened_(open_device(options.device, static_cast<int>(options.threads))),
       data_(open_data(options)),
       model_(options.model, options.dropout, data_.vocabulary.size()) {
+  check_model_for(opened_.device, options.model);
   std::optional<TrainState> found = resume_state(run, model_, data_, options);
   resumed_ = found.has_value();
   state_ = resumed_ ? std::move(*found) : first_state(model_, static_cast<uint64_t>(options.seed));
   Counters& counters = state_.counters;
-  const auto threads = static_cast<uint64_t>(device_.threads());
   if (resumed_) {
     saved_step_ = counters.step;
-    if (counters.threads != threads) {
-      log_warning(
-          format("the run used {} threads before and uses {} now: it goes on, but not bit "
-                 "for bit as it would have; --threads {} would",
-                 counters.threads, threads, counters.threads));
-    }
+    adopt_device();
   }
-  memory_ = plan_memory(options, model_, data_, counters.micro_tokens);
-  counters.threads = static_cast<uint64_t>(device_.threads());
+  memory_ = plan_memory(options, model_, data_, counters.micro_tokens, opened_);
+  counters.threads = static_cast<uint64_t>(opened_.device.threads());
+  counters.precision = name_of(opened_.precision);
   counters.micro_tokens = memory_.micro_tokens;
   first_step_ = counters.step;
   earlier_seconds_ = counters.seconds;
   run_.write("config.yaml", to_yaml(recorded_options(options)));
   reporter_ = std::make_unique<Reporter>(options, counters.step, counters.seconds);
   counters.attempt = reporter_->cut().attempts + 1;
-  stepper_ = std::make_unique<StepRunner>(device_, model_, options_);
+  replay_algorithms();
+  launched_ = counters.cursor;
+  stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_);
   writer_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
                                                static_cast<size_t>(options.checkpoint.keep));
   BatchSize size = {.target_tokens = static_cast<uint64_t>(options.batch.target_tokens)};
   if (options.batch.pairs > 0) size = {.pairs = static_cast<uint64_t>(options.batch.pairs)};
   BatchStream stream(data_.train, static_cast<uint64_t>(options.seed), size);
   stream.seek(counters.cursor);
+  StagePart stage;
+  if (opened_.device.kind() == DeviceKind::kGpu) {
+    stage = [this](const PackedBatch& part) -> std::shared_ptr<void> {
+      return std::shared_ptr<BatchIndex>(model_.index(opened_.device, part, opened_.type));
+    };
+  }
   input_ = std::make_unique<Prefetcher>(data_.train, std::move(stream), memory_.micro_tokens,
-                                        data_.vocabulary.bos());
+                                        data_.vocabulary.bos(), kBatchesAhead, stage);
+}
+
+// A run goes on as it began where it can, and says so where it cannot.
+void Trainer::adopt_device() {
+  const Counters& counters = state_.counters;
+  const Precision before = precision_of(counters.precision);
+  if (options_.device.precision == Precision::kAuto) use_precision(opened_, before);
+  if (opened_.precision != before) {
+    log_warning(
+        format("the run computed in {} before and does in {} now: it goes on, but not bit for bit "
+               "as it would have",
+               name_of(before), name_of(opened_.precision)));
+  }
+  const auto threads = static_cast<uint64_t>(opened_.device.threads());
+  if (opened_.device.kind() == DeviceKind::kCpu && counters.threads != threads) {
+    log_warning(
+        format("the run used {} threads before and uses {} now: it goes on, but not bit "
+               "for bit as it would have; --threads {} would",
+               counters.threads, threads, counters.threads));
+  }
+}
+
+// Two algorithms of the matrix library add in different orders, so a run keeps those it began with.
+void Trainer::replay_algorithms() {
+  GpuOps* gpu = opened_.device.gpu();
+  if (gpu == nullptr) return;
+  const std::string own = run_.file(kAlgorithms);
+  const std::string path = resumed_ && path_exists(own) ? own : options_.algorithms;
+  if (path.empty()) return;
+  if (!gpu->replay_algorithms(read_file(path))) {
+    log_warning(
+        format("{}: was recorded with another version of the matrix library or on another GPU; "
+               "algorithms are chosen anew, so results differ in rounding",
+               path));
+  }
+}
+
+void Trainer::record_algorithms() {
+  const GpuOps* gpu = opened_.device.gpu();
+  if (gpu == nullptr) return;
+  std::string record = gpu->recorded_algorithms();
+  if (record == algorithms_) return;
+  run_.write(kAlgorithms, record);
+  algorithms_ = std::move(record);
 }
 
 void Trainer::announce() const {
@@ -142,9 +208,9 @@ void Trainer::announce() const {
           ? format("{} pairs", with_commas(static_cast<uint64_t>(options_.batch.pairs)))
           : format("{} target tokens",
                    with_commas(static_cast<uint64_t>(options_.batch.target_tokens)));
-  log_note(format("a step: {}, at most {} tokens at once; {} {}; memory {}", batch,
-                  with_commas(memory_.micro_tokens), device_.threads(),
-                  device_.threads() == 1 ? "thread" : "threads", human_bytes(memory_.budget)));
+  log_note(format("a step: {}, at most {} tokens at once; memory {}", batch,
+                  with_commas(memory_.micro_tokens), human_bytes(memory_.budget)));
+  log_note(format("on {}", describe(opened_)));
   for (const std::string& key : ignored_settings(options_.schedule)) {
     log_warning(
         format("{} means nothing to schedule.kind {}", key, schedule_name(options_.schedule.kind)));
@@ -156,8 +222,7 @@ void Trainer::announce() const {
   }
 }
 
-double Trainer::epoch() const {
-  const Cursor& cursor = state_.counters.cursor;
+double Trainer::epoch_of(const Cursor& cursor) const {
   const EpochOrder order(data_.train.corpora(), static_cast<uint64_t>(options_.seed), cursor.epoch);
   return static_cast<double>(cursor.epoch) +
          static_cast<double>(cursor.position) / static_cast<double>(order.size());
@@ -169,7 +234,8 @@ Reason Trainer::reason_to_stop() const {
   if (options_.max_steps > 0 && c.step >= static_cast<uint64_t>(options_.max_steps)) {
     return Reason::kMaxSteps;
   }
-  if (options_.max_epochs > 0 && epoch() >= options_.max_epochs) return Reason::kMaxEpochs;
+  if (options_.max_epochs > 0 && epoch_of(c.cursor) >= options_.max_epochs)
+    return Reason::kMaxEpochs;
   if (options_.max_time > 0 && seconds() >= options_.max_time) return Reason::kMaxTime;
   if (options_.eval.patience > 0 &&
       c.evaluations_without_gain >= static_cast<uint64_t>(options_.eval.patience)) {
@@ -203,12 +269,14 @@ void Trainer::note_scores(EvaluationRecord& record) {
 
 // Searching may take what a step's activations do: they are given back while it runs.
 DecodeOptions Trainer::decoding() const {
+  DecodeOptions decode = options_.decode;
+  if (opened_.device.kind() == DeviceKind::kGpu) return decode;  // asks what is free
   const double room =
       activation_bytes(options_.model, data_.vocabulary.size()).of_any(memory_.micro_tokens);
   const double each =
       decoding_bytes(options_.model, data_.vocabulary.size(), options_.decode.max_ratio);
-  DecodeOptions decode = options_.decode;
-  decode.batch_tokens = std::min(decode.batch_tokens, static_cast<int64_t>(room / each) + 1);
+  decode.batch_tokens = std::min(decoding_tokens(opened_.device, model_, opened_.type, decode),
+                                 static_cast<int64_t>(room / each) + 1);
   return decode;
 }
 
@@ -221,7 +289,7 @@ void Trainer::evaluate() {
                       .micro_tokens = memory_.micro_tokens,
                       .options = decoding()};
   EvaluationRecord record =
-      validate(device_, model_, state_.parameters, *data_.valid, data_.vocabulary, plan);
+      validate(opened_.device, model_, stepper_->weights(), *data_.valid, data_.vocabulary, plan);
   record.step = state_.counters.step;
   note_scores(record);
   reporter_->evaluation(record);
@@ -246,6 +314,7 @@ CheckpointFacts Trainer::facts() const {
     if (last_evaluation_->chrf) facts.scores["chrf"] = *last_evaluation_->chrf;
   }
   facts.training = {{"reigen", version_},
+                    {"device", describe(opened_)},
                     {"data", data_.fingerprint},
                     {"state", to_json(state_.counters)},
                     {"options", recorded_options(options_)}};
@@ -260,7 +329,9 @@ void Trainer::save() {
   state_.counters.seconds = seconds();
   reporter_->flush();
   collect(writer_->wait());
-  writer_->save(state_, facts());
+  record_algorithms();
+  const bool on_gpu = opened_.device.kind() == DeviceKind::kGpu;
+  writer_->save(state_, facts(), on_gpu ? stepper_.get() : nullptr);
   saved_step_ = state_.counters.step;
   save_wanted_ = false;
 }
@@ -268,15 +339,45 @@ void Trainer::save() {
 void Trainer::step() {
   Stopwatch watch;
   const ReadyBatch ready = input_->next();
-  const double waited = watch.seconds();
-  StepRecord record = stepper_->run(state_, ready);
-  record.spans.insert(record.spans.begin(), {"input", waited});
-  record.epoch = epoch();
-  record.seconds = watch.seconds();
+  input_wait_ = watch.seconds();
+  stepper_->start(ready);
+  launched_ = ready.batch.end;
+  while (stepper_->under_way() >= stepper_->most_under_way()) finish_step();
+}
+
+void Trainer::drain() {
+  while (stepper_->under_way() > 0) finish_step();
+}
+
+// Whether anything but another step may come now. Everything that is under way is finished first.
+bool Trainer::at_boundary() const {
+  const uint64_t step = state_.counters.step + stepper_->under_way();
+  auto due = [step](int64_t every) {
+    return every > 0 && step % static_cast<uint64_t>(every) == 0;
+  };
+  if (interrupt_requested() || due(options_.eval.every) || due(options_.checkpoint.every)) {
+    return true;
+  }
+  if (options_.max_steps > 0 && step >= static_cast<uint64_t>(options_.max_steps)) return true;
+  if (options_.max_epochs > 0 && epoch_of(launched_) >= options_.max_epochs) return true;
+  return options_.max_time > 0 && seconds() >= options_.max_time;
+}
+
+void Trainer::finish_step() {
+  StepRecord record = stepper_->finish();
+  if (opened_.device.kind() == DeviceKind::kCpu) {
+    record.spans.insert(record.spans.begin(), {"input", input_wait_});
+  }
+  record.epoch = epoch_of(state_.counters.cursor);
+  record.seconds = since_last_step_.lap();
   record.time = unix_now();
   state_.counters.step_seconds += record.seconds;
   reporter_->step(record);
   collect(writer_->finished());
+  check_divergence();
+}
+
+void Trainer::check_divergence() {
   const Counters& c = state_.counters;
   if (c.skipped_in_row < static_cast<uint64_t>(options_.optimizer.max_skipped)) return;
   collect(writer_->wait());
@@ -306,9 +407,16 @@ void Trainer::train() {
   start.host = host_name();
   start.process = static_cast<uint64_t>(getpid());
   start.threads = state_.counters.threads;
+  start.device = describe(opened_);
   reporter_->start(start);
   Reason reason = Reason::kNone;
+  since_last_step_ = {};
   while (true) {
+    if (!at_boundary()) {
+      step();
+      continue;
+    }
+    drain();
     reason = reason_to_stop();
     if (evaluation_due(reason)) {
       try {
@@ -325,6 +433,7 @@ void Trainer::train() {
     const bool stopping = reason != Reason::kNone;
     if (c.step > 0 && (save_wanted_ || ((due || stopping) && !saved))) save();
     if (stopping) break;
+    since_last_step_ = {};
     step();
   }
   finish(reason);
@@ -359,7 +468,7 @@ void Trainer::summarise() const {
   auto row = [&](const char* name, const std::string& value) {
     text += format("  {:<14}{}\n", name, value);
   };
-  row("steps", format("{} ({:.2f} epochs)", with_commas(c.step), epoch()));
+  row("steps", format("{} ({:.2f} epochs)", with_commas(c.step), epoch_of(c.cursor)));
   std::string time = human_seconds(seconds());
   if (earlier_seconds_ > 0)
     time += format(", {} since it was resumed", human_seconds(watch_.seconds()));

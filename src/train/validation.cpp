@@ -74,10 +74,10 @@ HeldOut open_heldout(const std::string& data, const Manifest& manifest, const st
   return set;
 }
 
-PairsLoss loss_of(const Device& device, Transformer& model, std::span<float> parameters,
+PairsLoss loss_of(const Device& device, Transformer& model, const Weights& weights,
                   const EncodedPairs& pairs, uint32_t bos, uint64_t micro_tokens) {
   const size_t count = pairs.sources.size();
-  Arena arena;
+  Arena arena(device.kind());
   Progress progress("loss", count, "pairs");
   PairsLoss loss;
   for (size_t first = 0; first < count;) {
@@ -90,41 +90,41 @@ PairsLoss loss_of(const Device& device, Transformer& model, std::span<float> par
       loss.tokens += pairs.targets[last++].size();
     }
     const PackedBatch batch = packed(pairs, first, last, bos);
-    loss.nll += model.evaluate(device, batch, parameters, 0, arena).nll;
+    loss.nll += model.evaluate(device, batch, weights, 0, arena).nll;
     progress.set(first = last);
   }
   loss.nll /= static_cast<double>(std::max<uint64_t>(1, loss.tokens));
   return loss;
 }
 
-Lines translate_pairs(const Device& device, Transformer& model, std::span<float> parameters,
+Lines translate_pairs(const Device& device, Transformer& model, const Weights& weights,
                       const EncodedPairs& pairs, size_t count, const Vocabulary& vocabulary,
                       const DecodeOptions& options) {
   std::vector<std::vector<uint32_t>> sources = pairs.sources;
   if (count > 0 && count < sources.size()) sources.resize(count);
   Progress progress("translate", sources.size(), "sentences");
   const auto found =
-      beam_search(device, model, parameters, sources, {vocabulary.bos(), vocabulary.eos()}, options,
+      beam_search(device, model, weights, sources, {vocabulary.bos(), vocabulary.eos()}, options,
                   [&](size_t done) { progress.set(done); });
   Lines lines;
   for (const auto& hypotheses : found) lines.push_back(vocabulary.decode(hypotheses[0].ids));
   return lines;
 }
 
-EvaluationRecord validate(const Device& device, Transformer& model, std::span<float> parameters,
+EvaluationRecord validate(const Device& device, Transformer& model, const Weights& weights,
                           const HeldOut& set, const Vocabulary& vocabulary,
                           const ValidationPlan& plan) {
   EvaluationRecord record;
   Stopwatch watch;
   const PairsLoss loss =
-      loss_of(device, model, parameters, set.pairs, vocabulary.bos(), plan.micro_tokens);
+      loss_of(device, model, weights, set.pairs, vocabulary.bos(), plan.micro_tokens);
   record.nll = loss.nll;
   record.perplexity = std::exp(loss.nll);
   record.tokens = loss.tokens;
   record.sentences = set.sources.size();
   record.spans.emplace_back("loss", watch.lap());
   if (plan.decode && std::isfinite(record.nll)) {  // else there is nothing to search in
-    const Lines hypotheses = translate_pairs(device, model, parameters, set.pairs, plan.sentences,
+    const Lines hypotheses = translate_pairs(device, model, weights, set.pairs, plan.sentences,
                                              vocabulary, plan.options);
     record.spans.emplace_back("decode", watch.lap());
     const Lines references(set.references.begin(),

@@ -39,11 +39,11 @@ struct PairsLoss {
   double nll = 0;  // per target token, ends of sentences included
   uint64_t tokens = 0;
 };
-PairsLoss loss_of(const Device& device, Transformer& model, std::span<float> parameters,
+PairsLoss loss_of(const Device& device, Transformer& model, const Weights& weights,
                   const EncodedPairs& pairs, uint32_t bos, uint64_t micro_tokens);
 
 // The first `count` sources (0 for all), translated.
-Lines translate_pairs(const Device& device, Transformer& model, std::span<float> parameters,
+Lines translate_pairs(const Device& device, Transformer& model, const Weights& weights,
                       const EncodedPairs& pairs, size_t count, const Vocabulary& vocabulary,
                       const DecodeOptions& options);
 
@@ -55,7 +55,7 @@ struct ValidationPlan {
   DecodeOptions options;
 };
 
-EvaluationRecord validate(const Device& device, Transformer& model, std::span<float> parameters,
+EvaluationRecord validate(const Device& device, Transformer& model, const Weights& weights,
                           const HeldOut& set, const Vocabulary& vocabulary,
                           const ValidationPlan& plan);
 

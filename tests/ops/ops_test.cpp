@@ -214,10 +214,11 @@ TEST_P(Ops, AttentionHoldsForLongSentences) {
 TEST_P(Ops, EmbeddingMatchesItsDefinitionAndGradient) {
   std::vector<uint32_t> ids = {3, 1, 3, 0, 6, 3, 3, 2};
   auto offsets = offsets_of({3, 1, 4});
+  const std::vector<uint32_t> places = {0, 1, 2, 0, 0, 1, 2, 3};
   Matrix table = random(7, 20, 1), positions = random(5, 20, 2), w = random(8, 20, 3);
   Dropout drop = dropout(8);
   Buffer ft(table), fp(positions), out(8, 20);
-  EmbedInput input{ids, offsets, 4.5, drop};
+  EmbedInput input{ids, places, 4.5, drop};
   embed_forward(device_, input, ft.tensor(), fp.tensor(), out.tensor());
   auto forward = [&](const Matrix& t, const Matrix& p) {
     return reference::embed(ids, offsets, 4.5, t, p, drop);

@@ -35,7 +35,7 @@ std::string error_of(F&& f) {
 class SetupTest : public ::testing::Test {
  protected:
   MemoryPlan plan(uint64_t before = 0) {
-    return plan_memory(small.options, small.model, small.data, before);
+    return plan_memory(small.options, small.model, small.data, before, {Device::cpu(1)});
   }
   std::optional<TrainState> resume(const RunDirectory& run) {
     return resume_state(run, small.model, small.data, small.options);

@@ -23,7 +23,7 @@ std::string place(const std::source_location& where) {
   cudaMemGetInfo(&available, &total);
   throw DeviceError("not enough " + std::string(kind) + " memory for " + what + ": " +
                     mebibytes(bytes) + " wanted, " + mebibytes(available) + " of " +
-                    mebibytes(total) + " free on the GPU; lower the tokens per micro-batch");
+                    mebibytes(total) + " free on the GPU; lower --memory, --micro-tokens or the batch, or stop what else runs there");
 }
 
 }  // namespace
@@ -90,6 +90,10 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+void* DeviceMemory::release() {
+  size_ = 0;
+  return std::exchange(data_, nullptr);
 }
 
 PinnedMemory::PinnedMemory(size_t bytes, const char* what) : size_(bytes) {

@@ -70,6 +70,7 @@ class DeviceMemory {
     return static_cast<T*>(data_);
   }
   size_t size() const { return size_; }
+  void* release();  // the caller frees it with cudaFree
 
  private:
   void* data_ = nullptr;

@@ -1,6 +1,7 @@
 #include "ops/attention.h"
 
 #include "ops/cpu/kernels.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
@@ -40,12 +41,14 @@ int64_t task_count(const Attention& op) {
 }  // namespace
 
 void attention_forward(const Device& device, const Attention& op) {
+  if (GpuOps* gpu = device.gpu()) return gpu->attention_forward(op);
   parallel_for(device, task_count(op), 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t n = begin; n < end; ++n) cpu::attention_head_forward(task_of(op, n));
   });
 }
 
 void attention_backward(const Device& device, const Attention& op, const AttentionGrad& grad) {
+  if (GpuOps* gpu = device.gpu()) return gpu->attention_backward(op, grad);
   parallel_for(device, task_count(op), 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t n = begin; n < end; ++n) {
       const auto sentence = static_cast<size_t>(n / op.heads);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/cpu/kernels.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
@@ -56,6 +57,7 @@ class RowTops {
 }  // namespace
 
 void beam_step(const Device& device, const BeamStep& op) {
+  if (GpuOps* gpu = device.gpu()) return gpu->beam_step(op);
   const RowTops tops(device, op);
   const auto keep = static_cast<size_t>(op.keep);
   std::vector<Candidate> candidates;

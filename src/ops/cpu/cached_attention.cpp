@@ -1,6 +1,7 @@
 #include "ops/cached_attention.h"
 
 #include "ops/cpu/kernels.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
@@ -10,6 +11,7 @@ constexpr int64_t kGrain = 4;  // rows; neighbours are of one beam and share mos
 }  // namespace
 
 void cached_attention(const Device& device, const CachedAttention& op) {
+  if (GpuOps* gpu = device.gpu()) return gpu->cached_attention(op);
   parallel_for(device, op.q.rows, kGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       const auto row = static_cast<size_t>(r);

@@ -4,20 +4,12 @@
 #include <vector>
 
 #include "ops/cpu/kernels.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
 
 constexpr int64_t kGrain = 64;  // tokens
-
-// The place of each token in its sentence.
-std::vector<uint32_t> places_of(std::span<const uint32_t> offsets) {
-  std::vector<uint32_t> places(offsets.back());
-  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
-    for (uint32_t t = offsets[s]; t < offsets[s + 1]; ++t) places[t] = t - offsets[s];
-  }
-  return places;
-}
 
 // Tokens ordered by `keys`, then by number; a run of equal keys is a row's whole sum.
 std::vector<uint64_t> tokens_by_key(std::span<const uint32_t> keys) {
@@ -54,12 +46,12 @@ void add_rows(const Device& device, std::span<const uint32_t> keys, Tensor rows,
 
 void embed_forward(const Device& device, const EmbedInput& input, Tensor table, Tensor positions,
                    Tensor out) {
-  const std::vector<uint32_t> places = places_of(input.offsets);
+  if (GpuOps* gpu = device.gpu()) return gpu->embed_forward(input, table, positions, out);
   const auto width = static_cast<size_t>(out.cols);
   parallel_for(device, out.rows, kGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       const auto token = static_cast<size_t>(t);
-      cpu::scale_row(table.row(input.ids[token]), input.scale, positions.row(places[token]),
+      cpu::scale_row(table.row(input.ids[token]), input.scale, positions.row(input.places[token]),
                      out.row(t), width);
       if (input.dropout.active()) {
         cpu::drop_row(cpu::row_dropout(input.dropout, t), out.row(t), out.row(t), width);
@@ -70,6 +62,7 @@ void embed_forward(const Device& device, const EmbedInput& input, Tensor table, 
 
 void embed_backward(const Device& device, const EmbedInput& input, Tensor dout, Tensor dtable,
                     Tensor dpositions) {
+  if (GpuOps* gpu = device.gpu()) return gpu->embed_backward(input, dout, dtable, dpositions);
   if (input.dropout.active()) {
     parallel_for(device, dout.rows, kGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t t = begin; t < end; ++t) {
@@ -79,7 +72,7 @@ void embed_backward(const Device& device, const EmbedInput& input, Tensor dout, 
     });
   }
   add_rows(device, input.ids, dout, input.scale, dtable);
-  if (!dpositions.empty()) add_rows(device, places_of(input.offsets), dout, 1, dpositions);
+  if (!dpositions.empty()) add_rows(device, input.places, dout, 1, dpositions);
 }
 
 }  // namespace reigen

@@ -7,11 +7,13 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 
-void matmul(const Device&, Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c, float alpha,
-            float beta) {
+void matmul(const Device& device, Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c,
+            float alpha, float beta) {
+  if (GpuOps* gpu = device.gpu()) return gpu->matmul(a, ta, b, tb, c, alpha, beta);
   const int64_t inner = ta == Transpose::kYes ? a.rows : a.cols;
   if (c.rows == 0 || c.cols == 0 || inner == 0) return;
   char op_a = ta == Transpose::kYes ? 'T' : 'N';

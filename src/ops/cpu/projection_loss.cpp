@@ -4,11 +4,13 @@
 #include <vector>
 
 #include "ops/cpu/kernels.h"
+#include "ops/gpu_ops.h"
 #include "ops/matmul.h"
 
 namespace reigen {
 
 LossSums projection_loss(const Device& device, const ProjectionLoss& op, Arena& arena) {
+  if (GpuOps* gpu = device.gpu()) return gpu->projection_loss(op, arena);
   const int64_t tokens = op.hidden.rows;
   const bool gradient = !op.dhidden.empty();
   const Arena::Mark mark = arena.mark();

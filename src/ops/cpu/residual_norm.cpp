@@ -2,6 +2,7 @@
 
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/partial_sums.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
@@ -28,6 +29,7 @@ cpu::NormRow row_of(const ResidualNorm& op, int64_t r) {
 }  // namespace
 
 void residual_norm_forward(const Device& device, const ResidualNorm& op) {
+  if (GpuOps* gpu = device.gpu()) return gpu->residual_norm_forward(op);
   parallel_for(device, op.x.rows, kGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) cpu::norm_row_forward(row_of(op, r));
   });
@@ -35,6 +37,7 @@ void residual_norm_forward(const Device& device, const ResidualNorm& op) {
 
 void residual_norm_backward(const Device& device, const ResidualNorm& op,
                             const ResidualNormGrad& grad) {
+  if (GpuOps* gpu = device.gpu()) return gpu->residual_norm_backward(op, grad);
   const int64_t rows = grad.dn.rows;
   cpu::PartialSums sums(parallel_parts(device, rows, kGrain),
                         {grad.dgain, grad.dshift, grad.dbias});
@@ -53,6 +56,10 @@ void residual_norm_backward(const Device& device, const ResidualNorm& op,
     }
   });
   sums.add_to_targets();
+}
+
+void settle_gradients(const Device& device) {
+  if (GpuOps* gpu = device.gpu()) gpu->settle_gradients();
 }
 
 }  // namespace reigen

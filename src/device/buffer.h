@@ -1,0 +1,34 @@
+// Memory a device computes in, freed with its owner. Contents are undefined at first.
+#pragma once
+
+#include <cstddef>
+
+#include "device/device.h"
+
+namespace reigen {
+
+class DeviceBuffer {
+ public:
+  static constexpr size_t kAlignment = 64;
+
+  DeviceBuffer() = default;
+  // `what` appears in the message when there is not enough memory on a GPU.
+  DeviceBuffer(DeviceKind kind, size_t bytes, const char* what);
+  ~DeviceBuffer();
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data_);
+  }
+  size_t size() const { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  DeviceKind kind_ = DeviceKind::kCpu;
+};
+
+}  // namespace reigen

@@ -1,0 +1,12 @@
+// Memory on the current GPU. Defined in cuda/gpu_memory.cpp, or in stub/ where there is no backend.
+#pragma once
+
+#include <cstddef>
+
+namespace reigen {
+
+// Throws DeviceError that says how much is free and what to lower when there is not enough.
+void* gpu_allocate(size_t bytes, const char* what);
+void gpu_free(void* memory);
+
+}  // namespace reigen

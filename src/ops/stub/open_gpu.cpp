@@ -1,0 +1,14 @@
+#include "base/error.h"
+#include "ops/gpu_ops.h"
+
+namespace reigen {
+
+Device open_gpu(int) {
+  throw DeviceError(
+      "this reigen was built without its CUDA backend; build it with `cmake --preset cuda` where "
+      "nvcc is found, or use --device cpu");
+}
+
+int usable_gpus() { return 0; }
+
+}  // namespace reigen

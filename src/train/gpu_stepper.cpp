@@ -1,0 +1,144 @@
+#include "train/gpu_stepper.h"
+
+#include <cmath>
+
+namespace reigen {
+namespace {
+
+DeviceBuffer uploaded(GpuOps& gpu, std::vector<float>& host, const char* what) {
+  const size_t bytes = host.size() * sizeof(float);
+  DeviceBuffer buffer(DeviceKind::kGpu, bytes, what);
+  gpu.upload(buffer.data(), host.data(), bytes);
+  return buffer;
+}
+
+LossScaling scaling_of(DType type, LossScalePolicy policy) {
+  if (type != DType::kF16) return LossScaling::kOff;
+  return policy == LossScalePolicy::kLogMax ? LossScaling::kLogMax : LossScaling::kBackoff;
+}
+
+}  // namespace
+
+GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
+                       const TrainOptions& options, TrainState& state)
+    : device_(device),
+      gpu_(*device.gpu()),
+      model_(model),
+      options_(options),
+      state_(state),
+      weights_(device, model, state.parameters, type),
+      elements_(state.parameters.size()),
+      gradient_(DeviceKind::kGpu, elements_ * sizeof(float), "the gradient"),
+      first_moment_(uploaded(gpu_, state.first_moment, "the optimizer's first moment")),
+      second_moment_(uploaded(gpu_, state.second_moment, "the optimizer's second moment")) {
+  for (auto* host : {&state.parameters, &state.first_moment, &state.second_moment}) {
+    std::vector<float>().swap(*host);
+  }
+  gpu_.clear(gradient_.data(), gradient_.size());
+  GpuOptimizer optimizer = this->optimizer();
+  optimizer.scaling = scaling_of(type, options.loss_scaling);
+  queue_ = gpu_.step_queue(optimizer);
+}
+
+// What is in line reads the memory that is freed now.
+GpuStepper::~GpuStepper() {
+  try {
+    gpu_.wait();
+  } catch (const std::exception&) {  // said before, by what met it first
+  }
+}
+
+GpuOptimizer GpuStepper::optimizer() const {
+  const OptimizerOptions& o = options_.optimizer;
+  const Weights& weights = weights_.view();
+  GpuOptimizer out;
+  out.gradient = {gradient_.as<float>(), elements_};
+  out.parameters = weights_.master();
+  out.first_moment = {first_moment_.as<float>(), elements_};
+  out.second_moment = {second_moment_.as<float>(), elements_};
+  out.compute_copy = weights.type == DType::kF32 ? nullptr : weights.compute;
+  out.compute_type = weights.type;
+  out.adam.beta1 = o.beta1;
+  out.adam.beta2 = o.beta2;
+  out.adam.epsilon = o.epsilon;
+  out.adam.weight_decay = o.kind == OptimizerKind::kAdamW ? o.weight_decay : 0;
+  out.clip = o.clip;
+  out.updates = state_.counters.updates;
+  out.scale = state_.counters.loss_scale;
+  return out;
+}
+
+void GpuStepper::enqueue(const ReadyBatch& ready, const StepRecord& record) {
+  using Mark = GpuStepQueue::Mark;
+  Transformer::StepEvents events;
+  events.forward_done = [&] { queue_->mark(Mark::kForward); };
+  events.loss_done = [&] { queue_->mark(Mark::kLoss); };
+  for (size_t i = 0; i < ready.parts.size(); ++i) {
+    Transformer::StepInput input{.batch = ready.parts[i]};
+    input.seed = static_cast<uint64_t>(options_.seed);
+    input.step = record.step;
+    input.smoothing = static_cast<float>(options_.smoothing);
+    if (i < ready.staged.size()) {
+      input.index = static_cast<const BatchIndex*>(ready.staged[i].get());
+    }
+    input.sums = queue_->sums();
+    model_.forward_backward(device_, input, weights_.view(), {gradient_.as<float>(), elements_},
+                            arena_, events);
+    queue_->mark(Mark::kBackward);
+  }
+}
+
+void GpuStepper::start(const ReadyBatch& ready) {
+  const uint64_t step = state_.counters.step + waiting_.size() + 1;
+  const StepRecord record = record_of(options_, step, ready);
+  queue_->begin({.step = step,
+                 .rate = record.rate,
+                 .gradient_scale = 1 / static_cast<double>(ready.batch.target_tokens)});
+  enqueue(ready, record);
+  queue_->finish();
+  waiting_.push_back({record, ready.batch.end});
+}
+
+StepRecord GpuStepper::finish() {
+  Waiting done = std::move(waiting_.front());
+  waiting_.pop_front();
+  const GpuStepResult result = queue_->take();
+  StepRecord& record = done.record;
+  const auto tokens = static_cast<double>(record.target_tokens);
+  record.loss = result.sums.smoothed / tokens;
+  record.nll = result.sums.nll / tokens;
+  record.norm = result.norm;
+  record.skipped = result.skipped;
+  record.spans = {{"input", result.idle},
+                  {"forward", result.forward},
+                  {"loss", result.loss},
+                  {"backward", result.backward},
+                  {"optimizer", result.optimizer}};
+  for (const auto& span : record.spans) record.seconds += span.second;
+  state_.counters.updates = result.updates;
+  state_.counters.loss_scale = result.scale;
+  count_step(state_.counters, record, done.end);
+  return record;
+}
+
+void GpuStepper::begin() {
+  const void* sources[] = {weights_.view().master, first_moment_.data(), second_moment_.data()};
+  for (size_t i = 0; i < 3; ++i) {
+    const size_t bytes = elements_ * sizeof(float);
+    if (copies_[i].size() == 0) {
+      copies_[i] = DeviceBuffer(DeviceKind::kGpu, bytes, "a checkpoint's copy");
+    }
+    gpu_.copy(copies_[i].data(), sources[i], bytes);
+  }
+  gpu_.mark_copy();
+}
+
+void GpuStepper::complete(TrainState& into) {
+  std::vector<float>* targets[] = {&into.parameters, &into.first_moment, &into.second_moment};
+  for (size_t i = 0; i < 3; ++i) {
+    targets[i]->resize(elements_);
+    gpu_.download_beside(targets[i]->data(), copies_[i].data(), elements_ * sizeof(float));
+  }
+}
+
+}  // namespace reigen

@@ -1,0 +1,69 @@
+#include "optim/schedule.h"
+#include "train/gpu_stepper.h"
+#include "train/step.h"
+#include "train/stepper.h"
+
+namespace reigen {
+namespace {
+
+class HostStepper : public Stepper {
+ public:
+  HostStepper(const Device& device, Transformer& model, const TrainOptions& options,
+              TrainState& state)
+      : runner_(device, model, options), state_(state), weights_(state.parameters) {}
+
+  void start(const ReadyBatch& ready) override {
+    record_ = runner_.run(state_, ready);
+    ++under_way_;
+  }
+  StepRecord finish() override {
+    --under_way_;
+    return record_;
+  }
+  size_t under_way() const override { return under_way_; }
+  size_t most_under_way() const override { return 1; }
+  const Weights& weights() const override { return weights_; }
+  void release_memory() override { runner_.release_memory(); }
+  void begin() override {}
+  void complete(TrainState&) override {}
+
+ private:
+  StepRunner runner_;
+  TrainState& state_;
+  Weights weights_;
+  StepRecord record_;
+  size_t under_way_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
+                                      const TrainOptions& options, TrainState& state) {
+  if (device.kind() == DeviceKind::kGpu) {
+    return std::make_unique<GpuStepper>(device, type, model, options, state);
+  }
+  return std::make_unique<HostStepper>(device, model, options, state);
+}
+
+StepRecord record_of(const TrainOptions& options, uint64_t step, const ReadyBatch& ready) {
+  StepRecord record;
+  record.step = step;
+  record.rate = learning_rate(options.schedule, step);
+  record.source_tokens = ready.batch.source_tokens;
+  record.target_tokens = ready.batch.target_tokens;
+  record.pairs = ready.batch.pairs.size();
+  record.micro_batches = ready.parts.size();
+  return record;
+}
+
+void count_step(Counters& counters, const StepRecord& record, const Cursor& end) {
+  counters.step = record.step;
+  counters.cursor = end;
+  counters.pairs += record.pairs;
+  counters.source_tokens += record.source_tokens;
+  counters.target_tokens += record.target_tokens;
+  counters.skipped += record.skipped ? 1 : 0;
+  counters.skipped_in_row = record.skipped ? counters.skipped_in_row + 1 : 0;
+}
+
+}  // namespace reigen

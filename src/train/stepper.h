@@ -1,0 +1,45 @@
+// Step after step on whatever device: a batch goes in, its record comes out.
+//
+// On the CPU start() has done everything when it returns. On a GPU it only puts the step in line,
+// and records come back a step later, so that the GPU never waits for the host. What a checkpoint
+// or an evaluation needs is there once nothing is under way.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "config/train_options.h"
+#include "data/prefetch.h"
+#include "device/device.h"
+#include "model/transformer.h"
+#include "observe/records.h"
+#include "train/checkpoint_writer.h"
+#include "train/state.h"
+
+namespace reigen {
+
+class Stepper : public StateSource {
+ public:
+  // The next step after those under way. The record of a step that is not finished has no loss.
+  virtual void start(const ReadyBatch& ready) = 0;
+  // Waits for the oldest step and moves the counters past it.
+  virtual StepRecord finish() = 0;
+
+  virtual size_t under_way() const = 0;
+  virtual size_t most_under_way() const = 0;  // at once; more gain nothing
+
+  // Between steps.
+  virtual const Weights& weights() const = 0;
+  virtual void release_memory() = 0;  // what activations took, until the next step
+};
+
+// All that is given must outlive it. On a GPU parameters and moments move there and `state` keeps
+// only its counters.
+std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
+                                      const TrainOptions& options, TrainState& state);
+
+// What is known of a step before it is computed, and what changes when it is done.
+StepRecord record_of(const TrainOptions& options, uint64_t step, const ReadyBatch& ready);
+void count_step(Counters& counters, const StepRecord& record, const Cursor& end);
+
+}  // namespace reigen

@@ -26,6 +26,7 @@ constexpr int kHeads = 8;
 constexpr int kLayers = 6;
 constexpr float kRate = 0.1F;
 constexpr DType kType = DType::kBF16;
+constexpr cuda::UpdateOptions kUpdate{.clip = 1};
 
 // Memory that is handed out and never taken back; counted.
 class Pool {
@@ -192,6 +193,11 @@ struct StackBuffers {
 
 struct BaseStep::State {
   State(const cuda::Context& c, const StepOptions& o);
+  ~State() {
+    if (graph != nullptr) cudaGraphExecDestroy(graph);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
   const cuda::Context& context;
   StepOptions options;
@@ -220,8 +226,8 @@ struct BaseStep::State {
   cuda::Event written[2];
   int turn = 0;
   GpuArray<double> sums;
-  GpuArray<cuda::StepControl> control;
   uint64_t step = 1;
+  cudaGraphExec_t graph = nullptr;
 
   // Profiling: events around each operation, or nothing.
   struct Record {
@@ -277,7 +283,7 @@ struct BaseStep::State {
     return w;
   }
   Dropout dropout(const Side& side, uint32_t site) const {
-    return {kRate, {options.seed, step, site}, side.tokens.get()};
+    return {kRate, {.seed = options.seed, .site = site}, side.tokens.get()};
   }
   SeamBuffers make_seam(const Side& side, bool with_bias, bool with_branch, uint32_t site);
   void make_stack(StackBuffers& stack, const Side& side, bool decode, uint32_t site);
@@ -295,6 +301,7 @@ struct BaseStep::State {
   void ffn_forward(FfnBuffers& f, const Side& side, Tensor x, uint32_t site);
   void ffn_backward(FfnBuffers& f);
   void run();
+  void next_step();  // before each run
 };
 
 BaseStep::State::State(const cuda::Context& c, const StepOptions& o)
@@ -340,7 +347,6 @@ BaseStep::State::State(const cuda::Context& c, const StepOptions& o)
   losses = pool.matrix(target.rows, 2, DType::kF32);
   bias_sums = pool.matrix(1, kFfn, DType::kF32);
   sums = GpuArray<double>(std::vector<double>(2));
-  control = GpuArray<cuda::StepControl>(std::vector<cuda::StepControl>(1));
 
   initial.resize(static_cast<size_t>(parameters));
   for (const auto& [offset, shape] : slices) {
@@ -662,7 +668,6 @@ void BaseStep::State::run() {
   loss.table = table.compute;
   loss.targets = targets.get();
   loss.smoothing = 0.1F;
-  loss.scale = 1.0F / static_cast<float>(options.target_tokens);
   loss.logits = logits;
   loss.dhidden = dhidden;
   loss.dtable = table.gradient;
@@ -683,14 +688,17 @@ void BaseStep::State::run() {
   const auto count = static_cast<size_t>(gradient.cols);
   auto flat = [&](const Tensor& t) { return std::span<float>(t.row(0), count); };
   timed("optimizer", "global norm", "global norm", 4.0 * static_cast<double>(count), 0,
-        [&] { cuda::global_norm(context, flat(gradient), {.clip = 1}, control.get()); });
+        [&] { cuda::global_norm(context, flat(gradient), sums.get(), kUpdate); });
   timed("optimizer", "adam", "adam", 34.0 * static_cast<double>(count), 0, [&] {
     cuda::adam_step(
-        context, {.rate = 1e-4, .step = step},
-        {flat(gradient), flat(master), flat(moment1), flat(moment2), compute.data, kType},
-        control.get(), true);
+        context, {flat(gradient), flat(master), flat(moment1), flat(moment2), compute.data, kType},
+        kUpdate, true);
   });
-  ++step;
+}
+
+void BaseStep::State::next_step() {
+  context.set_step(
+      {.step = step++, .rate = 1e-4, .per_token = 1 / static_cast<double>(options.target_tokens)});
 }
 
 BaseStep::BaseStep(const cuda::Context& context, const StepOptions& options)
@@ -710,12 +718,14 @@ void BaseStep::reset() {
   }
   s.sums = GpuArray<double>(std::vector<double>(2));
   cuda::convert(s.context, {s.master.row(0), count}, s.compute.data, kType);
+  s.context.set_control({});
   s.context.queue().wait();
   s.step = 1;
 }
 
-void BaseStep::enqueue(uint64_t) {
+void BaseStep::enqueue() {
   State& s = *state_;
+  s.next_step();
   s.run();
   if (!s.options.beside || s.other != nullptr) return;
   // The first step has chosen algorithms undisturbed; the second stream takes the same.
@@ -743,6 +753,7 @@ std::vector<OpTime> BaseStep::profile(int steps) {
   State& s = *state_;
   s.profiling = true;
   for (int i = 0; i < steps; ++i) {
+    s.next_step();
     s.run();
     s.collect();
   }
@@ -769,7 +780,10 @@ double BaseStep::milliseconds(int steps, double* host_milliseconds) {
   s.context.queue().wait();
   const auto begin = std::chrono::steady_clock::now();
   start.record(s.context.stream());
-  for (int i = 0; i < steps; ++i) s.run();
+  for (int i = 0; i < steps; ++i) {
+    s.next_step();
+    s.run();
+  }
   stop.record(s.context.stream());
   const std::chrono::duration<double, std::milli> host = std::chrono::steady_clock::now() - begin;
   stop.wait();
@@ -777,24 +791,35 @@ double BaseStep::milliseconds(int steps, double* host_milliseconds) {
   return static_cast<double>(stop.milliseconds_since(start)) / steps;
 }
 
-double BaseStep::graph_milliseconds(int steps) {
+void BaseStep::capture() {
   State& s = *state_;
   const cudaStream_t stream = s.context.stream();
   cudaGraph_t graph = nullptr;
-  cudaGraphExec_t ready = nullptr;
   s.context.queue().wait();
   cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin a graph");
   s.run();
   cuda::check(cudaStreamEndCapture(stream, &graph), "end a graph");
-  cuda::check(cudaGraphInstantiate(&ready, graph, 0), "make a graph");
+  if (s.graph != nullptr) cudaGraphExecDestroy(s.graph);
+  s.graph = nullptr;
+  const cudaError_t made = cudaGraphInstantiate(&s.graph, graph, 0);
+  cudaGraphDestroy(graph);
+  cuda::check(made, "make a graph");
+}
+
+void BaseStep::replay() {
+  state_->next_step();
+  cuda::check(cudaGraphLaunch(state_->graph, state_->context.stream()), "launch a graph");
+}
+
+double BaseStep::graph_milliseconds(int steps) {
+  const cudaStream_t stream = state_->context.stream();
+  capture();
+  replay();
   cuda::Event start(cuda::Event::Timing::kOn), stop(cuda::Event::Timing::kOn);
-  cuda::check(cudaGraphLaunch(ready, stream), "launch a graph");
   start.record(stream);
-  for (int i = 0; i < steps; ++i) cuda::check(cudaGraphLaunch(ready, stream), "launch a graph");
+  for (int i = 0; i < steps; ++i) replay();
   stop.record(stream);
   stop.wait();
-  cudaGraphExecDestroy(ready);
-  cudaGraphDestroy(graph);
   return static_cast<double>(stop.milliseconds_since(start)) / steps;
 }
 

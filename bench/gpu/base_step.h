@@ -45,13 +45,15 @@ class BaseStep {
   ~BaseStep();
 
   void reset();                      // parameters and moments as at the start
-  void enqueue(uint64_t step);       // one step
+  void enqueue();                    // one step
+  void capture();                    // a step as a CUDA graph
+  void replay();                     // that graph, as the next step
   std::vector<double> sums() const;  // smoothed and nll since the last reset
   uint64_t fingerprint() const;      // of all parameters, bit by bit
   std::vector<OpTime> profile(int steps);
   double milliseconds(int steps, double* host_milliseconds);  // per step, one after the other
-  double graph_milliseconds(int steps);  // the same, replayed as a CUDA graph (one step's dropout)
-  size_t device_bytes() const;           // activations, parameters and scratch of this step
+  double graph_milliseconds(int steps);                       // the same, replayed as a CUDA graph
+  size_t device_bytes() const;  // activations, parameters and scratch of this step
   int sentences() const;
 
  private:

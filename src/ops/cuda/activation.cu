@@ -55,6 +55,7 @@ struct Args {
 template <class T, ActivationKind kKind, bool kDrop>
 __global__ __launch_bounds__(kThreads) void forward_kernel(const Args a) {
   const int v = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  const Drop d = drop_of<kDrop>(a.drop);
   if (v * 8 >= a.width) return;
   const Eight bias = load8(a.bias + v * 8);
   const int step = static_cast<int>(gridDim.y);
@@ -74,7 +75,7 @@ __global__ __launch_bounds__(kThreads) void forward_kernel(const Args a) {
       Eight y = unpack<T>(raw[k]);
 #pragma unroll
       for (int j = 0; j < 8; ++j) y.v[j] = activate<kKind>(y.v[j] + bias.v[j]);
-      if constexpr (kDrop) drop8(a.drop, a.drop.tokens[row], static_cast<uint32_t>(v), y);
+      if constexpr (kDrop) drop8(d, a.drop.tokens[row], static_cast<uint32_t>(v), y);
       store8(static_cast<T*>(a.out) + row * a.out_stride + v * 8, y);
       if (a.mask == nullptr) continue;
       uint32_t bits = 0;
@@ -124,6 +125,7 @@ __global__ __launch_bounds__(kThreads) void masked_backward_kernel(const Args a)
 template <class T, ActivationKind kKind, bool kDrop>
 __global__ __launch_bounds__(kThreads) void backward_kernel(const Args a) {
   const int v = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  const Drop d = drop_of<kDrop>(a.drop);
   if (v * 8 >= a.width) return;
   constexpr bool kRelu = kKind == ActivationKind::kRelu;
   const Eight bias = kRelu ? zero8() : load8(a.bias + v * 8);
@@ -139,7 +141,7 @@ __global__ __launch_bounds__(kThreads) void backward_kernel(const Args a) {
       g.v[j] *= kRelu ? (z.v[j] > 0 ? a.drop.scale : 0.0F) : slope<kKind>(z.v[j] + bias.v[j]);
     }
     if constexpr (kDrop && !kRelu) {
-      drop8(a.drop, a.drop.tokens[row], static_cast<uint32_t>(v), g);
+      drop8(d, a.drop.tokens[row], static_cast<uint32_t>(v), g);
     }
     store8(static_cast<T*>(a.out) + row * a.out_stride + v * 8, g);
 #pragma unroll
@@ -214,7 +216,7 @@ void activation_forward(const Context& context, const Activation& op, uint8_t* m
   a.out_stride = op.out.stride;
   a.rows = static_cast<int>(op.z.rows);
   a.width = static_cast<int>(op.z.cols);
-  a.drop = drop_args(op.dropout);
+  a.drop = drop_args(context, op.dropout);
   const dim3 grid = grid_for(context, op.z.rows, op.z.cols, 16);
   with_type(op.z.dtype, [&](auto t) {
     with_kind(op.kind, a.drop.threshold > 0, [&](auto kind, auto drop) {
@@ -239,7 +241,7 @@ void activation_backward(const Context& context, const Activation& op, Tensor do
   a.out_stride = dz.stride;
   a.rows = static_cast<int>(dout.rows);
   a.width = static_cast<int>(dout.cols);
-  a.drop = drop_args(op.dropout);
+  a.drop = drop_args(context, op.dropout);
   const dim3 grid = grid_for(context, dout.rows, dout.cols, 4);
   a.partials = context.sums().reserve(context.stream(), static_cast<int>(grid.y),
                                       {{data_of<float>(dbias)}, 1, a.width});

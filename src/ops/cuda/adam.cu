@@ -2,8 +2,6 @@
 // clears the gradient). Buffers of a ParameterLayout are whole multiples of 16 elements.
 #include "ops/cuda/adam.h"
 
-#include <cmath>
-
 #include "ops/cuda/kernel_support.cuh"
 
 namespace reigen::cuda {
@@ -11,21 +9,36 @@ namespace {
 
 constexpr int kThreads = 256;
 
-__device__ double block_sum(double x) {
-  __shared__ double parts[32];
+// What a block saw of the gradient: the sum of squares, and the largest element.
+struct Seen {
+  double squares;
+  float largest;
+};
+
+__device__ Seen block_join(Seen mine) {
+  __shared__ Seen parts[kThreads / 32];
 #pragma unroll
-  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, step);
-  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+  for (int step = 16; step > 0; step /= 2) {
+    mine.squares += __shfl_xor_sync(0xFFFFFFFFu, mine.squares, step);
+    mine.largest = fmaxf(mine.largest, __shfl_xor_sync(0xFFFFFFFFu, mine.largest, step));
+  }
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = mine;
   __syncthreads();
-  double total = 0;
-  for (unsigned w = 0; w < blockDim.x / 32; ++w) total += parts[w];
-  return total;
+  Seen all{0, 0};
+  for (const Seen& part : parts) {
+    all = {all.squares + part.squares, fmaxf(all.largest, part.largest)};
+  }
+  return all;
+}
+
+__device__ inline float largest_of(float4 g) {
+  return fmaxf(fmaxf(fabsf(g.x), fabsf(g.y)), fmaxf(fabsf(g.z), fabsf(g.w)));
 }
 
 __global__ __launch_bounds__(kThreads) void squares_kernel(const float4* gradient, int64_t quads,
                                                            const float* tail, int tail_count,
-                                                           double* partials) {
-  double total = 0;
+                                                           Seen* partials) {
+  Seen mine{0, 0};
   const int64_t step = int64_t{gridDim.x} * kThreads;
   int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   // Four quads in flight; sixteen squares are added in fp32 before they join the double.
@@ -37,32 +50,90 @@ __global__ __launch_bounds__(kThreads) void squares_kernel(const float4* gradien
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       sum += g[k].x * g[k].x + g[k].y * g[k].y + g[k].z * g[k].z + g[k].w * g[k].w;
+      mine.largest = fmaxf(mine.largest, largest_of(g[k]));
     }
-    total += static_cast<double>(sum);
+    mine.squares += static_cast<double>(sum);
   }
   for (; i < quads; i += step) {
     const float4 g = gradient[i];
-    total += static_cast<double>(g.x * g.x + g.y * g.y + g.z * g.z + g.w * g.w);
+    mine.squares += static_cast<double>(g.x * g.x + g.y * g.y + g.z * g.z + g.w * g.w);
+    mine.largest = fmaxf(mine.largest, largest_of(g));
   }
   if (blockIdx.x == 0 && static_cast<int>(threadIdx.x) < tail_count) {
-    total += static_cast<double>(tail[threadIdx.x]) * static_cast<double>(tail[threadIdx.x]);
+    const float g = tail[threadIdx.x];
+    mine.squares += static_cast<double>(g) * static_cast<double>(g);
+    mine.largest = fmaxf(mine.largest, fabsf(g));
   }
-  const double sum = block_sum(total);
-  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+  const Seen all = block_join(mine);
+  if (threadIdx.x == 0) partials[blockIdx.x] = all;
 }
 
-__global__ __launch_bounds__(kThreads) void control_kernel(const double* partials, int count,
-                                                           NormOptions options,
+// The scale at which a gradient `deviations` above the mean of logs stays a factor of two below
+// fp16's largest number, 65,504; `largest` of this step joins the mean first.
+__device__ double log_max_scale(StepControl& c, const LossScaling& o, double largest) {
+  if (largest > 0) {
+    const double x = log2(largest);
+    // A plain mean until the memory is full, so that the first steps do not drag a zero along.
+    ++c.log_count;
+    const double fresh = fmax(1 - o.memory, 1 / static_cast<double>(c.log_count));
+    const double difference = x - c.log_mean;
+    c.log_mean += fresh * difference;
+    c.log_variance = (1 - fresh) * (c.log_variance + fresh * difference * difference);
+  }
+  if (c.log_count == 0) return c.loss_scale;
+  return exp2(floor(log2(65504.0) - c.log_mean - o.deviations * sqrt(c.log_variance) - 1));
+}
+
+__device__ void update_loss_scale(StepControl& c, const LossScaling& o, bool finite) {
+  if (o.policy == LossScaling::Policy::kOff) return;
+  if (!finite) {
+    c.ceiling = fmax(o.least, c.loss_scale / 2);
+    c.loss_scale = c.ceiling;
+    c.good = 0;
+    return;
+  }
+  if (++c.good >= o.growth_interval) {
+    c.ceiling = fmin(o.most, c.ceiling * 2);
+    c.good = 0;
+  }
+  const double wanted =
+      o.policy == LossScaling::Policy::kBackoff ? c.ceiling : log_max_scale(c, o, c.largest);
+  c.loss_scale = fmin(fmax(wanted, o.least), c.ceiling);
+}
+
+// Everything that is decided once a step.
+__global__ __launch_bounds__(kThreads) void control_kernel(const Seen* partials, int count,
+                                                           const double* losses,
+                                                           const StepSettings* settings,
+                                                           const UpdateOptions options,
                                                            StepControl* control) {
-  double total = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) total += partials[i];
-  total = block_sum(total);
+  Seen mine{0, 0};
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
+    mine = {mine.squares + partials[i].squares, fmaxf(mine.largest, partials[i].largest)};
+  }
+  const Seen all = block_join(mine);
   if (threadIdx.x != 0) return;
-  const double norm = sqrt(total) * options.unscale;
-  const bool finite = isfinite(norm);
-  double factor = options.unscale;
-  if (options.clip > 0 && norm > options.clip) factor *= options.clip / norm;
-  *control = {norm, finite ? static_cast<float>(factor) : 0.0F, finite ? 0u : 1u};
+  StepControl c = *control;
+  const double unscale = 1 / c.loss_scale;
+  c.norm = sqrt(all.squares) * unscale;
+  c.largest = static_cast<double>(all.largest) * unscale;
+  const bool finite = isfinite(c.norm);
+  const bool skip = !finite || (losses != nullptr && !isfinite(losses[0] + losses[1]));
+  c.skip = skip ? 1 : 0;
+  c.skipped += c.skip;
+  c.skipped_in_row = skip ? c.skipped_in_row + 1 : 0;
+  c.factor = c.rate = 0;
+  c.root = c.keep = 1;
+  if (!skip) {
+    const auto updates = static_cast<double>(++c.updates);
+    const bool clipped = options.clip > 0 && c.norm > options.clip;
+    c.factor = static_cast<float>(unscale * (clipped ? options.clip / c.norm : 1));
+    c.rate = static_cast<float>(settings->rate / (1 - pow(options.beta1, updates)));
+    c.root = static_cast<float>(1 / sqrt(1 - pow(options.beta2, updates)));
+    c.keep = static_cast<float>(1 - settings->rate * options.weight_decay);
+  }
+  update_loss_scale(c, options.scaling, finite);
+  *control = c;
 }
 
 struct AdamArgs {
@@ -73,16 +144,16 @@ struct AdamArgs {
   void* copy;
   const StepControl* control;
   int64_t count;  // elements
-  float beta1, rest1, beta2, rest2, epsilon, rate, root, keep, scale;
+  float beta1, rest1, beta2, rest2, epsilon;
   bool clear;
 };
 
-__device__ inline void adam_element(const AdamArgs& a, float scale, float g, float& p, float& m,
-                                    float& v) {
-  g *= scale;
+__device__ inline void adam_element(const AdamArgs& a, const StepControl& c, float g, float& p,
+                                    float& m, float& v) {
+  g *= c.factor;
   m = fmaf(a.rest1, g, a.beta1 * m);
   v = fmaf(a.rest2, g * g, a.beta2 * v);
-  p = fmaf(-a.rate, m / fmaf(sqrtf(v), a.root, a.epsilon), a.keep * p);
+  p = fmaf(-c.rate, m / fmaf(sqrtf(v), c.root, a.epsilon), c.keep * p);
 }
 
 template <class T>
@@ -98,21 +169,16 @@ template <class T>
 __global__ __launch_bounds__(kThreads) void adam_kernel(const AdamArgs a) {
   const int64_t quad = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (quad * 4 >= a.count) return;
-  float scale = a.scale;
-  bool skip = false;
-  if (a.control != nullptr) {
-    scale *= a.control->factor;
-    skip = a.control->skip != 0;
-  }
-  if (!skip) {
+  const StepControl c = *a.control;
+  if (c.skip == 0) {
     const float4 g = a.gradient[quad];
     float4 p = a.parameters[quad];
     float4 m = a.first[quad];
     float4 v = a.second[quad];
-    adam_element(a, scale, g.x, p.x, m.x, v.x);
-    adam_element(a, scale, g.y, p.y, m.y, v.y);
-    adam_element(a, scale, g.z, p.z, m.z, v.z);
-    adam_element(a, scale, g.w, p.w, m.w, v.w);
+    adam_element(a, c, g.x, p.x, m.x, v.x);
+    adam_element(a, c, g.y, p.y, m.y, v.y);
+    adam_element(a, c, g.z, p.z, m.z, v.z);
+    adam_element(a, c, g.w, p.w, m.w, v.w);
     a.parameters[quad] = p;
     a.first[quad] = m;
     a.second[quad] = v;
@@ -134,43 +200,38 @@ unsigned blocks_for(int64_t quads) {
 
 }  // namespace
 
-void global_norm(const Context& context, std::span<const float> gradient,
-                 const NormOptions& options, StepControl* control) {
+void global_norm(const Context& context, std::span<const float> gradient, const double* losses,
+                 const UpdateOptions& options) {
   const int blocks = context.multiprocessors() * 8;
-  auto* partials =
-      static_cast<double*>(context.scratch(sizeof(double) * static_cast<size_t>(blocks)));
+  auto* partials = static_cast<Seen*>(context.scratch(sizeof(Seen) * static_cast<size_t>(blocks)));
   const auto count = static_cast<int64_t>(gradient.size());
   squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, context.stream()>>>(
       reinterpret_cast<const float4*>(gradient.data()), count / 4, gradient.data() + count / 4 * 4,
       static_cast<int>(count % 4), partials);
   check_launch("global_norm");
-  control_kernel<<<1, kThreads, 0, context.stream()>>>(partials, blocks, options, control);
+  control_kernel<<<1, kThreads, 0, context.stream()>>>(partials, blocks, losses, context.settings(),
+                                                       options, context.control());
   check_launch("global_norm");
 }
 
-void adam_step(const Context& context, const AdamStep& options, const AdamBuffers& buffers,
-               const StepControl* control, bool clear) {
+void adam_step(const Context& context, const AdamBuffers& buffers, const UpdateOptions& options,
+               bool clear) {
   const auto count = static_cast<int64_t>(buffers.gradient.size());
   if (count == 0) return;
   require(count % 4 == 0, "buffers of a multiple of 4 elements in adam_step");
-  const auto step = static_cast<double>(options.step);
   AdamArgs a{};
   a.gradient = reinterpret_cast<float4*>(buffers.gradient.data());
   a.parameters = reinterpret_cast<float4*>(buffers.parameters.data());
   a.first = reinterpret_cast<float4*>(buffers.first_moment.data());
   a.second = reinterpret_cast<float4*>(buffers.second_moment.data());
   a.copy = buffers.compute_copy;
-  a.control = control;
+  a.control = context.control();
   a.count = count;
   a.beta1 = static_cast<float>(options.beta1);
   a.rest1 = static_cast<float>(1 - options.beta1);
   a.beta2 = static_cast<float>(options.beta2);
   a.rest2 = static_cast<float>(1 - options.beta2);
   a.epsilon = static_cast<float>(options.epsilon);
-  a.rate = static_cast<float>(options.rate / (1 - std::pow(options.beta1, step)));
-  a.root = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, step)));
-  a.keep = static_cast<float>(1 - options.rate * options.weight_decay);
-  a.scale = static_cast<float>(options.gradient_scale);
   a.clear = clear;
   with_type(buffers.compute_type, [&](auto t) {
     adam_kernel<decltype(t)><<<blocks_for(count / 4), kThreads, 0, context.stream()>>>(a);

@@ -1,33 +1,33 @@
 // ops/adam.h on CUDA, without the host ever waiting for the norm.
 //
-// global_norm leaves its result on the device, with the factor that clips it and whether the step
-// must be skipped because something was not finite. adam_step reads both there. The host copies
-// them back when it likes, to log them and to adjust a loss scale.
+// global_norm decides everything about the end of a step and leaves it in the context's control
+// (step.h): the factor that unscales and clips, whether the step is skipped because something was
+// not finite, Adam's bias correction, the next loss scale. adam_step reads it there. The host
+// copies the control back when it likes, to log it or to write a checkpoint.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "ops/adam.h"
 #include "ops/cuda/context.h"
 #include "tensor/tensor.h"
 
 namespace reigen::cuda {
 
-struct StepControl {
-  double norm = 0;   // of the unscaled gradient
-  float factor = 1;  // what Adam multiplies the gradient by
-  uint32_t skip = 0;
+// What stays the same for a whole run; the learning rate is in the context's settings.
+struct UpdateOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.997;
+  double epsilon = 1e-9;
+  double weight_decay = 0;  // decoupled, as in AdamW
+  double clip = 0;          // largest norm; 0 does not clip
+  LossScaling scaling;
 };
 
-struct NormOptions {
-  double clip = 0;     // largest norm; 0 does not clip
-  double unscale = 1;  // 1 / loss scale
-};
-
-// `control` is device memory.
-void global_norm(const Context& context, std::span<const float> gradient,
-                 const NormOptions& options, StepControl* control);
+// `losses` are this step's two sums of projection_loss, on the device, or null: a step is skipped
+// when they or the norm are not finite.
+void global_norm(const Context& context, std::span<const float> gradient, const double* losses,
+                 const UpdateOptions& options);
 
 struct AdamBuffers {
   std::span<float> gradient;  // on the device, as all of these
@@ -39,9 +39,8 @@ struct AdamBuffers {
 };
 
 // One pass. With `clear`, the gradient is set to 0 on the way, also when the step is skipped.
-// `control` may be null; options.gradient_scale is multiplied by its factor.
-void adam_step(const Context& context, const AdamStep& options, const AdamBuffers& buffers,
-               const StepControl* control, bool clear);
+void adam_step(const Context& context, const AdamBuffers& buffers, const UpdateOptions& options,
+               bool clear);
 
 // parameters -> compute copy, for the start of a run.
 void convert(const Context& context, std::span<const float> from, void* to, DType type);

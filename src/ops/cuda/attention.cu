@@ -75,7 +75,7 @@ __device__ inline float quad_sum(float x) {
 }
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__device__ void forward_tile(const Args& a, const Head<T>& head, int first) {
+__device__ void forward_tile(const Args& a, const Drop& drop, const Head<T>& head, int first) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int g = lane / 4;
   const int t = lane % 4;
@@ -91,8 +91,8 @@ __device__ void forward_tile(const Args& a, const Head<T>& head, int first) {
     fetch_ahead(head.k, a.k_stride, head.v, a.v_stride, key + 16, end);
     uint32_t keep[2] = {~0u, ~0u};
     if constexpr (kDrop) {
-      const uint32_t drawn = draw_keep16(a.drop, a.drop.tokens + head.first_query, first,
-                                         head.queries, head.head, key);
+      const uint32_t drawn =
+          draw_keep16(drop, a.drop.tokens + head.first_query, first, head.queries, head.head, key);
       keep[0] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g);
       keep[1] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g + 16);
     }
@@ -155,10 +155,11 @@ template <class T, int kWidth, bool kCausal, bool kDrop>
 __global__ __launch_bounds__(32 * kWarps, forward_blocks(kWidth)) void forward_kernel(
     const Args a, const AttentionWork* list) {
   const AttentionWork w = list[blockIdx.x];
+  const Drop drop = drop_of<kDrop>(a.drop);
   const uint32_t tiles = (w.queries + 15) / 16;
   for (uint32_t item = w.first_item + threadIdx.x / 32; item < w.last_item; item += kWarps) {
     const Head<T> head(a, w, w.head + item / tiles, kWidth);
-    forward_tile<T, kWidth, kCausal, kDrop>(a, head, static_cast<int>(item % tiles) * 16);
+    forward_tile<T, kWidth, kCausal, kDrop>(a, drop, head, static_cast<int>(item % tiles) * 16);
   }
 }
 
@@ -180,7 +181,7 @@ __device__ inline void backward_weights(float s, float dp, bool seen, bool kept,
 }
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__device__ void query_tile(const Args& a, const Head<T>& head, const T* dout,
+__device__ void query_tile(const Args& a, const Drop& drop, const Head<T>& head, const T* dout,
                            const QueryNumbers* numbers, int first) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int g = lane / 4;
@@ -198,8 +199,8 @@ __device__ void query_tile(const Args& a, const Head<T>& head, const T* dout,
     fetch_ahead(head.k, a.k_stride, head.v, a.v_stride, key + 16, end);
     uint32_t keep[2] = {~0u, ~0u};
     if constexpr (kDrop) {
-      const uint32_t drawn = draw_keep16(a.drop, a.drop.tokens + head.first_query, first,
-                                         head.queries, head.head, key);
+      const uint32_t drawn =
+          draw_keep16(drop, a.drop.tokens + head.first_query, first, head.queries, head.head, key);
       keep[0] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g);
       keep[1] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g + 16);
     }
@@ -272,7 +273,7 @@ struct StagedRows {
 // The same turned around: rows are keys, columns queries. A short sentence's gradients of the
 // scores go to `tiles`, as left sides for dQ: [query tile][key tile][lane].
 template <class T, int kWidth, bool kCausal, bool kDrop, class Rows>
-__device__ void key_tile(const Args& a, const Head<T>& head, const Rows& rows,
+__device__ void key_tile(const Args& a, const Drop& drop, const Head<T>& head, const Rows& rows,
                          const QueryNumbers* numbers, int64_t first_key, int first, uint4* tiles) {
   constexpr bool kShort = Rows::kStaged;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -289,7 +290,7 @@ __device__ void key_tile(const Args& a, const Head<T>& head, const Rows& rows,
     rows.fetch_queries(query + 16);
     uint32_t drawn = ~0u;
     if constexpr (kDrop) {
-      drawn = draw_keep16(a.drop, a.drop.tokens + head.first_query, query, head.queries, head.head,
+      drawn = draw_keep16(drop, a.drop.tokens + head.first_query, query, head.queries, head.head,
                           first);
     }
     float s[2][4] = {};
@@ -358,18 +359,20 @@ __device__ void gather_numbers(const Args& a, const AttentionWork& w, QueryNumbe
 
 // A run of tiles of both kinds, of one head of a long sentence.
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__device__ void long_sentence(const Args& a, const AttentionWork& w, const QueryNumbers* numbers) {
+__device__ void long_sentence(const Args& a, const Drop& drop, const AttentionWork& w,
+                              const QueryNumbers* numbers) {
   const uint32_t query_tiles = (w.queries + 15) / 16;
   const Head<T> head(a, w, w.head, kWidth);
   const T* dout = static_cast<const T*>(a.dout) + w.first_query * a.dout_stride +
                   static_cast<int64_t>(head.head) * kWidth;
   for (uint32_t item = w.first_item + threadIdx.x / 32; item < w.last_item; item += kWarps) {
     if (item < query_tiles) {
-      query_tile<T, kWidth, kCausal, kDrop>(a, head, dout, numbers, static_cast<int>(item) * 16);
+      query_tile<T, kWidth, kCausal, kDrop>(a, drop, head, dout, numbers,
+                                            static_cast<int>(item) * 16);
     } else {
-      key_tile<T, kWidth, kCausal, kDrop>(a, head, GlobalRows<T, kWidth>{a, head, dout}, numbers,
-                                          w.first_key, static_cast<int>(item - query_tiles) * 16,
-                                          nullptr);
+      key_tile<T, kWidth, kCausal, kDrop>(a, drop, head, GlobalRows<T, kWidth>{a, head, dout},
+                                          numbers, w.first_key,
+                                          static_cast<int>(item - query_tiles) * 16, nullptr);
     }
   }
 }
@@ -408,7 +411,8 @@ struct BlockLayout {
 };
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__device__ void short_sentence(const Args& a, const AttentionWork& w, char* shared) {
+__device__ void short_sentence(const Args& a, const Drop& drop, const AttentionWork& w,
+                               char* shared) {
   const BlockLayout layout(w.heads, w.queries, w.keys, kWidth);
   auto* numbers = reinterpret_cast<QueryNumbers*>(shared);
   auto* tiles = reinterpret_cast<uint4*>(shared + layout.numbers);
@@ -439,7 +443,7 @@ __device__ void short_sentence(const Args& a, const AttentionWork& w, char* shar
   for (uint32_t item = threadIdx.x / 32; item < w.heads * key_tiles; item += kWarps) {
     const uint32_t which = item / key_tiles;
     const Head<T> head(a, w, w.head + which, kWidth);
-    key_tile<T, kWidth, kCausal, kDrop>(a, head, rows_of(which), numbers + which * w.queries,
+    key_tile<T, kWidth, kCausal, kDrop>(a, drop, head, rows_of(which), numbers + which * w.queries,
                                         w.first_key, static_cast<int>(item % key_tiles) * 16,
                                         tiles + which * head_tiles);
   }
@@ -457,13 +461,14 @@ __global__ __launch_bounds__(32 * kWarps, backward_blocks(kWidth)) void backward
     const Args a, const AttentionWork* list) {
   extern __shared__ uint4 shared[];
   const AttentionWork w = list[blockIdx.x];
+  const Drop drop = drop_of<kDrop>(a.drop);
   if (w.last_item == 0) {  // the schedule's mark of a short one
-    return short_sentence<T, kWidth, kCausal, kDrop>(a, w, reinterpret_cast<char*>(shared));
+    return short_sentence<T, kWidth, kCausal, kDrop>(a, drop, w, reinterpret_cast<char*>(shared));
   }
   auto* numbers = reinterpret_cast<QueryNumbers*>(shared);
   gather_numbers<T, kWidth>(a, w, numbers);
   __syncthreads();
-  long_sentence<T, kWidth, kCausal, kDrop>(a, w, numbers);
+  long_sentence<T, kWidth, kCausal, kDrop>(a, drop, w, numbers);
 }
 
 // Calls f with (type, head width, causal, dropped) as constants.
@@ -489,7 +494,7 @@ void with_variant(const Attention& op, F f) {
   by_width(__half());
 }
 
-Args args_of(const Attention& op) {
+Args args_of(const Context& context, const Attention& op) {
   Args a{};
   a.q = op.q.data;
   a.k = op.k.data;
@@ -502,7 +507,7 @@ Args args_of(const Attention& op) {
   a.out_stride = op.out.stride;
   a.log_stride = op.log_sums.stride;
   a.scale = 1.0F / std::sqrt(static_cast<float>(op.q.cols / op.heads));
-  a.drop = drop_args(op.dropout);
+  a.drop = drop_args(context, op.dropout);
   return a;
 }
 
@@ -603,7 +608,7 @@ AttentionPlan plan_of(const AttentionSchedule& schedule, const AttentionWork* fo
 }
 
 void attention_forward(const Context& context, const Attention& op, const AttentionPlan& plan) {
-  const Args a = args_of(op);
+  const Args a = args_of(context, op);
   clear_rows_from(context, op.out, plan.query_tokens);
   if (plan.forward_blocks == 0) return;
   with_variant(op, [&](auto t, auto width, auto causal, auto drop) {
@@ -616,7 +621,7 @@ void attention_forward(const Context& context, const Attention& op, const Attent
 
 void attention_backward(const Context& context, const Attention& op, const AttentionGrad& grad,
                         const AttentionPlan& plan) {
-  Args a = args_of(op);
+  Args a = args_of(context, op);
   a.dout = grad.dout.data;
   a.dq = grad.dq.data;
   a.dk = grad.dk.data;

@@ -205,8 +205,8 @@ __device__ inline void store_rows(const Sums16<kWidth>& sums, const float (&fact
 // Which of 16 keys from `first_key` (a multiple of 16) each of 16 queries keeps: every lane draws
 // one Philox counter, that of query lane / 2 and keys 8 (lane % 2) .. + 8, and pairs join theirs,
 // so that lane 2 q holds query q's sixteen bits.
-__device__ inline uint32_t draw_keep16(const DropArgs& drop, const uint64_t* tokens,
-                                       int first_query, int queries, uint32_t head, int first_key) {
+__device__ inline uint32_t draw_keep16(const Drop& drop, const uint64_t* tokens, int first_query,
+                                       int queries, uint32_t head, int first_key) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int query = min(first_query + lane / 2, queries - 1);
   const uint32_t block = (head << 16) + static_cast<uint32_t>(first_key / 8 + lane % 2);

@@ -1,5 +1,5 @@
 // What every CUDA operation is handed: the stream it runs on, scratch memory, the matrix products,
-// and the sums over tokens that are still to be added up.
+// the sums over tokens that are still to be added up, and the settings of the step.
 //
 // All operations of a context share one stream, so one scratch buffer serves them all: an operation
 // uses it from the start, and nothing in it outlives the operation. A second context runs beside
@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "device/cuda/runtime.h"
+#include "ops/cuda/step.h"
 
 namespace reigen::cuda {
 
@@ -34,13 +35,27 @@ class Context {
   // when a layer's backward is done, before its gradients are used.
   void settle() const;
 
+  // Device memory (see step.h). What set_step and set_control write is seen by everything enqueued
+  // after them; the host does not wait.
+  const StepSettings* settings() const { return &step_.as<StepMemory>()->settings; }
+  StepControl* control() const { return &step_.as<StepMemory>()->control; }
+  void set_step(const StepSettings& settings) const;
+  void set_control(const StepControl& control) const;
+  StepControl read_control() const;  // waits for everything enqueued so far
+
   // The start of the scratch buffer; throws DeviceError if `bytes` is more than there is.
   void* scratch(size_t bytes) const;
 
  private:
+  struct StepMemory {
+    StepSettings settings;
+    StepControl control;
+  };
+
   Stream stream_;
   int multiprocessors_;
   DeviceMemory scratch_;
+  DeviceMemory step_;
   std::unique_ptr<Matmul> matmul_;
   std::unique_ptr<ColumnSums> sums_;
 };

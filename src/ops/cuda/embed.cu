@@ -26,6 +26,7 @@ template <class T, class Out>
 __global__ __launch_bounds__(32 * kWarps) void forward_kernel(const ForwardArgs a) {
   const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   if (row >= a.rows) return;
+  const Drop d = drop_of(a.drop);
   const uint32_t id = a.ids[row];
   Out* out = static_cast<Out*>(a.out) + row * a.out_stride;
   for (int v = static_cast<int>(threadIdx.x) % 32; v < a.width / 8; v += 32) {
@@ -36,7 +37,7 @@ __global__ __launch_bounds__(32 * kWarps) void forward_kernel(const ForwardArgs 
 #pragma unroll
       for (int j = 0; j < 8; ++j) x.v[j] = fmaf(a.scale, x.v[j], p.v[j]);
       if (a.drop.threshold > 0) {
-        drop8(a.drop, a.drop.tokens[row], static_cast<uint32_t>(v), x);
+        drop8(d, a.drop.tokens[row], static_cast<uint32_t>(v), x);
       }
     }
     store8(out + v * 8, x);
@@ -67,6 +68,7 @@ __global__ __launch_bounds__(32 * kWarps) void segment_kernel(const BackwardArgs
   const uint32_t mine =
       lane < count ? a.plan.order[segment.first + static_cast<uint32_t>(lane)] : 0;
   const bool drop = a.drop.threshold > 0;
+  const Drop d = drop_of(a.drop);
   const uint64_t number = drop && lane < count ? a.drop.tokens[mine] : 0;
   const int v = static_cast<int>(warp % slices) * 32 + lane;
   const bool inside = v * 8 < a.width;
@@ -77,7 +79,7 @@ __global__ __launch_bounds__(32 * kWarps) void segment_kernel(const BackwardArgs
     const uint32_t token = __shfl_sync(0xFFFFFFFFu, mine, i);
     const uint64_t global = __shfl_sync(0xFFFFFFFFu, number, i);
     Eight x = load8(column + token * a.dout_stride);
-    if (drop) drop8(a.drop, global, static_cast<uint32_t>(v), x);
+    if (drop) drop8(d, global, static_cast<uint32_t>(v), x);
 #pragma unroll
     for (int j = 0; j < 8; ++j) sum.v[j] += x.v[j];
   }
@@ -136,7 +138,7 @@ void embed_forward(const Context& context, const EmbedTokens& input, Tensor tabl
   a.scale = input.scale;
   a.rows = static_cast<int>(out.rows);
   a.width = static_cast<int>(out.cols);
-  a.drop = drop_args(input.dropout);
+  a.drop = drop_args(context, input.dropout);
   with_type(table.dtype, [&](auto t) {
     using T = decltype(t);
     const auto kernel = out.dtype == DType::kF32 ? forward_kernel<T, float> : forward_kernel<T, T>;
@@ -184,7 +186,7 @@ void embed_backward(const Context& context, const EmbedPlan& plan, Tensor dout, 
   a.table_stride = dtable.stride;
   a.scale = scale;
   a.width = static_cast<int>(dout.cols);
-  a.drop = drop_args(dropout);
+  a.drop = drop_args(context, dropout);
   a.partials = static_cast<float*>(
       context.scratch(sizeof(float) * plan.slots * static_cast<size_t>(dout.cols)));
   with_type(dout.dtype, [&](auto t) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "device/cuda/numbers.cuh"
+#include "ops/cuda/context.h"
 #include "ops/dropout.h"
 #include "tensor/philox.h"
 #include "tensor/tensor.h"
@@ -151,33 +152,60 @@ __device__ inline float warp_sum(float x) {
 
 // ---- dropout ------------------------------------------------------------------------------------
 
-// Dropout as a kernel argument: everything but the token and the element.
+// Dropout as a kernel argument: everything but the token, the element and the step, which is not
+// dropout.site's but the context's (step.h).
 struct DropArgs {
   uint32_t key0 = 0;
   uint32_t key1 = 0;
-  uint32_t site = 0;  // in the upper half, as in philox_counter
-  uint32_t step = 0;
+  uint32_t site = 0;       // in the upper half, as in philox_counter
   uint32_t threshold = 0;  // 0 keeps everything
   float scale = 1;
   const uint64_t* tokens = nullptr;  // on the device
+  const StepSettings* settings = nullptr;
 };
 
-inline DropArgs drop_args(const Dropout& dropout) {
+inline DropArgs drop_args(const Context& context, const Dropout& dropout) {
   DropArgs args;
   if (!dropout.active()) return args;
-  auto key = philox_key(dropout.site);
-  auto counter = philox_counter(dropout.site, 0, 0);
+  RandomSite site = dropout.site;
+  site.step = 0;
+  auto key = philox_key(site);
   args.key0 = key[0];
   args.key1 = key[1];
-  args.site = counter[2];
-  args.step = counter[3];
+  args.site = philox_counter(site, 0, 0)[2];
   args.threshold = drop_threshold(dropout.rate);
   args.scale = dropout.scale();
   args.tokens = dropout.tokens;
+  args.settings = context.settings();
   return args;
 }
 
-__device__ inline uint4 philox_words(const DropArgs& d, uint64_t token, uint32_t block) {
+// What is left once a kernel knows the step; made once, by whole warps, before lanes part.
+struct Drop {
+  uint32_t key0;
+  uint32_t key1;
+  uint32_t site;
+  uint32_t step;
+  uint32_t threshold;
+  float scale;
+};
+
+template <bool kDrop = true>
+__device__ inline Drop drop_of(const DropArgs& a) {
+  Drop d{a.key0, a.key1, a.site, 0, a.threshold, a.scale};
+  if (!kDrop || a.threshold == 0) return d;
+  const uint64_t step = a.settings->step;
+  d.step = static_cast<uint32_t>(step);
+  d.key1 ^= static_cast<uint32_t>(step >> 32);
+#if __CUDA_ARCH__ >= 800
+  // The same in all lanes. This tells the compiler so: the ten round keys are then made once for
+  // the warp and not in each lane.
+  d.key1 = __reduce_or_sync(0xFFFFFFFFu, d.key1);
+#endif
+  return d;
+}
+
+__device__ inline uint4 philox_words(const Drop& d, uint64_t token, uint32_t block) {
   uint32_t c0 = block;
   uint32_t c1 = static_cast<uint32_t>(token);
   uint32_t c2 = d.site | static_cast<uint32_t>(token >> 32);
@@ -199,7 +227,7 @@ __device__ inline uint4 philox_words(const DropArgs& d, uint64_t token, uint32_t
 }
 
 // Multiplies eight neighbouring elements by their factors (0 or scale).
-__device__ inline void drop8(const DropArgs& d, uint64_t token, uint32_t block, Eight& e) {
+__device__ inline void drop8(const Drop& d, uint64_t token, uint32_t block, Eight& e) {
   const uint4 words = philox_words(d, token, block);
   const uint32_t w[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
@@ -212,7 +240,7 @@ __device__ inline void drop8(const DropArgs& d, uint64_t token, uint32_t block, 
 
 // Bit i is set when element i of the eight is kept. A sum with 65,536 - threshold carries into bit
 // 16 exactly then.
-__device__ inline uint32_t keep_bits(const DropArgs& d, uint64_t token, uint32_t block) {
+__device__ inline uint32_t keep_bits(const Drop& d, uint64_t token, uint32_t block) {
   const uint4 words = philox_words(d, token, block);
   const uint32_t w[4] = {words.x, words.y, words.z, words.w};
   const uint32_t rest = 0x10000u - d.threshold;

@@ -21,7 +21,12 @@ struct Args {
   int64_t stride;
   int vocabulary;
   float smoothing;
-  float scale;
+  const StepSettings* settings;
+  const StepControl* control;
+
+  __device__ float gradient_scale() const {
+    return static_cast<float>(settings->per_token * control->loss_scale);
+  }
 };
 
 // A softmax's sum that can be joined with another's: sum of 2^(x - top).
@@ -78,13 +83,13 @@ __device__ inline Part part_of(const Eight* x, int count) {
 }
 
 // The gradient of eight logits, given the log (base 2) of the row's sum.
-__device__ inline Eight gradient_of(const Eight& x, float log_sum, const Args& a, float even,
-                                    int first, uint32_t target) {
+__device__ inline Eight gradient_of(const Eight& x, float log_sum, float scale, float smoothing,
+                                    float even, int first, uint32_t target) {
   Eight out;
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    float g = a.scale * fast_exp2(fmaf(x.v[j], kLog2e, -log_sum)) - even;
-    if (static_cast<uint32_t>(first + j) == target) g -= a.scale * (1 - a.smoothing);
+    float g = scale * fast_exp2(fmaf(x.v[j], kLog2e, -log_sum)) - even;
+    if (static_cast<uint32_t>(first + j) == target) g -= scale * (1 - smoothing);
     out.v[j] = g;
   }
   return out;
@@ -171,9 +176,10 @@ __global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void held_kernel(cons
   const float log_sum = all.top + log2f(all.sum);
   write_losses(a, all, log_sum, target_logit);
   if constexpr (!kGradient) return;
-  const float even = a.scale * a.smoothing / static_cast<float>(a.vocabulary);
+  const float scale = a.gradient_scale();
+  const float even = scale * a.smoothing / static_cast<float>(a.vocabulary);
   // scale * p as one power of two: 2^(x log2 e - log_sum + log2 scale).
-  const float offset = log2f(a.scale) - log_sum;
+  const float offset = log2f(scale) - log_sum;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int v = static_cast<int>(threadIdx.x) + i * kThreads;
@@ -184,7 +190,7 @@ __global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void held_kernel(cons
     if (static_cast<uint32_t>(v) == target / 8) {
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        if (static_cast<uint32_t>(j) == target % 8) x.v[j] -= a.scale * (1 - a.smoothing);
+        if (static_cast<uint32_t>(j) == target % 8) x.v[j] -= scale * (1 - a.smoothing);
       }
     }
     store8(row + v * 8, x);
@@ -216,10 +222,11 @@ __global__ __launch_bounds__(kThreads) void streamed_kernel(const Args a) {
   const float log_sum = all.top + log2f(all.sum);
   write_losses(a, all, log_sum, target_logit);
   if constexpr (!kGradient) return;
-  const float even = a.scale * a.smoothing / static_cast<float>(a.vocabulary);
+  const float scale = a.gradient_scale();
+  const float even = scale * a.smoothing / static_cast<float>(a.vocabulary);
   for (int v = static_cast<int>(threadIdx.x); v < vectors; v += kThreads) {
     const Eight x = load8(static_cast<const T*>(row) + v * 8);
-    store8(row + v * 8, gradient_of(x, log_sum, a, even, v * 8, target));
+    store8(row + v * 8, gradient_of(x, log_sum, scale, a.smoothing, even, v * 8, target));
   }
 }
 
@@ -292,7 +299,8 @@ void projection_loss(const Context& context, const ProjectionLoss& op) {
     a.stride = z.stride;
     a.vocabulary = static_cast<int>(z.cols);
     a.smoothing = op.smoothing;
-    a.scale = op.scale;
+    a.settings = context.settings();
+    a.control = context.control();
     with_type(z.dtype, [&](auto t) {
       if (gradient) return launch<decltype(t), true>(context, a, static_cast<unsigned>(count));
       launch<decltype(t), false>(context, a, static_cast<unsigned>(count));

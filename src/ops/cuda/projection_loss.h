@@ -1,6 +1,7 @@
 // ops/projection_loss.h on CUDA. It differs from the contract where that would make the host wait:
 // targets are a device array, and the sums stay on the device, added to two doubles that are copied
-// back when somebody wants to know.
+// back when somebody wants to know. The gradient is multiplied by the context's settings and loss
+// scale (step.h).
 //
 // Logits of a chunk are 16-bit, as a product leaves them, and are overwritten by their own
 // gradient. A chunk costs one pass over dtable in fp32 (31 us at base size), so chunks want to be
@@ -19,7 +20,6 @@ struct ProjectionLoss {
   Tensor table;                       // [vocabulary, d], the compute copy
   const uint32_t* targets = nullptr;  // device; kNoToken (embed.h) counts for nothing
   float smoothing = 0;
-  float scale = 1;          // of the gradient
   Tensor logits;            // scratch [chunk tokens, vocabulary], stride a multiple of 8
   Tensor dhidden;           // out; empty to evaluate only
   Tensor dtable;            // fp32, added to; empty to evaluate only

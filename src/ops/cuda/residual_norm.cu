@@ -34,6 +34,7 @@ __global__ __launch_bounds__(32 * kForwardWarps) void norm_forward_kernel(const 
   const int vectors = a.width / 8;
   const int row = static_cast<int>(blockIdx.x) * kForwardWarps + static_cast<int>(threadIdx.x) / 32;
   if (row >= a.rows) return;
+  const Drop d = drop_of < kBranch && kDrop > (a.drop);
   Eight x[kVecs];
   float sum = 0;
 #pragma unroll
@@ -61,7 +62,7 @@ __global__ __launch_bounds__(32 * kForwardWarps) void norm_forward_kernel(const 
 #pragma unroll
         for (int j = 0; j < 8; ++j) y.v[j] += b.v[j];
       }
-      if constexpr (kDrop) drop8(a.drop, token, static_cast<uint32_t>(v), y);
+      if constexpr (kDrop) drop8(d, token, static_cast<uint32_t>(v), y);
 #pragma unroll
       for (int j = 0; j < 8; ++j) x[i].v[j] += y.v[j];
       // Rounded as it is stored, so that backward sees the numbers that were normalised.
@@ -174,6 +175,7 @@ __global__ __launch_bounds__(32 * kWarps,
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warps = static_cast<int>(gridDim.x) * kWarps;
   const int vectors = a.width / 8;
+  const Drop d = drop_of<kDrop>(a.drop);
   const float share = 1.0F / static_cast<float>(a.width);
   Eight dgain[kVecs], dshift[kVecs], dbias[kVecs];
 #pragma unroll
@@ -221,7 +223,7 @@ __global__ __launch_bounds__(32 * kWarps,
       }
       store8(static_cast<H*>(a.dx) + row * a.dx_stride + v * 8, dx);
       if (a.dbranch == nullptr) continue;
-      if constexpr (kDrop) drop8(a.drop, token, static_cast<uint32_t>(v), dx);
+      if constexpr (kDrop) drop8(d, token, static_cast<uint32_t>(v), dx);
       store8(static_cast<T*>(a.dbranch) + row * a.dbranch_stride + v * 8, dx);
 #pragma unroll
       for (int j = 0; j < 8; ++j) dbias[i].v[j] += dx.v[j];
@@ -273,7 +275,7 @@ void residual_norm_forward(const Context& context, const ResidualNorm& op) {
   a.stats_stride = op.stats.stride;
   a.rows = static_cast<int>(op.x.rows);
   a.width = static_cast<int>(op.x.cols);
-  a.drop = drop_args(op.dropout);
+  a.drop = drop_args(context, op.dropout);
   const auto blocks = static_cast<unsigned>((op.x.rows + kForwardWarps - 1) / kForwardWarps);
   with_types(op.n.dtype, op.x.dtype, [&](auto t, auto h) {
     using T = decltype(t);
@@ -316,7 +318,7 @@ void residual_norm_backward(const Context& context, const ResidualNorm& op,
   a.dbranch_stride = grad.dbranch.stride;
   a.rows = static_cast<int>(rows);
   a.width = static_cast<int>(grad.dn.cols);
-  a.drop = drop_args(op.dropout);
+  a.drop = drop_args(context, op.dropout);
   // Two blocks fit a multiprocessor; more would only leave more partial sums to add.
   const int blocks = static_cast<int>(
       std::min<int64_t>((rows + kWarps - 1) / kWarps, 2 * context.multiprocessors()));

@@ -34,6 +34,7 @@ class Checker {
   void optimizer();    // step_checks.cpp
   void step_control();
   void loss_scaling();
+  void decoding();  // decode_checks.cpp
 
  private:
   void add(const std::string& op, const std::string& which, double error, double tolerance);
@@ -90,6 +91,8 @@ class Checker {
                  float rate);
   void loss(DType dtype, int64_t tokens, int64_t pieces, int64_t width, int64_t chunk,
             float smoothing);
+  void cached(DType dtype, int64_t rows, int heads, int64_t width, uint32_t longest);
+  void tops(DType dtype, int64_t rows, int64_t pieces, int64_t keep, bool coarse);
 
   const cuda::Context& context_;
   std::mt19937_64 random_;

@@ -51,6 +51,7 @@ CheckResults check_operations(const cuda::Context& context, uint64_t seed) {
   guarded("optimizer", &Checker::optimizer);
   guarded("step control", &Checker::step_control);
   guarded("loss scaling", &Checker::loss_scaling);
+  guarded("decoding", &Checker::decoding);
   return checker.results;
 }
 

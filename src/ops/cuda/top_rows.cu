@@ -1,0 +1,230 @@
+// A block has a row and reads it twice. The first time every thread finds its largest logit; the
+// keep-th largest of those is a bound that at least `keep` logits reach and few others do. The
+// second time the ones that reach it are gathered and sorted. Where too many do (a row of equal
+// logits), the bound is raised by bisection until they fit.
+#include "ops/cuda/top_rows.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ops/cuda/kernel_support.cuh"
+
+namespace reigen::cuda {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kRoom = 4096;  // candidates; about 3,000 random logits reach the bound of 512
+constexpr float kLog2e = 1.4426950408889634F;
+constexpr float kLn2 = 0.6931471805599453F;
+
+static_assert(kThreads >= kMostKept);
+
+struct Args {
+  const void* logits;
+  int64_t stride;
+  int vocabulary;
+  int keep;
+  int groups;  // of threads, whose largest logits make the bound: a power of two, at least keep
+  TopLogit* tops;
+  float* log_sums;
+};
+
+// Larger logits have larger keys, and lower tokens among equals: no two keys are the same.
+__device__ inline uint64_t key_of(float logit, uint32_t token) {
+  const uint32_t bits = __float_as_uint(logit + 0.0F);  // -0 is 0
+  const uint32_t order = bits ^ ((bits >> 31) != 0 ? 0xFFFFFFFFu : 0x80000000u);
+  return uint64_t{order} << 32 | (0xFFFFFFFFu - token);
+}
+__device__ inline TopLogit of_key(uint64_t key) {
+  const auto order = static_cast<uint32_t>(key >> 32);
+  const uint32_t bits = order ^ ((order >> 31) != 0 ? 0x80000000u : 0xFFFFFFFFu);
+  return {__uint_as_float(bits), 0xFFFFFFFFu - static_cast<uint32_t>(key)};
+}
+
+// Calls f(logit, token) for this thread's share of the row.
+template <class T, class F>
+__device__ inline void for_logits(const T* row, int vocabulary, F f) {
+  for (int v = static_cast<int>(threadIdx.x); v * 8 < vocabulary; v += kThreads) {
+    const Eight x = load8(row + v * 8);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      if (v * 8 + j < vocabulary) f(x.v[j], static_cast<uint32_t>(v * 8 + j));
+    }
+  }
+}
+
+// Descending; `count` is a power of two.
+template <class T>
+__device__ void sort_shared(T* values, int count) {
+  for (int size = 2; size <= count; size *= 2) {
+    for (int step = size / 2; step > 0; step /= 2) {
+      __syncthreads();
+      for (int i = static_cast<int>(threadIdx.x); i < count / 2; i += kThreads) {
+        const int low = 2 * i - (i & (step - 1));
+        const int high = low + step;
+        const T a = values[low];
+        const T b = values[high];
+        if ((a < b) == ((low & size) == 0)) {
+          values[low] = b;
+          values[high] = a;
+        }
+      }
+    }
+  }
+  __syncthreads();
+}
+
+struct Sum {
+  float top;  // base 2
+  float sum;
+  bool finite;
+};
+
+__device__ inline Sum join(Sum a, Sum b) {
+  const float top = fmaxf(a.top, b.top);
+  if (top == -INFINITY) return {top, 0, a.finite && b.finite};
+  return {top, a.sum * fast_exp2(a.top - top) + b.sum * fast_exp2(b.top - top),
+          a.finite && b.finite};
+}
+
+// This thread's largest logit, and its share of the softmax's sum.
+template <class T>
+__device__ float first_pass(const T* row, int vocabulary, Sum& sum) {
+  float most = -INFINITY;
+#pragma unroll 2
+  for (int v = static_cast<int>(threadIdx.x); v * 8 < vocabulary; v += kThreads) {
+    Eight x = load8(row + v * 8);
+    float top = -INFINITY;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      if (v * 8 + j >= vocabulary) {
+        x.v[j] = -INFINITY;
+      } else {
+        sum.finite = sum.finite && isfinite(x.v[j]);
+      }
+      top = fmaxf(top, x.v[j]);
+    }
+    most = fmaxf(most, top);
+    if (top == -INFINITY) continue;
+    Sum part{top * kLog2e, 0, true};
+#pragma unroll
+    for (int j = 0; j < 8; ++j) part.sum += fast_exp2(fmaf(x.v[j], kLog2e, -part.top));
+    sum = join(sum, part);
+  }
+  return most;
+}
+
+__device__ void write_log_sum(Sum mine, float* to) {
+  __shared__ Sum parts[kThreads / 32];
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    Sum other;
+    other.top = __shfl_xor_sync(0xFFFFFFFFu, mine.top, step);
+    other.sum = __shfl_xor_sync(0xFFFFFFFFu, mine.sum, step);
+    other.finite = __shfl_xor_sync(0xFFFFFFFFu, static_cast<int>(mine.finite), step) != 0;
+    mine = join(mine, other);
+  }
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = mine;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int w = 1; w < kThreads / 32; ++w) mine = join(mine, parts[w]);
+  *to = mine.finite ? kLn2 * (mine.top + log2f(mine.sum)) : NAN;
+}
+
+// A key that at least `keep` and at most kRoom of the row's reach.
+template <class T>
+__device__ uint64_t bisect(const T* row, int vocabulary, int keep, int* count) {
+  uint64_t low = 0;              // too many reach it
+  uint64_t high = ~uint64_t{0};  // too few
+  for (;;) {
+    const uint64_t middle = low + (high - low) / 2;
+    __syncthreads();
+    if (threadIdx.x == 0) *count = 0;
+    __syncthreads();
+    int mine = 0;
+    for_logits(row, vocabulary,
+               [&](float x, uint32_t token) { mine += key_of(x, token) >= middle ? 1 : 0; });
+    atomicAdd(count, mine);
+    __syncthreads();
+    const int found = *count;
+    if (found > kRoom) {
+      low = middle;
+    } else if (found < keep) {
+      high = middle;
+    } else {
+      return middle;
+    }
+  }
+}
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void top_kernel(const Args a) {
+  __shared__ uint64_t keys[kRoom];
+  __shared__ float bounds[kThreads];
+  __shared__ int count;
+  const T* row = static_cast<const T*>(a.logits) + blockIdx.x * a.stride;
+  Sum sum{-INFINITY, 0, true};
+  float most = first_pass(row, a.vocabulary, sum);
+  const int group = kThreads / a.groups;
+  for (int step = group / 2; step > 0; step /= 2) {
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, step));
+  }
+  if (static_cast<int>(threadIdx.x) % group == 0) {
+    bounds[static_cast<int>(threadIdx.x) / group] = most;
+  }
+  if (threadIdx.x == 0) count = 0;
+  write_log_sum(sum, a.log_sums + blockIdx.x);
+  sort_shared(bounds, a.groups);
+  const float bound = bounds[a.keep - 1];
+  auto gather = [&](auto reached) {
+    for_logits(row, a.vocabulary, [&](float x, uint32_t token) {
+      if (!reached(x, token)) return;
+      const int at = atomicAdd(&count, 1);
+      if (at < kRoom) keys[at] = key_of(x, token);
+    });
+    __syncthreads();
+  };
+  gather([&](float x, uint32_t) { return x >= bound; });
+  if (count > kRoom) {
+    const uint64_t least = bisect(row, a.vocabulary, a.keep, &count);
+    __syncthreads();
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+    gather([&](float x, uint32_t token) { return key_of(x, token) >= least; });
+  }
+  const int found = count;
+  int size = 2;
+  while (size < found) size *= 2;
+  for (int i = found + static_cast<int>(threadIdx.x); i < size; i += kThreads) keys[i] = 0;
+  sort_shared(keys, size);
+  TopLogit* to = a.tops + static_cast<int64_t>(blockIdx.x) * a.keep;
+  for (int i = static_cast<int>(threadIdx.x); i < a.keep; i += kThreads) {
+    to[i] = i < found ? of_key(keys[i]) : TopLogit{-INFINITY, 0};
+  }
+}
+
+}  // namespace
+
+void top_rows(const Context& context, Tensor logits, int64_t keep, TopLogit* tops,
+              float* log_sums) {
+  if (logits.rows == 0) return;
+  require(keep >= 1 && keep <= kMostKept, "from 1 to 512 logits to keep in top_rows");
+  require(logits.stride % 8 == 0, "logits with a stride that is a multiple of 8");
+  Args a{};
+  a.logits = logits.data;
+  a.stride = logits.stride;
+  a.vocabulary = static_cast<int>(logits.cols);
+  a.keep = static_cast<int>(keep);
+  // Four groups for each that is kept make a bound that hardly more than `keep` reach.
+  a.groups = static_cast<int>(std::min<uint64_t>(
+      kThreads, std::bit_ceil(std::max<uint64_t>(32, 4 * static_cast<uint64_t>(keep)))));
+  a.tops = tops;
+  a.log_sums = log_sums;
+  with_type(logits.dtype, [&](auto t) {
+    top_kernel<decltype(t)>
+        <<<static_cast<unsigned>(logits.rows), kThreads, 0, context.stream()>>>(a);
+  });
+  check_launch("top_rows");
+}
+
+}  // namespace reigen::cuda

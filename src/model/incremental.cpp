@@ -61,9 +61,8 @@ void IncrementalDecoder::make_caches(int64_t source_tokens, int64_t target_rows)
 void IncrementalDecoder::start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
                                int64_t most_rows, int64_t most_steps) {
   check_start(offsets, most_steps);
-  const ModelOptions& o = model_.options();
-  const auto index = index_batch(device_, {.source = {ids, offsets, {}}},
-                                 {static_cast<int>(o.heads), o.width / o.heads, weights_.type});
+  const auto index =
+      index_batch(device_, {.source = {ids, offsets, {}}}, model_.index_shape(weights_.type));
   make_caches(index->source.rows, most_rows * most_steps);
   arena_.reset();
   Pass with = pass();
@@ -137,7 +136,8 @@ Tensor IncrementalDecoder::step(std::span<const uint32_t> parents,
                       {lists[5], lists[6], lists[7]}};
   Tensor hidden = model_.decoder_->step(with, embed(with, lists[0], lists[1]), at);
   const Tensor table = with.weight(model_.projection_);
-  Tensor logits = with.matrix(rows, table.rows);
+  // In fp32 whatever the model computes in: scores of a search are sums of many of them.
+  Tensor logits = with.numbers(rows, (table.rows + 7) / 8 * 8).columns(0, table.rows);
   linear_forward(device_, hidden, table, logits);
   cached_rows_ += rows;
   ++steps_;

@@ -133,6 +133,11 @@ void Transformer::check_lengths(const PackedBatch& batch) const {
   check(batch.target_offsets, "target");
 }
 
+IndexShape Transformer::index_shape(DType type) const {
+  return {static_cast<int>(options_.heads), options_.width / options_.heads, type,
+          learned_positions_ != kNone};
+}
+
 std::unique_ptr<BatchIndex> Transformer::index(const Device& device, const PackedBatch& batch,
                                                DType type) const {
   check_lengths(batch);
@@ -140,8 +145,7 @@ std::unique_ptr<BatchIndex> Transformer::index(const Device& device, const Packe
       .source = {batch.source, batch.source_offsets, batch.first_source_token},
       .target = {batch.target_in, batch.target_offsets, batch.first_target_token},
       .targets = batch.target_out};
-  return index_batch(device, tokens,
-                     {static_cast<int>(options_.heads), options_.width / options_.heads, type});
+  return index_batch(device, tokens, index_shape(type));
 }
 
 LossSums Transformer::forward_backward(const Device& device, const StepInput& input,

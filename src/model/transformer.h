@@ -77,6 +77,7 @@ class Transformer {
   Tensor embed(const Pass& pass, const SideIndex& side, size_t table, uint32_t site) const;
   void embed_gradient(const Pass& pass, const SideIndex& side, size_t table, uint32_t site,
                       Tensor dout) const;
+  IndexShape index_shape(DType type) const;
   EmbedInput embed_input(const Pass& pass, const SideIndex& side, uint32_t site) const;
   Tensor encode(const Pass& pass);  // nothing kept for backward
   Tensor run_forward(const Pass& pass);

@@ -54,16 +54,18 @@ struct BatchIndex {
   const cuda::AttentionPlan* cross = nullptr;
 };
 
-struct AttentionShape {
+// What a GPU's plans depend on beside the batch.
+struct IndexShape {
   int heads = 1;
   int64_t head_width = 0;
   DType dtype = DType::kF32;
+  bool learned_positions = false;
 };
 
 // May be called beside operations, from one other thread at a time. On the CPU the index refers to
 // `tokens`, which must stay where they are. It must not outlive the device.
 std::unique_ptr<BatchIndex> index_batch(const Device& device, const BatchTokens& tokens,
-                                        const AttentionShape& shape);
+                                        const IndexShape& shape);
 
 // From here on operations may read it. Freeing it is allowed as soon as they have been called.
 void use_batch(const Device& device, const BatchIndex& index);

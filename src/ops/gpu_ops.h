@@ -57,7 +57,7 @@ class GpuOps {
       std::initializer_list<std::span<const uint32_t>> lists) = 0;
 
   virtual std::unique_ptr<BatchIndex> index_batch(const BatchTokens& tokens,
-                                                  const AttentionShape& shape) = 0;
+                                                  const IndexShape& shape) = 0;
   virtual void use_batch(const BatchIndex& index) = 0;
 
   virtual void matmul(Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c, float alpha,

@@ -19,8 +19,9 @@ enum class LossScaling : uint8_t { kOff, kBackoff, kLogMax };
 
 // What dynamic loss scaling remembers from step to step.
 struct LossScaleState {
-  double scale = 1;
-  uint64_t good_steps = 0;  // since the scale last changed
+  double scale = 0;         // of the next step; 0 before the first
+  double ceiling = 0;       // halved when a gradient overflows, doubled after many that did not
+  uint64_t good_steps = 0;  // since it was moved
   double mean = 0;          // of log2 of the largest gradient, and its spread
   double variance = 0;
   uint64_t seen = 0;  // gradients behind them

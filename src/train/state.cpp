@@ -43,6 +43,7 @@ Json to_json(const Counters& c) {
           {"precision", c.precision},
           {"loss_scale",
            {{"scale", c.loss_scale.scale},
+            {"ceiling", c.loss_scale.ceiling},
             {"good_steps", c.loss_scale.good_steps},
             {"mean", c.loss_scale.mean},
             {"variance", c.loss_scale.variance},
@@ -70,8 +71,8 @@ Counters counters_from_json(const Json& json) {
   c.threads = json.at("threads");
   c.precision = json.at("precision");
   const Json& scale = json.at("loss_scale");
-  c.loss_scale = {scale.at("scale"), scale.at("good_steps"), scale.at("mean"), scale.at("variance"),
-                  scale.at("seen")};
+  c.loss_scale = {scale.at("scale"), scale.at("ceiling"),  scale.at("good_steps"),
+                  scale.at("mean"),  scale.at("variance"), scale.at("seen")};
   return c;
 }
 

@@ -31,7 +31,7 @@ struct HostIndex : BatchIndex {
 }  // namespace
 
 std::unique_ptr<BatchIndex> index_batch(const Device& device, const BatchTokens& tokens,
-                                        const AttentionShape& shape) {
+                                        const IndexShape& shape) {
   if (GpuOps* gpu = device.gpu()) return gpu->index_batch(tokens, shape);
   auto index = std::make_unique<HostIndex>();
   index->fill(tokens.source, 0, index->source);

@@ -7,6 +7,7 @@
 
 #include "ops/cpu/kernels.h"
 #include "ops/gpu_ops.h"
+#include "ops/merge_candidates.h"
 
 namespace reigen {
 namespace {
@@ -22,49 +23,21 @@ struct Candidate {
   }
 };
 
-// The best candidates of every row, best first.
-class RowTops {
- public:
-  RowTops(const Device& device, const BeamStep& op)
-      : keep_(std::min<size_t>(static_cast<size_t>(op.keep), static_cast<size_t>(op.logits.cols))),
-        tops_(static_cast<size_t>(op.logits.rows) * keep_),
-        log_sums_(static_cast<size_t>(op.logits.rows)) {
-    parallel_for(device, op.logits.rows, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t r = begin; r < end; ++r) {
-        const auto row = static_cast<size_t>(r);
-        log_sums_[row] = cpu::top_row(op.logits.row(r), static_cast<size_t>(op.logits.cols), keep_,
-                                      tops_.data() + row * keep_);
-      }
-    });
-  }
-
-  void append(uint32_t row, double score, std::vector<Candidate>& out) const {
-    if (!std::isfinite(log_sums_[row])) return;
-    for (size_t i = 0; i < keep_; ++i) {
-      const cpu::TopLogit& top = tops_[row * keep_ + i];
-      const double total = score + (static_cast<double>(top.logit) - log_sums_[row]);
-      if (!std::isfinite(total)) return;
-      out.push_back({total, row, static_cast<uint32_t>(i), top.token});
-    }
-  }
-
- private:
-  size_t keep_;
-  std::vector<cpu::TopLogit> tops_;
-  std::vector<double> log_sums_;
-};
-
 }  // namespace
 
-void beam_step(const Device& device, const BeamStep& op) {
-  if (GpuOps* gpu = device.gpu()) return gpu->beam_step(op);
-  const RowTops tops(device, op);
+void merge_candidates(const BeamStep& op, size_t ranks,
+                      const std::function<RowCandidate(size_t, size_t)>& candidate) {
   const auto keep = static_cast<size_t>(op.keep);
   std::vector<Candidate> candidates;
   for (size_t s = 0; s + 1 < op.row_offsets.size(); ++s) {
     candidates.clear();
-    for (uint32_t r = op.row_offsets[s]; r < op.row_offsets[s + 1]; ++r) {
-      tops.append(r, op.scores[r], candidates);
+    for (uint32_t row = op.row_offsets[s]; row < op.row_offsets[s + 1]; ++row) {
+      for (uint32_t rank = 0; rank < ranks; ++rank) {
+        const RowCandidate found = candidate(row, rank);
+        const double total = op.scores[row] + found.log_probability;
+        if (!std::isfinite(total)) break;
+        candidates.push_back({total, row, rank, found.token});
+      }
     }
     const size_t found = std::min(keep, candidates.size());
     std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(found),
@@ -76,6 +49,25 @@ void beam_step(const Device& device, const BeamStep& op) {
       op.totals[at] = i < found ? candidates[i].score : -std::numeric_limits<double>::infinity();
     }
   }
+}
+
+void beam_step(const Device& device, const BeamStep& op) {
+  if (GpuOps* gpu = device.gpu()) return gpu->beam_step(op);
+  const auto ranks =
+      std::min<size_t>(static_cast<size_t>(op.keep), static_cast<size_t>(op.logits.cols));
+  std::vector<cpu::TopLogit> tops(static_cast<size_t>(op.logits.rows) * ranks);
+  std::vector<double> log_sums(static_cast<size_t>(op.logits.rows));
+  parallel_for(device, op.logits.rows, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      const auto row = static_cast<size_t>(r);
+      log_sums[row] = cpu::top_row(op.logits.row(r), static_cast<size_t>(op.logits.cols), ranks,
+                                   tops.data() + row * ranks);
+    }
+  });
+  merge_candidates(op, ranks, [&](size_t row, size_t rank) {
+    const cpu::TopLogit& top = tops[row * ranks + rank];
+    return RowCandidate{static_cast<double>(top.logit) - log_sums[row], top.token};
+  });
 }
 
 }  // namespace reigen

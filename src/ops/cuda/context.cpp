@@ -40,8 +40,9 @@ StepControl Context::read_control() const {
 
 void* Context::scratch(size_t bytes) const {
   if (bytes > scratch_.size()) {
-    throw DeviceError("an operation wants " + std::to_string(bytes) +
-                      " bytes of scratch memory; there are " + std::to_string(scratch_.size()));
+    queue().wait();
+    scratch_ = DeviceMemory();
+    scratch_ = DeviceMemory(bytes + bytes / 4, "operations' scratch");
   }
   return scratch_.get();
 }

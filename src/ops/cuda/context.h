@@ -43,7 +43,8 @@ class Context {
   void set_control(const StepControl& control) const;
   StepControl read_control() const;  // waits for everything enqueued so far
 
-  // The start of the scratch buffer; throws DeviceError if `bytes` is more than there is.
+  // The start of the scratch buffer. It grows when an operation wants more than any before, which
+  // waits for the GPU once.
   void* scratch(size_t bytes) const;
 
  private:
@@ -54,7 +55,7 @@ class Context {
 
   Stream stream_;
   int multiprocessors_;
-  DeviceMemory scratch_;
+  mutable DeviceMemory scratch_;
   DeviceMemory step_;
   std::unique_ptr<Matmul> matmul_;
   std::unique_ptr<ColumnSums> sums_;

@@ -57,6 +57,12 @@ struct EmbedPlan {
   uint32_t slots = 0;
 };
 
+// Of a side of a batch: by piece, and by place for learned positions.
+struct EmbedPlans {
+  EmbedPlan by_id;
+  EmbedPlan by_place;
+};
+
 // dtable[key] += scale * dropped dout, in fp32. Call it again with a plan of places and scale 1 for
 // learned positions.
 void embed_backward(const Context& context, const EmbedPlan& plan, Tensor dout, float scale,

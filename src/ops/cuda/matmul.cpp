@@ -61,9 +61,21 @@ cublasLtEpilogue_t epilogue_of(Epilogue e) {
 }  // namespace
 
 // Everything a choice depends on, in the order it is written in a record.
+
 struct Matmul::Key {
   std::array<int64_t, 17> values = {};
   bool operator<(const Key& other) const { return values < other.values; }
+
+  // The same with the three sizes cut to three bits.
+  Key kind() const {
+    Key kind = *this;
+    for (size_t i = 0; i < 3; ++i) {
+      int shift = 0;
+      while (values[i] >> shift >= 8) ++shift;
+      kind.values[i] = values[i] >> shift << shift;
+    }
+    return kind;
+  }
 };
 
 struct Matmul::Plan {
@@ -72,7 +84,6 @@ struct Matmul::Plan {
   cublasLtMatrixLayout_t b = nullptr;
   cublasLtMatrixLayout_t c = nullptr;
   cublasLtMatmulAlgo_t algorithm = {};
-  bool chosen = false;
 
   Plan() = default;
   Plan(const Plan&) = delete;
@@ -92,7 +103,9 @@ struct Matmul::Plan {
 
 struct Matmul::State {
   cublasLtHandle_t handle = nullptr;
-  std::map<Key, Plan> plans;
+  std::map<Key, Plan> plans;  // by exact shape
+  std::map<Key, cublasLtMatmulAlgo_t>
+      choices;  // by kind, and by shape where its kind's will not do
 };
 
 Matmul::Matmul()
@@ -133,8 +146,28 @@ Matmul::Plan& Matmul::plan_for(const Context& context, const Product& p) {
   layout(p.b, &plan.a);
   layout(p.a, &plan.b);
   layout(p.c, &plan.c);
-  if (!plan.chosen) choose(context, p, plan);
+  take_choice(context, p, key, plan);
   return plan;
+}
+
+void Matmul::take_choice(const Context& context, const Product& p, const Key& key, Plan& plan) {
+  auto& choices = state_->choices;
+  auto usable = [&](const Key& at) {
+    const auto found = choices.find(at);
+    if (found == choices.end()) return false;
+    cublasLtMatmulHeuristicResult_t result = {};
+    if (cublasLtMatmulAlgoCheck(state_->handle, plan.operation, plan.a, plan.b, plan.c, plan.c,
+                                &found->second, &result) != CUBLAS_STATUS_SUCCESS ||
+        result.workspaceSize > kWorkspaceBytes) {
+      return false;
+    }
+    plan.algorithm = found->second;
+    return true;
+  };
+  const Key kind = key.kind();
+  if (usable(key) || usable(kind)) return;
+  choose(context, p, plan);
+  choices[choices.contains(kind) ? key : kind] = plan.algorithm;
 }
 
 namespace {
@@ -205,7 +238,6 @@ void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
     }
   }
   plan.algorithm = found[static_cast<size_t>(best)].algo;
-  plan.chosen = true;
 }
 
 void Matmul::run(const Context& context, const Product& p) {
@@ -221,10 +253,9 @@ void Matmul::run(const Context& context, const Product& p) {
 
 std::string Matmul::record() const {
   std::string text = "cublasLt " + std::to_string(cublasLtGetVersion()) + "\n";
-  for (const auto& [key, plan] : state_->plans) {
-    if (!plan.chosen) continue;
+  for (const auto& [key, algorithm] : state_->choices) {
     for (int64_t value : key.values) text += std::to_string(value) + " ";
-    for (uint64_t word : plan.algorithm.data) {
+    for (uint64_t word : algorithm.data) {
       char hex[20];
       std::snprintf(hex, sizeof(hex), " %016llx", static_cast<unsigned long long>(word));
       text += hex;
@@ -246,9 +277,7 @@ bool Matmul::replay(const std::string& record) {
     for (int64_t& value : key.values) in >> std::dec >> value;
     for (uint64_t& word : algorithm.data) in >> std::hex >> word;
     if (!in) return true;
-    Plan& plan = state_->plans[key];
-    plan.algorithm = algorithm;
-    plan.chosen = true;
+    state_->choices[key] = algorithm;
   }
 }
 

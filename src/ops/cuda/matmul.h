@@ -1,10 +1,13 @@
 // Matrix products on CUDA through cuBLASLt, with an algorithm chosen per shape.
 //
-// The first time a shape is met the library's best candidates are timed on the real operands (the
-// result goes to a buffer that is freed again); from then on a product is one launch and allocates
-// nothing. Choices can be written down and replayed, because two algorithms add in different
-// orders: with the same record the same input gives the same bits. Split sums go through the
-// workspace in fp32 and are added in order; algorithms that add in place are not considered.
+// The first time a kind of shape is met the library's best candidates are timed on the real
+// operands (the result goes to a buffer that is freed again); from then on a product is one launch
+// and allocates nothing. Shapes are of a kind when their sizes agree to three bits: numbers of
+// tokens vary from batch to batch by less, and timing 25 products for each of them anew would take
+// longer than the best choice gains. Choices can be written down and replayed, because two
+// algorithms add in different orders: with the same record the same input gives the same bits.
+// Split sums go through the workspace in fp32 and are added in order; algorithms that add in place
+// are not considered.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +70,7 @@ class Matmul {
   struct State;
 
   Plan& plan_for(const Context& context, const Product& product);
+  void take_choice(const Context& context, const Product& product, const Key& key, Plan& plan);
   void choose(const Context& context, const Product& product, Plan& plan);
 
   std::unique_ptr<State> state_;

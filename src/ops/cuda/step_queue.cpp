@@ -1,0 +1,117 @@
+#include "ops/cuda/step_queue.h"
+
+#include <stdexcept>
+
+namespace reigen::cuda {
+namespace {
+
+using Policy = LossScaling::Policy;
+
+UpdateOptions update_options(const GpuOptimizer& o) {
+  UpdateOptions out;
+  out.beta1 = o.adam.beta1;
+  out.beta2 = o.adam.beta2;
+  out.epsilon = o.adam.epsilon;
+  out.weight_decay = o.adam.weight_decay;
+  out.clip = o.clip;
+  if (o.scaling == reigen::LossScaling::kBackoff) out.scaling.policy = Policy::kBackoff;
+  if (o.scaling == reigen::LossScaling::kLogMax) out.scaling.policy = Policy::kLogMax;
+  return out;
+}
+
+StepControl first_control(const GpuOptimizer& o, const LossScaling& scaling) {
+  StepControl control = initial_control(scaling);
+  control.updates = o.updates;
+  if (o.scale.scale <= 0) return control;
+  control.loss_scale = o.scale.scale;
+  control.ceiling = o.scale.ceiling;
+  control.good = o.scale.good_steps;
+  control.log_mean = o.scale.mean;
+  control.log_variance = o.scale.variance;
+  control.log_count = o.scale.seen;
+  return control;
+}
+
+}  // namespace
+
+StepQueue::StepQueue(const Context& context, const GpuOptimizer& o)
+    : context_(context),
+      buffers_{o.gradient,      o.parameters,   o.first_moment,
+               o.second_moment, o.compute_copy, o.compute_type},
+      update_(update_options(o)),
+      sums_(kSteps * sizeof(LossSums), "loss sums"),
+      returned_(kSteps * sizeof(Returned), "results of steps") {
+  context_.set_control(first_control(o, update_.scaling));
+}
+
+StepQueue::~StepQueue() = default;
+
+void StepQueue::begin(const GpuStepSettings& settings) {
+  if (begun_ - taken_ == kSteps) throw std::logic_error("too many steps under way");
+  Step& step = steps_[begun_++ % kSteps];
+  step.used = 0;
+  context_.set_step({settings.step, settings.rate, settings.gradient_scale});
+  fill_zero(sums(), sizeof(LossSums), context_.stream());
+  step.begun.record(context_.stream());
+}
+
+LossSums* StepQueue::sums() { return sums_.as<LossSums>() + (begun_ - 1) % kSteps; }
+
+void StepQueue::mark(Mark mark) {
+  Step& step = steps_[(begun_ - 1) % kSteps];
+  if (step.used == step.marks.size()) {
+    step.marks.push_back({mark, std::make_unique<Event>(Event::Timing::kOn)});
+  }
+  Timed& timed = step.marks[step.used++];
+  timed.mark = mark;
+  timed.event->record(context_.stream());
+}
+
+void StepQueue::finish() {
+  const size_t at = (begun_ - 1) % kSteps;
+  global_norm(context_, buffers_.gradient, &sums()->smoothed, update_);
+  adam_step(context_, buffers_, update_, true);
+  steps_[at].updated.record(context_.stream());
+  Returned* to = returned_.as<Returned>() + at;
+  copy_to_host(&to->sums, sums(), sizeof(LossSums), context_.stream());
+  copy_to_host(&to->control, context_.control(), sizeof(StepControl), context_.stream());
+  steps_[at].returned.record(context_.stream());
+}
+
+void StepQueue::read_times(const Step& step, GpuStepResult& result) const {
+  auto seconds = [](const Event& from, const Event& to) {
+    return static_cast<double>(to.milliseconds_since(from)) / 1000;
+  };
+  if (taken_ > 0) {  // the step before is still in the ring
+    result.idle = seconds(steps_[(taken_ - 1) % kSteps].updated, step.begun);
+  }
+  const Event* last = &step.begun;
+  for (size_t i = 0; i < step.used; ++i) {
+    const Timed& timed = step.marks[i];
+    double& part = timed.mark == Mark::kForward ? result.forward
+                   : timed.mark == Mark::kLoss  ? result.loss
+                                                : result.backward;
+    part += seconds(*last, *timed.event);
+    last = timed.event.get();
+  }
+  result.optimizer = seconds(*last, step.updated);
+}
+
+GpuStepResult StepQueue::take() {
+  const size_t at = taken_ % kSteps;
+  steps_[at].returned.wait();
+  const Returned& returned = returned_.as<Returned>()[at];
+  const StepControl& control = returned.control;
+  GpuStepResult result;
+  result.sums = returned.sums;
+  result.norm = control.norm;
+  result.skipped = control.skip != 0;
+  result.updates = control.updates;
+  result.scale = {control.loss_scale, control.ceiling,      control.good,
+                  control.log_mean,   control.log_variance, control.log_count};
+  read_times(steps_[at], result);
+  ++taken_;
+  return result;
+}
+
+}  // namespace reigen::cuda

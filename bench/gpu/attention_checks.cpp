@@ -36,7 +36,7 @@ void Checker::attention(const std::string& name, DType dtype, const std::vector<
   op.dropout = drop.device;
   op.out = out.tensor();
   op.log_sums = sums.tensor();
-  const auto schedule = cuda::schedule_attention(qo, ko, heads, width);
+  const auto schedule = cuda::schedule_attention(qo, ko, heads, width, dtype);
   GpuArray<cuda::AttentionWork> forward(schedule.forward), backward(schedule.backward);
   const auto plan = cuda::plan_of(schedule, forward.get(), backward.get());
   cuda::attention_forward(context_, op, plan);
@@ -79,6 +79,26 @@ void Checker::attentions() {
     attention("cross", b, many, other, 8, 64, false, rate);
     attention("cross", b, many, other, 3, 128, false, rate);
     attention("cross long", b, {3, 500}, {501, 2}, 4, 64, false, rate);
+  }
+  // Without tensor cores.
+  const DType f = DType::kF32;
+  for (float rate : {0.0F, 0.1F}) {
+    for (bool causal : {false, true}) {
+      for (int64_t width : {8, 24, 64, 128, 200, 256}) {
+        attention("mixed", f, many, many, 2, width, causal, rate);
+      }
+      for (int64_t width : {8, 16, 40, 72, 256}) {
+        attention("mixed", b, many, many, 2, width, causal, rate);
+      }
+      attention("mixed", DType::kF16, many, many, 3, 48, causal, rate);
+      attention("one token", f, {1}, {1}, 8, 64, causal, rate);
+      attention("tokens apart", f, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}, 8, 32, causal, rate);
+      attention("long", f, {500, 1, 33}, {500, 1, 33}, 2, 64, causal, rate);
+      attention("long", b, {500, 1, 33}, {500, 1, 33}, 2, 24, causal, rate);
+    }
+    attention("cross", f, many, other, 8, 64, false, rate);
+    attention("cross long", f, {3, 500}, {501, 2}, 4, 64, false, rate);
+    attention("cross long", DType::kF16, {3, 500}, {501, 2}, 4, 8, false, rate);
   }
 }
 

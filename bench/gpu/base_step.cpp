@@ -99,7 +99,7 @@ struct AttentionLists {
   cuda::AttentionPlan plan;
   AttentionLists(const Side& queries, const Side& keys) {
     auto schedule =
-        cuda::schedule_attention(queries.offsets, keys.offsets, kHeads, kWidth / kHeads);
+        cuda::schedule_attention(queries.offsets, keys.offsets, kHeads, kWidth / kHeads, kType);
     forward = GpuArray<cuda::AttentionWork>(schedule.forward);
     backward = GpuArray<cuda::AttentionWork>(schedule.backward);
     plan = cuda::plan_of(schedule, forward.get(), backward.get());

@@ -17,8 +17,10 @@
 #include "base_step.h"
 #include "device/cuda_info.h"
 #include "gpu_buffers.h"
+#include "medians.h"
 #include "op_checks.h"
 #include "ops/cuda/matmul.h"
+#include "single_ops.h"
 
 namespace reigen::bench {
 namespace {
@@ -27,21 +29,6 @@ struct Limits {
   double gigabytes = 0;  // per second, read and written
   double teraflops = 0;
 };
-
-template <class F>
-double median_milliseconds(const cuda::Context& context, int repeats, F work) {
-  cuda::Event start(cuda::Event::Timing::kOn), stop(cuda::Event::Timing::kOn);
-  std::vector<float> times;
-  for (int i = 0; i < repeats + 2; ++i) {
-    start.record(context.stream());
-    work();
-    stop.record(context.stream());
-    stop.wait();
-    if (i >= 2) times.push_back(stop.milliseconds_since(start));
-  }
-  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-  return times[static_cast<size_t>(repeats / 2)];
-}
 
 Limits measure_limits(const cuda::Context& context) {
   Limits limits;
@@ -221,6 +208,7 @@ int run(const Arguments& arguments) {
   std::fflush(stdout);
   std::printf("the projection's products alone: %.2f ms\n", vocabulary_products(context, options));
   std::fflush(stdout);
+  time_single_operations(context);
   StepOptions plain = options;
   plain.mask_epilogue = plain.sum_epilogue = false;
   time_variant(context, "activation backward as a kernel", plain);

@@ -23,6 +23,7 @@ std::string human_bytes(uint64_t bytes) {
 }
 
 std::string human_seconds(double seconds) {
+  if (seconds < 0.0995) return format("{:.1f} ms", 1000 * seconds);
   if (seconds < 0.995) return format("{:.2f} s", seconds);
   if (seconds < 59.95) return format("{:.1f} s", seconds);
   auto whole = static_cast<uint64_t>(std::llround(seconds));

@@ -18,7 +18,7 @@ DeviceBuffer::DeviceBuffer(DeviceKind kind, size_t bytes, const char* what)
 DeviceBuffer::~DeviceBuffer() {
   if (data_ == nullptr) return;
   if (kind_ == DeviceKind::kGpu) {
-    gpu_free(data_);
+    gpu_free(data_, size_);
   } else {
     ::operator delete(data_, std::align_val_t(kAlignment));
   }

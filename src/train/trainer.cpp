@@ -14,6 +14,7 @@
 #include "base/terminal.h"
 #include "config/yaml.h"
 #include "decode/beam_search.h"
+#include "device/gpu_memory.h"
 #include "model/memory.h"
 #include "observe/identity.h"
 #include "observe/memory.h"
@@ -97,7 +98,7 @@ class Trainer {
   std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Prefetcher> input_;
   Cursor launched_;            // past the last batch that was put to work
-  Stopwatch since_last_step_;  // was finished, or since what came between ended
+  Stopwatch since_last_step_;  // was finished, or since what came between ended; on the CPU
   std::unique_ptr<CheckpointWriter> writer_;
   std::optional<EvaluationRecord> last_evaluation_;
   std::optional<uint64_t> saved_step_;
@@ -367,9 +368,9 @@ void Trainer::finish_step() {
   StepRecord record = stepper_->finish();
   if (opened_.device.kind() == DeviceKind::kCpu) {
     record.spans.insert(record.spans.begin(), {"input", input_wait_});
+    record.seconds = since_last_step_.lap();
   }
   record.epoch = epoch_of(state_.counters.cursor);
-  record.seconds = since_last_step_.lap();
   record.time = unix_now();
   state_.counters.step_seconds += record.seconds;
   reporter_->step(record);
@@ -488,8 +489,10 @@ void Trainer::summarise() const {
     row("best BLEU",
         format("{:.2f} at step {}", c.best_bleu->value, with_commas(c.best_bleu->step)));
   }
-  row("peak memory", format("{} of {}", human_bytes(process_memory().peak_resident_bytes),
-                            human_bytes(memory_.budget)));
+  const bool on_gpu = opened_.device.kind() == DeviceKind::kGpu;
+  const uint64_t peak = on_gpu ? gpu_peak_bytes() : process_memory().peak_resident_bytes;
+  row("peak memory", format("{} of {}{}", human_bytes(peak), human_bytes(memory_.budget),
+                            on_gpu ? " on the GPU" : ""));
   const bool best = c.best_bleu.has_value() || c.best_loss.has_value();
   row("checkpoints", format("{}/last{}", run_.path(), best ? ", best-*" : ""));
   row("log", run_.file("log.txt"));

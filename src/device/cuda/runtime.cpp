@@ -1,5 +1,6 @@
 #include "device/cuda/runtime.h"
 
+#include <atomic>
 #include <utility>
 
 #include "base/error.h"
@@ -77,13 +78,33 @@ float Event::milliseconds_since(const Event& start) const {
   return ms;
 }
 
-DeviceMemory::DeviceMemory(size_t bytes, const char* what) : size_(bytes) {
+namespace {
+
+std::atomic<size_t> held_bytes = 0;
+std::atomic<size_t> most_bytes = 0;
+
+void count_bytes(size_t bytes) {
+  const size_t now = held_bytes += bytes;
+  size_t most = most_bytes;
+  while (now > most && !most_bytes.compare_exchange_weak(most, now)) {
+  }
+}
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(size_t bytes, const char* what) {
   if (bytes == 0) return;
   cudaError_t error = cudaMalloc(&data_, bytes);
   if (error == cudaErrorMemoryAllocation) no_memory(bytes, what, "device");
   check(error, "allocate device memory");
+  size_ = bytes;
+  count_bytes(bytes);
 }
-DeviceMemory::~DeviceMemory() { cudaFree(data_); }
+DeviceMemory::~DeviceMemory() {
+  if (data_ == nullptr) return;
+  cudaFree(data_);
+  held_bytes -= size_;
+}
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
@@ -95,6 +116,13 @@ void* DeviceMemory::release() {
   size_ = 0;
   return std::exchange(data_, nullptr);
 }
+DeviceMemory DeviceMemory::adopt(void* data, size_t bytes) {
+  DeviceMemory memory;
+  memory.data_ = data;
+  memory.size_ = bytes;
+  return memory;
+}
+size_t DeviceMemory::peak_bytes() { return most_bytes; }
 
 PinnedMemory::PinnedMemory(size_t bytes, const char* what) : size_(bytes) {
   if (bytes == 0) return;

@@ -70,7 +70,9 @@ class DeviceMemory {
     return static_cast<T*>(data_);
   }
   size_t size() const { return size_; }
-  void* release();  // the caller frees it with cudaFree
+  void* release();  // the owner gives it back through adopt()
+  static DeviceMemory adopt(void* data, size_t bytes);
+  static size_t peak_bytes();  // the most held at once by this process
 
  private:
   void* data_ = nullptr;

@@ -1,4 +1,5 @@
-// ops/attention.h on CUDA, for head widths 32, 64 and 128 in bf16 or fp16.
+// ops/attention.h on CUDA, for head widths that are multiples of 8 up to 256. Heads of 32, 64 and
+// 128 in bf16 or fp16 are multiplied by tensor cores.
 //
 // The contract's offsets are host spans; here the division of work into blocks is made from them on
 // the host, once per batch and pair of sides, and travels with the batch. All layers share it. The
@@ -30,13 +31,14 @@ struct AttentionWork {
 struct AttentionSchedule {
   std::vector<AttentionWork> forward;
   std::vector<AttentionWork> backward;
+  bool tiles = false;         // for tensor cores
   uint32_t shared_bytes = 0;  // the most a backward block needs
   uint32_t query_tokens = 0;
   uint32_t key_tokens = 0;
 };
 AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
                                      std::span<const uint32_t> key_offsets, int heads,
-                                     int64_t head_width);
+                                     int64_t head_width, DType dtype);
 
 // A schedule whose lists have been copied to the device.
 struct AttentionPlan {
@@ -44,6 +46,7 @@ struct AttentionPlan {
   const AttentionWork* backward = nullptr;
   uint32_t forward_blocks = 0;
   uint32_t backward_blocks = 0;
+  bool tiles = false;
   uint32_t shared_bytes = 0;
   uint32_t query_tokens = 0;
   uint32_t key_tokens = 0;

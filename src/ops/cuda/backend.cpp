@@ -143,6 +143,8 @@ class Backend : public GpuOps {
   }
   void allow_tf32(bool allow) override { context_.matmul().allow_tf32(allow); }
 
+  void* native_queue() const override { return stream(); }
+
   std::unique_ptr<GpuStepQueue> step_queue(const GpuOptimizer& optimizer) override {
     return std::make_unique<StepQueue>(context_, optimizer);
   }

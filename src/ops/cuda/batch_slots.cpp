@@ -145,7 +145,8 @@ std::unique_ptr<BatchIndex> BatchSlots::index(const BatchTokens& tokens, const I
   std::vector<uint32_t> targets(tokens.targets.begin(), tokens.targets.end());
   if (both) targets.resize(static_cast<size_t>(target.rows), kNoToken);
   auto schedule = [&](const TokenLists& queries, const TokenLists& keys) {
-    return schedule_attention(queries.offsets, keys.offsets, shape.heads, shape.head_width);
+    return schedule_attention(queries.offsets, keys.offsets, shape.heads, shape.head_width,
+                              shape.dtype);
   };
   const AttentionSchedule self = schedule(tokens.source, tokens.source);
   AttentionSchedule causal;

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "ops/cuda/kernel_support.cuh"
+#include "ops/cuda/attention_softmax.cuh"
 
 namespace reigen::cuda {
 namespace {
@@ -28,24 +28,6 @@ struct Args {
   float scale;  // of the scores, base 2
 };
 
-// Values weighted by 2^(score - top).
-struct Weighted {
-  float top;
-  float sum;
-  Eight values;
-};
-
-__device__ inline void join(Weighted& a, float top, float sum, const Eight& values) {
-  const float most = fmaxf(a.top, top);
-  if (most == -INFINITY) return;  // neither saw a key
-  const float mine = fast_exp2(a.top - most);
-  const float other = fast_exp2(top - most);
-  a.top = most;
-  a.sum = a.sum * mine + sum * other;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) a.values.v[i] = a.values.v[i] * mine + values.v[i] * other;
-}
-
 // The keys of one row and head that this warp takes: chunks `part`, `part` + kParts, ...
 template <class T, int kLanes, int kParts>
 __device__ Weighted attend(const Args& a, int row, int column, bool inside, int part) {
@@ -58,7 +40,8 @@ __device__ Weighted attend(const Args& a, int row, int column, bool inside, int 
   if (inside) q = load8(static_cast<const T*>(a.q) + row * a.q_stride + column);
 #pragma unroll
   for (int i = 0; i < 8; ++i) q.v[i] *= a.scale;
-  Weighted out{-INFINITY, 0, zero8()};
+  Weighted out = nothing_weighted();
+  const float kept[kAhead] = {1, 1, 1, 1};
   for (int first = part * kChunk; first < count; first += kParts * kChunk) {
     Raw8<T> k[kAhead], v[kAhead];
 #pragma unroll
@@ -67,47 +50,17 @@ __device__ Weighted attend(const Args& a, int row, int column, bool inside, int 
       k[n] = load_raw(static_cast<const T*>(a.k) + pick * a.k_stride + column);
       v[n] = load_raw(static_cast<const T*>(a.v) + pick * a.v_stride + column);
     }
-    float s[kAhead];
-    float most = out.top;
+    float scores[kAhead];
+    Eight values[kAhead];
 #pragma unroll
     for (int n = 0; n < kAhead; ++n) {
-      const Eight key = unpack<T>(k[n]);
-      s[n] = 0;
-#pragma unroll
-      for (int i = 0; i < 8; ++i) s[n] = fmaf(q.v[i], key.v[i], s[n]);
-#pragma unroll
-      for (int step = kLanes / 2; step > 0; step /= 2) {
-        s[n] += __shfl_xor_sync(0xFFFFFFFFu, s[n], step);
-      }
-      if (first + n * kGroups + group >= count) s[n] = -INFINITY;
-      most = fmaxf(most, s[n]);
+      scores[n] = group_dot<kLanes>(q, unpack<T>(k[n]));
+      values[n] = unpack<T>(v[n]);
+      if (first + n * kGroups + group >= count) scores[n] = -INFINITY;
     }
-    const float base = most == -INFINITY ? 0.0F : most;
-    const float shrink = fast_exp2(out.top - base);
-    out.top = most;
-    out.sum *= shrink;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) out.values.v[i] *= shrink;
-#pragma unroll
-    for (int n = 0; n < kAhead; ++n) {
-      const float p = fast_exp2(s[n] - base);
-      const Eight value = unpack<T>(v[n]);
-      out.sum += p;
-#pragma unroll
-      for (int i = 0; i < 8; ++i) out.values.v[i] = fmaf(p, value.v[i], out.values.v[i]);
-    }
+    add_keys(out, scores, values, kept);
   }
-#pragma unroll
-  for (int step = kLanes; step < 32; step *= 2) {
-    const float top = __shfl_xor_sync(0xFFFFFFFFu, out.top, step);
-    const float sum = __shfl_xor_sync(0xFFFFFFFFu, out.sum, step);
-    Eight values;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      values.v[i] = __shfl_xor_sync(0xFFFFFFFFu, out.values.v[i], step);
-    }
-    join(out, top, sum, values);
-  }
+  join_groups<kLanes>(out);
   return out;
 }
 
@@ -128,8 +81,7 @@ __global__ __launch_bounds__(32 * kWarps) void cached_kernel(const Args a) {
     __syncthreads();
     if (warp != 0) return;
     for (int w = 1; w < kWarps; ++w) {
-      const Weighted other = parts[w][lane % kLanes];
-      join(all, other.top, other.sum, other.values);
+      join(all, parts[w][lane % kLanes]);
     }
   }
   if (lane >= kLanes || !inside) return;
@@ -175,12 +127,7 @@ void cached_attention(const Context& context, const CachedAttention& op) {
   a.scale = kLog2e / std::sqrt(static_cast<float>(width));
   with_type(op.q.dtype, [&](auto t) {
     using T = decltype(t);
-    if (width <= 8) return launch<T, 1>(context, a);
-    if (width <= 16) return launch<T, 2>(context, a);
-    if (width <= 32) return launch<T, 4>(context, a);
-    if (width <= 64) return launch<T, 8>(context, a);
-    if (width <= 128) return launch<T, 16>(context, a);
-    launch<T, 32>(context, a);
+    with_lanes(a.width, [&](auto lanes) { launch<T, decltype(lanes)::value>(context, a); });
   });
   check_launch("cached_attention");
 }

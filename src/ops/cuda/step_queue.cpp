@@ -48,8 +48,10 @@ StepQueue::~StepQueue() = default;
 
 void StepQueue::begin(const GpuStepSettings& settings) {
   if (begun_ - taken_ == kSteps) throw std::logic_error("too many steps under way");
-  Step& step = steps_[begun_++ % kSteps];
+  Step& step = steps_[begun_ % kSteps];
   step.used = 0;
+  step.alone = begun_++ == taken_;
+  if (step.alone) step.before.record(context_.stream());
   context_.set_step({settings.step, settings.rate, settings.gradient_scale});
   fill_zero(sums(), sizeof(LossSums), context_.stream());
   step.begun.record(context_.stream());
@@ -82,9 +84,10 @@ void StepQueue::read_times(const Step& step, GpuStepResult& result) const {
   auto seconds = [](const Event& from, const Event& to) {
     return static_cast<double>(to.milliseconds_since(from)) / 1000;
   };
-  if (taken_ > 0) {  // the step before is still in the ring
-    result.idle = seconds(steps_[(taken_ - 1) % kSteps].updated, step.begun);
-  }
+  // What came between two steps when none was under way is not the step's.
+  const Event& before =
+      step.alone ? step.before : steps_[(taken_ + kSteps - 1) % kSteps].updated;
+  result.idle = seconds(before, step.begun);
   const Event* last = &step.begun;
   for (size_t i = 0; i < step.used; ++i) {
     const Timed& timed = step.marks[i];

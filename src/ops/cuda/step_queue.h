@@ -34,11 +34,13 @@ class StepQueue : public GpuStepQueue {
     std::unique_ptr<Event> event;
   };
   struct Step {
+    Event before{Event::Timing::kOn};  // where nothing was under way
     Event begun{Event::Timing::kOn};
     Event updated{Event::Timing::kOn};
     Event returned;
     std::vector<Timed> marks;  // the first `used` are this step's
     size_t used = 0;
+    bool alone = false;  // nothing was under way when it began
   };
   void read_times(const Step& step, GpuStepResult& result) const;
 

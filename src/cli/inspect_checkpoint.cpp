@@ -61,6 +61,7 @@ Json to_json(const std::string& path, const CheckpointFacts& facts, const Parame
                {"vocabulary_pieces", facts.pieces},
                {"model", model_json(facts.model)},
                {"scores", facts.scores}};
+  if (facts.training.contains("device")) json["device"] = facts.training.at("device");
   json["files"] = Json::array();
   uint64_t total = 0;
   for (const auto& [file, bytes] : all_files(path, facts)) {
@@ -87,6 +88,9 @@ std::string text_report(const std::string& path, const CheckpointFacts& facts,
                            facts.target_language, with_commas(facts.step), model_line(facts.model));
   out += format("{} parameters, vocabulary of {} pieces\n", with_commas(facts.parameters),
                 with_commas(facts.pieces));
+  if (facts.training.contains("device")) {
+    out += format("trained on {}\n", facts.training.at("device").get<std::string>());
+  }
   for (const auto& [name, value] : facts.scores.items()) {
     out += format("validation {}: {:.4f}\n", name, value.get<double>());
   }

@@ -49,6 +49,7 @@ Json to_json(const StepRecord& r) {
   json["target_tokens"] = r.target_tokens;
   json["pairs"] = r.pairs;
   json["micro_batches"] = r.micro_batches;
+  if (r.loss_scale > 0) json["loss_scale"] = number(r.loss_scale);
   if (r.skipped) json["skipped"] = true;
   json["seconds"] = microseconds(r.seconds);
   json["spans"] = to_json(r.spans);
@@ -182,6 +183,7 @@ StepRecord step_from(const Fields& f) {
           .target_tokens = f.count("target_tokens"),
           .pairs = f.count("pairs"),
           .micro_batches = f.count("micro_batches"),
+          .loss_scale = f.has("loss_scale") ? f.number("loss_scale") : 0,
           .skipped = f.has("skipped") && f.flag("skipped"),
           .seconds = f.number("seconds"),
           .spans = f.spans("spans")};

@@ -46,8 +46,9 @@ struct StepRecord {
   uint64_t target_tokens = 0;
   uint64_t pairs = 0;
   uint64_t micro_batches = 0;
-  bool skipped = false;  // the gradient was not finite, and the weights were left alone
-  double seconds = 0;    // the whole step, by the clock on the wall
+  double loss_scale = 0;  // fp16; 0 where nothing is scaled
+  bool skipped = false;   // the gradient was not finite, and the weights were left alone
+  double seconds = 0;     // the whole step, by the clock on the wall
   Spans spans;
   bool operator==(const StepRecord&) const = default;
 };

@@ -109,6 +109,7 @@ StepRecord GpuStepper::finish() {
   record.nll = result.sums.nll / tokens;
   record.norm = result.norm;
   record.skipped = result.skipped;
+  if (weights_.view().type == DType::kF16) record.loss_scale = state_.counters.loss_scale.scale;
   record.spans = {{"input", result.idle},
                   {"forward", result.forward},
                   {"loss", result.loss},

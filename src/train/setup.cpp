@@ -106,10 +106,15 @@ MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model,
 MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
                     const OpenedDevice& opened) {
   const uint64_t copy = opened.type == DType::kF32 ? 0 : size_of(opened.type);
-  return {
-      .budget = options.memory > 0 ? options.memory : opened.device.gpu()->free_memory() / 10 * 9,
-      .fixed = state_bytes(model) + copy * model.layout().elements() + kGpuProgramBytes,
-      .micro_tokens = kMostGpuMicroTokens};
+  const uint64_t available = opened.device.gpu()->free_memory();
+  if (options.memory > available) {
+    throw ConfigError(format("memory {} is more than the {} that are free on {}; lower --memory",
+                             human_bytes(options.memory), human_bytes(available),
+                             opened.device.gpu()->facts().name));
+  }
+  return {.budget = options.memory > 0 ? options.memory : available / 10 * 9,
+          .fixed = state_bytes(model) + copy * model.layout().elements() + kGpuProgramBytes,
+          .micro_tokens = kMostGpuMicroTokens};
 }
 
 }  // namespace

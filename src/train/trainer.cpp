@@ -18,11 +18,11 @@
 #include "model/memory.h"
 #include "observe/identity.h"
 #include "observe/memory.h"
+#include "ops/gpu_ops.h"
 #include "optim/schedule.h"
 #include "train/checkpoint_writer.h"
 #include "train/reporter.h"
 #include "train/setup.h"
-#include "ops/gpu_ops.h"
 #include "train/stepper.h"
 
 namespace reigen {
@@ -30,6 +30,7 @@ namespace {
 
 constexpr const char* kAlgorithms = "algorithms.txt";
 constexpr size_t kBatchesAhead = 3;
+constexpr double kLeastLossScale = 0x1p-10;
 
 enum class Reason { kNone, kMaxSteps, kMaxEpochs, kMaxTime, kPatience, kSignal };
 
@@ -74,6 +75,7 @@ class Trainer {
   void finish_step();
   bool at_boundary() const;
   void check_divergence();
+  [[noreturn]] void diverged(const std::string& what, const std::string& advice);
   void announce() const;
   void finish(Reason reason);
   void summarise() const;
@@ -380,20 +382,43 @@ void Trainer::finish_step() {
 
 void Trainer::check_divergence() {
   const Counters& c = state_.counters;
-  if (c.skipped_in_row < static_cast<uint64_t>(options_.optimizer.max_skipped)) return;
+  const bool fp16 = opened_.precision == Precision::kFp16;
+  if (c.skipped_in_row >= static_cast<uint64_t>(options_.optimizer.max_skipped)) {
+    diverged(format("loss or gradient was not finite for {} steps in a row, up to step {}",
+                    c.skipped_in_row, c.step),
+             fp16 ? "--precision bf16 or fp32 has more range; else lower the learning rate, "
+                    "lengthen its warm-up or set optimizer.clip"
+                  : "lower the learning rate, lengthen its warm-up or set optimizer.clip");
+  }
+  if (fp16 && c.loss_scale.scale > 0 && c.loss_scale.scale < kLeastLossScale) {
+    diverged(format("the fp16 loss scale has fallen to {:.2g} by step {}, {} steps were skipped: "
+                    "gradients overflow however little they are scaled",
+                    c.loss_scale.scale, c.step, c.skipped),
+             "use --precision bf16 or fp32, or lower the learning rate");
+  }
+}
+
+void Trainer::diverged(const std::string& what, const std::string& advice) {
   collect(writer_->wait());
-  reporter_->end({.step = c.step, .reason = "diverged", .seconds = watch_.seconds()});
-  throw DivergedError(format(
-      "loss or gradient was not finite for {} steps in a row, up to step {}; {}; lower the "
-      "learning rate, lengthen its warm-up or set optimizer.clip",
-      c.skipped_in_row, c.step,
-      run_.checkpoints().empty() ? "no checkpoint was written yet"
-                                 : format("the last good checkpoint is {}/last", run_.path())));
+  reporter_->end({.step = state_.counters.step, .reason = "diverged", .seconds = watch_.seconds()});
+  throw DivergedError(format("{}; {}; {}", what,
+                             run_.checkpoints().empty()
+                                 ? "no checkpoint was written yet"
+                                 : format("the last good checkpoint is {}/last", run_.path()),
+                             advice));
 }
 
 void Trainer::run() {
   try {
     train();
+  } catch (const DeviceError& e) {
+    const std::string text =
+        format("{}; {}", e.what(),
+               run_.linked("last") ? format("`reigen train --run {}` goes on from step {}",
+                                            run_.path(), with_commas(*run_.linked("last")))
+                                   : "nothing was saved yet");
+    log_copy_only(format("ended: {}", text));
+    throw DeviceError(text);
   } catch (const Error& e) {
     log_copy_only(format("ended: {}", e.what()));
     throw;

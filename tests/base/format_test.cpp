@@ -41,6 +41,7 @@ TEST(HumanBytes, StaysInPetabytesAtTheEndOfTheScale) {
 }
 
 TEST(HumanSeconds, ChoosesTheUnitByLength) {
+  EXPECT_EQ(human_seconds(0.0184), "18.4 ms");
   EXPECT_EQ(human_seconds(0.42), "0.42 s");
   EXPECT_EQ(human_seconds(1.27), "1.3 s");
   EXPECT_EQ(human_seconds(30), "30.0 s");

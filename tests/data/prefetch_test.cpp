@@ -2,7 +2,10 @@
 #include "data/prefetch.h"
 
 #include <gtest/gtest.h>
+
 #include <sys/resource.h>
+#include <stdexcept>
+#include <thread>
 
 #include <cstdlib>
 #include <new>
@@ -57,6 +60,30 @@ TEST_F(PrefetchTest, GivesTheStreamsBatchesInOrderOverSeveralEpochs) {
       EXPECT_EQ(ready.batch.target_tokens, expected.target_tokens);
     }
   }
+}
+
+TEST_F(PrefetchTest, StagesEveryPartInOrderWhereBatchesAreMade) {
+  const std::thread::id here = std::this_thread::get_id();
+  auto stage = [here](const PackedBatch& part) -> std::shared_ptr<void> {
+    EXPECT_NE(std::this_thread::get_id(), here);
+    return std::make_shared<size_t>(part.source.size());
+  };
+  Prefetcher prefetcher(*dataset_, stream(), 100, kBos, 2, stage);
+  for (int i = 0; i < 5; ++i) {
+    const ReadyBatch ready = prefetcher.next();
+    ASSERT_EQ(ready.staged.size(), ready.parts.size());
+    for (size_t p = 0; p < ready.parts.size(); ++p) {
+      EXPECT_EQ(*static_cast<const size_t*>(ready.staged[p].get()), ready.parts[p].source.size());
+    }
+  }
+}
+
+TEST_F(PrefetchTest, TellsWhatStagingFailedOf) {
+  auto stage = [](const PackedBatch&) -> std::shared_ptr<void> {
+    throw std::runtime_error("no room on the GPU");
+  };
+  Prefetcher prefetcher(*dataset_, stream(), 100, kBos, 2, stage);
+  EXPECT_THROW(prefetcher.next(), std::runtime_error);
 }
 
 TEST_F(PrefetchTest, GoesOnFromWhereTheStreamWas) {

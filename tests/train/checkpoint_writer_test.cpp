@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "support/full_disk.h"
 #include "train/small_run.h"
@@ -77,6 +78,49 @@ TEST_F(CheckpointWriterTest, WritesOneAfterAnotherWithoutMixingThem) {
   }
   EXPECT_EQ(writer.wait()->step, 8u);
   for (uint64_t step = 1; step <= 8; ++step) expect_step(step);
+}
+
+// As a GPU does it: a copy at once, brought over on the writer's thread.
+class Elsewhere : public StateSource {
+ public:
+  explicit Elsewhere(TrainState state) : state_(std::move(state)) {}
+  TrainState& state() { return state_; }
+  void begin() override { copy_ = state_; }
+  void complete(TrainState& into) override {
+    if (fail) throw DeviceError("the GPU fell off the bus");
+    into.parameters = copy_.parameters;
+    into.first_moment = copy_.first_moment;
+    into.second_moment = copy_.second_moment;
+  }
+  bool fail = false;
+
+ private:
+  TrainState state_;
+  TrainState copy_;
+};
+
+TEST_F(CheckpointWriterTest, TakesParametersFromWhereTheyAre) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  Elsewhere elsewhere(filled(small, 7));
+  TrainState counters;
+  counters.counters = elsewhere.state().counters;
+  writer.save(counters, small.facts(elsewhere.state()), &elsewhere);
+  std::fill(elsewhere.state().parameters.begin(), elsewhere.state().parameters.end(), -1.0F);
+  EXPECT_EQ(writer.wait()->error, "");
+  expect_step(7);
+}
+
+TEST_F(CheckpointWriterTest, LeavesTheLastOneWhenParametersCannotBeHad) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  Elsewhere elsewhere(filled(small, 7));
+  writer.save(elsewhere.state(), small.facts(elsewhere.state()), &elsewhere);
+  writer.wait();
+  elsewhere.state() = filled(small, 8);
+  elsewhere.fail = true;
+  writer.save(elsewhere.state(), small.facts(elsewhere.state()), &elsewhere);
+  EXPECT_THAT(writer.wait()->error, HasSubstr("fell off the bus"));
+  expect_step(7);
+  EXPECT_EQ(read_checkpoint_facts(run.file("last")).step, 7u);
 }
 
 TEST_F(CheckpointWriterTest, FinishesTheOneUnderWayBeforeItGoes) {

@@ -103,7 +103,7 @@ TEST_F(ReporterTest, AnEvaluationShowsScoresAndSamples) {
   reporter.evaluation(record);
   EXPECT_THAT(log(), HasSubstr("loss 2.0000  perplexity 7.39  BLEU 31.25 (best)  chrF 55.50"));
   EXPECT_THAT(log(), HasSubstr("translation a translation"));
-  EXPECT_THAT(log(), HasSubstr("perplexity 1.00e+30  0.00 s"));
+  EXPECT_THAT(log(), HasSubstr("perplexity 1.00e+30  0.0 ms"));
 }
 
 }  // namespace

@@ -24,7 +24,9 @@ std::string place(const std::source_location& where) {
   cudaMemGetInfo(&available, &total);
   throw DeviceError("not enough " + std::string(kind) + " memory for " + what + ": " +
                     mebibytes(bytes) + " wanted, " + mebibytes(available) + " of " +
-                    mebibytes(total) + " free on the GPU; lower --memory, --micro-tokens or the batch, or stop what else runs there");
+                    mebibytes(total) +
+                    " free on the GPU; lower --memory, --micro-tokens or the batch, or stop what "
+                    "else runs there");
 }
 
 }  // namespace

@@ -8,7 +8,14 @@ __global__ void store_kernel(const T value, T* to) {
   *to = value;
 }
 
+__global__ void break_kernel() { *reinterpret_cast<volatile int*>(16) = 1; }
+
 }  // namespace
+
+void break_on_purpose(cudaStream_t stream) {
+  break_kernel<<<1, 1, 0, stream>>>();
+  check_launch("break on purpose");
+}
 
 StepControl initial_control(const LossScaling& scaling) {
   StepControl control;

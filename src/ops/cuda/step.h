@@ -63,6 +63,9 @@ struct StepControl {
 // At the start of a run.
 StepControl initial_control(const LossScaling& scaling);
 
+// A kernel that writes where there is nothing, for tests of what happens then.
+void break_on_purpose(cudaStream_t stream);
+
 // Enqueue a write to device memory. The value travels with the launch: no buffer of the host's has
 // to outlive the call.
 void store(cudaStream_t stream, const StepSettings& value, StepSettings* to);

@@ -1,5 +1,6 @@
 #include "ops/cuda/step_queue.h"
 
+#include <cstdlib>
 #include <stdexcept>
 
 namespace reigen::cuda {
@@ -42,6 +43,8 @@ StepQueue::StepQueue(const Context& context, const GpuOptimizer& o)
       sums_(kSteps * sizeof(LossSums), "loss sums"),
       returned_(kSteps * sizeof(Returned), "results of steps") {
   context_.set_control(first_control(o, update_.scaling));
+  const char* fault = std::getenv("REIGEN_BREAK_GPU_AT_STEP");
+  if (fault != nullptr) break_at_ = std::strtoull(fault, nullptr, 10);
 }
 
 StepQueue::~StepQueue() = default;
@@ -52,6 +55,7 @@ void StepQueue::begin(const GpuStepSettings& settings) {
   step.used = 0;
   step.alone = begun_++ == taken_;
   if (step.alone) step.before.record(context_.stream());
+  if (settings.step == break_at_) break_on_purpose(context_.stream());
   context_.set_step({settings.step, settings.rate, settings.gradient_scale});
   fill_zero(sums(), sizeof(LossSums), context_.stream());
   step.begun.record(context_.stream());
@@ -85,8 +89,7 @@ void StepQueue::read_times(const Step& step, GpuStepResult& result) const {
     return static_cast<double>(to.milliseconds_since(from)) / 1000;
   };
   // What came between two steps when none was under way is not the step's.
-  const Event& before =
-      step.alone ? step.before : steps_[(taken_ + kSteps - 1) % kSteps].updated;
+  const Event& before = step.alone ? step.before : steps_[(taken_ + kSteps - 1) % kSteps].updated;
   result.idle = seconds(before, step.begun);
   const Event* last = &step.begun;
   for (size_t i = 0; i < step.used; ++i) {

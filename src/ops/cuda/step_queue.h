@@ -52,6 +52,7 @@ class StepQueue : public GpuStepQueue {
   std::array<Step, kSteps> steps_;
   uint64_t begun_ = 0;
   uint64_t taken_ = 0;
+  uint64_t break_at_ = 0;  // for tests: an error of the GPU at this step
 };
 
 }  // namespace reigen::cuda

@@ -1,0 +1,55 @@
+// Which device a command gets where there is no GPU, and what it says when one was asked for.
+#include "model/open_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "ops/gpu_ops.h"
+
+namespace reigen {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OpenDevice : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (usable_gpus() > 0) GTEST_SKIP() << "this machine has a GPU";
+  }
+  template <class E>
+  std::string error_of(const DeviceOptions& options) {
+    try {
+      open_device(options, 1);
+    } catch (const E& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+};
+
+TEST_F(OpenDevice, AutoIsTheCpuInFp32) {
+  const OpenedDevice opened = open_device({}, 2);
+  EXPECT_EQ(opened.device.kind(), DeviceKind::kCpu);
+  EXPECT_EQ(opened.device.gpu(), nullptr);
+  EXPECT_EQ(opened.type, DType::kF32);
+  EXPECT_EQ(opened.precision, Precision::kFp32);
+  EXPECT_EQ(describe(opened), "2 threads");
+}
+
+TEST_F(OpenDevice, AGpuThatIsNotThereIsAnErrorAndNotTheCpu) {
+  EXPECT_THAT(error_of<DeviceError>({.device = "cuda"}), HasSubstr("--device cpu"));
+}
+
+TEST_F(OpenDevice, TheCpuHasOnePrecision) {
+  EXPECT_THAT(error_of<ConfigError>({.device = "cpu", .precision = Precision::kBf16}),
+              HasSubstr("bf16 needs a GPU"));
+  EXPECT_EQ(error_of<ConfigError>({.device = "cpu", .precision = Precision::kFp32}), "no error");
+  OpenedDevice opened = open_device({}, 1);
+  EXPECT_TRUE(use_precision(opened, Precision::kFp32));
+  EXPECT_FALSE(use_precision(opened, Precision::kBf16));
+  EXPECT_EQ(opened.precision, Precision::kFp32);
+}
+
+}  // namespace
+}  // namespace reigen

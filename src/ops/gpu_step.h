@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "ops/adam.h"
@@ -61,6 +62,8 @@ struct GpuStepResult {
   double optimizer = 0;
 };
 
+struct BatchIndex;
+
 class GpuStepQueue {
  public:
   enum class Mark : uint8_t { kForward, kLoss, kBackward };  // what has just ended
@@ -69,6 +72,12 @@ class GpuStepQueue {
   virtual void begin(const GpuStepSettings& settings) = 0;
   virtual LossSums* sums() = 0;  // of the step under way, on the GPU
   virtual void mark(Mark mark) = 0;
+  // Calls `work` with a batch: this one, or its copy where it is recorded. What `work` puts in line
+  // for small batches is recorded once for each layout and replayed from then on, which spares the
+  // host hundreds of launches a step. `memory` tells apart states of the memory that operations
+  // use: when it changes, recordings are worth nothing any more; 0 never records.
+  virtual void run(const BatchIndex& batch, uint64_t memory,
+                   const std::function<void(const BatchIndex&)>& work) = 0;
   virtual void finish() = 0;  // norm, clipping, Adam; the gradient is 0 again afterwards
   virtual GpuStepResult take() = 0;
 };

@@ -32,6 +32,7 @@ class Arena {
   size_t capacity() const;               // bytes held
   size_t peak() const { return peak_; }  // most bytes in use at once
   uint64_t allocations() const { return allocations_; }
+  bool in_one_block() const { return blocks_.size() == 1; }  // reset() will leave it where it is
 
  private:
   size_t in_use() const;

@@ -78,14 +78,30 @@ void GpuStepper::enqueue(const ReadyBatch& ready, const StepRecord& record) {
     input.seed = static_cast<uint64_t>(options_.seed);
     input.step = record.step;
     input.smoothing = static_cast<float>(options_.smoothing);
-    if (i < ready.staged.size()) {
-      input.index = static_cast<const BatchIndex*>(ready.staged[i].get());
-    }
     input.sums = queue_->sums();
-    model_.forward_backward(device_, input, weights_.view(), {gradient_.as<float>(), elements_},
-                            arena_, events);
-    queue_->mark(Mark::kBackward);
+    std::unique_ptr<BatchIndex> own;
+    if (i >= ready.staged.size()) own = model_.index(device_, ready.parts[i], weights_.view().type);
+    const auto* index = own ? own.get() : static_cast<const BatchIndex*>(ready.staged[i].get());
+    queue_->run(*index, memory_state(), [&](const BatchIndex& batch) {
+      input.index = &batch;
+      model_.forward_backward(device_, input, weights_.view(), {gradient_.as<float>(), elements_},
+                              arena_, events);
+      queue_->mark(Mark::kBackward);
+    });
   }
+}
+
+// While the arena is about to move, nothing can be recorded.
+uint64_t GpuStepper::memory_state() const {
+  return arena_.in_one_block() ? (arenas_ << 32) + arena_.allocations() : 0;
+}
+
+// Recorded steps live as long as their memory, so it is only given back where it is much.
+void GpuStepper::release_memory() {
+  if (arena_.capacity() < gpu_.free_memory() / 2) return;
+  gpu_.wait();
+  arena_ = Arena(DeviceKind::kGpu);
+  ++arenas_;
 }
 
 void GpuStepper::start(const ReadyBatch& ready) {

@@ -23,7 +23,7 @@ class GpuStepper : public Stepper {
   size_t under_way() const override { return waiting_.size(); }
   size_t most_under_way() const override { return 2; }
   const Weights& weights() const override { return weights_.view(); }
-  void release_memory() override { arena_ = Arena(DeviceKind::kGpu); }
+  void release_memory() override;
 
   void begin() override;
   void complete(TrainState& into) override;
@@ -31,6 +31,7 @@ class GpuStepper : public Stepper {
  private:
   GpuOptimizer optimizer() const;
   void enqueue(const ReadyBatch& ready, const StepRecord& record);
+  uint64_t memory_state() const;
 
   const Device& device_;
   GpuOps& gpu_;
@@ -44,6 +45,7 @@ class GpuStepper : public Stepper {
   DeviceBuffer second_moment_;
   DeviceBuffer copies_[3];  // for a checkpoint
   Arena arena_{DeviceKind::kGpu};
+  uint64_t arenas_ = 1;  // made so far
   std::unique_ptr<GpuStepQueue> queue_;
 
   struct Waiting {

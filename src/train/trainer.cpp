@@ -30,6 +30,7 @@ namespace {
 
 constexpr const char* kAlgorithms = "algorithms.txt";
 constexpr size_t kBatchesAhead = 3;
+constexpr uint64_t kMostEvaluatedTokens = 32'768;  // at once; a GPU gains nothing from more
 constexpr double kLeastLossScale = 0x1p-10;
 
 enum class Reason { kNone, kMaxSteps, kMaxEpochs, kMaxTime, kPatience, kSignal };
@@ -289,7 +290,7 @@ void Trainer::evaluate() {
   ValidationPlan plan{.decode = options_.eval.bleu,
                       .sentences = static_cast<size_t>(options_.eval.sentences),
                       .samples = static_cast<size_t>(options_.eval.samples),
-                      .micro_tokens = memory_.micro_tokens,
+                      .micro_tokens = std::min(memory_.micro_tokens, kMostEvaluatedTokens),
                       .options = decoding()};
   EvaluationRecord record =
       validate(opened_.device, model_, stepper_->weights(), *data_.valid, data_.vocabulary, plan);

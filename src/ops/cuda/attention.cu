@@ -52,7 +52,7 @@ bool in_tiles(const Attention& op, const AttentionPlan& plan) {
 
 void attention_forward(const Context& context, const Attention& op, const AttentionPlan& plan) {
   const AttentionArgs a = args_of(context, op);
-  clear_rows_from(context, op.out, plan.query_tokens);
+  clear_rows_from(context, op.out, plan.clear_queries_from);
   if (plan.forward_blocks == 0) return;
   const auto forward = in_tiles(op, plan) ? tiled_attention_forward : lanes_attention_forward;
   forward(context, op.q.dtype, a, plan);
@@ -70,9 +70,9 @@ void attention_backward(const Context& context, const Attention& op, const Atten
   a.dq_stride = grad.dq.stride;
   a.dk_stride = grad.dk.stride;
   a.dv_stride = grad.dv.stride;
-  clear_rows_from(context, grad.dq, plan.query_tokens);
-  clear_rows_from(context, grad.dk, plan.key_tokens);
-  clear_rows_from(context, grad.dv, plan.key_tokens);
+  clear_rows_from(context, grad.dq, plan.clear_queries_from);
+  clear_rows_from(context, grad.dk, plan.clear_keys_from);
+  clear_rows_from(context, grad.dv, plan.clear_keys_from);
   if (plan.backward_blocks == 0) return;
   const auto backward = in_tiles(op, plan) ? tiled_attention_backward : lanes_attention_backward;
   backward(context, op.q.dtype, a, plan);

@@ -49,7 +49,8 @@ struct AttentionPlan {
   bool tiles = false;
   uint32_t shared_bytes = 0;
   uint32_t query_tokens = 0;
-  uint32_t key_tokens = 0;
+  uint32_t clear_queries_from = 0;  // rows from here on are zeros unless a sentence is in them
+  uint32_t clear_keys_from = 0;
 };
 // The numbers of a schedule, with its lists at these device addresses.
 AttentionPlan plan_of(const AttentionSchedule& schedule, const AttentionWork* forward,

@@ -292,6 +292,7 @@ __global__ __launch_bounds__(32 * kWarps, backward_blocks(kWidth)) void attentio
     const Args a, const AttentionWork* list) {
   extern __shared__ uint4 shared[];
   const AttentionWork w = list[blockIdx.x];
+  if (w.heads == 0) return;  // fills up a list
   const Drop drop = drop_of<kDrop>(a.drop);
   if (w.last_item == 0) {  // the schedule's mark of a short one
     return short_sentence<T, kWidth, kCausal, kDrop>(a, drop, w, reinterpret_cast<char*>(shared));

@@ -96,7 +96,8 @@ AttentionPlan plan_of(const AttentionSchedule& schedule, const AttentionWork* fo
   plan.backward_blocks = static_cast<uint32_t>(schedule.backward.size());
   plan.shared_bytes = schedule.shared_bytes;
   plan.query_tokens = schedule.query_tokens;
-  plan.key_tokens = schedule.key_tokens;
+  plan.clear_queries_from = schedule.query_tokens;
+  plan.clear_keys_from = schedule.key_tokens;
   return plan;
 }
 

@@ -146,7 +146,7 @@ class Backend : public GpuOps {
   void* native_queue() const override { return stream(); }
 
   std::unique_ptr<GpuStepQueue> step_queue(const GpuOptimizer& optimizer) override {
-    return std::make_unique<StepQueue>(context_, optimizer);
+    return std::make_unique<StepQueue>(context_, slots_, optimizer);
   }
 
  private:

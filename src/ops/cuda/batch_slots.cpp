@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "ops/cuda/attention.h"
+#include "ops/cuda/attention_layout.h"
 #include "ops/cuda/embed.h"
 
 namespace reigen::cuda {
@@ -12,7 +14,7 @@ namespace {
 // Rounded up by less than 2%, so that few shapes of products are met.
 int64_t rounded_rows(size_t tokens) {
   int64_t unit = 32;
-  while (unit < 256 && unit * 128 <= static_cast<int64_t>(tokens)) unit *= 2;
+  while (unit < 128 && unit * 128 <= static_cast<int64_t>(tokens)) unit *= 2;
   return (static_cast<int64_t>(tokens) + unit - 1) / unit * unit;
 }
 
@@ -45,16 +47,6 @@ struct SideArrays {
     std::fill(keys.begin() + static_cast<ptrdiff_t>(lists.ids.size()), keys.end(), kNoToken);
     by_place = schedule_embed_backward(keys);
   }
-
-  static size_t bytes_of(const EmbedSchedule& s) {
-    return Slot::room(s.order.size() * sizeof(uint32_t)) +
-           Slot::room(s.segments.size() * sizeof(EmbedSegment)) +
-           Slot::room(s.sums.size() * sizeof(EmbedSum));
-  }
-  size_t bytes() const {
-    return 2 * Slot::room(ids.size() * sizeof(uint32_t)) +
-           Slot::room(numbers.size() * sizeof(uint64_t)) + bytes_of(by_id) + bytes_of(by_place);
-  }
 };
 
 template <class T>
@@ -62,25 +54,89 @@ std::span<const T> view(const std::vector<T>& values) {
   return values;
 }
 
-EmbedPlan planned(Slot& slot, const EmbedSchedule& s) {
-  return {slot.add(view(s.order)),
-          slot.add(view(s.segments)),
-          slot.add(view(s.sums)),
-          static_cast<uint32_t>(s.segments.size()),
-          static_cast<uint32_t>(s.sums.size()),
-          s.slots};
-}
-
-size_t bytes_of(const AttentionSchedule& s) {
-  return Slot::room(s.forward.size() * sizeof(AttentionWork)) +
-         Slot::room(s.backward.size() * sizeof(AttentionWork));
-}
-
-AttentionPlan planned(Slot& slot, const AttentionSchedule& s) {
-  return plan_of(s, slot.add(view(s.forward)), slot.add(view(s.backward)));
+// The list, filled up to `length` with zeros: work that is none.
+template <class T>
+const T* add_filled(Slot& slot, const std::vector<T>& values, size_t length) {
+  std::vector<T> whole = values;
+  whole.resize(length);
+  return slot.add(view(whole));
 }
 
 }  // namespace
+
+// Of the lists whose lengths vary between batches of equal rows, and the two other numbers that do.
+struct BatchSlots::Lengths {
+  uint64_t layout = 0;
+  struct Embed {
+    size_t segments = 0;
+    size_t sums = 0;
+    size_t slots = 0;
+  };
+  struct Attention {
+    size_t forward = 0;
+    size_t backward = 0;
+    size_t shared_bytes = 0;
+  };
+  Embed embed[4];  // source by piece and by place, target likewise
+  Attention attention[3];
+
+  // f(mine, other's) for each number.
+  template <class F>
+  void with(const Lengths& other, F f) {
+    for (int i = 0; i < 4; ++i) {
+      f(embed[i].segments, other.embed[i].segments);
+      f(embed[i].sums, other.embed[i].sums);
+      f(embed[i].slots, other.embed[i].slots);
+    }
+    for (int i = 0; i < 3; ++i) {
+      f(attention[i].forward, other.attention[i].forward);
+      f(attention[i].backward, other.attention[i].backward);
+      f(attention[i].shared_bytes, other.attention[i].shared_bytes);
+    }
+  }
+
+  size_t bytes() const {
+    size_t sum = 0;
+    for (const Embed& e : embed) {
+      sum += Slot::room(e.segments * sizeof(EmbedSegment)) + Slot::room(e.sums * sizeof(EmbedSum));
+    }
+    for (const Attention& a : attention) {
+      sum += Slot::room(a.forward * sizeof(AttentionWork)) +
+             Slot::room(a.backward * sizeof(AttentionWork));
+    }
+    return sum;
+  }
+};
+
+namespace {
+
+constexpr int64_t kMostRowsAlike = 16'384;  // more keep a GPU busy without any recording
+
+}  // namespace
+
+BatchSlots::BatchSlots(cudaStream_t compute) : compute_(compute) {}
+BatchSlots::~BatchSlots() = default;
+
+// Lengths that batches of these rows share: those of the longest so far, and a quarter more.
+BatchSlots::Lengths BatchSlots::filled_up(int64_t source_rows, int64_t target_rows,
+                                          const Lengths& needed) {
+  if (target_rows == 0 || source_rows + target_rows > kMostRowsAlike) return needed;
+  std::lock_guard lock(mutex_);
+  auto& known = alike_[{source_rows, target_rows}];
+  if (!known) known = std::make_unique<Lengths>();
+  bool fits = known->layout != 0;
+  known->with(needed, [&](size_t have, size_t want) { fits = fits && want <= have; });
+  if (fits) return *known;
+  constexpr size_t kUnit = 64;
+  known->with(needed, [&](size_t& have, size_t want) {
+    if (want > 0) have = std::max(have, (want + want / 4 + kUnit - 1) / kUnit * kUnit);
+  });
+  for (auto& a : known->attention) {
+    a.shared_bytes = std::min<size_t>(a.shared_bytes, kAttentionSharedBytes);
+  }
+  known->layout = ++layouts_;
+  return *known;
+}
 
 void Slot::prepare(size_t bytes) {
   if (reading_) read_.wait();
@@ -111,12 +167,56 @@ void Slot::release(cudaStream_t stream) {
 
 struct BatchSlots::Index : BatchIndex {
   BatchSlots* slots = nullptr;
-  std::unique_ptr<Slot> slot;
+  std::unique_ptr<Slot> slot;  // none for one in memory of its own
+  DeviceMemory own;
   std::vector<uint32_t> offsets[2];
   EmbedPlans embed[2];
   AttentionPlan attention[3];
+  uint64_t layout = 0;
+
+  Index() = default;
   ~Index() override {
     if (slot) slots->give_back(std::move(slot));
+  }
+  void connect() {
+    source.offsets = offsets[0];
+    target.offsets = offsets[1];
+    source.plans = &embed[0];
+    target.plans = &embed[1];
+    self = &attention[0];
+    causal = &attention[1];
+    cross = &attention[2];
+  }
+
+  // Every device address, moved by so many bytes.
+  void shift(ptrdiff_t bytes) {
+    auto move = [bytes](auto*& pointer) {
+      using Pointer = std::remove_reference_t<decltype(pointer)>;
+      pointer = reinterpret_cast<Pointer>(reinterpret_cast<uintptr_t>(pointer) +
+                                          static_cast<uintptr_t>(bytes));
+    };
+    auto move_span = [&](std::span<const uint32_t>& span) {
+      const uint32_t* data = span.data();
+      move(data);
+      span = {data, span.size()};
+    };
+    for (SideIndex* side : {&source, &target}) {
+      move_span(side->ids);
+      move_span(side->places);
+      move(side->numbers);
+    }
+    move_span(targets);
+    for (EmbedPlans& plans : embed) {
+      for (EmbedPlan* plan : {&plans.by_id, &plans.by_place}) {
+        move(plan->order);
+        move(plan->segments);
+        move(plan->sums);
+      }
+    }
+    for (AttentionPlan& plan : attention) {
+      move(plan.forward);
+      move(plan.backward);
+    }
   }
 };
 
@@ -138,54 +238,131 @@ void BatchSlots::give_back(std::unique_ptr<Slot> slot) {
   free_.push_back(std::move(slot));
 }
 
+namespace {
+
+EmbedPlan planned(Slot& slot, const EmbedSchedule& s, size_t tokens, size_t segments, size_t sums,
+                  size_t slots) {
+  return {add_filled(slot, s.order, s.order.empty() ? 0 : tokens),
+          add_filled(slot, s.segments, segments),
+          add_filled(slot, s.sums, sums),
+          static_cast<uint32_t>(segments),
+          static_cast<uint32_t>(sums),
+          static_cast<uint32_t>(slots)};
+}
+
+// What attention must clear before it writes: at most the rows a token count was rounded up by.
+uint32_t surely_used(int64_t rows) {
+  constexpr int64_t kMostPadding = 128;
+  return static_cast<uint32_t>(std::max<int64_t>(0, rows - kMostPadding));
+}
+
+}  // namespace
+
 std::unique_ptr<BatchIndex> BatchSlots::index(const BatchTokens& tokens, const IndexShape& shape) {
   const bool both = !tokens.target.ids.empty();
-  const SideArrays source(tokens.source, shape.learned_positions);
-  const SideArrays target(tokens.target, shape.learned_positions);
+  const SideArrays sides[2] = {{tokens.source, shape.learned_positions},
+                               {tokens.target, shape.learned_positions}};
   std::vector<uint32_t> targets(tokens.targets.begin(), tokens.targets.end());
-  if (both) targets.resize(static_cast<size_t>(target.rows), kNoToken);
+  if (both) targets.resize(static_cast<size_t>(sides[1].rows), kNoToken);
+  AttentionSchedule schedules[3];
   auto schedule = [&](const TokenLists& queries, const TokenLists& keys) {
     return schedule_attention(queries.offsets, keys.offsets, shape.heads, shape.head_width,
                               shape.dtype);
   };
-  const AttentionSchedule self = schedule(tokens.source, tokens.source);
-  AttentionSchedule causal;
-  AttentionSchedule cross;
+  schedules[0] = schedule(tokens.source, tokens.source);
   if (both) {
-    causal = schedule(tokens.target, tokens.target);
-    cross = schedule(tokens.target, tokens.source);
+    schedules[1] = schedule(tokens.target, tokens.target);
+    schedules[2] = schedule(tokens.target, tokens.source);
   }
+
+  const EmbedSchedule* embeds[4] = {&sides[0].by_id, &sides[0].by_place, &sides[1].by_id,
+                                    &sides[1].by_place};
+  Lengths needed;
+  for (int i = 0; i < 4; ++i) {
+    needed.embed[i] = {embeds[i]->segments.size(), embeds[i]->sums.size(), embeds[i]->slots};
+  }
+  for (int i = 0; i < 3; ++i) {
+    needed.attention[i] = {schedules[i].forward.size(), schedules[i].backward.size(),
+                           schedules[i].shared_bytes};
+  }
+  const Lengths lengths = filled_up(sides[0].rows, sides[1].rows, needed);
+
   auto index = std::make_unique<Index>();
   index->slots = this;
   index->slot = take();
+  index->layout = lengths.layout;
   Slot& slot = *index->slot;
-  slot.prepare(source.bytes() + target.bytes() + Slot::room(targets.size() * sizeof(uint32_t)) +
-               bytes_of(self) + bytes_of(causal) + bytes_of(cross));
-  auto place = [&](const SideArrays& arrays, const TokenLists& lists, int side, SideIndex& out) {
-    index->offsets[side].assign(lists.offsets.begin(), lists.offsets.end());
-    out.rows = arrays.rows;
-    out.ids = {slot.add(view(arrays.ids)), arrays.ids.size()};
-    out.places = {slot.add(view(arrays.places)), arrays.places.size()};
-    out.numbers = slot.add(view(arrays.numbers));
-    out.offsets = index->offsets[side];
-    index->embed[side] = {planned(slot, arrays.by_id), planned(slot, arrays.by_place)};
-    out.plans = &index->embed[side];
-  };
-  place(source, tokens.source, 0, index->source);
-  place(target, tokens.target, 1, index->target);
+  const auto rows = static_cast<size_t>(sides[0].rows + sides[1].rows);
+  // Ids, places, targets, two orders and numbers, each with its rounding.
+  slot.prepare(lengths.bytes() + rows * (5 * sizeof(uint32_t) + sizeof(uint64_t)) +
+               16 * Slot::room(1));
+  const TokenLists* lists[2] = {&tokens.source, &tokens.target};
+  SideIndex* out[2] = {&index->source, &index->target};
+  for (int side = 0; side < 2; ++side) {
+    const SideArrays& arrays = sides[side];
+    index->offsets[side].assign(lists[side]->offsets.begin(), lists[side]->offsets.end());
+    out[side]->rows = arrays.rows;
+    out[side]->ids = {slot.add(view(arrays.ids)), arrays.ids.size()};
+    out[side]->places = {slot.add(view(arrays.places)), arrays.places.size()};
+    out[side]->numbers = slot.add(view(arrays.numbers));
+    auto plan = [&](int i) {
+      const Lengths::Embed& l = lengths.embed[i];
+      return planned(slot, *embeds[i], static_cast<size_t>(arrays.rows), l.segments, l.sums,
+                     l.slots);
+    };
+    index->embed[side] = {plan(2 * side), plan(2 * side + 1)};
+  }
   index->targets = {slot.add(view(targets)), targets.size()};
-  index->attention[0] = planned(slot, self);
-  index->attention[1] = planned(slot, causal);
-  index->attention[2] = planned(slot, cross);
-  index->self = &index->attention[0];
-  index->causal = &index->attention[1];
-  index->cross = &index->attention[2];
+  const int64_t queries[3] = {sides[0].rows, sides[1].rows, sides[1].rows};
+  const int64_t keys[3] = {sides[0].rows, sides[1].rows, sides[0].rows};
+  for (int i = 0; i < 3; ++i) {
+    const Lengths::Attention& l = lengths.attention[i];
+    AttentionPlan& plan = index->attention[i];
+    plan = plan_of(schedules[i], add_filled(slot, schedules[i].forward, l.forward),
+                   add_filled(slot, schedules[i].backward, l.backward));
+    plan.forward_blocks = static_cast<uint32_t>(l.forward);
+    plan.backward_blocks = static_cast<uint32_t>(l.backward);
+    plan.shared_bytes = static_cast<uint32_t>(l.shared_bytes);
+    plan.query_tokens = static_cast<uint32_t>(queries[i]);
+    plan.clear_queries_from = surely_used(queries[i]);
+    plan.clear_keys_from = surely_used(keys[i]);
+  }
+  index->connect();
   slot.send(input_.get());
   return index;
 }
 
+uint64_t BatchSlots::layout_of(const BatchIndex& index) {
+  return static_cast<const Index&>(index).layout;
+}
+
+std::unique_ptr<BatchIndex> BatchSlots::fixed_like(const BatchIndex& batch) {
+  const auto& like = static_cast<const Index&>(batch);
+  auto index = std::make_unique<Index>();
+  static_cast<BatchIndex&>(*index) = like;
+  for (int i = 0; i < 2; ++i) {
+    index->offsets[i] = like.offsets[i];
+    index->embed[i] = like.embed[i];
+  }
+  for (int i = 0; i < 3; ++i) index->attention[i] = like.attention[i];
+  index->layout = like.layout;
+  index->own = DeviceMemory(like.slot->used(), "a recorded batch");
+  index->connect();
+  index->shift(index->own.as<std::byte>() - like.slot->device());
+  return index;
+}
+
+void BatchSlots::load(const BatchIndex& batch, const BatchIndex& fixed) const {
+  const Slot& slot = *static_cast<const Index&>(batch).slot;
+  slot.use(compute_);
+  check(cudaMemcpyAsync(static_cast<const Index&>(fixed).own.get(), slot.device(), slot.used(),
+                        cudaMemcpyDeviceToDevice, compute_),
+        "copy a batch on the GPU");
+}
+
 void BatchSlots::use(const BatchIndex& index) const {
-  static_cast<const Index&>(index).slot->use(compute_);
+  const auto& own = static_cast<const Index&>(index);
+  if (own.slot) own.slot->use(compute_);
 }
 
 std::vector<const uint32_t*> BatchSlots::stage(

@@ -1,11 +1,16 @@
 // Batches on their way to the GPU: one pinned blob each, copied in one go on a stream of its own
 // while the batch before is computed.
 //
+// Small batches are laid out alike when their rounded token counts are: lists are filled up to a
+// common length with work that is none, so that what was recorded for one batch (a CUDA graph) can
+// be replayed for the next once its blob has been copied to where the recording reads it.
+//
 // A slot is a pinned buffer, its twin on the GPU and two events. It goes back to the pool when its
 // batch is freed, and is filled again once the operations that read it are done. Slots grow to the
 // largest batch met and are then reused, so a run soon allocates nothing.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -30,6 +35,8 @@ class Slot {
 
   void send(cudaStream_t stream);  // the copy, and an event after it
   void use(cudaStream_t stream) const { sent_.wait_on(stream); }
+  std::byte* device() const { return device_.as<std::byte>(); }
+  size_t used() const { return used_; }
   void release(cudaStream_t stream);  // what is in line there has read it when it comes to this
 
  private:
@@ -46,16 +53,25 @@ class Slot {
 class BatchSlots {
  public:
   // `compute` is the stream that reads batches.
-  explicit BatchSlots(cudaStream_t compute) : compute_(compute) {}
+  explicit BatchSlots(cudaStream_t compute);
+  ~BatchSlots();
 
   std::unique_ptr<BatchIndex> index(const BatchTokens& tokens, const IndexShape& shape);
   void use(const BatchIndex& index) const;
+
+  // Batches with the same number are laid out alike; 0 for one that is not meant to be replayed.
+  static uint64_t layout_of(const BatchIndex& index);
+  // An index like this one in memory of its own, and the way to fill it with another batch.
+  static std::unique_ptr<BatchIndex> fixed_like(const BatchIndex& index);
+  void load(const BatchIndex& batch, const BatchIndex& fixed) const;
 
   // In order with what the compute stream does; valid until the call after the next.
   std::vector<const uint32_t*> stage(std::initializer_list<std::span<const uint32_t>> lists);
 
  private:
   struct Index;
+  struct Lengths;  // of the lists in a blob
+  Lengths filled_up(int64_t source_rows, int64_t target_rows, const Lengths& needed);
   std::unique_ptr<Slot> take();
   void give_back(std::unique_ptr<Slot> slot);
 
@@ -63,6 +79,8 @@ class BatchSlots {
   Stream input_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Slot>> free_;
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Lengths>> alike_;  // by rows
+  uint64_t layouts_ = 0;
   Slot lists_[2];
   size_t turn_ = 0;
 };

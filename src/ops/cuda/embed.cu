@@ -65,6 +65,7 @@ __global__ __launch_bounds__(32 * kWarps) void segment_kernel(const BackwardArgs
   if (warp / slices >= a.plan.segment_count) return;
   const EmbedSegment segment = a.plan.segments[warp / slices];
   const int count = static_cast<int>(segment.last - segment.first);
+  if (count == 0) return;  // fills up a list
   const uint32_t mine =
       lane < count ? a.plan.order[segment.first + static_cast<uint32_t>(lane)] : 0;
   const bool drop = a.drop.threshold > 0;
@@ -99,6 +100,7 @@ __global__ __launch_bounds__(32 * kWarps) void sum_kernel(const BackwardArgs a) 
   const uint32_t index = blockIdx.x * kWarps + threadIdx.x / 32;
   if (index >= a.plan.sum_count) return;
   const EmbedSum sum = a.plan.sums[index];
+  if (sum.slots == 0) return;  // fills up a list
   for (int v = static_cast<int>(threadIdx.x) % 32; v < a.width / 8; v += 32) {
     Eight total = zero8();
 #pragma unroll 4

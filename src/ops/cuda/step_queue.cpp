@@ -8,6 +8,8 @@ namespace {
 
 using Policy = LossScaling::Policy;
 
+constexpr size_t kMostRecordings = 96;
+
 UpdateOptions update_options(const GpuOptimizer& o) {
   UpdateOptions out;
   out.beta1 = o.adam.beta1;
@@ -35,12 +37,13 @@ StepControl first_control(const GpuOptimizer& o, const LossScaling& scaling) {
 
 }  // namespace
 
-StepQueue::StepQueue(const Context& context, const GpuOptimizer& o)
+StepQueue::StepQueue(const Context& context, const BatchSlots& slots, const GpuOptimizer& o)
     : context_(context),
+      slots_(slots),
       buffers_{o.gradient,      o.parameters,   o.first_moment,
                o.second_moment, o.compute_copy, o.compute_type},
       update_(update_options(o)),
-      sums_(kSteps * sizeof(LossSums), "loss sums"),
+      sums_(sizeof(LossSums), "loss sums"),
       returned_(kSteps * sizeof(Returned), "results of steps") {
   context_.set_control(first_control(o, update_.scaling));
   const char* fault = std::getenv("REIGEN_BREAK_GPU_AT_STEP");
@@ -61,16 +64,96 @@ void StepQueue::begin(const GpuStepSettings& settings) {
   step.begun.record(context_.stream());
 }
 
-LossSums* StepQueue::sums() { return sums_.as<LossSums>() + (begun_ - 1) % kSteps; }
+LossSums* StepQueue::sums() { return sums_.as<LossSums>(); }
 
-void StepQueue::mark(Mark mark) {
+StepQueue::Timed& StepQueue::next_mark(Mark mark) {
   Step& step = steps_[(begun_ - 1) % kSteps];
   if (step.used == step.marks.size()) {
     step.marks.push_back({mark, std::make_unique<Event>(Event::Timing::kOn)});
   }
   Timed& timed = step.marks[step.used++];
   timed.mark = mark;
-  timed.event->record(context_.stream());
+  return timed;
+}
+
+void StepQueue::mark(Mark mark) {
+  const Timed& timed = next_mark(mark);
+  const unsigned how = recording_ ? cudaEventRecordExternal : cudaEventRecordDefault;
+  check(cudaEventRecordWithFlags(timed.event->get(), context_.stream(), how), "record an event");
+}
+
+StepQueue::Recording::~Recording() {
+  if (graph != nullptr) cudaGraphExecDestroy(graph);
+}
+
+void StepQueue::run(const BatchIndex& batch, uint64_t memory,
+                    const std::function<void(const BatchIndex&)>& work) {
+  const uint64_t layout = BatchSlots::layout_of(batch);
+  const void* scratch = context_.scratch(0);
+  if (memory != memory_ || scratch != scratch_) {  // what was recorded reads freed memory
+    recordings_.clear();
+    memory_ = memory;
+    scratch_ = scratch;
+  }
+  const bool known = recordings_.contains(layout);
+  if (layout == 0 || memory == 0 || (!known && recordings_.size() == kMostRecordings)) {
+    return work(batch);
+  }
+  Recording& recording = recordings_[layout];
+  // The first time everything is only done, so that all algorithms are chosen and memory is there.
+  if (recording.seen++ == 0) return work(batch);
+  if (recording.graph == nullptr) record(recording, batch, work);
+  replay(recording, batch);
+}
+
+void StepQueue::record(Recording& recording, const BatchIndex& batch,
+                       const std::function<void(const BatchIndex&)>& work) {
+  const size_t used = steps_[(begun_ - 1) % kSteps].used;
+  recording.batch = BatchSlots::fixed_like(batch);
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamBeginCapture(context_.stream(), cudaStreamCaptureModeThreadLocal),
+        "begin to record a step");
+  recording_ = true;
+  try {
+    work(*recording.batch);
+  } catch (...) {
+    recording_ = false;
+    cudaStreamEndCapture(context_.stream(), &graph);
+    throw;
+  }
+  recording_ = false;
+  check(cudaStreamEndCapture(context_.stream(), &graph), "record a step");
+  check(cudaGraphInstantiate(&recording.graph, graph, 0), "prepare a recorded step");
+  // Which of the graph's nodes are the marks.
+  size_t count = 0;
+  check(cudaGraphGetNodes(graph, nullptr, &count), "count the parts of a recorded step");
+  std::vector<cudaGraphNode_t> nodes(count);
+  check(cudaGraphGetNodes(graph, nodes.data(), &count), "list the parts of a recorded step");
+  Step& step = steps_[(begun_ - 1) % kSteps];
+  for (size_t i = used; i < step.used; ++i) {
+    for (cudaGraphNode_t node : nodes) {
+      cudaGraphNodeType type;
+      cudaEvent_t event = nullptr;
+      check(cudaGraphNodeGetType(node, &type), "read a part of a recorded step");
+      if (type != cudaGraphNodeTypeEventRecord) continue;
+      check(cudaGraphEventRecordNodeGetEvent(node, &event), "read a part of a recorded step");
+      if (event == step.marks[i].event->get()) {
+        recording.marks.push_back({step.marks[i].mark, node});
+      }
+    }
+  }
+  step.used = used;  // the replay marks them again
+  check(cudaGraphDestroy(graph), "free a recording");
+}
+
+void StepQueue::replay(Recording& recording, const BatchIndex& batch) {
+  slots_.load(batch, *recording.batch);
+  for (const auto& [mark, node] : recording.marks) {
+    const Timed& timed = next_mark(mark);
+    check(cudaGraphExecEventRecordNodeSetEvent(recording.graph, node, timed.event->get()),
+          "time a recorded step");
+  }
+  check(cudaGraphLaunch(recording.graph, context_.stream()), "replay a step");
 }
 
 void StepQueue::finish() {

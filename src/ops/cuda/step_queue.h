@@ -3,22 +3,26 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "ops/cuda/adam.h"
+#include "ops/cuda/batch_slots.h"
 #include "ops/gpu_step.h"
 
 namespace reigen::cuda {
 
 class StepQueue : public GpuStepQueue {
  public:
-  StepQueue(const Context& context, const GpuOptimizer& optimizer);
+  StepQueue(const Context& context, const BatchSlots& slots, const GpuOptimizer& optimizer);
   ~StepQueue() override;
 
   void begin(const GpuStepSettings& settings) override;
   LossSums* sums() override;
   void mark(Mark mark) override;
+  void run(const BatchIndex& batch, uint64_t memory,
+           const std::function<void(const BatchIndex&)>& work) override;
   void finish() override;
   GpuStepResult take() override;
 
@@ -42,16 +46,41 @@ class StepQueue : public GpuStepQueue {
     size_t used = 0;
     bool alone = false;  // nothing was under way when it began
   };
+  // What one layout of batches puts in line, as a graph.
+  struct Recording {
+    uint64_t seen = 0;
+    std::unique_ptr<BatchIndex> batch;  // where it reads
+    cudaGraphExec_t graph = nullptr;
+    struct Node {
+      Mark mark;
+      cudaGraphNode_t node;
+    };
+    std::vector<Node> marks;  // in order
+
+    Recording() = default;
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+    ~Recording();
+  };
+  Timed& next_mark(Mark mark);
+  void record(Recording& recording, const BatchIndex& batch,
+              const std::function<void(const BatchIndex&)>& work);
+  void replay(Recording& recording, const BatchIndex& batch);
   void read_times(const Step& step, GpuStepResult& result) const;
 
   const Context& context_;
+  const BatchSlots& slots_;
   AdamBuffers buffers_;
   UpdateOptions update_;
-  DeviceMemory sums_;      // of each step in the ring
-  PinnedMemory returned_;  // likewise
+  DeviceMemory sums_;      // of the step under way
+  PinnedMemory returned_;  // of each step in the ring
   std::array<Step, kSteps> steps_;
   uint64_t begun_ = 0;
   uint64_t taken_ = 0;
+  std::map<uint64_t, Recording> recordings_;  // by layout
+  uint64_t memory_ = 0;
+  const void* scratch_ = nullptr;
+  bool recording_ = false;
   uint64_t break_at_ = 0;  // for tests: an error of the GPU at this step
 };
 

@@ -6,6 +6,7 @@ namespace reigen {
 namespace {
 
 constexpr size_t kLeastBlock = size_t{1} << 20;
+constexpr size_t kLeastGpuBlock = size_t{32} << 20;
 
 }  // namespace
 
@@ -32,7 +33,11 @@ void* Arena::bytes(size_t size) {
     ++current_;
     used_ = 0;
   }
-  if (current_ == blocks_.size()) add_block(std::max({size, kLeastBlock, capacity() / 2}));
+  if (current_ == blocks_.size()) {
+    // Host memory that is never touched costs nothing; a GPU's is gone when it is asked for.
+    add_block(kind_ == DeviceKind::kGpu ? std::max(size, kLeastGpuBlock)
+                                        : std::max({size, kLeastBlock, capacity() / 2}));
+  }
   void* memory = blocks_[current_].data() + used_;
   used_ += size;
   peak_ = std::max(peak_, in_use());

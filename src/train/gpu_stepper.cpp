@@ -96,9 +96,9 @@ uint64_t GpuStepper::memory_state() const {
   return arena_.in_one_block() ? (arenas_ << 32) + arena_.allocations() : 0;
 }
 
-// Recorded steps live as long as their memory, so it is only given back where it is much.
+// Recorded steps live as long as their memory, so it is only given back where there is need.
 void GpuStepper::release_memory() {
-  if (arena_.capacity() < gpu_.free_memory() / 2) return;
+  if (options_.memory == 0 && arena_.capacity() < gpu_.free_memory() / 2) return;
   gpu_.wait();
   arena_ = Arena(DeviceKind::kGpu);
   ++arenas_;

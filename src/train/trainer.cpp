@@ -30,7 +30,7 @@ namespace {
 
 constexpr const char* kAlgorithms = "algorithms.txt";
 constexpr size_t kBatchesAhead = 3;
-constexpr uint64_t kMostEvaluatedTokens = 32'768;  // at once; a GPU gains nothing from more
+constexpr uint64_t kMostEvaluatedTokens = 8192;  // at once; more gain nothing
 constexpr double kLeastLossScale = 0x1p-10;
 
 enum class Reason { kNone, kMaxSteps, kMaxEpochs, kMaxTime, kPatience, kSignal };

@@ -84,6 +84,7 @@ void StepQueue::mark(Mark mark) {
 
 StepQueue::Recording::~Recording() {
   if (graph != nullptr) cudaGraphExecDestroy(graph);
+  if (nodes != nullptr) cudaGraphDestroy(nodes);
 }
 
 void StepQueue::run(const BatchIndex& batch, uint64_t memory,
@@ -123,6 +124,7 @@ void StepQueue::record(Recording& recording, const BatchIndex& batch,
   }
   recording_ = false;
   check(cudaStreamEndCapture(context_.stream(), &graph), "record a step");
+  recording.nodes = graph;
   check(cudaGraphInstantiate(&recording.graph, graph, 0), "prepare a recorded step");
   // Which of the graph's nodes are the marks.
   size_t count = 0;
@@ -143,7 +145,6 @@ void StepQueue::record(Recording& recording, const BatchIndex& batch,
     }
   }
   step.used = used;  // the replay marks them again
-  check(cudaGraphDestroy(graph), "free a recording");
 }
 
 void StepQueue::replay(Recording& recording, const BatchIndex& batch) {

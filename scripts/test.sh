@@ -35,9 +35,9 @@ if [ "$all" = --all ]; then runs=500000; else runs=20000; fi
 tests/fuzz/run.sh build/fuzz "$runs"
 
 if command -v nvcc >/dev/null; then
-  stage "CUDA sources compile"
+  stage "the CUDA build compiles and links"
   cmake --preset cuda -DREIGEN_CUDA_ARCHITECTURES=90 >/dev/null
-  cmake --build build/cuda --target op_check
+  cmake --build build/cuda --target reigen op_check step_time
 else
   stage "no nvcc here: CUDA sources not compiled (1 stage skipped)"
 fi

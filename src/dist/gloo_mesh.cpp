@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "dist/quiet_thread.h"
 
 namespace reigen {
 namespace {
@@ -196,7 +197,7 @@ GlooMesh::GlooMesh(const MeshOptions& options, KeyValue& store)
     throw CommError(format("rank {} cannot connect from {} to all others: {}", options.rank,
                            options.address, without_place(e.what())));
   }
-  p.watcher = std::thread([this] {
+  p.watcher = quiet_thread([this] {
     try {
       parts_->watch();
     } catch (const std::exception& e) {

@@ -1,18 +1,11 @@
 #include "dist/queued_group.h"
 
-#include <csignal>
-
-#include "base/interrupt.h"
+#include "dist/quiet_thread.h"
 
 namespace reigen {
 
 QueuedGroup::QueuedGroup(int rank, int size, int64_t epoch) : Group(rank, size, epoch) {
-  // Signals are for the main thread, which has a stack for them (base/interrupt.h).
-  const sigset_t signals = interrupt_signals();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &signals, &before);
-  thread_ = std::thread([this] { work(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quiet_thread([this] { work(); });
 }
 
 CommStatus QueuedGroup::status() const {

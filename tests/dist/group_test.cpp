@@ -295,7 +295,12 @@ TEST(Group, APeerThatDoesNotAnswerIsATimeout) {
 
 TEST(Group, IsFormedAgainUnderANewEpochByWhoIsLeft) {
   with_group(
-      3, [](Group& group) { group.close(CommStatus::closed("")); }, 1);
+      3,
+      [](Group& group) {
+        group.barrier().wait();
+        group.close();
+      },
+      1);
   with_group(
       2,
       [](Group& group) {

@@ -119,7 +119,6 @@ class Rendezvous::Loop {
   }
 
   ~Loop() {
-    leave();
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -163,14 +162,12 @@ class Rendezvous::Loop {
   }
 
   void on_loss(std::function<void(const CommStatus&)> call) {
+    std::lock_guard calling(call_mutex_);
     std::unique_lock lock(mutex_);
-    if (!loss_) {
-      on_loss_ = std::move(call);
-      return;
-    }
-    const CommStatus loss = *loss_;
+    on_loss_ = loss_ ? nullptr : call;
+    const std::optional<CommStatus> before = loss_;
     lock.unlock();
-    call(loss);
+    if (before && call) call(*before);
   }
 
   std::optional<CommStatus> wait_for_loss(milliseconds within) {
@@ -215,6 +212,7 @@ class Rendezvous::Loop {
   std::condition_variable changed_;
   std::map<int64_t, std::string> answers_;
   int64_t next_id_ = 0;
+  std::mutex call_mutex_;  // held while the call is made, so that it can be taken back
   std::function<void(const CommStatus&)> on_loss_;
   bool leaving_ = false;
   bool stopping_ = false;
@@ -276,7 +274,6 @@ void Rendezvous::Loop::await_start(Talk& talk, Clock::time_point deadline) {
     if (!kind) throw Refused{"the worker that hosts the rendezvous is gone", true};
     if (*kind == "refused") throw Refused{text_field(*message, "text").value_or(""), true};
     if (*kind == "formed") return read_members(*message);
-    if (*kind == "bye") throw Refused{"the worker that hosts the rendezvous left", true};
   }
 }
 
@@ -356,13 +353,12 @@ void Rendezvous::Loop::take(const Json& message) {
     stop_ = Notice{rank, host, text};
   } else if (kind == "error" && !error_) {
     error_ = Notice{rank, host, text};
-  } else if (kind == "bye") {
-    leaving_ = true;  // the host ended in peace
   }
   changed_.notify_all();
 }
 
 void Rendezvous::Loop::lose(const CommStatus& loss) {
+  std::lock_guard calling(call_mutex_);
   std::function<void(const CommStatus&)> call;
   {
     std::lock_guard lock(mutex_);

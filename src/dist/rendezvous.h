@@ -53,7 +53,7 @@ class Rendezvous : public KeyValue {
   // Returns when everybody is there. Throws CommError: nobody answers, someone is missing, the
   // members do not fit together, the token is wrong; the message names ranks and hosts.
   explicit Rendezvous(const JoinOptions& options);
-  ~Rendezvous() override;  // leaves
+  ~Rendezvous() override;  // a loss to the others, unless it has left
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
@@ -74,7 +74,8 @@ class Rendezvous : public KeyValue {
   std::optional<Notice> stop_request() const;
   std::optional<Notice> first_error() const;
 
-  // Called once with the first loss, on the control thread, or here when it was before.
+  // Called once with the first loss, on the control thread, or here when it was before. Null takes
+  // it back, and waits for a call under way.
   void on_loss(std::function<void(const CommStatus&)> call);
   // Waits for the loss that others may know of better; nothing when none was heard of in time.
   std::optional<CommStatus> wait_for_loss(std::chrono::milliseconds within) const;

@@ -67,6 +67,7 @@ class RendezvousServer::Loop {
 
   int port() const { return port_; }
   uint64_t turned_away() const { return turned_away_; }
+  int left() const { return left_; }
 
  private:
   void run();
@@ -119,6 +120,7 @@ class RendezvousServer::Loop {
   std::optional<Json> first_error_;
   std::atomic<bool> stopping_ = false;
   std::atomic<uint64_t> turned_away_ = 0;
+  std::atomic<int> left_ = 0;
   std::thread thread_;
 };
 
@@ -132,10 +134,7 @@ void RendezvousServer::Loop::run() {
     drop_broken();
   }
   // What was said last should still be heard.
-  for (Connection& c : connections_) {
-    if (c.joined) send(c, {{"kind", "bye"}});
-    write_available(c.socket, c.out);
-  }
+  for (Connection& c : connections_) write_available(c.socket, c.out);
 }
 
 void RendezvousServer::Loop::poll_all() {
@@ -328,6 +327,7 @@ void RendezvousServer::Loop::control(Connection& c, const std::string& kind, con
   if (kind == "beat") return;
   if (kind == "leave") {
     c.left = true;
+    ++left_;
     return;
   }
   if (kind == "stop") {
@@ -454,6 +454,7 @@ RendezvousServer::RendezvousServer(const ServerOptions& options, Socket listener
     : loop_(std::make_unique<Loop>(options, std::move(listener))) {}
 RendezvousServer::~RendezvousServer() = default;
 int RendezvousServer::port() const { return loop_->port(); }
+int RendezvousServer::left() const { return loop_->left(); }
 uint64_t RendezvousServer::turned_away() const { return loop_->turned_away(); }
 
 }  // namespace reigen

@@ -30,11 +30,12 @@ struct ServerOptions {
 class RendezvousServer {
  public:
   RendezvousServer(const ServerOptions& options, Socket listener);
-  ~RendezvousServer();  // members see that it is gone
+  ~RendezvousServer();  // for members that have not left, its host is lost
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
   int port() const;
+  int left() const;              // how many members have left in peace
   uint64_t turned_away() const;  // connections that were no member's
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <thread>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -10,6 +11,8 @@
 
 namespace reigen {
 namespace {
+
+constexpr std::chrono::milliseconds kLastLeaves{2'000};
 
 // The first of the rendezvous' addresses that there is a way to.
 std::string reachable_peer(const TeamOptions& options) {
@@ -101,6 +104,11 @@ CommStatus Team::explain(const CommStatus& status) const {
 CommStatus Team::leave() {
   const CommStatus left = group_->leave();
   control_->leave();
+  // The others are about to leave too, and must find the rendezvous until then.
+  const auto deadline = CommClock::now() + kLastLeaves;
+  while (server_ && server_->left() < control_->size() && CommClock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   return left;
 }
 

@@ -40,7 +40,7 @@ class Team {
  public:
   // Throws CommError (and ConfigError for an interface that is not there).
   explicit Team(TeamOptions options);
-  ~Team();
+  ~Team();  // to the others this worker is lost, unless it has left
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 

@@ -61,6 +61,7 @@ std::vector<std::string> join_all(std::vector<JoinOptions> members,
       try {
         Rendezvous member(members[i]);
         body(member);
+        member.leave();
       } catch (const CommError& e) {
         errors[i] = e.what();
       }
@@ -266,6 +267,30 @@ TEST(Rendezvous, StopRequestsAndTheFirstErrorReachEverybody) {
     for (int r : {0, 1, 2}) m.get(format("done{}", r), milliseconds(5000));
   });
   EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(Rendezvous, GoingWithoutAWordIsALoss) {
+  Job job(2);
+  job.start();
+  auto one = job.member(1);
+  std::thread other([&] { Rendezvous member(one); });
+  const auto errors = join_all({job.member(0)}, [](Rendezvous& m) {
+    const auto loss = m.wait_for_loss(milliseconds(5000));
+    ASSERT_TRUE(loss);
+    EXPECT_EQ(describe(*loss), "lost rank 1 (vm1): its connection closed");
+  });
+  other.join();
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(Rendezvous, TheLossOfItsHostIsALossToo) {
+  Job job(1);
+  job.start();
+  Rendezvous member(job.member(0));
+  job.server.reset();
+  const auto loss = member.wait_for_loss(milliseconds(5000));
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(describe(*loss), "lost rank 0 (vm0): its connection closed");
 }
 
 TEST(Rendezvous, LeavingIsNoLoss) {

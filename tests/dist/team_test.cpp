@@ -57,7 +57,7 @@ TEST(Team, ComputesAndLeavesInPeace) {
 
 TEST(Team, NamesWhoWasReallyLostAndIsFormedAnewByTheRest) {
   run_team(4, [](Team& team) {
-    ASSERT_TRUE(team.group().barrier().wait().ok());
+    team.group().barrier().wait();
     const int rank = team.group().rank();
     if (rank == 0) return;  // the host of the rendezvous is gone without a word
     std::vector<float> data(100'000, 1.0f);

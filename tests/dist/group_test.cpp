@@ -1,4 +1,4 @@
-// Groups of several ranks in one process, each on a thread of its own, over loopback.
+// What a group promises: the same bits everywhere, and an end for every wait.
 #include "dist/group.h"
 
 #include <gmock/gmock.h>
@@ -12,37 +12,13 @@
 #include <thread>
 
 #include "base/format.h"
-#include "dist/gloo_group.h"
-#include "dist/memory_store.h"
-#include "dist/single_group.h"
+#include "dist/group_fixture.h"
 #include "dist/wire_format.h"
 
 namespace reigen {
 namespace {
 
 using std::chrono::milliseconds;
-
-// Runs `body` for every rank of a new group at once.
-void with_group(int size, const std::function<void(Group&)>& body, int64_t epoch = 1,
-                milliseconds timeout = milliseconds(0)) {
-  MemoryStore store;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      MeshOptions options;
-      options.rank = rank;
-      options.size = size;
-      options.address = "127.0.0.1";
-      for (int r = 0; r < size; ++r) options.hosts.push_back(format("host{}", r));
-      options.prefix = format("{}/", epoch);
-      options.secret = "secret";
-      options.timeout = timeout;
-      auto group = size == 1 ? make_single_group(epoch) : make_gloo_group(options, store, epoch);
-      body(*group);
-    });
-  }
-  for (auto& thread : threads) thread.join();
-}
 
 std::vector<float> values_of(int rank, size_t count) {
   std::mt19937 random(static_cast<unsigned>(rank + 1));

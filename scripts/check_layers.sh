@@ -46,5 +46,6 @@ doors 'omp\.h' 'device/device\.cpp'
 doors 'dnnl' 'ops/cpu/matmul\.cpp'
 doors 'hwy/' 'ops/cpu/(vector_inl\.h|row_kernels\.cpp|attention_kernels\.cpp|decode_kernels\.cpp)'
 doors 'cuda' 'device/cuda/.*'
+doors 'gloo/' 'dist/gloo_mesh\.cpp'
 doors 'cublas' 'ops/cuda/matmul\.cpp'
 exit $failed

@@ -53,6 +53,11 @@ struct CheckpointError : Error {
   explicit CheckpointError(const std::string& m) : Error(ExitCode::kCheckpoint, m) {}
 };
 
+// Workers that did not come, do not fit together or were lost.
+struct CommError : Error {
+  explicit CommError(const std::string& m) : Error(ExitCode::kComm, m) {}
+};
+
 // An accelerator, or the library that drives a device, failed.
 struct DeviceError : Error {
   explicit DeviceError(const std::string& m) : Error(ExitCode::kDevice, m) {}

@@ -1,6 +1,9 @@
 #include "base/hash.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
 #include <xxhash.h>
 
 #include <array>
@@ -26,6 +29,12 @@ constexpr std::array<uint32_t, 256> make_crc32c_table() {
 // A byte at a time is quick enough: events are a few hundred bytes a step.
 constexpr std::array<uint32_t, 256> kCrc32cTable = make_crc32c_table();
 
+std::string hex_of(const unsigned char* bytes, size_t size) {
+  std::string text;
+  for (size_t i = 0; i < size; ++i) text += format("{:02x}", bytes[i]);
+  return text;
+}
+
 }  // namespace
 
 struct Sha256::State {
@@ -48,9 +57,7 @@ std::string Sha256::hex() {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   EVP_DigestFinal_ex(state_->context, digest, &size);
-  std::string text;
-  for (unsigned int i = 0; i < size; ++i) text += format("{:02x}", digest[i]);
-  return text;
+  return hex_of(digest, size);
 }
 
 std::string sha256_of_file(const std::string& path) {
@@ -63,6 +70,26 @@ std::string sha256_of_file(const std::string& path) {
   }
   if (in.bad()) throw IoError(format("{}: read error", path));
   return sum.hex();
+}
+
+std::string hmac_sha256(std::string_view key, std::string_view message) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+       reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest, &size);
+  return hex_of(digest, size);
+}
+
+bool same_secret(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string random_hex(size_t bytes) {
+  std::vector<unsigned char> buffer(bytes);
+  if (RAND_bytes(buffer.data(), static_cast<int>(bytes)) != 1) {
+    throw IoError("the system gives no random numbers");
+  }
+  return hex_of(buffer.data(), bytes);
 }
 
 uint32_t crc32c(const void* data, size_t size) {

@@ -30,6 +30,15 @@ class Sha256 {
 // Of a whole file, in pieces, so that memory stays flat.
 std::string sha256_of_file(const std::string& path);
 
+// HMAC-SHA256 in hexadecimal: shows that the other side knows `key` without sending it.
+std::string hmac_sha256(std::string_view key, std::string_view message);
+
+// Takes the same time wherever two texts of one length differ.
+bool same_secret(std::string_view a, std::string_view b);
+
+// So many bytes of the system's random numbers, in hexadecimal.
+std::string random_hex(size_t bytes);
+
 // CRC-32C (Castagnoli), as TFRecord files, iSCSI and ext4 use it.
 uint32_t crc32c(const void* data, size_t size);
 

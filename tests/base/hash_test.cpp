@@ -40,6 +40,25 @@ TEST(Sha256, DoesNotDependOnHowTheBytesArrive) {
   EXPECT_EQ(sum.hex(), kSha256OfAMillionA);
 }
 
+TEST(HmacSha256, AgreesWithThePublishedVectors) {
+  // RFC 4231, test cases 1 and 2
+  EXPECT_EQ(hmac_sha256(std::string(20, '\x0b'), "Hi There"),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(hmac_sha256("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+}
+
+TEST(SameSecret, IsEqualityOfTexts) {
+  EXPECT_TRUE(same_secret("abc", "abc"));
+  EXPECT_FALSE(same_secret("abc", "abd"));
+  EXPECT_FALSE(same_secret("abc", "abcd"));
+}
+
+TEST(RandomHex, IsAsLongAsAskedAndNeverTheSame) {
+  EXPECT_EQ(random_hex(16).size(), 32u);
+  EXPECT_NE(random_hex(16), random_hex(16));
+}
+
 TEST(Crc32c, AgreesWithThePublishedVectors) {
   EXPECT_EQ(crc32c("", 0), 0u);
   EXPECT_EQ(crc32c("123456789", 9), 0xE3069283u);

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""All-reduce beside a raw TCP stream of the same bytes, over a shaped link between namespaces.
+
+Needs root. Prints a table and, with --json FILE, writes what was measured. An all-reduce among two
+ranks carries the buffer once each way, so the ratio can reach 1; among n, 2 (n - 1) / n times.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../tests/dist"))
+from namespaces import Network, permitted  # noqa: E402
+
+BINARY = os.path.join(HERE, "../../build/release/bench/link_bench")
+
+
+def measure(rate, ranks, sizes):
+    with Network(ranks, rate) as network:
+        at = f"{network.address(0)}:4711"
+        processes = [
+            subprocess.Popen(network.command(r, BINARY, r, ranks, at, *sizes),
+                             stdout=subprocess.PIPE, text=True)
+            for r in range(ranks)
+        ]
+        lines = [process.communicate(timeout=600)[0] for process in processes]
+        if any(process.returncode != 0 for process in processes):
+            sys.exit("a rank failed")
+        return [{"rate": rate or "unshaped", **json.loads(line)} for line in lines[0].splitlines()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rates", nargs="*", default=["100mbit", "1gbit", "none"])
+    parser.add_argument("--sizes", nargs="*", type=float, default=[1, 4, 16, 64])
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    if not permitted():
+        print("namespaces are not permitted here: nothing measured")
+        return
+    rows = []
+    print("rate       ranks     MB   stream MB/s   all-reduce MB/s   of stream   bf16 MB/s")
+    for rate in options.rates:
+        for row in measure(None if rate == "none" else rate, options.ranks, options.sizes):
+            carried = row["megabytes"] * 2 * (row["ranks"] - 1) / row["ranks"]
+            stream = row["megabytes"] / row["stream_seconds"]
+            row["of_stream"] = carried / row["fp32_seconds"] / stream
+            rows.append(row)
+            print(f"{row['rate']:<10} {row['ranks']:>5} {row['megabytes']:>6g} {stream:>13.1f}"
+                  f" {carried / row['fp32_seconds']:>17.1f} {100 * row['of_stream']:>10.1f}%"
+                  f" {carried / row['bf16_seconds']:>11.1f}", flush=True)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(rows, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

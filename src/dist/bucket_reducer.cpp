@@ -1,0 +1,76 @@
+#include "dist/bucket_reducer.h"
+
+#include <algorithm>
+
+namespace reigen {
+namespace {
+
+constexpr size_t kCacheLine = 16;  // floats
+
+double seconds(CommClock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+// Equal buckets rather than full ones and a rest: a small last one would leave the link idle.
+size_t even_bucket(size_t elements, size_t wanted) {
+  const size_t buckets = std::max<size_t>(1, (elements + wanted / 2) / std::max<size_t>(1, wanted));
+  const size_t even = (elements + buckets - 1) / buckets;
+  return std::max(kCacheLine, (even + kCacheLine - 1) / kCacheLine * kCacheLine);
+}
+
+}  // namespace
+
+BucketReducer::BucketReducer(Group& group, std::span<float> gradient, size_t bucket, Wire wire)
+    : group_(group),
+      gradient_(gradient),
+      bucket_(even_bucket(gradient.size(), bucket)),
+      wire_(wire) {}
+
+void BucketReducer::begin() {
+  sent_ = 0;
+  pending_.clear();
+  buckets_.clear();
+}
+
+void BucketReducer::ready(size_t elements) {
+  elements = std::min(elements, gradient_.size());
+  while (sent_ < elements) {
+    const size_t size = std::min(bucket_, gradient_.size() - sent_);
+    if (sent_ + size > elements) return;
+    pending_.push_back(group_.all_reduce(gradient_.subspan(sent_, size), wire_));
+    buckets_.push_back({.elements = size});
+    sent_ += size;
+  }
+}
+
+CommStatus BucketReducer::finish() {
+  computed_ = CommClock::now();
+  ready(gradient_.size());
+  CommStatus status;
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    // All are waited for even after a failure: they use the gradient until they have ended.
+    CommStatus ended = pending_[i].wait();
+    if (status.ok()) status = std::move(ended);
+    const OpTimes times = pending_[i].times();
+    buckets_[i].ready = times.started;
+    buckets_[i].begin = times.begin;
+    buckets_[i].end = times.end;
+  }
+  pending_.clear();
+  return status;
+}
+
+ReduceTimes BucketReducer::times() const {
+  ReduceTimes sum;
+  if (buckets_.empty()) return sum;
+  for (const BucketTimes& bucket : buckets_) {
+    const double whole = seconds(bucket.end - bucket.begin);
+    sum.busy += whole;
+    if (bucket.begin < computed_)
+      sum.hidden += seconds(std::min(bucket.end, computed_) - bucket.begin);
+    if (bucket.ready < computed_) sum.hideable += whole;
+  }
+  sum.exposed = std::max(0.0, seconds(buckets_.back().end - computed_));
+  sum.hideable = std::min(sum.hideable, std::max(0.0, seconds(computed_ - buckets_[0].ready)));
+  return sum;
+}
+
+}  // namespace reigen

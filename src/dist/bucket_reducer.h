@@ -1,0 +1,59 @@
+// Gradients summed over all ranks in buckets, each of which leaves as soon as backward has finished
+// it, so that the network works while the model still computes.
+//
+// The flat gradient is laid out in the order backward finishes it (tensor/parameters.h): what is
+// complete is always a prefix. The bucket that is finished last cannot hide behind anything.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "dist/group.h"
+
+namespace reigen {
+
+struct BucketTimes {
+  size_t elements = 0;
+  CommClock::time_point ready;  // complete, and handed to the group
+  CommClock::time_point begin;  // its turn came
+  CommClock::time_point end;
+};
+
+// Where the time of a step's communication went, in seconds.
+struct ReduceTimes {
+  double busy = 0;      // the network had something to do
+  double hidden = 0;    // of that, while backward was still computing
+  double exposed = 0;   // what the step waited for after backward
+  double hideable = 0;  // the most that could have been hidden: what was ready before backward
+                        // ended, and no more than the time from then on
+};
+
+class BucketReducer {
+ public:
+  // All buckets have about `bucket` elements. The group and the gradient must outlive it.
+  BucketReducer(Group& group, std::span<float> gradient, size_t bucket, Wire wire);
+
+  // A step begins: nothing of the gradient is complete.
+  void begin();
+  // From now on the first `elements` do not change any more. Never less than before.
+  void ready(size_t elements);
+  // All of it is complete. Returns when it is summed, or why that cannot be.
+  CommStatus finish();
+
+  // Of the last step that was finished.
+  const std::vector<BucketTimes>& buckets() const { return buckets_; }
+  ReduceTimes times() const;
+
+ private:
+  Group& group_;
+  std::span<float> gradient_;
+  size_t bucket_;
+  Wire wire_;
+  size_t sent_ = 0;
+  std::vector<Pending> pending_;
+  std::vector<BucketTimes> buckets_;
+  CommClock::time_point computed_;  // finish() was called
+};
+
+}  // namespace reigen

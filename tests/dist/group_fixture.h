@@ -1,0 +1,15 @@
+// Groups for tests: every rank a thread of this process, over loopback.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "dist/group.h"
+
+namespace reigen {
+
+// Runs `body` for every rank of a new group at once; the hosts are named host0, host1 and so on.
+void with_group(int size, const std::function<void(Group&)>& body, int64_t epoch = 1,
+                std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
+
+}  // namespace reigen

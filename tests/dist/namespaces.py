@@ -1,0 +1,104 @@
+"""Hosts of one's own: network namespaces joined by links that can be shaped or cut.
+
+Each host is a namespace with one interface. Two are joined directly, more by a bridge in a namespace
+of its own, so nothing outside is touched. Everything is taken away on exit, also after an error.
+"""
+
+import atexit
+import os
+import subprocess
+
+
+def _ip(*args, check=True):
+    return subprocess.run(["ip", *args], capture_output=True, text=True, check=check)
+
+
+def permitted():
+    """Whether this machine lets us make namespaces and join them."""
+    name = f"rgt{os.getpid()}"
+    try:
+        if _ip("netns", "add", name, check=False).returncode != 0:
+            return False
+        made = _ip("-n", name, "link", "add", "va", "type", "veth", "peer", "name", "vb", check=False)
+        return made.returncode == 0
+    except FileNotFoundError:
+        return False
+    finally:
+        _ip("netns", "del", name, check=False)
+
+
+class Network:
+    """`Network(2)`: hosts 0 and 1 with addresses 10.77.0.1 and 10.77.0.2."""
+
+    count = 0
+
+    def __init__(self, hosts, rate=None):
+        Network.count += 1
+        self.prefix = f"rg{os.getpid()}n{Network.count}"
+        self.switch = f"{self.prefix}s"
+        self.names = [f"{self.prefix}h{i}" for i in range(hosts)]
+        self.made = []
+        atexit.register(self.close)
+        for i, name in enumerate(self.names):
+            self._add(name)
+            _ip("-n", name, "link", "set", "lo", "up")
+        self._join(hosts)
+        for i, name in enumerate(self.names):
+            _ip("-n", name, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
+            _ip("-n", name, "link", "set", "eth0", "up")
+        if rate:
+            self.shape(rate)
+
+    def _join(self, hosts):
+        if hosts == 2:
+            _ip("-n", self.names[0], "link", "add", "eth0", "type", "veth", "peer", "name", "eth0",
+                "netns", self.names[1])
+            return
+        self._add(self.switch)
+        _ip("-n", self.switch, "link", "add", "br0", "type", "bridge")
+        _ip("-n", self.switch, "link", "set", "br0", "up")
+        for i, name in enumerate(self.names):
+            _ip("-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{i}",
+                "netns", self.switch)
+            _ip("-n", self.switch, "link", "set", f"port{i}", "master", "br0", "up")
+
+    def _add(self, name):
+        _ip("netns", "add", name)
+        self.made.append(name)
+
+    def address(self, host):
+        return f"10.77.0.{host + 1}"
+
+    def shape(self, rate):
+        """Limits what leaves every host, such as '100mbit'; None takes the limit away."""
+        for name in self.names:
+            command = ["ip", "netns", "exec", name, "tc", "qdisc"]
+            subprocess.run([*command, "del", "dev", "eth0", "root"], capture_output=True)
+            if rate:
+                subprocess.run([*command, "add", "dev", "eth0", "root", "tbf", "rate", rate,
+                                "burst", "256kb", "latency", "50ms"], check=True)
+
+    def cut(self, host):
+        """Takes the far end of a host's link down: nobody is told, packets are just gone."""
+        if len(self.names) == 2:
+            _ip("-n", self.names[1 - host], "link", "set", "eth0", "down")
+        else:
+            _ip("-n", self.switch, "link", "set", f"port{host}", "down")
+
+    def command(self, host, *args):
+        return ["ip", "netns", "exec", self.names[host], *map(str, args)]
+
+    def processes(self, host):
+        found = _ip("netns", "pids", self.names[host], check=False)
+        return [int(pid) for pid in found.stdout.split()]
+
+    def close(self):
+        for name in self.made:
+            _ip("netns", "del", name, check=False)
+        self.made = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

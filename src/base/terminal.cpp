@@ -51,9 +51,8 @@ void log_line(std::string_view tag, std::string_view colour, std::string_view me
 
 // A bar wider than the terminal would wrap, and every redraw would leave a line behind.
 std::string fitted(std::string line) {
-  winsize size = {};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) {
-    line.resize(std::min<size_t>(line.size(), size.ws_col - 1));  // a bar is plain ASCII
+  if (const int width = terminal_width(); width > 1) {
+    line.resize(std::min(line.size(), static_cast<size_t>(width - 1)));  // a bar is plain ASCII
   }
   return line;
 }
@@ -86,8 +85,16 @@ void print(std::string_view text) {
 }
 
 bool stderr_is_terminal() {
-  static const bool terminal = isatty(STDERR_FILENO) == 1;
+  static const bool terminal =
+      isatty(STDERR_FILENO) == 1 || std::getenv("REIGEN_TERMINAL") != nullptr;
   return terminal;
+}
+
+int terminal_width() {
+  winsize size = {};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0) return size.ws_col;
+  const char* passed_on = std::getenv("REIGEN_TERMINAL");
+  return passed_on == nullptr ? 0 : std::atoi(passed_on);
 }
 
 size_t display_width(std::string_view text) {

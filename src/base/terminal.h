@@ -32,7 +32,9 @@ void log_copy_only(std::string_view message);
 // Writes a result to stdout; throws IoError when nobody can read it (a full disk, a closed pipe).
 void print(std::string_view text);
 
+// A worker whose output is passed on to a terminal (REIGEN_TERMINAL, its width) counts as on one.
 bool stderr_is_terminal();
+int terminal_width();  // columns; 0 when nobody knows
 
 // Columns padded to their widest cell: the first left-aligned, the others right-aligned but for
 // those that hold text.

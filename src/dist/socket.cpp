@@ -215,17 +215,22 @@ bool read_available(const Socket& socket, std::string& into, size_t most) {
 }
 
 bool write_available(const Socket& socket, std::string& from) {
-  while (!from.empty()) {
-    const ssize_t put = send(socket.fd(), from.data(), from.size(), MSG_NOSIGNAL);
+  size_t done = 0;
+  bool open = true;
+  while (open && done < from.size()) {
+    const char* data = from.data() + done;
+    const size_t size = from.size() - done;
+    ssize_t put = send(socket.fd(), data, size, MSG_NOSIGNAL);
+    if (put < 0 && errno == ENOTSOCK) put = write(socket.fd(), data, size);
     if (put > 0) {
-      from.erase(0, static_cast<size_t>(put));
-    } else if (put < 0 && errno == EINTR) {
-      continue;
-    } else {
-      return put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+      done += static_cast<size_t>(put);
+    } else if (errno != EINTR) {
+      open = errno == EAGAIN || errno == EWOULDBLOCK;
+      break;
     }
   }
-  return true;
+  from.erase(0, done);
+  return open;
 }
 
 WakePipe::WakePipe() {

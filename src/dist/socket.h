@@ -62,7 +62,8 @@ std::string host_name();  // this machine's
 
 // Appends what there is to read now. False once the other side has closed or failed.
 bool read_available(const Socket& socket, std::string& into, size_t most);
-// Takes from the front of `from` what can be written now. False once the connection is broken.
+// Takes from the front of `from` what can be written now, also to a pipe (with SIGPIPE ignored).
+// False once the connection is broken.
 bool write_available(const Socket& socket, std::string& from);
 
 // Wakes a thread that waits in poll().

@@ -1,0 +1,375 @@
+"""Jobs of real processes: every way to start them, every way to lose one, and nothing left over."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from namespaces import Network, permitted  # noqa: E402
+
+WORKER = os.environ["DIST_WORKER"]
+NAMESPACES = permitted()
+
+
+def environment(**variables):
+    clean = {k: v for k, v in os.environ.items()
+             if not k.startswith(("REIGEN_", "WORK_", "OMPI_", "SLURM_", "PMIX_"))}
+    return {**clean, **{k: str(v) for k, v in variables.items()}}
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def descendants(pid):
+    """All processes below one, found by their parents."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat") as file:
+                    parents[int(entry)] = int(file.read().rsplit(")", 1)[1].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+    found = [pid]
+    for parent in found:
+        found += [p for p, above in parents.items() if above == parent]
+    return found[1:]
+
+
+def worker_of_rank(pids, rank):
+    for pid in pids:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            if f"REIGEN_RANK={rank}\0".encode() in file.read():
+                return pid
+    raise AssertionError(f"no rank {rank} among {pids}")
+
+
+class Job:
+    """Worker processes with their output in files, so that none waits for a reader."""
+
+    def __init__(self, case):
+        self.case = case
+        self.folder = tempfile.mkdtemp(prefix="reigen-dist-")
+        self.processes = []
+        case.addCleanup(self.close)
+
+    def start(self, command, **variables):
+        out = open(os.path.join(self.folder, str(len(self.processes))), "w+b")
+        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                                   env=environment(**variables))
+        process.output = out.name
+        self.processes.append(process)
+        out.close()
+        return process
+
+    def text(self, process):
+        with open(process.output, errors="replace") as file:
+            return file.read()
+
+    def wait_for(self, process, text, times=1, within=20):
+        deadline = time.time() + within
+        while self.text(process).count(text) < times:
+            if time.time() > deadline:
+                self.case.fail(f"no '{text}' in: {self.text(process)}")
+            time.sleep(0.02)
+
+    def ends(self, process, within=20):
+        try:
+            return process.wait(timeout=within)
+        except subprocess.TimeoutExpired:
+            self.case.fail(f"still running: {self.text(process)}")
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                for pid in descendants(process.pid):
+                    if alive(pid):
+                        os.kill(pid, signal.SIGKILL)
+                process.kill()
+                process.wait()
+        subprocess.run(["rm", "-rf", self.folder])
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.job = Job(self)
+
+    def assert_gone(self, pids, within=5):
+        deadline = time.time() + within
+        while any(alive(pid) for pid in pids):
+            self.assertLess(time.time(), deadline, "processes were left behind")
+            time.sleep(0.02)
+
+    def last_line(self, process):
+        return self.job.text(process).rstrip().splitlines()[-1]
+
+
+class LocalLaunch(Case):
+    def launch(self, workers, *action, **variables):
+        return self.job.start([WORKER, "launch", str(workers), *map(str, action)], **variables)
+
+    def test_workers_find_each_other_and_add_up(self):
+        done = self.launch(3, "sum")
+        self.assertEqual(self.job.ends(done), 0, self.job.text(done))
+        text = self.job.text(done)
+        for rank in range(3):
+            self.assertIn(f"rank {rank} of 3", text)
+        self.assertEqual(text.count("by lo: sum 6"), 3)
+        self.assertIn("\n[2] rank 2", "\n" + text)
+
+    def test_lines_are_prefixed_and_rank_0_prints_as_it_is(self):
+        done = self.launch(2, "say", "hello")
+        self.assertEqual(self.job.ends(done), 0)
+        self.assertEqual(sorted(self.job.text(done).splitlines()),
+                         ["[0] 0 hello", "[1] 1 hello", "[1] out 1", "out 0"])
+
+    def test_the_first_error_is_shown_last_and_gives_the_exit_code(self):
+        done = self.launch(3, "fail", 1, 7, "the disk is full", WORK_START=5000)
+        pids = descendants(done.pid)
+        self.assertEqual(self.job.ends(done), 7, self.job.text(done))
+        self.assertRegex(self.last_line(done), r"^error: rank 1 \(.*\): the disk is full$")
+        self.assert_gone(pids)
+
+    def test_ctrl_c_stops_everybody(self):
+        done = self.launch(2, "loop")
+        self.job.wait_for(done, "ready", 2)
+        pids = descendants(done.pid)
+        self.assertEqual(len(pids), 2)
+        done.send_signal(signal.SIGINT)
+        self.assertEqual(self.job.ends(done), 130, self.job.text(done))
+        self.assert_gone(pids)
+
+    def test_who_does_not_listen_is_killed(self):
+        done = self.launch(2, "deaf", WORK_GRACE=300)
+        self.job.wait_for(done, "ready", 2)
+        pids = descendants(done.pid)
+        done.send_signal(signal.SIGTERM)
+        self.assertEqual(self.job.ends(done), 137, self.job.text(done))
+        self.assert_gone(pids)
+
+    def test_no_orphans_when_the_launcher_is_killed(self):
+        for action in ("loop", "deaf"):
+            done = self.launch(2, action)
+            self.job.wait_for(done, "ready", 2)
+            pids = descendants(done.pid)
+            self.assertEqual(len(pids), 2)
+            done.kill()
+            self.job.ends(done)
+            self.assert_gone(pids)
+
+    def test_a_killed_worker_is_named_by_all_others(self):
+        done = self.launch(3, "loop")
+        self.job.wait_for(done, "ready", 3)
+        pids = descendants(done.pid)
+        os.kill(worker_of_rank(pids, 1), signal.SIGKILL)
+        self.assertEqual(self.job.ends(done), 137, self.job.text(done))
+        host = socket.gethostname()
+        for rank in (0, 2):
+            self.assertIn(f"[{rank}] error: lost rank 1 ({host}): its connection closed",
+                          self.job.text(done))
+        self.assertIn(f"rank 1 ({host}): was killed by signal 9", self.last_line(done))
+        self.assert_gone(pids)
+
+    def test_a_stopped_worker_is_noticed_in_bounded_time(self):
+        for victim in (0, 1):  # 0 hosts the rendezvous
+            done = self.launch(3, "loop", WORK_SILENCE=1000, WORK_GRACE=3000)
+            self.job.wait_for(done, "ready", 3)
+            pids = descendants(done.pid)
+            os.kill(worker_of_rank(pids, victim), signal.SIGSTOP)
+            self.job.wait_for(done, f"lost rank {victim} ", 2, within=5)
+            self.assertEqual(self.job.ends(done), 5, self.job.text(done))
+            self.assertRegex(self.last_line(done),
+                             rf"^error: rank \d .*: lost rank {victim} .*: silent for 1 s$")
+            self.assert_gone(pids)
+
+
+FAKE_SSH = """#!/bin/sh
+# Takes ssh's options, and runs the command as sshd would: in a session of its own, so that the
+# death of this program does not reach it.
+while [ $# -gt 0 ]; do case $1 in -o|-p|-l) shift 2;; -*) shift;; *) break;; esac; done
+host=$1; shift
+[ "$host" = nowhere ] && { echo "ssh: Could not resolve hostname nowhere" >&2; exit 255; }
+echo "welcome to $host"
+HOME=%s exec setsid -w sh -c "$*"
+"""
+
+
+class HostLaunch(Case):
+    def setUp(self):
+        super().setUp()
+        self.ssh = os.path.join(self.job.folder, "ssh")
+        with open(self.ssh, "w") as file:
+            file.write(FAKE_SSH % self.job.folder)
+        os.chmod(self.ssh, 0o755)
+
+    def launch(self, hosts, *action, **variables):
+        return self.job.start([WORKER, "hosts", hosts, *map(str, action)], REIGEN_SSH=self.ssh,
+                              **variables)
+
+    def test_workers_on_several_hosts_add_up(self):
+        done = self.launch("vm1:2,vm2", "sum")
+        self.assertEqual(self.job.ends(done), 0, self.job.text(done))
+        self.assertEqual(self.job.text(done).count("sum 6"), 3, self.job.text(done))
+
+    def test_the_first_error_is_shown_last_with_its_host(self):
+        done = self.launch("vm1:1,vm2:1", "fail", 1, 3, "no such file", WORK_START=5000)
+        self.assertEqual(self.job.ends(done), 3, self.job.text(done))
+        self.assertEqual(self.last_line(done), "error: rank 1 (vm2): no such file")
+
+    def test_ctrl_c_stops_everybody(self):
+        done = self.launch("vm1,vm2", "loop")
+        self.job.wait_for(done, "ready", 2)
+        pids = descendants(done.pid)
+        done.send_signal(signal.SIGINT)
+        self.assertEqual(self.job.ends(done), 130, self.job.text(done))
+        self.assert_gone(pids)
+
+    def test_no_orphans_when_the_connection_is_cut(self):
+        done = self.launch("vm1:1,vm2:1", "loop")
+        self.job.wait_for(done, "ready", 2)
+        pids = descendants(done.pid)
+        self.assertGreaterEqual(len(pids), 4)
+        done.kill()
+        self.job.ends(done)
+        self.assert_gone(pids, within=10)
+
+    def test_a_host_without_the_binary_is_named_with_what_to_do(self):
+        done = self.launch("vm1", "sum", WORK_BINARY="/no/such/reigen")
+        self.assertEqual(self.job.ends(done), 5)
+        self.assertIn("vm1 has no program at /no/such/reigen", self.last_line(done))
+        self.assertIn("--copy-binary", self.last_line(done))
+
+    def test_another_version_is_refused(self):
+        done = self.launch("vm1", "sum", WORK_VERSION="2")
+        self.assertEqual(self.job.ends(done), 5)
+        self.assertIn("vm1 has 1, this is 2", self.last_line(done))
+
+    def test_ssh_that_fails_is_quoted(self):
+        done = self.launch("vm1,nowhere", "sum")
+        self.assertEqual(self.job.ends(done), 5)
+        self.assertIn("ssh to nowhere failed: ssh: Could not resolve", self.last_line(done))
+
+    def test_the_binary_is_copied_on_request(self):
+        done = self.launch("vm1:2", "sum", WORK_COPY="1", WORK_BINARY="/no/such/reigen")
+        self.assertEqual(self.job.ends(done), 0, self.job.text(done))
+        copies = os.listdir(os.path.join(self.job.folder, ".cache/reigen"))
+        self.assertEqual(len(copies), 1)
+
+
+class OtherLaunchers(Case):
+    def test_variables_as_torchrun_sets_them(self):
+        with socket.socket() as agent:  # torchrun's agent holds the port itself
+            agent.bind(("127.0.0.1", 0))
+            agent.listen()
+            port = agent.getsockname()[1]
+            ranks = [self.job.start([WORKER, "sum"], RANK=r, WORLD_SIZE=2, LOCAL_RANK=r,
+                                    LOCAL_WORLD_SIZE=2, MASTER_ADDR="localhost", MASTER_PORT=port)
+                     for r in range(2)]
+            for rank in ranks:
+                self.assertEqual(self.job.ends(rank), 0, self.job.text(rank))
+                self.assertIn("sum 3", self.job.text(rank))
+
+    def test_variables_as_srun_sets_them(self):
+        ranks = [self.job.start([WORKER, "sum"], SLURM_PROCID=r, SLURM_NTASKS=2, SLURM_LOCALID=r,
+                                SLURM_NTASKS_PER_NODE=2, SLURM_JOB_ID=os.getpid(), SLURM_STEP_ID=0,
+                                SLURM_NODELIST="localhost") for r in range(2)]
+        for rank in ranks:
+            self.assertEqual(self.job.ends(rank), 0, self.job.text(rank))
+            self.assertIn("sum 3", self.job.text(rank))
+
+    def test_mpirun_needs_no_flags(self):
+        if subprocess.run(["which", "mpirun"], capture_output=True).returncode != 0:
+            self.skipTest("no mpirun here")
+        done = self.job.start(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3",
+                               WORKER, "sum"])
+        self.assertEqual(self.job.ends(done), 0, self.job.text(done))
+        self.assertEqual(self.job.text(done).count("sum 6"), 3)
+
+
+@unittest.skipUnless(NAMESPACES, "namespaces are not permitted here")
+class Namespaces(Case):
+    def start(self, network, hosts, action="loop", skip=(), **variables):
+        """A rank on each of `hosts`; rank 0 listens on its host's port 4711."""
+        ranks = {}
+        for rank, host in enumerate(hosts):
+            if rank in skip:
+                continue
+            settings = {"REIGEN_RANK": rank, "REIGEN_SIZE": len(hosts), "REIGEN_TOKEN": "t",
+                        "REIGEN_RENDEZVOUS": f"{network.address(hosts[0])}:4711",
+                        "REIGEN_HOSTS": ",".join(f"vm{h}" for h in hosts),
+                        "WORK_HOST": f"vm{host}", "WORK_SILENCE": 1500, "WORK_START": 10000,
+                        **variables, **variables.get(f"rank{rank}", {})}
+            settings = {k: v for k, v in settings.items() if not k.startswith("rank")}
+            ranks[rank] = self.job.start(network.command(host, WORKER, action), **settings)
+        return ranks
+
+    def test_the_interface_is_the_one_that_reaches_the_others(self):
+        with Network(2) as network:
+            ranks = self.start(network, [0, 1, 1], "sum")
+            for process in ranks.values():
+                self.assertEqual(self.job.ends(process), 0, self.job.text(process))
+                self.assertIn("by eth0: sum 6", self.job.text(process))
+
+    def test_a_named_interface_is_used_or_what_exists_is_listed(self):
+        with Network(2) as network:
+            ranks = self.start(network, [0, 1], "sum", WORK_INTERFACE="eth0")
+            for process in ranks.values():
+                self.assertEqual(self.job.ends(process), 0, self.job.text(process))
+            wrong = self.start(network, [0], "sum", WORK_INTERFACE="eth7")[0]
+            self.assertEqual(self.job.ends(wrong), 2)
+            self.assertIn("there are: lo (127.0.0.1), eth0 (10.77.0.1", self.job.text(wrong))
+
+    def test_a_cut_link_is_noticed_on_both_sides(self):
+        with Network(3) as network:
+            ranks = self.start(network, [0, 1, 2])
+            for process in ranks.values():
+                self.job.wait_for(process, "ready")
+            network.cut(2)
+            start = time.time()
+            for rank, process in ranks.items():
+                self.assertEqual(self.job.ends(process), 5, self.job.text(process))
+                lost = "rank 2 (vm2)" if rank != 2 else "rank 0 (vm0)"
+                self.assertIn(f"error: lost {lost}: silent for 1.5 s", self.last_line(process))
+            self.assertLess(time.time() - start, 10)
+            for host in range(3):
+                self.assertEqual(network.processes(host), [])
+
+    def test_a_missing_rank_is_named_with_its_host(self):
+        with Network(2) as network:
+            ranks = self.start(network, [0, 0, 1], "sum", skip=[2], WORK_START=1500)
+            for process in ranks.values():
+                self.assertEqual(self.job.ends(process), 5)
+                self.assertIn("rank 2 (vm1) did not come within 1.5 s", self.last_line(process))
+
+    def test_a_wrong_token_is_refused_and_the_job_waits_for_the_right_one(self):
+        with Network(2) as network:
+            stranger = self.start(network, [0, 1], "sum", rank1={"REIGEN_TOKEN": "wrong"})
+            self.assertEqual(self.job.ends(stranger[1]), 5)
+            self.assertIn("the job token is wrong", self.last_line(stranger[1]))
+            right = self.start(network, [0, 1], "sum", skip=[0])[1]
+            self.assertEqual(self.job.ends(right), 0, self.job.text(right))
+            self.assertEqual(self.job.ends(stranger[0]), 0, self.job.text(stranger[0]))
+
+    def test_other_facts_are_refused_and_named_everywhere(self):
+        with Network(2) as network:
+            ranks = self.start(network, [0, 1], "sum", rank1={"WORK_CONFIG": "other"})
+            for process in ranks.values():
+                self.assertEqual(self.job.ends(process), 5)
+                self.assertIn("config: rank 0 (vm0) has same, rank 1 (vm1) has other",
+                              self.last_line(process))
+
+
+if __name__ == "__main__":
+    if not NAMESPACES:
+        print("namespaces are not permitted here: 6 tests skipped")
+    unittest.main(verbosity=2)

@@ -1,0 +1,136 @@
+// A worker that trains nothing, for tests with real processes: joins its job, adds numbers, and
+// says what happened. Its settings are in the environment, so that every launcher can start it.
+//
+//   dist_worker launch N ACTION...      N of them on this machine
+//   dist_worker hosts SPEC ACTION...    over ssh
+//   dist_worker sum | loop | say TEXT... | fail RANK CODE TEXT | deaf
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/interrupt.h"
+#include "base/terminal.h"
+#include "dist/host_launch.h"
+#include "dist/launch.h"
+#include "dist/team.h"
+
+namespace reigen {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::string setting(const char* name, const std::string& otherwise) {
+  return process_environment(name).value_or(otherwise);
+}
+
+TeamOptions options_of(const Placement& place) {
+  TeamOptions options = meet(place);
+  options.host = setting("WORK_HOST", "");
+  options.interface = setting("WORK_INTERFACE", "");
+  options.silence = milliseconds(std::stoi(setting("WORK_SILENCE", "10000")));
+  options.start_within = milliseconds(std::stoi(setting("WORK_START", "20000")));
+  options.facts = {{"config", setting("WORK_CONFIG", "same")}};
+  return options;
+}
+
+void add_once(Team& team) {
+  std::vector<float> data(1000, static_cast<float>(team.group().rank() + 1));
+  const CommStatus status = team.explain(team.group().all_reduce(data).wait());
+  if (!status.ok()) throw CommError(describe(status));
+  print(format("rank {} of {} on {} by {}: sum {}\n", team.group().rank(), team.group().size(),
+               team.control().members()[static_cast<size_t>(team.group().rank())].host,
+               team.interface().name, data[999]));
+}
+
+// Until somebody is lost, or everybody has heard that it is time to stop.
+void add_until_stopped(Team& team) {
+  std::vector<float> data(500'000);
+  bool told = false;
+  log_note("ready");
+  while (true) {
+    std::fill(data.begin(), data.end(), 1.0f);
+    double stop = team.control().stop_request() ? 1 : 0;
+    CommStatus status = team.group().all_reduce(data).wait();
+    if (status.ok()) status = team.group().sum({&stop, 1}).wait();
+    if (!status.ok()) throw CommError(describe(team.explain(status)));
+    if (stop > 0) break;
+    if (interrupt_requested() && !told) {
+      told = true;
+      team.control().request_stop("a signal");
+    }
+  }
+}
+
+void work(const std::vector<std::string>& args) {
+  const auto place = detect_launch();
+  if (!place) throw ConfigError("no launcher started this");
+  if (args[0] == "say") {
+    for (size_t i = 1; i < args.size(); ++i) log_note(format("{} {}", place->rank, args[i]));
+    print(format("out {}\n", place->rank));
+    return;
+  }
+  if (args[0] == "fail" && place->rank == std::stoi(args[1])) {
+    throw Error(static_cast<ExitCode>(std::stoi(args[2])), args[3]);
+  }
+  if (args[0] == "deaf") {
+    std::signal(SIGTERM, SIG_IGN);
+    std::signal(SIGINT, SIG_IGN);
+    log_note("ready");
+    while (true) std::this_thread::sleep_for(milliseconds(100));
+  }
+  Team team(options_of(*place));
+  if (args[0] == "sum") {
+    add_once(team);
+  } else {
+    add_until_stopped(team);
+  }
+  if (const CommStatus left = team.leave(); !left.ok()) throw CommError(describe(left));
+  if (interrupt_requested()) throw Interrupted("stopped");
+}
+
+LaunchResult launch(const std::vector<std::string>& args) {
+  const std::vector<std::string> rest(args.begin() + 2, args.end());
+  Grace grace;
+  grace.after_failure = milliseconds(std::stoi(setting("WORK_GRACE", "10000")));
+  grace.after_stop = grace.after_failure;
+  grace.after_term = milliseconds(500);
+  if (args[0] == "launch") return launch_local(std::stoi(args[1]), rest, grace);
+  HostLaunch hosts;
+  hosts.hosts = parse_hosts(args[1]);
+  hosts.arguments = rest;
+  hosts.version = setting("WORK_VERSION", "1");
+  hosts.binary = setting("WORK_BINARY", "");
+  hosts.copy_binary = !setting("WORK_COPY", "").empty();
+  hosts.grace = grace;
+  return launch_hosts(hosts);
+}
+
+void run(const std::vector<std::string>& args) {
+  if (args.empty()) throw ConfigError("nothing to do");
+  if (args[0] == kAgentCommand) return run_host_agent(setting("WORK_AGENT_VERSION", "1"));
+  if (args[0] != "launch" && args[0] != "hosts") return work(args);
+  const LaunchResult result = launch(args);
+  if (result.ok()) return;
+  throw Error(static_cast<ExitCode>(result.code),
+              format("{}: {}", rank_and_host(result.rank, result.host), result.error));
+}
+
+}  // namespace
+}  // namespace reigen
+
+int main(int argc, char** argv) {
+  reigen::catch_interrupts();
+  try {
+    reigen::run({argv + 1, argv + argc});
+    return 0;
+  } catch (const reigen::Error& e) {
+    reigen::log_error(e.what());
+    return static_cast<int>(e.code());
+  } catch (const std::exception& e) {
+    reigen::log_error(e.what());
+    return 1;
+  }
+}

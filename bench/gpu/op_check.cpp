@@ -1,6 +1,8 @@
 // Checks every CUDA operation against a double-precision reference, then times a base model step.
 //
-//     op_check [--seed N] [--check-only | --time-only] [--quick] [--tokens SOURCE TARGET]
+//     op_check [--seed N] [--check-only | --time-only | --alone] [--quick] [--tokens SOURCE TARGET]
+//
+// --alone times only single operations, outside of a step.
 //
 // Exit status 1 when a check failed or two runs of the same steps differ in a bit. Times are
 // medians of device events around each operation inside whole steps; the limits are this card's
@@ -123,6 +125,7 @@ struct Arguments {
   uint64_t seed = std::random_device()();
   bool check = true;
   bool time = true;
+  bool alone = false;
   bool quick = false;  // fewer variants of the step
   int64_t source = 20'772;
   int64_t target = 21'417;
@@ -135,6 +138,7 @@ Arguments parse(int argc, char** argv) {
     if (name == "--seed" && i + 1 < argc) out.seed = std::strtoull(argv[++i], nullptr, 10);
     if (name == "--check-only") out.time = false;
     if (name == "--time-only") out.check = false;
+    if (name == "--alone") out.alone = true;
     if (name == "--quick") out.quick = true;
     if (name == "--tokens" && i + 2 < argc) {
       out.source = std::strtoll(argv[++i], nullptr, 10);
@@ -190,6 +194,10 @@ int run(const Arguments& arguments) {
   std::printf("CUDA %s; seed %llu\n", describe_cuda().c_str(),
               static_cast<unsigned long long>(arguments.seed));
   cuda::Context context;
+  if (arguments.alone) {
+    time_single_operations(context);
+    return 0;
+  }
   bool good = true;
   CheckResults checks;
   if (arguments.check) {

@@ -1,11 +1,12 @@
 // A sentence's rows are copied to shared memory, all at once, so that a block waits for memory
 // once. A warp then owns 16 keys of a head: it makes a tile's weights again from the log sums, adds
 // to its own dK and dV, and leaves the gradient of the scores in shared memory too, from which dQ
-// is summed once all of the sentence's tiles are there. Sentences too long for that (beyond 90
-// tokens) are done from global memory by tiles of two kinds, one for dQ and one for dK and dV, that
-// each make the weights. Either way every output row has one owner and no atomics are needed.
-#include "ops/cuda/attention_args.cuh"
-#include "ops/cuda/attention_tiles.cuh"
+// is summed once all of the sentence's tiles are there.
+//
+// A sentence too long for that (beyond 96 tokens) is cut: blocks that own 64 keys meet the queries
+// 64 at a time, and blocks that own 64 queries the keys, each making the weights. Either way every
+// output row has one owner and no atomics are needed.
+#include "ops/cuda/attention_staging.cuh"
 
 namespace reigen::cuda {
 namespace {
@@ -13,307 +14,245 @@ namespace {
 using Args = AttentionArgs;
 constexpr int kWarps = kAttentionWarps;
 
-// Blocks that must fit a multiprocessor. At 4 registers spill more and it takes 152 us instead of
-// 139 at base size.
+// Blocks that must fit a multiprocessor; so many also fit its shared memory. A fourth would make
+// registers spill: 87 us instead of 81 for 20,013 tokens of base.
 constexpr int backward_blocks(int width) { return width == 128 ? 2 : 3; }
 
-// Turns scores and dP of a 16 x 16 tile into the weights that met the values and the gradient of
-// the scores, given for each element whether it is seen and kept.
-__device__ inline void backward_weights(float s, float dp, bool seen, bool kept, float scale,
-                                        float drop_scale, QueryNumbers numbers, float* dropped,
-                                        float* ds) {
-  const float p = seen ? fast_exp2(s * scale - numbers.log_sum) : 0.0F;
+// The weight that met the values, and the gradient of the score in place of the score. A bias of
+// minus infinity takes an element out.
+__device__ inline float backward_weight(float& score, float dp, float bias, bool kept, float scale,
+                                        float drop_scale, QueryNumbers numbers) {
+  const float p = fast_exp2(fmaf(score, scale, bias) - numbers.log_sum);
   const float factor = kept ? drop_scale : 0.0F;
-  *dropped = p * factor;
-  *ds = seen ? p * (dp * factor - numbers.dot) : 0.0F;
+  score = p * fmaf(dp, factor, -numbers.dot);
+  return p * factor;
 }
 
-template <class T, int kWidth, bool kCausal, bool kDrop>
-__device__ void query_tile(const Args& a, const Drop& drop, const Head<T>& head, const T* dout,
-                           const QueryNumbers* numbers, int first) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int g = lane / 4;
-  const int t = lane % 4;
-  const auto queries = load_rows<T, kWidth>(head.q, a.q_stride, first, head.queries);
-  const auto douts = load_rows<T, kWidth>(dout, a.dout_stride, first, head.queries);
-  const int end = kCausal ? min(head.keys, first + 16) : head.keys;
-  const float scale = a.scale * kLog2e;
-  const QueryNumbers mine[2] = {numbers[min(first + g, head.queries - 1)],
-                                numbers[min(first + g + 8, head.queries - 1)]};
-  Sums16<kWidth> dq = zero_sums<kWidth>();
-  for (int key = 0; key < end; key += 16) {
-    const auto keys = load_rows<T, kWidth>(head.k, a.k_stride, key, head.keys);
-    const auto values = load_rows<T, kWidth>(head.v, a.v_stride, key, head.keys);
-    fetch_ahead(head.k, a.k_stride, head.v, a.v_stride, key + 16, end);
-    uint32_t keep[2] = {~0u, ~0u};
-    if constexpr (kDrop) {
-      const uint32_t drawn =
-          draw_keep16(drop, a.drop.tokens + head.first_query, first, head.queries, head.head, key);
-      keep[0] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g);
-      keep[1] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g + 16);
-    }
-    float s[2][4] = {};
-    float dp[2][4] = {};
-    rows_by_rows<T, kWidth>(s, queries, keys);
-    rows_by_rows<T, kWidth>(dp, douts, values);
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int bit = 8 * n + 2 * t + c % 2;
-        const int j = key + bit;
-        const int i = first + g + 8 * (c / 2);
-        const bool seen = j < end && (!kCausal || j <= i);
-        float dropped = 0;
-        backward_weights(s[n][c], dp[n][c], seen, (keep[c / 2] >> bit & 1) != 0, scale,
-                         a.drop.scale, mine[c / 2], &dropped, &s[n][c]);
-      }
-    }
-    weights_by_rows<T, kWidth>(dq, pack_weights<T>(s), keys);
-  }
-  T* to = static_cast<T*>(a.dq) + head.first_query * a.dq_stride + head.head * kWidth;
-  store_rows<T, kWidth>(dq, {a.scale, a.scale}, to, a.dq_stride, first, head.queries);
-}
-
-// Where key tiles find their rows: in global memory,
+// 16 keys of a head, and what a warp has summed for them.
 template <class T, int kWidth>
-struct GlobalRows {
-  static constexpr bool kStaged = false;
-  const Args& a;
-  const Head<T>& head;
-  const T* douts;
-
-  __device__ auto q(int first) const {
-    return load_rows<T, kWidth>(head.q, a.q_stride, first, head.queries);
-  }
-  __device__ auto dout(int first) const {
-    return load_rows<T, kWidth>(douts, a.dout_stride, first, head.queries);
-  }
-  __device__ auto k(int first) const {
-    return load_rows<T, kWidth>(head.k, a.k_stride, first, head.keys);
-  }
-  __device__ auto v(int first) const {
-    return load_rows<T, kWidth>(head.v, a.v_stride, first, head.keys);
-  }
-  __device__ void fetch_queries(int first) const {
-    fetch_ahead(head.q, a.q_stride, douts, a.dout_stride, first, head.queries);
-  }
-};
-
-// or in shared memory.
-template <class T, int kWidth>
-struct StagedRows {
-  static constexpr bool kStaged = true;
-  const T* qs;
-  const T* douts;
-  const T* ks;
-  const T* vs;
-  int queries;
-  int keys;
-
-  __device__ auto q(int first) const { return load_staged<T, kWidth>(qs, first, queries); }
-  __device__ auto dout(int first) const { return load_staged<T, kWidth>(douts, first, queries); }
-  __device__ auto k(int first) const { return load_staged<T, kWidth>(ks, first, keys); }
-  __device__ auto v(int first) const { return load_staged<T, kWidth>(vs, first, keys); }
-  __device__ void fetch_queries(int) const {}
-};
-
-// The same turned around: rows are keys, columns queries. A short sentence's gradients of the
-// scores go to `tiles`, as left sides for dQ: [query tile][key tile][lane].
-template <class T, int kWidth, bool kCausal, bool kDrop, class Rows>
-__device__ void key_tile(const Args& a, const Drop& drop, const Head<T>& head, const Rows& rows,
-                         const QueryNumbers* numbers, int64_t first_key, int first, uint4* tiles) {
-  constexpr bool kShort = Rows::kStaged;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int g = lane / 4;
-  const int t = lane % 4;
-  const auto keys = rows.k(first);
-  const auto values = rows.v(first);
-  const float scale = a.scale * kLog2e;
+struct KeyTile {
+  uint32_t head;
+  int first;  // in the sentence
+  int keys;   // of the sentence
+  StagedTile<T, kWidth> k, v;
   Sums16<kWidth> dk = zero_sums<kWidth>();
   Sums16<kWidth> dv = zero_sums<kWidth>();
-  for (int query = kCausal ? first : 0; query < head.queries; query += 16) {
-    const auto queries = rows.q(query);
-    const auto douts = rows.dout(query);
-    rows.fetch_queries(query + 16);
+
+  // Adds what a staged tile of queries brings; the sentence's queries from `query` on. The
+  // gradients of the scores go to `left` unless it is null. Rows are read each time they are
+  // needed: held, they would take the registers of a block.
+  template <bool kCausal, bool kDrop, bool kLeave>
+  __device__ void add(const Args& a, const Drop& drop, const Staged<T, kWidth>& s, int which,
+                      int tile, int query, uint4* left) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int g = lane / 4;
+    const int t = lane % 4;
+    const float scale = a.scale * kLog2e;
+    const StagedTile<T, kWidth> q(s.q_at, which * s.query_tiles + tile);
+    const StagedTile<T, kWidth> dout(s.dout_at, which * s.query_tiles + tile);
     uint32_t drawn = ~0u;
-    if constexpr (kDrop) {
-      drawn = draw_keep16(drop, a.drop.tokens + head.first_query, query, head.queries, head.head,
-                          first);
-    }
-    float s[2][4] = {};
+    if constexpr (kDrop) drawn = draw_keep16(drop, s.tokens(tile)[lane / 2], head, first);
+    float ds[2][4] = {};
     float dp[2][4] = {};
-    rows_by_rows<T, kWidth>(s, keys, queries);
-    rows_by_rows<T, kWidth>(dp, values, douts);
-    float dropped[2][4];
+    tile_by_tile<T, kWidth>(ds, k, q);
+    tile_by_tile<T, kWidth>(dp, v, dout);
+    // Keys past the last weigh nothing.
+    const float bias[2] = {first + g < keys ? 0.0F : -INFINITY,
+                           first + g + 8 < keys ? 0.0F : -INFINITY};
+    const QueryNumbers* numbers = s.numbers(which, tile);
+    float weights[2][4];
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const int column = 8 * n + 2 * t + e;
-        const int i = query + column;
-        const QueryNumbers mine = numbers[min(i, head.queries - 1)];
-        const uint32_t keep = kDrop ? __shfl_sync(0xFFFFFFFFu, drawn, 2 * column) : ~0u;
+        const int i = 8 * n + 2 * t + e;
+        const QueryNumbers mine = numbers[i];
+        const uint32_t keep = kDrop ? __shfl_sync(0xFFFFFFFFu, drawn, 2 * i) >> g : ~0u;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const int j = first + g + 8 * half;
-          const bool seen = i < head.queries && j < head.keys && (!kCausal || j <= i);
           const int c = 2 * half + e;
-          backward_weights(s[n][c], dp[n][c], seen, (keep >> (g + 8 * half) & 1) != 0, scale,
-                           a.drop.scale, mine, &dropped[n][c], &s[n][c]);
+          const bool hidden = kCausal && query == first && g + 8 * half > i;
+          weights[n][c] = backward_weight(ds[n][c], dp[n][c], hidden ? -INFINITY : bias[half],
+                                          (keep >> (8 * half) & 1) != 0, scale, drop.scale, mine);
         }
       }
     }
-    weights_by_rows<T, kWidth>(dv, pack_weights<T>(dropped), douts);
-    const uint4 packed = pack_weights<T>(s);
-    weights_by_rows<T, kWidth>(dk, packed, queries);
-    if constexpr (kShort) {
-      tiles[(query / 16 * ((head.keys + 15) / 16) + first / 16) * 32 + lane] =
-          turned_weights(packed);
-    }
+    // What this stores the compiler cannot tell from the rows, so it loads them again below.
+    const uint4 packed = pack_weights<T>(ds);
+    if constexpr (kLeave) *left = turned_weights(packed);
+    weights_by_tile<T, kWidth>(dv, pack_weights<T>(weights), dout);
+    weights_by_tile<T, kWidth>(dk, packed, q);
   }
-  T* to_k = static_cast<T*>(a.dk) + first_key * a.dk_stride + head.head * kWidth;
-  T* to_v = static_cast<T*>(a.dv) + first_key * a.dv_stride + head.head * kWidth;
-  store_rows<T, kWidth>(dk, {a.scale, a.scale}, to_k, a.dk_stride, first, head.keys);
-  store_rows<T, kWidth>(dv, {1.0F, 1.0F}, to_v, a.dv_stride, first, head.keys);
-}
 
-// Fills `numbers` for the block's heads and queries: width / 8 lanes to a row.
-template <class T, int kWidth>
-__device__ void gather_numbers(const Args& a, const AttentionWork& w, QueryNumbers* numbers) {
-  constexpr int kLanes = kWidth / 8;
-  const int row_lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int step = 32 * kWarps / kLanes;
-  const int rows = static_cast<int>(w.queries * w.heads);
-  const int whole = (rows + step - 1) / step * step;  // all lanes take part in the shuffles
-  for (int r = static_cast<int>(threadIdx.x) / kLanes; r < whole; r += step) {
-    const int row = min(r, rows - 1);
-    const int query = row % static_cast<int>(w.queries);
-    const int64_t token = w.first_query + query;
-    const int64_t head = w.head + row / w.queries;
-    const int64_t column = head * kWidth + row_lane * 8;
-    const Eight x = load8(static_cast<const T*>(a.out) + token * a.out_stride + column);
-    const Eight y = load8(static_cast<const T*>(a.dout) + token * a.dout_stride + column);
-    float dot = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) dot = fmaf(x.v[i], y.v[i], dot);
-#pragma unroll
-    for (int s = kLanes / 2; s > 0; s /= 2) dot += __shfl_xor_sync(0xFFFFFFFFu, dot, s);
-    if (row_lane == 0 && r < rows) {
-      numbers[r] = {a.log_sums[token * a.log_stride + head] * kLog2e, dot};
-    }
+  __device__ void store(const Args& a, int64_t first_key) const {
+    T* to_k = static_cast<T*>(a.dk) + first_key * a.dk_stride + head * kWidth;
+    T* to_v = static_cast<T*>(a.dv) + first_key * a.dv_stride + head * kWidth;
+    store_rows<T, kWidth>(dk, {a.scale, a.scale}, to_k, a.dk_stride, first, keys);
+    store_rows<T, kWidth>(dv, {1.0F, 1.0F}, to_v, a.dv_stride, first, keys);
   }
-}
-
-// A run of tiles of both kinds, of one head of a long sentence.
-template <class T, int kWidth, bool kCausal, bool kDrop>
-__device__ void long_sentence(const Args& a, const Drop& drop, const AttentionWork& w,
-                              const QueryNumbers* numbers) {
-  const uint32_t query_tiles = (w.queries + 15) / 16;
-  const Head<T> head(a, w, w.head, kWidth);
-  const T* dout = static_cast<const T*>(a.dout) + w.first_query * a.dout_stride +
-                  static_cast<int64_t>(head.head) * kWidth;
-  for (uint32_t item = w.first_item + threadIdx.x / 32; item < w.last_item; item += kWarps) {
-    if (item < query_tiles) {
-      query_tile<T, kWidth, kCausal, kDrop>(a, drop, head, dout, numbers,
-                                            static_cast<int>(item) * 16);
-    } else {
-      key_tile<T, kWidth, kCausal, kDrop>(a, drop, head, GlobalRows<T, kWidth>{a, head, dout},
-                                          numbers, w.first_key,
-                                          static_cast<int>(item - query_tiles) * 16, nullptr);
-    }
-  }
-}
-
-// dQ of 16 queries from the gradients of the scores that key tiles left.
-template <class T, int kWidth, bool kCausal>
-__device__ void query_sums(const Args& a, const Head<T>& head, const StagedRows<T, kWidth>& rows,
-                           const uint4* tiles, int first) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int key_tiles = (head.keys + 15) / 16;
-  const int end = kCausal ? min(head.keys, first + 16) : head.keys;
-  Sums16<kWidth> dq = zero_sums<kWidth>();
-  for (int key = 0; key < end; key += 16) {
-    weights_by_rows<T, kWidth>(dq, tiles[(first / 16 * key_tiles + key / 16) * 32 + lane],
-                               rows.k(key));
-  }
-  T* to = static_cast<T*>(a.dq) + head.first_query * a.dq_stride + head.head * kWidth;
-  store_rows<T, kWidth>(dq, {a.scale, a.scale}, to, a.dq_stride, first, head.queries);
-}
+};
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
-__device__ void short_sentence(const Args& a, const Drop& drop, const AttentionWork& w,
-                               char* shared) {
-  const BlockLayout layout(w.heads, w.queries, w.keys, kWidth);
-  auto* numbers = reinterpret_cast<QueryNumbers*>(shared);
-  auto* tiles = reinterpret_cast<uint4*>(shared + layout.numbers);
-  T* qs = reinterpret_cast<T*>(shared + layout.numbers + layout.tiles);
-  T* douts = qs + layout.query_rows / sizeof(T);
-  T* ks = douts + layout.query_rows / sizeof(T);
-  T* vs = ks + layout.key_rows / sizeof(T);
-  const int queries = static_cast<int>(w.queries);
-  const int keys = static_cast<int>(w.keys);
-  const int heads = static_cast<int>(w.heads);
-  const Head<T> first(a, w, w.head, kWidth);
-  const T* dout = static_cast<const T*>(a.dout) + w.first_query * a.dout_stride +
-                  static_cast<int64_t>(w.head) * kWidth;
-  stage_rows<T, kWidth>(first.q, a.q_stride, queries, heads, qs);
-  stage_rows<T, kWidth>(dout, a.dout_stride, queries, heads, douts);
-  stage_rows<T, kWidth>(first.k, a.k_stride, keys, heads, ks);
-  stage_rows<T, kWidth>(first.v, a.v_stride, keys, heads, vs);
-  gather_numbers<T, kWidth>(a, w, numbers);
-  staged_ready();
-  const uint32_t query_tiles = (w.queries + 15) / 16;
-  const uint32_t key_tiles = (w.keys + 15) / 16;
-  auto rows_of = [&](uint32_t which) {
-    const auto h = static_cast<int>(which) * kWidth;
-    return StagedRows<T, kWidth>{
-        qs + h * queries, douts + h * queries, ks + h * keys, vs + h * keys, queries, keys};
-  };
-  const uint32_t head_tiles = query_tiles * key_tiles * 32;
-  for (uint32_t item = threadIdx.x / 32; item < w.heads * key_tiles; item += kWarps) {
-    const uint32_t which = item / key_tiles;
-    const Head<T> head(a, w, w.head + which, kWidth);
-    key_tile<T, kWidth, kCausal, kDrop>(a, drop, head, rows_of(which), numbers + which * w.queries,
-                                        w.first_key, static_cast<int>(item % key_tiles) * 16,
-                                        tiles + which * head_tiles);
+__device__ void short_sentence(const Args& a, const Drop& drop, const AttentionWork& w) {
+  const auto queries = static_cast<int>(w.queries);
+  const auto keys = static_cast<int>(w.keys);
+  const Staged<T, kWidth> s(static_cast<int>(w.heads), (queries + 15) / 16, (keys + 15) / 16);
+  stage_keys<T, kWidth>(a, w.first_key, keys, w.head, s);
+  stage_queries<T, kWidth, kDrop>(a, w.first_query, queries, w.head, s);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+#pragma unroll 1
+  for (int which = 0, tile = warp; which < s.heads;) {
+    if (tile >= s.key_tiles) {
+      tile -= s.key_tiles;
+      ++which;
+      continue;
+    }
+    KeyTile<T, kWidth> mine{w.head + static_cast<uint32_t>(which),
+                            tile * 16,
+                            keys,
+                            {s.k_at, which * s.key_tiles + tile},
+                            {s.v_at, which * s.key_tiles + tile}};
+#pragma unroll 1
+    for (int query = kCausal ? tile : 0; query < s.query_tiles; ++query) {
+      mine.template add<kCausal, kDrop, true>(a, drop, s, which, query, query * 16,
+                                              s.left(which, query, tile));
+    }
+    mine.store(a, w.first_key);
+    tile += kWarps;
   }
   __syncthreads();
-  for (uint32_t item = threadIdx.x / 32; item < w.heads * query_tiles; item += kWarps) {
-    const uint32_t which = item / query_tiles;
-    const Head<T> head(a, w, w.head + which, kWidth);
-    query_sums<T, kWidth, kCausal>(a, head, rows_of(which), tiles + which * head_tiles,
-                                   static_cast<int>(item % query_tiles) * 16);
+#pragma unroll 1
+  for (int which = 0, tile = warp; which < s.heads;) {
+    if (tile >= s.query_tiles) {
+      tile -= s.query_tiles;
+      ++which;
+      continue;
+    }
+    Sums16<kWidth> dq = zero_sums<kWidth>();
+    const int end = kCausal ? min(s.key_tiles, tile + 1) : s.key_tiles;
+#pragma unroll 1
+    for (int key = 0; key < end; ++key) {
+      weights_by_tile<T, kWidth>(dq, *s.left(which, tile, key),
+                                 StagedTile<T, kWidth>(s.k_at, which * s.key_tiles + key));
+    }
+    T* to = static_cast<T*>(a.dq) + w.first_query * a.dq_stride +
+            static_cast<int64_t>(w.head + static_cast<uint32_t>(which)) * kWidth;
+    store_rows<T, kWidth>(dq, {a.scale, a.scale}, to, a.dq_stride, tile * 16, queries);
+    tile += kWarps;
   }
+}
+
+// ---- long sentences -----------------------------------------------------------------------------
+
+constexpr int kTiles = static_cast<int>(kLongTiles);
+constexpr int kChunk = kTiles * 16;
+
+// dK and dV of up to 64 keys from `first` on.
+template <class T, int kWidth, bool kCausal, bool kDrop>
+__device__ void long_keys(const Args& a, const Drop& drop, const AttentionWork& w, int first) {
+  const auto queries = static_cast<int>(w.queries);
+  const auto keys = static_cast<int>(w.keys);
+  const Staged<T, kWidth> s(1, kTiles, kTiles);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  stage_keys<T, kWidth>(a, w.first_key + first, min(kChunk, keys - first), w.head, s);
+  KeyTile<T, kWidth> mine{w.head, first + warp * 16, keys, {s.k_at, warp}, {s.v_at, warp}};
+#pragma unroll 1
+  for (int chunk = kCausal ? first : 0; chunk < queries; chunk += kChunk) {
+    __syncthreads();  // the last chunk's readers are done
+    const int count = min(kChunk, queries - chunk);
+    stage_queries<T, kWidth, kDrop>(a, w.first_query + chunk, count, w.head, s);
+    if (mine.first >= keys) continue;
+#pragma unroll 1
+    for (int tile = 0; tile * 16 < count; ++tile) {
+      const int query = chunk + tile * 16;
+      if (kCausal && query < mine.first) continue;
+      mine.template add<kCausal, kDrop, false>(a, drop, s, 0, tile, query, nullptr);
+    }
+  }
+  if (mine.first < keys) mine.store(a, w.first_key);
+}
+
+// dQ of up to 64 queries from `first` on.
+template <class T, int kWidth, bool kCausal, bool kDrop>
+__device__ void long_queries(const Args& a, const Drop& drop, const AttentionWork& w, int first) {
+  const auto queries = static_cast<int>(w.queries);
+  const auto keys = static_cast<int>(w.keys);
+  const Staged<T, kWidth> s(1, kTiles, kTiles);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int g = lane / 4;
+  const int t = lane % 4;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int mine = first + warp * 16;
+  const float scale = a.scale * kLog2e;
+  const StagedTile<T, kWidth> q(s.q_at, warp);
+  const StagedTile<T, kWidth> dout(s.dout_at, warp);
+  Sums16<kWidth> dq = zero_sums<kWidth>();
+  stage_queries<T, kWidth, kDrop>(a, w.first_query + first, min(kChunk, queries - first), w.head,
+                                  s);
+  const int end = kCausal ? min(keys, first + kChunk) : keys;
+#pragma unroll 1
+  for (int chunk = 0; chunk < end; chunk += kChunk) {
+    __syncthreads();  // the last chunk's readers are done
+    stage_keys<T, kWidth>(a, w.first_key + chunk, min(kChunk, keys - chunk), w.head, s);
+    staged_ready();
+    const QueryNumbers numbers[2] = {s.numbers(0, warp)[g], s.numbers(0, warp)[g + 8]};
+#pragma unroll 1
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int key = chunk + tile * 16;
+      if (key >= end || (kCausal && key > mine)) break;
+      const StagedTile<T, kWidth> k(s.k_at, tile);
+      uint32_t keep[2] = {~0u, ~0u};
+      if constexpr (kDrop) {
+        const uint32_t drawn = draw_keep16(drop, s.tokens(warp)[lane / 2], w.head, key);
+        keep[0] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g);
+        keep[1] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g + 16);
+      }
+      float ds[2][4] = {};
+      float dp[2][4] = {};
+      tile_by_tile<T, kWidth>(ds, q, k);
+      tile_by_tile<T, kWidth>(dp, dout, StagedTile<T, kWidth>(s.v_at, tile));
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          const int bit = 8 * n + 2 * t + c % 2;
+          const bool seen = key + bit < keys && (!kCausal || key + bit <= mine + g + 8 * (c / 2));
+          backward_weight(ds[n][c], dp[n][c], seen ? 0.0F : -INFINITY,
+                          (keep[c / 2] >> bit & 1) != 0, scale, drop.scale, numbers[c / 2]);
+        }
+      }
+      weights_by_tile<T, kWidth>(dq, pack_weights<T>(ds), k);
+    }
+  }
+  T* to =
+      static_cast<T*>(a.dq) + w.first_query * a.dq_stride + static_cast<int64_t>(w.head) * kWidth;
+  store_rows<T, kWidth>(dq, {a.scale, a.scale}, to, a.dq_stride, mine, queries);
 }
 
 template <class T, int kWidth, bool kCausal, bool kDrop>
 __global__ __launch_bounds__(32 * kWarps, backward_blocks(kWidth)) void attention_backward_kernel(
     const Args a, const AttentionWork* list) {
-  extern __shared__ uint4 shared[];
   const AttentionWork w = list[blockIdx.x];
   if (w.heads == 0) return;  // fills up a list
   const Drop drop = drop_of<kDrop>(a.drop);
-  if (w.last_item == 0) {  // the schedule's mark of a short one
-    return short_sentence<T, kWidth, kCausal, kDrop>(a, drop, w, reinterpret_cast<char*>(shared));
+  const uint32_t query_tiles = (w.queries + 15) / 16;
+  if (w.last_item == 0) return short_sentence<T, kWidth, kCausal, kDrop>(a, drop, w);
+  if (w.first_item < query_tiles) {
+    return long_queries<T, kWidth, kCausal, kDrop>(a, drop, w, static_cast<int>(w.first_item) * 16);
   }
-  auto* numbers = reinterpret_cast<QueryNumbers*>(shared);
-  gather_numbers<T, kWidth>(a, w, numbers);
-  __syncthreads();
-  long_sentence<T, kWidth, kCausal, kDrop>(a, drop, w, numbers);
+  long_keys<T, kWidth, kCausal, kDrop>(a, drop, w,
+                                       static_cast<int>(w.first_item - query_tiles) * 16);
 }
 
 }  // namespace
 
 void tiled_attention_backward(const Context& context, DType dtype, const AttentionArgs& a,
                               const AttentionPlan& plan) {
-  require(plan.shared_bytes <= kAttentionSharedBytes,
-          "sentences of at most 9,216 tokens in attention");
   with_attention_variant(dtype, a, [&](auto t, auto width, auto causal, auto drop) {
     const auto kernel = attention_backward_kernel<decltype(t), decltype(width)::value,
                                                   decltype(causal)::value, decltype(drop)::value>;
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               kAttentionSharedBytes),
+                               static_cast<int>(attention_shared_bytes(a.width))),
           "raise the shared memory of attention_backward");
     kernel<<<plan.backward_blocks, 32 * kWarps, plan.shared_bytes, context.stream()>>>(
         a, plan.backward);

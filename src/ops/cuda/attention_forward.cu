@@ -33,14 +33,15 @@ __device__ void forward_tile(const Args& a, const Drop& drop, const Head<T>& hea
   Sums16<kWidth> out = zero_sums<kWidth>();
   float top[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0, 0};
+  const uint64_t token =
+      kDrop ? token_of(a.drop.tokens + head.first_query, first, head.queries) : 0;
   for (int key = 0; key < end; key += 16) {
     const auto keys = load_rows<T, kWidth>(head.k, a.k_stride, key, head.keys);
     const auto values = load_rows<T, kWidth>(head.v, a.v_stride, key, head.keys);
     fetch_ahead(head.k, a.k_stride, head.v, a.v_stride, key + 16, end);
     uint32_t keep[2] = {~0u, ~0u};
     if constexpr (kDrop) {
-      const uint32_t drawn =
-          draw_keep16(drop, a.drop.tokens + head.first_query, first, head.queries, head.head, key);
+      const uint32_t drawn = draw_keep16(drop, token, head.head, key);
       keep[0] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g);
       keep[1] = __shfl_sync(0xFFFFFFFFu, drawn, 2 * g + 16);
     }

@@ -24,14 +24,28 @@ uint32_t join_heads(uint32_t tiles, uint32_t heads, F fits) {
 // Adds blocks for some heads of a sentence. Up to four items a warp pay for a block's start; a long
 // sentence is cut finer, or it would still be running when all others are done.
 void divide(std::vector<AttentionWork>& list, AttentionWork work, uint32_t tiles) {
-  constexpr uint32_t kLongTiles = 4;
-  const uint32_t most = (tiles > kLongTiles ? 2 : 4) * kWarps;
+  const uint32_t most = (tiles > kWarps ? 2 : 4) * kWarps;
   const uint32_t items = work.heads * tiles;
   for (uint32_t item = 0; item < items; item += most) {
     work.first_item = item;
     work.last_item = std::min(item + most, items);
     list.push_back(work);
   }
+}
+
+// Adds blocks of backward for one head of a sentence that does not fit shared memory: each owns
+// some tiles of queries or of keys. Queries' are numbered first.
+void divide_long(std::vector<AttentionWork>& list, AttentionWork work, uint32_t query_tiles,
+                 uint32_t key_tiles) {
+  auto add = [&](uint32_t first, uint32_t end) {
+    for (uint32_t item = first; item < end; item += kLongTiles) {
+      work.first_item = item;
+      work.last_item = std::min(item + kLongTiles, end);
+      list.push_back(work);
+    }
+  };
+  add(query_tiles, query_tiles + key_tiles);
+  add(0, query_tiles);
 }
 
 }  // namespace
@@ -43,6 +57,9 @@ AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
   schedule.tiles = attention_in_tiles(dtype, head_width);
   schedule.query_tokens = query_offsets.back();
   schedule.key_tokens = key_offsets.back();
+  const uint32_t most_bytes = attention_shared_bytes(head_width);
+  const uint32_t long_bytes =
+      BlockLayout(1, kLongTiles, kLongTiles, static_cast<uint32_t>(head_width)).without_tiles();
   std::vector<uint32_t> order(query_offsets.size() - 1);
   std::iota(order.begin(), order.end(), 0);
   auto length = [](std::span<const uint32_t> o, uint32_t s) { return o[s + 1] - o[s]; };
@@ -61,24 +78,25 @@ AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
     const uint32_t key_tiles = (work.keys + 15) / 16;
     const auto all = static_cast<uint32_t>(heads);
     auto bytes = [&](uint32_t joined) {
-      return BlockLayout(joined, work.queries, work.keys, static_cast<uint32_t>(head_width)).all();
+      return BlockLayout(joined, query_tiles, key_tiles, static_cast<uint32_t>(head_width)).all();
     };
     work.heads = join_heads(query_tiles, all, [](uint32_t) { return true; });
     for (work.head = 0; work.head < all; work.head += work.heads) {
       divide(schedule.forward, work, query_tiles);
     }
-    if (!schedule.tiles || bytes(1) > kAttentionSharedBytes) {
+    if (!schedule.tiles || bytes(1) > most_bytes) {
       work.heads = 1;
       for (work.head = 0; work.head < all; ++work.head) {
-        divide(schedule.backward, work, query_tiles + key_tiles);
+        if (schedule.tiles) {
+          divide_long(schedule.backward, work, query_tiles, key_tiles);
+        } else {
+          divide(schedule.backward, work, query_tiles + key_tiles);
+        }
       }
-      if (!schedule.tiles) continue;
-      const auto numbers = static_cast<uint32_t>(work.queries * sizeof(QueryNumbers));
-      schedule.shared_bytes = std::max(schedule.shared_bytes, numbers);
+      schedule.shared_bytes = std::max(schedule.shared_bytes, schedule.tiles ? long_bytes : 0);
       continue;
     }
-    work.heads =
-        join_heads(key_tiles, all, [&](uint32_t n) { return bytes(n) <= kAttentionSharedBytes; });
+    work.heads = join_heads(key_tiles, all, [&](uint32_t n) { return bytes(n) <= most_bytes; });
     work.first_item = work.last_item = 0;
     for (work.head = 0; work.head < all; work.head += work.heads) schedule.backward.push_back(work);
     schedule.shared_bytes = std::max(schedule.shared_bytes, bytes(work.heads));

@@ -72,52 +72,6 @@ __device__ inline Rows16<kWidth> load_rows(const T* base, int64_t stride, int fi
   return out;
 }
 
-// ---- rows staged in shared memory ---------------------------------------------------------------
-
-// Where piece `piece` (eight elements) of a row lies. Neighbouring rows change places by halves, so
-// that the eight lanes which are served together touch all banks once.
-template <int kWidth>
-__device__ inline int staged_piece(int row, int piece) {
-  return kWidth == 32 ? piece : piece ^ (row & 1) << 2;
-}
-
-// Starts copying the block's heads of `rows` rows: [head][row][width]. Done after staged_ready().
-template <class T, int kWidth>
-__device__ inline void stage_rows(const T* from, int64_t stride, int rows, int heads, T* to) {
-  constexpr int kPieces = kWidth / 8;
-  for (int h = 0; h < heads; ++h) {
-    for (int p = static_cast<int>(threadIdx.x); p < rows * kPieces;
-         p += static_cast<int>(blockDim.x)) {
-      const int row = p / kPieces;
-      const int piece = p % kPieces;
-      T* at = to + (h * rows + row) * kWidth + staged_piece<kWidth>(row, piece) * 8;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                       static_cast<uint32_t>(__cvta_generic_to_shared(at))),
-                   "l"(from + row * stride + h * kWidth + piece * 8));
-    }
-  }
-}
-__device__ inline void staged_ready() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  __syncthreads();
-}
-
-template <class T, int kWidth>
-__device__ inline Rows16<kWidth> load_staged(const T* base, int first, int count) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  Rows16<kWidth> out;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = min(first + half * 8 + lane / 4, count - 1);
-#pragma unroll
-    for (int i = 0; i < kWidth / 32; ++i) {
-      const int piece = staged_piece<kWidth>(row, 4 * i + lane % 4);
-      out.row[half][i] = *reinterpret_cast<const uint4*>(base + row * kWidth + piece * 8);
-    }
-  }
-  return out;
-}
-
 // Asks for sixteen rows of two matrices to be brought into the L2 cache: the next tile's, while
 // this one is worked on. One address a row, as a head's row is one cache line (or two, for width
 // 128).
@@ -180,19 +134,24 @@ __device__ inline uint4 turned_weights(uint4 w) {
   return {turned(w.x), turned(w.z), turned(w.y), turned(w.w)};
 }
 
+// sums += weights right, for 32 columns of it.
+template <class T>
+__device__ inline void weights_by_columns(float (&sums)[4][4], uint4 weights, uint4 low,
+                                          uint4 high) {
+  const auto [a0, a1, a2, a3] = weights;
+  multiply_add(sums[0], a0, a1, a2, a3, turned(low.x), turned(high.x), T());
+  multiply_add(sums[1], a0, a1, a2, a3, turned(low.y), turned(high.y), T());
+  multiply_add(sums[2], a0, a1, a2, a3, turned(low.z), turned(high.z), T());
+  multiply_add(sums[3], a0, a1, a2, a3, turned(low.w), turned(high.w), T());
+}
+
 // sums += weights right.
 template <class T, int kWidth>
 __device__ inline void weights_by_rows(Sums16<kWidth>& sums, uint4 weights,
                                        const Rows16<kWidth>& right) {
-  const auto [a0, a1, a2, a3] = weights;
 #pragma unroll
   for (int i = 0; i < kWidth / 32; ++i) {
-    const uint4 low = right.row[0][i];
-    const uint4 high = right.row[1][i];
-    multiply_add(sums.c[i][0], a0, a1, a2, a3, turned(low.x), turned(high.x), T());
-    multiply_add(sums.c[i][1], a0, a1, a2, a3, turned(low.y), turned(high.y), T());
-    multiply_add(sums.c[i][2], a0, a1, a2, a3, turned(low.z), turned(high.z), T());
-    multiply_add(sums.c[i][3], a0, a1, a2, a3, turned(low.w), turned(high.w), T());
+    weights_by_columns<T>(sums.c[i], weights, right.row[0][i], right.row[1][i]);
   }
 }
 
@@ -219,15 +178,19 @@ __device__ inline void store_rows(const Sums16<kWidth>& sums, const float (&fact
 }
 
 // Which of 16 keys from `first_key` (a multiple of 16) each of 16 queries keeps: every lane draws
-// one Philox counter, that of query lane / 2 and keys 8 (lane % 2) .. + 8, and pairs join theirs,
-// so that lane 2 q holds query q's sixteen bits.
-__device__ inline uint32_t draw_keep16(const Drop& drop, const uint64_t* tokens, int first_query,
-                                       int queries, uint32_t head, int first_key) {
+// one Philox counter, that of its `token`, query lane / 2's, and keys 8 (lane % 2) .. + 8, and
+// pairs join theirs, so that lane 2 q holds query q's sixteen bits.
+__device__ inline uint32_t draw_keep16(const Drop& drop, uint64_t token, uint32_t head,
+                                       int first_key) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int query = min(first_query + lane / 2, queries - 1);
   const uint32_t block = (head << 16) + static_cast<uint32_t>(first_key / 8 + lane % 2);
-  const uint32_t bits = keep_bits(drop, tokens[query], block) << (8 * (lane % 2));
+  const uint32_t bits = keep_bits(drop, token, block) << (8 * (lane % 2));
   return bits | __shfl_xor_sync(0xFFFFFFFFu, bits, 1);
+}
+// The token a lane draws for.
+__device__ inline uint64_t token_of(const uint64_t* tokens, int first_query, int queries) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  return tokens[min(first_query + lane / 2, queries - 1)];
 }
 
 }  // namespace reigen::cuda

@@ -13,6 +13,7 @@ namespace reigen::cuda {
 namespace {
 
 constexpr int kThreads = 512;
+constexpr int kAhead = 4;
 constexpr int kRoom = 4096;  // candidates; about 3,000 random logits reach the bound of 512
 constexpr float kLog2e = 1.4426950408889634F;
 constexpr float kLn2 = 0.6931471805599453F;
@@ -41,14 +42,32 @@ __device__ inline TopLogit of_key(uint64_t key) {
   return {__uint_as_float(bits), 0xFFFFFFFFu - static_cast<uint32_t>(key)};
 }
 
+// Several vectors of eight on their way at once.
+template <class T>
+__device__ inline void load_ahead(const T* row, int vocabulary, int first, Raw8<T> (&raw)[kAhead]) {
+#pragma unroll
+  for (int n = 0; n < kAhead; ++n) {
+    const int at = (first + n * kThreads) * 8;
+    if (at < vocabulary) raw[n] = load_raw(row + at);
+  }
+}
+
 // Calls f(logit, token) for this thread's share of the row.
 template <class T, class F>
 __device__ inline void for_logits(const T* row, int vocabulary, F f) {
-  for (int v = static_cast<int>(threadIdx.x); v * 8 < vocabulary; v += kThreads) {
-    const Eight x = load8(row + v * 8);
+  for (int first = static_cast<int>(threadIdx.x); first * 8 < vocabulary;
+       first += kAhead * kThreads) {
+    Raw8<T> raw[kAhead];
+    load_ahead(row, vocabulary, first, raw);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      if (v * 8 + j < vocabulary) f(x.v[j], static_cast<uint32_t>(v * 8 + j));
+    for (int n = 0; n < kAhead; ++n) {
+      const int at = (first + n * kThreads) * 8;
+      if (at >= vocabulary) return;
+      const Eight x = unpack<T>(raw[n]);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        if (at + j < vocabulary) f(x.v[j], static_cast<uint32_t>(at + j));
+      }
     }
   }
 }
@@ -91,25 +110,32 @@ __device__ inline Sum join(Sum a, Sum b) {
 template <class T>
 __device__ float first_pass(const T* row, int vocabulary, Sum& sum) {
   float most = -INFINITY;
-#pragma unroll 2
-  for (int v = static_cast<int>(threadIdx.x); v * 8 < vocabulary; v += kThreads) {
-    Eight x = load8(row + v * 8);
-    float top = -INFINITY;
+  for (int first = static_cast<int>(threadIdx.x); first * 8 < vocabulary;
+       first += kAhead * kThreads) {
+    Raw8<T> raw[kAhead];
+    load_ahead(row, vocabulary, first, raw);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      if (v * 8 + j >= vocabulary) {
-        x.v[j] = -INFINITY;
-      } else {
-        sum.finite = sum.finite && isfinite(x.v[j]);
+    for (int n = 0; n < kAhead; ++n) {
+      const int at = (first + n * kThreads) * 8;
+      if (at >= vocabulary) break;
+      Eight x = unpack<T>(raw[n]);
+      float top = -INFINITY;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        if (at + j >= vocabulary) {
+          x.v[j] = -INFINITY;
+        } else {
+          sum.finite = sum.finite && isfinite(x.v[j]);
+        }
+        top = fmaxf(top, x.v[j]);
       }
-      top = fmaxf(top, x.v[j]);
-    }
-    most = fmaxf(most, top);
-    if (top == -INFINITY) continue;
-    Sum part{top * kLog2e, 0, true};
+      most = fmaxf(most, top);
+      if (top == -INFINITY) continue;
+      Sum part{top * kLog2e, 0, true};
 #pragma unroll
-    for (int j = 0; j < 8; ++j) part.sum += fast_exp2(fmaf(x.v[j], kLog2e, -part.top));
-    sum = join(sum, part);
+      for (int j = 0; j < 8; ++j) part.sum += fast_exp2(fmaf(x.v[j], kLog2e, -part.top));
+      sum = join(sum, part);
+    }
   }
   return most;
 }

@@ -92,7 +92,7 @@ void Checker::loss(DType dtype, int64_t tokens, int64_t pieces, int64_t width, i
   cuda::projection_loss(context_, op);
   finish();
   got = sums.download();
-  add("loss", which + " evaluated", std::abs((got[1] - 2) / wanted.nll - 2), rounding(dtype));
+  add("loss", which + " evaluated", std::abs((got[1] - 2) / wanted.nll - 2) / 2, rounding(dtype));
 }
 
 void Checker::losses() {

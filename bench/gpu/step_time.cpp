@@ -140,7 +140,8 @@ class Bench {
 
   Result measure(const Device& device, int steps) {
     TrainState state = first_state(*model_, 1);
-    auto stepper = make_stepper(device, opened_->type, *model_, options_, state);
+    Crew alone;
+    auto stepper = make_stepper(device, opened_->type, *model_, options_, state, alone);
     run(device, *stepper, kBatches, nullptr);  // chooses algorithms, makes room
     Result result;
     std::vector<double> times;

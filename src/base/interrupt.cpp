@@ -37,7 +37,12 @@ void use_own_stack() {
   sigaltstack(&stack, nullptr);
 }
 
+thread_local int held = 0;
+
 }  // namespace
+
+HoldInterrupts::HoldInterrupts() { ++held; }
+HoldInterrupts::~HoldInterrupts() { --held; }
 
 void catch_interrupts() {
   use_own_stack();
@@ -67,6 +72,7 @@ void ignore_hangup() { std::signal(SIGHUP, SIG_IGN); }
 bool interrupt_requested() { return g_requested != 0; }
 
 void check_interrupt() {
+  if (held > 0) return;
   if (interrupt_requested()) {
     throw Interrupted("stopped by a signal; unfinished output was removed");
   }

@@ -23,4 +23,14 @@ bool interrupt_requested();
 // Throws Interrupted once a signal has arrived. Cheap enough to call for every few hundred lines.
 void check_interrupt();
 
+// While one exists on this thread, check_interrupt() lets the signal wait: for work that several
+// processes do together and none may leave alone.
+class HoldInterrupts {
+ public:
+  HoldInterrupts();
+  ~HoldInterrupts();
+  HoldInterrupts(const HoldInterrupts&) = delete;
+  HoldInterrupts& operator=(const HoldInterrupts&) = delete;
+};
+
 }  // namespace reigen

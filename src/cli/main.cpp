@@ -12,6 +12,7 @@
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "config/suggest.h"
+#include "dist/host_launch.h"
 
 namespace reigen {
 namespace {
@@ -33,10 +34,17 @@ Command command(const std::string& name, const std::string& summary, void (*body
       print(schema.help());
       return;
     }
+    if constexpr (requires { options.as_given; }) {
+      options.as_given = schema.current();
+      options.arguments.assign(args.begin(), args.end());
+    }
     if constexpr (requires { recorded_config(options); }) {
       // What exists already was made with options of its own; the command line stands above them.
       if (const auto file = recorded_config(options)) {
+        const Options given = options;
         options = {};
+        options.as_given = given.as_given;
+        options.arguments = given.arguments;
         Schema again(name, summary);
         describe(again, options);
         again.parse_yaml(read_file(*file), *file);
@@ -120,6 +128,8 @@ void run(std::span<const std::string> args) {
     find_command(commands, rest[0]).run(help);
   } else if (name == "help" || name == "--help" || name == "-h") {
     print(overview(commands));
+  } else if (name == kAgentCommand) {  // what `train --hosts` starts over ssh
+    run_host_agent(version_line());
   } else {
     find_command(commands, name).run(rest);
   }

@@ -93,10 +93,13 @@ void describe_eval(Schema& s, TrainOptions& o) {
 }
 
 // A change of these leaves the course of training as it was.
-constexpr std::array kFree = {"run",      "data",   "max-steps",  "max-epochs",
-                              "max-time", "device", "precision",  "algorithms",
-                              "threads",  "memory", "log-every",  "quiet",
-                              "eval",     "decode", "checkpoint", "optimizer.max-skipped"};
+constexpr std::array kFree = {"run",          "data",      "max-steps",  "max-epochs",
+                              "max-time",     "device",    "precision",  "algorithms",
+                              "threads",      "memory",    "log-every",  "quiet",
+                              "eval",         "decode",    "checkpoint", "optimizer.max-skipped",
+                              "workers",      "hosts",     "ssh",        "remote-binary",
+                              "copy-binary",  "interface", "wire",       "bucket",
+                              "start-within", "silence",   "send-data",  "detach"};
 
 void compare(const Json& before, const Json& now, const std::string& prefix,
              std::vector<std::string>& changes) {
@@ -124,9 +127,12 @@ void describe(Schema& s, TrainOptions& o) {
   describe(s, o.schedule);
   describe_eval(s, o);
   describe(s, o.decode);
+  describe(s, o.workers);
   s.example("reigen train --preset base --data data --run runs/first --max-steps 50000");
   s.example("reigen train --config configs/transformer-base-wmt16.yaml --data data --run runs/wmt");
   s.example("reigen train --run runs/first --max-steps 80000    # go on with it");
+  s.example("reigen train --preset base --data data --run runs/two --max-steps 50000 --workers 2");
+  s.example("mpirun -n 4 -H vm1:2,vm2:2 reigen train --config run.yaml");
 }
 
 TrainOptions resolve(TrainOptions options) {

@@ -11,6 +11,7 @@
 #include "config/model_options.h"
 #include "config/schedule_options.h"
 #include "config/schema.h"
+#include "config/worker_options.h"
 
 namespace reigen {
 
@@ -76,6 +77,9 @@ struct TrainOptions {
   EvalOptions eval;
   DecodeOptions decode;
   CheckpointOptions checkpoint;
+  WorkerOptions workers;
+  std::vector<std::string> arguments;  // the command line, for those who start workers
+  Json as_given;  // by command line and --config alone, before anything a run has recorded
 };
 
 void describe(Schema& schema, TrainOptions& options);

@@ -105,9 +105,17 @@ std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
 }
 
 std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch, uint64_t most_tokens) {
+  std::vector<uint32_t> all(batch.pairs.size());
+  std::iota(all.begin(), all.end(), 0u);
+  return split_by_tokens(batch, all, most_tokens);
+}
+
+std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch,
+                                                   std::span<const uint32_t> indices,
+                                                   uint64_t most_tokens) {
   std::vector<std::vector<uint32_t>> runs;
   uint64_t tokens = 0;
-  for (uint32_t i = 0; i < batch.pairs.size(); ++i) {
+  for (uint32_t i : indices) {
     const uint64_t more = uint64_t{batch.pairs[i].source_length} + batch.pairs[i].target_length;
     if (runs.empty() || tokens + more > most_tokens) {
       runs.emplace_back();

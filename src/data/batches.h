@@ -86,6 +86,10 @@ std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
 // The batch in order, cut into runs of pairs with at most `most_tokens` source and target tokens
 // each: what is computed at once. A longer pair comes alone.
 std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch, uint64_t most_tokens);
+// The same for some of its pairs.
+std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch,
+                                                   std::span<const uint32_t> indices,
+                                                   uint64_t most_tokens);
 
 // Flat arrays, nothing padded: sentence i is tokens [offsets[i], offsets[i+1]).
 struct PackedBatch {

@@ -11,10 +11,7 @@ namespace reigen {
 struct Prefetcher::State {
   const Dataset& dataset;
   BatchStream stream;
-  uint64_t micro_tokens;
-  uint32_t bos;
-  size_t depth;
-  StagePart stage;
+  PrefetchOptions options;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<ReadyBatch> ready;
@@ -22,13 +19,20 @@ struct Prefetcher::State {
   bool ended = false;
   std::thread thread;
 
+  std::vector<std::vector<uint32_t>> runs(const GlobalBatch& batch) const {
+    if (options.workers == 1) return split_by_tokens(batch, options.micro_tokens);
+    const std::vector<double> speeds(static_cast<size_t>(options.workers), 1.0);
+    const auto shares = share_out(batch, speeds);
+    return split_by_tokens(batch, shares[static_cast<size_t>(options.rank)], options.micro_tokens);
+  }
+
   ReadyBatch make() {
     ReadyBatch made{.batch = stream.next()};
-    for (const auto& run : split_by_tokens(made.batch, micro_tokens)) {
-      made.parts.push_back(pack(dataset, made.batch, run, bos));
+    for (const auto& run : runs(made.batch)) {
+      made.parts.push_back(pack(dataset, made.batch, run, options.bos));
     }
-    if (stage) {
-      for (const PackedBatch& part : made.parts) made.staged.push_back(stage(part));
+    if (options.stage) {
+      for (const PackedBatch& part : made.parts) made.staged.push_back(options.stage(part));
     }
     return made;
   }
@@ -38,7 +42,7 @@ struct Prefetcher::State {
       while (true) {
         ReadyBatch made = make();
         std::unique_lock lock(mutex);
-        changed.wait(lock, [this] { return ended || ready.size() < depth; });
+        changed.wait(lock, [this] { return ended || ready.size() < options.depth; });
         if (ended) return;
         ready.push_back(std::move(made));
         changed.notify_all();
@@ -51,9 +55,8 @@ struct Prefetcher::State {
   }
 };
 
-Prefetcher::Prefetcher(const Dataset& dataset, BatchStream stream, uint64_t micro_tokens,
-                       uint32_t bos, size_t depth, StagePart stage)
-    : state_(new State{dataset, std::move(stream), micro_tokens, bos, depth, std::move(stage)}) {
+Prefetcher::Prefetcher(const Dataset& dataset, BatchStream stream, PrefetchOptions options)
+    : state_(new State{dataset, std::move(stream), std::move(options)}) {
   state_->thread = std::thread([state = state_.get()] { state->fill(); });
 }
 

@@ -24,12 +24,19 @@ struct ReadyBatch {
 // a GPU. Empty for nothing.
 using StagePart = std::function<std::shared_ptr<void>(const PackedBatch&)>;
 
+struct PrefetchOptions {
+  uint64_t micro_tokens = 0;  // most in a part
+  uint32_t bos = 0;
+  size_t depth = 2;  // batches kept ready
+  StagePart stage;
+  int rank = 0;  // whose share of each batch is wanted
+  int workers = 1;
+};
+
 class Prefetcher {
  public:
-  // Cuts batches into parts of at most `micro_tokens`; keeps up to `depth` batches ready. The
-  // dataset must outlive it.
-  Prefetcher(const Dataset& dataset, BatchStream stream, uint64_t micro_tokens, uint32_t bos,
-             size_t depth = 2, StagePart stage = {});
+  // The dataset must outlive it.
+  Prefetcher(const Dataset& dataset, BatchStream stream, PrefetchOptions options);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;

@@ -193,12 +193,6 @@ std::string address_towards(const std::string& peer) {
   throw CommError(format("there is no way to {}: {}", peer, why));
 }
 
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 bool read_available(const Socket& socket, std::string& into, size_t most) {
   char buffer[16384];
   while (into.size() < most) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/host.h"
+
 namespace reigen {
 
 struct Endpoint {
@@ -57,8 +59,6 @@ bool is_loopback(const std::string& address);
 
 // The local address that packets to `peer` leave from; nothing is sent. Throws CommError.
 std::string address_towards(const std::string& peer);
-
-std::string host_name();  // this machine's
 
 // Appends what there is to read now. False once the other side has closed or failed.
 bool read_available(const Socket& socket, std::string& into, size_t most);

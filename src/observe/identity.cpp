@@ -11,10 +11,4 @@ double unix_now() {
   return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string host_name() {
-  char name[256] = {};
-  if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "unknown";
-  return name;
-}
-
 }  // namespace reigen

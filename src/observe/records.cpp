@@ -32,6 +32,7 @@ Json to_json(const StartRecord& r) {
   json["host"] = r.host;
   json["process"] = r.process;
   json["threads"] = r.threads;
+  json["workers"] = r.workers;
   json["device"] = r.device;
   json["lost_steps"] = r.lost_steps;
   json["lost_seconds"] = microseconds(r.lost_seconds);
@@ -53,6 +54,11 @@ Json to_json(const StepRecord& r) {
   if (r.skipped) json["skipped"] = true;
   json["seconds"] = microseconds(r.seconds);
   json["spans"] = to_json(r.spans);
+  if (r.communication) {
+    json["communication"] = {{"busy", microseconds(r.communication->busy)},
+                             {"hidden", microseconds(r.communication->hidden)},
+                             {"hideable", microseconds(r.communication->hideable)}};
+  }
   return json;
 }
 
@@ -166,9 +172,21 @@ StartRecord start_from(const Fields& f) {
           .host = f.text("host"),
           .process = f.count("process"),
           .threads = f.count("threads"),
+          .workers = f.count("workers"),
           .device = f.text("device"),
           .lost_steps = f.count("lost_steps"),
           .lost_seconds = f.number("lost_seconds")};
+}
+
+std::optional<CommunicationTimes> communication_from(const Fields& f) {
+  if (!f.has("communication")) return std::nullopt;
+  CommunicationTimes times;
+  for (const auto& [name, seconds] : f.spans("communication")) {
+    if (name == "busy") times.busy = seconds;
+    if (name == "hidden") times.hidden = seconds;
+    if (name == "hideable") times.hideable = seconds;
+  }
+  return times;
 }
 
 StepRecord step_from(const Fields& f) {
@@ -186,7 +204,8 @@ StepRecord step_from(const Fields& f) {
           .loss_scale = f.has("loss_scale") ? f.number("loss_scale") : 0,
           .skipped = f.has("skipped") && f.flag("skipped"),
           .seconds = f.number("seconds"),
-          .spans = f.spans("spans")};
+          .spans = f.spans("spans"),
+          .communication = communication_from(f)};
 }
 
 EvaluationRecord evaluation_from(const Fields& f) {

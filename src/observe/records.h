@@ -28,10 +28,20 @@ struct StartRecord {
   std::string host;
   uint64_t process = 0;
   uint64_t threads = 0;
+  uint64_t workers = 1;
   std::string device;
   uint64_t lost_steps = 0;  // done by the attempt before, after its last checkpoint
   double lost_seconds = 0;
   bool operator==(const StartRecord&) const = default;
+};
+
+// Between workers, in a step: seconds in which the network had something to do, those of them that
+// passed while the model computed, and the most that could have.
+struct CommunicationTimes {
+  double busy = 0;
+  double hidden = 0;
+  double hideable = 0;
+  bool operator==(const CommunicationTimes&) const = default;
 };
 
 struct StepRecord {
@@ -50,6 +60,7 @@ struct StepRecord {
   bool skipped = false;   // the gradient was not finite, and the weights were left alone
   double seconds = 0;     // the whole step, by the clock on the wall
   Spans spans;
+  std::optional<CommunicationTimes> communication;  // absent for one worker
   bool operator==(const StepRecord&) const = default;
 };
 

@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "optim/schedule.h"
 #include "train/gpu_stepper.h"
 #include "train/step.h"
@@ -9,8 +10,10 @@ namespace {
 class HostStepper : public Stepper {
  public:
   HostStepper(const Device& device, Transformer& model, const TrainOptions& options,
-              TrainState& state)
-      : runner_(device, model, options), state_(state), weights_(state.parameters) {}
+              TrainState& state, Crew& crew)
+      : runner_(device, model, options, &crew, state.counters.bucket),
+        state_(state),
+        weights_(state.parameters) {}
 
   void start(const ReadyBatch& ready) override {
     record_ = runner_.run(state_, ready);
@@ -38,11 +41,14 @@ class HostStepper : public Stepper {
 }  // namespace
 
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
-                                      const TrainOptions& options, TrainState& state) {
+                                      const TrainOptions& options, TrainState& state, Crew& crew) {
   if (device.kind() == DeviceKind::kGpu) {
+    if (!crew.alone()) {
+      throw ConfigError("several workers do not train on GPUs yet; use --device cpu");
+    }
     return std::make_unique<GpuStepper>(device, type, model, options, state);
   }
-  return std::make_unique<HostStepper>(device, model, options, state);
+  return std::make_unique<HostStepper>(device, model, options, state, crew);
 }
 
 StepRecord record_of(const TrainOptions& options, uint64_t step, const ReadyBatch& ready) {

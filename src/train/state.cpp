@@ -40,6 +40,7 @@ Json to_json(const Counters& c) {
           {"attempt", c.attempt},
           {"micro_tokens", c.micro_tokens},
           {"threads", c.threads},
+          {"bucket", c.bucket},
           {"precision", c.precision},
           {"loss_scale",
            {{"scale", c.loss_scale.scale},
@@ -69,6 +70,7 @@ Counters counters_from_json(const Json& json) {
   c.attempt = json.at("attempt");
   c.micro_tokens = json.at("micro_tokens");
   c.threads = json.at("threads");
+  c.bucket = json.at("bucket");
   c.precision = json.at("precision");
   const Json& scale = json.at("loss_scale");
   c.loss_scale = {scale.at("scale"), scale.at("ceiling"),  scale.at("good_steps"),

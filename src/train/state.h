@@ -40,6 +40,8 @@ struct Counters {
   uint64_t attempt = 1;       // how often the run was started
   uint64_t micro_tokens = 0;  // chosen once, replayed on resume
   uint64_t threads = 0;
+  uint64_t bucket =
+      0;  // elements of the gradient sent at once; chosen once, where there are others
   std::string precision = "fp32";
   LossScaleState loss_scale;  // fp16
 };

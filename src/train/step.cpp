@@ -9,12 +9,40 @@
 
 namespace reigen {
 
-StepRunner::StepRunner(const Device& device, Transformer& model, const TrainOptions& options)
-    : device_(device), model_(model), options_(options), gradients_(model.layout().elements()) {}
+namespace {
+
+Wire wire_of(WireName name) {
+  switch (name) {
+    case WireName::kFp32:
+      return Wire::kFp32;
+    case WireName::kBf16:
+      return Wire::kBf16;
+    case WireName::kFp16:
+      return Wire::kFp16;
+  }
+  return Wire::kFp32;
+}
+
+}  // namespace
+
+StepRunner::StepRunner(const Device& device, Transformer& model, const TrainOptions& options,
+                       Crew* crew, size_t bucket)
+    : device_(device), model_(model), options_(options), crew_(crew), bucket_(bucket) {
+  const bool shared = crew_ != nullptr && !crew_->alone();
+  for (size_t i = 0; i < (shared ? 2 : 1); ++i) {
+    gradients_[i].resize(model.layout().elements());
+    if (!shared) continue;
+    reducers_[i] = std::make_unique<BucketReducer>(crew_->team()->group(), gradients_[i], bucket_,
+                                                   wire_of(options.workers.wire));
+  }
+}
 
 LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready,
                                 StepRecord& record) {
-  std::fill(gradients_.begin(), gradients_.end(), 0.0F);
+  if (reducers_[1]) turn_ = 1 - turn_;
+  BucketReducer* reducer = reducers_[turn_].get();
+  std::fill(gradients().begin(), gradients().end(), 0.0F);
+  if (reducer != nullptr) reducer->begin();
   std::span<float> parameters(const_cast<float*>(state.parameters.data()), state.parameters.size());
   LossSums sums;
   double forward = 0;
@@ -25,6 +53,9 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
     Transformer::StepEvents events;
     events.forward_done = [&] { forward += watch.lap(); };
     events.loss_done = [&] { loss += watch.lap(); };
+    if (reducer != nullptr && &part == &ready.parts.back()) {
+      events.ready = [&](size_t elements) { reducer->ready(elements); };
+    }
     const LossSums more =
         model_.forward_backward(device_,
                                 {.batch = part,
@@ -32,13 +63,26 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
                                  .step = record.step,
                                  .loss_scale = 1.0F / static_cast<float>(ready.batch.target_tokens),
                                  .smoothing = static_cast<float>(options_.smoothing)},
-                                parameters, gradients_, arena_, events);
+                                parameters, gradients(), arena_, events);
     backward += watch.lap();
     sums.smoothed += more.smoothed;
     sums.nll += more.nll;
   }
   record.spans = {{"forward", forward}, {"loss", loss}, {"backward", backward}};
   return sums;
+}
+
+// With all others: the gradient, the loss, and whether to stop.
+void StepRunner::share(LossSums& sums, StepRecord& record) {
+  Stopwatch watch;
+  BucketReducer& reducer = *reducers_[turn_];
+  crew_->check(reducer.finish());
+  double values[] = {sums.smoothed, sums.nll};
+  crew_->sum_and_agree(values);
+  sums = {values[0], values[1]};
+  const ReduceTimes times = reducer.times();
+  record.spans.emplace_back("communication", watch.seconds());
+  record.communication = {.busy = times.busy, .hidden = times.hidden, .hideable = times.hideable};
 }
 
 void StepRunner::update(TrainState& state, const StepRecord& record) {
@@ -51,18 +95,19 @@ void StepRunner::update(TrainState& state, const StepRecord& record) {
   adam.weight_decay = o.kind == OptimizerKind::kAdamW ? o.weight_decay : 0;
   adam.step = ++state.counters.updates;
   if (o.clip > 0 && record.norm > o.clip) adam.gradient_scale = o.clip / record.norm;
-  adam_step(device_, adam, gradients_, state.parameters, state.first_moment, state.second_moment);
+  adam_step(device_, adam, gradients(), state.parameters, state.first_moment, state.second_moment);
 }
 
 StepRecord StepRunner::run(TrainState& state, const ReadyBatch& ready) {
   Counters& counters = state.counters;
   StepRecord record = record_of(options_, counters.step + 1, ready);
-  const LossSums sums = accumulate(state, ready, record);
+  LossSums sums = accumulate(state, ready, record);
+  if (reducers_[turn_]) share(sums, record);
   const auto tokens = static_cast<double>(ready.batch.target_tokens);
   record.loss = sums.smoothed / tokens;
   record.nll = sums.nll / tokens;
   Stopwatch watch;
-  record.norm = global_norm(device_, gradients_);
+  record.norm = global_norm(device_, gradients());
   record.skipped = !std::isfinite(record.loss) || !std::isfinite(record.norm);
   if (!record.skipped) update(state, record);
   record.spans.emplace_back("optimizer", watch.lap());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "config/train_options.h"
@@ -9,14 +10,17 @@
 #include "device/device.h"
 #include "model/transformer.h"
 #include "observe/records.h"
+#include "train/crew.h"
 #include "train/state.h"
 
 namespace reigen {
 
 class StepRunner {
  public:
-  // `options` are resolved. Model and device must outlive it.
-  StepRunner(const Device& device, Transformer& model, const TrainOptions& options);
+  // `options` are resolved. Model, device and crew must outlive it. Gradients leave in buckets of
+  // `bucket` elements where there are others to sum them with.
+  StepRunner(const Device& device, Transformer& model, const TrainOptions& options,
+             Crew* crew = nullptr, size_t bucket = 0);
 
   // Trains on the batch and moves the state past it. When the loss or the gradient is not finite
   // the parameters stay as they were and the step counts as skipped. The record lacks what only
@@ -28,12 +32,20 @@ class StepRunner {
 
  private:
   LossSums accumulate(const TrainState& state, const ReadyBatch& ready, StepRecord& record);
+  void share(LossSums& sums, StepRecord& record);
+  std::vector<float>& gradients() { return gradients_[turn_]; }
   void update(TrainState& state, const StepRecord& record);
 
   const Device& device_;
   Transformer& model_;
   const TrainOptions& options_;
-  std::vector<float> gradients_;
+  Crew* crew_;
+  size_t bucket_;
+  // Among several workers a step is committed when its summed gradient is complete, and that is
+  // kept until the next one is: whoever did not get all of it could have it from another.
+  std::vector<float> gradients_[2];
+  size_t turn_ = 0;
+  std::unique_ptr<BucketReducer> reducers_[2];
   Arena arena_;
 };
 

@@ -14,6 +14,7 @@
 #include "model/transformer.h"
 #include "observe/records.h"
 #include "train/checkpoint_writer.h"
+#include "train/crew.h"
 #include "train/state.h"
 
 namespace reigen {
@@ -36,7 +37,7 @@ class Stepper : public StateSource {
 // All that is given must outlive it. On a GPU parameters and moments move there and `state` keeps
 // only its counters.
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
-                                      const TrainOptions& options, TrainState& state);
+                                      const TrainOptions& options, TrainState& state, Crew& crew);
 
 // What is known of a step before it is computed, and what changes when it is done.
 StepRecord record_of(const TrainOptions& options, uint64_t step, const ReadyBatch& ready);

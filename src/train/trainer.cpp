@@ -1,7 +1,5 @@
 #include "train/trainer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/hash.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
@@ -20,8 +19,8 @@
 #include "observe/memory.h"
 #include "ops/gpu_ops.h"
 #include "optim/schedule.h"
-#include "train/checkpoint_writer.h"
-#include "train/reporter.h"
+#include "train/agreements.h"
+#include "train/run_keeper.h"
 #include "train/setup.h"
 #include "train/stepper.h"
 
@@ -54,13 +53,20 @@ const char* text_of(Reason reason) {
 }
 
 // One attempt at a run. The constructor resumes; run() goes from boundary to boundary: evaluate if
-// due, save if due, stop if it is time, else one step.
+// due, save if due, stop if it is time, else one step. All workers do the same at the same step;
+// the first one keeps the run.
 class Trainer {
  public:
-  Trainer(const TrainOptions& options, RunDirectory& run, std::string version);
+  // `run` is null for workers that do not keep it.
+  Trainer(const TrainOptions& options, RunDirectory* run, Crew& crew, std::string version);
   void run();
 
  private:
+  void resume(RunDirectory* run);
+  void share_state();
+  void adopt_device();
+  void replay_algorithms();
+  void make_input();
   void train();
   Reason reason_to_stop() const;
   double epoch_of(const Cursor& cursor) const;
@@ -69,25 +75,21 @@ class Trainer {
   void evaluate();
   void note_scores(EvaluationRecord& record);
   void save();
-  void collect(const std::optional<CheckpointRecord>& record);
-  void adopt_device();
   void step();
   void drain();
   void finish_step();
   bool at_boundary() const;
   void check_divergence();
   [[noreturn]] void diverged(const std::string& what, const std::string& advice);
-  void announce() const;
+  AttemptFacts attempt_facts() const;
   void finish(Reason reason);
-  void summarise() const;
-  CheckpointFacts facts() const;
   double seconds() const { return earlier_seconds_ + watch_.seconds(); }
-
-  void replay_algorithms();
-  void record_algorithms();
+  bool interrupted() const;
+  bool time_over() const;
+  bool on_gpu() const { return opened_.device.kind() == DeviceKind::kGpu; }
 
   const TrainOptions& options_;
-  RunDirectory& run_;
+  Crew& crew_;
   std::string version_;
   Stopwatch watch_;
   OpenedDevice opened_;
@@ -97,31 +99,28 @@ class Trainer {
   TrainState state_;
   bool resumed_ = false;
   double earlier_seconds_ = 0;
-  std::unique_ptr<Reporter> reporter_;
+  std::unique_ptr<RunKeeper> keeper_;  // the first worker's
   std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Prefetcher> input_;
   Cursor launched_;            // past the last batch that was put to work
   Stopwatch since_last_step_;  // was finished, or since what came between ended; on the CPU
-  std::unique_ptr<CheckpointWriter> writer_;
-  std::optional<EvaluationRecord> last_evaluation_;
   std::optional<uint64_t> saved_step_;
   bool save_wanted_ = false;
   double input_wait_ = 0;
-  std::string algorithms_;
   uint64_t first_step_ = 0;
 };
 
-Trainer::Trainer(const TrainOptions& options, RunDirectory& run, std::string version)
+Trainer::Trainer(const TrainOptions& options, RunDirectory* run, Crew& crew, std::string version)
     : options_(options),
-      run_(run),
+      crew_(crew),
       version_(std::move(version)),
       opened_(open_device(options.device, static_cast<int>(options.threads))),
       data_(open_data(options)),
       model_(options.model, options.dropout, data_.vocabulary.size()) {
   check_model_for(opened_.device, options.model);
-  std::optional<TrainState> found = resume_state(run, model_, data_, options);
-  resumed_ = found.has_value();
-  state_ = resumed_ ? std::move(*found) : first_state(model_, static_cast<uint64_t>(options.seed));
+  check_same_data(crew, data_.fingerprint, options.data);
+  if (run != nullptr) keeper_ = std::make_unique<RunKeeper>(*run, options, data_, model_);
+  resume(run);
   Counters& counters = state_.counters;
   if (resumed_) {
     saved_step_ = counters.step;
@@ -133,26 +132,58 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory& run, std::string ver
   counters.micro_tokens = memory_.micro_tokens;
   first_step_ = counters.step;
   earlier_seconds_ = counters.seconds;
-  run_.write("config.yaml", to_yaml(recorded_options(options)));
-  reporter_ = std::make_unique<Reporter>(options, counters.step, counters.seconds);
-  counters.attempt = reporter_->cut().attempts + 1;
+  if (keeper_) keeper_->open(counters);
   replay_algorithms();
   launched_ = counters.cursor;
-  stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_);
-  writer_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
-                                               static_cast<size_t>(options.checkpoint.keep));
-  BatchSize size = {.target_tokens = static_cast<uint64_t>(options.batch.target_tokens)};
-  if (options.batch.pairs > 0) size = {.pairs = static_cast<uint64_t>(options.batch.pairs)};
-  BatchStream stream(data_.train, static_cast<uint64_t>(options.seed), size);
-  stream.seek(counters.cursor);
-  StagePart stage;
-  if (opened_.device.kind() == DeviceKind::kGpu) {
-    stage = [this](const PackedBatch& part) -> std::shared_ptr<void> {
+  choose_bucket(crew_, options_.workers, model_.layout().elements(), counters);
+  stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_);
+  make_input();
+}
+
+// The first worker finds the state to start from; the others get it.
+void Trainer::resume(RunDirectory* run) {
+  std::optional<TrainState> found;
+  if (run != nullptr) found = resume_state(*run, model_, data_, options_);
+  double resumed[] = {found ? 1.0 : 0.0};
+  crew_.sum(resumed);
+  resumed_ = resumed[0] > 0;
+  state_ = found ? std::move(*found) : first_state(model_, static_cast<uint64_t>(options_.seed));
+  if (!crew_.alone()) share_state();
+}
+
+// A new run's first weights are a pure function of the seed, so they travel only where a machine
+// computes them differently.
+void Trainer::share_state() {
+  const size_t bytes = state_.parameters.size() * sizeof(float);
+  const uint64_t print = xxh3(state_.parameters.data(), bytes);
+  const std::string mine = resumed_ ? std::to_string(crew_.rank()) : std::to_string(print);
+  bool same = true;
+  for (const std::string& other : crew_.gather(mine)) same = same && other == mine;
+  if (crew_.broadcast(same ? "same" : "other") == "same") return;
+  crew_.broadcast(state_.parameters);
+  if (!resumed_) return;
+  crew_.broadcast(state_.first_moment);
+  crew_.broadcast(state_.second_moment);
+  state_.counters =
+      counters_from_json(Json::parse(crew_.broadcast(one_line(to_json(state_.counters)))));
+}
+
+void Trainer::make_input() {
+  BatchSize size = {.target_tokens = static_cast<uint64_t>(options_.batch.target_tokens)};
+  if (options_.batch.pairs > 0) size = {.pairs = static_cast<uint64_t>(options_.batch.pairs)};
+  BatchStream stream(data_.train, static_cast<uint64_t>(options_.seed), size);
+  stream.seek(state_.counters.cursor);
+  PrefetchOptions prefetch{.micro_tokens = memory_.micro_tokens,
+                           .bos = data_.vocabulary.bos(),
+                           .depth = kBatchesAhead,
+                           .rank = crew_.rank(),
+                           .workers = crew_.size()};
+  if (on_gpu()) {
+    prefetch.stage = [this](const PackedBatch& part) -> std::shared_ptr<void> {
       return std::shared_ptr<BatchIndex>(model_.index(opened_.device, part, opened_.type));
     };
   }
-  input_ = std::make_unique<Prefetcher>(data_.train, std::move(stream), memory_.micro_tokens,
-                                        data_.vocabulary.bos(), kBatchesAhead, stage);
+  input_ = std::make_unique<Prefetcher>(data_.train, std::move(stream), std::move(prefetch));
 }
 
 // A run goes on as it began where it can, and says so where it cannot.
@@ -167,7 +198,7 @@ void Trainer::adopt_device() {
                name_of(before), name_of(opened_.precision)));
   }
   const auto threads = static_cast<uint64_t>(opened_.device.threads());
-  if (opened_.device.kind() == DeviceKind::kCpu && counters.threads != threads) {
+  if (!on_gpu() && counters.threads != threads) {
     log_warning(
         format("the run used {} threads before and uses {} now: it goes on, but not bit "
                "for bit as it would have; --threads {} would",
@@ -178,8 +209,8 @@ void Trainer::adopt_device() {
 // Two algorithms of the matrix library add in different orders, so a run keeps those it began with.
 void Trainer::replay_algorithms() {
   GpuOps* gpu = opened_.device.gpu();
-  if (gpu == nullptr) return;
-  const std::string own = run_.file(kAlgorithms);
+  if (gpu == nullptr || !keeper_) return;
+  const std::string own = keeper_->run().file(kAlgorithms);
   const std::string path = resumed_ && path_exists(own) ? own : options_.algorithms;
   if (path.empty()) return;
   if (!gpu->replay_algorithms(read_file(path))) {
@@ -190,40 +221,17 @@ void Trainer::replay_algorithms() {
   }
 }
 
-void Trainer::record_algorithms() {
-  const GpuOps* gpu = opened_.device.gpu();
-  if (gpu == nullptr) return;
-  std::string record = gpu->recorded_algorithms();
-  if (record == algorithms_) return;
-  run_.write(kAlgorithms, record);
-  algorithms_ = std::move(record);
-}
-
-void Trainer::announce() const {
-  const ModelOptions& m = options_.model;
-  log_note(format("{} to {}: {} training pairs, {} pieces", data_.manifest.source_language,
-                  data_.manifest.target_language, with_commas(data_.manifest.train_pairs()),
-                  with_commas(data_.vocabulary.size())));
-  log_note(format("model: width {}, {} heads, ffn {}, {}+{} layers, {} parameters", m.width,
-                  m.heads, m.ffn_width, m.encoder_layers, m.decoder_layers,
-                  with_commas(model_.layout().parameters())));
-  const std::string batch =
-      options_.batch.pairs > 0
-          ? format("{} pairs", with_commas(static_cast<uint64_t>(options_.batch.pairs)))
-          : format("{} target tokens",
-                   with_commas(static_cast<uint64_t>(options_.batch.target_tokens)));
-  log_note(format("a step: {}, at most {} tokens at once; memory {}", batch,
-                  with_commas(memory_.micro_tokens), human_bytes(memory_.budget)));
-  log_note(format("on {}", describe(opened_)));
-  for (const std::string& key : ignored_settings(options_.schedule)) {
-    log_warning(
-        format("{} means nothing to schedule.kind {}", key, schedule_name(options_.schedule.kind)));
-  }
-  if (resumed_) {
-    log_note(format("resuming {} after step {}", run_.path(), with_commas(first_step_)));
-  } else {
-    log_note(format("starting {}", run_.path()));
-  }
+AttemptFacts Trainer::attempt_facts() const {
+  AttemptFacts facts;
+  facts.version = version_;
+  facts.device = describe(opened_);
+  facts.threads = state_.counters.threads;
+  facts.worker_count = static_cast<uint64_t>(crew_.size());
+  facts.workers = describe(crew_, options_.workers, state_.counters);
+  facts.first_step = first_step_;
+  facts.resumed = resumed_;
+  facts.memory = memory_;
+  return facts;
 }
 
 double Trainer::epoch_of(const Cursor& cursor) const {
@@ -232,15 +240,25 @@ double Trainer::epoch_of(const Cursor& cursor) const {
          static_cast<double>(cursor.position) / static_cast<double>(order.size());
 }
 
+// Among several workers what was agreed on with the last step counts, so that all stop at the same.
+bool Trainer::interrupted() const {
+  return crew_.alone() ? interrupt_requested() : crew_.agreed().interrupted > 0;
+}
+
+bool Trainer::time_over() const {
+  if (!crew_.alone()) return crew_.agreed().time_over > 0;
+  return options_.max_time > 0 && seconds() >= options_.max_time;
+}
+
 Reason Trainer::reason_to_stop() const {
   const Counters& c = state_.counters;
-  if (interrupt_requested()) return Reason::kSignal;
+  if (interrupted()) return Reason::kSignal;
   if (options_.max_steps > 0 && c.step >= static_cast<uint64_t>(options_.max_steps)) {
     return Reason::kMaxSteps;
   }
   if (options_.max_epochs > 0 && epoch_of(c.cursor) >= options_.max_epochs)
     return Reason::kMaxEpochs;
-  if (options_.max_time > 0 && seconds() >= options_.max_time) return Reason::kMaxTime;
+  if (time_over()) return Reason::kMaxTime;
   if (options_.eval.patience > 0 &&
       c.evaluations_without_gain >= static_cast<uint64_t>(options_.eval.patience)) {
     return Reason::kPatience;
@@ -274,7 +292,7 @@ void Trainer::note_scores(EvaluationRecord& record) {
 // Searching may take what a step's activations do: they are given back while it runs.
 DecodeOptions Trainer::decoding() const {
   DecodeOptions decode = options_.decode;
-  if (opened_.device.kind() == DeviceKind::kGpu) return decode;  // asks what is free
+  if (on_gpu()) return decode;  // asks what is free
   const double room =
       activation_bytes(options_.model, data_.vocabulary.size()).of_any(memory_.micro_tokens);
   const double each =
@@ -292,50 +310,20 @@ void Trainer::evaluate() {
                       .samples = static_cast<size_t>(options_.eval.samples),
                       .micro_tokens = std::min(memory_.micro_tokens, kMostEvaluatedTokens),
                       .options = decoding()};
-  EvaluationRecord record =
-      validate(opened_.device, model_, stepper_->weights(), *data_.valid, data_.vocabulary, plan);
+  EvaluationRecord record = validate(opened_.device, model_, stepper_->weights(), *data_.valid,
+                                     data_.vocabulary, plan, &crew_);
   record.step = state_.counters.step;
+  share_scores(crew_, record);
   note_scores(record);
-  reporter_->evaluation(record);
-  last_evaluation_ = record;
-}
-
-CheckpointFacts Trainer::facts() const {
-  const Manifest& manifest = data_.manifest;
-  CheckpointFacts facts;
-  facts.step = state_.counters.step;
-  facts.model = options_.model;
-  facts.source_language = manifest.source_language;
-  facts.target_language = manifest.target_language;
-  const Json& clean = manifest.options.at("clean");
-  facts.nfkc = clean.at("nfkc") && manifest.vocab.cuts_text;
-  facts.whitespace = clean.at("whitespace");
-  if (last_evaluation_ && last_evaluation_->step == facts.step) {
-    if (std::isfinite(last_evaluation_->perplexity)) {
-      facts.scores = {{"nll", last_evaluation_->nll}, {"perplexity", last_evaluation_->perplexity}};
-    }
-    if (last_evaluation_->bleu) facts.scores["bleu"] = *last_evaluation_->bleu;
-    if (last_evaluation_->chrf) facts.scores["chrf"] = *last_evaluation_->chrf;
-  }
-  facts.training = {{"reigen", version_},
-                    {"device", describe(opened_)},
-                    {"data", data_.fingerprint},
-                    {"state", to_json(state_.counters)},
-                    {"options", recorded_options(options_)}};
-  return facts;
-}
-
-void Trainer::collect(const std::optional<CheckpointRecord>& record) {
-  if (record) reporter_->checkpoint(*record);
+  if (keeper_) keeper_->evaluation(record);
 }
 
 void Trainer::save() {
   state_.counters.seconds = seconds();
-  reporter_->flush();
-  collect(writer_->wait());
-  record_algorithms();
-  const bool on_gpu = opened_.device.kind() == DeviceKind::kGpu;
-  writer_->save(state_, facts(), on_gpu ? stepper_.get() : nullptr);
+  if (keeper_) {
+    if (on_gpu()) keeper_->keep(kAlgorithms, opened_.device.gpu()->recorded_algorithms());
+    keeper_->save(state_, on_gpu() ? stepper_.get() : nullptr);
+  }
   saved_step_ = state_.counters.step;
   save_wanted_ = false;
 }
@@ -344,6 +332,8 @@ void Trainer::step() {
   Stopwatch watch;
   const ReadyBatch ready = input_->next();
   input_wait_ = watch.seconds();
+  const bool late = crew_.first() && options_.max_time > 0 && seconds() >= options_.max_time;
+  crew_.wish({interrupt_requested() ? 1.0 : 0.0, late ? 1.0 : 0.0});
   stepper_->start(ready);
   launched_ = ready.batch.end;
   while (stepper_->under_way() >= stepper_->most_under_way()) finish_step();
@@ -359,25 +349,23 @@ bool Trainer::at_boundary() const {
   auto due = [step](int64_t every) {
     return every > 0 && step % static_cast<uint64_t>(every) == 0;
   };
-  if (interrupt_requested() || due(options_.eval.every) || due(options_.checkpoint.every)) {
+  if (interrupted() || time_over() || due(options_.eval.every) || due(options_.checkpoint.every)) {
     return true;
   }
   if (options_.max_steps > 0 && step >= static_cast<uint64_t>(options_.max_steps)) return true;
-  if (options_.max_epochs > 0 && epoch_of(launched_) >= options_.max_epochs) return true;
-  return options_.max_time > 0 && seconds() >= options_.max_time;
+  return options_.max_epochs > 0 && epoch_of(launched_) >= options_.max_epochs;
 }
 
 void Trainer::finish_step() {
   StepRecord record = stepper_->finish();
-  if (opened_.device.kind() == DeviceKind::kCpu) {
+  if (!on_gpu()) {
     record.spans.insert(record.spans.begin(), {"input", input_wait_});
     record.seconds = since_last_step_.lap();
   }
   record.epoch = epoch_of(state_.counters.cursor);
   record.time = unix_now();
   state_.counters.step_seconds += record.seconds;
-  reporter_->step(record);
-  collect(writer_->finished());
+  if (keeper_) keeper_->step(record);
   check_divergence();
 }
 
@@ -400,26 +388,28 @@ void Trainer::check_divergence() {
 }
 
 void Trainer::diverged(const std::string& what, const std::string& advice) {
-  collect(writer_->wait());
-  reporter_->end({.step = state_.counters.step, .reason = "diverged", .seconds = watch_.seconds()});
-  throw DivergedError(format("{}; {}; {}", what,
-                             run_.checkpoints().empty()
-                                 ? "no checkpoint was written yet"
-                                 : format("the last good checkpoint is {}/last", run_.path()),
-                             advice));
+  std::string saved = "the first worker says where the last checkpoint is";
+  if (keeper_) {
+    keeper_->end(state_.counters.step, "diverged", watch_.seconds());
+    saved = keeper_->last_checkpoint();
+  }
+  throw DivergedError(format("{}; {}; {}", what, saved, advice));
 }
 
 void Trainer::run() {
+  // What is not the run's own fault can be gone on from.
+  auto with_way_on = [this](const Error& e) {
+    std::string text = e.what();
+    if (keeper_) text += "; " + keeper_->way_on();
+    log_copy_only(format("ended: {}", text));
+    return text;
+  };
   try {
     train();
   } catch (const DeviceError& e) {
-    const std::string text =
-        format("{}; {}", e.what(),
-               run_.linked("last") ? format("`reigen train --run {}` goes on from step {}",
-                                            run_.path(), with_commas(*run_.linked("last")))
-                                   : "nothing was saved yet");
-    log_copy_only(format("ended: {}", text));
-    throw DeviceError(text);
+    throw DeviceError(with_way_on(e));
+  } catch (const CommError& e) {
+    throw CommError(with_way_on(e));
   } catch (const Error& e) {
     log_copy_only(format("ended: {}", e.what()));
     throw;
@@ -427,15 +417,7 @@ void Trainer::run() {
 }
 
 void Trainer::train() {
-  announce();
-  StartRecord start;
-  start.step = first_step_;
-  start.version = version_;
-  start.host = host_name();
-  start.process = static_cast<uint64_t>(getpid());
-  start.threads = state_.counters.threads;
-  start.device = describe(opened_);
-  reporter_->start(start);
+  if (keeper_) keeper_->announce(attempt_facts());
   Reason reason = Reason::kNone;
   since_last_step_ = {};
   while (true) {
@@ -467,64 +449,21 @@ void Trainer::train() {
 }
 
 void Trainer::finish(Reason reason) {
-  const std::optional<CheckpointRecord> last = writer_->wait();
-  collect(last);
-  reporter_->end(
-      {.step = state_.counters.step, .reason = text_of(reason), .seconds = watch_.seconds()});
-  if (last && !last->error.empty()) {
-    throw IoError(format("the last checkpoint was not written: {}; {}", last->error,
-                         run_.checkpoints().empty()
-                             ? "there is no other"
-                             : format("the one before it is {}/last", run_.path())));
-  }
+  crew_.leave();
+  state_.counters.seconds = seconds();
+  if (!keeper_) return;
+  const Counters& c = state_.counters;
+  keeper_->finish(c.step, text_of(reason), watch_.seconds());
   if (reason == Reason::kSignal) {
     const std::string saved = saved_step_
                                   ? format("saved up to step {}, `reigen train --run {}` goes on",
-                                           *saved_step_, run_.path())
+                                           *saved_step_, keeper_->run().path())
                                   : "nothing was trained yet";
-    throw Interrupted(format("stopped by a signal after step {}; {}", state_.counters.step, saved));
+    throw Interrupted(format("stopped by a signal after step {}; {}", c.step, saved));
   }
   log_note(format("done: {} reached", text_of(reason)));
-  summarise();
-}
-
-void Trainer::summarise() const {
-  const Counters& c = state_.counters;
-  const uint64_t steps = c.step - first_step_;
-  std::string text;
-  auto row = [&](const char* name, const std::string& value) {
-    text += format("  {:<14}{}\n", name, value);
-  };
-  row("steps", format("{} ({:.2f} epochs)", with_commas(c.step), epoch_of(c.cursor)));
-  std::string time = human_seconds(seconds());
-  if (earlier_seconds_ > 0)
-    time += format(", {} since it was resumed", human_seconds(watch_.seconds()));
-  row("time", time);
-  if (c.step > 0) {
-    row("average step", human_seconds(c.step_seconds / static_cast<double>(c.step)));
-  }
-  if (steps == 0) row("this time", "nothing to do: the run had reached its limit");
-  row("tokens",
-      format("{} source, {} target", with_commas(c.source_tokens), with_commas(c.target_tokens)));
-  if (c.skipped > 0) row("skipped steps", with_commas(c.skipped));
-  if (c.best_loss) {
-    row("best loss", format("{:.4f} (perplexity {:.2f}) at step {}", c.best_loss->value,
-                            std::exp(c.best_loss->value), with_commas(c.best_loss->step)));
-  }
-  if (c.best_bleu) {
-    row("best BLEU",
-        format("{:.2f} at step {}", c.best_bleu->value, with_commas(c.best_bleu->step)));
-  }
-  const bool on_gpu = opened_.device.kind() == DeviceKind::kGpu;
-  const uint64_t peak = on_gpu ? gpu_peak_bytes() : process_memory().peak_resident_bytes;
-  row("peak memory", format("{} of {}{}", human_bytes(peak), human_bytes(memory_.budget),
-                            on_gpu ? " on the GPU" : ""));
-  const bool best = c.best_bleu.has_value() || c.best_loss.has_value();
-  row("checkpoints", format("{}/last{}", run_.path(), best ? ", best-*" : ""));
-  row("log", run_.file("log.txt"));
-  row("TensorBoard", format("tensorboard --logdir {}", run_.file("tensorboard")));
-  text.pop_back();
-  log_note(text);
+  const uint64_t peak = on_gpu() ? gpu_peak_bytes() : process_memory().peak_resident_bytes;
+  keeper_->summarise(c, epoch_of(c.cursor), watch_.seconds(), static_cast<double>(peak));
 }
 
 std::string absolute(const std::string& path) {
@@ -533,18 +472,23 @@ std::string absolute(const std::string& path) {
 
 }  // namespace
 
-void train(const TrainOptions& given, const std::string& version) {
-  if (given.data.empty()) {
-    throw ConfigError("--data is required (directory written by reigen prepare)");
+void train(const TrainOptions& given, const std::string& version, Crew& crew) {
+  TrainOptions options = given;
+  if (crew.first()) {
+    if (options.data.empty()) {
+      throw ConfigError("--data is required (directory written by reigen prepare)");
+    }
+    options = resolve(options);
+    check_schedule(options.schedule);
+    options.data = absolute(options.data);
   }
-  TrainOptions options = resolve(given);
-  check_schedule(options.schedule);
-  options.data = absolute(options.data);
+  options = shared_options(crew, options);
   ignore_hangup();
-  set_quiet(options.quiet);
+  set_quiet(options.quiet || !crew.first());
   read_manifest(options.data);  // a wrong --data leaves no empty run behind
-  RunDirectory run(options.run);
-  Trainer(options, run, version).run();
+  std::optional<RunDirectory> run;
+  if (crew.first()) run.emplace(options.run);
+  Trainer(options, run ? &*run : nullptr, crew, version).run();
 }
 
 }  // namespace reigen

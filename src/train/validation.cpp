@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -51,6 +52,17 @@ std::vector<size_t> sample_places(size_t samples, size_t lines) {
 double score(ScoreMetric metric, const Lines& hypotheses, const Lines& references) {
   const CountTable table = count_sentences(metric, hypotheses, {references});
   return score_of(metric, sum_of(table));
+}
+
+void score_lines(const HeldOut& set, const Lines& hypotheses, const ValidationPlan& plan,
+                 EvaluationRecord& record) {
+  const Lines references(set.references.begin(),
+                         set.references.begin() + static_cast<ptrdiff_t>(hypotheses.size()));
+  record.bleu = score(ScoreMetric::kBleu, hypotheses, references);
+  record.chrf = score(ScoreMetric::kChrf, hypotheses, references);
+  for (size_t at : sample_places(plan.samples, hypotheses.size())) {
+    record.samples.push_back({set.sources[at], references[at], hypotheses[at]});
+  }
 }
 
 }  // namespace
@@ -111,29 +123,74 @@ Lines translate_pairs(const Device& device, Transformer& model, const Weights& w
   return lines;
 }
 
+namespace {
+
+// Every n-th of the first `count` pairs (0 for all).
+EncodedPairs share_of(const EncodedPairs& pairs, size_t count, const Crew& crew) {
+  if (count == 0 || count > pairs.sources.size()) count = pairs.sources.size();
+  EncodedPairs mine;
+  for (auto i = static_cast<size_t>(crew.rank()); i < count;
+       i += static_cast<size_t>(crew.size())) {
+    mine.sources.push_back(pairs.sources[i]);
+    mine.targets.push_back(pairs.targets[i]);
+  }
+  return mine;
+}
+
+PairsLoss shared_loss(PairsLoss mine, Crew& crew) {
+  double values[] = {mine.nll * static_cast<double>(mine.tokens), static_cast<double>(mine.tokens)};
+  crew.sum(values);
+  return {values[0] / std::max(1.0, values[1]), static_cast<uint64_t>(values[1])};
+}
+
+// Everybody's lines in the order of the set, at rank 0.
+Lines shared_lines(const Lines& mine, Crew& crew) {
+  std::string text;
+  for (const std::string& line : mine) text += line + '\0';
+  const std::vector<std::string> all = crew.gather(text);
+  if (!crew.first()) return {};
+  std::vector<Lines> parts;
+  size_t count = 0;
+  for (const std::string& part : all) {
+    parts.emplace_back();
+    for (size_t begin = 0; begin < part.size();) {
+      const size_t end = part.find('\0', begin);
+      parts.back().push_back(part.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    count += parts.back().size();
+  }
+  Lines lines;
+  for (size_t i = 0; i < count; ++i) lines.push_back(parts[i % parts.size()][i / parts.size()]);
+  return lines;
+}
+
+}  // namespace
+
 EvaluationRecord validate(const Device& device, Transformer& model, const Weights& weights,
                           const HeldOut& set, const Vocabulary& vocabulary,
-                          const ValidationPlan& plan) {
+                          const ValidationPlan& plan, Crew* crew) {
+  Crew alone;
+  Crew& all = crew != nullptr ? *crew : alone;
+  std::optional<HoldInterrupts> hold;
+  if (!all.alone()) hold.emplace();
   EvaluationRecord record;
   Stopwatch watch;
-  const PairsLoss loss =
-      loss_of(device, model, weights, set.pairs, vocabulary.bos(), plan.micro_tokens);
+  const PairsLoss loss = shared_loss(loss_of(device, model, weights, share_of(set.pairs, 0, all),
+                                             vocabulary.bos(), plan.micro_tokens),
+                                     all);
   record.nll = loss.nll;
   record.perplexity = std::exp(loss.nll);
   record.tokens = loss.tokens;
   record.sentences = set.sources.size();
   record.spans.emplace_back("loss", watch.lap());
   if (plan.decode && std::isfinite(record.nll)) {  // else there is nothing to search in
-    const Lines hypotheses = translate_pairs(device, model, weights, set.pairs, plan.sentences,
-                                             vocabulary, plan.options);
+    const Lines hypotheses = shared_lines(
+        translate_pairs(device, model, weights, share_of(set.pairs, plan.sentences, all), 0,
+                        vocabulary, plan.options),
+        all);
     record.spans.emplace_back("decode", watch.lap());
-    const Lines references(set.references.begin(),
-                           set.references.begin() + static_cast<ptrdiff_t>(hypotheses.size()));
-    record.bleu = score(ScoreMetric::kBleu, hypotheses, references);
-    record.chrf = score(ScoreMetric::kChrf, hypotheses, references);
-    for (size_t at : sample_places(plan.samples, hypotheses.size())) {
-      record.samples.push_back({set.sources[at], references[at], hypotheses[at]});
-    }
+    if (all.first()) score_lines(set, hypotheses, plan, record);
     record.spans.emplace_back("score", watch.lap());
   }
   record.seconds = watch.seconds();

@@ -14,6 +14,7 @@
 #include "model/transformer.h"
 #include "observe/records.h"
 #include "text/vocabulary.h"
+#include "train/crew.h"
 
 namespace reigen {
 
@@ -55,8 +56,10 @@ struct ValidationPlan {
   DecodeOptions options;
 };
 
+// Among several workers each takes every n-th pair, and rank 0 has the scores; the loss is known to
+// all. Nobody may leave in between, so a signal waits.
 EvaluationRecord validate(const Device& device, Transformer& model, const Weights& weights,
                           const HeldOut& set, const Vocabulary& vocabulary,
-                          const ValidationPlan& plan);
+                          const ValidationPlan& plan, Crew* crew = nullptr);
 
 }  // namespace reigen

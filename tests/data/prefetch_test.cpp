@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -48,7 +49,7 @@ std::vector<uint64_t> numbers(const GlobalBatch& batch) {
 
 TEST_F(PrefetchTest, GivesTheStreamsBatchesInOrderOverSeveralEpochs) {
   for (size_t depth : {1, 2, 7}) {
-    Prefetcher prefetcher(*dataset_, stream(), 100, kBos, depth);
+    Prefetcher prefetcher(*dataset_, stream(), {.micro_tokens = 100, .bos = kBos, .depth = depth});
     BatchStream plain = stream();
     while (plain.cursor().epoch < 3) {
       const GlobalBatch expected = plain.next();
@@ -68,7 +69,7 @@ TEST_F(PrefetchTest, StagesEveryPartInOrderWhereBatchesAreMade) {
     EXPECT_NE(std::this_thread::get_id(), here);
     return std::make_shared<size_t>(part.source.size());
   };
-  Prefetcher prefetcher(*dataset_, stream(), 100, kBos, 2, stage);
+  Prefetcher prefetcher(*dataset_, stream(), {.micro_tokens = 100, .bos = kBos, .stage = stage});
   for (int i = 0; i < 5; ++i) {
     const ReadyBatch ready = prefetcher.next();
     ASSERT_EQ(ready.staged.size(), ready.parts.size());
@@ -82,8 +83,30 @@ TEST_F(PrefetchTest, TellsWhatStagingFailedOf) {
   auto stage = [](const PackedBatch&) -> std::shared_ptr<void> {
     throw std::runtime_error("no room on the GPU");
   };
-  Prefetcher prefetcher(*dataset_, stream(), 100, kBos, 2, stage);
+  Prefetcher prefetcher(*dataset_, stream(), {.micro_tokens = 100, .bos = kBos, .stage = stage});
   EXPECT_THROW(prefetcher.next(), std::runtime_error);
+}
+
+TEST_F(PrefetchTest, SharesOfAllWorkersTogetherAreTheBatch) {
+  Prefetcher first(*dataset_, stream(), {.micro_tokens = 100, .bos = kBos, .workers = 2});
+  Prefetcher second(*dataset_, stream(),
+                    {.micro_tokens = 100, .bos = kBos, .rank = 1, .workers = 2});
+  for (int i = 0; i < 5; ++i) {
+    const ReadyBatch a = first.next();
+    const ReadyBatch b = second.next();
+    EXPECT_EQ(numbers(a.batch), numbers(b.batch));
+    uint64_t tokens = 0;
+    std::set<uint64_t> sentences;  // by the number of their first token
+    for (const auto* ready : {&a, &b}) {
+      EXPECT_FALSE(ready->parts.empty());
+      for (const PackedBatch& part : ready->parts) {
+        tokens += part.target_out.size();
+        for (uint64_t token : part.first_target_token) EXPECT_TRUE(sentences.insert(token).second);
+      }
+    }
+    EXPECT_EQ(tokens, a.batch.target_tokens);
+    EXPECT_EQ(sentences.size(), a.batch.pairs.size());
+  }
 }
 
 TEST_F(PrefetchTest, GoesOnFromWhereTheStreamWas) {
@@ -91,7 +114,7 @@ TEST_F(PrefetchTest, GoesOnFromWhereTheStreamWas) {
   for (int i = 0; i < 5; ++i) moved.next();
   const Cursor at = moved.cursor();
   const std::vector<uint64_t> expected = numbers(BatchStream(moved).next());
-  Prefetcher prefetcher(*dataset_, moved, 100, kBos);
+  Prefetcher prefetcher(*dataset_, moved, {.micro_tokens = 100, .bos = kBos});
   const ReadyBatch ready = prefetcher.next();
   EXPECT_EQ(ready.batch.begin, at);
   EXPECT_EQ(numbers(ready.batch), expected);
@@ -99,7 +122,7 @@ TEST_F(PrefetchTest, GoesOnFromWhereTheStreamWas) {
 
 TEST_F(PrefetchTest, CutsEachBatchIntoPartsThatHoldEachPairOnce) {
   for (uint64_t micro_tokens : {1, 150, 100'000}) {
-    Prefetcher prefetcher(*dataset_, stream(), micro_tokens, kBos);
+    Prefetcher prefetcher(*dataset_, stream(), {.micro_tokens = micro_tokens, .bos = kBos});
     for (int i = 0; i < 10; ++i) {
       const ReadyBatch ready = prefetcher.next();
       size_t pair = 0;
@@ -133,7 +156,9 @@ TEST_F(PrefetchTest, CutsEachBatchIntoPartsThatHoldEachPairOnce) {
 TEST_F(PrefetchTest, CanBeGivenUpAtAnyMoment) {
   for (int taken : {0, 1, 3}) {
     for (int time = 0; time < 20; ++time) {
-      Prefetcher prefetcher(*dataset_, stream(), 100, kBos, 1);  // full after one batch
+      Prefetcher prefetcher(
+          *dataset_, stream(),
+          {.micro_tokens = 100, .bos = kBos, .depth = 1});  // full after one batch
       for (int i = 0; i < taken; ++i) prefetcher.next();
     }
   }
@@ -143,7 +168,8 @@ TEST_F(PrefetchTest, CanBeGivenUpAtAnyMoment) {
 [[noreturn]] void ask_for_a_batch_without_end(const Dataset& dataset) {
   const rlimit limit = {.rlim_cur = 400 << 20, .rlim_max = 400 << 20};
   if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(1);
-  Prefetcher prefetcher(dataset, {dataset, 7, {.pairs = uint64_t{1} << 60}}, 100, kBos);
+  Prefetcher prefetcher(dataset, {dataset, 7, {.pairs = uint64_t{1} << 60}},
+                        {.micro_tokens = 100, .bos = kBos});
   for (int time = 0; time < 2; ++time) {
     try {
       prefetcher.next();

@@ -16,6 +16,7 @@ StartRecord sample_start(uint64_t step, uint64_t attempt) {
           .host = "node-7",
           .process = 4242,
           .threads = 16,
+          .workers = 4,
           .device = "NVIDIA H200",
           .lost_steps = 12,
           .lost_seconds = 3.25};

@@ -1,0 +1,39 @@
+#include "config/worker_options.h"
+
+#include "config/units.h"
+
+namespace reigen {
+
+void describe(Schema& s, WorkerOptions& o) {
+  s.option("workers", o.workers,
+           "processes on this host that train together; 0 for one, or as mpirun, srun or torchrun "
+           "say",
+           0, 1024);
+  s.option("hosts", o.hosts, "LIST",
+           "train on these hosts over ssh: vm1:2,vm2:2 is two workers on each of two; the first "
+           "one's first worker keeps the run");
+  s.option("ssh.user", o.ssh_user, "NAME", "user on the hosts; ssh's own choice when empty");
+  s.option("ssh.port", o.ssh_port, "port of ssh on the hosts; 0 for ssh's own choice", 0, 65535);
+  s.option("remote-binary", o.remote_binary, "PATH",
+           "where reigen is on the hosts; the path it has here when empty");
+  s.option("copy-binary", o.copy_binary,
+           "copy this reigen to hosts that do not have the same version");
+  s.option("interface", o.interface, "NAME",
+           "network interface for data between workers; chosen by reachability when empty");
+  s.choice("wire", o.wire,
+           "how gradients travel between workers; sums are taken in fp32 either way",
+           {{"fp32", WireName::kFp32}, {"bf16", WireName::kBf16}, {"fp16", WireName::kFp16}});
+  s.custom(bytes_option("bucket", o.bucket,
+                        "gradients leave in pieces of this size while backward still runs; 0 to "
+                        "measure once and record it"));
+  s.custom(seconds_option("start-within", o.start_within,
+                          "give up when not all workers are there by then"));
+  s.custom(
+      seconds_option("silence", o.silence, "a worker that is not heard of for this long is lost"));
+  s.option("send-data", o.send_data,
+           "workers whose host does not have the data get it from the first one");
+  s.option("detach", o.detach,
+           "go on in the background, also after logout; `reigen attach RUN` shows it");
+}
+
+}  // namespace reigen

@@ -1,0 +1,31 @@
+// How many workers train together, where, and how they talk.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "config/schema.h"
+
+namespace reigen {
+
+enum class WireName { kFp32, kBf16, kFp16 };
+
+struct WorkerOptions {
+  int64_t workers = 0;  // on this host; 0: as the launcher says, or one
+  std::string hosts;    // "vm1:2,vm2:2"
+  std::string ssh_user;
+  int64_t ssh_port = 0;
+  std::string remote_binary;
+  bool copy_binary = false;
+  std::string interface;
+  WireName wire = WireName::kFp32;
+  uint64_t bucket = 0;       // bytes; 0: tuned
+  double start_within = 60;  // seconds
+  double silence = 10;       // seconds
+  bool send_data = false;
+  bool detach = false;
+};
+
+void describe(Schema& schema, WorkerOptions& options);
+
+}  // namespace reigen

@@ -1,0 +1,31 @@
+// What the workers of a run agree on before and between steps.
+#pragma once
+
+#include <string>
+
+#include "config/train_options.h"
+#include "observe/records.h"
+#include "train/crew.h"
+#include "train/state.h"
+
+namespace reigen {
+
+// The first worker's options for everybody, but for what is each machine's own business: threads,
+// memory, device, interface, and where the data is when that was given.
+TrainOptions shared_options(Crew& crew, const TrainOptions& mine);
+
+// Throws DataError that names who has other data than the first worker.
+void check_same_data(Crew& crew, const std::string& fingerprint, const std::string& path);
+
+// Scores of decoded text, which only the first worker has.
+void share_scores(Crew& crew, EvaluationRecord& record);
+
+// How many of the gradient's `elements` leave at once: as given, as recorded, or measured: the
+// smallest size that nearly reaches what the largest does. What leaves last can hide behind nothing,
+// so it is a sixteenth of the gradient at most.
+void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements, Counters& counters);
+
+// "2 workers over eth0 (10.0.0.1, 10,000 Mbit/s): ..."; empty for one.
+std::string describe(Crew& crew, const WorkerOptions& options, const Counters& counters);
+
+}  // namespace reigen

@@ -17,6 +17,7 @@ std::vector<uint32_t> offsets_of(const std::vector<uint32_t>& lengths) {
 void Checker::attention(const std::string& name, DType dtype, const std::vector<uint32_t>& queries,
                         const std::vector<uint32_t>& keys, int heads, int64_t width, bool causal,
                         float rate) {
+  if (quick_ && name.ends_with("long")) return;
   const std::string which = name + " " + name_of(dtype) + " width " + std::to_string(width) +
                             (causal ? " causal" : "") + (rate > 0 ? " dropout" : "");
   const auto qo = offsets_of(queries), ko = offsets_of(keys);
@@ -59,7 +60,7 @@ void Checker::attention(const std::string& name, DType dtype, const std::vector<
 void Checker::attentions() {
   const DType b = DType::kBF16;
   std::vector<uint32_t> many, other;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < (quick_ ? 8 : 40); ++i) {
     many.push_back(static_cast<uint32_t>(1 + random_() % 70));
     other.push_back(static_cast<uint32_t>(1 + random_() % 70));
   }

@@ -21,7 +21,8 @@ double rounding(DType dtype);
 
 class Checker {
  public:
-  Checker(const cuda::Context& context, uint64_t seed) : context_(context), random_(seed) {}
+  Checker(const cuda::Context& context, uint64_t seed, bool quick)
+      : context_(context), random_(seed), quick_(quick) {}
 
   CheckResults results;
 
@@ -96,6 +97,7 @@ class Checker {
 
   const cuda::Context& context_;
   std::mt19937_64 random_;
+  bool quick_;
 };
 
 }  // namespace reigen::bench

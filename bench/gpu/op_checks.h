@@ -20,6 +20,8 @@ struct CheckResult {
 };
 using CheckResults = std::map<std::string, CheckResult>;
 
-CheckResults check_operations(const cuda::Context& context, uint64_t seed);
+// `quick` leaves out long sentences and takes products' first algorithms, for runs under a
+// sanitizer.
+CheckResults check_operations(const cuda::Context& context, uint64_t seed, bool quick);
 
 }  // namespace reigen::bench

@@ -103,6 +103,7 @@ void copy_to_device(void* to, const void* from, size_t bytes, cudaStream_t strea
 void copy_to_host(void* to, const void* from, size_t bytes, cudaStream_t stream);
 void fill_zero(void* data, size_t bytes, cudaStream_t stream);
 
-int multiprocessors();  // of the current device
+int multiprocessors();     // of the current device
+int compute_capability();  // 90 for sm_90
 
 }  // namespace reigen::cuda

@@ -21,7 +21,10 @@ inline uint32_t attention_shared_bytes(int64_t head_width) {
 // Tensor cores take 16-bit heads of these widths (attention_forward.cu, attention_backward.cu);
 // everything else is multiplied lane by lane (attention_lanes.cu).
 inline bool attention_in_tiles(DType dtype, int64_t head_width) {
-  return dtype != DType::kF32 && (head_width == 32 || head_width == 64 || head_width == 128);
+  constexpr int kAmpere =
+      80;  // tensor cores of this shape, copies beside the work, 100 KiB a block
+  return compute_capability() >= kAmpere && dtype != DType::kF32 &&
+         (head_width == 32 || head_width == 64 || head_width == 128);
 }
 
 // What backward needs of a query beside its rows.

@@ -116,10 +116,12 @@ __device__ inline void stage_rows(const T* one, int64_t one_stride, const T* two
 #pragma unroll 1
     for (int row = first; row < tiles * 16; row += kStep) {
       const int bytes = row < rows ? 16 : 0;
+#if __CUDA_ARCH__ >= 800
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from_one),
                    "r"(bytes));
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + other), "l"(from_two),
                    "r"(bytes));
+#endif
       from_one += kStep * one_stride;
       from_two += kStep * two_stride;
       to += kStep * kRow;
@@ -131,7 +133,9 @@ __device__ inline void stage_rows(const T* one, int64_t one_stride, const T* two
 }
 
 __device__ inline void staged_ready() {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
   __syncthreads();
 }
 
@@ -209,8 +213,10 @@ __device__ inline void stage_queries(const AttentionArgs& a, int64_t first_query
   if constexpr (kDrop) {
     for (int i = static_cast<int>(threadIdx.x); i < s.query_tiles * 16; i += 32 * kAttentionWarps) {
       const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(s.tokens(0) + i));
+#if __CUDA_ARCH__ >= 800
       asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to),
                    "l"(a.drop.tokens + first_query + min(i, queries - 1)));
+#endif
     }
   }
   fill_numbers<T, kWidth>(a, first_query, queries, head, s);

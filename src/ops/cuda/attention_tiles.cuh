@@ -20,7 +20,7 @@ __device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uin
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 #else
-  __trap();  // these chips have no bf16, and nobody asks them for it
+  __trap();  // older chips are served lane by lane
 #endif
 }
 __device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
@@ -31,15 +31,7 @@ __device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uin
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 #else
-  // Turing multiplies half as deep.
-  auto half = [&](uint32_t upper, uint32_t lower, uint32_t b) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
-        "{%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(upper), "r"(lower), "r"(b));
-  };
-  half(a0, a1, b0);
-  half(a2, a3, b1);
+  __trap();
 #endif
 }
 

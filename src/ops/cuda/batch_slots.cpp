@@ -110,7 +110,7 @@ struct BatchSlots::Lengths {
 
 namespace {
 
-constexpr int64_t kMostRowsAlike = 16'384;  // more keep a GPU busy without any recording
+constexpr int64_t kMostRowsAlike = 65'536;  // more vary too much to be alike often
 
 }  // namespace
 
@@ -119,7 +119,7 @@ BatchSlots::~BatchSlots() = default;
 
 // Lengths that batches of these rows share: those of the longest so far, and a quarter more.
 BatchSlots::Lengths BatchSlots::filled_up(int64_t source_rows, int64_t target_rows,
-                                          const Lengths& needed) {
+                                          const Lengths& needed, size_t most_shared) {
   if (target_rows == 0 || source_rows + target_rows > kMostRowsAlike) return needed;
   std::lock_guard lock(mutex_);
   auto& known = alike_[{source_rows, target_rows}];
@@ -131,9 +131,7 @@ BatchSlots::Lengths BatchSlots::filled_up(int64_t source_rows, int64_t target_ro
   known->with(needed, [&](size_t& have, size_t want) {
     if (want > 0) have = std::max(have, (want + want / 4 + kUnit - 1) / kUnit * kUnit);
   });
-  for (auto& a : known->attention) {
-    a.shared_bytes = std::min<size_t>(a.shared_bytes, kAttentionSharedBytes);
-  }
+  for (auto& a : known->attention) a.shared_bytes = std::min(a.shared_bytes, most_shared);
   known->layout = ++layouts_;
   return *known;
 }
@@ -285,7 +283,8 @@ std::unique_ptr<BatchIndex> BatchSlots::index(const BatchTokens& tokens, const I
     needed.attention[i] = {schedules[i].forward.size(), schedules[i].backward.size(),
                            schedules[i].shared_bytes};
   }
-  const Lengths lengths = filled_up(sides[0].rows, sides[1].rows, needed);
+  const Lengths lengths =
+      filled_up(sides[0].rows, sides[1].rows, needed, attention_shared_bytes(shape.head_width));
 
   auto index = std::make_unique<Index>();
   index->slots = this;

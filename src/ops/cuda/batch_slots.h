@@ -71,7 +71,8 @@ class BatchSlots {
  private:
   struct Index;
   struct Lengths;  // of the lists in a blob
-  Lengths filled_up(int64_t source_rows, int64_t target_rows, const Lengths& needed);
+  Lengths filled_up(int64_t source_rows, int64_t target_rows, const Lengths& needed,
+                    size_t most_shared);
   std::unique_ptr<Slot> take();
   void give_back(std::unique_ptr<Slot> slot);
 

@@ -50,7 +50,7 @@ class StepQueue : public GpuStepQueue {
   struct Recording {
     uint64_t seen = 0;
     std::unique_ptr<BatchIndex> batch;  // where it reads
-    cudaGraph_t nodes = nullptr;  // what `graph` was made of
+    cudaGraph_t nodes = nullptr;        // what `graph` was made of
     cudaGraphExec_t graph = nullptr;
     struct Node {
       Mark mark;

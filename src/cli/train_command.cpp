@@ -50,7 +50,10 @@ void run_train(const TrainOptions& options) {
   if (started_as_worker() || (w.hosts.empty() && w.workers <= 1)) return train_as_worker(options);
   const LaunchResult result = launch(options);
   if (result.ok()) return;
-  throw Error(static_cast<ExitCode>(result.code),
+  constexpr int kSignalled = 128;  // a worker that something killed is lost, whatever the signal
+  const bool killed =
+      result.code > kSignalled && result.code != static_cast<int>(ExitCode::kInterrupted);
+  throw Error(killed ? ExitCode::kComm : static_cast<ExitCode>(result.code),
               format("{}: {}", rank_and_host(result.rank, result.host), result.error));
 }
 

@@ -1,0 +1,256 @@
+"""Several workers training together through the real binary: one trajectory, every way to start them,
+and every way to lose one."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import harness
+from harness import REIGEN, run
+
+SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+         "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
+         "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
+         "--eval.sentences", 8, "--eval.samples", 1, "--threads", 1]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def workers_of(mark):
+    """Processes whose command line has this in it."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                line = f.read().replace(b"\0", b" ").decode()
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                environment = f.read().decode(errors="replace").split("\0")
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
+            continue
+        if mark in line and " train " in line:
+            rank = [e.split("=")[1] for e in environment if e.startswith("REIGEN_RANK=")]
+            found.append((int(pid), int(rank[0]) if rank else None))
+    return found
+
+
+class WorkersCase(harness.Case):
+    data = None
+
+    @classmethod
+    def setUpClass(cls):
+        case = cls("setUp")
+        case.setUp()
+        cls.addClassCleanup(case.doCleanups)
+        run(*case.prepare_args(case.corpus(pairs=3000), vocab_size=400), "--quiet")
+        cls.data = case.path("data")
+
+    def arguments(self, name, *more):
+        args = ["train", "--data", self.data, "--run", self.path(name), *SMALL, *more]
+        return [str(a) for a in args]
+
+    def train(self, name, *more, check=True, **kwargs):
+        return run(*self.arguments(name, *more), check=check, **kwargs)
+
+    def start(self, name, *more, prefix=(), **kwargs):
+        process = subprocess.Popen([*prefix, REIGEN, *self.arguments(name, *more)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **kwargs)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stderr:
+            process.stderr.close()
+
+    def start_as_torchrun(self, name, rank, size, port, *more, **kwargs):
+        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
+               "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        return self.start(name, *more, env=env, **kwargs)
+
+    def losses(self, name):
+        with open(self.path(f"{name}/measurements/rank-0.jsonl")) as f:
+            records = [json.loads(line) for line in f]
+        return {r["step"]: r for r in records if r["kind"] == "step"}
+
+    def digest(self, name, file="model.safetensors"):
+        with open(self.path(f"{name}/last/{file}"), "rb") as f:
+            return hashlib.sha256(f.read()).hexdigest()
+
+    def wait_for_step(self, name, step, process):
+        deadline = time.time() + 120
+        path = self.path(f"{name}/measurements/rank-0.jsonl")
+        while time.time() < deadline and process.poll() is None:
+            if os.path.exists(path) and f'"kind":"step","step":{step},' in self.read(path):
+                return
+            time.sleep(0.005)
+        self.fail(f"step {step} did not come: {process.stderr.read()}")
+
+    def assert_nobody_left(self, name):
+        deadline = time.time() + 10
+        while workers_of(self.path(name)) and time.time() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(workers_of(self.path(name)), [])
+
+    def assert_same_course(self, a, b, steps):
+        for step in range(1, steps + 1):
+            wanted = a[step]["loss"]
+            self.assertLess(abs(b[step]["loss"] - wanted) / wanted, 1e-4, f"step {step}")
+            for key in ("pairs", "source_tokens", "target_tokens", "epoch"):
+                self.assertEqual(a[step][key], b[step][key], f"step {step}: {key}")
+
+
+class OneTrajectory(WorkersCase):
+    def test_any_number_of_workers_follows_the_same_course(self):
+        common = ["--max-steps", 100, "--eval.every", 50]
+        self.train("one", *common)
+        alone = self.losses("one")
+        for workers in (2, 4):
+            name = f"of{workers}"
+            done = self.train(name, *common, "--workers", workers)
+            self.assertIn(f"{workers} workers over", done.stderr)
+            self.assert_same_course(alone, self.losses(name), 100)
+            one = json.loads(self.read("one/last/manifest.json"))["scores"]
+            many = json.loads(self.read(f"{name}/last/manifest.json"))["scores"]
+            self.assertAlmostEqual(one["nll"], many["nll"], places=4)
+            self.assertEqual(set(one), set(many))
+            self.assert_nobody_left(name)
+
+    def test_a_run_goes_on_with_another_number_of_workers(self):
+        self.train("straight", "--max-steps", 60, "--eval.every", 0)
+        self.train("changing", "--max-steps", 20, "--eval.every", 0, "--workers", 2)
+        self.train("changing", "--max-steps", 40, "--workers", 1)
+        self.train("changing", "--max-steps", 60, "--workers", 4)
+        self.assert_same_course(self.losses("straight"), self.losses("changing"), 60)
+        a = json.loads(self.read("straight/last/manifest.json"))["training"]["state"]
+        b = json.loads(self.read("changing/last/manifest.json"))["training"]["state"]
+        for key in ("epoch", "position", "pairs", "source_tokens", "target_tokens"):
+            self.assertEqual(a[key], b[key], key)
+
+    def test_the_same_number_of_workers_gives_the_same_bits_across_a_stop(self):
+        options = ["--eval.every", 20, "--workers", 2, "--bucket", "16KB"]
+        self.train("whole", "--max-steps", 50, *options)
+        process = self.start("parts", "--max-steps", 50, *options)
+        self.wait_for_step("parts", 15, process)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 130)
+        self.assert_nobody_left("parts")
+        self.train("parts", "--max-steps", 50, *options)
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(self.digest("whole", file), self.digest("parts", file))
+
+    def test_reduced_precision_on_the_wire_still_trains(self):
+        self.train("fp32", "--max-steps", 60, "--eval.every", 0, "--workers", 2)
+        self.train("bf16", "--max-steps", 60, "--eval.every", 0, "--workers", 2, "--wire", "bf16")
+        a, b = self.losses("fp32")[60]["loss"], self.losses("bf16")[60]["loss"]
+        self.assertNotEqual(a, b)
+        self.assertLess(abs(a - b) / a, 0.02)
+
+
+class WaysToStart(WorkersCase):
+    def test_mpirun(self):
+        if not shutil.which("mpirun"):
+            self.skipTest("mpirun is not installed")
+        process = self.start("run", "--max-steps", 10, "--eval.every", 0, prefix=[*MPIRUN, "-n", "2"])
+        error = process.communicate(timeout=120)[1]
+        self.assertEqual(process.returncode, 0, error)
+        self.assertIn("2 workers over", error)
+        self.assertEqual(len(self.losses("run")), 10)
+        self.assert_nobody_left("run")
+
+    def test_environment_of_torchrun(self):
+        port = free_port()
+        more = ["--max-steps", 10, "--eval.every", 0]
+        workers = [self.start_as_torchrun("run", rank, 2, port, *more) for rank in range(2)]
+        for process in workers:
+            error = process.communicate(timeout=120)[1]
+            self.assertEqual(process.returncode, 0, error)
+        self.assertEqual(len(self.losses("run")), 10)
+
+    def test_other_options_are_refused_by_name(self):
+        port = free_port()
+        more = ["--max-steps", 10]
+        workers = [self.start_as_torchrun("run", 0, 2, port, *more, "--seed", 1),
+                   self.start_as_torchrun("run", 1, 2, port, *more, "--seed", 2)]
+        errors = [process.communicate(timeout=120)[1] for process in workers]
+        self.assertEqual([process.returncode for process in workers], [5, 5], errors)
+        for error in errors:
+            self.assertIn("option seed", error)
+        self.assertFalse(os.path.exists(self.path("run")))
+
+    def test_other_data_is_refused(self):
+        run(*self.prepare_args(self.corpus(pairs=2000, name="text2"), output="other", vocab_size=400), "--quiet")
+        port = free_port()
+        more = ["--max-steps", 10]
+        workers = [self.start_as_torchrun("run", 0, 2, port, *more),
+                   self.start_as_torchrun("run", 1, 2, port, *more, "--data", self.path("other"))]
+        errors = [process.communicate(timeout=120)[1] for process in workers]
+        self.assertEqual([process.returncode for process in workers], [3, 3], errors)
+        self.assertIn("holds other data on rank 1", errors[0])
+
+    def test_who_is_missing_is_named(self):
+        process = self.start_as_torchrun("run", 0, 3, free_port(), "--max-steps", 10, "--start-within", "2s")
+        error = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 5, error)
+        self.assertRegex(error, "rank 1.*rank 2|ranks? 1.* 2")
+
+
+class LostWorkers(WorkersCase):
+    def lose(self, name, sign, *more):
+        process = self.start(name, "--max-steps", 100000, "--eval.every", 0, "--checkpoint.every", 10,
+                             "--workers", 2, *more)
+        self.wait_for_step(name, 25, process)
+        ranks = {rank: pid for pid, rank in workers_of(self.path(name))}
+        os.kill(ranks[1], sign)
+        began = time.time()
+        error = process.communicate(timeout=120)[1]
+        self.assertEqual(process.returncode, 5, error)
+        self.assertRegex(error, r"\[0\] error: lost rank 1 ")
+        self.assertIn("goes on from step", error)
+        self.assert_nobody_left(name)
+        return time.time() - began
+
+    def test_a_killed_worker_ends_the_run_which_can_go_on(self):
+        self.lose("run", signal.SIGKILL)
+        done = self.train("run", "--max-steps", 40)
+        self.assertIn("resuming", done.stderr)
+        self.train("straight", "--max-steps", 40, "--eval.every", 0)
+        self.assert_same_course(self.losses("straight"), self.losses("run"), 40)
+
+    def test_a_worker_that_hangs_is_noticed_and_ended(self):
+        self.assertLess(self.lose("run", signal.SIGSTOP, "--silence", "2s"), 60)
+
+    def test_nothing_outlives_a_launcher_that_is_killed(self):
+        process = self.start("run", "--max-steps", 100000, "--eval.every", 0, "--workers", 2)
+        self.wait_for_step("run", 5, process)
+        process.kill()
+        process.wait()
+        self.assert_nobody_left("run")
+
+    def test_ctrl_c_saves_and_ends_everybody(self):
+        process = self.start("run", "--max-steps", 100000, "--eval.every", 0, "--workers", 2,
+                             start_new_session=True)
+        self.wait_for_step("run", 5, process)
+        os.killpg(process.pid, signal.SIGINT)
+        error = process.communicate(timeout=120)[1]
+        self.assertEqual(process.returncode, 130, error)
+        self.assert_nobody_left("run")
+        step = int(re.search(r"saved up to step (\d+)", error).group(1))
+        self.assertEqual(json.loads(self.read("run/last/manifest.json"))["step"], step)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -105,7 +105,7 @@ __device__ inline void stage_rows(const T* one, int64_t one_stride, const T* two
   const int flip = kWidth == 32 ? 0 : first % 2 * 64;
   auto place = static_cast<uint32_t>(__cvta_generic_to_shared(block_memory)) +
                static_cast<uint32_t>(one_at + first * kRow + (piece * 16 ^ flip));
-  const auto other = static_cast<uint32_t>(two_at - one_at);
+  [[maybe_unused]] const auto other = static_cast<uint32_t>(two_at - one_at);
   const T* head_one = one + first * one_stride + piece * 8;
   const T* head_two = two + first * two_stride + piece * 8;
 #pragma unroll 1
@@ -115,7 +115,7 @@ __device__ inline void stage_rows(const T* one, int64_t one_stride, const T* two
     uint32_t to = place;
 #pragma unroll 1
     for (int row = first; row < tiles * 16; row += kStep) {
-      const int bytes = row < rows ? 16 : 0;
+      [[maybe_unused]] const int bytes = row < rows ? 16 : 0;
 #if __CUDA_ARCH__ >= 800
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from_one),
                    "r"(bytes));

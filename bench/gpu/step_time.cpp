@@ -125,6 +125,7 @@ struct Result {
 class Bench {
  public:
   static constexpr int kBatches = 12;
+  static constexpr int kWarmUp = 3;  // rounds: algorithms are chosen, steps recorded and replayed
 
   explicit Bench(const Arguments& a) : random_(a.seed), pieces_(a.pieces) {
     DeviceOptions device{"cuda", precision_of(a.precision)};
@@ -142,7 +143,7 @@ class Bench {
     TrainState state = first_state(*model_, 1);
     Crew alone;
     auto stepper = make_stepper(device, opened_->type, *model_, options_, state, alone);
-    run(device, *stepper, kBatches, nullptr);  // chooses algorithms, makes room
+    run(device, *stepper, kWarmUp * kBatches, nullptr);
     Result result;
     std::vector<double> times;
     Stopwatch watch;
@@ -242,7 +243,7 @@ int run(const Arguments& a) {
   for (const auto& [name, ms] : r.spans) std::printf("  %-10s %7.3f ms\n", name.c_str(), ms);
   TimedDevice timed(bench.opened().device);
   const Result t = bench.measure(timed.device(), Bench::kBatches);
-  print_operations(timed.times(2 * Bench::kBatches), t.median);
+  print_operations(timed.times((Bench::kWarmUp + 1) * Bench::kBatches), t.median);
   return 0;
 }
 

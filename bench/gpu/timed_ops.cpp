@@ -42,6 +42,7 @@ class TimedOps : public GpuOps {
   }
   void allow_tf32(bool allow) override { gpu_.allow_tf32(allow); }
   void* native_queue() const override { return gpu_.native_queue(); }
+  bool may_record() const override { return false; }
   std::unique_ptr<GpuStepQueue> step_queue(const GpuOptimizer& optimizer) override {
     return gpu_.step_queue(optimizer);
   }

@@ -93,7 +93,7 @@ void GpuStepper::enqueue(const ReadyBatch& ready, const StepRecord& record) {
 
 // While the arena is about to move, nothing can be recorded.
 uint64_t GpuStepper::memory_state() const {
-  return arena_.in_one_block() ? (arenas_ << 32) + arena_.allocations() : 0;
+  return gpu_.may_record() && arena_.in_one_block() ? (arenas_ << 32) + arena_.allocations() : 0;
 }
 
 // Recorded steps live as long as their memory, so it is only given back where there is need.

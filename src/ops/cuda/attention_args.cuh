@@ -50,6 +50,27 @@ struct Head {
         first_query(w.first_query) {}
 };
 
+// Work without heads is none, or rows past the last sentence that must not be left as they are.
+template <class T>
+__device__ inline void clear_rows(T* data, int64_t stride, uint32_t first, uint32_t rows,
+                                  int columns) {
+  const uint32_t vectors = static_cast<uint32_t>(columns) / 8;
+  for (uint32_t i = threadIdx.x; i < rows * vectors; i += blockDim.x) {
+    store8(data + (first + i / vectors) * stride + i % vectors * 8, zero8());
+  }
+}
+template <class T>
+__device__ inline void clear_forward(const AttentionArgs& a, const AttentionWork& w) {
+  clear_rows(static_cast<T*>(a.out), a.out_stride, w.first_query, w.queries, a.heads * a.width);
+}
+template <class T>
+__device__ inline void clear_backward(const AttentionArgs& a, const AttentionWork& w) {
+  const int columns = a.heads * a.width;
+  clear_rows(static_cast<T*>(a.dq), a.dq_stride, w.first_query, w.queries, columns);
+  clear_rows(static_cast<T*>(a.dk), a.dk_stride, w.first_key, w.keys, columns);
+  clear_rows(static_cast<T*>(a.dv), a.dv_stride, w.first_key, w.keys, columns);
+}
+
 void tiled_attention_forward(const Context& context, DType dtype, const AttentionArgs& args,
                              const AttentionPlan& plan);
 void tiled_attention_backward(const Context& context, DType dtype, const AttentionArgs& args,

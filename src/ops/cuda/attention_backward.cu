@@ -233,7 +233,7 @@ template <class T, int kWidth, bool kCausal, bool kDrop>
 __global__ __launch_bounds__(32 * kWarps, backward_blocks(kWidth)) void attention_backward_kernel(
     const Args a, const AttentionWork* list) {
   const AttentionWork w = list[blockIdx.x];
-  if (w.heads == 0) return;  // fills up a list
+  if (w.heads == 0) return clear_backward<T>(a, w);
   const Drop drop = drop_of<kDrop>(a.drop);
   const uint32_t query_tiles = (w.queries + 15) / 16;
   if (w.last_item == 0) return short_sentence<T, kWidth, kCausal, kDrop>(a, drop, w);

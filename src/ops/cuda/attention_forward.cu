@@ -104,7 +104,7 @@ template <class T, int kWidth, bool kCausal, bool kDrop>
 __global__ __launch_bounds__(32 * kWarps, forward_blocks(kWidth)) void attention_forward_kernel(
     const Args a, const AttentionWork* list) {
   const AttentionWork w = list[blockIdx.x];
-  if (w.heads == 0) return;  // fills up a list
+  if (w.heads == 0) return clear_forward<T>(a, w);
   const Drop drop = drop_of<kDrop>(a.drop);
   const uint32_t tiles = (w.queries + 15) / 16;
   for (uint32_t item = w.first_item + threadIdx.x / 32; item < w.last_item; item += kWarps) {

@@ -123,7 +123,7 @@ template <class T, int kLanes>
 __global__ __launch_bounds__(32 * kWarps) void lanes_forward_kernel(const Args a,
                                                                     const AttentionWork* list) {
   const AttentionWork w = list[blockIdx.x];
-  if (w.heads == 0) return;  // fills up a list
+  if (w.heads == 0) return clear_forward<T>(a, w);
   const Drop drop = drop_of(a.drop);
   const uint32_t tiles = (w.queries + 15) / 16;
   for (uint32_t item = w.first_item + threadIdx.x / 32; item < w.last_item; item += kWarps) {
@@ -270,7 +270,7 @@ template <class T, int kLanes>
 __global__ __launch_bounds__(32 * kWarps) void lanes_backward_kernel(const Args a,
                                                                      const AttentionWork* list) {
   const AttentionWork w = list[blockIdx.x];
-  if (w.heads == 0) return;  // fills up a list
+  if (w.heads == 0) return clear_backward<T>(a, w);
   const Drop drop = drop_of(a.drop);
   const uint32_t query_tiles = (w.queries + 15) / 16;
   const Head<T> head(a, w, w.head, a.width);

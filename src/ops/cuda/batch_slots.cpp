@@ -248,10 +248,28 @@ EmbedPlan planned(Slot& slot, const EmbedSchedule& s, size_t tokens, size_t segm
           static_cast<uint32_t>(slots)};
 }
 
-// What attention must clear before it writes: at most the rows a token count was rounded up by.
-uint32_t surely_used(int64_t rows) {
-  constexpr int64_t kMostPadding = 128;
-  return static_cast<uint32_t>(std::max<int64_t>(0, rows - kMostPadding));
+// Rows past the last sentence are cleared by blocks of the kernels themselves: a call to do it
+// would cost as much as a small kernel, 72 times a step. First in the list, so that nobody waits
+// for them.
+void add_clearing(AttentionSchedule& schedule, int64_t query_rows, int64_t key_rows) {
+  constexpr uint32_t kRows = 16;  // of a block
+  std::vector<AttentionWork> forward;
+  std::vector<AttentionWork> backward;
+  for (uint32_t row = schedule.query_tokens; row < query_rows; row += kRows) {
+    AttentionWork work{};
+    work.first_query = row;
+    work.queries = std::min(kRows, static_cast<uint32_t>(query_rows) - row);
+    forward.push_back(work);
+    backward.push_back(work);
+  }
+  for (uint32_t row = schedule.key_tokens; row < key_rows; row += kRows) {
+    AttentionWork work{};
+    work.first_key = row;
+    work.keys = std::min(kRows, static_cast<uint32_t>(key_rows) - row);
+    backward.push_back(work);
+  }
+  schedule.forward.insert(schedule.forward.begin(), forward.begin(), forward.end());
+  schedule.backward.insert(schedule.backward.begin(), backward.begin(), backward.end());
 }
 
 }  // namespace
@@ -272,6 +290,10 @@ std::unique_ptr<BatchIndex> BatchSlots::index(const BatchTokens& tokens, const I
     schedules[1] = schedule(tokens.target, tokens.target);
     schedules[2] = schedule(tokens.target, tokens.source);
   }
+
+  const int64_t queries[3] = {sides[0].rows, sides[1].rows, sides[1].rows};
+  const int64_t keys[3] = {sides[0].rows, sides[1].rows, sides[0].rows};
+  for (int i = 0; i < (both ? 3 : 1); ++i) add_clearing(schedules[i], queries[i], keys[i]);
 
   const EmbedSchedule* embeds[4] = {&sides[0].by_id, &sides[0].by_place, &sides[1].by_id,
                                     &sides[1].by_place};
@@ -312,8 +334,6 @@ std::unique_ptr<BatchIndex> BatchSlots::index(const BatchTokens& tokens, const I
     index->embed[side] = {plan(2 * side), plan(2 * side + 1)};
   }
   index->targets = {slot.add(view(targets)), targets.size()};
-  const int64_t queries[3] = {sides[0].rows, sides[1].rows, sides[1].rows};
-  const int64_t keys[3] = {sides[0].rows, sides[1].rows, sides[0].rows};
   for (int i = 0; i < 3; ++i) {
     const Lengths::Attention& l = lengths.attention[i];
     AttentionPlan& plan = index->attention[i];
@@ -323,8 +343,8 @@ std::unique_ptr<BatchIndex> BatchSlots::index(const BatchTokens& tokens, const I
     plan.backward_blocks = static_cast<uint32_t>(l.backward);
     plan.shared_bytes = static_cast<uint32_t>(l.shared_bytes);
     plan.query_tokens = static_cast<uint32_t>(queries[i]);
-    plan.clear_queries_from = surely_used(queries[i]);
-    plan.clear_keys_from = surely_used(keys[i]);
+    plan.clear_queries_from = static_cast<uint32_t>(queries[i]);
+    plan.clear_keys_from = static_cast<uint32_t>(keys[i]);
   }
   index->connect();
   slot.send(input_.get());

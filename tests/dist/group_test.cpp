@@ -9,6 +9,7 @@
 #include <functional>
 #include <mutex>
 #include <numeric>
+#include <ostream>
 #include <random>
 #include <thread>
 
@@ -46,6 +47,8 @@ struct Shape {
   int size;
   Wire wire;
 };
+
+void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.size << " ranks"; }
 
 // An empty chunk for some, a part of a cache line, several pieces.
 constexpr size_t kCounts[] = {1, 17, 1003, 300'007};

@@ -14,20 +14,22 @@ stage "unit tests and whole runs (release)"
 ctest --test-dir build/release --output-on-failure -j "$jobs"
 
 stage "unit tests under the address and undefined-behaviour sanitizers"
-# Configuration and scores handle little memory of their own, and YAML is fuzzed below.
+# Configuration and scores handle little memory of their own, and YAML is fuzzed below, as are
+# messages between workers, whose threads have a stage of their own.
 folders=(base text data tensor ops model observe decode train)
-[ "$all" = --all ] && folders+=(config optim eval)
+[ "$all" = --all ] && folders+=(config optim dist eval)
 scripts/build.sh asan "${folders[@]/%/_tests}"
 # Finite differences with dropout draw every mask thousands of times: 70 s each here, 14 in release.
 ctest --test-dir build/asan --output-on-failure -j "$jobs" \
   -R "^($(IFS='|'; echo "${folders[*]}"))\\." -E 'ResidualNorm.*with_dropout'
 
 stage "threads under the thread sanitizer"
-threaded=(base_tests data_tests)
+threaded=(base_tests data_tests dist_tests)
 [ "$all" = --all ] && threaded+=(train_tests)  # needs the whole engine built once more
 scripts/build.sh tsan "${threaded[@]}"
 # The vocabulary is trained in a child; its own threads are SentencePiece's.
-TSAN_OPTIONS=die_after_fork=0 ctest --test-dir build/tsan --output-on-failure -j "$jobs" -R '^(base|data|train)\..*(Pipeline|Prepare|Progress|AppendFile|LogCopy|Prefetch|CheckpointWriter)'
+TSAN_OPTIONS=die_after_fork=0 ctest --test-dir build/tsan --output-on-failure -j "$jobs" \
+  -R '^(base|data|train)\..*(Pipeline|Prepare|Progress|AppendFile|LogCopy|Prefetch|CheckpointWriter)|^dist\.(Group|Rendezvous|Team|BucketReducer)'
 
 stage "fuzzing"
 scripts/build.sh fuzz

@@ -1,10 +1,12 @@
 // One rank of a measurement of all-reduce beside a raw TCP stream over the same link. Rank 0 prints
 // a JSON object a line; link_bench.py starts the ranks in namespaces and makes a table of them.
 //
-//   link_bench RANK SIZE HOST:PORT MEGABYTES...
+//   link_bench RANK SIZE MACHINE HOST:PORT MEGABYTES...
 //
-// Both move the same bytes: an all-reduce among two carries the buffer once each way, the stream
-// carries it one way, from rank 1 to rank 0, and is over when rank 0 has said so.
+// Ranks that give the same MACHINE add up among themselves first. Rank 1 must be on another one
+// than rank 0 for the stream to cross the link. Both move the same bytes: an all-reduce among two
+// carries the buffer once each way, the stream carries it one way, from rank 1 to rank 0, and is
+// over when rank 0 has said so.
 #include <poll.h>
 #include <unistd.h>
 
@@ -109,11 +111,13 @@ double reduce_seconds(Group& group, std::vector<float>& data, Wire wire) {
   return median(times);
 }
 
-void run(int rank, int size, const Endpoint& at, const std::vector<double>& megabytes) {
+void run(int rank, int size, const std::string& machine, const Endpoint& at,
+         const std::vector<double>& megabytes) {
   TeamOptions options;
   options.rank = rank;
   options.size = size;
   options.rendezvous = {at};
+  options.host = machine;
   options.token = "bench";
   if (rank == 0) options.listener = listen_on("", at.port);
   Team team(std::move(options));
@@ -137,12 +141,12 @@ void run(int rank, int size, const Endpoint& at, const std::vector<double>& mega
 }  // namespace reigen
 
 int main(int argc, char** argv) {
-  if (argc < 5) return 2;
+  if (argc < 6) return 2;
   try {
     std::vector<double> megabytes;
-    for (int i = 4; i < argc; ++i) megabytes.push_back(std::atof(argv[i]));
-    reigen::run(std::atoi(argv[1]), std::atoi(argv[2]), reigen::parse_endpoints(argv[3]).front(),
-                megabytes);
+    for (int i = 5; i < argc; ++i) megabytes.push_back(std::atof(argv[i]));
+    reigen::run(std::atoi(argv[1]), std::atoi(argv[2]), argv[3],
+                reigen::parse_endpoints(argv[4]).front(), megabytes);
     return 0;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());

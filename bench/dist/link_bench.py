@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """All-reduce beside a raw TCP stream of the same bytes, over a shaped link between namespaces.
 
-Needs root. Prints a table and, with --json FILE, writes what was measured. An all-reduce among two
-ranks carries the buffer once each way, so the ratio can reach 1; among n, 2 (n - 1) / n times.
+Needs root. Prints a table and, with --json FILE, writes what was measured. An all-reduce between two
+machines carries the buffer once each way, so the ratio can reach 1; among n, 2 (n - 1) / n times.
+With --flat, ranks do not know which of them share a machine.
 """
 
 import argparse
@@ -18,25 +19,30 @@ from namespaces import Network, permitted  # noqa: E402
 BINARY = os.path.join(HERE, "../../build/release/bench/link_bench")
 
 
-def measure(rate, ranks, sizes):
-    with Network(ranks, rate) as network:
+def measure(rate, machines, on_each, flat, sizes):
+    ranks = machines * on_each
+    with Network(machines, rate) as network:
         at = f"{network.address(0)}:4711"
         processes = [
-            subprocess.Popen(network.command(r, BINARY, r, ranks, at, *sizes),
+            subprocess.Popen(network.command(r % machines, BINARY, r, ranks,
+                                             f"rank{r}" if flat else f"vm{r % machines}", at, *sizes),
                              stdout=subprocess.PIPE, text=True)
             for r in range(ranks)
         ]
         lines = [process.communicate(timeout=600)[0] for process in processes]
         if any(process.returncode != 0 for process in processes):
             sys.exit("a rank failed")
-        return [{"rate": rate or "unshaped", **json.loads(line)} for line in lines[0].splitlines()]
+        return [{"rate": rate or "unshaped", "machines": machines, "flat": flat, **json.loads(line)}
+                for line in lines[0].splitlines()]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rates", nargs="*", default=["100mbit", "1gbit", "none"])
     parser.add_argument("--sizes", nargs="*", type=float, default=[1, 4, 16, 64])
-    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--machines", type=int, default=2)
+    parser.add_argument("--on-each", type=int, default=1, help="ranks on each machine")
+    parser.add_argument("--flat", action="store_true")
     parser.add_argument("--json")
     options = parser.parse_args()
     if not permitted():
@@ -44,9 +50,11 @@ def main():
         return
     rows = []
     print("rate       ranks     MB   stream MB/s   all-reduce MB/s   of stream   bf16 MB/s")
+    machines = options.machines
     for rate in options.rates:
-        for row in measure(None if rate == "none" else rate, options.ranks, options.sizes):
-            carried = row["megabytes"] * 2 * (row["ranks"] - 1) / row["ranks"]
+        for row in measure(None if rate == "none" else rate, machines, options.on_each,
+                           options.flat, options.sizes):
+            carried = row["megabytes"] * 2 * (machines - 1) / machines
             stream = row["megabytes"] / row["stream_seconds"]
             row["of_stream"] = carried / row["fp32_seconds"] / stream
             rows.append(row)

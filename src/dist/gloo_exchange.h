@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "dist/gloo_mesh.h"
@@ -15,7 +17,8 @@ namespace reigen {
 
 class GlooExchange {
  public:
-  GlooExchange(GlooMesh& mesh, int rank, int size) : mesh_(mesh), rank_(rank), size_(size) {}
+  // `hosts` by rank, or empty.
+  GlooExchange(GlooMesh& mesh, int rank, int size, const std::vector<std::string>& hosts);
 
   // Throws MeshFailure. One at a time.
   void carry_out(const Operation& operation, CommCounter& counter);
@@ -23,6 +26,15 @@ class GlooExchange {
   static constexpr size_t kPieceBytes = size_t{256} << 10;
 
  private:
+  // Ranks that exchange something, in order, and where this one is among them.
+  struct Circle {
+    std::vector<int> ranks;
+    size_t own = 0;
+    size_t size() const { return ranks.size(); }
+  };
+  static Circle circle_of(std::vector<int> ranks, int own);
+  void find_machines(const std::vector<std::string>& hosts);
+
   // One end of the messages of a range of memory, to or from one rank or several.
   struct Range {
     std::unique_ptr<MeshBuffer> buffer;
@@ -33,49 +45,62 @@ class GlooExchange {
     size_t pieces() const { return (bytes + kPieceBytes - 1) / kPieceBytes; }
     size_t piece_bytes(size_t piece) const;
   };
+  using Ranges = std::vector<Range>;  // by place in the circle
 
-  Range incoming(int from, int phase, std::byte* to, size_t bytes);
+  Range incoming(size_t from, int phase, std::byte* to, size_t bytes);
   Range outgoing(int phase, const std::byte* from, size_t bytes);
-  void send_piece(Range& range, int to, size_t piece);
+  void send_piece(Range& range, size_t to, size_t piece);
   static void receive_all(Range& range);
   static void settle(Range& range);
 
+  // These work on `data_` within `circle_`, as `wire_`.
+  void within(const Circle& circle, std::span<float> data, Wire wire);
   void reduce(bool share);
-  void send_parts(std::vector<Range>& parts);
+  void send_parts(Ranges& parts);
   void add_parts(size_t begin, size_t count);
-  void all_gather();
-  std::vector<Range> expect_sums();
-  void collect_sums(std::vector<Range>& sums);
+  void gather();
+  Ranges expect_sums();
+  void collect_sums(Ranges& sums);
   void send_own(Range& own, size_t piece);
-  std::byte* sum_place(int rank);
+  std::byte* sum_place(size_t place);
+  std::byte* part_place(size_t from);
+  ChunkRange chunk(size_t place) const;
+  size_t unit() const;
+  size_t chunk_bytes(size_t place) const { return chunk(place).size() * unit(); }
+
+  void all_reduce();
   void all_to_all();
   void broadcast();
   void send();
   void receive();
   void sum_doubles();
 
-  ChunkRange chunk(int rank) const { return chunk_of(operation_->floats.size(), rank, size_); }
-  size_t unit() const;
-  size_t chunk_bytes(int rank) const { return chunk(rank).size() * unit(); }
-  std::byte* part_place(int from);
-
+  // Every other place of the circle, each rank beginning with the one after it.
   template <class Each>
   void for_peers(Each each) const {
-    for (int distance = 1; distance < size_; ++distance) each((rank_ + distance) % size_);
+    const size_t size = circle_->size();
+    for (size_t distance = 1; distance < size; ++distance) each((circle_->own + distance) % size);
   }
 
   GlooMesh& mesh_;
-  int rank_;
-  int size_;
+  Circle everybody_;
+  Circle machine_;           // ranks on this machine; empty unless all machines have as many
+  Circle between_machines_;  // one rank of each machine, with this one's place on it
+  std::vector<bool> away_;   // by rank: on another machine
   uint64_t sequence_ = 0;
 
   // Of the operation under way.
   const Operation* operation_ = nullptr;
   CommCounter* counter_ = nullptr;
   uint64_t slot_ = 0;
+  int round_ = 0;  // exchanges so far
+
+  const Circle* circle_ = nullptr;
+  std::span<float> data_;
+  Wire wire_ = Wire::kFp32;
 
   // Kept from one operation to the next; they grow to what the largest needs.
-  std::vector<std::byte> parts_in_;   // what others give for the own chunk, by rank
+  std::vector<std::byte> parts_in_;   // what others give for the own chunk, by place
   std::vector<std::byte> parts_out_;  // all other chunks as they travel, unless that is fp32
   std::vector<std::byte> sums_;       // all chunks' sums as they travel, likewise
   std::vector<float> sum_;            // of one piece

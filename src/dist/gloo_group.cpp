@@ -11,7 +11,9 @@ constexpr std::chrono::milliseconds kLeaveWithin{10'000};
 class GlooGroup : public QueuedGroup {
  public:
   GlooGroup(const MeshOptions& options, KeyValue& store, int64_t epoch)
-      : QueuedGroup(options.rank, options.size, epoch), mesh_(options, store) {}
+      : QueuedGroup(options.rank, options.size, epoch),
+        mesh_(options, store),
+        exchange_(mesh_, options.rank, options.size, options.hosts) {}
 
   ~GlooGroup() override {
     mesh_.fail(CommStatus::closed(""));
@@ -49,7 +51,7 @@ class GlooGroup : public QueuedGroup {
 
  private:
   GlooMesh mesh_;
-  GlooExchange exchange_{mesh_, rank(), size()};
+  GlooExchange exchange_;
 };
 
 }  // namespace

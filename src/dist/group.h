@@ -79,6 +79,7 @@ struct CommCounter {
   uint64_t operations = 0;
   uint64_t bytes_sent = 0;  // payload; the transport's own headers are below 0.1% at 256 KB a piece
   uint64_t bytes_received = 0;
+  uint64_t bytes_sent_away = 0;  // of those sent, to other machines
   double seconds = 0;  // from the operation's turn to its end, waiting for others included
 };
 using CommCounters = std::array<CommCounter, kOpKinds>;

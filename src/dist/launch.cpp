@@ -191,6 +191,9 @@ TeamOptions meet(Placement p) {
   options.rank = p.rank;
   options.size = p.size;
   options.hosts = p.hosts;
+  if (p.hosts.size() == static_cast<size_t>(p.size)) {
+    options.host = p.hosts[static_cast<size_t>(p.rank)];  // the name its user knows it by
+  }
   if (p.rank == 0) options.listener = open_port(p);
   if (p.rendezvous.empty()) {
     const bool here = p.local_size == p.size;

@@ -78,6 +78,7 @@ void QueuedGroup::work() {
     total.operations += counter.operations;
     total.bytes_sent += counter.bytes_sent;
     total.bytes_received += counter.bytes_received;
+    total.bytes_sent_away += counter.bytes_sent_away;
     total.seconds += counter.seconds;
     busy_ = false;
     item.state->finish(status);

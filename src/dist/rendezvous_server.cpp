@@ -287,7 +287,7 @@ std::string RendezvousServer::Loop::differences() const {
 // This machine's address as members on other machines reach it; empty when there are none.
 std::string RendezvousServer::Loop::outward_address() const {
   for (const Connection* c : joined()) {
-    const std::string here = local_address(c->socket);
+    std::string here = local_address(c->socket);
     if (!is_loopback(here) && peer_address(c->socket) != here) return here;
   }
   return "";

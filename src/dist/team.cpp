@@ -102,7 +102,7 @@ CommStatus Team::explain(const CommStatus& status) const {
 }
 
 CommStatus Team::leave() {
-  const CommStatus left = group_->leave();
+  CommStatus left = group_->leave();
   control_->leave();
   // The others are about to leave too, and must find the rendezvous until then.
   const auto deadline = CommClock::now() + kLastLeaves;

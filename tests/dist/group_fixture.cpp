@@ -10,7 +10,7 @@
 namespace reigen {
 
 void with_group(int size, const std::function<void(Group&)>& body, int64_t epoch,
-                std::chrono::milliseconds timeout) {
+                std::chrono::milliseconds timeout, int on_each) {
   MemoryStore store;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
@@ -19,7 +19,7 @@ void with_group(int size, const std::function<void(Group&)>& body, int64_t epoch
       options.rank = rank;
       options.size = size;
       options.address = "127.0.0.1";
-      for (int r = 0; r < size; ++r) options.hosts.push_back(format("host{}", r));
+      for (int r = 0; r < size; ++r) options.hosts.push_back(format("host{}", r / on_each));
       options.prefix = format("{}/", epoch);
       options.secret = "secret";
       options.timeout = timeout;

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <numeric>
+#include <ostream>
 #include <random>
 #include <thread>
 
@@ -45,6 +47,8 @@ struct Shape {
   int size;
   Wire wire;
 };
+
+void PrintTo(const Shape& shape, std::ostream* out) { *out << shape.size << " ranks"; }
 
 // An empty chunk for some, a part of a cache line, several pieces.
 constexpr size_t kCounts[] = {1, 17, 1003, 300'007};
@@ -198,6 +202,37 @@ TEST(Group, ReducedPrecisionHalvesTheBytes) {
       EXPECT_GT(counter.seconds, 0);
       EXPECT_TRUE(group.leave().ok());
     });
+  }
+}
+
+TEST(Group, RanksOfAMachineAddUpBeforeAnythingCrosses) {
+  constexpr size_t kCount = 300'016;  // divides evenly
+  for (const auto& [size, on_each] : {std::pair(4, 2), std::pair(6, 2), std::pair(6, 3)}) {
+    for (Wire wire : {Wire::kFp32, Wire::kBf16}) {
+      std::vector<std::vector<float>> results(static_cast<size_t>(size));
+      uint64_t crossed = 0;
+      std::mutex mutex;
+      const auto body = [&, wire](Group& group) {
+        auto data = values_of(group.rank(), kCount);
+        ASSERT_TRUE(group.all_reduce(data, wire).wait().ok());
+        const CommCounter counter = group.counters()[static_cast<size_t>(OpKind::kAllReduce)];
+        {
+          std::lock_guard lock(mutex);
+          results[static_cast<size_t>(group.rank())] = data;
+          crossed += counter.bytes_sent_away;
+        }
+        EXPECT_TRUE(group.leave().ok());
+      };
+      with_group(size, body, 1, milliseconds(0), on_each);
+      const auto sum = exact_sum(size, kCount);
+      for (size_t i = 0; i < kCount; ++i) {
+        ASSERT_NEAR(results[0][i], sum[i], 5 * (size + 2) * unit_of(wire)) << i;
+      }
+      for (const auto& result : results) ASSERT_EQ(result, results[0]);
+      // Each machine sends 2 (n - 1) / n of the data for n machines.
+      const auto machines = static_cast<uint64_t>(size / on_each);
+      EXPECT_EQ(crossed, 2 * (machines - 1) * kCount * wire_bytes(wire));
+    }
   }
 }
 

@@ -28,7 +28,6 @@ std::string setting(const char* name, const std::string& otherwise) {
 
 TeamOptions options_of(const Placement& place) {
   TeamOptions options = meet(place);
-  options.host = setting("WORK_HOST", "");
   options.interface = setting("WORK_INTERFACE", "");
   options.silence = milliseconds(std::stoi(setting("WORK_SILENCE", "10000")));
   options.start_within = milliseconds(std::stoi(setting("WORK_START", "20000")));

@@ -18,6 +18,7 @@ void run_corpus(const CorpusOptions& options);
 void run_prepare(const PrepareOptions& options);
 void run_inspect(const InspectOptions& options);
 void run_train(const TrainOptions& options);
+void run_attach(const AttachOptions& options);
 void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);

@@ -3,6 +3,7 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "dist/host_launch.h"
+#include "train/background.h"
 #include "train/join.h"
 #include "train/trainer.h"
 
@@ -44,6 +45,12 @@ void train_as_worker(TrainOptions options) {
 
 void run_train(const TrainOptions& options) {
   const WorkerOptions& w = options.workers;
+  if (w.detach && !started_as_worker()) {
+    TrainOptions attached = options;
+    attached.workers.detach = false;
+    std::erase(attached.arguments, "--detach");
+    return run_in_background(options.run, [&] { run_train(attached); });
+  }
   if (!w.hosts.empty() && w.workers > 1) {
     throw ConfigError("--hosts says how many workers each host gets; leave out --workers");
   }

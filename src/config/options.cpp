@@ -102,6 +102,13 @@ void describe(Schema& s, InspectOptions& o) {
   s.example("reigen inspect runs/first/best-bleu");
 }
 
+void describe(Schema& s, AttachOptions& o) {
+  s.option("run", o.run, "RUN", "a run that `reigen train --detach` started")
+      .required()
+      .positional();
+  s.example("reigen attach runs/first");
+}
+
 void describe(Schema& s, DemoOptions& o) {
   s.option("output", o.output, "DIR", "directory to write text, data and a run into").required();
   s.option("overwrite", o.overwrite,

@@ -70,6 +70,10 @@ struct InspectOptions {
   bool verify = false;
 };
 
+struct AttachOptions {
+  std::string run;
+};
+
 struct DemoOptions {
   std::string output;
   int64_t pairs = 100'000;
@@ -82,6 +86,7 @@ struct DemoOptions {
 void describe(Schema& schema, CorpusOptions& options);
 void describe(Schema& schema, PrepareOptions& options);
 void describe(Schema& schema, InspectOptions& options);
+void describe(Schema& schema, AttachOptions& options);
 void describe(Schema& schema, DemoOptions& options);
 
 // What a manifest records of the options: all that can change the result, nothing else.

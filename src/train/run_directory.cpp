@@ -79,7 +79,8 @@ RunDirectory::~RunDirectory() { ::close(lock_fd_); }
 
 void RunDirectory::check_is_run() const {
   if (path_exists(file("config.yaml"))) return;
-  static constexpr std::array kOurs = {kLock, "log.txt", "checkpoints", "config.yaml.new"};
+  static constexpr std::array kOurs = {kLock,         "log.txt",         "checkpoints",
+                                       "console.log", "background.json", "config.yaml.new"};
   for (const auto& entry : fs::directory_iterator(path_)) {
     const std::string name = entry.path().filename();
     if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
@@ -172,10 +173,22 @@ void RunDirectory::write(const std::string& name, const std::string& text) const
 
 void remove_run(const std::string& path) {
   if (!path_exists(path)) return;
-  static constexpr std::array kOurs = {
-      kLock,       "log.txt",        "config.yaml",   "checkpoints",  "last",
-      "best-loss", "best-bleu",      "tensorboard",   "measurements", "config.yaml.new",
-      ".last.new", ".best-loss.new", ".best-bleu.new"};
+  static constexpr std::array kOurs = {kLock,
+                                       "log.txt",
+                                       "config.yaml",
+                                       "checkpoints",
+                                       "last",
+                                       "algorithms.txt",
+                                       "console.log",
+                                       "background.json",
+                                       "best-loss",
+                                       "best-bleu",
+                                       "tensorboard",
+                                       "measurements",
+                                       "config.yaml.new",
+                                       ".last.new",
+                                       ".best-loss.new",
+                                       ".best-bleu.new"};
   for (const auto& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename();
     if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {

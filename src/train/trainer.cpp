@@ -21,6 +21,7 @@
 #include "optim/schedule.h"
 #include "train/agreements.h"
 #include "train/run_keeper.h"
+#include "train/send_data.h"
 #include "train/setup.h"
 #include "train/stepper.h"
 
@@ -483,8 +484,10 @@ void train(const TrainOptions& given, const std::string& version, Crew& crew) {
     options.data = absolute(options.data);
   }
   options = shared_options(crew, options);
+  options.data = absolute(options.data);
   ignore_hangup();
   set_quiet(options.quiet || !crew.first());
+  if (options.workers.send_data) send_data(crew, options.data);
   read_manifest(options.data);  // a wrong --data leaves no empty run behind
   std::optional<RunDirectory> run;
   if (crew.first()) run.emplace(options.run);

@@ -201,6 +201,33 @@ class WaysToStart(WorkersCase):
         self.assertEqual([process.returncode for process in workers], [3, 3], errors)
         self.assertIn("holds other data on rank 1", errors[0])
 
+    def test_data_is_sent_to_hosts_that_lack_it(self):
+        port = free_port()
+        more = ["--max-steps", 10, "--eval.every", 0, "--send-data"]
+        first = self.start_as_torchrun("run", 0, 2, port, *more)
+        second = self.start_as_torchrun("run", 1, 2, port, *more, "--data", self.path("sent"),
+                                        prefix=["unshare", "--uts", "sh", "-c", "hostname elsewhere; exec \"$@\"", "sh"])
+        errors = [process.communicate(timeout=120)[1] for process in (first, second)]
+        if "unshare" in errors[1] and "ermi" in errors[1]:
+            self.skipTest("host names cannot be changed here")
+        self.assertEqual([first.returncode, second.returncode], [0, 0], errors)
+        run("inspect", self.path("sent"), "--verify")
+        for name in ("manifest.json", "SHA256SUMS"):
+            self.assertEqual(self.read(f"{self.data}/{name}"), self.read(self.path(f"sent/{name}")))
+
+    def test_a_run_in_the_background_can_be_shown_again(self):
+        more = ["--max-steps", 400, "--eval.every", 0, "--workers", 2]
+        done = self.train("run", *more, "--detach")
+        self.assertIn("reigen attach", done.stderr)
+        shown = run("attach", self.path("run"))
+        self.assertIn("done: max-steps reached", shown.stdout)
+        self.assertEqual(len(self.losses("run")), 400)
+        self.assert_nobody_left("run")
+        failed = self.train("other", "--max-steps", 1, "--data", self.path("none"), "--detach", check=False)
+        self.assert_fails(failed, 3, "not a prepared directory")
+        self.assertFalse(os.path.exists(self.path("other")))
+        self.assert_fails(run("attach", self.path("none"), check=False), 2, "nothing was started")
+
     def test_who_is_missing_is_named(self):
         process = self.start_as_torchrun("run", 0, 3, free_port(), "--max-steps", 10, "--start-within", "2s")
         error = process.communicate(timeout=60)[1]

@@ -2,7 +2,7 @@
 //
 // The first time a kind of shape is met the library's best candidates are timed on the real
 // operands (the result goes to a buffer that is freed again); from then on a product is one launch
-// and allocates nothing. Shapes are of a kind when their sizes agree to three bits: numbers of
+// and allocates nothing. Shapes are of a kind when their sizes agree to four bits: numbers of
 // tokens vary from batch to batch by less, and timing 25 products for each of them anew would take
 // longer than the best choice gains. Choices can be written down and replayed, because two
 // algorithms add in different orders: with the same record the same input gives the same bits.

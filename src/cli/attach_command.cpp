@@ -1,0 +1,9 @@
+// `reigen attach`: back to a run in the background.
+#include "cli/commands.h"
+#include "train/background.h"
+
+namespace reigen {
+
+void run_attach(const AttachOptions& options) { attach(options.run); }
+
+}  // namespace reigen

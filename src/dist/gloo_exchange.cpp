@@ -58,6 +58,7 @@ void GlooExchange::find_machines(const std::vector<std::string>& hosts) {
   if (!even || machines.size() < 2 || here.size() < 2) return;
   machine_ = circle_of(here, own);
   std::vector<int> same_place;
+  same_place.reserve(machines.size());
   for (const auto& [name, ranks] : machines) same_place.push_back(ranks[machine_.own]);
   std::sort(same_place.begin(), same_place.end());
   between_machines_ = circle_of(std::move(same_place), own);

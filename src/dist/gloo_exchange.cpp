@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 
 #include "base/hash.h"
@@ -12,6 +13,9 @@ namespace reigen {
 namespace {
 
 enum Phase : int { kParts, kSums, kForward };
+
+constexpr size_t kSliceBytes = size_t{1} << 20;
+constexpr size_t kMostSlices = 8;
 
 template <class T>
 void grow(std::vector<T>& buffer, size_t size) {
@@ -54,22 +58,10 @@ void GlooExchange::find_machines(const std::vector<std::string>& hosts) {
   if (!even || machines.size() < 2 || here.size() < 2) return;
   machine_ = circle_of(here, own);
   std::vector<int> same_place;
+  same_place.reserve(machines.size());
   for (const auto& [name, ranks] : machines) same_place.push_back(ranks[machine_.own]);
   std::sort(same_place.begin(), same_place.end());
   between_machines_ = circle_of(std::move(same_place), own);
-}
-
-size_t GlooExchange::unit() const { return wire_bytes(wire_); }
-
-ChunkRange GlooExchange::chunk(size_t place) const {
-  return chunk_of(data_.size(), static_cast<int>(place), static_cast<int>(circle_->size()));
-}
-
-void GlooExchange::within(const Circle& circle, std::span<float> data, Wire wire) {
-  circle_ = &circle;
-  data_ = data;
-  wire_ = wire;
-  ++round_;
 }
 
 void GlooExchange::carry_out(const Operation& operation, CommCounter& counter) {
@@ -82,15 +74,12 @@ void GlooExchange::carry_out(const Operation& operation, CommCounter& counter) {
                            between_two ? 0 : static_cast<uint64_t>(operation.kind),
                            static_cast<uint64_t>(operation.wire)};
   slot_ = xxh3(what, sizeof what);
-  round_ = 0;
-  within(everybody_, operation.floats, operation.wire);
+  rounds_ = 0;
   switch (operation.kind) {
     case OpKind::kAllReduce:
-      return all_reduce();
     case OpKind::kReduceScatter:
-      return reduce(false);
     case OpKind::kAllGather:
-      return gather();
+      return all_reduce();
     case OpKind::kAllToAll:
       return all_to_all();
     case OpKind::kBroadcast:
@@ -105,25 +94,11 @@ void GlooExchange::carry_out(const Operation& operation, CommCounter& counter) {
   }
 }
 
-// Each machine adds up what its ranks have, a chunk by each rank; those chunks are summed between
-// machines and then known on each. What crosses between two machines is the data once each way,
-// however many ranks there are; among all at once it would be that times the ranks of a machine.
-void GlooExchange::all_reduce() {
-  if (machine_.size() == 0) return reduce(true);
-  const std::span<float> data = operation_->floats;
-  within(machine_, data, Wire::kFp32);
-  reduce(false);
-  const ChunkRange own = chunk(machine_.own);
-  within(between_machines_, data.subspan(own.begin, own.size()), operation_->wire);
-  reduce(true);
-  within(machine_, data, Wire::kFp32);
-  gather();
-}
-
-GlooExchange::Range GlooExchange::outgoing(int phase, const std::byte* from, size_t bytes) {
+GlooExchange::Range GlooExchange::outgoing(int round, int phase, const std::byte* from,
+                                           size_t bytes) {
   Range range;
   range.bytes = bytes;
-  const uint64_t what[] = {slot_, static_cast<uint64_t>(round_), static_cast<uint64_t>(phase),
+  const uint64_t what[] = {slot_, static_cast<uint64_t>(round), static_cast<uint64_t>(phase),
                            bytes};
   constexpr uint64_t kNotTheMeshs = 16;
   range.slot = xxh3(what, sizeof what) | kNotTheMeshs;
@@ -131,23 +106,26 @@ GlooExchange::Range GlooExchange::outgoing(int phase, const std::byte* from, siz
   return range;
 }
 
-GlooExchange::Range GlooExchange::incoming(size_t from, int phase, std::byte* to, size_t bytes) {
-  Range range = outgoing(phase, to, bytes);
+GlooExchange::Range GlooExchange::incoming(int from, int round, int phase, std::byte* to,
+                                           size_t bytes) {
+  Range range = outgoing(round, phase, to, bytes);
   for (size_t piece = 0; piece < range.pieces(); ++piece) {
-    range.buffer->receive(circle_->ranks[from], range.slot, piece * kPieceBytes,
-                          range.piece_bytes(piece));
+    range.buffer->receive(from, range.slot, piece * kPieceBytes, range.piece_bytes(piece));
   }
   counter_->bytes_received += bytes;
   return range;
 }
 
-void GlooExchange::send_piece(Range& range, size_t to, size_t piece) {
-  const int rank = circle_->ranks[to];
+void GlooExchange::send_piece(Range& range, int to, size_t piece) {
   const size_t bytes = range.piece_bytes(piece);
-  range.buffer->send(rank, range.slot, piece * kPieceBytes, bytes);
+  range.buffer->send(to, range.slot, piece * kPieceBytes, bytes);
   ++range.sent;
   counter_->bytes_sent += bytes;
-  if (away_[static_cast<size_t>(rank)]) counter_->bytes_sent_away += bytes;
+  if (away_[static_cast<size_t>(to)]) counter_->bytes_sent_away += bytes;
+}
+
+void GlooExchange::send_all(Range& range, int to) {
+  for (size_t piece = 0; piece < range.pieces(); ++piece) send_piece(range, to, piece);
 }
 
 void GlooExchange::receive_all(Range& range) {
@@ -158,77 +136,156 @@ void GlooExchange::settle(Range& range) {
   for (; range.sent > 0; --range.sent) range.buffer->wait_sent();
 }
 
-std::byte* GlooExchange::part_place(size_t from) {
-  const size_t place = from < circle_->own ? from : from - 1;
-  return parts_in_.data() + place * chunk_bytes(circle_->own);
-}
+// One sum within a circle, in steps, so that several can be under way at once: each chunk is added
+// up by its owner (unless it is already) and then known to all (unless the owner is enough).
+class GlooExchange::Sum {
+ public:
+  struct Steps {
+    bool add = true;
+    bool share = true;
+  };
 
-// Where a chunk's sum is while it travels: fp32 needs no place beside the data.
-std::byte* GlooExchange::sum_place(size_t place) {
-  return wire_ == Wire::kFp32 ? reinterpret_cast<std::byte*>(data_.data() + chunk(place).begin)
-                              : sums_.data() + chunk(place).begin * unit();
-}
+  Sum(GlooExchange& exchange, const Circle& circle, std::span<float> data, Wire wire, Steps steps,
+      Scratch& scratch)
+      : x_(exchange),
+        circle_(circle),
+        data_(data),
+        wire_(wire),
+        unit_(wire_bytes(wire)),
+        steps_(steps),
+        scratch_(scratch),
+        round_(exchange.rounds_++),
+        parts_in_(circle.size()),
+        parts_out_(circle.size()),
+        sums_(circle.size()) {}
 
-void GlooExchange::reduce(bool share) {
-  const size_t own_bytes = chunk_bytes(circle_->own);
-  grow(parts_in_, (circle_->size() - 1) * own_bytes);
-  Ranges parts_in(circle_->size());
-  for_peers(
-      [&](size_t peer) { parts_in[peer] = incoming(peer, kParts, part_place(peer), own_bytes); });
-  Ranges sums = share ? expect_sums() : Ranges();
-  Ranges parts_out(circle_->size());
-  send_parts(parts_out);
-
-  Range own = outgoing(kSums, sum_place(circle_->own), own_bytes);
-  for (size_t piece = 0; piece < own.pieces(); ++piece) {
-    for_peers([&](size_t peer) { parts_in[peer].buffer->wait_received(); });
-    add_parts(piece * kPieceBytes / unit(), own.piece_bytes(piece) / unit());
-    if (share) send_own(own, piece);
+  // Parts leave; nothing is waited for.
+  void begin() {
+    if (wire_ != Wire::kFp32) grow(scratch_.sums, data_.size() * unit_);
+    if (steps_.add) expect_parts();
+    if (steps_.share) expect_sums();
+    if (steps_.add) send_parts();
+    own_ = x_.outgoing(round_, kSums, sum_place(circle_.own), chunk_bytes(circle_.own));
   }
-  if (share) collect_sums(sums);
-  settle(own);
-  for (Range& range : parts_out) settle(range);
+
+  // The own chunk is added up, piece by piece as parts arrive, and leaves.
+  void add() {
+    for (size_t piece = 0; piece < own_.pieces(); ++piece) {
+      if (steps_.add) {
+        circle_.for_peers([&](size_t peer) { parts_in_[peer].buffer->wait_received(); });
+        add_parts(piece * kPieceBytes / unit_, own_.piece_bytes(piece) / unit_);
+      }
+      if (steps_.share) send_own(piece);
+    }
+  }
+
+  // Everybody's sums have come, and everything has left.
+  void end() {
+    if (steps_.share) collect_sums();
+    settle(own_);
+    for (Range& range : parts_out_) settle(range);
+  }
+
+  void whole() {
+    begin();
+    add();
+    end();
+  }
+
+  ChunkRange chunk(size_t place) const {
+    return chunk_of(data_.size(), static_cast<int>(place), static_cast<int>(circle_.size()));
+  }
+
+ private:
+  void expect_parts();
+  void expect_sums();
+  void send_parts();
+  void add_parts(size_t begin, size_t count);
+  void send_own(size_t piece);
+  void collect_sums();
+
+  size_t chunk_bytes(size_t place) const { return chunk(place).size() * unit_; }
+
+  std::byte* part_place(size_t from) {
+    const size_t place = from < circle_.own ? from : from - 1;
+    return scratch_.parts_in.data() + place * chunk_bytes(circle_.own);
+  }
+
+  // Where a chunk's sum is while it travels: fp32 needs no place beside the data.
+  std::byte* sum_place(size_t place) {
+    return wire_ == Wire::kFp32 ? reinterpret_cast<std::byte*>(data_.data() + chunk(place).begin)
+                                : scratch_.sums.data() + chunk(place).begin * unit_;
+  }
+
+  GlooExchange& x_;
+  const Circle& circle_;
+  std::span<float> data_;
+  Wire wire_;
+  size_t unit_;
+  Steps steps_;
+  Scratch& scratch_;
+  int round_;
+  Ranges parts_in_;  // by place in the circle
+  Ranges parts_out_;
+  Ranges sums_;
+  Range own_;
+};
+
+void GlooExchange::Sum::expect_parts() {
+  const size_t own_bytes = chunk_bytes(circle_.own);
+  grow(scratch_.parts_in, (circle_.size() - 1) * own_bytes);
+  circle_.for_peers([&](size_t peer) {
+    parts_in_[peer] = x_.incoming(circle_.ranks[peer], round_, kParts, part_place(peer), own_bytes);
+  });
+}
+
+void GlooExchange::Sum::expect_sums() {
+  circle_.for_peers([&](size_t peer) {
+    sums_[peer] =
+        x_.incoming(circle_.ranks[peer], round_, kSums, sum_place(peer), chunk_bytes(peer));
+  });
 }
 
 // Every other chunk to its owner, in turn, so that all of them can begin to add.
-void GlooExchange::send_parts(Ranges& parts) {
+void GlooExchange::Sum::send_parts() {
   const bool as_it_is = wire_ == Wire::kFp32;
-  if (!as_it_is) grow(parts_out_, data_.size() * unit());
+  if (!as_it_is) grow(scratch_.parts_out, data_.size() * unit_);
   const auto* from =
-      as_it_is ? reinterpret_cast<const std::byte*>(data_.data()) : parts_out_.data();
-  for_peers([&](size_t peer) {
-    parts[peer] = outgoing(kParts, from + chunk(peer).begin * unit(), chunk_bytes(peer));
+      as_it_is ? reinterpret_cast<const std::byte*>(data_.data()) : scratch_.parts_out.data();
+  circle_.for_peers([&](size_t peer) {
+    parts_out_[peer] =
+        x_.outgoing(round_, kParts, from + chunk(peer).begin * unit_, chunk_bytes(peer));
   });
   const size_t most = (chunk_bytes(0) + kPieceBytes - 1) / kPieceBytes;
   for (size_t piece = 0; piece < most; ++piece) {
-    for_peers([&](size_t peer) {
-      Range& range = parts[peer];
+    circle_.for_peers([&](size_t peer) {
+      Range& range = parts_out_[peer];
       if (piece >= range.pieces()) return;
       if (!as_it_is) {
-        const size_t begin = chunk(peer).begin + piece * kPieceBytes / unit();
-        to_wire(wire_, data_.subspan(begin, range.piece_bytes(piece) / unit()),
-                parts_out_.data() + begin * unit());
+        const size_t begin = chunk(peer).begin + piece * kPieceBytes / unit_;
+        to_wire(wire_, data_.subspan(begin, range.piece_bytes(piece) / unit_),
+                scratch_.parts_out.data() + begin * unit_);
       }
-      send_piece(range, peer, piece);
+      x_.send_piece(range, circle_.ranks[peer], piece);
     });
   }
 }
 
 // Elements [begin, begin + count) of the own chunk become the sum of all parts, in the order of
 // ranks.
-void GlooExchange::add_parts(size_t begin, size_t count) {
-  const std::span<float> own = data_.subspan(chunk(circle_->own).begin + begin, count);
-  grow(sum_, count);
-  const std::span<float> sum(sum_.data(), count);
-  for (size_t from = 0; from < circle_->size(); ++from) {
-    if (from == circle_->own) {
+void GlooExchange::Sum::add_parts(size_t begin, size_t count) {
+  const std::span<float> own = data_.subspan(chunk(circle_.own).begin + begin, count);
+  grow(x_.sum_, count);
+  const std::span<float> sum(x_.sum_.data(), count);
+  for (size_t from = 0; from < circle_.size(); ++from) {
+    if (from == circle_.own) {
       if (from == 0) std::copy(own.begin(), own.end(), sum.begin());
       if (from > 0) {
         for (size_t i = 0; i < count; ++i) sum[i] += own[i];
       }
       continue;
     }
-    const std::byte* part = part_place(from) + begin * unit();
+    const std::byte* part = part_place(from) + begin * unit_;
     if (from == 0) from_wire(wire_, part, sum);
     if (from > 0) add_from_wire(wire_, part, sum);
   }
@@ -236,81 +293,107 @@ void GlooExchange::add_parts(size_t begin, size_t count) {
 }
 
 // Sends a piece of the own chunk to everybody, and keeps what they will have.
-void GlooExchange::send_own(Range& own, size_t piece) {
+void GlooExchange::Sum::send_own(size_t piece) {
   if (wire_ != Wire::kFp32) {
-    const size_t begin = piece * kPieceBytes / unit();
+    const size_t begin = piece * kPieceBytes / unit_;
     const std::span<float> values =
-        data_.subspan(chunk(circle_->own).begin + begin, own.piece_bytes(piece) / unit());
-    std::byte* place = sum_place(circle_->own) + begin * unit();
+        data_.subspan(chunk(circle_.own).begin + begin, own_.piece_bytes(piece) / unit_);
+    std::byte* place = sum_place(circle_.own) + begin * unit_;
     to_wire(wire_, values, place);
     from_wire(wire_, place, values);
   }
-  for_peers([&](size_t peer) { send_piece(own, peer, piece); });
+  circle_.for_peers([&](size_t peer) { x_.send_piece(own_, circle_.ranks[peer], piece); });
 }
 
-GlooExchange::Ranges GlooExchange::expect_sums() {
-  if (wire_ != Wire::kFp32) grow(sums_, data_.size() * unit());
-  Ranges sums(circle_->size());
-  for_peers(
-      [&](size_t peer) { sums[peer] = incoming(peer, kSums, sum_place(peer), chunk_bytes(peer)); });
-  return sums;
-}
-
-void GlooExchange::collect_sums(Ranges& sums) {
-  for_peers([&](size_t peer) {
-    receive_all(sums[peer]);
+void GlooExchange::Sum::collect_sums() {
+  circle_.for_peers([&](size_t peer) {
+    receive_all(sums_[peer]);
     if (wire_ == Wire::kFp32) return;
     const ChunkRange range = chunk(peer);
     from_wire(wire_, sum_place(peer), data_.subspan(range.begin, range.size()));
   });
 }
 
-void GlooExchange::gather() {
-  Ranges sums = expect_sums();
-  Range own = outgoing(kSums, sum_place(circle_->own), chunk_bytes(circle_->own));
-  for (size_t piece = 0; piece < own.pieces(); ++piece) send_own(own, piece);
-  collect_sums(sums);
-  settle(own);
+void GlooExchange::all_reduce() {
+  if (scratch_.empty()) scratch_.resize(1);
+  const bool add = operation_->kind != OpKind::kAllGather;
+  const bool share = operation_->kind != OpKind::kReduceScatter;
+  if (add && share && machine_.size() > 0) return all_reduce_by_machines();
+  Sum(*this, everybody_, operation_->floats, operation_->wire, {add, share}, scratch_[0]).whole();
+}
+
+// Each machine adds up what its ranks have, a chunk by each rank; those chunks are summed between
+// machines and then known on each. What crosses between two machines is the data once each way,
+// however many ranks there are; among all at once it would be that times the ranks of a machine.
+// In slices, so that one crosses while the next is added up and the last one is made known.
+void GlooExchange::all_reduce_by_machines() {
+  const std::span<float> data = operation_->floats;
+  const size_t slices = std::clamp<size_t>(data.size_bytes() / kSliceBytes, 1, kMostSlices);
+  if (scratch_.size() < slices) scratch_.resize(slices);
+  const auto slice = [&](size_t i) {
+    const ChunkRange range = chunk_of(data.size(), static_cast<int>(i), static_cast<int>(slices));
+    return data.subspan(range.begin, range.size());
+  };
+  std::vector<std::unique_ptr<Sum>> crossing(slices);
+  const auto start = [&](size_t i) {
+    Sum here(*this, machine_, slice(i), Wire::kFp32, {.add = true, .share = false}, scratch_[i]);
+    here.whole();
+    const ChunkRange own = here.chunk(machine_.own);
+    crossing[i] =
+        std::make_unique<Sum>(*this, between_machines_, slice(i).subspan(own.begin, own.size()),
+                              operation_->wire, Sum::Steps{}, scratch_[i]);
+    crossing[i]->begin();
+  };
+  const auto finish = [&](size_t i) {
+    crossing[i]->end();
+    Sum(*this, machine_, slice(i), Wire::kFp32, {.add = false, .share = true}, scratch_[i]).whole();
+  };
+  start(0);
+  for (size_t i = 0; i < slices; ++i) {
+    if (i + 1 < slices) start(i + 1);
+    crossing[i]->add();
+    if (i > 0) finish(i - 1);
+  }
+  finish(slices - 1);
 }
 
 void GlooExchange::all_to_all() {
-  const auto total = [](const std::vector<size_t>& counts) {
-    size_t sum = 0;
-    for (size_t count : counts) sum += count;
-    return sum;
-  };
+  const Wire wire = operation_->wire;
+  const size_t unit = wire_bytes(wire);
+  const size_t own = everybody_.own;
   const auto& out = operation_->send_counts;
   const auto& in = operation_->receive_counts;
-  const size_t own = circle_->own;
-  if (out.size() != circle_->size() || in.size() != out.size() ||
-      total(out) != operation_->to_send.size() || total(in) != data_.size() ||
+  const size_t total_out = std::accumulate(out.begin(), out.end(), size_t{0});
+  const size_t total_in = std::accumulate(in.begin(), in.end(), size_t{0});
+  if (out.size() != everybody_.size() || in.size() != out.size() ||
+      total_out != operation_->to_send.size() || total_in != operation_->floats.size() ||
       out[own] != in[own]) {
     throw std::logic_error("all_to_all: counts do not fit the data");
   }
-  grow(parts_in_, total(in) * unit());
-  grow(parts_out_, total(out) * unit());
-  to_wire(wire_, operation_->to_send, parts_out_.data());
-  std::vector<size_t> in_at(in.size());
-  std::vector<size_t> out_at(out.size());
+  if (scratch_.empty()) scratch_.resize(1);
+  std::vector<std::byte>& bytes_in = scratch_[0].parts_in;
+  std::vector<std::byte>& bytes_out = scratch_[0].parts_out;
+  grow(bytes_in, total_in * unit);
+  grow(bytes_out, total_out * unit);
+  to_wire(wire, operation_->to_send, bytes_out.data());
+  std::vector<std::byte*> in_at(in.size(), bytes_in.data());
+  std::vector<std::byte*> out_at(out.size(), bytes_out.data());
   for (size_t r = 1; r < in.size(); ++r) {
-    in_at[r] = in_at[r - 1] + in[r - 1];
-    out_at[r] = out_at[r - 1] + out[r - 1];
+    in_at[r] = in_at[r - 1] + in[r - 1] * unit;
+    out_at[r] = out_at[r - 1] + out[r - 1] * unit;
   }
-  std::vector<Range> received;
-  std::vector<Range> sent;
-  for_peers([&](size_t p) {
-    received.push_back(incoming(p, kParts, parts_in_.data() + in_at[p] * unit(), in[p] * unit()));
+  Ranges received;
+  Ranges sent;
+  everybody_.for_peers([&](size_t p) {
+    received.push_back(incoming(static_cast<int>(p), 0, kParts, in_at[p], in[p] * unit));
   });
-  for_peers([&](size_t p) {
-    sent.push_back(outgoing(kParts, parts_out_.data() + out_at[p] * unit(), out[p] * unit()));
-    for (size_t piece = 0; piece < sent.back().pieces(); ++piece) {
-      send_piece(sent.back(), p, piece);
-    }
+  everybody_.for_peers([&](size_t p) {
+    sent.push_back(outgoing(0, kParts, out_at[p], out[p] * unit));
+    send_all(sent.back(), static_cast<int>(p));
   });
   for (Range& range : received) receive_all(range);
-  std::memcpy(parts_in_.data() + in_at[own] * unit(), parts_out_.data() + out_at[own] * unit(),
-              in[own] * unit());
-  from_wire(wire_, parts_in_.data(), data_);
+  std::memcpy(in_at[own], out_at[own], in[own] * unit);
+  from_wire(wire, bytes_in.data(), operation_->floats);
   for (Range& range : sent) settle(range);
 }
 
@@ -319,55 +402,51 @@ void GlooExchange::all_to_all() {
 void GlooExchange::broadcast() {
   const std::span<std::byte> data = operation_->bytes;
   const auto root = static_cast<size_t>(operation_->peer);
-  const auto range_of = [&](size_t place) {
-    return chunk_of(data.size(), static_cast<int>(place), static_cast<int>(circle_->size()));
+  const auto chunk = [&](size_t place) {
+    const ChunkRange range =
+        chunk_of(data.size(), static_cast<int>(place), static_cast<int>(everybody_.size()));
+    return data.subspan(range.begin, range.size());
   };
-  const ChunkRange own_range = range_of(circle_->own);
-  std::byte* own_place = data.data() + own_range.begin;
-  std::vector<Range> sent;
-  if (circle_->own == root) {
-    for_peers([&](size_t peer) {
-      const ChunkRange range = range_of(peer);
-      sent.push_back(outgoing(kParts, data.data() + range.begin, range.size()));
-      for (size_t p = 0; p < sent.back().pieces(); ++p) send_piece(sent.back(), peer, p);
+  const std::span<std::byte> own = chunk(everybody_.own);
+  Ranges sent;
+  if (everybody_.own == root) {
+    everybody_.for_peers([&](size_t peer) {
+      sent.push_back(outgoing(0, kParts, chunk(peer).data(), chunk(peer).size()));
+      send_all(sent.back(), static_cast<int>(peer));
     });
-    Range own = outgoing(kForward, own_place, own_range.size());
-    for (size_t p = 0; p < own.pieces(); ++p) {
-      for_peers([&](size_t peer) { send_piece(own, peer, p); });
-    }
-    sent.push_back(std::move(own));
+    Range passed_on = outgoing(0, kForward, own.data(), own.size());
+    everybody_.for_peers([&](size_t peer) { send_all(passed_on, static_cast<int>(peer)); });
+    sent.push_back(std::move(passed_on));
   } else {
-    Range mine = incoming(root, kParts, own_place, own_range.size());
-    std::vector<Range> others;
-    for_peers([&](size_t peer) {
-      const ChunkRange range = range_of(peer);
-      others.push_back(incoming(peer, kForward, data.data() + range.begin, range.size()));
+    Range mine = incoming(operation_->peer, 0, kParts, own.data(), own.size());
+    Ranges others;
+    everybody_.for_peers([&](size_t peer) {
+      others.push_back(
+          incoming(static_cast<int>(peer), 0, kForward, chunk(peer).data(), chunk(peer).size()));
     });
-    Range forward = outgoing(kForward, own_place, own_range.size());
-    for (size_t p = 0; p < mine.pieces(); ++p) {
+    Range passed_on = outgoing(0, kForward, own.data(), own.size());
+    for (size_t piece = 0; piece < mine.pieces(); ++piece) {
       mine.buffer->wait_received();
-      for_peers([&](size_t peer) {
-        if (peer != root) send_piece(forward, peer, p);
+      everybody_.for_peers([&](size_t peer) {
+        if (peer != root) send_piece(passed_on, static_cast<int>(peer), piece);
       });
     }
     for (Range& range : others) receive_all(range);
-    sent.push_back(std::move(forward));
+    sent.push_back(std::move(passed_on));
   }
   for (Range& range : sent) settle(range);
 }
 
 void GlooExchange::send() {
   const std::span<const std::byte> data = operation_->bytes_to_send;
-  Range range = outgoing(kParts, data.data(), data.size());
-  for (size_t piece = 0; piece < range.pieces(); ++piece) {
-    send_piece(range, static_cast<size_t>(operation_->peer), piece);
-  }
+  Range range = outgoing(0, kParts, data.data(), data.size());
+  send_all(range, operation_->peer);
   settle(range);
 }
 
 void GlooExchange::receive() {
   const std::span<std::byte> data = operation_->bytes;
-  Range range = incoming(static_cast<size_t>(operation_->peer), kParts, data.data(), data.size());
+  Range range = incoming(operation_->peer, 0, kParts, data.data(), data.size());
   receive_all(range);
 }
 
@@ -378,21 +457,20 @@ void GlooExchange::sum_doubles() {
   const std::span<double> values =
       operation_->kind == OpKind::kBarrier ? std::span<double>(&nothing, 1) : operation_->doubles;
   const size_t bytes = values.size_bytes();
-  std::vector<double> all(values.size() * circle_->size());
+  std::vector<double> all(values.size() * everybody_.size());
   const auto place = [&](size_t rank) { return all.data() + rank * values.size(); };
-  std::vector<Range> received;
-  for_peers([&](size_t peer) {
-    received.push_back(incoming(peer, kParts, reinterpret_cast<std::byte*>(place(peer)), bytes));
+  Ranges received;
+  everybody_.for_peers([&](size_t peer) {
+    received.push_back(incoming(static_cast<int>(peer), 0, kParts,
+                                reinterpret_cast<std::byte*>(place(peer)), bytes));
   });
-  Range own = outgoing(kParts, reinterpret_cast<const std::byte*>(values.data()), bytes);
-  for (size_t piece = 0; piece < own.pieces(); ++piece) {
-    for_peers([&](size_t peer) { send_piece(own, peer, piece); });
-  }
+  Range own = outgoing(0, kParts, reinterpret_cast<const std::byte*>(values.data()), bytes);
+  everybody_.for_peers([&](size_t peer) { send_all(own, static_cast<int>(peer)); });
   for (Range& range : received) receive_all(range);
   settle(own);
-  std::copy(values.begin(), values.end(), place(circle_->own));
+  std::copy(values.begin(), values.end(), place(everybody_.own));
   std::fill(values.begin(), values.end(), 0.0);
-  for (size_t rank = 0; rank < circle_->size(); ++rank) {
+  for (size_t rank = 0; rank < everybody_.size(); ++rank) {
     for (size_t i = 0; i < values.size(); ++i) values[i] += place(rank)[i];
   }
 }

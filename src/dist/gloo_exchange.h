@@ -26,11 +26,19 @@ class GlooExchange {
   static constexpr size_t kPieceBytes = size_t{256} << 10;
 
  private:
+  class Sum;
+
   // Ranks that exchange something, in order, and where this one is among them.
   struct Circle {
     std::vector<int> ranks;
     size_t own = 0;
     size_t size() const { return ranks.size(); }
+
+    // Every other place, each rank beginning with the one after it.
+    template <class Each>
+    void for_peers(Each each) const {
+      for (size_t distance = 1; distance < size(); ++distance) each((own + distance) % size());
+    }
   };
   static Circle circle_of(std::vector<int> ranks, int own);
   void find_machines(const std::vector<std::string>& hosts);
@@ -45,42 +53,23 @@ class GlooExchange {
     size_t pieces() const { return (bytes + kPieceBytes - 1) / kPieceBytes; }
     size_t piece_bytes(size_t piece) const;
   };
-  using Ranges = std::vector<Range>;  // by place in the circle
+  using Ranges = std::vector<Range>;
 
-  Range incoming(size_t from, int phase, std::byte* to, size_t bytes);
-  Range outgoing(int phase, const std::byte* from, size_t bytes);
-  void send_piece(Range& range, size_t to, size_t piece);
+  // `round` and `phase` tell ranges of one operation apart.
+  Range incoming(int from, int round, int phase, std::byte* to, size_t bytes);
+  Range outgoing(int round, int phase, const std::byte* from, size_t bytes);
+  void send_piece(Range& range, int to, size_t piece);
+  void send_all(Range& range, int to);
   static void receive_all(Range& range);
   static void settle(Range& range);
 
-  // These work on `data_` within `circle_`, as `wire_`.
-  void within(const Circle& circle, std::span<float> data, Wire wire);
-  void reduce(bool share);
-  void send_parts(Ranges& parts);
-  void add_parts(size_t begin, size_t count);
-  void gather();
-  Ranges expect_sums();
-  void collect_sums(Ranges& sums);
-  void send_own(Range& own, size_t piece);
-  std::byte* sum_place(size_t place);
-  std::byte* part_place(size_t from);
-  ChunkRange chunk(size_t place) const;
-  size_t unit() const;
-  size_t chunk_bytes(size_t place) const { return chunk(place).size() * unit(); }
-
   void all_reduce();
+  void all_reduce_by_machines();
   void all_to_all();
   void broadcast();
   void send();
   void receive();
   void sum_doubles();
-
-  // Every other place of the circle, each rank beginning with the one after it.
-  template <class Each>
-  void for_peers(Each each) const {
-    const size_t size = circle_->size();
-    for (size_t distance = 1; distance < size; ++distance) each((circle_->own + distance) % size);
-  }
 
   GlooMesh& mesh_;
   Circle everybody_;
@@ -93,17 +82,16 @@ class GlooExchange {
   const Operation* operation_ = nullptr;
   CommCounter* counter_ = nullptr;
   uint64_t slot_ = 0;
-  int round_ = 0;  // exchanges so far
+  int rounds_ = 0;
 
-  const Circle* circle_ = nullptr;
-  std::span<float> data_;
-  Wire wire_ = Wire::kFp32;
-
-  // Kept from one operation to the next; they grow to what the largest needs.
-  std::vector<std::byte> parts_in_;   // what others give for the own chunk, by place
-  std::vector<std::byte> parts_out_;  // all other chunks as they travel, unless that is fp32
-  std::vector<std::byte> sums_;       // all chunks' sums as they travel, likewise
-  std::vector<float> sum_;            // of one piece
+  // Memory kept from one operation to the next; it grows to what the largest needs.
+  struct Scratch {
+    std::vector<std::byte> parts_in;   // what others give for the own chunk, by place
+    std::vector<std::byte> parts_out;  // all other chunks as they travel, unless that is fp32
+    std::vector<std::byte> sums;       // all chunks' sums as they travel, likewise
+  };
+  std::vector<Scratch> scratch_;
+  std::vector<float> sum_;  // of one piece
 };
 
 }  // namespace reigen

@@ -206,7 +206,7 @@ TEST(Group, ReducedPrecisionHalvesTheBytes) {
 }
 
 TEST(Group, RanksOfAMachineAddUpBeforeAnythingCrosses) {
-  constexpr size_t kCount = 300'016;  // divides evenly
+  constexpr size_t kCount = 700'001;  // two slices
   for (const auto& [size, on_each] : {std::pair(4, 2), std::pair(6, 2), std::pair(6, 3)}) {
     for (Wire wire : {Wire::kFp32, Wire::kBf16}) {
       std::vector<std::vector<float>> results(static_cast<size_t>(size));
@@ -277,12 +277,9 @@ TEST(Group, CloseEndsAWaitFromAnotherThread) {
 TEST(Group, ALostPeerEndsTheOperationsOfAllOthers) {
   with_group(4, [](Group& group) {
     std::vector<float> data(2'000'000, 1.0f);
-    if (group.rank() == 2) {
-      ASSERT_TRUE(group.barrier().wait().ok());
-      return;  // gone without a word
-    }
-    ASSERT_TRUE(group.barrier().wait().ok());
-    CommStatus status;
+    CommStatus status = group.barrier().wait();
+    if (group.rank() == 2)
+      return;  // gone without a word, perhaps before others are past the barrier
     while (status.ok()) status = group.all_reduce(data).wait();
     EXPECT_EQ(status.state, CommState::kLostPeer) << describe(status);
     EXPECT_EQ(group.barrier().wait().state, CommState::kLostPeer);

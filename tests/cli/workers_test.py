@@ -9,10 +9,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import harness
 from harness import REIGEN, run
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
+from namespaces import Network, permitted  # noqa: E402
 
 SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
          "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
@@ -277,6 +281,46 @@ class LostWorkers(WorkersCase):
         self.assert_nobody_left("run")
         step = int(re.search(r"saved up to step (\d+)", error).group(1))
         self.assertEqual(json.loads(self.read("run/last/manifest.json"))["step"], step)
+
+
+class AcrossHosts(WorkersCase):
+    def setUp(self):
+        super().setUp()
+        if not permitted():
+            self.skipTest("network namespaces are not permitted here")
+
+    def start_all(self, network, name, *more):
+        port = free_port()
+        workers = []
+        for rank in range(2):
+            env = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1,
+                   "MASTER_ADDR": network.address(0), "MASTER_PORT": port}
+            prefix = network.command(rank, "env", *(f"{k}={v}" for k, v in env.items()))
+            workers.append(self.start(name, *more, prefix=prefix))
+        return workers
+
+    def test_a_slow_link_changes_the_time_and_not_the_course(self):
+        self.train("alone", "--max-steps", 20, "--eval.every", 0)
+        with Network(2, "20mbit") as network:
+            workers = self.start_all(network, "run", "--max-steps", 20, "--eval.every", 0)
+            errors = [w.communicate(timeout=120)[1] for w in workers]
+            self.assertEqual([w.returncode for w in workers], [0, 0], errors)
+        self.assertIn("over eth0 (10.77.0.1", errors[0])
+        self.assert_same_course(self.losses("alone"), self.losses("run"), 20)
+        waited = self.losses("run")[20]["communication"]
+        self.assertGreater(waited["busy"], 0.01)  # 136 kB and back at 2.5 MB/s
+
+    def test_a_link_that_is_cut_ends_both_sides(self):
+        with Network(2) as network:
+            workers = self.start_all(network, "run", "--max-steps", 100000, "--eval.every", 0,
+                                     "--checkpoint.every", 10, "--silence", "2s")
+            self.wait_for_step("run", 25, workers[0])
+            network.cut(1)
+            errors = [w.communicate(timeout=60)[1] for w in workers]
+            self.assertEqual([w.returncode for w in workers], [5, 5], errors)
+            self.assertIn("lost rank 1", errors[0])
+            self.assertIn("goes on from step", errors[0])
+            self.assertEqual(network.processes(0) + network.processes(1), [])
 
 
 if __name__ == "__main__":

@@ -61,15 +61,19 @@ CommStatus BucketReducer::finish() {
 ReduceTimes BucketReducer::times() const {
   ReduceTimes sum;
   if (buckets_.empty()) return sum;
+  auto before_end = [this](CommClock::time_point begin, CommClock::time_point end) {
+    return std::max(0.0, seconds(std::min(end, computed_) - begin));
+  };
+  CommClock::time_point free = buckets_[0].ready;  // when the network could take the next one
   for (const BucketTimes& bucket : buckets_) {
-    const double whole = seconds(bucket.end - bucket.begin);
-    sum.busy += whole;
-    if (bucket.begin < computed_)
-      sum.hidden += seconds(std::min(bucket.end, computed_) - bucket.begin);
-    if (bucket.ready < computed_) sum.hideable += whole;
+    const auto whole = bucket.end - bucket.begin;
+    sum.busy += seconds(whole);
+    sum.hidden += before_end(bucket.begin, bucket.end);
+    const auto begin = std::max(bucket.ready, free);
+    free = begin + whole;
+    sum.hideable += before_end(begin, free);
   }
   sum.exposed = std::max(0.0, seconds(buckets_.back().end - computed_));
-  sum.hideable = std::min(sum.hideable, std::max(0.0, seconds(computed_ - buckets_[0].ready)));
   return sum;
 }
 

@@ -25,8 +25,8 @@ struct ReduceTimes {
   double busy = 0;      // the network had something to do
   double hidden = 0;    // of that, while backward was still computing
   double exposed = 0;   // what the step waited for after backward
-  double hideable = 0;  // the most that could have been hidden: what was ready before backward
-                        // ended, and no more than the time from then on
+  double hideable = 0;  // what would have been, had each bucket left at once when it was complete
+                        // and the network was free
 };
 
 class BucketReducer {

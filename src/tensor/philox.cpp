@@ -13,7 +13,7 @@ constexpr uint32_t kWeyl1 = 0xBB67AE85;
 }  // namespace
 
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
     uint64_t product0 = uint64_t{kMultiplier0} * c[0];
     uint64_t product1 = uint64_t{kMultiplier1} * c[2];
     c = {static_cast<uint32_t>(product1 >> 32) ^ c[1] ^ key[0], static_cast<uint32_t>(product1),

@@ -75,7 +75,7 @@ inline void random16(const RowDropout& dropout, uint32_t first, size_t blocks, u
     auto c3 = hn::Set(d, dropout.counter[3]);
     uint32_t key0 = dropout.key[0];
     uint32_t key1 = dropout.key[1];
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < kPhiloxRounds; ++round) {
       hn::Vec<U32> high0, low0, high1, low1;
       multiply(c0, 0xD2511F53u, high0, low0);
       multiply(c2, 0xCD9E8D57u, high1, low1);

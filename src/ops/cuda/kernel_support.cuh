@@ -198,7 +198,7 @@ __device__ inline Drop drop_of(const DropArgs& a) {
   d.step = static_cast<uint32_t>(step);
   d.key1 ^= static_cast<uint32_t>(step >> 32);
 #if __CUDA_ARCH__ >= 800
-  // The same in all lanes. This tells the compiler so: the ten round keys are then made once for
+  // The same in all lanes. This tells the compiler so: the round keys are then made once for
   // the warp and not in each lane.
   d.key1 = __reduce_or_sync(0xFFFFFFFFu, d.key1);
 #endif
@@ -213,7 +213,7 @@ __device__ inline uint4 philox_words(const Drop& d, uint64_t token, uint32_t blo
   uint32_t key0 = d.key0;
   uint32_t key1 = d.key1;
 #pragma unroll
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53u} * c0;
     const uint64_t product1 = uint64_t{0xCD9E8D57u} * c2;
     c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ key0;

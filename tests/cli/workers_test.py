@@ -310,6 +310,23 @@ class AcrossHosts(WorkersCase):
         waited = self.losses("run")[20]["communication"]
         self.assertGreater(waited["busy"], 0.01)  # 136 kB and back at 2.5 MB/s
 
+    def test_hosts_are_reached_by_ssh(self):
+        with Network(2) as network:
+            ssh = self.path("ssh")
+            with open(ssh, "w") as f:
+                f.write("#!/bin/sh\n"
+                        "while [ $# -gt 1 ]; do case $1 in -o|-p|-l) shift 2;; -*) shift;; *) break;; esac; done\n"
+                        f"case $1 in vm1) at={network.names[0]};; *) at={network.names[1]};; esac\n"
+                        "shift; exec ip netns exec $at sh -c \"$*\"\n")
+            os.chmod(ssh, 0o755)
+            process = self.start("run", "--max-steps", 10, "--eval.every", 0, "--hosts", "vm1:2,vm2",
+                                 prefix=network.command(0, "env", f"REIGEN_SSH={ssh}"))
+            error = process.communicate(timeout=120)[1]
+            self.assertEqual(process.returncode, 0, error)
+            self.assertIn("3 workers over eth0 (10.77.0.1", error)
+            self.assertEqual(len(self.losses("run")), 10)
+            self.assertEqual(network.processes(0) + network.processes(1), [])
+
     def test_a_link_that_is_cut_ends_both_sides(self):
         with Network(2) as network:
             workers = self.start_all(network, "run", "--max-steps", 100000, "--eval.every", 0,

@@ -1,0 +1,110 @@
+"""Whole runs on a GPU against the same on the CPU. Skipped, and counted, where this build has no GPU to
+use; on a machine that has one: `ctest --test-dir build/cuda -R cli.gpu`."""
+
+import hashlib
+import json
+import os
+import re
+import sys
+
+import harness
+from harness import REIGEN, run
+
+SMALL = ["--preset", "tiny", "--batch.target-tokens", 1500, "--schedule.kind", "fixed",
+         "--schedule.rate", "0.001", "--schedule.warmup-steps", 20, "--eval.sentences", 20,
+         "--eval.samples", 1]
+
+
+def gpus():
+    found = re.search(r"cuda .* (\d+) GPUs?:", run("--version").stdout)
+    return int(found.group(1)) if found else 0
+
+
+class GpuCase(harness.Case):
+    data = None
+
+    @classmethod
+    def setUpClass(cls):
+        case = cls("setUp")
+        case.setUp()
+        cls.addClassCleanup(case.doCleanups)
+        run(*case.prepare_args(case.corpus(pairs=8000), vocab_size=1000), "--quiet")
+        cls.data = case.path("data")
+
+    def train(self, name, *more, check=True, **kwargs):
+        return run("train", "--data", self.data, "--run", self.path(name), *SMALL, *more, check=check,
+                   **kwargs)
+
+    def records(self, name, kind="step"):
+        with open(self.path(f"{name}/measurements/rank-0.jsonl")) as f:
+            return [r for r in map(json.loads, f) if r["kind"] == kind]
+
+    def digest(self, name, file="model.safetensors"):
+        with open(self.path(f"{name}/last/{file}"), "rb") as f:
+            return hashlib.sha256(f.read()).hexdigest()
+
+
+class Agreement(GpuCase):
+    def test_every_precision_follows_the_cpu(self):
+        common = ["--max-steps", 100, "--eval.every", 100]
+        self.train("cpu", *common, "--device", "cpu")
+        cpu = self.records("cpu")
+        for precision, allowed in (("fp32", 1e-3), ("tf32", 0.01), ("bf16", 0.01), ("fp16", 0.01)):
+            done = self.train(precision, *common, "--device", "cuda", "--precision", precision)
+            self.assertRegex(done.stderr, f"on .*GPU 0.*{precision}")
+            for a, b in zip(cpu, self.records(precision)):
+                self.assertLess(abs(a["nll"] - b["nll"]), allowed, f"{precision}, step {a['step']}")
+            a = self.records("cpu", "evaluation")[-1]
+            b = self.records(precision, "evaluation")[-1]
+            self.assertLess(abs(a["nll"] - b["nll"]), allowed, precision)
+
+    def test_both_devices_translate_and_score_alike(self):
+        self.train("run", "--max-steps", 400, "--eval.every", 0)
+        losses = []
+        for device in ("cpu", "cuda"):
+            out = json.loads(run("evaluate", "--model", self.path("run"), "--device", device, "--json").stdout)
+            losses.append(out["nll"])
+        self.assertLess(abs(losses[0] - losses[1]), 0.01)
+
+
+class Sameness(GpuCase):
+    def test_recorded_algorithms_give_the_same_bits_also_across_a_stop(self):
+        self.train("first", "--max-steps", 60, "--eval.every", 0)
+        record = ["--algorithms", self.path("first/algorithms.txt"), "--eval.every", 0]
+        self.train("again", "--max-steps", 60, *record)
+        self.train("parts", "--max-steps", 25, *record)
+        self.train("parts", "--max-steps", 60)
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(self.digest("first", file), self.digest("again", file))
+            self.assertEqual(self.digest("first", file), self.digest("parts", file))
+
+
+class Trouble(GpuCase):
+    def test_an_error_of_the_gpu_leaves_the_last_checkpoint(self):
+        env = {**os.environ, "REIGEN_BREAK_GPU_AT_STEP": "45"}
+        done = self.train("run", "--max-steps", 100, "--checkpoint.every", 20, "--eval.every", 0,
+                          check=False, env=env)
+        self.assert_fails(done, 6, "CUDA could not", "goes on from step 40")
+        run("inspect", self.path("run"), "--verify")
+        self.train("run", "--max-steps", 60)
+
+    def test_memory_is_kept_to_and_checked(self):
+        done = self.train("run", "--max-steps", 10, "--eval.every", 0, "--memory", "700MB",
+                          "--batch.target-tokens", 20000)
+        peak = re.search(r"peak memory +([\d.]+) MB of 700 MB", done.stderr)
+        self.assertIsNotNone(peak, done.stderr)
+        self.assertGreater(self.records("run")[0]["micro_batches"], 1)
+        done = self.train("much", "--max-steps", 1, "--memory", "9000GB", check=False)
+        self.assert_fails(done, 2, "that are free on")
+
+    def test_a_loss_scale_that_only_falls_ends_the_run(self):
+        done = self.train("run", "--max-steps", 500, "--precision", "fp16", "--schedule.rate", "1",
+                          "--optimizer.clip", 0, "--eval.every", 0, check=False)
+        self.assert_fails(done, 8, "--precision bf16 or fp32")
+
+
+if __name__ == "__main__":
+    if gpus() == 0:
+        print("no GPU, or no CUDA in this build")
+        sys.exit(77)
+    harness.main()

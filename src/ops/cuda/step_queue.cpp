@@ -1,5 +1,6 @@
 #include "ops/cuda/step_queue.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -8,7 +9,7 @@ namespace {
 
 using Policy = LossScaling::Policy;
 
-constexpr size_t kMostRecordings = 96;
+constexpr size_t kMostRecordings = 64;
 
 UpdateOptions update_options(const GpuOptimizer& o) {
   UpdateOptions out;
@@ -96,15 +97,21 @@ void StepQueue::run(const BatchIndex& batch, uint64_t memory,
     memory_ = memory;
     scratch_ = scratch;
   }
-  const bool known = recordings_.contains(layout);
-  if (layout == 0 || memory == 0 || (!known && recordings_.size() == kMostRecordings)) {
-    return work(batch);
-  }
+  if (layout == 0 || memory == 0) return work(batch);
+  if (!recordings_.contains(layout)) make_room();
   Recording& recording = recordings_[layout];
+  recording.last_step = begun_;
   // The first time everything is only done, so that all algorithms are chosen and memory is there.
   if (recording.seen++ == 0) return work(batch);
   if (recording.graph == nullptr) record(recording, batch, work);
   replay(recording, batch);
+}
+
+// Forgets what was not used for longest. That is many steps ago, so it does not run any more.
+void StepQueue::make_room() {
+  if (recordings_.size() < kMostRecordings) return;
+  auto older = [](const auto& a, const auto& b) { return a.second.last_step < b.second.last_step; };
+  recordings_.erase(std::min_element(recordings_.begin(), recordings_.end(), older));
 }
 
 void StepQueue::record(Recording& recording, const BatchIndex& batch,

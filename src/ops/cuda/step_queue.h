@@ -49,6 +49,7 @@ class StepQueue : public GpuStepQueue {
   // What one layout of batches puts in line, as a graph.
   struct Recording {
     uint64_t seen = 0;
+    uint64_t last_step = 0;
     std::unique_ptr<BatchIndex> batch;  // where it reads
     cudaGraph_t nodes = nullptr;        // what `graph` was made of
     cudaGraphExec_t graph = nullptr;
@@ -64,6 +65,7 @@ class StepQueue : public GpuStepQueue {
     ~Recording();
   };
   Timed& next_mark(Mark mark);
+  void make_room();
   void record(Recording& recording, const BatchIndex& batch,
               const std::function<void(const BatchIndex&)>& work);
   void replay(Recording& recording, const BatchIndex& batch);

@@ -112,7 +112,7 @@ class AgainstThePlainSearch : public ::testing::TestWithParam<const char*> {};
 TEST_P(AgainstThePlainSearch, FindsTheSame) {
   size_t whole = 0;
   size_t cut = 0;
-  for (uint64_t seed : {1, 2, 3}) {
+  for (uint64_t seed : {2, 3, 5}) {
     TeacherForced model = eager_model(GetParam(), seed);
     const std::vector<Ids> sources = some_sources(6, 9);
     for (int64_t beam : {1, 3, 4}) {

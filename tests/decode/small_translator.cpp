@@ -30,7 +30,7 @@ Vocabulary small_piece_list() {
 
 SmallTranslator::SmallTranslator(const Vocabulary& vocabulary, int64_t nbest, DecodeOptions options,
                                  TextRules rules)
-    : model(tiny_variant("post"), vocabulary.size(), 4),
+    : model(tiny_variant("post"), vocabulary.size(), 5),
       translator(device, model.model, model.parameters, vocabulary, rules, options, nbest) {}
 
 std::vector<std::string> SmallTranslator::best(const std::vector<std::string>& lines) {

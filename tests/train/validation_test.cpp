@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 class ValidationTest : public ::testing::Test {
  protected:
-  ValidationTest() : set(*small.data.valid), parameters(first_state(small.model, 3).parameters) {}
+  ValidationTest() : set(*small.data.valid), parameters(first_state(small.model, 4).parameters) {}
 
   PairsLoss loss(uint64_t micro_tokens) {
     return loss_of(device, small.model, parameters, set.pairs, small.data.vocabulary.bos(),

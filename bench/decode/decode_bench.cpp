@@ -252,8 +252,7 @@ int run(const std::string& preset, size_t pieces, size_t sentences, int64_t beam
   Transformer model(model_options, {}, pieces);
   std::vector<float> parameters(model.layout().elements());
   model.initialise(parameters, 1);
-  DecodeOptions options{
-      .beam = beam, .max_ratio = 0.65, .batch_tokens = 8192};
+  DecodeOptions options{.beam = beam, .max_ratio = 0.65, .batch_tokens = 8192};
   if (batch_tokens > 0) options.batch_tokens = batch_tokens;
   const auto sources = make_sources(pieces, sentences);
   const auto plan = make_plan(sources, options, model_options.max_length);

@@ -84,7 +84,7 @@ class GpuOps {
   virtual bool replay_algorithms(const std::string& record) = 0;
   virtual void allow_tf32(bool allow) = 0;
 
-  virtual void* native_queue() const = 0;  // the CUDA stream, for tools that measure
+  virtual void* native_queue() const = 0;           // the CUDA stream, for tools that measure
   virtual bool may_record() const { return true; }  // false where each operation is looked at
 
   virtual std::unique_ptr<GpuStepQueue> step_queue(const GpuOptimizer& optimizer) = 0;

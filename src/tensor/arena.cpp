@@ -28,7 +28,8 @@ void Arena::add_block(size_t size) {
 }
 
 void* Arena::bytes(size_t size) {
-  size = (size + DeviceBuffer::kAlignment - 1) / DeviceBuffer::kAlignment * DeviceBuffer::kAlignment;
+  size =
+      (size + DeviceBuffer::kAlignment - 1) / DeviceBuffer::kAlignment * DeviceBuffer::kAlignment;
   while (current_ < blocks_.size() && used_ + size > blocks_[current_].size()) {
     ++current_;
     used_ = 0;

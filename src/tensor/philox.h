@@ -1,7 +1,7 @@
 // Philox4x32-7 (Salmon et al. 2011): random bits as a pure function of a key and a counter.
 //
-// Seven rounds are the fewest that pass every test of BigCrush in that paper; ten, its default, are a
-// margin for uses less forgiving than dropout. Masks are drawn in forward and again in backward.
+// Seven rounds are the fewest that pass every test of BigCrush in that paper; ten, its default, are
+// a margin for uses less forgiving than dropout. Masks are drawn in forward and again in backward.
 // This is the scalar definition that every device's vector code must match bit by bit.
 #pragma once
 

@@ -21,8 +21,8 @@ void check_same_data(Crew& crew, const std::string& fingerprint, const std::stri
 void share_scores(Crew& crew, EvaluationRecord& record);
 
 // How many of the gradient's `elements` leave at once: as given, as recorded, or measured: the
-// smallest size that nearly reaches what the largest does. What leaves last can hide behind nothing,
-// so it is a sixteenth of the gradient at most.
+// smallest size that nearly reaches what the largest does. What leaves last can hide behind
+// nothing, so it is a sixteenth of the gradient at most.
 void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements, Counters& counters);
 
 // "2 workers over eth0 (10.0.0.1, 10,000 Mbit/s): ..."; empty for one.

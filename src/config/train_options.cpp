@@ -93,13 +93,14 @@ void describe_eval(Schema& s, TrainOptions& o) {
 }
 
 // A change of these leaves the course of training as it was.
-constexpr std::array kFree = {"run",          "data",      "max-steps",  "max-epochs",
-                              "max-time",     "device",    "precision",  "algorithms",
-                              "threads",      "memory",    "log-every",  "quiet",
-                              "eval",         "decode",    "checkpoint", "optimizer.max-skipped",
-                              "workers",      "hosts",     "ssh",        "remote-binary",
-                              "copy-binary",  "interface", "wire",       "bucket",
-                              "start-within", "silence",   "send-data",  "detach"};
+constexpr std::array kFree = {"run",         "data",         "max-steps",  "max-epochs",
+                              "max-time",    "device",       "precision",  "algorithms",
+                              "threads",     "memory",       "log-every",  "quiet",
+                              "eval",        "decode",       "checkpoint", "optimizer.max-skipped",
+                              "workers",     "hosts",        "ssh",        "remote-binary",
+                              "copy-binary", "interface",    "compress",   "compress-warmup",
+                              "bucket",      "start-within", "silence",    "send-data",
+                              "detach"};
 
 void compare(const Json& before, const Json& now, const std::string& prefix,
              std::vector<std::string>& changes) {

@@ -18,6 +18,21 @@ size_t even_bucket(size_t elements, size_t wanted) {
 
 }  // namespace
 
+ReduceTimes reduce_times(const std::vector<BucketTimes>& sent, CommClock::time_point computed) {
+  ReduceTimes sum;
+  if (sent.empty()) return sum;
+  for (const BucketTimes& bucket : sent) {
+    const double whole = seconds(bucket.end - bucket.begin);
+    sum.busy += whole;
+    if (bucket.begin < computed)
+      sum.hidden += seconds(std::min(bucket.end, computed) - bucket.begin);
+    if (bucket.ready < computed) sum.hideable += whole;
+  }
+  sum.exposed = std::max(0.0, seconds(sent.back().end - computed));
+  sum.hideable = std::min(sum.hideable, std::max(0.0, seconds(computed - sent[0].ready)));
+  return sum;
+}
+
 BucketReducer::BucketReducer(Group& group, std::span<float> gradient, size_t bucket, Wire wire)
     : group_(group),
       gradient_(gradient),
@@ -56,21 +71,6 @@ CommStatus BucketReducer::finish() {
   }
   pending_.clear();
   return status;
-}
-
-ReduceTimes BucketReducer::times() const {
-  ReduceTimes sum;
-  if (buckets_.empty()) return sum;
-  for (const BucketTimes& bucket : buckets_) {
-    const double whole = seconds(bucket.end - bucket.begin);
-    sum.busy += whole;
-    if (bucket.begin < computed_)
-      sum.hidden += seconds(std::min(bucket.end, computed_) - bucket.begin);
-    if (bucket.ready < computed_) sum.hideable += whole;
-  }
-  sum.exposed = std::max(0.0, seconds(buckets_.back().end - computed_));
-  sum.hideable = std::min(sum.hideable, std::max(0.0, seconds(computed_ - buckets_[0].ready)));
-  return sum;
 }
 
 }  // namespace reigen

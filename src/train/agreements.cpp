@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/hash.h"
+#include "base/terminal.h"
 #include "config/yaml.h"
 
 namespace reigen {
@@ -91,12 +93,54 @@ void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements, Co
   counters.bucket = static_cast<uint64_t>(chosen[0]);
 }
 
-std::string describe(Crew& crew, const WorkerOptions& options, const Counters& counters) {
+void check_same_weights(Crew& crew, TrainState& state, bool own_moments) {
+  if (crew.alone()) return;
+  auto print = [](const std::vector<float>& v) { return xxh3(v.data(), v.size() * sizeof(float)); };
+  std::string mine = std::to_string(print(state.parameters));
+  if (!own_moments) mine += format(" {}", print(state.second_moment));
+  std::string apart;
+  int rank = 0;
+  for (const std::string& theirs : crew.gather(mine)) {
+    if (theirs != mine) apart += format("{}{}", apart.empty() ? "" : ", ", rank);
+    ++rank;
+  }
+  apart = crew.broadcast(apart);
+  if (apart.empty()) return;
+  if (crew.first()) {
+    log_warning(
+        format("step {}: the weights of ranks {} have drifted apart from the first worker's; all "
+               "go on from its weights (are the machines of one kind?)",
+               with_commas(state.counters.step), apart));
+  }
+  crew.broadcast(state.parameters);
+  if (own_moments) return;
+  crew.broadcast(state.first_moment);
+  crew.broadcast(state.second_moment);
+}
+
+void choose_compression(const TrainOptions& options, Counters& counters) {
+  constexpr int64_t kMostWarmup = 1000;
+  constexpr uint64_t kOpenEnd = 500;
+  const WorkerOptions& w = options.workers;
+  const bool known = counters.step > 0 && counters.workers > 1;
+  if (w.compress.method != CompressMethod::kAuto) counters.compress = text_of(w.compress);
+  if (w.compress_warmup >= 0) {
+    counters.compress_warmup = static_cast<uint64_t>(w.compress_warmup);
+  } else if (!known) {
+    counters.compress_warmup =
+        options.max_steps > 0 ? static_cast<uint64_t>(std::min(kMostWarmup, options.max_steps / 10))
+                              : kOpenEnd;
+  }
+}
+
+std::string describe(Crew& crew, const Counters& counters) {
   if (crew.alone()) return "";
-  const char* wires[] = {"fp32", "bf16", "fp16"};
-  return format("{} workers over {}; gradients in {}, {} at once", crew.size(),
-                describe(crew.team()->interface()), wires[static_cast<int>(options.wire)],
-                human_bytes(counters.bucket * sizeof(float)));
+  std::string text = format("{} workers over {}; compression {}", crew.size(),
+                            describe(crew.team()->interface()), counters.compress);
+  if (has_warmup(parse_compress(counters.compress))) {
+    text += format(" after step {}", with_commas(counters.compress_warmup));
+  }
+  return text + format(", {} at once", human_bytes(counters.bucket * sizeof(float)));
 }
 
 }  // namespace reigen

@@ -21,11 +21,19 @@ void check_same_data(Crew& crew, const std::string& fingerprint, const std::stri
 void share_scores(Crew& crew, EvaluationRecord& record);
 
 // How many of the gradient's `elements` leave at once: as given, as recorded, or measured: the
-// smallest size that nearly reaches what the largest does. What leaves last can hide behind nothing,
-// so it is a sixteenth of the gradient at most.
+// smallest size that nearly reaches what the largest does. What leaves last can hide behind
+// nothing, so it is a sixteenth of the gradient at most.
 void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements, Counters& counters);
 
+// Before a checkpoint: everybody must hold the same weights. Where they do not (machines of other
+// kinds may round differently) that is said, and all go on from the first worker's, as they would
+// after a stop.
+void check_same_weights(Crew& crew, TrainState& state, bool own_moments);
+
+// How gradients travel, and from which step on: as given, or as recorded.
+void choose_compression(const TrainOptions& options, Counters& counters);
+
 // "2 workers over eth0 (10.0.0.1, 10,000 Mbit/s): ..."; empty for one.
-std::string describe(Crew& crew, const WorkerOptions& options, const Counters& counters);
+std::string describe(Crew& crew, const Counters& counters);
 
 }  // namespace reigen

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -51,6 +52,17 @@ const char* text_of(Reason reason) {
   }
   return "";
 }
+
+class AtExit {
+ public:
+  explicit AtExit(std::function<void()> call) : call_(std::move(call)) {}
+  ~AtExit() { call_(); }
+  AtExit(const AtExit&) = delete;
+  AtExit& operator=(const AtExit&) = delete;
+
+ private:
+  std::function<void()> call_;
+};
 
 // One attempt at a run. The constructor resumes; run() goes from boundary to boundary: evaluate if
 // due, save if due, stop if it is time, else one step. All workers do the same at the same step;
@@ -136,6 +148,7 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory* run, Crew& crew, std
   replay_algorithms();
   launched_ = counters.cursor;
   choose_bucket(crew_, options_.workers, model_.layout().elements(), counters);
+  choose_compression(options_, counters);
   stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_);
   make_input();
 }
@@ -227,7 +240,7 @@ AttemptFacts Trainer::attempt_facts() const {
   facts.device = describe(opened_);
   facts.threads = state_.counters.threads;
   facts.worker_count = static_cast<uint64_t>(crew_.size());
-  facts.workers = describe(crew_, options_.workers, state_.counters);
+  facts.workers = describe(crew_, state_.counters);
   facts.first_step = first_step_;
   facts.resumed = resumed_;
   facts.memory = memory_;
@@ -310,6 +323,8 @@ void Trainer::evaluate() {
                       .samples = static_cast<size_t>(options_.eval.samples),
                       .micro_tokens = std::min(memory_.micro_tokens, kMostEvaluatedTokens),
                       .options = decoding()};
+  stepper_->swap_shared();
+  const AtExit swap_back([this] { stepper_->swap_shared(); });
   EvaluationRecord record = validate(opened_.device, model_, stepper_->weights(), *data_.valid,
                                      data_.vocabulary, plan, &crew_);
   record.step = state_.counters.step;
@@ -320,10 +335,16 @@ void Trainer::evaluate() {
 
 void Trainer::save() {
   state_.counters.seconds = seconds();
+  state_.counters.kept_by = state_.counters.compress;
+  stepper_->collect();
+  stepper_->swap_shared();
+  check_same_weights(crew_, state_, stepper_->own_moments());
   if (keeper_) {
     if (on_gpu()) keeper_->keep(kAlgorithms, opened_.device.gpu()->recorded_algorithms());
     keeper_->save(state_, on_gpu() ? stepper_.get() : nullptr);
   }
+  stepper_->swap_shared();
+  state_.kept.clear();
   saved_step_ = state_.counters.step;
   save_wanted_ = false;
 }

@@ -34,42 +34,47 @@ void fill_normal(std::span<float> values, uint64_t seed) {
   }
 }
 
-// Columns of a [rows, rank] matrix made orthonormal, one after another. A column that depends on
-// those before it becomes zero: it carries nothing.
-void orthonormalise(float* matrix, size_t rows, size_t rank) {
-  constexpr double kDependent = 1e-6;
-  std::vector<double> column(rows);
-  for (size_t c = 0; c < rank; ++c) {
-    double before = 0;
-    for (size_t i = 0; i < rows; ++i) {
-      column[i] = matrix[i * rank + c];
-      before += column[i] * column[i];
-    }
-    for (size_t d = 0; d < c; ++d) {
-      double dot = 0;
-      for (size_t i = 0; i < rows; ++i) dot += column[i] * matrix[i * rank + d];
-      for (size_t i = 0; i < rows; ++i) column[i] -= dot * matrix[i * rank + d];
-    }
-    double square = 0;
-    for (double x : column) square += x * x;
-    const bool dependent = square <= kDependent * kDependent * before;
-    const double scale = dependent ? 0 : 1 / std::sqrt(square);
-    for (size_t i = 0; i < rows; ++i) matrix[i * rank + c] = static_cast<float>(column[i] * scale);
-  }
-}
-
 // In lanes, so that a vector unit can add in the order that is written here.
-float dot(const float* a, const float* b, size_t count) {
+template <class T>
+T dot(const T* a, const T* b, size_t count) {
   constexpr size_t kLanes = 16;
-  std::array<float, kLanes> sums = {};
+  std::array<T, kLanes> sums = {};
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     for (size_t l = 0; l < kLanes; ++l) sums[l] += a[i + l] * b[i + l];
   }
-  float sum = 0;
+  T sum = 0;
   for (; i < count; ++i) sum += a[i] * b[i];
-  for (float lane : sums) sum += lane;
+  for (T lane : sums) sum += lane;
   return sum;
+}
+
+// Columns of a [rows, rank] matrix made orthonormal, one after another. A column that depends on
+// those before it becomes zero: it carries nothing.
+void orthonormalise(float* matrix, size_t rows, size_t rank) {
+  constexpr double kDependent = 1e-6;
+  std::vector<double> columns(rows * rank);
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t c = 0; c < rank; ++c) columns[c * rows + i] = matrix[i * rank + c];
+  }
+  for (size_t c = 0; c < rank; ++c) {
+    double* column = columns.data() + c * rows;
+    const double before = dot<double>(column, column, rows);
+    for (size_t d = 0; d < c; ++d) {
+      const double* other = columns.data() + d * rows;
+      const double shared = dot<double>(column, other, rows);
+      for (size_t i = 0; i < rows; ++i) column[i] -= shared * other[i];
+    }
+    const double square = dot<double>(column, column, rows);
+    const bool dependent = square <= kDependent * kDependent * before;
+    const double scale = dependent ? 0 : 1 / std::sqrt(square);
+    for (size_t i = 0; i < rows; ++i) column[i] *= scale;
+  }
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t c = 0; c < rank; ++c) {
+      matrix[i * rank + c] = static_cast<float>(columns[c * rows + i]);
+    }
+  }
 }
 
 void add_scaled(float scale, const float* values, size_t count, float* sum) {
@@ -156,7 +161,7 @@ void PowerSgd::project(Chunk& chunk) {
                      for (size_t j = 0; j < m.cols; ++j) row[j] += fresh[j];
                      for (size_t k = 0; k < rank_; ++k) {
                        left_[m.left + i * rank_ + k] =
-                           dot(row, right_.data() + m.right + k * m.cols, m.cols);
+                           dot<float>(row, right_.data() + m.right + k * m.cols, m.cols);
                      }
                    }
                  });
@@ -205,6 +210,18 @@ void PowerSgd::rebuild(Chunk& chunk) {
                      add_scaled(-part, out, m.cols, error_.data() + m.offset + i * m.cols);
                    }
                  });
+  }
+}
+
+// A direction in which there was nothing (a gradient of lower rank, or none at all) would stay
+// empty for ever: the next step looks in a new one.
+void PowerSgd::look_elsewhere(const Chunk& chunk) {
+  for (const Matrix& m : chunk.matrices) {
+    for (size_t k = 0; k < rank_; ++k) {
+      const std::span<float> row(right_.data() + m.right + k * m.cols, m.cols);
+      const bool empty = std::all_of(row.begin(), row.end(), [](float x) { return x == 0; });
+      if (empty) fill_normal(row, seed_ + m.right + k + 1);
+    }
   }
 }
 
@@ -261,6 +278,7 @@ CommStatus PowerSgd::finish() {
     wait(chunk.sent);
     if (!status.ok()) continue;
     rebuild(chunk);
+    look_elsewhere(chunk);
     compute_ += watch.lap();
   }
   const auto finite = [](float x) { return std::isfinite(x); };

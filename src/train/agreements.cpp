@@ -1,9 +1,7 @@
 #include "train/agreements.h"
 
 #include <algorithm>
-#include <array>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
@@ -13,18 +11,9 @@
 namespace reigen {
 namespace {
 
-constexpr std::array<size_t, 4> kBucketBytes = {1 << 19, 1 << 21, 1 << 23, 1 << 25};
 constexpr double kNearly = 0.9;
-constexpr size_t kLeastBucket = 1 << 16;  // elements
+constexpr uint64_t kLeastBucket = 1 << 16;  // elements
 constexpr size_t kLeastBuckets = 16;
-
-double rate_of(Crew& crew, std::vector<float>& data, size_t bytes) {
-  const std::span<float> part(data.data(), bytes / sizeof(float));
-  crew.check(crew.team()->group().all_reduce(part).wait());  // connections, buffers
-  Stopwatch watch;
-  crew.check(crew.team()->group().all_reduce(part).wait());
-  return static_cast<double>(bytes) / std::max(watch.seconds(), 1e-6);
-}
 
 }  // namespace
 
@@ -73,24 +62,23 @@ void share_scores(Crew& crew, EvaluationRecord& record) {
   record.chrf = values[2];
 }
 
-void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements, Counters& counters) {
+void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
+                   const std::vector<CurvePoint>& curve, Counters& counters) {
   if (crew.alone()) return;
   if (options.bucket > 0) counters.bucket = options.bucket / sizeof(float);
   double known[] = {crew.first() ? static_cast<double>(counters.bucket) : 0};
   crew.sum(known);
   counters.bucket = static_cast<uint64_t>(known[0]);
   if (counters.bucket > 0) return;
-  std::vector<float> data(kBucketBytes.back() / sizeof(float));
-  std::vector<double> rates;
-  for (size_t bytes : kBucketBytes) rates.push_back(rate_of(crew, data, bytes));
-  const double best = *std::max_element(rates.begin(), rates.end());
-  size_t choice = 0;
-  while (rates[choice] < kNearly * best) ++choice;
-  const size_t bucket = std::min(kBucketBytes[choice] / sizeof(float),
-                                 std::max(kLeastBucket, elements / kLeastBuckets));
-  double chosen[] = {crew.first() ? static_cast<double>(bucket) : 0};
-  crew.sum(chosen);
-  counters.bucket = static_cast<uint64_t>(chosen[0]);
+  const double most = curve.back().bytes / curve.back().seconds;
+  double chosen = curve.back().bytes;
+  for (const CurvePoint& p : curve) {
+    if (p.bytes / p.seconds < kNearly * most) continue;
+    chosen = p.bytes;
+    break;
+  }
+  counters.bucket = std::clamp(static_cast<uint64_t>(chosen) / sizeof(float), kLeastBucket,
+                               std::max<uint64_t>(kLeastBucket, elements / kLeastBuckets));
 }
 
 void check_same_weights(Crew& crew, TrainState& state, bool own_moments) {
@@ -116,21 +104,6 @@ void check_same_weights(Crew& crew, TrainState& state, bool own_moments) {
   if (own_moments) return;
   crew.broadcast(state.first_moment);
   crew.broadcast(state.second_moment);
-}
-
-void choose_compression(const TrainOptions& options, Counters& counters) {
-  constexpr int64_t kMostWarmup = 1000;
-  constexpr uint64_t kOpenEnd = 500;
-  const WorkerOptions& w = options.workers;
-  const bool known = counters.step > 0 && counters.workers > 1;
-  if (w.compress.method != CompressMethod::kAuto) counters.compress = text_of(w.compress);
-  if (w.compress_warmup >= 0) {
-    counters.compress_warmup = static_cast<uint64_t>(w.compress_warmup);
-  } else if (!known) {
-    counters.compress_warmup =
-        options.max_steps > 0 ? static_cast<uint64_t>(std::min(kMostWarmup, options.max_steps / 10))
-                              : kOpenEnd;
-  }
 }
 
 std::string describe(Crew& crew, const Counters& counters) {

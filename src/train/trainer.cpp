@@ -21,6 +21,7 @@
 #include "ops/gpu_ops.h"
 #include "optim/schedule.h"
 #include "train/agreements.h"
+#include "train/preflight.h"
 #include "train/run_keeper.h"
 #include "train/setup.h"
 #include "train/stepper.h"
@@ -29,6 +30,7 @@ namespace reigen {
 namespace {
 
 constexpr const char* kAlgorithms = "algorithms.txt";
+constexpr double kPreflightSeconds = 4;
 constexpr size_t kBatchesAhead = 3;
 constexpr uint64_t kMostEvaluatedTokens = 8192;  // at once; more gain nothing
 constexpr double kLeastLossScale = 0x1p-10;
@@ -78,6 +80,7 @@ class Trainer {
   void share_state();
   void adopt_device();
   void replay_algorithms();
+  void preflight();
   void make_input();
   void train();
   Reason reason_to_stop() const;
@@ -116,6 +119,7 @@ class Trainer {
   std::unique_ptr<Prefetcher> input_;
   Cursor launched_;            // past the last batch that was put to work
   Stopwatch since_last_step_;  // was finished, or since what came between ended; on the CPU
+  PreflightReport flight_;
   std::optional<uint64_t> saved_step_;
   bool save_wanted_ = false;
   double input_wait_ = 0;
@@ -147,8 +151,7 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory* run, Crew& crew, std
   if (keeper_) keeper_->open(counters);
   replay_algorithms();
   launched_ = counters.cursor;
-  choose_bucket(crew_, options_.workers, model_.layout().elements(), counters);
-  choose_compression(options_, counters);
+  if (!crew_.alone()) preflight();
   stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_);
   make_input();
 }
@@ -179,6 +182,19 @@ void Trainer::share_state() {
   crew_.broadcast(state_.second_moment);
   state_.counters =
       counters_from_json(Json::parse(crew_.broadcast(one_line(to_json(state_.counters)))));
+}
+
+// What the workers and the link between them can do, before time is wasted on it.
+void Trainer::preflight() {
+  make_input();
+  const ReadyBatch ready = input_->next();
+  input_.reset();
+  const Preflight flight = measure_crew(crew_, opened_.device, model_, options_, state_.parameters,
+                                        ready, kPreflightSeconds);
+  const ParameterLayout& layout = model_.layout();
+  choose_bucket(crew_, options_.workers, layout.elements(), flight.curve, state_.counters);
+  choose_compression(options_, flight, layout, state_.counters);
+  flight_ = report_of(flight, layout, options_, state_.counters);
 }
 
 void Trainer::make_input() {
@@ -241,6 +257,8 @@ AttemptFacts Trainer::attempt_facts() const {
   facts.threads = state_.counters.threads;
   facts.worker_count = static_cast<uint64_t>(crew_.size());
   facts.workers = describe(crew_, state_.counters);
+  facts.forecast = flight_.line;
+  facts.warning = flight_.warning;
   facts.first_step = first_step_;
   facts.resumed = resumed_;
   facts.memory = memory_;

@@ -68,6 +68,7 @@ std::vector<Command> all_commands() {
       command("prepare", "Turn raw parallel text into shards to train on.", run_prepare),
       command("inspect", "Say what a prepared directory or a checkpoint holds.", run_inspect),
       command("train", "Train a model, or go on training one.", run_train),
+      command("doctor", "Measure hosts and links, and say what a run would take here.", run_doctor),
       command("translate", "Translate lines of text with a trained model.", run_translate),
       command("evaluate", "Score translations: BLEU and chrF, with intervals and a comparison.",
               run_evaluate),

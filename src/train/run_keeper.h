@@ -25,7 +25,9 @@ struct AttemptFacts {
   std::string device;
   uint64_t threads = 1;
   uint64_t worker_count = 1;
-  std::string workers;  // "2 workers, ..." or empty for one
+  std::string workers;   // "2 workers, ..." or empty for one
+  std::string forecast;  // what their steps should take
+  std::string warning;   // about it
   uint64_t first_step = 0;
   bool resumed = false;
   MemoryPlan memory;

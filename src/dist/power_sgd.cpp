@@ -106,12 +106,21 @@ PowerSgd::PowerSgd(Group& group, const Device& device, const ParameterLayout& la
     chunk.right.begin = right;
     elements = 0;
   };
-  for (const ParameterSlice& slice : layout.slices()) {
+  auto add_whole = [&](size_t begin, size_t end) {
+    if (begin == end) return;
+    wholes_.push_back({begin, end - begin, whole});
+    whole += end - begin;
+  };
+  const std::vector<ParameterSlice>& slices = layout.slices();
+  for (size_t s = 0; s < slices.size(); ++s) {
+    const ParameterSlice& slice = slices[s];
+    // Gaps between slices hold nothing, but that has to be the same everywhere, too.
+    const size_t next = s + 1 < slices.size() ? slices[s + 1].offset : layout.elements();
     if (!shrinks(slice, rank_)) {
-      wholes_.push_back({slice.offset, slice.size(), whole});
-      whole += slice.size();
+      add_whole(slice.offset, next);
       continue;
     }
+    add_whole(slice.offset + slice.size(), next);
     const Matrix matrix = {static_cast<size_t>(slice.rows), static_cast<size_t>(slice.cols),
                            slice.offset, left, right};
     chunk.matrices.push_back(matrix);

@@ -141,6 +141,7 @@ void choose_compression(const TrainOptions& options, const Preflight& preflight,
 PreflightReport report_of(const Preflight& preflight, const ParameterLayout& layout,
                           const TrainOptions& options, const Counters& counters) {
   constexpr double kMuch = 0.3;
+  constexpr double kUneven = 1.5;
   const Measured& m = preflight.measured;
   const CompressSetting setting = parse_compress(counters.compress);
   const StepForecast f = forecast(m, layout, setting);
@@ -153,6 +154,15 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
       rate, 1e3 * m.link.latency, human_seconds(f.seconds), human_seconds(f.compute),
       human_seconds(f.compression), human_seconds(f.exposed),
       automatic ? "auto chose " : "compression ", counters.compress);
+  const auto [quickest, slowest] =
+      std::minmax_element(preflight.compute_by_rank.begin(), preflight.compute_by_rank.end());
+  if (*slowest > kUneven * *quickest) {
+    report.slow_worker = format(
+        "rank {} computes its share in {}, rank {} in {}: everybody waits for the slowest; "
+        "`reigen doctor` says more",
+        slowest - preflight.compute_by_rank.begin(), human_seconds(*slowest),
+        quickest - preflight.compute_by_rank.begin(), human_seconds(*quickest));
+  }
   if (f.exposed < kMuch * f.seconds) return report;
   const StepForecast better = forecast(m, layout, choose(m, layout));
   report.warning = format("this link carries {}: a step will take {}, {} of them waiting", rate,

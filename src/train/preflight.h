@@ -33,10 +33,11 @@ Preflight measure_crew(Crew& crew, const Device& device, Transformer& model,
 void choose_compression(const TrainOptions& options, const Preflight& preflight,
                         const ParameterLayout& layout, Counters& counters);
 
-// What the first worker tells of it: lines for the log, and a warning or nothing.
+// What the first worker tells of it: a line for the log, and warnings or nothing.
 struct PreflightReport {
   std::string line;
   std::string warning;
+  std::string slow_worker;
 };
 PreflightReport report_of(const Preflight& preflight, const ParameterLayout& layout,
                           const TrainOptions& options, const Counters& counters);

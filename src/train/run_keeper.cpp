@@ -45,7 +45,7 @@ void RunKeeper::announce(const AttemptFacts& attempt) {
   log_note(format("on {}", attempt.device));
   if (!attempt.workers.empty()) log_note(attempt.workers);
   if (!attempt.forecast.empty()) log_note(attempt.forecast);
-  if (!attempt.warning.empty()) log_warning(attempt.warning);
+  for (const std::string& warning : attempt.warnings) log_warning(warning);
   for (const std::string& key : ignored_settings(options_.schedule)) {
     log_warning(
         format("{} means nothing to schedule.kind {}", key, schedule_name(options_.schedule.kind)));

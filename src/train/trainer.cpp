@@ -259,7 +259,9 @@ AttemptFacts Trainer::attempt_facts() const {
   facts.worker_count = static_cast<uint64_t>(crew_.size());
   facts.workers = describe(crew_, state_.counters);
   facts.forecast = flight_.line;
-  facts.warning = flight_.warning;
+  for (const std::string& text : {flight_.warning, flight_.slow_worker}) {
+    if (!text.empty()) facts.warnings.push_back(text);
+  }
   facts.first_step = first_step_;
   facts.resumed = resumed_;
   facts.memory = memory_;

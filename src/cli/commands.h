@@ -7,6 +7,7 @@
 
 #include "config/average_options.h"
 #include "config/decode_options.h"
+#include "config/doctor_options.h"
 #include "config/evaluate_options.h"
 #include "config/options.h"
 #include "config/schedule_options.h"
@@ -23,6 +24,7 @@ void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);
 void run_schedule(const ScheduleCommandOptions& options);
+void run_doctor(const DoctorOptions& options);
 void run_demo(const DemoOptions& options);
 
 // Pages that are not about data: printed by main.

@@ -69,6 +69,7 @@ std::vector<Command> all_commands() {
       command("inspect", "Say what a prepared directory or a checkpoint holds.", run_inspect),
       command("train", "Train a model, or go on training one.", run_train),
       command("attach", "Show a run that was started with --detach.", run_attach),
+      command("doctor", "Measure hosts and links, and say what a run would take here.", run_doctor),
       command("translate", "Translate lines of text with a trained model.", run_translate),
       command("evaluate", "Score translations: BLEU and chrF, with intervals and a comparison.",
               run_evaluate),

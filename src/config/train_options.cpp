@@ -16,9 +16,6 @@ constexpr int64_t kMaxSteps = 1'000'000'000;
 void describe_where(Schema& s, TrainOptions& o) {
   s.option("preset", o.preset, "NAME", "sizes of the model: tiny, small, base or big");
   s.option("data", o.data, "DIR", "directory written by reigen prepare");
-  s.option("run", o.run, "DIR",
-           "directory of the run: made when it is not there, resumed when it is")
-      .required();
   s.option("max-steps", o.max_steps, "stop after this many optimizer steps; 0 for no limit", 0,
            kMaxSteps);
   s.option("max-epochs", o.max_epochs, "stop after this many passes over the data; 0 for no limit",
@@ -93,13 +90,14 @@ void describe_eval(Schema& s, TrainOptions& o) {
 }
 
 // A change of these leaves the course of training as it was.
-constexpr std::array kFree = {"run",          "data",      "max-steps",  "max-epochs",
-                              "max-time",     "device",    "precision",  "algorithms",
-                              "threads",      "memory",    "log-every",  "quiet",
-                              "eval",         "decode",    "checkpoint", "optimizer.max-skipped",
-                              "workers",      "hosts",     "ssh",        "remote-binary",
-                              "copy-binary",  "interface", "wire",       "bucket",
-                              "start-within", "silence",   "send-data",  "detach"};
+constexpr std::array kFree = {"run",         "data",         "max-steps",  "max-epochs",
+                              "max-time",    "device",       "precision",  "algorithms",
+                              "threads",     "memory",       "log-every",  "quiet",
+                              "eval",        "decode",       "checkpoint", "optimizer.max-skipped",
+                              "workers",     "hosts",        "ssh",        "remote-binary",
+                              "copy-binary", "interface",    "compress",   "compress-warmup",
+                              "bucket",      "start-within", "silence",    "send-data",
+                              "detach"};
 
 void compare(const Json& before, const Json& now, const std::string& prefix,
              std::vector<std::string>& changes) {
@@ -119,6 +117,18 @@ void compare(const Json& before, const Json& now, const std::string& prefix,
 }  // namespace
 
 void describe(Schema& s, TrainOptions& o) {
+  s.option("run", o.run, "DIR",
+           "directory of the run: made when it is not there, resumed when it is")
+      .required();
+  describe_settings(s, o);
+  s.example("reigen train --preset base --data data --run runs/first --max-steps 50000");
+  s.example("reigen train --config configs/transformer-base-wmt16.yaml --data data --run runs/wmt");
+  s.example("reigen train --run runs/first --max-steps 80000    # go on with it");
+  s.example("reigen train --preset base --data data --run runs/two --max-steps 50000 --workers 2");
+  s.example("mpirun -n 4 -H vm1:2,vm2:2 reigen train --config run.yaml");
+}
+
+void describe_settings(Schema& s, TrainOptions& o) {
   describe_where(s, o);
   describe(s, o.model);
   describe(s, o.dropout);
@@ -128,11 +138,6 @@ void describe(Schema& s, TrainOptions& o) {
   describe_eval(s, o);
   describe(s, o.decode);
   describe(s, o.workers);
-  s.example("reigen train --preset base --data data --run runs/first --max-steps 50000");
-  s.example("reigen train --config configs/transformer-base-wmt16.yaml --data data --run runs/wmt");
-  s.example("reigen train --run runs/first --max-steps 80000    # go on with it");
-  s.example("reigen train --preset base --data data --run runs/two --max-steps 50000 --workers 2");
-  s.example("mpirun -n 4 -H vm1:2,vm2:2 reigen train --config run.yaml");
 }
 
 TrainOptions resolve(TrainOptions options) {

@@ -83,6 +83,8 @@ struct TrainOptions {
 };
 
 void describe(Schema& schema, TrainOptions& options);
+// Without what only `train` itself asks for.
+void describe_settings(Schema& schema, TrainOptions& options);
 
 // Every 0 that means "the preset's" or "the kind's own" replaced, and all checked together.
 TrainOptions resolve(TrainOptions options);

@@ -3,6 +3,22 @@
 #include "config/units.h"
 
 namespace reigen {
+namespace {
+
+Option compress_option(CompressSetting& target) {
+  return {.key = "compress",
+          .value_name = "METHOD",
+          .help =
+              "how gradients travel between workers: none is fp32, bf16 and fp16 are halves, "
+              "powersgd:R sends factors of rank R, topk:F the largest fraction F, local:H "
+              "exchanges weights every H steps; auto measures compute and link, and chooses",
+          .default_text = text_of(target),
+          .limits = "none, bf16, fp16, powersgd:R, topk:F, local:H or auto",
+          .assign = [&target](const Json& v) { target = parse_compress(scalar(v)); },
+          .current = [&target] { return Json(text_of(target)); }};
+}
+
+}  // namespace
 
 void describe(Schema& s, WorkerOptions& o) {
   s.option("workers", o.workers,
@@ -20,9 +36,11 @@ void describe(Schema& s, WorkerOptions& o) {
            "copy this reigen to hosts that do not have the same version");
   s.option("interface", o.interface, "NAME",
            "network interface for data between workers; chosen by reachability when empty");
-  s.choice("wire", o.wire,
-           "how gradients travel between workers; sums are taken in fp32 either way",
-           {{"fp32", WireName::kFp32}, {"bf16", WireName::kBf16}, {"fp16", WireName::kFp16}});
+  s.custom(compress_option(o.compress));
+  s.option("compress-warmup", o.compress_warmup,
+           "steps of a run before powersgd, topk and local begin, in which gradients travel as "
+           "bf16; -1 for a tenth of max-steps, 1,000 at most",
+           -1, 1'000'000'000);
   s.custom(bytes_option("bucket", o.bucket,
                         "gradients leave in pieces of this size while backward still runs; 0 to "
                         "measure once and record it"));

@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <string>
 
+#include "config/compress_options.h"
 #include "config/schema.h"
 
 namespace reigen {
-
-enum class WireName { kFp32, kBf16, kFp16 };
 
 struct WorkerOptions {
   int64_t workers = 0;  // on this host; 0: as the launcher says, or one
@@ -18,10 +17,11 @@ struct WorkerOptions {
   std::string remote_binary;
   bool copy_binary = false;
   std::string interface;
-  WireName wire = WireName::kFp32;
-  uint64_t bucket = 0;       // bytes; 0: tuned
-  double start_within = 60;  // seconds
-  double silence = 10;       // seconds
+  CompressSetting compress;
+  int64_t compress_warmup = -1;  // steps; -1: a tenth of the run
+  uint64_t bucket = 0;           // bytes; 0: tuned
+  double start_within = 60;      // seconds
+  double silence = 10;           // seconds
   bool send_data = false;
   bool detach = false;
 };

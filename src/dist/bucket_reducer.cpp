@@ -18,6 +18,25 @@ size_t even_bucket(size_t elements, size_t wanted) {
 
 }  // namespace
 
+ReduceTimes reduce_times(const std::vector<BucketTimes>& sent, CommClock::time_point computed) {
+  ReduceTimes sum;
+  if (sent.empty()) return sum;
+  auto before_end = [computed](CommClock::time_point begin, CommClock::time_point end) {
+    return std::max(0.0, seconds(std::min(end, computed) - begin));
+  };
+  CommClock::time_point free = sent[0].ready;  // when the network could take the next one
+  for (const BucketTimes& bucket : sent) {
+    const auto whole = bucket.end - bucket.begin;
+    sum.busy += seconds(whole);
+    sum.hidden += before_end(bucket.begin, bucket.end);
+    const auto begin = std::max(bucket.ready, free);
+    free = begin + whole;
+    sum.hideable += before_end(begin, free);
+  }
+  sum.exposed = std::max(0.0, seconds(sent.back().end - computed));
+  return sum;
+}
+
 BucketReducer::BucketReducer(Group& group, std::span<float> gradient, size_t bucket, Wire wire)
     : group_(group),
       gradient_(gradient),
@@ -56,25 +75,6 @@ CommStatus BucketReducer::finish() {
   }
   pending_.clear();
   return status;
-}
-
-ReduceTimes BucketReducer::times() const {
-  ReduceTimes sum;
-  if (buckets_.empty()) return sum;
-  auto before_end = [this](CommClock::time_point begin, CommClock::time_point end) {
-    return std::max(0.0, seconds(std::min(end, computed_) - begin));
-  };
-  CommClock::time_point free = buckets_[0].ready;  // when the network could take the next one
-  for (const BucketTimes& bucket : buckets_) {
-    const auto whole = bucket.end - bucket.begin;
-    sum.busy += seconds(whole);
-    sum.hidden += before_end(bucket.begin, bucket.end);
-    const auto begin = std::max(bucket.ready, free);
-    free = begin + whole;
-    sum.hideable += before_end(begin, free);
-  }
-  sum.exposed = std::max(0.0, seconds(buckets_.back().end - computed_));
-  return sum;
 }
 
 }  // namespace reigen

@@ -29,6 +29,9 @@ struct ReduceTimes {
                         // and the network was free
 };
 
+// `sent` in the order they left; `computed`: when backward ended.
+ReduceTimes reduce_times(const std::vector<BucketTimes>& sent, CommClock::time_point computed);
+
 class BucketReducer {
  public:
   // All buckets have about `bucket` elements. The group and the gradient must outlive it.
@@ -43,7 +46,7 @@ class BucketReducer {
 
   // Of the last step that was finished.
   const std::vector<BucketTimes>& buckets() const { return buckets_; }
-  ReduceTimes times() const;
+  ReduceTimes times() const { return reduce_times(buckets_, computed_); }
 
  private:
   Group& group_;

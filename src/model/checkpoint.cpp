@@ -119,7 +119,8 @@ bool is_checkpoint(const std::string& directory) {
 CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts facts,
                                  const ParameterLayout& layout, std::span<const float> parameters,
                                  const std::vector<NamedBuffer>& moments,
-                                 const Vocabulary& vocabulary, bool overwrite) {
+                                 const Vocabulary& vocabulary, bool overwrite,
+                                 const std::vector<SafeTensorSource>& kept) {
   StagedDirectory staged(directory, overwrite);
   facts.parameters = layout.parameters();
   facts.pieces = vocabulary.size();
@@ -132,6 +133,11 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
     facts.files.push_back(write_tensors(staged, "optimizer.safetensors",
                                         "Adam's two moments, fp32; only to train on", layout,
                                         moments));
+  }
+  if (!kept.empty()) {
+    FileWriter file(staged.file(kWorkersFile));
+    write_safetensors(file, kept, {{"format", "pt"}, {"writer", "reigen"}});
+    facts.files.push_back(closed(file, kWorkersFile, "what workers keep of their gradients"));
   }
   std::vector<CheckpointFile> listed = facts.files;
   listed.push_back(write_text(staged, kManifest, "", pretty(to_json(facts))));

@@ -4,6 +4,8 @@
 //   model.safetensors      the parameters by name; all that translating needs
 //   vocab.model            the vocabulary (pieces.vocab for text that comes cut into pieces)
 //   optimizer.safetensors  the optimizer's moments; only needed to train on
+//   workers.safetensors    what workers keep of their gradients (--compress); only to train on with
+//                          as many
 //   SHA256SUMS             covers all of them, the manifest included
 //
 // It is self-contained: copied anywhere it can be used without the run or the data it came from.
@@ -17,6 +19,7 @@
 #include "base/json.h"
 #include "config/model_options.h"
 #include "tensor/parameters.h"
+#include "tensor/safetensors.h"
 #include "text/vocabulary.h"
 
 namespace reigen {
@@ -48,12 +51,15 @@ struct NamedBuffer {
   std::span<const float> values;
 };
 
+inline constexpr const char* kWorkersFile = "workers.safetensors";
+
 // Writes `directory` complete or not at all; throws IoError and leaves nothing when the disk is
-// full. `moments` may be empty. Returns the facts with their files.
+// full. `moments` and `kept` may be empty. Returns the facts with their files.
 CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts facts,
                                  const ParameterLayout& layout, std::span<const float> parameters,
                                  const std::vector<NamedBuffer>& moments,
-                                 const Vocabulary& vocabulary, bool overwrite = false);
+                                 const Vocabulary& vocabulary, bool overwrite = false,
+                                 const std::vector<SafeTensorSource>& kept = {});
 
 // Checks manifest and SHA256SUMS against each other. Throws CheckpointError naming what is wrong.
 CheckpointFacts read_checkpoint_facts(const std::string& directory);

@@ -57,7 +57,8 @@ Json to_json(const StepRecord& r) {
   if (r.communication) {
     json["communication"] = {{"busy", microseconds(r.communication->busy)},
                              {"hidden", microseconds(r.communication->hidden)},
-                             {"hideable", microseconds(r.communication->hideable)}};
+                             {"hideable", microseconds(r.communication->hideable)},
+                             {"bytes_sent", r.communication->bytes_sent}};
   }
   return json;
 }
@@ -185,6 +186,7 @@ std::optional<CommunicationTimes> communication_from(const Fields& f) {
     if (name == "busy") times.busy = seconds;
     if (name == "hidden") times.hidden = seconds;
     if (name == "hideable") times.hideable = seconds;
+    if (name == "bytes_sent") times.bytes_sent = static_cast<uint64_t>(seconds);
   }
   return times;
 }

@@ -36,11 +36,12 @@ struct StartRecord {
 };
 
 // Between workers, in a step: seconds in which the network had something to do, those of them that
-// passed while the model computed, and the most that could have.
+// passed while the model computed, and the most that could have; and what this worker sent.
 struct CommunicationTimes {
   double busy = 0;
   double hidden = 0;
   double hideable = 0;
+  uint64_t bytes_sent = 0;
   bool operator==(const CommunicationTimes&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "config/train_options.h"
+#include "dist/link_probe.h"
 #include "observe/records.h"
 #include "train/crew.h"
 #include "train/state.h"
@@ -20,12 +21,18 @@ void check_same_data(Crew& crew, const std::string& fingerprint, const std::stri
 // Scores of decoded text, which only the first worker has.
 void share_scores(Crew& crew, EvaluationRecord& record);
 
-// How many of the gradient's `elements` leave at once: as given, as recorded, or measured: the
-// smallest size that nearly reaches what the largest does. What leaves last can hide behind
-// nothing, so it is a sixteenth of the gradient at most.
-void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements, Counters& counters);
+// How many of the gradient's `elements` leave at once: as given, as recorded, or by what was
+// measured: the smallest size that nearly reaches what the largest does. What leaves last can hide
+// behind nothing, so it is a sixteenth of the gradient at most.
+void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
+                   const std::vector<CurvePoint>& curve, Counters& counters);
+
+// Before a checkpoint: everybody must hold the same weights. Where they do not (machines of other
+// kinds may round differently) that is said, and all go on from the first worker's, as they would
+// after a stop.
+void check_same_weights(Crew& crew, TrainState& state, bool own_moments);
 
 // "2 workers over eth0 (10.0.0.1, 10,000 Mbit/s): ..."; empty for one.
-std::string describe(Crew& crew, const WorkerOptions& options, const Counters& counters);
+std::string describe(Crew& crew, const Counters& counters);
 
 }  // namespace reigen

@@ -62,8 +62,9 @@ void CheckpointWriter::write_pending() {
   try {
     if (elsewhere_ != nullptr) elsewhere_->complete(copy_);
     const Counters& counters = copy_.counters;
-    const CheckpointFacts written = write_checkpoint(
-        record_.path, facts_, layout_, copy_.parameters, moments_of(copy_), vocabulary_, true);
+    const CheckpointFacts written =
+        write_checkpoint(record_.path, facts_, layout_, copy_.parameters, moments_of(copy_),
+                         vocabulary_, true, kept_of(copy_));
     for (const auto& file : written.files) record_.bytes += file.bytes;
     run_.link("last", counters.step);
     std::vector<uint64_t> needed;

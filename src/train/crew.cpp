@@ -61,6 +61,28 @@ std::vector<std::string> Crew::gather(const std::string& text) {
   return all;
 }
 
+std::vector<std::vector<float>> Crew::gather(std::span<const float> values) {
+  std::vector<std::vector<float>> all;
+  if (!first()) {
+    check(team_->group().send(std::as_bytes(values), 0).wait());
+    return all;
+  }
+  all.emplace_back(values.begin(), values.end());
+  for (int r = 1; r < size(); ++r) {
+    std::vector<float> other(values.size());
+    check(team_->group().receive(std::as_writable_bytes(std::span(other)), r).wait());
+    all.push_back(std::move(other));
+  }
+  return all;
+}
+
+void Crew::scatter(const std::function<std::span<const float>(int rank)>& of,
+                   std::span<float> mine) {
+  if (!first()) return check(team_->group().receive(std::as_writable_bytes(mine), 0).wait());
+  std::ranges::copy(of(0), mine.begin());
+  for (int r = 1; r < size(); ++r) check(team_->group().send(std::as_bytes(of(r)), r).wait());
+}
+
 void Crew::sum_and_agree(std::span<double> values) {
   std::vector<double> all(values.begin(), values.end());
   all.push_back(wishes_.interrupted);

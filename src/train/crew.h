@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +34,11 @@ class Crew {
   std::string broadcast(std::string text);
   // Everybody's text, by rank, at rank 0; nothing elsewhere.
   std::vector<std::string> gather(const std::string& text);
+
+  // The same for numbers, as many of each worker.
+  std::vector<std::vector<float>> gather(std::span<const float> values);
+  // Each gets what rank 0 has for it; only rank 0 is asked.
+  void scatter(const std::function<std::span<const float>(int rank)>& of, std::span<float> mine);
 
   // Throws CommError when the status is not ok.
   void check(const CommStatus& status);

@@ -11,9 +11,15 @@ class HostStepper : public Stepper {
  public:
   HostStepper(const Device& device, Transformer& model, const TrainOptions& options,
               TrainState& state, Crew& crew)
-      : runner_(device, model, options, &crew, state.counters.bucket),
+      : exchange_(crew.alone()
+                      ? nullptr
+                      : std::make_unique<Exchange>(crew, device, model.layout(),
+                                                   static_cast<uint64_t>(options.seed), state)),
+        runner_(device, model, options, &crew, exchange_.get()),
         state_(state),
-        weights_(state.parameters) {}
+        weights_(state.parameters) {
+    if (crew.alone()) drop_kept(state);
+  }
 
   void start(const ReadyBatch& ready) override {
     record_ = runner_.run(state_, ready);
@@ -27,10 +33,18 @@ class HostStepper : public Stepper {
   size_t most_under_way() const override { return 1; }
   const Weights& weights() const override { return weights_; }
   void release_memory() override { runner_.release_memory(); }
+  void collect() override {
+    if (exchange_) exchange_->collect();
+  }
+  void swap_shared() override {
+    if (exchange_) exchange_->swap_shared();
+  }
+  bool own_moments() const override { return exchange_ && exchange_->apart(); }
   void begin() override {}
   void complete(TrainState&) override {}
 
  private:
+  std::unique_ptr<Exchange> exchange_;
   StepRunner runner_;
   TrainState& state_;
   Weights weights_;

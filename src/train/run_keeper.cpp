@@ -44,6 +44,8 @@ void RunKeeper::announce(const AttemptFacts& attempt) {
                   with_commas(attempt.memory.micro_tokens), human_bytes(attempt.memory.budget)));
   log_note(format("on {}", attempt.device));
   if (!attempt.workers.empty()) log_note(attempt.workers);
+  if (!attempt.forecast.empty()) log_note(attempt.forecast);
+  for (const std::string& warning : attempt.warnings) log_warning(warning);
   for (const std::string& key : ignored_settings(options_.schedule)) {
     log_warning(
         format("{} means nothing to schedule.kind {}", key, schedule_name(options_.schedule.kind)));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "config/train_options.h"
 #include "model/open_device.h"
@@ -25,7 +26,9 @@ struct AttemptFacts {
   std::string device;
   uint64_t threads = 1;
   uint64_t worker_count = 1;
-  std::string workers;  // "2 workers, ..." or empty for one
+  std::string workers;   // "2 workers, ..." or empty for one
+  std::string forecast;  // what their steps should take
+  std::vector<std::string> warnings;
   uint64_t first_step = 0;
   bool resumed = false;
   MemoryPlan memory;

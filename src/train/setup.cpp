@@ -96,10 +96,17 @@ uint64_t state_bytes(const Transformer& model) {
   return 7 * kBytesOfNumber * model.layout().elements();
 }
 
+// Among several workers: gradients of the step before, what was not sent, and a copy of it.
+uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
+  const bool keeps = has_warmup(options.workers.compress) ||
+                     options.workers.compress.method == CompressMethod::kAuto;
+  return keeps ? 4 * kBytesOfNumber * model.layout().elements() : 0;
+}
+
 MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model,
                     const TrainingData& data) {
   return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
-          .fixed = state_bytes(model) + data.bytes + kProgramBytes,
+          .fixed = state_bytes(model) + worker_bytes(options, model) + data.bytes + kProgramBytes,
           .micro_tokens = kMostMicroTokens};
 }
 

@@ -41,6 +41,11 @@ Json to_json(const Counters& c) {
           {"micro_tokens", c.micro_tokens},
           {"threads", c.threads},
           {"bucket", c.bucket},
+          {"compress", c.compress},
+          {"kept_by", c.kept_by},
+          {"workers", c.workers},
+          {"compress_warmup", c.compress_warmup},
+          {"local_steps", c.local_steps},
           {"precision", c.precision},
           {"loss_scale",
            {{"scale", c.loss_scale.scale},
@@ -71,6 +76,11 @@ Counters counters_from_json(const Json& json) {
   c.micro_tokens = json.at("micro_tokens");
   c.threads = json.at("threads");
   c.bucket = json.at("bucket");
+  c.compress = json.at("compress");
+  c.kept_by = json.at("kept_by");
+  c.workers = json.at("workers");
+  c.compress_warmup = json.at("compress_warmup");
+  c.local_steps = json.at("local_steps");
   c.precision = json.at("precision");
   const Json& scale = json.at("loss_scale");
   c.loss_scale = {scale.at("scale"), scale.at("ceiling"),  scale.at("good_steps"),
@@ -80,6 +90,14 @@ Counters counters_from_json(const Json& json) {
 
 std::vector<NamedBuffer> moments_of(const TrainState& state) {
   return {{kFirst, state.first_moment}, {kSecond, state.second_moment}};
+}
+
+std::vector<SafeTensorSource> kept_of(const TrainState& state) {
+  std::vector<SafeTensorSource> tensors;
+  for (const SavedTensor& t : state.kept) {
+    tensors.push_back({t.name, {static_cast<int64_t>(t.values.size())}, t.values});
+  }
+  return tensors;
 }
 
 TrainState read_state(const std::string& checkpoint, const ParameterLayout& layout) {
@@ -100,6 +118,14 @@ TrainState read_state(const std::string& checkpoint, const ParameterLayout& layo
   const std::string moments = checkpoint + "/optimizer.safetensors";
   read_buffer(moments, layout, kFirst, state.first_moment);
   read_buffer(moments, layout, kSecond, state.second_moment);
+  for (const auto& file : facts.files) {
+    if (file.file != kWorkersFile) continue;
+    const SafeTensorsFile kept(checkpoint + "/" + file.file);
+    for (const auto& [name, tensor] : kept.tensors()) {
+      const std::span<const float> values = tensor.f32();
+      state.kept.push_back({name, {values.begin(), values.end()}});
+    }
+  }
   return state;
 }
 

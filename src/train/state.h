@@ -42,6 +42,11 @@ struct Counters {
   uint64_t threads = 0;
   uint64_t bucket =
       0;  // elements of the gradient sent at once; chosen once, where there are others
+  std::string compress = "none";  // how gradients travel; chosen once where that was left to us
+  std::string kept_by = "none";   // the method and number of workers that TrainState::kept is of
+  uint64_t workers = 1;
+  uint64_t compress_warmup = 0;  // the last step before it begins
+  uint64_t local_steps = 0;      // since workers that train apart met
   std::string precision = "fp32";
   LossScaleState loss_scale;  // fp16
 };
@@ -49,15 +54,24 @@ struct Counters {
 Json to_json(const Counters& counters);
 Counters counters_from_json(const Json& json);
 
+struct SavedTensor {
+  std::string name;
+  std::vector<float> values;
+};
+
 struct TrainState {
   Counters counters;
   std::vector<float> parameters;
   std::vector<float> first_moment;
   std::vector<float> second_moment;
+  std::vector<SavedTensor> kept;  // by workers, for a checkpoint; empty in between
 };
 
 // What the moments are called in a checkpoint.
 std::vector<NamedBuffer> moments_of(const TrainState& state);
+
+// What workers keep, likewise.
+std::vector<SafeTensorSource> kept_of(const TrainState& state);
 
 // Reads a checkpoint with its moments, every file verified. Throws CheckpointError.
 TrainState read_state(const std::string& checkpoint, const ParameterLayout& layout);

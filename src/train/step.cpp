@@ -11,38 +11,41 @@ namespace reigen {
 
 namespace {
 
-Wire wire_of(WireName name) {
-  switch (name) {
-    case WireName::kFp32:
-      return Wire::kFp32;
-    case WireName::kBf16:
-      return Wire::kBf16;
-    case WireName::kFp16:
-      return Wire::kFp16;
+uint64_t own_target_tokens(const ReadyBatch& ready) {
+  uint64_t tokens = 0;
+  for (const PackedBatch& part : ready.parts) tokens += part.target_out.size();
+  return std::max<uint64_t>(1, tokens);
+}
+
+// Compressing happens inside of backward and of the wait for others, and is told apart from both.
+void note_exchange(const Exchange& exchange, double waited, StepRecord& record) {
+  const double early = exchange.ready_seconds();
+  const double late = exchange.compute_seconds() - early;
+  for (auto& [name, seconds] : record.spans) {
+    if (name == "backward") seconds -= early;
   }
-  return Wire::kFp32;
+  record.spans.emplace_back("compression", early + late);
+  record.spans.emplace_back("communication", waited - late);
+  record.communication = exchange.communication();
 }
 
 }  // namespace
 
 StepRunner::StepRunner(const Device& device, Transformer& model, const TrainOptions& options,
-                       Crew* crew, size_t bucket)
-    : device_(device), model_(model), options_(options), crew_(crew), bucket_(bucket) {
-  const bool shared = crew_ != nullptr && !crew_->alone();
-  for (size_t i = 0; i < (shared ? 2 : 1); ++i) {
+                       Crew* crew, Exchange* exchange)
+    : device_(device), model_(model), options_(options), crew_(crew), exchange_(exchange) {
+  for (size_t i = 0; i < (exchange_ != nullptr ? 2 : 1); ++i) {
     gradients_[i].resize(model.layout().elements());
-    if (!shared) continue;
-    reducers_[i] = std::make_unique<BucketReducer>(crew_->team()->group(), gradients_[i], bucket_,
-                                                   wire_of(options.workers.wire));
   }
 }
 
 LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready,
                                 StepRecord& record) {
-  if (reducers_[1]) turn_ = 1 - turn_;
-  BucketReducer* reducer = reducers_[turn_].get();
+  if (exchange_ != nullptr) turn_ = 1 - turn_;
   std::fill(gradients().begin(), gradients().end(), 0.0F);
-  if (reducer != nullptr) reducer->begin();
+  if (exchange_ != nullptr) exchange_->begin(record.step, gradients());
+  const bool local = exchange_ != nullptr && exchange_->local();
+  const uint64_t tokens = local ? own_target_tokens(ready) : ready.batch.target_tokens;
   std::span<float> parameters(const_cast<float*>(state.parameters.data()), state.parameters.size());
   LossSums sums;
   double forward = 0;
@@ -53,15 +56,15 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
     Transformer::StepEvents events;
     events.forward_done = [&] { forward += watch.lap(); };
     events.loss_done = [&] { loss += watch.lap(); };
-    if (reducer != nullptr && &part == &ready.parts.back()) {
-      events.ready = [&](size_t elements) { reducer->ready(elements); };
+    if (exchange_ != nullptr && !local && &part == &ready.parts.back()) {
+      events.ready = [&](size_t elements) { exchange_->ready(elements); };
     }
     const LossSums more =
         model_.forward_backward(device_,
                                 {.batch = part,
                                  .seed = static_cast<uint64_t>(options_.seed),
                                  .step = record.step,
-                                 .loss_scale = 1.0F / static_cast<float>(ready.batch.target_tokens),
+                                 .loss_scale = 1.0F / static_cast<float>(tokens),
                                  .smoothing = static_cast<float>(options_.smoothing)},
                                 parameters, gradients(), arena_, events);
     backward += watch.lap();
@@ -72,17 +75,12 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
   return sums;
 }
 
-// With all others: the gradient, the loss, and whether to stop.
-void StepRunner::share(LossSums& sums, StepRecord& record) {
-  Stopwatch watch;
-  BucketReducer& reducer = *reducers_[turn_];
-  crew_->check(reducer.finish());
-  double values[] = {sums.smoothed, sums.nll};
+// With all others: the loss, whether to stop, and whether anybody's gradient is not finite.
+void StepRunner::agree(LossSums& sums, StepRecord& record) {
+  double values[] = {sums.smoothed, sums.nll, std::isfinite(record.norm) ? 0.0 : 1.0};
   crew_->sum_and_agree(values);
   sums = {values[0], values[1]};
-  const ReduceTimes times = reducer.times();
-  record.spans.emplace_back("communication", watch.seconds());
-  record.communication = {.busy = times.busy, .hidden = times.hidden, .hideable = times.hideable};
+  record.skipped = values[2] > 0;
 }
 
 void StepRunner::update(TrainState& state, const StepRecord& record) {
@@ -102,15 +100,30 @@ StepRecord StepRunner::run(TrainState& state, const ReadyBatch& ready) {
   Counters& counters = state.counters;
   StepRecord record = record_of(options_, counters.step + 1, ready);
   LossSums sums = accumulate(state, ready, record);
-  if (reducers_[turn_]) share(sums, record);
+  Stopwatch watch;
+  double waited = 0;
+  if (exchange_ != nullptr) {
+    exchange_->finish();
+    waited += watch.lap();
+  }
+  record.norm = global_norm(device_, gradients());
+  double updating = watch.lap();
+  if (exchange_ != nullptr) {
+    agree(sums, record);
+    waited += watch.lap();
+  }
   const auto tokens = static_cast<double>(ready.batch.target_tokens);
   record.loss = sums.smoothed / tokens;
   record.nll = sums.nll / tokens;
-  Stopwatch watch;
-  record.norm = global_norm(device_, gradients());
-  record.skipped = !std::isfinite(record.loss) || !std::isfinite(record.norm);
+  record.skipped = record.skipped || !std::isfinite(record.loss) || !std::isfinite(record.norm);
   if (!record.skipped) update(state, record);
-  record.spans.emplace_back("optimizer", watch.lap());
+  updating += watch.lap();
+  if (exchange_ != nullptr) {
+    if (exchange_->local()) exchange_->after_update();
+    waited += watch.lap();
+    note_exchange(*exchange_, waited, record);
+  }
+  record.spans.emplace_back("optimizer", updating);
 
   count_step(counters, record, ready.batch.end);
   return record;

@@ -11,16 +11,17 @@
 #include "model/transformer.h"
 #include "observe/records.h"
 #include "train/crew.h"
+#include "train/exchange.h"
 #include "train/state.h"
 
 namespace reigen {
 
 class StepRunner {
  public:
-  // `options` are resolved. Model, device and crew must outlive it. Gradients leave in buckets of
-  // `bucket` elements where there are others to sum them with.
+  // `options` are resolved. All that is given must outlive it; the exchange is with the rest of the
+  // crew, where there are others.
   StepRunner(const Device& device, Transformer& model, const TrainOptions& options,
-             Crew* crew = nullptr, size_t bucket = 0);
+             Crew* crew = nullptr, Exchange* exchange = nullptr);
 
   // Trains on the batch and moves the state past it. When the loss or the gradient is not finite
   // the parameters stay as they were and the step counts as skipped. The record lacks what only
@@ -32,7 +33,7 @@ class StepRunner {
 
  private:
   LossSums accumulate(const TrainState& state, const ReadyBatch& ready, StepRecord& record);
-  void share(LossSums& sums, StepRecord& record);
+  void agree(LossSums& sums, StepRecord& record);
   std::vector<float>& gradients() { return gradients_[turn_]; }
   void update(TrainState& state, const StepRecord& record);
 
@@ -40,12 +41,11 @@ class StepRunner {
   Transformer& model_;
   const TrainOptions& options_;
   Crew* crew_;
-  size_t bucket_;
+  Exchange* exchange_;
   // Among several workers a step is committed when its summed gradient is complete, and that is
   // kept until the next one is: whoever did not get all of it could have it from another.
   std::vector<float> gradients_[2];
   size_t turn_ = 0;
-  std::unique_ptr<BucketReducer> reducers_[2];
   Arena arena_;
 };
 

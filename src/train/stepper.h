@@ -32,6 +32,13 @@ class Stepper : public StateSource {
   // Between steps.
   virtual const Weights& weights() const = 0;
   virtual void release_memory() = 0;  // what activations took, until the next step
+
+  // Before a checkpoint, by all workers: what each keeps goes into the first one's state.
+  virtual void collect() {}
+  // Workers that train apart have weights of their own; the run's take their place until the second
+  // call.
+  virtual void swap_shared() {}
+  virtual bool own_moments() const { return false; }  // they train apart
 };
 
 // All that is given must outlive it. On a GPU parameters and moments move there and `state` keeps

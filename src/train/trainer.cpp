@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -20,6 +21,7 @@
 #include "ops/gpu_ops.h"
 #include "optim/schedule.h"
 #include "train/agreements.h"
+#include "train/preflight.h"
 #include "train/run_keeper.h"
 #include "train/send_data.h"
 #include "train/setup.h"
@@ -29,6 +31,7 @@ namespace reigen {
 namespace {
 
 constexpr const char* kAlgorithms = "algorithms.txt";
+constexpr double kPreflightSeconds = 4;
 constexpr size_t kBatchesAhead = 3;
 constexpr uint64_t kMostEvaluatedTokens = 8192;  // at once; more gain nothing
 constexpr double kLeastLossScale = 0x1p-10;
@@ -53,6 +56,17 @@ const char* text_of(Reason reason) {
   return "";
 }
 
+class AtExit {
+ public:
+  explicit AtExit(std::function<void()> call) : call_(std::move(call)) {}
+  ~AtExit() { call_(); }
+  AtExit(const AtExit&) = delete;
+  AtExit& operator=(const AtExit&) = delete;
+
+ private:
+  std::function<void()> call_;
+};
+
 // One attempt at a run. The constructor resumes; run() goes from boundary to boundary: evaluate if
 // due, save if due, stop if it is time, else one step. All workers do the same at the same step;
 // the first one keeps the run.
@@ -67,6 +81,7 @@ class Trainer {
   void share_state();
   void adopt_device();
   void replay_algorithms();
+  void preflight();
   void make_input();
   void train();
   Reason reason_to_stop() const;
@@ -105,6 +120,7 @@ class Trainer {
   std::unique_ptr<Prefetcher> input_;
   Cursor launched_;            // past the last batch that was put to work
   Stopwatch since_last_step_;  // was finished, or since what came between ended; on the CPU
+  PreflightReport flight_;
   std::optional<uint64_t> saved_step_;
   bool save_wanted_ = false;
   double input_wait_ = 0;
@@ -136,7 +152,7 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory* run, Crew& crew, std
   if (keeper_) keeper_->open(counters);
   replay_algorithms();
   launched_ = counters.cursor;
-  choose_bucket(crew_, options_.workers, model_.layout().elements(), counters);
+  if (!crew_.alone()) preflight();
   stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_);
   make_input();
 }
@@ -167,6 +183,19 @@ void Trainer::share_state() {
   crew_.broadcast(state_.second_moment);
   state_.counters =
       counters_from_json(Json::parse(crew_.broadcast(one_line(to_json(state_.counters)))));
+}
+
+// What the workers and the link between them can do, before time is wasted on it.
+void Trainer::preflight() {
+  make_input();
+  const ReadyBatch ready = input_->next();
+  input_.reset();
+  const Preflight flight = measure_crew(crew_, opened_.device, model_, options_, state_.parameters,
+                                        ready, kPreflightSeconds);
+  const ParameterLayout& layout = model_.layout();
+  choose_bucket(crew_, options_.workers, layout.elements(), flight.curve, state_.counters);
+  choose_compression(options_, flight, layout, state_.counters);
+  flight_ = report_of(flight, layout, options_, state_.counters);
 }
 
 void Trainer::make_input() {
@@ -228,7 +257,11 @@ AttemptFacts Trainer::attempt_facts() const {
   facts.device = describe(opened_);
   facts.threads = state_.counters.threads;
   facts.worker_count = static_cast<uint64_t>(crew_.size());
-  facts.workers = describe(crew_, options_.workers, state_.counters);
+  facts.workers = describe(crew_, state_.counters);
+  facts.forecast = flight_.line;
+  for (const std::string& text : {flight_.warning, flight_.slow_worker}) {
+    if (!text.empty()) facts.warnings.push_back(text);
+  }
   facts.first_step = first_step_;
   facts.resumed = resumed_;
   facts.memory = memory_;
@@ -311,6 +344,8 @@ void Trainer::evaluate() {
                       .samples = static_cast<size_t>(options_.eval.samples),
                       .micro_tokens = std::min(memory_.micro_tokens, kMostEvaluatedTokens),
                       .options = decoding()};
+  stepper_->swap_shared();
+  const AtExit swap_back([this] { stepper_->swap_shared(); });
   EvaluationRecord record = validate(opened_.device, model_, stepper_->weights(), *data_.valid,
                                      data_.vocabulary, plan, &crew_);
   record.step = state_.counters.step;
@@ -321,10 +356,16 @@ void Trainer::evaluate() {
 
 void Trainer::save() {
   state_.counters.seconds = seconds();
+  state_.counters.kept_by = state_.counters.compress;
+  stepper_->collect();
+  stepper_->swap_shared();
+  check_same_weights(crew_, state_, stepper_->own_moments());
   if (keeper_) {
     if (on_gpu()) keeper_->keep(kAlgorithms, opened_.device.gpu()->recorded_algorithms());
     keeper_->save(state_, on_gpu() ? stepper_.get() : nullptr);
   }
+  stepper_->swap_shared();
+  state_.kept.clear();
   saved_step_ = state_.counters.step;
   save_wanted_ = false;
 }

@@ -158,7 +158,7 @@ class OneTrajectory(WorkersCase):
 
     def test_reduced_precision_on_the_wire_still_trains(self):
         self.train("fp32", "--max-steps", 60, "--eval.every", 0, "--workers", 2)
-        self.train("bf16", "--max-steps", 60, "--eval.every", 0, "--workers", 2, "--wire", "bf16")
+        self.train("bf16", "--max-steps", 60, "--eval.every", 0, "--workers", 2, "--compress", "bf16")
         a, b = self.losses("fp32")[60]["loss"], self.losses("bf16")[60]["loss"]
         self.assertNotEqual(a, b)
         self.assertLess(abs(a - b) / a, 0.02)

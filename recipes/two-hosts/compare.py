@@ -1,0 +1,91 @@
+"""What runs across two hosts did: a table, and the same as a drawing (steps.svg)."""
+
+import json
+import statistics
+import sys
+from html import escape
+
+PARTS = [("computing", "#4878a8"), ("compressing", "#e0a030"), ("waiting", "#c44e52")]
+WITHOUT_WARMUP = ("none", "bf16", "fp16")
+
+
+def summary(output, rate, method):
+    name = f"{rate}-{method.replace(':', '-')}"
+    run = f"{output}/{name}"
+    with open(f"{run}/measurements/rank-0.jsonl") as file:
+        found = [json.loads(line) for line in file]
+    with open(f"{run}/last/manifest.json") as file:
+        state = json.load(file)["training"]["state"]
+    with open(f"{output}/{name}.json") as file:
+        doctor = json.load(file)
+    steps = [r for r in found if r["kind"] == "step" and r["step"] > 1]
+    warmup = 0 if state["compress"] in WITHOUT_WARMUP else state["compress_warmup"]
+    after = [r for r in steps if r["step"] > warmup] or steps
+    span = lambda key: statistics.median(r["spans"].get(key, 0) for r in after)
+    seconds = statistics.median(r["seconds"] for r in after)
+    sent = statistics.mean(r["communication"]["bytes_sent"] for r in after)
+    losses = [r["nll"] for r in found if r["kind"] == "evaluation"]
+    return {
+        "rate": rate, "asked": method, "method": state["compress"], "step": seconds,
+        "compressing": span("compression"), "waiting": span("communication"),
+        "computing": seconds - span("compression") - span("communication"),
+        "megabytes": sent / 1e6, "wire": sent / 1e6 / statistics.mean(r["seconds"] for r in after),
+        "link": min(l["bytes_per_second"] for l in doctor["links"]) / 1e6,
+        "predicted": doctor["forecast"]["step_seconds"], "verdict": doctor["bottleneck"],
+        "nll": losses[-1] if losses else None, "steps": len(steps) + 1,
+    }
+
+
+def label(row):
+    return row["method"] if row["asked"] == row["method"] else f"{row['asked']} ({row['method']})"
+
+
+def table(rows):
+    lines = [["link", "compression", "step s", "predicted", "computing", "compressing", "waiting",
+              "MB sent/step", "MB/s on the wire", "MB/s of the link", "doctor says", "valid nll"]]
+    for r in rows:
+        nll = "-" if r["nll"] is None else f"{r['nll']:.4f}"
+        times = [f"{r[k]:.3f}" for k in ("step", "predicted", "computing", "compressing", "waiting")]
+        lines.append([r["rate"], label(r), *times, f"{r['megabytes']:.2f}", f"{r['wire']:.1f}",
+                      f"{r['link']:.1f}", r["verdict"], nll])
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths)).rstrip() for line in lines)
+
+
+def drawing(rows):
+    left, width, bar, gap, top = 230, 560, 22, 12, 56
+    most = max(r["step"] for r in rows)
+    height = top + len(rows) * (bar + gap) + 12
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 110}" height="{height}" '
+           'font-family="sans-serif" font-size="13">',
+           '<rect width="100%" height="100%" fill="white"/>',
+           '<text x="12" y="22" font-size="15">Seconds of a step across two hosts, median</text>']
+    for i, (name, colour) in enumerate(PARTS):
+        x = left + 110 * i
+        out.append(f'<rect x="{x}" y="32" width="12" height="12" fill="{colour}"/>'
+                   f'<text x="{x + 17}" y="43">{name}</text>')
+    for i, r in enumerate(rows):
+        y = top + i * (bar + gap)
+        out.append(f'<text x="{left - 10}" y="{y + 16}" text-anchor="end">'
+                   f'{escape(r["rate"])}, {escape(label(r))}</text>')
+        x = left
+        for name, colour in PARTS:
+            w = width * max(0, r[name]) / most
+            out.append(f'<rect x="{x:.1f}" y="{y}" width="{w:.1f}" height="{bar}" fill="{colour}"/>')
+            x += w
+        out.append(f'<text x="{x + 6:.1f}" y="{y + 16}">{r["step"]:.2f} s</text>')
+    return "\n".join(out) + "\n</svg>\n"
+
+
+def main():
+    output, rates, methods = sys.argv[1:]
+    rows = [summary(output, rate, method) for rate in rates.split(",") for method in methods.split(",")]
+    print(table(rows))
+    with open(f"{output}/steps.svg", "w") as file:
+        file.write(drawing(rows))
+    with open(f"{output}/table.json", "w") as file:
+        json.dump(rows, file, indent=2)
+    print(f"\n{output}/steps.svg, {output}/table.json")
+
+
+main()

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# The same training across two hosts joined by links of known speed, with and without compression.
+#
+# Why: the most expensive mistake of the runs this project grew out of was a port capped at 100 Mbit/s.
+# Two network namespaces and a shaped veth pair are two hosts and such a port on one machine.
+# What holds: nothing outside the two namespaces is touched, and they are gone afterwards, also after an
+# error. Each host gets half of this machine's cores.
+set -euo pipefail
+export LC_ALL=C
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source-path=SCRIPTDIR source=../common.sh
+source "$here/../common.sh"
+
+usage() {
+  cat <<'EOF'
+usage: run.sh --data DIR [--output DIR] [--reigen PATH] [--rates LIST] [--methods LIST] [-- OPTION...]
+
+  --data DIR      written by reigen prepare
+  --output DIR    where runs, table and drawing go (default: runs/two-hosts)
+  --reigen PATH   the reigen program (default: build/release/reigen here, else the one in PATH)
+  --rates LIST    links (default: 100mbit,1gbit,unshaped)
+  --methods LIST  values of --compress (default: none,auto)
+  OPTION...       further options of reigen train (default: --preset small --max-steps 300)
+
+Needs root, ip and tc. Exit codes: 1 failed, 2 wrong arguments, 3 a program or a permission is missing.
+EOF
+}
+
+data=
+output=runs/two-hosts
+reigen=
+reigen_given=
+rates=100mbit,1gbit,unshaped
+methods=none,auto
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --data | --output | --reigen | --rates | --methods)
+      [[ $# -ge 2 && -n $2 ]] || die "$EXIT_USAGE" "$1 needs a value"
+      case $1 in
+        --data) data=$2 ;;
+        --output) output=$2 ;;
+        --reigen) reigen_given=$2 ;;
+        --rates) rates=$2 ;;
+        --methods) methods=$2 ;;
+      esac
+      shift 2
+      ;;
+    --)
+      shift
+      break
+      ;;
+    --help | -h)
+      usage
+      exit 0
+      ;;
+    *)
+      usage >&2
+      die "$EXIT_USAGE" "unknown argument $1"
+      ;;
+  esac
+done
+[[ -n $data ]] || die "$EXIT_USAGE" "--data is required"
+options=("$@")
+[[ ${#options[@]} -gt 0 ]] || options=(--preset small --max-steps 300)
+need ip tc python3
+find_reigen "$reigen_given"
+
+a=rg$$a
+b=rg$$b
+cleanup() {
+  ip netns del "$a" 2>/dev/null || true
+  ip netns del "$b" 2>/dev/null || true
+}
+trap cleanup EXIT
+ip netns add "$a" 2>/dev/null ||
+  die "$EXIT_MISSING" "network namespaces are not permitted here" "Run it as root."
+ip netns add "$b"
+ip -n "$a" link add eth0 type veth peer name eth0 netns "$b"
+for host in "$a 1" "$b 2"; do
+  read -r name last <<<"$host"
+  ip -n "$name" addr add "10.78.0.$last/24" dev eth0
+  ip -n "$name" link set eth0 up
+  ip -n "$name" link set lo up
+done
+
+shape() { # RATE
+  local name
+  for name in "$a" "$b"; do
+    ip netns exec "$name" tc qdisc del dev eth0 root 2>/dev/null || true
+    [[ $1 == unshaped ]] ||
+      ip netns exec "$name" tc qdisc add dev eth0 root tbf rate "$1" burst 256kb latency 50ms
+  done
+}
+
+cores=$(nproc)
+threads=$((cores > 1 ? cores / 2 : 1))
+# on HOST RANK ARGUMENT...: reigen as one of two workers, on its half of the cores.
+on() {
+  local name=$1 rank=$2
+  shift 2
+  local cpus="$((rank * threads))-$((rank * threads + threads - 1))"
+  [[ $cores -gt 1 ]] || cpus=0
+  RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.78.0.1 MASTER_PORT=29700 \
+    ip netns exec "$name" taskset -c "$cpus" "$reigen" "$@"
+}
+# both LOG ARGUMENT...: on the two hosts; rank 0's stdout is ours.
+both() {
+  local log=$1 other status=0
+  shift
+  on "$b" 1 "$@" >/dev/null 2>"$log.1" &
+  other=$!
+  on "$a" 0 "$@" 2>"$log.0" || status=$?
+  wait "$other" || status=$?
+  [[ $status -eq 0 ]] || die "$EXIT_ERROR" "reigen $1 failed:" "$(tail -n 3 "$log.0")"
+}
+
+mkdir -p "$output"
+for rate in ${rates//,/ }; do
+  shape "$rate"
+  for method in ${methods//,/ }; do
+    name=$rate-${method//:/-}
+    say "$rate, --compress $method"
+    rm -rf "${output:?}/$name"
+    both "$output/$name.doctor" doctor --json --seconds 8 --data "$data" --threads "$threads" --compress "$method" \
+      "${options[@]}" >"$output/$name.json"
+    both "$output/$name.log" train --data "$data" --run "$output/$name" --threads "$threads" \
+      --compress "$method" "${options[@]}"
+  done
+done
+python3 "$here/compare.py" "$output" "$rates" "$methods"

@@ -1,0 +1,40 @@
+// `reigen doctor`: alone, as one of several workers, or as the one who starts them.
+#include "base/terminal.h"
+#include "cli/commands.h"
+#include "cli/launching.h"
+#include "train/doctor.h"
+#include "train/join.h"
+
+namespace reigen {
+namespace {
+
+void examine_as_worker(DoctorOptions options) {
+  options.train.as_given = options.as_given;
+  // A job without an end can be examined too.
+  if (options.train.max_epochs == 0 && options.train.max_time == 0 &&
+      options.train.max_steps == 0 && options.train.eval.patience == 0) {
+    options.train.max_time = 1;
+  }
+  Crew crew = join_crew(options.train, version_line());
+  try {
+    const Examination found = examine(options, crew);
+    crew.leave();
+    if (!crew.first()) return;
+    print(options.json ? pretty(to_json(found)) : to_text(found, options));
+  } catch (const std::exception& e) {
+    if (crew.team() != nullptr) crew.team()->control().report_error(e.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+void run_doctor(const DoctorOptions& options) {
+  if (starts_workers(options.train.workers)) {
+    launch_workers("doctor", options.arguments, options.train.workers);
+  } else {
+    examine_as_worker(options);
+  }
+}
+
+}  // namespace reigen

@@ -1,0 +1,47 @@
+#include "cli/launching.h"
+
+#include "base/error.h"
+#include "base/format.h"
+#include "cli/commands.h"
+#include "dist/host_launch.h"
+#include "train/join.h"
+
+namespace reigen {
+namespace {
+
+LaunchResult launch(const std::vector<std::string>& arguments, const WorkerOptions& w) {
+  if (w.hosts.empty()) return launch_local(static_cast<int>(w.workers), arguments);
+  HostLaunch launch;
+  launch.hosts = parse_hosts(w.hosts);
+  launch.arguments = arguments;
+  launch.version = version_line();
+  launch.user = w.ssh_user;
+  launch.port = static_cast<int>(w.ssh_port);
+  launch.binary = w.remote_binary;
+  launch.copy_binary = w.copy_binary;
+  return launch_hosts(launch);
+}
+
+}  // namespace
+
+bool starts_workers(const WorkerOptions& w) {
+  if (!w.hosts.empty() && w.workers > 1) {
+    throw ConfigError("--hosts says how many workers each host gets; leave out --workers");
+  }
+  return !started_as_worker() && (!w.hosts.empty() || w.workers > 1);
+}
+
+void launch_workers(const std::string& command, const std::vector<std::string>& arguments,
+                    const WorkerOptions& options) {
+  std::vector<std::string> line = {command};
+  line.insert(line.end(), arguments.begin(), arguments.end());
+  const LaunchResult result = launch(line, options);
+  if (result.ok()) return;
+  constexpr int kSignalled = 128;  // a worker that something killed is lost, whatever the signal
+  const bool killed =
+      result.code > kSignalled && result.code != static_cast<int>(ExitCode::kInterrupted);
+  throw Error(killed ? ExitCode::kComm : static_cast<ExitCode>(result.code),
+              format("{}: {}", rank_and_host(result.rank, result.host), result.error));
+}
+
+}  // namespace reigen

@@ -1,0 +1,29 @@
+// How gradients are made smaller before they travel between workers: what `--compress` says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace reigen {
+
+enum class CompressMethod : uint8_t { kNone, kBf16, kFp16, kPowerSgd, kTopK, kLocal, kAuto };
+
+struct CompressSetting {
+  CompressMethod method = CompressMethod::kNone;
+  int64_t rank = 0;     // powersgd
+  double fraction = 0;  // topk: of all elements
+  int64_t every = 0;    // local: steps from one exchange to the next
+  bool operator==(const CompressSetting&) const = default;
+};
+
+// "none", "bf16", "fp16", "powersgd:4", "topk:0.01", "local:20", "auto". Throws ConfigError.
+CompressSetting parse_compress(const std::string& text);
+std::string text_of(const CompressSetting& setting);
+
+// Whether the first steps of a run travel uncompressed.
+inline bool has_warmup(const CompressSetting& setting) {
+  return setting.method == CompressMethod::kPowerSgd || setting.method == CompressMethod::kTopK ||
+         setting.method == CompressMethod::kLocal;
+}
+
+}  // namespace reigen

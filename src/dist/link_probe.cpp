@@ -1,0 +1,180 @@
+#include "dist/link_probe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/clock.h"
+
+namespace reigen {
+namespace {
+
+// What rank `root` says, everywhere.
+CommStatus share(Group& group, int root, std::span<double> values) {
+  if (group.rank() != root) std::fill(values.begin(), values.end(), 0.0);
+  return group.sum(values).wait();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// There and back again, so many times; the seconds of each at `from`.
+CommStatus ping(Group& group, int from, int to, int times, std::vector<double>& seconds) {
+  std::byte byte{};
+  const std::span<std::byte> one(&byte, 1);
+  for (int i = 0; i < times; ++i) {
+    Stopwatch watch;
+    CommStatus status;
+    if (group.rank() == from) {
+      status = group.send(one, to).wait();
+      if (status.ok()) status = group.receive(one, to).wait();
+      seconds.push_back(watch.seconds());
+    } else if (group.rank() == to) {
+      status = group.receive(one, from).wait();
+      if (status.ok()) status = group.send(one, from).wait();
+    }
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace
+
+double LinkModel::seconds(double bytes, int workers) const {
+  const double n = workers;
+  return workers < 2 ? 0 : latency + 2 * (n - 1) / n * bytes / bandwidth;
+}
+
+CommStatus measure_all_reduce(Group& group, double most, double budget,
+                              std::vector<CurvePoint>& curve) {
+  constexpr double kFirst = 1 << 16;
+  constexpr double kGrowth = 4;
+  constexpr size_t kLeastPoints = 3;
+  std::vector<float> data(static_cast<size_t>(std::max(most, kFirst * 16)) / sizeof(float));
+  Stopwatch all;
+  for (double bytes = kFirst; bytes <= static_cast<double>(data.size() * sizeof(float));
+       bytes *= kGrowth) {
+    const std::span<float> part(data.data(), static_cast<size_t>(bytes) / sizeof(float));
+    const int repeats = bytes <= kFirst * kGrowth ? 5 : 2;
+    std::vector<double> times;
+    for (int i = 0; i <= repeats; ++i) {
+      Stopwatch watch;
+      const CommStatus status = group.all_reduce(part).wait();
+      if (!status.ok()) return status;
+      if (i > 0) times.push_back(watch.seconds());
+    }
+    const double time = bytes <= kFirst * kGrowth ? median(times) : (times[0] + times[1]) / 2;
+    // The next one takes kGrowth times as long, three times over.
+    double told[] = {time, all.seconds() + 3 * kGrowth * time};
+    const CommStatus status = share(group, 0, told);
+    if (!status.ok()) return status;
+    curve.push_back({bytes, told[0]});
+    if (curve.size() >= kLeastPoints && told[1] > budget) break;
+  }
+  return {};
+}
+
+// Relative errors are what counts, from microseconds to minutes: least squares, each point weighed
+// by its time.
+LinkModel fit(const std::vector<CurvePoint>& curve, int workers) {
+  LinkModel model;
+  if (curve.empty() || workers < 2) return model;
+  const double n = workers;
+  double s0 = 0, s1 = 0, s2 = 0, t0 = 0, t1 = 0;
+  for (const CurvePoint& p : curve) {
+    const double x = 2 * (n - 1) / n * p.bytes;
+    const double w = 1 / (p.seconds * p.seconds);
+    s0 += w;
+    s1 += w * x;
+    s2 += w * x * x;
+    t0 += w * p.seconds;
+    t1 += w * x * p.seconds;
+  }
+  const double determinant = s0 * s2 - s1 * s1;
+  double slope = determinant > 0 ? (s0 * t1 - s1 * t0) / determinant : 0;
+  double latency = (t0 - slope * s1) / s0;
+  const CurvePoint& last = curve.back();
+  const double plain = last.seconds / (2 * (n - 1) / n * last.bytes);
+  // What matters is what large messages see; a burst that small ones profit from bends the line.
+  if (latency < 0 || slope <= 0 || std::abs(slope / plain - 1) > 0.1) {
+    slope = plain;
+    latency = curve[0].seconds < slope * curve[0].bytes ? 0 : curve[0].seconds / 2;
+  }
+  model.bandwidth = 1 / slope;
+  model.latency = latency;
+  for (const CurvePoint& p : curve) {
+    model.error = std::max(model.error, std::abs(model.seconds(p.bytes, workers) / p.seconds - 1));
+  }
+  return model;
+}
+
+CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink& link) {
+  constexpr int kPings = 20;
+  constexpr size_t kLeast = 1 << 20;
+  constexpr double kMost = 1 << 28;
+  link = {.from = from, .to = to};
+  std::vector<double> trips;
+  CommStatus status = ping(group, from, to, kPings, trips);
+  if (!status.ok()) return status;
+  std::vector<std::byte> data(kLeast);
+  double facts[] = {trips.empty() ? 0 : median(trips) / 2, 0, static_cast<double>(kLeast)};
+  for (int round = 0; round < 2; ++round) {  // the first says how much the second should send
+    Stopwatch watch;
+    std::byte done{};
+    if (group.rank() == from) {
+      status = group.send(data, to).wait();
+      if (status.ok()) status = group.receive({&done, 1}, to).wait();
+      facts[1] = static_cast<double>(data.size()) / std::max(1e-6, watch.seconds() - facts[0]);
+      facts[2] = std::clamp(facts[1] * seconds, static_cast<double>(kLeast), kMost);
+    } else if (group.rank() == to) {
+      status = group.receive(data, from).wait();
+      if (status.ok()) status = group.send({&done, 1}, from).wait();
+    }
+    if (status.ok()) status = share(group, from, facts);
+    if (!status.ok()) return status;
+    data.resize(static_cast<size_t>(facts[2]));
+  }
+  link.latency = facts[0];
+  link.bandwidth = facts[1];
+  return {};
+}
+
+CommStatus measure_clocks(Group& group, std::vector<double>& ahead) {
+  constexpr int kTries = 5;
+  ahead.assign(static_cast<size_t>(group.size()), 0);
+  for (int rank = 1; rank < group.size(); ++rank) {
+    double best = INFINITY;
+    double offset = 0;
+    for (int i = 0; i < kTries; ++i) {
+      double theirs = 0;
+      const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&theirs, 1));
+      CommStatus status;
+      if (group.rank() == 0) {
+        const double before = unix_seconds();
+        status = group.send(bytes, rank).wait();
+        if (status.ok()) status = group.receive(bytes, rank).wait();
+        const double after = unix_seconds();
+        if (after - before < best) {
+          best = after - before;
+          offset = theirs - (before + after) / 2;
+        }
+      } else if (group.rank() == rank) {
+        status = group.receive(bytes, 0).wait();
+        theirs = unix_seconds();
+        if (status.ok()) status = group.send(bytes, 0).wait();
+      }
+      if (!status.ok()) return status;
+    }
+    ahead[static_cast<size_t>(rank)] = offset;
+  }
+  return share(group, 0, ahead);
+}
+
+}  // namespace reigen

@@ -1,0 +1,46 @@
+// What the network between workers carries, measured through the group that will train over it.
+//
+// A time is modelled as latency + bytes / bandwidth. The model is fitted to an all-reduce of rising
+// sizes and says how far it was off; a shaper or a cloud port that lets a burst pass is drained by
+// a message of the same size first. All ranks call each function at the same time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dist/group.h"
+
+namespace reigen {
+
+struct CurvePoint {
+  double bytes = 0;  // of the vector that is summed
+  double seconds = 0;
+};
+
+// Seconds of an all-reduce of b bytes over n workers: latency + 2(n-1)/n b / bandwidth.
+struct LinkModel {
+  double latency = 0;    // seconds
+  double bandwidth = 1;  // bytes a second that a worker sends and receives at once
+  double error = 0;      // the largest relative one at a size that was measured
+  double seconds(double bytes, int workers) const;
+};
+
+// Rising sizes up to `most` bytes, ended early when `budget` seconds are over; never fewer than
+// three points. The same on all ranks.
+CommStatus measure_all_reduce(Group& group, double most, double budget,
+                              std::vector<CurvePoint>& curve);
+LinkModel fit(const std::vector<CurvePoint>& curve, int workers);
+
+struct PairLink {
+  int from = 0;
+  int to = 0;
+  double bandwidth = 0;  // bytes a second, one way
+  double latency = 0;    // half a round trip
+};
+// One stream from rank to rank for about `seconds`; the others wait. All ranks get the result.
+CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink& link);
+
+// By how many seconds each rank's clock is ahead of rank 0's.
+CommStatus measure_clocks(Group& group, std::vector<double>& ahead);
+
+}  // namespace reigen

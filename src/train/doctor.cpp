@@ -1,0 +1,301 @@
+#include "train/doctor.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/host.h"
+#include "observe/memory.h"
+#include "train/agreements.h"
+#include "train/setup.h"
+
+namespace reigen {
+namespace {
+
+constexpr double kMegabit = 1e6 / 8;
+constexpr double kSlowWorker = 1.3;     // times the median
+constexpr double kMuchSkew = 5;         // seconds
+constexpr double kFarBelowClaim = 0.5;  // of what the interface says it carries
+
+// Reads from the disk, not from what the system remembers of it.
+double disk_rate(const std::string& directory, const Manifest& manifest) {
+  constexpr size_t kMost = 64 << 20;
+  constexpr size_t kLeast = 1 << 20;
+  constexpr size_t kPiece = 1 << 20;
+  size_t total = 0;
+  double seconds = 0;
+  std::vector<char> buffer(kPiece);
+  for (const auto& file : manifest.files()) {
+    if (!file.file.ends_with(".shard") || total >= kMost) continue;
+    const int fd = open((directory + "/" + file.file).c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    Stopwatch watch;
+    ssize_t got = 0;
+    while (total < kMost && (got = read(fd, buffer.data(), buffer.size())) > 0) {
+      total += static_cast<size_t>(got);
+    }
+    seconds += watch.seconds();
+    close(fd);
+  }
+  return total < kLeast ? 0 : static_cast<double>(total) / std::max(seconds, 1e-6);
+}
+
+Json facts_json(const WorkerFacts& f) {
+  return {{"rank", f.rank},
+          {"host", f.host},
+          {"cores", f.cores},
+          {"threads", f.threads},
+          {"memory_bytes", f.memory},
+          {"disk_bytes_per_second", f.disk_rate},
+          {"device", f.device},
+          {"interface", f.interface},
+          {"claimed_mbit", f.speed},
+          {"clock_ahead_seconds", f.clock_ahead},
+          {"compute_seconds", f.compute}};
+}
+
+WorkerFacts facts_from(const Json& json) {
+  WorkerFacts f;
+  f.rank = json.at("rank");
+  f.host = json.at("host");
+  f.cores = json.at("cores");
+  f.threads = json.at("threads");
+  f.memory = json.at("memory_bytes");
+  f.disk_rate = json.at("disk_bytes_per_second");
+  f.device = json.at("device");
+  f.interface = json.at("interface");
+  f.speed = json.at("claimed_mbit");
+  return f;
+}
+
+// One worker of each machine, in the order of ranks.
+std::vector<int> one_of_each_host(const Crew& crew, const std::vector<Member>& members) {
+  std::vector<int> ranks;
+  std::set<std::string> seen;
+  for (const Member& member : members) {
+    if (seen.insert(member.host + " " + member.address).second) ranks.push_back(member.rank);
+  }
+  if (ranks.size() < 2) {
+    ranks.clear();
+    for (int r = 0; r < crew.size(); ++r) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+// Every pair of machines while there are few; a ring of them when all pairs would take too long.
+std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<int>& ranks) {
+  constexpr size_t kFew = 6;
+  std::vector<std::pair<int, int>> pairs;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    for (size_t j = i + 1; j < ranks.size(); ++j) {
+      const bool neighbours = j == i + 1 || (i == 0 && j + 1 == ranks.size());
+      if (ranks.size() <= kFew || neighbours) pairs.emplace_back(ranks[i], ranks[j]);
+    }
+  }
+  return pairs;
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[(values.size() - 1) / 2];
+}
+
+void warn_of_hosts(Examination& e, double bytes_needed) {
+  std::vector<double> computing;
+  for (const WorkerFacts& w : e.workers) computing.push_back(w.compute);
+  const double usual = median_of(computing);
+  for (const WorkerFacts& w : e.workers) {
+    const std::string who = rank_and_host(w.rank, w.host);
+    if (w.compute > kSlowWorker * usual) {
+      e.warnings.push_back(format(
+          "{} computes its share in {}, the others in {}: everybody waits for it; take it out, or "
+          "give it fewer threads of other work",
+          who, human_seconds(w.compute), human_seconds(usual)));
+    }
+    if (std::abs(w.clock_ahead) > kMuchSkew) {
+      e.warnings.push_back(format(
+          "the clock of {} is {} {} rank 0's: logs of the two do not fit together; set it", who,
+          human_seconds(std::abs(w.clock_ahead)), w.clock_ahead > 0 ? "ahead of" : "behind"));
+    }
+    if (w.disk_rate > 0 && w.disk_rate < bytes_needed) {
+      e.warnings.push_back(
+          format("the disk of {} reads {}/s but training needs {}/s: copy the data to a faster one",
+                 who, human_bytes(static_cast<uint64_t>(w.disk_rate)),
+                 human_bytes(static_cast<uint64_t>(bytes_needed))));
+    }
+  }
+  for (const PairLink& link : e.links) {
+    for (int rank : {link.from, link.to}) {
+      const WorkerFacts& w = e.workers[static_cast<size_t>(rank)];
+      const double claimed = static_cast<double>(w.speed) * kMegabit;
+      if (claimed > 0 && link.bandwidth < kFarBelowClaim * claimed) {
+        e.warnings.push_back(format(
+            "{} of {} says it carries {} Mbit/s, but {:.0f} Mbit/s were measured to rank {}: is "
+            "the port capped, or is it the wrong interface (--interface)?",
+            w.interface, rank_and_host(w.rank, w.host), with_commas(static_cast<uint64_t>(w.speed)),
+            link.bandwidth / kMegabit, rank == link.from ? link.to : link.from));
+        break;
+      }
+    }
+  }
+}
+
+void advise(Examination& e, const ParameterLayout& layout) {
+  const Measured& m = e.preflight.measured;
+  const double now = e.forecasts[0].seconds;
+  auto add = [&](std::string change, double step, double tokens) {
+    const double gain = tokens * now / step;
+    if (gain > 1.05) e.advice.push_back({std::move(change), step, gain});
+  };
+  const StepForecast best = forecast(m, layout, choose(m, layout));
+  if (m.workers > 1 && best.setting != e.setting) {
+    add(format("--compress {}", text_of(best.setting)), best.seconds, 1);
+  }
+  Measured large = m;
+  large.compute.forward *= 2;
+  large.compute.backward *= 2;
+  large.compute.last_backward *= 2;
+  add("a batch of twice the tokens", forecast(large, layout, e.setting).seconds, 2);
+  if (m.workers > 1) {
+    // Alone a worker computes all shares, and nobody waits.
+    const double alone = (m.compute.forward + m.compute.backward) * m.workers + m.compute.optimizer;
+    add("one worker of these", alone, 1);
+  }
+  const int more = 2 * m.workers;
+  if (m.workers > 1) {
+    const Measured twice = simulate(m, more, 0, 0, false);
+    add(format("{} such workers, with --compress auto", more),
+        forecast(twice, layout, choose(twice, layout)).seconds, 1);
+  }
+  std::sort(e.advice.begin(), e.advice.end(),
+            [](const Advice& a, const Advice& b) { return a.gain > b.gain; });
+}
+
+void extrapolate(Examination& e, const ParameterLayout& layout, const SimulateSetting& s) {
+  if (s.workers == 0) return;
+  std::vector<int> counts;
+  for (int64_t n = 1; n < s.workers; n *= 2) counts.push_back(static_cast<int>(n));
+  counts.push_back(static_cast<int>(s.workers));
+  for (int n : counts) {
+    const Measured other = simulate(e.preflight.measured, n, s.bandwidth, s.latency, s.same_share);
+    const bool automatic = e.setting.method == CompressMethod::kAuto;
+    e.simulated_workers.push_back(n);
+    e.simulated.push_back(forecast(other, layout, automatic ? choose(other, layout) : e.setting));
+  }
+}
+
+ReadyBatch first_batch(const TrainOptions& options, const TrainingData& data,
+                       const MemoryPlan& memory, const Crew& crew) {
+  BatchSize size = {.target_tokens = static_cast<uint64_t>(options.batch.target_tokens)};
+  if (options.batch.pairs > 0) size = {.pairs = static_cast<uint64_t>(options.batch.pairs)};
+  Prefetcher input(data.train, BatchStream(data.train, static_cast<uint64_t>(options.seed), size),
+                   {.micro_tokens = memory.micro_tokens,
+                    .bos = data.vocabulary.bos(),
+                    .depth = 1,
+                    .rank = crew.rank(),
+                    .workers = crew.size()});
+  return input.next();
+}
+
+}  // namespace
+
+Examination examine(const DoctorOptions& given, Crew& crew) {
+  TrainOptions options = given.train;
+  if (crew.first()) {
+    if (options.data.empty()) throw ConfigError("--data is required (written by reigen prepare)");
+    options = resolve(options);
+  }
+  options = shared_options(crew, options);
+  OpenedDevice opened = open_device(options.device, static_cast<int>(options.threads));
+  if (opened.device.kind() == DeviceKind::kGpu) {
+    throw ConfigError("doctor measures the CPU only so far; use --device cpu");
+  }
+  TrainingData data = open_data(options);
+  check_same_data(crew, data.fingerprint, options.data);
+  Transformer model(options.model, options.dropout, data.vocabulary.size());
+  const TrainState state = first_state(model, static_cast<uint64_t>(options.seed));
+  const MemoryPlan memory = plan_memory(options, model, data, 0, opened);
+  const ReadyBatch ready = first_batch(options, data, memory, crew);
+
+  Examination e;
+  WorkerFacts mine;
+  mine.rank = crew.rank();
+  mine.host = host_name();
+  mine.cores = usable_cores();
+  mine.threads = opened.device.threads();
+  mine.memory = available_memory();
+  mine.disk_rate = disk_rate(options.data, data.manifest);
+  mine.device = describe(opened);
+  if (!crew.alone()) {
+    mine.interface = crew.team()->interface().name;
+    mine.speed = crew.team()->interface().speed;
+  }
+  for (const std::string& text : crew.gather(one_line(facts_json(mine)))) {
+    e.workers.push_back(facts_from(Json::parse(text)));
+  }
+  const double budget = given.seconds;
+  if (crew.alone()) {
+    Measured& m = e.preflight.measured;
+    m.compute = measure_compute(opened.device, model, options, state.parameters, ready, budget / 2);
+    m.compress = measure_compress_cost(opened.device);
+    e.preflight.compute_by_rank = {m.compute.all()};
+  } else {
+    Group& group = crew.team()->group();
+    const auto pairs = pairs_to_measure(one_of_each_host(crew, crew.team()->control().members()));
+    for (const auto& [a, b] : pairs) {
+      for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+        PairLink link;
+        const double each = budget / 4 / static_cast<double>(2 * pairs.size());
+        crew.check(measure_pair(group, from, to, std::min(1.0, each), link));
+        e.links.push_back(link);
+      }
+    }
+    std::vector<double> ahead;
+    crew.check(measure_clocks(group, ahead));
+    e.preflight =
+        measure_crew(crew, opened.device, model, options, state.parameters, ready, budget * 3 / 4);
+    for (WorkerFacts& w : e.workers) w.clock_ahead = ahead[static_cast<size_t>(w.rank)];
+  }
+  if (!crew.first()) return e;
+  for (WorkerFacts& w : e.workers) {
+    w.compute = e.preflight.compute_by_rank[static_cast<size_t>(w.rank)];
+  }
+  const ParameterLayout& layout = model.layout();
+  const Measured& m = e.preflight.measured;
+  e.parameters = layout.parameters();
+  e.tokens = static_cast<double>(ready.batch.target_tokens);
+  e.setting = options.workers.compress;
+  extrapolate(e, layout, given.simulate);
+  if (e.setting.method == CompressMethod::kAuto) e.setting = choose(m, layout);
+  e.forecasts.push_back(forecast(m, layout, e.setting));
+  if (m.workers > 1) {
+    for (const CompressSetting& s : candidates()) {
+      if (s != e.setting) e.forecasts.push_back(forecast(m, layout, s));
+    }
+  }
+  const StepForecast& f = e.forecasts[0];
+  double steps = static_cast<double>(options.max_steps);
+  if (steps == 0 && options.max_epochs > 0) {
+    steps = options.max_epochs * static_cast<double>(data.manifest.train_pairs()) /
+            static_cast<double>(ready.batch.pairs.size());
+  }
+  e.hours = steps * f.seconds / 3600;
+  std::set<std::string> hosts;
+  for (const WorkerFacts& w : e.workers) hosts.insert(w.host);
+  e.cost = e.hours * given.price_per_hour * static_cast<double>(hosts.size());
+  e.verdict = verdict(f, m.link);
+  const double each_pair =
+      static_cast<double>(data.bytes) / static_cast<double>(data.manifest.train_pairs());
+  warn_of_hosts(e, each_pair * static_cast<double>(ready.batch.pairs.size()) / f.seconds);
+  advise(e, layout);
+  return e;
+}
+
+}  // namespace reigen

@@ -1,0 +1,59 @@
+// `reigen doctor`: what a run would do on these machines, before it costs anything.
+//
+// Everything is measured through what training uses: its group, its model, its batches, its shards.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "config/doctor_options.h"
+#include "train/crew.h"
+#include "train/preflight.h"
+
+namespace reigen {
+
+struct WorkerFacts {
+  int rank = 0;
+  std::string host;
+  int cores = 0;
+  int threads = 0;
+  uint64_t memory = 0;   // available, bytes
+  double disk_rate = 0;  // of reading the data, bytes a second; 0 where there is too little of it
+  std::string device;
+  std::string interface;
+  int64_t speed = 0;       // Mbit/s as its driver tells; 0: it does not
+  double clock_ahead = 0;  // seconds before rank 0's
+  double compute = 0;      // seconds of its share of a step
+};
+
+struct Advice {
+  std::string change;
+  double step = 0;  // seconds then
+  double gain = 0;  // times as many tokens a second
+};
+
+struct Examination {
+  std::vector<WorkerFacts> workers;
+  std::vector<PairLink> links;
+  Preflight preflight;
+  uint64_t parameters = 0;
+  double tokens = 0;  // target tokens in a step
+  CompressSetting setting;
+  std::vector<StepForecast> forecasts;  // of the setting, then of all that could be chosen
+  double hours = 0;                     // of the configured run; 0 where it has no limit of steps
+  double cost = 0;
+  Verdict verdict;
+  std::vector<std::string> warnings;
+  std::vector<Advice> advice;
+  std::vector<StepForecast> simulated;  // by rising number of workers
+  std::vector<int> simulated_workers;
+};
+
+// All workers at once; rank 0's is complete.
+Examination examine(const DoctorOptions& options, Crew& crew);
+
+Json to_json(const Examination& examination);
+std::string to_text(const Examination& examination, const DoctorOptions& options);
+
+}  // namespace reigen

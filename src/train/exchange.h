@@ -1,0 +1,71 @@
+// What workers give each other in a step: gradients, whole or compressed, or every so often
+// weights.
+//
+// A run begins with a warm-up in which nothing is left out, because compression hurts most while
+// the loss still falls fast (PowerSGD's authors and ours: docs/design/compression.md). What a
+// method remembers is collected by the first worker for a checkpoint and given back on resume. With
+// another number of workers, or another method, there is nothing to give back: that is said.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "dist/compressor.h"
+#include "dist/outer_step.h"
+#include "observe/records.h"
+#include "train/crew.h"
+#include "train/state.h"
+
+namespace reigen {
+
+class Exchange {
+ public:
+  // `state` is the run's: its counters say which method, from which step, in pieces of which size;
+  // what it kept is taken from it. All that is given must outlive it.
+  Exchange(Crew& crew, const Device& device, const ParameterLayout& layout, uint64_t seed,
+           TrainState& state);
+
+  // A step begins. Where it is local() the gradient stays each worker's own.
+  void begin(uint64_t step, std::span<float> gradient);
+  bool local() const { return local_; }
+  void ready(size_t elements);
+  void finish();
+  // After the update of a local step. All weights are the same when they have met.
+  void after_update();
+
+  // Of this step: what the network did, and seconds of compressing.
+  CommunicationTimes communication() const;
+  double compute_seconds() const { return compute_; }
+  double ready_seconds() const { return ready_seconds_; }  // of them, while backward ran
+
+  // For a checkpoint: everybody's state goes to the first worker's `state`.
+  void collect();
+  // Between local steps the run's weights are those all met at; they take the place of the
+  // worker's own until the second call.
+  void swap_shared();
+  bool apart() const { return outer_ && outer_->begun(); }
+
+ private:
+  bool in_warmup(uint64_t step) const { return step <= state_.counters.compress_warmup; }
+  std::vector<KeptTensor> kept();
+  void restore();
+  uint64_t bytes_sent() const;
+
+  Crew& crew_;
+  TrainState& state_;
+  CompressSetting setting_;
+  std::unique_ptr<Compressor> first_;  // of the warm-up
+  std::unique_ptr<Compressor> compressor_;
+  std::unique_ptr<OuterStep> outer_;
+  Compressor* now_ = nullptr;
+  bool local_ = false;
+  uint64_t sent_before_ = 0;
+  double ready_seconds_ = 0;
+  double compute_ = 0;
+  ReduceTimes times_;
+};
+
+// A single worker has nothing to exchange: what several kept is dropped, and that is said.
+void drop_kept(TrainState& state);
+
+}  // namespace reigen

@@ -1,0 +1,143 @@
+#include "train/forecast.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "base/format.h"
+#include "dist/single_group.h"
+
+namespace reigen {
+namespace {
+
+// How much of backward the network can use: what backward finishes last cannot leave before.
+constexpr double kHides = 0.8;
+constexpr double kNeverHidden = 1.0 / 16;
+// A method is fast enough when a step takes at most so much more than computing.
+constexpr double kFastEnough = 1.1;
+constexpr int64_t kMostLocalSteps = 64;
+
+double hidden_by_backward(const Measured& m, double communication) {
+  const double hidden =
+      std::min((1 - kNeverHidden) * communication, kHides * m.compute.last_backward);
+  return communication - hidden;
+}
+
+// Two exchanges in a row, of which only the first can leave before backward ends.
+double factors_exposed(const Measured& m, double communication) {
+  return hidden_by_backward(m, communication / 2) + communication / 2;
+}
+
+}  // namespace
+
+CompressCost measure_compress_cost(const Device& device) {
+  ParameterLayout layout;
+  for (int i = 0; i < 4; ++i) layout.add(format("m{}", i), 1024, 256);
+  auto group = make_single_group(0);
+  std::vector<float> gradient(layout.elements(), 1e-3F);
+  auto time_of = [&](int64_t rank) {
+    auto compressor = make_compressor(*group, device, layout,
+                                      {{.method = CompressMethod::kPowerSgd, .rank = rank}, 0, 1});
+    double best = INFINITY;
+    for (int i = 0; i < 3; ++i) {
+      Stopwatch watch;
+      compressor->begin(gradient);
+      compressor->finish();
+      best = std::min(best, watch.seconds());
+    }
+    return best / static_cast<double>(layout.elements());
+  };
+  const double low = time_of(4);
+  const double high = time_of(16);
+  CompressCost cost;
+  cost.element_rank = std::max(0.0, (high - low) / 12);
+  cost.element = std::max(0.0, low - 4 * cost.element_rank);
+  return cost;
+}
+
+StepForecast forecast(const Measured& m, const ParameterLayout& layout,
+                      const CompressSetting& setting) {
+  StepForecast f;
+  f.setting = setting;
+  f.compute = m.compute.all();
+  f.bytes = bytes_per_step(layout, setting, m.workers);
+  const auto elements = static_cast<double>(layout.elements());
+  if (m.workers < 2) {
+    f.bytes = 0;
+  } else if (setting.method == CompressMethod::kLocal) {
+    f.communication = m.link.seconds(2 * elements, m.workers) / static_cast<double>(setting.every);
+    f.exposed = f.communication + 2 * m.link.latency;
+  } else if (setting.method == CompressMethod::kPowerSgd) {
+    f.compression = elements * (m.compress.element +
+                                m.compress.element_rank * static_cast<double>(setting.rank));
+    f.communication = 2 * m.link.latency + f.bytes / m.link.bandwidth;
+    f.exposed = factors_exposed(m, f.communication);
+  } else if (setting.method == CompressMethod::kTopK) {
+    f.compression = elements * m.compress.element;
+    f.communication = m.link.latency + f.bytes / m.link.bandwidth;
+    f.exposed = f.communication;
+  } else {
+    f.communication = m.link.latency + f.bytes / m.link.bandwidth;
+    f.exposed = hidden_by_backward(m, f.communication);
+  }
+  f.seconds = f.compute + f.compression + f.exposed;
+  return f;
+}
+
+std::vector<CompressSetting> candidates() {
+  std::vector<CompressSetting> all = {{}, {.method = CompressMethod::kBf16}};
+  for (int64_t rank : {32, 16, 8, 4}) {
+    all.push_back({.method = CompressMethod::kPowerSgd, .rank = rank});
+  }
+  return all;
+}
+
+CompressSetting choose(const Measured& m, const ParameterLayout& layout) {
+  const double enough = kFastEnough * m.compute.all();
+  StepForecast best;
+  for (const CompressSetting& setting : candidates()) {
+    const StepForecast f = forecast(m, layout, setting);
+    if (f.seconds <= enough) return setting;
+    if (best.seconds == 0 || f.seconds < best.seconds) best = f;
+  }
+  return best.setting;
+}
+
+Measured simulate(const Measured& m, int workers, double bandwidth, double latency,
+                  bool same_share) {
+  Measured other = m;
+  other.workers = workers;
+  const double share = same_share ? 1.0 : static_cast<double>(m.workers) / workers;
+  other.compute.forward *= share;
+  other.compute.backward *= share;
+  other.compute.last_backward = std::min(m.compute.last_backward, other.compute.backward);
+  if (bandwidth > 0) other.link.bandwidth = bandwidth;
+  // Every worker sends to every other: each costs the sender what two workers were seen to take
+  // beyond the way itself.
+  const double base = latency > 0 ? latency : m.link.latency;
+  const double each = std::max(5e-6, m.link.latency / 10);
+  other.link.latency = base + 2 * each * std::max(0, workers - m.workers);
+  return other;
+}
+
+Verdict verdict(const StepForecast& f, const LinkModel& link) {
+  constexpr double kMuch = 0.25;
+  const double waiting = f.exposed / f.seconds;
+  const std::string rate = format("{}/s", human_bytes(static_cast<uint64_t>(link.bandwidth)));
+  if (waiting > kMuch) {
+    return {"network",
+            format("the network is the bottleneck: the link carries {}, and {:.0f}% of a "
+                   "step of {} is spent waiting for it",
+                   rate, 100 * waiting, human_seconds(f.seconds))};
+  }
+  if (f.compression > f.exposed && f.compression > kMuch * f.seconds) {
+    return {"compression", format("compressing is the bottleneck: it takes {:.0f}% of a step of {}",
+                                  100 * f.compression / f.seconds, human_seconds(f.seconds))};
+  }
+  return {"compute",
+          format("computing is the bottleneck: it takes {:.0f}% of a step of {}, waiting "
+                 "for the network {:.0f}%",
+                 100 * f.compute / f.seconds, human_seconds(f.seconds), 100 * waiting)};
+}
+
+}  // namespace reigen

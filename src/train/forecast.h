@@ -1,0 +1,66 @@
+// What a step will take, from what was measured of computing and of the network.
+//
+// step = computing + compressing + what of the communication backward does not hide. Pure functions
+// of a few numbers; `auto`, the warning at the start of a run and `reigen doctor` all ask here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dist/compressor.h"
+#include "dist/link_probe.h"
+
+namespace reigen {
+
+// Seconds of the slowest worker, for its share of a batch.
+struct ComputeTimes {
+  double forward = 0;
+  double backward = 0;
+  double optimizer = 0;
+  double last_backward = 0;  // of the last micro-batch: what gradients can hide behind
+  double all() const { return forward + backward + optimizer; }
+};
+
+// Seconds that PowerSGD computes: for each element, and for each element and rank.
+struct CompressCost {
+  double element = 0;
+  double element_rank = 0;
+};
+CompressCost measure_compress_cost(const Device& device);
+
+struct Measured {
+  int workers = 1;
+  ComputeTimes compute;
+  CompressCost compress;
+  LinkModel link;
+};
+
+struct StepForecast {
+  CompressSetting setting;
+  double seconds = 0;  // of a step, on average after the warm-up
+  double compute = 0;
+  double compression = 0;
+  double communication = 0;  // the network is busy
+  double exposed = 0;        // and nobody computes
+  double bytes = 0;          // that a worker sends
+};
+StepForecast forecast(const Measured& measured, const ParameterLayout& layout,
+                      const CompressSetting& setting);
+
+// What loses least among what is nearly as fast as computing alone; see docs/design/compression.md.
+CompressSetting choose(const Measured& measured, const ParameterLayout& layout);
+// All it chooses from, the most faithful first.
+std::vector<CompressSetting> candidates();
+
+// The same job on other machines: so many workers, another link, the batch shared out over all.
+Measured simulate(const Measured& measured, int workers, double bandwidth, double latency,
+                  bool same_share);
+
+// "network", "compute" or "compression", and a sentence that says why.
+struct Verdict {
+  std::string bottleneck;
+  std::string sentence;
+};
+Verdict verdict(const StepForecast& forecast, const LinkModel& link);
+
+}  // namespace reigen

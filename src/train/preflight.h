@@ -1,0 +1,45 @@
+// A few seconds of measuring before the first step of several workers: how fast each computes, what
+// the link carries, what a step will take. Nobody should find out after fourteen hours.
+#pragma once
+
+#include "config/train_options.h"
+#include "data/prefetch.h"
+#include "model/transformer.h"
+#include "train/crew.h"
+#include "train/forecast.h"
+#include "train/state.h"
+
+namespace reigen {
+
+// Forward and backward of a batch's first parts, for `budget` seconds at most, scaled to the whole
+// share; nothing is changed.
+ComputeTimes measure_compute(const Device& device, Transformer& model, const TrainOptions& options,
+                             std::span<const float> parameters, const ReadyBatch& ready,
+                             double budget);
+
+struct Preflight {
+  Measured measured;
+  std::vector<CurvePoint> curve;
+  std::vector<double> compute_by_rank;  // seconds of a share
+};
+
+// All workers at once; the result is the same for all.
+Preflight measure_crew(Crew& crew, const Device& device, Transformer& model,
+                       const TrainOptions& options, std::span<const float> parameters,
+                       const ReadyBatch& ready, double budget);
+
+// How gradients travel, and from which step on: as given, as recorded, or chosen here. Says what a
+// step will take, and warns when most of it is waiting.
+void choose_compression(const TrainOptions& options, const Preflight& preflight,
+                        const ParameterLayout& layout, Counters& counters);
+
+// What the first worker tells of it: a line for the log, and warnings or nothing.
+struct PreflightReport {
+  std::string line;
+  std::string warning;
+  std::string slow_worker;
+};
+PreflightReport report_of(const Preflight& preflight, const ParameterLayout& layout,
+                          const TrainOptions& options, const Counters& counters);
+
+}  // namespace reigen

@@ -1,0 +1,77 @@
+"""Compression between workers through the real binary: every method trains, stops and goes on."""
+
+import json
+import os
+import signal
+
+import harness
+from workers_test import WorkersCase
+
+METHODS = ["bf16", "powersgd:2", "topk:0.05", "local:7"]
+
+
+class Compression(WorkersCase):
+    def options(self, method, steps):
+        return ["--workers", 2, "--compress", method, "--compress-warmup", 10, "--eval.every", 0,
+                "--max-steps", steps]
+
+    def records(self, name):
+        return self.losses(name)
+
+    def files(self, name):
+        names = ["model.safetensors", "optimizer.safetensors"]
+        if os.path.exists(self.path(f"{name}/last/workers.safetensors")):
+            names.append("workers.safetensors")
+        return {file: self.digest(name, file) for file in names}
+
+    def test_every_method_trains_and_gives_the_same_bits_across_a_stop(self):
+        self.train("none", *self.options("none", 60))
+        plain = self.losses("none")
+        for method in METHODS:
+            with self.subTest(method=method):
+                whole, parts = f"whole-{method}", f"parts-{method}"
+                done = self.train(whole, *self.options(method, 60))
+                self.assertIn(f"compression {method}", done.stderr)
+                self.assertNotIn("drifted", done.stderr)
+                self.train(parts, *self.options(method, 6))  # in the warm-up
+                self.train(parts, *self.options(method, 33))  # among local steps
+                self.train(parts, *self.options(method, 60))
+                self.assertEqual(self.files(whole), self.files(parts))
+                steps = self.losses(whole)
+                self.assertLess(steps[60]["loss"], 0.9 * steps[1]["loss"])
+                self.assertLess(abs(steps[60]["loss"] / plain[60]["loss"] - 1), 0.15)
+                self.assertIn("compression", steps[60]["spans"])
+
+    def test_a_signal_between_meetings_loses_nothing(self):
+        options = self.options("local:20", 70)
+        self.train("whole", *options)
+        process = self.start("parts", *options)
+        self.wait_for_step("parts", 15, process)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 130)
+        self.train("parts", *options)
+        self.assertEqual(self.files("whole"), self.files("parts"))
+
+    def test_fewer_bytes_travel_after_the_warm_up(self):
+        self.train("run", *self.options("powersgd:1", 12))
+        steps = self.losses("run")
+        self.assertLess(3 * steps[12]["communication"]["bytes_sent"], steps[10]["communication"]["bytes_sent"])
+
+    def test_another_number_of_workers_goes_on_without_what_was_kept_and_says_so(self):
+        for method in ("powersgd:2", "local:7"):
+            with self.subTest(method=method):
+                name = f"run-{method}"
+                self.train(name, *self.options(method, 20))
+                done = self.train(name, "--max-steps", 24, "--workers", 3)
+                self.assertIn("is dropped", done.stderr)
+                done = self.train(name, "--max-steps", 26, "--workers", 1)
+                self.assertIn("is dropped", done.stderr)
+                self.assertEqual(json.loads(self.read(f"{name}/last/manifest.json"))["step"], 26)
+
+    def test_what_no_method_is_called_is_refused(self):
+        done = self.train("run", *self.options("gzip", 5), check=False)
+        self.assert_fails(done, 2, "powersgd:RANK")
+
+
+if __name__ == "__main__":
+    harness.main()

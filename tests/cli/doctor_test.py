@@ -1,0 +1,111 @@
+"""`reigen doctor` through the real binary: alone, with workers, and across links of known speed."""
+
+import json
+import os
+import subprocess
+import sys
+
+import harness
+from harness import REIGEN, run
+from workers_test import WorkersCase
+
+sys.path.insert(0, os.path.join(harness.SOURCE, "tests", "dist"))
+import namespaces
+
+# Wide enough that the network matters: 4 MB of gradient.
+WIDE = ["--model.width", 128, "--model.ffn-width", 512, "--model.encoder-layers", 2,
+        "--model.decoder-layers", 2, "--max-steps", 1000, "--seconds", 4]
+STREAM = """
+import socket, sys, time
+kind, address = sys.argv[1:]
+if kind == 'listen':
+    s = socket.create_server((address, 5999)); c, _ = s.accept(); n = 0
+    while True:
+        b = c.recv(1 << 20)
+        if not b: break
+        n += len(b)
+        if n >= 4 << 20: c.sendall(b'x'); break
+else:
+    for _ in range(100):
+        try: c = socket.create_connection((address, 5999)); break
+        except OSError: time.sleep(0.05)
+    t = time.time(); c.sendall(bytes(4 << 20)); c.recv(1); print((4 << 20) / (time.time() - t))
+"""
+
+
+class Doctor(WorkersCase):
+    def options(self, *more):
+        from workers_test import SMALL
+        return [str(a) for a in ["doctor", "--data", self.data, *SMALL[:-8], "--threads", 1, *WIDE, *more]]
+
+    def examine(self, *more):
+        return json.loads(run(*self.options("--json", *more)).stdout)
+
+    def test_one_worker(self):
+        found = self.examine("--price-per-hour", 2)
+        self.assertEqual(found["bottleneck"], "compute")
+        self.assertEqual(len(found["workers"]), 1)
+        self.assertGreater(found["hours"], 0)
+        self.assertAlmostEqual(found["cost"], 2 * found["hours"])
+
+    def test_two_workers_and_sixty_four_that_are_not_there(self):
+        text = run(*self.options("--workers", 2, "--simulate", "workers=64,link=1gbit")).stdout
+        for part in ("rank 0 to rank 1", "all-reduce of", "bottleneck", "simulated", "efficiency", "off by"):
+            self.assertIn(part, text)
+        found = self.examine("--workers", 2, "--simulate", "workers=4096,link=10gbit,latency=20us")
+        self.assertEqual(found["simulated"][-1]["workers"], 4096)
+        self.assertEqual([w["rank"] for w in found["workers"]], [0, 1])
+        self.assertLess(abs(found["workers"][1]["clock_ahead_seconds"]), 1)
+
+    def test_a_training_run_is_told_what_to_expect(self):
+        done = self.train("run", "--workers", 2, "--compress", "auto", "--max-steps", 3, "--eval.every", 0)
+        self.assertRegex(done.stderr, "the link carries .* a step should take .* auto chose ")
+        chosen = json.loads(self.read("run/last/manifest.json"))["training"]["state"]["compress"]
+        self.assertIn(f"auto chose {chosen}", done.stderr)
+        again = self.train("run", "--max-steps", 5)
+        self.assertIn(f"auto chose {chosen}", again.stderr)
+
+
+class AcrossLinks(WorkersCase):
+    def setUp(self):
+        super().setUp()
+        if not namespaces.permitted():
+            self.skipTest("network namespaces are not permitted here")
+
+    def across(self, net, arguments):
+        """Two workers, one in each namespace, as torchrun would start them; rank 0's output."""
+        processes = []
+        for rank in range(2):
+            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
+                   "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": net.address(0), "MASTER_PORT": "29600"}
+            processes.append(subprocess.Popen(net.command(rank, REIGEN, *arguments), env=env, text=True,
+                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        outputs = [p.communicate(timeout=120) for p in processes]
+        self.assertEqual([p.returncode for p in processes], [0, 0], outputs)
+        return outputs[0]
+
+    def raw_stream(self, net):
+        listen = subprocess.Popen(net.command(1, sys.executable, "-c", STREAM, "listen", net.address(1)))
+        send = subprocess.run(net.command(0, sys.executable, "-c", STREAM, "send", net.address(1)),
+                              capture_output=True, text=True, timeout=60)
+        listen.wait(60)
+        return float(send.stdout)
+
+    def test_the_verdict_is_the_network_when_it_is_slow_and_computing_when_it_is_not(self):
+        arguments = Doctor.options(self, "--json")
+        with namespaces.Network(2, rate="100mbit") as net:
+            slow = json.loads(self.across(net, arguments)[0])
+            raw = self.raw_stream(net)
+            self.assertEqual(slow["bottleneck"], "network", slow["verdict"])
+            for link in slow["links"]:
+                self.assertLess(abs(link["bytes_per_second"] / raw - 1), 0.1)
+            self.assertTrue(any("--compress" in a["change"] for a in slow["advice"]), slow["advice"])
+            warned = self.across(net, self.arguments("run", *WIDE[:-2], "--max-steps", 2, "--eval.every", 0))[1]
+            self.assertRegex(warned, "this link carries .* waiting; --compress auto brings it to")
+            net.shape(None)
+            fast = json.loads(self.across(net, arguments)[0])
+            self.assertEqual(fast["bottleneck"], "compute", fast["verdict"])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,69 @@
+#include "train/forecast.h"
+
+#include <gtest/gtest.h>
+
+namespace reigen {
+namespace {
+
+ParameterLayout ten_million() {
+  ParameterLayout layout;
+  layout.add("embedding", 8000, 256);
+  for (int i = 0; i < 112; ++i) layout.add("m", 256, 256);
+  return layout;
+}
+
+Measured on_a_link_of(double megabits) {
+  Measured m;
+  m.workers = 2;
+  m.compute = {.forward = 0.3, .backward = 0.5, .optimizer = 0.05, .last_backward = 0.5};
+  m.compress = {.element = 1e-9, .element_rank = 1e-10};
+  m.link = {.latency = 2e-4, .bandwidth = megabits * 1e6 / 8};
+  return m;
+}
+
+TEST(Forecast, TheNetworkIsToBlameAtAHundredMegabitsAndComputingAtTenThousand) {
+  const ParameterLayout layout = ten_million();
+  const StepForecast slow = forecast(on_a_link_of(100), layout, {});
+  EXPECT_GT(slow.seconds, 3);
+  EXPECT_EQ(verdict(slow, on_a_link_of(100).link).bottleneck, "network");
+  const StepForecast fast = forecast(on_a_link_of(10'000), layout, {});
+  EXPECT_LT(fast.seconds, 1);
+  EXPECT_EQ(verdict(fast, on_a_link_of(10'000).link).bottleneck, "compute");
+}
+
+TEST(Forecast, LeavesOutNoMoreThanTheLinkAsksFor) {
+  const ParameterLayout layout = ten_million();
+  EXPECT_EQ(text_of(choose(on_a_link_of(10'000), layout)), "none");
+  EXPECT_EQ(text_of(choose(on_a_link_of(500), layout)), "bf16");
+  const CompressSetting slow = choose(on_a_link_of(100), layout);
+  const CompressSetting slower = choose(on_a_link_of(30), layout);
+  EXPECT_EQ(slow.method, CompressMethod::kPowerSgd);
+  EXPECT_EQ(slower.method, CompressMethod::kPowerSgd);
+  EXPECT_LT(slower.rank, slow.rank);
+  EXPECT_LE(forecast(on_a_link_of(100), layout, slow).seconds, 1.1 * 0.85);
+}
+
+TEST(Forecast, TheWorstLinkGetsWhatIsFastest) {
+  EXPECT_EQ(text_of(choose(on_a_link_of(0.1), ten_million())), "powersgd:4");
+}
+
+TEST(Forecast, MoreWorkersComputeLessEachAndWaitLonger) {
+  const ParameterLayout layout = ten_million();
+  const Measured two = on_a_link_of(10'000);
+  const Measured many = simulate(two, 64, 1.25e8, 0, false);
+  EXPECT_NEAR(many.compute.forward, two.compute.forward / 32, 1e-9);
+  EXPECT_EQ(many.compute.optimizer, two.compute.optimizer);
+  const StepForecast f = forecast(many, layout, {});
+  EXPECT_EQ(verdict(f, many.link).bottleneck, "network");
+  EXPECT_GT(f.exposed, forecast(two, layout, {}).exposed);
+  EXPECT_EQ(simulate(two, 64, 0, 0, true).compute.forward, two.compute.forward);
+}
+
+TEST(Forecast, OneWorkerWaitsForNobody) {
+  Measured one = on_a_link_of(100);
+  one.workers = 1;
+  EXPECT_EQ(forecast(one, ten_million(), {}).exposed, 0);
+}
+
+}  // namespace
+}  // namespace reigen

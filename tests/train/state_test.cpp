@@ -83,7 +83,7 @@ TEST(Counters, AreRefusedWhenOneIsMissingOrOfAnotherType) {
     less.erase(key);
     EXPECT_THROW(counters_from_json(less), Json::exception) << key;
     Json other = whole;
-    other[key] = key == "precision" ? Json(16) : Json("many");
+    other[key] = value.is_string() ? Json(16) : Json("many");
     EXPECT_THROW(counters_from_json(other), Json::exception) << key;
   }
 }

@@ -21,7 +21,7 @@ namespace reigen {
 
 class Stepper : public StateSource {
  public:
-  // The next step after those under way. The record of a step that is not finished has no loss.
+  // The next step after those under way.
   virtual void start(const ReadyBatch& ready) = 0;
   // Waits for the oldest step and moves the counters past it.
   virtual StepRecord finish() = 0;

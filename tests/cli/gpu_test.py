@@ -25,11 +25,7 @@ class GpuCase(harness.Case):
 
     @classmethod
     def setUpClass(cls):
-        case = cls("setUp")
-        case.setUp()
-        cls.addClassCleanup(case.doCleanups)
-        run(*case.prepare_args(case.corpus(pairs=8000), vocab_size=1000), "--quiet")
-        cls.data = case.path("data")
+        cls.data = cls.prepare_for_class(pairs=8000, vocab_size=1000)
 
     def train(self, name, *more, check=True, **kwargs):
         return run("train", "--data", self.data, "--run", self.path(name), *SMALL, *more, check=check,

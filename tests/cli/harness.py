@@ -51,6 +51,15 @@ class Case(unittest.TestCase):
                 "--valid", *pair("valid"), "--test", *pair("test"),
                 "--vocab-size", vocab_size, "--output", self.path(output)]
 
+    @classmethod
+    def prepare_for_class(cls, pairs, vocab_size):
+        """Prepared data that all tests of a class share; returns its folder."""
+        case = cls("setUp")
+        case.setUp()
+        cls.addClassCleanup(case.doCleanups)
+        run(*case.prepare_args(case.corpus(pairs=pairs), vocab_size=vocab_size), "--quiet")
+        return case.path("data")
+
     def assert_fails(self, done, code, *phrases):
         self.assertEqual(done.returncode, code, done.stderr)
         for phrase in phrases:

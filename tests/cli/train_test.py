@@ -25,11 +25,7 @@ class TrainCase(harness.Case):
 
     @classmethod
     def setUpClass(cls):
-        case = cls("setUp")
-        case.setUp()
-        cls.addClassCleanup(case.doCleanups)
-        run(*case.prepare_args(case.corpus(pairs=3000), vocab_size=400), "--quiet")
-        cls.data = case.path("data")
+        cls.data = cls.prepare_for_class(pairs=3000, vocab_size=400)
 
     def train(self, name, *more, check=True, **kwargs):
         return run("train", "--data", self.data, "--run", self.path(name), *SMALL, *more,

@@ -53,11 +53,7 @@ class WorkersCase(harness.Case):
 
     @classmethod
     def setUpClass(cls):
-        case = cls("setUp")
-        case.setUp()
-        cls.addClassCleanup(case.doCleanups)
-        run(*case.prepare_args(case.corpus(pairs=3000), vocab_size=400), "--quiet")
-        cls.data = case.path("data")
+        cls.data = cls.prepare_for_class(pairs=3000, vocab_size=400)
 
     def arguments(self, name, *more):
         args = ["train", "--data", self.data, "--run", self.path(name), *SMALL, *more]

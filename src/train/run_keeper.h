@@ -43,6 +43,7 @@ class RunKeeper {
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
+  void add_lines(const std::vector<std::string>& lines) { reporter_->add_lines(lines); }
   // `elsewhere` has parameters and moments when the state does not.
   void save(const TrainState& state, StateSource* elsewhere);
   // A small file of the run, written when it has changed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/clock.h"
 #include "ops/adam.h"
@@ -23,6 +24,16 @@ Wire wire_of(WireName name) {
   return Wire::kFp32;
 }
 
+// To all other workers, and of that to other machines, since they met.
+std::pair<uint64_t, uint64_t> bytes_sent(Crew& crew) {
+  std::pair<uint64_t, uint64_t> sent = {0, 0};
+  for (const CommCounter& counter : crew.team()->group().counters()) {
+    sent.first += counter.bytes_sent;
+    sent.second += counter.bytes_sent_away;
+  }
+  return sent;
+}
+
 }  // namespace
 
 StepRunner::StepRunner(const Device& device, Transformer& model, const TrainOptions& options,
@@ -42,7 +53,10 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
   if (reducers_[1]) turn_ = 1 - turn_;
   BucketReducer* reducer = reducers_[turn_].get();
   std::fill(gradients().begin(), gradients().end(), 0.0F);
-  if (reducer != nullptr) reducer->begin();
+  if (reducer != nullptr) {
+    sent_before_ = bytes_sent(*crew_);
+    reducer->begin();
+  }
   std::span<float> parameters(const_cast<float*>(state.parameters.data()), state.parameters.size());
   LossSums sums;
   double forward = 0;
@@ -83,6 +97,9 @@ void StepRunner::share(LossSums& sums, StepRecord& record) {
   const ReduceTimes times = reducer.times();
   record.spans.emplace_back("communication", watch.seconds());
   record.communication = {.busy = times.busy, .hidden = times.hidden, .hideable = times.hideable};
+  const auto [sent, away] = bytes_sent(*crew_);
+  record.communication->sent = sent - sent_before_.first;
+  record.communication->sent_away = away - sent_before_.second;
 }
 
 void StepRunner::update(TrainState& state, const StepRecord& record) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "config/train_options.h"
@@ -46,6 +47,7 @@ class StepRunner {
   std::vector<float> gradients_[2];
   size_t turn_ = 0;
   std::unique_ptr<BucketReducer> reducers_[2];
+  std::pair<uint64_t, uint64_t> sent_before_;  // bytes in all and away, when the step began
   Arena arena_;
 };
 

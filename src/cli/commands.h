@@ -9,6 +9,7 @@
 #include "config/decode_options.h"
 #include "config/evaluate_options.h"
 #include "config/options.h"
+#include "config/report_options.h"
 #include "config/schedule_options.h"
 #include "config/train_options.h"
 
@@ -22,6 +23,7 @@ void run_attach(const AttachOptions& options);
 void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);
+void run_report(const ReportOptions& options);
 void run_schedule(const ScheduleCommandOptions& options);
 void run_demo(const DemoOptions& options);
 

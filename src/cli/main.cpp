@@ -69,6 +69,8 @@ std::vector<Command> all_commands() {
       command("inspect", "Say what a prepared directory or a checkpoint holds.", run_inspect),
       command("train", "Train a model, or go on training one.", run_train),
       command("attach", "Show a run that was started with --detach.", run_attach),
+      command("report", "Say what a run did, what limited it and whether it is trained.",
+              run_report),
       command("translate", "Translate lines of text with a trained model.", run_translate),
       command("evaluate", "Score translations: BLEU and chrF, with intervals and a comparison.",
               run_evaluate),

@@ -63,6 +63,7 @@ class RunKeeper {
 
  private:
   CheckpointFacts facts(const Counters& counters) const;
+  void write_reports() const;
   void collect(const std::optional<CheckpointRecord>& record);
 
   RunDirectory& run_;

@@ -23,6 +23,8 @@ void run_attach(const AttachOptions& options);
 void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);
+void run_dashboard(const DashboardOptions& options);
+void run_top(const TopOptions& options);
 void run_report(const ReportOptions& options);
 void run_schedule(const ScheduleCommandOptions& options);
 void run_demo(const DemoOptions& options);

@@ -71,6 +71,8 @@ std::vector<Command> all_commands() {
       command("attach", "Show a run that was started with --detach.", run_attach),
       command("report", "Say what a run did, what limited it and whether it is trained.",
               run_report),
+      command("top", "Show a run in the terminal while it goes on.", run_top),
+      command("dashboard", "Show a run as a live page in a browser.", run_dashboard),
       command("translate", "Translate lines of text with a trained model.", run_translate),
       command("evaluate", "Score translations: BLEU and chrF, with intervals and a comparison.",
               run_evaluate),

@@ -7,7 +7,7 @@ import unittest
 from harness import REIGEN, SOURCE, Case, main, run
 
 COMMANDS = ("corpus", "prepare", "inspect", "translate", "evaluate", "schedule", "demo",
-            "report")
+            "report", "top", "dashboard")
 
 
 class Help(Case):

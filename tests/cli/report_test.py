@@ -3,8 +3,11 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 import harness
 from harness import REIGEN, run
@@ -77,6 +80,7 @@ class OneWorker(ReportCase):
                               "--output", self.path("both")).stdout)
         self.assertEqual(len(both), 2)
         self.assertIn("How long did it take?", self.read("both/report.html"))
+        self.assertIn("bottleneck: ", run("top", self.path("run"), "--once").stdout)
         # What an older reader left behind, or a crash, is no matter.
         self.write("run/measurements/rollup.json", "{")
         with open(self.path("run/measurements/rank-0.jsonl"), "a") as log:
@@ -96,6 +100,28 @@ class OneWorker(ReportCase):
 
     def test_a_folder_that_is_no_run_is_refused(self):
         self.assert_fails(run("report", self.folder, check=False), 3, "is not a run")
+
+    def test_the_live_page_follows_a_run(self):
+        self.train("run", "--max-steps", 20, "--no-eval.bleu")
+        server = subprocess.Popen([REIGEN, "dashboard", self.path("run"), "--port", "0", "--token", "secret"],
+                                  stderr=subprocess.PIPE, text=True)
+        try:
+            url = re.search(r"http://\S+?/", server.stderr.readline()).group()
+            get = lambda path: urllib.request.urlopen(url + path, timeout=30)
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                get("content?token=wrong")
+            self.assertEqual(refused.exception.code, 403)
+            refused.exception.close()
+            with get("?token=secret") as page:
+                self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
+                self.assertIn("for 20 steps", page.read().decode())
+            self.train("run", "--max-steps", 40, "--no-eval.bleu")
+            with get("content?token=secret") as page:
+                self.assertIn("for 40 steps", page.read().decode())
+        finally:
+            server.send_signal(signal.SIGINT)
+            self.assertEqual(server.wait(30), 0)
+            server.stderr.close()
 
 
 class SeveralWorkers(ReportCase):

@@ -101,6 +101,7 @@ std::string advice_for(const std::string& cause) {
     return "a faster link between hosts, --wire bf16 (half the bytes), or a larger batch (fewer "
            "exchanges for the same text)";
   }
+  if (cause == kExchange) return "fewer workers on this machine, with more --threads each";
   if (cause == "straggler")
     return "look at that host: other work on it, fewer cores, a slower clock";
   if (cause == "input") return "a faster disk for the data, or one on the host itself";

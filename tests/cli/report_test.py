@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -134,6 +135,24 @@ class SeveralWorkers(ReportCase):
             covered = sum(sum(r["spans"].values()) for r in steps)
             self.assertAlmostEqual(covered / sum(r["seconds"] for r in steps), 1, delta=0.02)
         self.assertEqual([r["rank"] for r in self.report("run")["numbers"]["ranks"]], [0, 1])
+
+    def test_the_rank_that_others_wait_for_is_named(self):
+        more = ["--model.width", 64, "--model.ffn-width", 128, "--batch.target-tokens", 1200, "--max-steps", 30,
+                "--no-eval.bleu"]
+        workers = []
+        for rank in range(2):
+            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
+                   "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533"}
+            workers.append(subprocess.Popen([REIGEN, *self.arguments("run", *more)], env=env,
+                                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        while workers[0].poll() is None:  # a sixth of a processor for rank 1
+            workers[1].send_signal(signal.SIGSTOP)
+            time.sleep(0.05)
+            workers[1].send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+        self.assertEqual([worker.wait(60) for worker in workers], [0, 0])
+        verdict = self.verdict("run", "bottleneck")
+        self.assertEqual(verdict["verdict"], "straggler: rank 1", verdict)
 
     def test_a_slow_link_is_the_network(self):
         if not namespaces.permitted():

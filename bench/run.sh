@@ -8,3 +8,4 @@ python3 data/prepare_bench.py "$@"
 ../build/release/bench/decode_bench small 8000 256 4
 python3 dist/link_bench.py
 python3 dist/link_bench.py --on-each 2 --rates 100mbit 1gbit
+../build/release/bench/sampler_bench

@@ -23,7 +23,7 @@ def summary(output, rate, method):
     after = [r for r in steps if r["step"] > warmup] or steps
     span = lambda key: statistics.median(r["spans"].get(key, 0) for r in after)
     seconds = statistics.median(r["seconds"] for r in after)
-    sent = statistics.mean(r["communication"]["bytes_sent"] for r in after)
+    sent = statistics.mean(r["communication"]["sent"] for r in after)
     losses = [r["nll"] for r in found if r["kind"] == "evaluation"]
     return {
         "rate": rate, "asked": method, "method": state["compress"], "step": seconds,

@@ -10,6 +10,7 @@
 #include "config/doctor_options.h"
 #include "config/evaluate_options.h"
 #include "config/options.h"
+#include "config/report_options.h"
 #include "config/schedule_options.h"
 #include "config/train_options.h"
 
@@ -23,6 +24,9 @@ void run_attach(const AttachOptions& options);
 void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);
+void run_dashboard(const DashboardOptions& options);
+void run_top(const TopOptions& options);
+void run_report(const ReportOptions& options);
 void run_schedule(const ScheduleCommandOptions& options);
 void run_doctor(const DoctorOptions& options);
 void run_demo(const DemoOptions& options);

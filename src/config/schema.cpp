@@ -199,9 +199,9 @@ size_t Schema::parse_argument(std::span<const std::string> args, size_t at) {
   const std::string& argument = args[at];
   if (!argument.starts_with("--")) {
     for (auto& option : options_) {
-      if (option.positional && option.given.empty()) {
+      if (option.positional && (option.given.empty() || option.many)) {
         option.given.push_back(argument);
-        assign(option, argument, option.value_name);
+        assign(option, option.many ? option.given : Json(argument), option.value_name);
         return at + 1;
       }
     }

@@ -18,9 +18,10 @@ constexpr size_t kMaxLineBytes = 64 << 20;
 
 }  // namespace
 
-LineReader::LineReader(std::string path) : path_(std::move(path)) {
+LineReader::LineReader(std::string path, uint64_t from) : path_(std::move(path)), end_(from) {
   fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) throw DataError(format("{}: {}", path_, errno_text(errno)));
+  lseek(fd_, static_cast<off_t>(from), SEEK_SET);
 }
 
 LineReader::~LineReader() { ::close(fd_); }

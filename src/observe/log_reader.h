@@ -17,7 +17,8 @@ namespace reigen {
 // The whole lines of a file.
 class LineReader {
  public:
-  explicit LineReader(std::string path);  // throws DataError when it cannot be opened
+  // From a byte that begins a line. Throws DataError when the file cannot be opened.
+  explicit LineReader(std::string path, uint64_t from = 0);
   ~LineReader();
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
@@ -25,7 +26,7 @@ class LineReader {
   // The next line without its newline, valid until the next call; false behind the last whole one.
   bool next(std::string_view& line);
 
-  uint64_t number() const { return number_; }  // of that line, from 1
+  uint64_t number() const { return number_; }  // of that line, from 1 at the beginning
   uint64_t end() const { return end_; }        // bytes up to and with its newline
   const std::string& path() const { return path_; }
 

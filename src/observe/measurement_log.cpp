@@ -126,14 +126,14 @@ std::string MeasurementLog::path_of(const std::string& run_directory, int rank) 
 
 MeasurementLog::MeasurementLog(const std::string& run_directory, int rank, uint64_t after_step)
     : cut_(cut_log(path_of(run_directory, rank), after_step)), file_(path_of(run_directory, rank)) {
-  if (cut_.missing_steps > 0) {
+  if (cut_.missing_steps > 0 && rank == 0) {  // the others sum steps up
     log_warning(format("{}: {} of the {} steps before the checkpoint are not in the log",
                        file_.path(), with_commas(cut_.missing_steps), with_commas(after_step)));
   }
 }
 
 void MeasurementLog::append(const Record& record) {
-  file_.append(one_line(to_json(record)) + "\n");
+  append_lines(one_line(to_json(record)) + "\n");
 }
 
 }  // namespace reigen

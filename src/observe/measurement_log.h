@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/append_file.h"
 #include "observe/records.h"
@@ -30,7 +31,8 @@ class MeasurementLog {
 
   const LogCut& cut() const { return cut_; }
 
-  void append(const Record& record);      // see AppendFile: a full disk only delays it
+  void append(const Record& record);  // see AppendFile: a full disk only delays it
+  void append_lines(std::string_view lines) { file_.append(lines); }  // records another rank made
   bool flush() { return file_.flush(); }  // before a checkpoint that counts on it
   const std::string& path() const { return file_.path(); }
 

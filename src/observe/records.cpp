@@ -1,5 +1,6 @@
 #include "observe/records.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -39,6 +40,14 @@ Json to_json(const StartRecord& r) {
   return json;
 }
 
+Json to_json(const CommunicationTimes& times) {
+  return {{"busy", microseconds(times.busy)},
+          {"hidden", microseconds(times.hidden)},
+          {"hideable", microseconds(times.hideable)},
+          {"sent", times.sent},
+          {"sent_away", times.sent_away}};
+}
+
 Json to_json(const StepRecord& r) {
   Json json = head("step", r.step, r.time);
   json["epoch"] = number(r.epoch);
@@ -54,12 +63,7 @@ Json to_json(const StepRecord& r) {
   if (r.skipped) json["skipped"] = true;
   json["seconds"] = microseconds(r.seconds);
   json["spans"] = to_json(r.spans);
-  if (r.communication) {
-    json["communication"] = {{"busy", microseconds(r.communication->busy)},
-                             {"hidden", microseconds(r.communication->hidden)},
-                             {"hideable", microseconds(r.communication->hideable)},
-                             {"bytes_sent", r.communication->bytes_sent}};
-  }
+  if (r.communication) json["communication"] = to_json(*r.communication);
   return json;
 }
 
@@ -97,6 +101,48 @@ Json to_json(const EndRecord& r) {
   Json json = head("end", r.step, r.time);
   json["reason"] = r.reason;
   json["seconds"] = microseconds(r.seconds);
+  return json;
+}
+
+Json to_json(const SpansRecord& r) {
+  Json json = head("spans", r.step, r.time);
+  json["steps"] = r.steps;
+  json["seconds"] = microseconds(r.seconds);
+  json["spans"] = to_json(r.spans);
+  json["communication"] = to_json(r.communication);
+  return json;
+}
+
+// A sample needs no more than four digits, and there is one every second.
+Json rounded(double value, double unit) { return number(std::round(value / unit) * unit); }
+Json whole(double value) { return static_cast<uint64_t>(std::max(0.0, std::round(value))); }
+
+Json to_json(const SampleRecord& r) {
+  Json json = head("sample", r.step, r.time);
+  json["seconds"] = rounded(r.seconds, 0.0009765625);
+  json["host"] = r.host;
+  json["cores"] = Json::array();
+  for (double busy : r.cores) json["cores"].push_back(whole(busy));
+  json["memory_used"] = r.memory_used;
+  json["memory_total"] = r.memory_total;
+  json["disk_read"] = whole(r.disk_read);
+  json["disk_written"] = whole(r.disk_written);
+  json["interfaces"] = Json::array();
+  for (const InterfaceSample& i : r.interfaces) {
+    Json entry = {{"name", i.name}, {"in", whole(i.in)}, {"out", whole(i.out)}, {"speed", i.speed}};
+    if (i.used) entry["used"] = true;
+    json["interfaces"].push_back(std::move(entry));
+  }
+  if (r.gpus.empty()) return json;
+  json["gpus"] = Json::array();
+  for (const GpuSample& g : r.gpus) {
+    json["gpus"].push_back({{"name", g.name},
+                            {"utilisation", whole(g.utilisation)},
+                            {"memory_used", g.memory_used},
+                            {"memory_total", g.memory_total},
+                            {"watts", whole(g.watts)},
+                            {"megahertz", whole(g.megahertz)}});
+  }
   return json;
 }
 
@@ -181,13 +227,11 @@ StartRecord start_from(const Fields& f) {
 
 std::optional<CommunicationTimes> communication_from(const Fields& f) {
   if (!f.has("communication")) return std::nullopt;
-  CommunicationTimes times;
-  for (const auto& [name, seconds] : f.spans("communication")) {
-    if (name == "busy") times.busy = seconds;
-    if (name == "hidden") times.hidden = seconds;
-    if (name == "hideable") times.hideable = seconds;
-    if (name == "bytes_sent") times.bytes_sent = static_cast<uint64_t>(seconds);
-  }
+  const Fields c(f.at("communication"));
+  CommunicationTimes times = {
+      .busy = c.number("busy"), .hidden = c.number("hidden"), .hideable = c.number("hideable")};
+  if (c.has("sent")) times.sent = c.count("sent");  // logs before 0.2 have none
+  if (c.has("sent_away")) times.sent_away = c.count("sent_away");
   return times;
 }
 
@@ -247,6 +291,42 @@ EndRecord end_from(const Fields& f) {
           .seconds = f.number("seconds")};
 }
 
+SpansRecord spans_from(const Fields& f) {
+  return {.step = f.count("step"),
+          .time = f.number("time"),
+          .steps = f.count("steps"),
+          .seconds = f.number("seconds"),
+          .spans = f.spans("spans"),
+          .communication = communication_from(f).value_or(CommunicationTimes{})};
+}
+
+SampleRecord sample_from(const Fields& f) {
+  SampleRecord r = {.step = f.count("step"),
+                    .time = f.number("time"),
+                    .seconds = f.number("seconds"),
+                    .host = f.text("host"),
+                    .memory_used = f.count("memory_used"),
+                    .memory_total = f.count("memory_total"),
+                    .disk_read = f.number("disk_read"),
+                    .disk_written = f.number("disk_written")};
+  for (const Json& busy : f.list("cores")) {
+    if (!busy.is_number()) throw DataError("\"cores\" is not a list of numbers");
+    r.cores.push_back(busy.get<double>());
+  }
+  for (const Json& entry : f.list("interfaces")) {
+    const Fields i(entry);
+    r.interfaces.push_back({i.text("name"), i.number("in"), i.number("out"), i.count("speed"),
+                            i.has("used") && i.flag("used")});
+  }
+  if (!f.has("gpus")) return r;
+  for (const Json& entry : f.list("gpus")) {
+    const Fields g(entry);
+    r.gpus.push_back({g.text("name"), g.number("utilisation"), g.count("memory_used"),
+                      g.count("memory_total"), g.number("watts"), g.number("megahertz")});
+  }
+  return r;
+}
+
 }  // namespace
 
 uint64_t step_of(const Record& record) {
@@ -265,6 +345,8 @@ Record record_from_json(const Json& json) {
   if (kind == "evaluation") return evaluation_from(fields);
   if (kind == "checkpoint") return checkpoint_from(fields);
   if (kind == "end") return end_from(fields);
+  if (kind == "spans") return spans_from(fields);
+  if (kind == "sample") return sample_from(fields);
   throw DataError(format("kind \"{}\" is unknown to this version", kind));
 }
 

@@ -41,7 +41,8 @@ struct CommunicationTimes {
   double busy = 0;
   double hidden = 0;
   double hideable = 0;
-  uint64_t bytes_sent = 0;
+  uint64_t sent = 0;       // bytes of payload this worker sent
+  uint64_t sent_away = 0;  // of those, to other machines
   bool operator==(const CommunicationTimes&) const = default;
 };
 
@@ -108,7 +109,55 @@ struct EndRecord {
   bool operator==(const EndRecord&) const = default;
 };
 
-using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord>;
+// What a worker other than the first one did in some steps, up to `step`: about a second's worth,
+// so that a log does not grow with how short steps are.
+struct SpansRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  uint64_t steps = 0;  // so many, in sums
+  double seconds = 0;
+  Spans spans;
+  CommunicationTimes communication;
+  bool operator==(const SpansRecord&) const = default;
+};
+
+struct InterfaceSample {
+  std::string name;
+  double in = 0;  // bytes a second
+  double out = 0;
+  uint64_t speed = 0;  // bytes a second as the driver claims; 0 where it claims nothing
+  bool used = false;   // data between workers goes this way
+  bool operator==(const InterfaceSample&) const = default;
+};
+
+struct GpuSample {
+  std::string name;
+  double utilisation = 0;  // percent of the time that anything ran, waiting collectives included
+  uint64_t memory_used = 0;
+  uint64_t memory_total = 0;
+  double watts = 0;
+  double megahertz = 0;
+  bool operator==(const GpuSample&) const = default;
+};
+
+// A machine as one of its workers saw it over about a second.
+struct SampleRecord {
+  uint64_t step = 0;  // the last that was finished
+  double time = unix_now();
+  double seconds = 0;  // that it is an average of
+  std::string host;
+  std::vector<double> cores;  // busy, 0 to 100 percent each
+  uint64_t memory_used = 0;
+  uint64_t memory_total = 0;
+  double disk_read = 0;  // bytes a second
+  double disk_written = 0;
+  std::vector<InterfaceSample> interfaces;
+  std::vector<GpuSample> gpus;
+  bool operator==(const SampleRecord&) const = default;
+};
+
+using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
+                            SpansRecord, SampleRecord>;
 
 uint64_t step_of(const Record& record);
 

@@ -39,7 +39,7 @@ void Exchange::begin(uint64_t step, std::span<float> gradient) {
   local_ = outer_ && !warmup;
   if (local_ && !outer_->begun()) outer_->begin(state_.parameters);
   now_ = local_ ? nullptr : warmup ? first_.get() : compressor_.get();
-  sent_before_ = bytes_sent();
+  sent_before_ = sent();
   ready_seconds_ = compute_ = 0;
   times_ = {};
   if (now_ != nullptr) now_->begin(gradient);
@@ -65,17 +65,22 @@ void Exchange::after_update() {
   times_ = outer_->times();
 }
 
-uint64_t Exchange::bytes_sent() const {
-  uint64_t bytes = 0;
-  for (const CommCounter& counter : crew_.team()->group().counters()) bytes += counter.bytes_sent;
-  return bytes;
+Exchange::Sent Exchange::sent() const {
+  Sent sent;
+  for (const CommCounter& counter : crew_.team()->group().counters()) {
+    sent.bytes += counter.bytes_sent;
+    sent.away += counter.bytes_sent_away;
+  }
+  return sent;
 }
 
 CommunicationTimes Exchange::communication() const {
+  const Sent now = sent();
   return {.busy = times_.busy,
           .hidden = times_.hidden,
           .hideable = times_.hideable,
-          .bytes_sent = bytes_sent() - sent_before_};
+          .sent = now.bytes - sent_before_.bytes,
+          .sent_away = now.away - sent_before_.away};
 }
 
 std::vector<KeptTensor> Exchange::kept() {

@@ -49,7 +49,12 @@ class Exchange {
   bool in_warmup(uint64_t step) const { return step <= state_.counters.compress_warmup; }
   std::vector<KeptTensor> kept();
   void restore();
-  uint64_t bytes_sent() const;
+  // Bytes since the workers met: to all others, and of that to other machines.
+  struct Sent {
+    uint64_t bytes = 0;
+    uint64_t away = 0;
+  };
+  Sent sent() const;
 
   Crew& crew_;
   TrainState& state_;
@@ -59,7 +64,7 @@ class Exchange {
   std::unique_ptr<OuterStep> outer_;
   Compressor* now_ = nullptr;
   bool local_ = false;
-  uint64_t sent_before_ = 0;
+  Sent sent_before_;
   double ready_seconds_ = 0;
   double compute_ = 0;
   ReduceTimes times_;

@@ -32,8 +32,13 @@ Reporter::Reporter(const TrainOptions& options, uint64_t after_step, double earl
       log_(options.run, 0, after_step),
       board_(options.run, log_.cut().attempts + 1, after_step,
              static_cast<uint64_t>(std::clamp<int64_t>(options.log_every, 1, 10))),
+      rollup_(options.run),
       after_step_(after_step),
       earlier_seconds_(earlier_seconds) {
+  // Also those of ranks that are no more: none may tell of steps that are done again.
+  for (int rank : ranks_logged(options.run)) {
+    if (rank > 0) log_of(rank);
+  }
   set_log_copy([this](std::string_view line) {
     text_.clear();
     text_ << stamp() << "  " << line << std::endl;
@@ -45,9 +50,26 @@ Reporter::~Reporter() {
   set_log_copy({});
 }
 
+MeasurementLog& Reporter::log_of(int rank) {
+  if (rank == 0) return log_;
+  std::unique_ptr<MeasurementLog>& log = others_[rank];
+  if (!log) log = std::make_unique<MeasurementLog>(options_.run, rank, after_step_);
+  return *log;
+}
+
+void Reporter::add_lines(const std::vector<std::string>& lines) {
+  for (size_t rank = 0; rank < lines.size(); ++rank) {
+    if (!lines[rank].empty()) log_of(static_cast<int>(rank)).append_lines(lines[rank]);
+  }
+}
+
+// Whoever looks at the run then need not read what is rolled up.
 void Reporter::flush() {
   log_.flush();
   board_.flush();
+  for (auto& [rank, log] : others_) log->flush();
+  rollup_.refresh();
+  rollup_.save();
 }
 
 void Reporter::start(StartRecord record) {

@@ -5,12 +5,16 @@
 
 #include <cstdint>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "config/train_options.h"
 #include "observe/measurement_log.h"
 #include "observe/records.h"
+#include "observe/run_reader.h"
 #include "observe/tensorboard.h"
 #include "train/state.h"
 
@@ -32,6 +36,7 @@ class Reporter {
   void evaluation(const EvaluationRecord& record);
   void checkpoint(const CheckpointRecord& record);
   void end(const EndRecord& record);
+  void add_lines(const std::vector<std::string>& lines);  // of every rank's log, by rank
 
   // Before a checkpoint: what it will not repeat is on disk.
   void flush();
@@ -40,11 +45,14 @@ class Reporter {
   std::string progress_line(const StepRecord& record, double loss, double rate_of_tokens) const;
   double seconds_left(const StepRecord& record) const;
   void plain_line(const StepRecord& record);
+  MeasurementLog& log_of(int rank);
 
   const TrainOptions& options_;
   std::ofstream text_;  // log.txt: a line that a full disk refuses is lost, the log has its facts
   MeasurementLog log_;
+  std::map<int, std::unique_ptr<MeasurementLog>> others_;  // of the other ranks
   TensorBoard board_;
+  RunReader rollup_;
   uint64_t after_step_;
   double earlier_seconds_;
   // Since the last plain line.

@@ -185,6 +185,8 @@ void remove_run(const std::string& path) {
                                        "best-bleu",
                                        "tensorboard",
                                        "measurements",
+                                       "report.html",
+                                       "report.json",
                                        "config.yaml.new",
                                        ".last.new",
                                        ".best-loss.new",

@@ -9,6 +9,7 @@
 #include "base/terminal.h"
 #include "config/yaml.h"
 #include "observe/identity.h"
+#include "observe/report.h"
 #include "optim/schedule.h"
 
 namespace reigen {
@@ -125,11 +126,25 @@ void RunKeeper::finish(uint64_t step, const char* reason, double seconds) {
   const std::optional<CheckpointRecord> last = writer_->wait();
   collect(last);
   reporter_->end({.step = step, .reason = reason, .seconds = seconds});
+  write_reports();
   if (!last || last->error.empty()) return;
   throw IoError(format("the last checkpoint was not written: {}; {}", last->error,
                        run_.checkpoints().empty()
                            ? "there is no other"
                            : format("the one before it is {}/last", run_.path())));
+}
+
+// What the run was good for must not depend on whether its report can be written.
+void RunKeeper::write_reports() const {
+  try {
+    RunReader reader(run_.path());
+    reader.refresh();
+    write_report({make_report(run_.path(), reader, {})}, run_.path());
+    log_note(format("what it did and what limited it: {}", run_.file("report.html")));
+  } catch (const std::exception& e) {
+    log_warning(format("the report was not written: {}; `reigen report {}` tries again", e.what(),
+                       run_.path()));
+  }
 }
 
 std::string RunKeeper::last_checkpoint() const {

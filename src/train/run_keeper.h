@@ -46,6 +46,7 @@ class RunKeeper {
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
+  void add_lines(const std::vector<std::string>& lines) { reporter_->add_lines(lines); }
   // `elsewhere` has parameters and moments when the state does not.
   void save(const TrainState& state, StateSource* elsewhere);
   // A small file of the run, written when it has changed.
@@ -65,6 +66,7 @@ class RunKeeper {
 
  private:
   CheckpointFacts facts(const Counters& counters) const;
+  void write_reports() const;
   void collect(const std::optional<CheckpointRecord>& record);
 
   RunDirectory& run_;

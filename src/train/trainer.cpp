@@ -22,6 +22,7 @@
 #include "optim/schedule.h"
 #include "train/agreements.h"
 #include "train/preflight.h"
+#include "train/rank_logs.h"
 #include "train/run_keeper.h"
 #include "train/send_data.h"
 #include "train/setup.h"
@@ -94,6 +95,8 @@ class Trainer {
   void step();
   void drain();
   void finish_step();
+  void tell(const StepRecord& record);
+  void exchange_logs();
   bool at_boundary() const;
   void check_divergence();
   [[noreturn]] void diverged(const std::string& what, const std::string& advice);
@@ -116,6 +119,7 @@ class Trainer {
   bool resumed_ = false;
   double earlier_seconds_ = 0;
   std::unique_ptr<RunKeeper> keeper_;  // the first worker's
+  std::unique_ptr<RankLogs> logs_;
   std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Prefetcher> input_;
   Cursor launched_;            // past the last batch that was put to work
@@ -124,6 +128,7 @@ class Trainer {
   std::optional<uint64_t> saved_step_;
   bool save_wanted_ = false;
   double input_wait_ = 0;
+  double observe_ = 0;  // seconds spent on telling of the last step
   uint64_t first_step_ = 0;
 };
 
@@ -402,13 +407,30 @@ void Trainer::finish_step() {
   StepRecord record = stepper_->finish();
   if (!on_gpu()) {
     record.spans.insert(record.spans.begin(), {"input", input_wait_});
+    record.spans.emplace_back("observe", std::exchange(observe_, 0));
     record.seconds = since_last_step_.lap();
   }
   record.epoch = epoch_of(state_.counters.cursor);
   record.time = unix_now();
   state_.counters.step_seconds += record.seconds;
-  if (keeper_) keeper_->step(record);
+  tell(record);
   check_divergence();
+}
+
+// Takes part of the next step's time, and is a span of it.
+void Trainer::tell(const StepRecord& record) {
+  Stopwatch watch;
+  if (keeper_) keeper_->step(record);
+  logs_->step(record);
+  if (crew_.alone() || record.step % static_cast<uint64_t>(options_.log_every) == 0) {
+    exchange_logs();
+  }
+  observe_ = watch.seconds();
+}
+
+void Trainer::exchange_logs() {
+  const std::vector<std::string> lines = logs_->exchange();
+  if (keeper_) keeper_->add_lines(lines);
 }
 
 void Trainer::check_divergence() {
@@ -460,6 +482,7 @@ void Trainer::run() {
 
 void Trainer::train() {
   if (keeper_) keeper_->announce(attempt_facts());
+  logs_ = std::make_unique<RankLogs>(crew_, on_gpu());
   Reason reason = Reason::kNone;
   since_last_step_ = {};
   while (true) {
@@ -485,12 +508,14 @@ void Trainer::train() {
     if (c.step > 0 && (save_wanted_ || ((due || stopping) && !saved))) save();
     if (stopping) break;
     since_last_step_ = {};
+    observe_ = 0;
     step();
   }
   finish(reason);
 }
 
 void Trainer::finish(Reason reason) {
+  exchange_logs();
   crew_.leave();
   state_.counters.seconds = seconds();
   if (!keeper_) return;

@@ -6,7 +6,8 @@ import unittest
 
 from harness import REIGEN, SOURCE, Case, main, run
 
-COMMANDS = ("corpus", "prepare", "inspect", "translate", "evaluate", "schedule", "demo")
+COMMANDS = ("corpus", "prepare", "inspect", "translate", "evaluate", "schedule", "demo",
+            "report", "top", "dashboard")
 
 
 class Help(Case):

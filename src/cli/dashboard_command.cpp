@@ -1,0 +1,25 @@
+// `reigen dashboard`: the live page of a run, until Ctrl-C.
+#include <chrono>
+#include <thread>
+
+#include "base/format.h"
+#include "base/interrupt.h"
+#include "base/terminal.h"
+#include "cli/commands.h"
+#include "observe/live_server.h"
+#include "observe/run_reader.h"
+
+namespace reigen {
+
+void run_dashboard(const DashboardOptions& options) {
+  RunReader(options.run).refresh();  // a wrong directory is said here and not in the page
+  const LiveServer server({.run = options.run,
+                           .address = options.address,
+                           .port = static_cast<int>(options.port),
+                           .token = options.token});
+  log_note(
+      format("{} is shown at {}; Ctrl-C ends this page, not the run", options.run, server.url()));
+  while (!interrupt_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
+}  // namespace reigen

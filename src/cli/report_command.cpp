@@ -1,0 +1,35 @@
+// `reigen report`: what a run did and what limited it, as a page, as JSON and in the terminal.
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/terminal.h"
+#include "cli/commands.h"
+#include "observe/report.h"
+
+namespace reigen {
+
+void run_report(const ReportOptions& options) {
+  std::vector<Report> reports;
+  for (const std::string& run : options.runs) {
+    RunReader reader(run);
+    reader.refresh();
+    reader.save();
+    reports.push_back(make_report(run, reader, {.price_per_hour = options.price_per_hour}));
+  }
+  std::string directory = options.output;
+  if (directory.empty()) directory = options.runs.size() == 1 ? options.runs[0] : ".";
+  std::error_code failed;
+  std::filesystem::create_directories(directory, failed);
+  const std::vector<std::string> files = write_report(reports, directory);
+  if (options.json) {
+    Json all = Json::array();
+    for (const Report& report : reports) all.push_back(to_json(report));
+    print(pretty(reports.size() == 1 ? all[0] : all));
+  } else {
+    for (const Report& report : reports) print(to_text(report) + "\n");
+  }
+  for (const std::string& file : files) log_note(format("wrote {}", file));
+}
+
+}  // namespace reigen

@@ -1,0 +1,54 @@
+#include "config/report_options.h"
+
+#include "base/error.h"
+
+namespace reigen {
+namespace {
+
+void collect(const Json& value, std::vector<std::string>& into) {
+  if (!value.is_array()) return into.push_back(scalar(value));
+  for (const Json& item : value) collect(item, into);
+}
+
+}  // namespace
+
+void describe(Schema& s, ReportOptions& o) {
+  s.custom({.key = "runs",
+            .value_name = "RUN [RUN]",
+            .help = "directories of runs, live or finished; several are shown side by side",
+            .required = true,
+            .positional = true,
+            .many = true,
+            .assign =
+                [&o](const Json& value) {
+                  o.runs.clear();
+                  collect(value, o.runs);
+                },
+            .current = [&o] { return Json(o.runs); }});
+  s.option("output", o.output, "DIR",
+           "where to write report.html and report.json; the run when empty, here for several runs");
+  s.option("price-per-hour", o.price_per_hour,
+           "what an hour of all machines together costs, for the cost of the run", 0, 1e9);
+  s.option("json", o.json, "print report.json instead of a summary");
+  s.example("reigen report runs/first --price-per-hour 12.5");
+  s.example("reigen report runs/first runs/second --output compared");
+}
+
+void describe(Schema& s, TopOptions& o) {
+  s.option("run", o.run, "RUN", "directory of the run").required().positional();
+  s.option("every", o.every, "seconds from one picture to the next", 0.1, 3600);
+  s.option("once", o.once, "show one picture and end");
+  s.example("reigen top runs/first");
+}
+
+void describe(Schema& s, DashboardOptions& o) {
+  s.option("run", o.run, "RUN", "directory of the run, live or finished").required().positional();
+  s.option("address", o.address, "ADDRESS",
+           "to listen on; anything but this machine's own (127.0.0.1, ::1) needs a token");
+  s.option("port", o.port, "to listen on; 0 for any that is free", 0, 65535);
+  s.option("token", o.token, "TEXT",
+           "who does not give it as ?token=TEXT is turned away; made up when an address needs one");
+  s.example("reigen dashboard runs/first");
+}
+
+}  // namespace reigen

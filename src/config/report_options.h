@@ -1,0 +1,36 @@
+// The options of the commands that show a run: `reigen report`, `top` and `dashboard`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/schema.h"
+
+namespace reigen {
+
+struct ReportOptions {
+  std::vector<std::string> runs;
+  std::string output;
+  double price_per_hour = 0;
+  bool json = false;
+};
+
+struct TopOptions {
+  std::string run;
+  double every = 1;
+  bool once = false;
+};
+
+struct DashboardOptions {
+  std::string run;
+  std::string address = "127.0.0.1";
+  int64_t port = 6810;
+  std::string token;
+};
+
+void describe(Schema& schema, ReportOptions& options);
+void describe(Schema& schema, TopOptions& options);
+void describe(Schema& schema, DashboardOptions& options);
+
+}  // namespace reigen

@@ -1,0 +1,57 @@
+// The eleven questions about a run, each with a plain answer, the figures behind it and plots.
+//
+// One structure, three ways out: a page (observe/report_page.h), JSON and text for a terminal.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "observe/run_reader.h"
+#include "observe/svg_plot.h"
+#include "observe/verdicts.h"
+
+namespace reigen {
+
+using Figures = std::vector<std::pair<std::string, std::string>>;
+
+struct Answer {
+  std::string id;  // "how-long"
+  std::string question;
+  std::string answer;
+  Figures figures;
+  std::vector<Plot> plots;
+};
+
+struct Report {
+  std::string name;  // of the run directory
+  bool live = false;
+  std::vector<Answer> answers;
+  std::vector<Verdict> verdicts;
+  TimeShares shares;
+  Figures environment;
+  Figures notes;  // what is unusual: damaged lines, clock jumps, lost steps
+  std::string config;
+  std::vector<Sample> samples;
+  std::vector<std::string> log_tail;
+  Json numbers;  // for machines: the same facts, unrounded
+};
+
+struct ReportSettings {
+  double price_per_hour = 0;  // of all machines together; 0 for no cost
+};
+
+// `reader` is refreshed. Files of the run that are missing are said to be, not an error.
+Report make_report(const std::string& run_directory, const RunReader& reader,
+                   const ReportSettings& settings);
+
+Json to_json(const Report& report);
+std::string to_text(const Report& report);  // a terminal's worth
+
+// Writes report.html and report.json into the run (or `directory`) and returns their paths. Several
+// reports stand side by side in one page.
+std::vector<std::string> write_report(const std::vector<Report>& reports,
+                                      const std::string& directory);
+
+}  // namespace reigen

@@ -1,0 +1,53 @@
+// A whole run in a few megabytes: every record of every rank, folded into tables and lists.
+//
+// Everything that shows a run (report, top, live page) looks at this and not at the logs. It can be
+// written down between records and gone on from, so that opening a run of 300,000 steps does not
+// mean reading them (observe/run_reader.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "observe/records.h"
+#include "observe/rolled_table.h"
+
+namespace reigen {
+
+// Where the time of a rank's steps went.
+struct RankFold {
+  RankFold();
+  RolledTable spans;    // over steps
+  RolledTable machine;  // over steps; empty for all but the first rank of a machine
+  std::optional<SampleRecord> last_sample;
+  double last_time = 0;
+};
+
+struct RunFold {
+  RunFold();
+
+  void add(int rank, const Record& record);
+
+  RolledTable steps;              // the first rank's: losses, rate, tokens
+  std::map<int, RankFold> ranks;  // spans and machines of all
+  std::vector<StartRecord> starts;
+  std::vector<EvaluationRecord> evaluations;  // samples only in the last one
+  std::vector<CheckpointRecord> checkpoints;
+  std::vector<EndRecord> ends;
+  std::optional<StepRecord> first_step;
+  std::optional<StepRecord> last_step;
+  // Time stamps that do not fit the time that passed, by more than a minute: the clock was set.
+  uint64_t clock_jumps = 0;
+
+  Json to_json() const;
+  static RunFold from_json(const Json& json);  // throws DataError
+
+ private:
+  void add_step(const StepRecord& record);
+  void add_spans(int rank, const SpansRecord& record);
+  void add_sample(int rank, const SampleRecord& record);
+};
+
+}  // namespace reigen

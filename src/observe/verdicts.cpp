@@ -1,0 +1,282 @@
+#include "observe/verdicts.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+constexpr double kNamed = 0.15;     // of the time, for something other than computing to be named
+constexpr double kSlower = 1.15;    // than the others' median, to be called a straggler
+constexpr double kLeastSteps = 10;  // after the first
+constexpr double kWorse = 0.01;     // of the loss
+constexpr double kTrainedGain = 0.005;
+constexpr const char* kExchange = "exchange between workers of one machine";
+
+std::string share(double part, double whole) {
+  return format("{:.0f}%", whole > 0 ? 100 * part / whole : 0);
+}
+
+double span_of(const StepRecord& record, const char* name) {
+  for (const auto& [span, seconds] : record.spans) {
+    if (span == name) return seconds;
+  }
+  return 0;
+}
+
+// What a rank did itself, waiting for nobody.
+double own_work(const RankFold& rank) {
+  const RolledTable& t = rank.spans;
+  return t.total("seconds") - t.total("communication");
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+// Rank 0 waited for the network and for others; how much for whom is in the difference between
+// ranks: all leave a collective together, so who waited least came last.
+void split_waiting(const RunFold& run, double waited, TimeShares& shares) {
+  shares.network = waited;
+  if (run.ranks.size() < 2) return;
+  const double steps = run.ranks.at(0).spans.total("steps");
+  double least = INFINITY;
+  double sum = 0;
+  double slowest = -1;
+  std::vector<double> works;
+  for (const auto& [rank, fold] : run.ranks) {
+    const double own_steps = fold.spans.total("steps");
+    if (own_steps == 0) continue;
+    const double scale = steps / own_steps;  // a rank may have been there for a part of the run
+    const double wait = scale * fold.spans.total("communication");
+    const double work = scale * own_work(fold);
+    least = std::min(least, wait);
+    sum += wait;
+    works.push_back(work);
+    if (work <= slowest) continue;
+    slowest = work;
+    shares.slowest_rank = rank;
+  }
+  if (works.size() < 2) return;
+  std::vector<double> others = works;
+  others.erase(std::max_element(others.begin(), others.end()));
+  shares.slowest_ratio = slowest / std::max(1e-9, median(others));
+  const double typical = (sum - least) / static_cast<double>(works.size() - 1);
+  const double lost = typical > 0 ? (typical - least) / typical : 0;
+  // Seen from rank 0, which may be the slow one itself: the run lost what the others waited.
+  shares.network = std::min(waited, least);
+  shares.straggler = std::max(waited - shares.network, 0.0);
+  if (shares.slowest_rank == 0) {  // it did not wait; its work beyond the others' is what was lost
+    const double beyond = std::min(shares.compute, lost * typical);
+    shares.compute -= beyond;
+    shares.straggler += beyond;
+  }
+}
+
+// Workers of one machine alone: what they wait for is each other's memory and cores.
+bool crosses_network(const RunFold& run) {
+  bool known = false;
+  for (const auto& [rank, fold] : run.ranks) {
+    if (!fold.last_sample) continue;
+    for (const InterfaceSample& i : fold.last_sample->interfaces) {
+      if (i.used && i.name != "lo") return true;
+      known = known || i.used;
+    }
+  }
+  return !known;
+}
+
+struct Cause {
+  const char* name;
+  double seconds;
+};
+
+std::string advice_for(const std::string& cause) {
+  if (cause == "network") {
+    return "a faster link between hosts, --wire bf16 (half the bytes), or a larger batch (fewer "
+           "exchanges for the same text)";
+  }
+  if (cause == kExchange) return "fewer workers on this machine, with more --threads each";
+  if (cause == "straggler")
+    return "look at that host: other work on it, fewer cores, a slower clock";
+  if (cause == "input") return "a faster disk for the data, or one on the host itself";
+  if (cause == "evaluation") return "--eval.every further apart, or fewer --eval.sentences";
+  if (cause == "checkpoint")
+    return "--checkpoint.every further apart, or a faster disk for the run";
+  return "more or faster processors would shorten it; the network and the disk would not";
+}
+
+}  // namespace
+
+Points validation_losses(const RunFold& run) {
+  Points points;
+  for (const EvaluationRecord& e : run.evaluations) {
+    if (std::isfinite(e.nll)) points.emplace_back(static_cast<double>(e.step), e.nll);
+  }
+  return points;
+}
+
+Points training_losses(const RunFold& run) { return run.steps.ratio("nll", "finite"); }
+
+TimeShares time_shares(const RunFold& run) {
+  TimeShares shares;
+  const auto first = run.ranks.find(0);
+  if (first == run.ranks.end()) return shares;
+  const RolledTable& t = first->second.spans;
+  const StepRecord warm = run.first_step.value_or(StepRecord{});  // pays for warming up
+  auto spent = [&](const char* name) { return std::max(0.0, t.total(name) - span_of(warm, name)); };
+  shares.input = spent("input");
+  shares.compute = spent("forward") + spent("loss") + spent("backward") + spent("optimizer");
+  split_waiting(run, spent("communication"), shares);
+  for (const EvaluationRecord& e : run.evaluations) shares.evaluation += e.seconds;
+  for (const CheckpointRecord& c : run.checkpoints) shares.checkpoint += c.held_seconds;
+  const double steps = std::max(0.0, t.total("seconds") - warm.seconds);
+  shares.other =
+      std::max(0.0, steps - shares.input - shares.compute - shares.network - shares.straggler);
+  shares.total = steps + shares.evaluation + shares.checkpoint;
+  return shares;
+}
+
+Verdict bottleneck(const RunFold& run, const TimeShares& s) {
+  Verdict v;
+  v.about = "bottleneck";
+  v.rule = format(
+      "the largest share of the wall time, the first step left out, that was spent waiting for "
+      "something; computing when nothing else took {:.0f}% of it. A straggler also has to work "
+      "{:.0f}% longer than the others' median",
+      100 * kNamed, 100 * (kSlower - 1));
+  const double steps = run.steps.total("steps") - 1;
+  if (steps < kLeastSteps || s.total <= 0) {
+    v.verdict = "cannot tell";
+    v.because = format("{:.0f} steps after the first are too few; {:.0f} are needed",
+                       std::max(0.0, steps), kLeastSteps);
+    return v;
+  }
+  const bool slow = s.slowest_ratio >= kSlower;
+  std::array causes = {Cause{"input", s.input},
+                       Cause{crosses_network(run) ? "network" : kExchange, s.network},
+                       Cause{"straggler", slow ? s.straggler : 0},
+                       Cause{"evaluation", s.evaluation}, Cause{"checkpoint", s.checkpoint}};
+  std::sort(causes.begin(), causes.end(),
+            [](const Cause& a, const Cause& b) { return a.seconds > b.seconds; });
+  const bool named = causes[0].seconds >= kNamed * s.total;
+  v.verdict = named ? causes[0].name : "compute";
+  const double best = named ? causes[0].seconds : s.compute;
+  const double next = named ? causes[1].seconds : causes[0].seconds;
+  const double lead = (best - next) / s.total;
+  v.confidence = lead > 0.3 ? "high" : lead > 0.1 ? "medium" : "low";
+  v.because = format(
+      "of the time, {} was computing, {} waiting for the network, {} for a slower rank, {} for "
+      "input, {} evaluation, {} standing still for checkpoints, {} anything else",
+      share(s.compute, s.total), share(s.network, s.total), share(s.straggler, s.total),
+      share(s.input, s.total), share(s.evaluation, s.total), share(s.checkpoint, s.total),
+      share(s.other, s.total));
+  if (v.verdict == "straggler") {
+    v.verdict = format("straggler: rank {}", s.slowest_rank);
+    v.because += format("; rank {} worked {:.2f} times as long as the others' median",
+                        s.slowest_rank, s.slowest_ratio);
+  }
+  v.advice = advice_for(named ? causes[0].name : "compute");
+  return v;
+}
+
+Verdict overfitting(const RunFold& run) {
+  Verdict v;
+  v.about = "overfitting";
+  v.rule = format(
+      "yes when validation loss was above its best by more than {:.0f}% in the last two "
+      "evaluations "
+      "or more, while training loss went on falling since that best",
+      100 * kWorse);
+  const Points valid = validation_losses(run);
+  const Points train = training_losses(run);
+  if (valid.size() < 3 || train.empty()) {
+    v.verdict = "cannot tell";
+    v.because = format("{} evaluations are too few; 3 are needed", valid.size());
+    return v;
+  }
+  auto train_at = [&](double step) {
+    double value = train.front().second;
+    for (const auto& [at, loss] : train) {
+      if (at <= step + static_cast<double>(run.steps.width())) value = loss;
+    }
+    return value;
+  };
+  const auto best = std::min_element(
+      valid.begin(), valid.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto later = valid.end() - best - 1;
+  // A single good evaluation soon after the best does not undo what came since.
+  const auto worse =
+      std::find_if(valid.rbegin(), valid.rend(),
+                   [&](const auto& point) { return point.second <= best->second * (1 + kWorse); }) -
+      valid.rbegin();
+  const double before = train_at(best->first);
+  const double now = train_at(valid.back().first);
+  const double gap = valid.back().second - now;
+  const std::string figures = format(
+      "validation loss is {:.3f} and was {:.3f} at best, at step {:.0f}; training loss (with "
+      "dropout) went from {:.3f} there to {:.3f}; the gap is {:+.3f}",
+      valid.back().second, best->second, best->first, before, now, gap);
+  v.because = figures;
+  if (worse >= 2 && now < before) {
+    v.verdict = format("yes, since step {:.0f}", best->first);
+    v.confidence = worse >= 4 ? "high" : "medium";
+    v.advice =
+        "the checkpoint best-loss is the one to use; more data, more dropout or a smaller "
+        "model would help, more steps will not";
+  } else if (later == 0) {
+    v.verdict = "no";
+    v.confidence = "high";
+  } else {
+    v.verdict = "no";
+    v.confidence = later >= 3 ? "low" : "medium";
+  }
+  return v;
+}
+
+Verdict trained(const RunFold& run) {
+  Verdict v;
+  v.about = "trained";
+  v.rule = format(
+      "a curve c + a * step^-b through the validation losses of the last four fifths of the run; "
+      "fully trained when another 50% of the steps is expected to gain less than {:.1f}% of the "
+      "loss, or when the model overfits",
+      100 * kTrainedGain);
+  const Points valid = validation_losses(run);
+  const auto curve = fit_loss_curve(valid);
+  if (overfitting(run).verdict.starts_with("yes")) {
+    v.verdict = "yes, and past its best";
+    v.confidence = overfitting(run).confidence;
+    v.because = "it overfits: more steps make validation loss worse";
+    return v;
+  }
+  if (!curve) {
+    v.verdict = "cannot tell";
+    v.because = format("{} evaluations are too few to fit a curve; {} are needed", valid.size(),
+                       kLeastEvaluations);
+    return v;
+  }
+  const double last = valid.back().second;
+  const ExpectedGain& half = curve->gains[1];
+  for (const ExpectedGain& gain : curve->gains) {
+    v.because += format(
+        "{}another {:.0f}% of the steps: {:.3f} less loss (80% interval {:.3f} to "
+        "{:.3f})",
+        v.because.empty() ? "" : "; ", 100 * gain.more, gain.gain, gain.low, gain.high);
+  }
+  v.because += "; as long as the learning rate goes on as its schedule says";
+  const double limit = kTrainedGain * last;
+  v.verdict = half.gain < limit ? "yes" : "no, still improving";
+  const bool sure = half.gain < limit ? half.high < limit : half.low > limit;
+  v.confidence = sure ? "high" : "medium";
+  if (half.low < 0 && half.high > 2 * limit) v.confidence = "low";
+  if (half.gain >= limit) v.advice = "train on with `reigen train --run RUN --max-steps N`";
+  return v;
+}
+
+}  // namespace reigen

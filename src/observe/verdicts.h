@@ -1,0 +1,47 @@
+// What limited a run, whether it is trained and whether it overfits: each by a rule that is stated,
+// with how sure it is, and "cannot tell" where that is the truth.
+//
+// Only exposed time counts: what a step waited for. How busy a GPU reports itself is no evidence,
+// because a collective that waits spins at 100%.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "observe/curve_fit.h"
+#include "observe/run_fold.h"
+
+namespace reigen {
+
+struct Verdict {
+  std::string about;       // "bottleneck"
+  std::string verdict;     // "network", or "cannot tell"
+  std::string confidence;  // high, medium, low; empty when it cannot tell
+  std::string because;     // the evidence, or why it cannot tell
+  std::string rule;
+  std::string advice;  // may be empty
+};
+
+// Where the wall time went, in seconds. They add up to `total`.
+struct TimeShares {
+  double total = 0;
+  double input = 0;
+  double compute = 0;
+  double network = 0;    // what also the last rank to arrive waited for
+  double straggler = 0;  // what the others waited for the last one, on average
+  double evaluation = 0;
+  double checkpoint = 0;
+  double other = 0;
+  int slowest_rank = -1;
+  double slowest_ratio = 1;  // its own work against the others' median
+};
+
+TimeShares time_shares(const RunFold& run);
+Verdict bottleneck(const RunFold& run, const TimeShares& shares);
+Verdict overfitting(const RunFold& run);
+Verdict trained(const RunFold& run);
+
+Points validation_losses(const RunFold& run);
+Points training_losses(const RunFold& run);  // without smoothing, with dropout
+
+}  // namespace reigen

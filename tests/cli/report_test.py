@@ -1,0 +1,180 @@
+"""Reports of real runs in which something was planted: what limited them, whether they are trained."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import harness
+from harness import REIGEN, run
+
+sys.path.insert(0, os.path.join(harness.SOURCE, "tests/dist"))
+import namespaces
+
+SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+         "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
+         "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
+         "--eval.sentences", 4, "--eval.samples", 1, "--threads", 1]
+QUESTIONS = ["how-long", "trained", "overfitting", "busy", "network", "learning-rate", "training-set",
+             "checkpoint-files", "checkpoint-size", "average-step", "correlation"]
+
+
+class ReportCase(harness.Case):
+    data = None
+
+    @classmethod
+    def setUpClass(cls):
+        case = cls("setUp")
+        case.setUp()
+        cls.addClassCleanup(case.doCleanups)
+        run(*case.prepare_args(case.corpus(pairs=3000), vocab_size=400), "--quiet")
+        cls.data = case.path("data")
+
+    def arguments(self, name, *more, data=None):
+        return [str(a) for a in ["train", "--data", data or self.data, "--run", self.path(name), *SMALL, *more]]
+
+    def train(self, name, *more, **kwargs):
+        return run(*self.arguments(name, *more, **kwargs))
+
+    def report(self, name):
+        return json.loads(self.read(f"{name}/report.json"))
+
+    def records(self, name, rank=0):
+        return [json.loads(line) for line in self.read(f"{name}/measurements/rank-{rank}.jsonl").splitlines()]
+
+    def verdict(self, name, about):
+        return self.report(name)["verdicts"][about]
+
+
+class OneWorker(ReportCase):
+    def test_a_run_answers_all_eleven_questions(self):
+        self.train("run", "--max-steps", 400, "--eval.every", 50, "--checkpoint.every", 100, "--no-eval.bleu")
+        report = self.report("run")
+        self.assertEqual([q["id"] for q in report["questions"]], QUESTIONS)
+        for question in report["questions"]:
+            self.assertTrue(question["answer"], question)
+        pairs = sum(c["lines_kept"] for c in json.loads(self.read(f"{self.data}/manifest.json"))["train"])
+        self.assertEqual(report["numbers"]["training_pairs"], pairs)
+        self.assertEqual(report["numbers"]["steps"], 400)
+        files = {name for name in os.listdir(self.path("run/last")) if not name.startswith(".")}
+        size = sum(os.path.getsize(self.path(f"run/last/{name}")) for name in files)
+        self.assertEqual(report["numbers"]["checkpoint_bytes"], size)
+        page = self.read("run/report.html")
+        for text in [*QUESTIONS, "<svg", "prefers-color-scheme:dark", "aria-label"]:
+            self.assertIn(text, page)
+        self.assertEqual(re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page), [])
+        steps = [r for r in self.records("run") if r["kind"] == "step"]
+        wall = sum(r["seconds"] for r in steps)
+        self.assertAlmostEqual(sum(sum(r["spans"].values()) for r in steps) / wall, 1, delta=0.02)
+        # A run that was stopped early goes on to improve, and says so.
+        self.assertTrue(report["verdicts"]["trained"]["verdict"].startswith("no"), report["verdicts"])
+        told = run("report", self.path("run"), "--price-per-hour", 36)
+        self.assertIn("How long did it take?", told.stdout)
+        seconds, cost = self.report("run")["numbers"]["seconds"], self.report("run")["numbers"]["cost"]
+        self.assertAlmostEqual(cost, seconds / 100, places=6)
+        both = json.loads(run("report", self.path("run"), self.path("run"), "--json",
+                              "--output", self.path("both")).stdout)
+        self.assertEqual(len(both), 2)
+        self.assertIn("How long did it take?", self.read("both/report.html"))
+        self.assertIn("bottleneck: ", run("top", self.path("run"), "--once").stdout)
+        # What an older reader left behind, or a crash, is no matter.
+        self.write("run/measurements/rollup.json", "{")
+        with open(self.path("run/measurements/rank-0.jsonl"), "a") as log:
+            log.write('{"kind":"st')
+        run("report", self.path("run"))
+        self.assertEqual(self.report("run")["numbers"]["steps"], 400)
+
+    def test_a_tiny_training_set_is_overfitted(self):
+        text = self.corpus(pairs=40, name="little")
+        run(*self.prepare_args(text, output="small", vocab_size=300), "--quiet")
+        self.train("run", "--max-steps", 700, "--eval.every", 50, "--no-eval.bleu", "--schedule.rate", "0.005",
+                   "--checkpoint.every", 1000, data=self.path("small"))
+        verdict = self.verdict("run", "overfitting")
+        self.assertRegex(verdict["verdict"], r"yes, since step \d+", verdict)
+        evaluations = [(r["nll"], r["step"]) for r in self.records("run") if r["kind"] == "evaluation"]
+        self.assertIn(f"step {min(evaluations)[1]}", verdict["verdict"])
+
+    def test_a_folder_that_is_no_run_is_refused(self):
+        self.assert_fails(run("report", self.folder, check=False), 3, "is not a run")
+
+    def test_the_live_page_follows_a_run(self):
+        self.train("run", "--max-steps", 20, "--no-eval.bleu")
+        server = subprocess.Popen([REIGEN, "dashboard", self.path("run"), "--port", "0", "--token", "secret"],
+                                  stderr=subprocess.PIPE, text=True)
+        try:
+            url = re.search(r"http://\S+?/", server.stderr.readline()).group()
+            get = lambda path: urllib.request.urlopen(url + path, timeout=30)
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                get("content?token=wrong")
+            self.assertEqual(refused.exception.code, 403)
+            refused.exception.close()
+            with get("?token=secret") as page:
+                self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
+                self.assertIn("for 20 steps", page.read().decode())
+            self.train("run", "--max-steps", 40, "--no-eval.bleu")
+            with get("content?token=secret") as page:
+                self.assertIn("for 40 steps", page.read().decode())
+        finally:
+            server.send_signal(signal.SIGINT)
+            self.assertEqual(server.wait(30), 0)
+            server.stderr.close()
+
+
+class SeveralWorkers(ReportCase):
+    def test_every_rank_is_in_the_log_and_adds_up(self):
+        self.train("run", "--max-steps", 150, "--no-eval.bleu", "--workers", 2)
+        for rank in (0, 1):
+            records = self.records("run", rank)
+            steps = [r for r in records if r["kind"] == ("step" if rank == 0 else "spans")]
+            self.assertEqual(sum(r.get("steps", 1) for r in steps), 150)
+            covered = sum(sum(r["spans"].values()) for r in steps)
+            self.assertAlmostEqual(covered / sum(r["seconds"] for r in steps), 1, delta=0.02)
+        self.assertEqual([r["rank"] for r in self.report("run")["numbers"]["ranks"]], [0, 1])
+
+    def test_the_rank_that_others_wait_for_is_named(self):
+        more = ["--model.width", 64, "--model.ffn-width", 128, "--batch.target-tokens", 1200, "--max-steps", 30,
+                "--no-eval.bleu"]
+        workers = []
+        for rank in range(2):
+            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
+                   "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29533"}
+            workers.append(subprocess.Popen([REIGEN, *self.arguments("run", *more)], env=env,
+                                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        while workers[0].poll() is None:  # a sixth of a processor for rank 1
+            workers[1].send_signal(signal.SIGSTOP)
+            time.sleep(0.05)
+            workers[1].send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+        self.assertEqual([worker.wait(60) for worker in workers], [0, 0])
+        verdict = self.verdict("run", "bottleneck")
+        self.assertEqual(verdict["verdict"], "straggler: rank 1", verdict)
+
+    def test_a_slow_link_is_the_network(self):
+        if not namespaces.permitted():
+            self.skipTest("network namespaces are not permitted here")
+        more = ["--model.width", 128, "--model.ffn-width", 512, "--max-steps", 25, "--no-eval.bleu"]
+        with namespaces.Network(2, rate="100mbit") as network:
+            workers = []
+            for rank in range(2):
+                env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
+                       "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": network.address(0), "MASTER_PORT": "29511"}
+                workers.append(subprocess.Popen(
+                    network.command(rank, REIGEN, *self.arguments("run", *more)),
+                    env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+            for worker in workers:
+                error = worker.communicate(timeout=300)[1]
+                self.assertEqual(worker.returncode, 0, error)
+        verdict = self.verdict("run", "bottleneck")
+        self.assertEqual(verdict["verdict"], "network", verdict)
+        samples = [r for r in self.records("run") if r["kind"] == "sample"]
+        used = [i for r in samples for i in r["interfaces"] if i.get("used")]
+        self.assertEqual({i["name"] for i in used}, {"eth0"})
+
+
+if __name__ == "__main__":
+    harness.main()

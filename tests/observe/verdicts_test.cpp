@@ -1,0 +1,137 @@
+// What limited a run, whether it is trained, whether it overfits: runs made up to show one thing.
+#include "observe/verdicts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "observe/curve_fit.h"
+
+namespace reigen {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Steps of one second in all: `own` of computing and `input`, the rest communication, for each
+// rank.
+RunFold run_of(const std::vector<double>& own, double input = 0, int steps = 40) {
+  RunFold run;
+  for (int step = 1; step <= steps; ++step) {
+    for (size_t rank = 0; rank < own.size(); ++rank) {
+      const Spans spans = {
+          {"input", input}, {"backward", own[rank] - input}, {"communication", 1 - own[rank]}};
+      if (rank == 0) {
+        StepRecord record;
+        record.step = static_cast<uint64_t>(step);
+        record.seconds = 1;
+        record.spans = spans;
+        run.add(0, record);
+      } else {
+        run.add(static_cast<int>(rank),
+                SpansRecord{
+                    .step = static_cast<uint64_t>(step), .steps = 1, .seconds = 1, .spans = spans});
+      }
+    }
+  }
+  return run;
+}
+
+std::string bottleneck_of(const RunFold& run) {
+  const TimeShares shares = time_shares(run);
+  EXPECT_NEAR(shares.input + shares.compute + shares.network + shares.straggler +
+                  shares.evaluation + shares.checkpoint + shares.other,
+              shares.total, 1e-6);
+  return bottleneck(run, shares).verdict;
+}
+
+void evaluate(RunFold& run, uint64_t step, double valid, double train) {
+  StepRecord record;
+  record.step = step;
+  record.nll = record.loss = train;
+  record.seconds = 1;
+  run.add(0, record);
+  EvaluationRecord evaluation;
+  evaluation.step = step;
+  evaluation.nll = valid;
+  run.add(0, evaluation);
+}
+
+TEST(Bottleneck, IsWhatTheStepsWaitedFor) {
+  EXPECT_EQ(bottleneck_of(run_of({0.99})), "compute");
+  EXPECT_EQ(bottleneck_of(run_of({0.99, 0.98, 0.99})), "compute");
+  EXPECT_EQ(bottleneck_of(run_of({0.3, 0.3})), "network");
+  EXPECT_EQ(bottleneck_of(run_of({0.99}, 0.6)), "input");
+}
+
+TEST(Bottleneck, NamesTheRankTheOthersWaitFor) {
+  EXPECT_EQ(bottleneck_of(run_of({0.4, 0.4, 0.98, 0.4})), "straggler: rank 2");
+  EXPECT_EQ(bottleneck_of(run_of({0.98, 0.4})), "straggler: rank 0");
+}
+
+TEST(Bottleneck, EvaluationsAndCheckpointsCount) {
+  RunFold run = run_of({0.99});
+  run.add(0, EvaluationRecord{.step = 40, .seconds = 60});
+  EXPECT_EQ(bottleneck_of(run), "evaluation");
+  run.add(0, CheckpointRecord{.step = 40, .held_seconds = 200});
+  EXPECT_EQ(bottleneck_of(run), "checkpoint");
+}
+
+TEST(Bottleneck, FewStepsTellNothing) {
+  EXPECT_EQ(bottleneck_of(run_of({0.99}, 0, 5)), "cannot tell");
+  EXPECT_EQ(bottleneck_of(RunFold()), "cannot tell");
+}
+
+TEST(Overfitting, IsSeenWithTheStepItBegan) {
+  RunFold run;
+  const double valid[] = {5, 4, 3, 3.2, 3.5, 3.9, 4.2};
+  for (uint64_t i = 0; i < 7; ++i) {
+    evaluate(run, 100 * (i + 1), valid[i], 5 - 0.6 * static_cast<double>(i));
+  }
+  EXPECT_EQ(overfitting(run).verdict, "yes, since step 300");
+  EXPECT_THAT(trained(run).verdict, StartsWith("yes"));
+}
+
+TEST(Overfitting, ALossThatStillFallsIsNone) {
+  RunFold run;
+  for (uint64_t i = 1; i < 7; ++i) {
+    evaluate(run, 100 * i, 5 - 0.2 * static_cast<double>(i), 5 - 0.3 * static_cast<double>(i));
+  }
+  EXPECT_EQ(overfitting(run).verdict, "no");
+  EXPECT_EQ(overfitting(RunFold()).verdict, "cannot tell");
+}
+
+TEST(Trained, ARunStoppedEarlyIsNot) {
+  RunFold run;
+  for (uint64_t step = 100; step <= 1000; step += 100) {
+    evaluate(run, step, 1.5 + 60 / std::sqrt(static_cast<double>(step)), 2);
+  }
+  EXPECT_THAT(trained(run).verdict, StartsWith("no"));
+  EXPECT_THAT(trained(run).because, HasSubstr("another 100% of the steps"));
+}
+
+TEST(Trained, ACurveThatIsFlatIs) {
+  RunFold run;
+  for (uint64_t step = 1000; step <= 20'000; step += 1000) {
+    evaluate(run, step, 1.5 + std::pow(static_cast<double>(step) / 1000, -2), 1.4);
+  }
+  EXPECT_EQ(trained(run).verdict, "yes");
+}
+
+TEST(LossCurve, FindsTheCurveItWasMadeOf) {
+  Points points;
+  for (double step = 1000; step <= 30'000; step += 1000) {
+    points.emplace_back(step, 1.2 + 40 * std::pow(step, -0.5));
+  }
+  const auto curve = fit_loss_curve(points);
+  ASSERT_TRUE(curve.has_value());
+  EXPECT_NEAR(curve->at(60'000), 1.2 + 40 * std::pow(60'000, -0.5), 0.01);
+  const double gain = 40 * (std::pow(30'000, -0.5) - std::pow(60'000, -0.5));
+  EXPECT_LT(curve->gains[2].low, gain);
+  EXPECT_GT(curve->gains[2].high, gain);
+  EXPECT_FALSE(fit_loss_curve({{1, 2}, {2, 1}}).has_value());
+}
+
+}  // namespace
+}  // namespace reigen

@@ -46,6 +46,7 @@ class TimedOps : public GpuOps {
   std::unique_ptr<GpuStepQueue> step_queue(const GpuOptimizer& optimizer) override {
     return gpu_.step_queue(optimizer);
   }
+  std::unique_ptr<GpuTransfer> transfer() override { return gpu_.transfer(); }
 
   void matmul(Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c, float alpha,
               float beta) override {

@@ -46,6 +46,10 @@ OpenedDevice open_device(const DeviceOptions& options, int threads) {
   return {device, precision, type_of(precision)};
 }
 
+Device host_device(const Device& device, int64_t threads) {
+  return device.kind() == DeviceKind::kCpu ? device : Device::cpu(static_cast<int>(threads));
+}
+
 bool use_precision(OpenedDevice& opened, Precision precision) {
   GpuOps* gpu = opened.device.gpu();
   if (gpu == nullptr) return precision == Precision::kFp32;

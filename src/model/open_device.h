@@ -20,6 +20,9 @@ struct OpenedDevice {
 // have. `auto` without a GPU is the CPU with `threads`.
 OpenedDevice open_device(const DeviceOptions& options, int threads);
 
+// What a host computes beside the device: the device itself where that is the CPU.
+Device host_device(const Device& device, int64_t threads);
+
 // Computes in another precision from now on; false when the device does not have it.
 bool use_precision(OpenedDevice& opened, Precision precision);
 

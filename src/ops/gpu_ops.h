@@ -20,6 +20,7 @@
 #include "ops/cached_attention.h"
 #include "ops/embed.h"
 #include "ops/gpu_step.h"
+#include "ops/gpu_transfer.h"
 #include "ops/matmul.h"
 #include "ops/projection_loss.h"
 #include "ops/residual_norm.h"
@@ -88,6 +89,7 @@ class GpuOps {
   virtual bool may_record() const { return true; }  // false where each operation is looked at
 
   virtual std::unique_ptr<GpuStepQueue> step_queue(const GpuOptimizer& optimizer) = 0;
+  virtual std::unique_ptr<GpuTransfer> transfer() = 0;
 };
 
 // GPU number `index`. Throws DeviceError when there is none, or this program has no CUDA backend.

@@ -17,6 +17,7 @@
 namespace reigen {
 
 enum class LossScaling : uint8_t { kOff, kBackoff, kLogMax };
+inline constexpr double kFirstLossScale = 32768;
 
 // What dynamic loss scaling remembers from step to step.
 struct LossScaleState {
@@ -59,6 +60,7 @@ struct GpuStepResult {
   double forward = 0;
   double loss = 0;
   double backward = 0;
+  double exchange = 0;  // with other workers, after backward
   double optimizer = 0;
 };
 
@@ -66,7 +68,7 @@ struct BatchIndex;
 
 class GpuStepQueue {
  public:
-  enum class Mark : uint8_t { kForward, kLoss, kBackward };  // what has just ended
+  enum class Mark : uint8_t { kForward, kLoss, kBackward, kExchange };  // what has just ended
 
   virtual ~GpuStepQueue() = default;
   virtual void begin(const GpuStepSettings& settings) = 0;

@@ -81,8 +81,8 @@ void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
                                std::max<uint64_t>(kLeastBucket, elements / kLeastBuckets));
 }
 
-void check_same_weights(Crew& crew, TrainState& state, bool own_moments) {
-  if (crew.alone()) return;
+bool check_same_weights(Crew& crew, TrainState& state, bool own_moments) {
+  if (crew.alone()) return true;
   auto print = [](const std::vector<float>& v) { return xxh3(v.data(), v.size() * sizeof(float)); };
   std::string mine = std::to_string(print(state.parameters));
   if (!own_moments) mine += format(" {}", print(state.second_moment));
@@ -93,7 +93,7 @@ void check_same_weights(Crew& crew, TrainState& state, bool own_moments) {
     ++rank;
   }
   apart = crew.broadcast(apart);
-  if (apart.empty()) return;
+  if (apart.empty()) return true;
   if (crew.first()) {
     log_warning(
         format("step {}: the weights of ranks {} have drifted apart from the first worker's; all "
@@ -101,9 +101,10 @@ void check_same_weights(Crew& crew, TrainState& state, bool own_moments) {
                with_commas(state.counters.step), apart));
   }
   crew.broadcast(state.parameters);
-  if (own_moments) return;
+  if (own_moments) return false;
   crew.broadcast(state.first_moment);
   crew.broadcast(state.second_moment);
+  return false;
 }
 
 std::string describe(Crew& crew, const Counters& counters) {

@@ -29,8 +29,8 @@ void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
 
 // Before a checkpoint: everybody must hold the same weights. Where they do not (machines of other
 // kinds may round differently) that is said, and all go on from the first worker's, as they would
-// after a stop.
-void check_same_weights(Crew& crew, TrainState& state, bool own_moments);
+// after a stop. False when the state was changed.
+bool check_same_weights(Crew& crew, TrainState& state, bool own_moments);
 
 // "2 workers over eth0 (10.0.0.1, 10,000 Mbit/s): ..."; empty for one.
 std::string describe(Crew& crew, const Counters& counters);

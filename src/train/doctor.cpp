@@ -214,9 +214,6 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
   }
   options = shared_options(crew, options);
   OpenedDevice opened = open_device(options.device, static_cast<int>(options.threads));
-  if (opened.device.kind() == DeviceKind::kGpu) {
-    throw ConfigError("doctor measures the CPU only so far; use --device cpu");
-  }
   TrainingData data = open_data(options);
   check_same_data(crew, data.fingerprint, options.data);
   Transformer model(options.model, options.dropout, data.vocabulary.size());
@@ -243,8 +240,8 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
   const double budget = given.seconds;
   if (crew.alone()) {
     Measured& m = e.preflight.measured;
-    m.compute = measure_compute(opened.device, model, options, state.parameters, ready, budget / 2);
-    m.compress = measure_compress_cost(opened.device);
+    m.compute = measure_compute(opened, model, options, state.parameters, ready, budget / 2);
+    m.compress = measure_compress_cost(host_device(opened.device, options.threads));
     e.preflight.compute_by_rank = {m.compute.all()};
   } else {
     Group& group = crew.team()->group();
@@ -260,7 +257,7 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
     std::vector<double> ahead;
     crew.check(measure_clocks(group, ahead));
     e.preflight =
-        measure_crew(crew, opened.device, model, options, state.parameters, ready, budget * 3 / 4);
+        measure_crew(crew, opened, model, options, state.parameters, ready, budget * 3 / 4);
     for (WorkerFacts& w : e.workers) w.clock_ahead = ahead[static_cast<size_t>(w.rank)];
   }
   if (!crew.first()) return e;

@@ -17,18 +17,20 @@ std::string name_of(const KeptTensor& tensor, int rank) {
 }  // namespace
 
 Exchange::Exchange(Crew& crew, const Device& device, const ParameterLayout& layout, uint64_t seed,
-                   TrainState& state)
-    : crew_(crew), state_(state), setting_(parse_compress(state.counters.compress)) {
-  Group& group = crew.team()->group();
+                   TrainState& state, Group* group)
+    : crew_(crew),
+      group_(group != nullptr ? *group : crew.team()->group()),
+      state_(state),
+      setting_(parse_compress(state.counters.compress)) {
   CompressorPlan plan = {.setting = setting_, .bucket = state.counters.bucket, .seed = seed};
   if (setting_.method == CompressMethod::kLocal) {
-    outer_ = std::make_unique<OuterStep>(group, layout.elements(), setting_.every, plan.bucket);
+    outer_ = std::make_unique<OuterStep>(group_, layout.elements(), setting_.every, plan.bucket);
   } else {
-    compressor_ = make_compressor(group, device, layout, plan);
+    compressor_ = make_compressor(group_, device, layout, plan);
   }
   if (has_warmup(setting_)) {
     plan.setting = {.method = CompressMethod::kBf16};
-    first_ = make_compressor(group, device, layout, plan);
+    first_ = make_compressor(group_, device, layout, plan);
   }
   restore();
   state.counters.workers = static_cast<uint64_t>(crew.size());
@@ -67,7 +69,7 @@ void Exchange::after_update() {
 
 Exchange::Sent Exchange::sent() const {
   Sent sent;
-  for (const CommCounter& counter : crew_.team()->group().counters()) {
+  for (const CommCounter& counter : group_.counters()) {
     sent.bytes += counter.bytes_sent;
     sent.away += counter.bytes_sent_away;
   }

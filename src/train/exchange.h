@@ -22,12 +22,17 @@ class Exchange {
  public:
   // `state` is the run's: its counters say which method, from which step, in pieces of which size;
   // what it kept is taken from it. All that is given must outlive it.
+  // `group` sums gradients, or is null for the crew's own.
   Exchange(Crew& crew, const Device& device, const ParameterLayout& layout, uint64_t seed,
-           TrainState& state);
+           TrainState& state, Group* group = nullptr);
 
   // A step begins. Where it is local() the gradient stays each worker's own.
   void begin(uint64_t step, std::span<float> gradient);
   bool local() const { return local_; }
+  // What happens to the parameters: this step is the first of each worker's own; after the step
+  // under way all meet.
+  bool parts_with(uint64_t step) const { return outer_ && !outer_->begun() && !in_warmup(step); }
+  bool meets_next() const { return outer_ && outer_->meets_next(); }
   void ready(size_t elements);
   void finish();
   // After the update of a local step. All weights are the same when they have met.
@@ -57,6 +62,7 @@ class Exchange {
   Sent sent() const;
 
   Crew& crew_;
+  Group& group_;
   TrainState& state_;
   CompressSetting setting_;
   std::unique_ptr<Compressor> first_;  // of the warm-up

@@ -1,6 +1,9 @@
 #include "train/gpu_stepper.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/error.h"
 
 namespace reigen {
 namespace {
@@ -12,6 +15,10 @@ DeviceBuffer uploaded(GpuOps& gpu, std::vector<float>& host, const char* what) {
   return buffer;
 }
 
+bool own_steps(const std::string& compress) {
+  return parse_compress(compress).method == CompressMethod::kLocal;
+}
+
 LossScaling scaling_of(DType type, LossScalePolicy policy) {
   if (type != DType::kF16) return LossScaling::kOff;
   return policy == LossScalePolicy::kLogMax ? LossScaling::kLogMax : LossScaling::kBackoff;
@@ -20,24 +27,37 @@ LossScaling scaling_of(DType type, LossScalePolicy policy) {
 }  // namespace
 
 GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
-                       const TrainOptions& options, TrainState& state)
+                       const TrainOptions& options, TrainState& state, Crew& crew, Group* direct)
     : device_(device),
       gpu_(*device.gpu()),
       model_(model),
       options_(options),
       state_(state),
+      exchange_(crew.alone() ? nullptr
+                             : std::make_unique<GpuExchange>(crew, gpu_, model.layout(), options,
+                                                             state, direct)),
       weights_(device, model, state.parameters, type),
       elements_(state.parameters.size()),
       gradient_(DeviceKind::kGpu, elements_ * sizeof(float), "the gradient"),
       first_moment_(uploaded(gpu_, state.first_moment, "the optimizer's first moment")),
       second_moment_(uploaded(gpu_, state.second_moment, "the optimizer's second moment")) {
+  if (crew.alone()) drop_kept(state);
   for (auto* host : {&state.parameters, &state.first_moment, &state.second_moment}) {
     std::vector<float>().swap(*host);
   }
   gpu_.clear(gradient_.data(), gradient_.size());
+  if (own_steps(state.counters.compress) && type == DType::kF16) {
+    throw ConfigError(
+        "--compress local does not go with --precision fp16: workers that train apart would scale "
+        "their losses apart; use bf16, or powersgd:8");
+  }
   GpuOptimizer optimizer = this->optimizer();
   optimizer.scaling = scaling_of(type, options.loss_scaling);
   queue_ = gpu_.step_queue(optimizer);
+  if (exchange_) {
+    exchange_->attach({optimizer.gradient, optimizer.parameters, optimizer.first_moment,
+                       optimizer.second_moment, weights_.view()});
+  }
 }
 
 // What is in line reads the memory that is freed now.
@@ -73,7 +93,11 @@ void GpuStepper::enqueue(const ReadyBatch& ready, const StepRecord& record) {
   Transformer::StepEvents events;
   events.forward_done = [&] { queue_->mark(Mark::kForward); };
   events.loss_done = [&] { queue_->mark(Mark::kLoss); };
+  const bool together = exchange_ && !exchange_->local();
   for (size_t i = 0; i < ready.parts.size(); ++i) {
+    if (together && i + 1 == ready.parts.size()) {
+      events.ready = [this](size_t elements) { exchange_->ready(elements); };
+    }
     Transformer::StepInput input{.batch = ready.parts[i]};
     input.seed = static_cast<uint64_t>(options_.seed);
     input.step = record.step;
@@ -82,7 +106,7 @@ void GpuStepper::enqueue(const ReadyBatch& ready, const StepRecord& record) {
     std::unique_ptr<BatchIndex> own;
     if (i >= ready.staged.size()) own = model_.index(device_, ready.parts[i], weights_.view().type);
     const auto* index = own ? own.get() : static_cast<const BatchIndex*>(ready.staged[i].get());
-    queue_->run(*index, memory_state(), [&](const BatchIndex& batch) {
+    queue_->run(*index, together ? 0 : memory_state(), [&](const BatchIndex& batch) {
       input.index = &batch;
       model_.forward_backward(device_, input, weights_.view(), {gradient_.as<float>(), elements_},
                               arena_, events);
@@ -107,11 +131,15 @@ void GpuStepper::release_memory() {
 void GpuStepper::start(const ReadyBatch& ready) {
   const uint64_t step = state_.counters.step + waiting_.size() + 1;
   const StepRecord record = record_of(options_, step, ready);
-  queue_->begin({.step = step,
-                 .rate = record.rate,
-                 .gradient_scale = 1 / static_cast<double>(ready.batch.target_tokens)});
+  if (exchange_) exchange_->begin(step, loss_scale());
+  const bool local = exchange_ && exchange_->local();
+  const uint64_t tokens = local ? own_target_tokens(ready) : ready.batch.target_tokens;
+  queue_->begin(
+      {.step = step, .rate = record.rate, .gradient_scale = 1 / static_cast<double>(tokens)});
   enqueue(ready, record);
+  if (exchange_) exchange();
   queue_->finish();
+  if (local) exchange_->after_update();
   waiting_.push_back({record, ready.batch.end});
 }
 
@@ -126,16 +154,52 @@ StepRecord GpuStepper::finish() {
   record.norm = result.norm;
   record.skipped = result.skipped;
   if (weights_.view().type == DType::kF16) record.loss_scale = state_.counters.loss_scale.scale;
-  record.spans = {{"input", result.idle},
-                  {"forward", result.forward},
-                  {"loss", result.loss},
-                  {"backward", result.backward},
-                  {"optimizer", result.optimizer}};
-  for (const auto& span : record.spans) record.seconds += span.second;
+  record.spans = {
+      {"forward", result.forward}, {"loss", result.loss}, {"backward", result.backward}};
+  if (exchange_) {
+    const double compression = std::min(exchange_->compute_seconds(), result.exchange);
+    record.spans.emplace_back("compression", compression);
+    record.spans.emplace_back("communication", result.exchange - compression);
+    record.communication = exchange_->communication();
+  } else {
+    record.spans.insert(record.spans.begin(), {"input", result.idle});
+  }
+  record.spans.emplace_back("optimizer", result.optimizer);
+  if (!exchange_) {
+    for (const auto& span : record.spans) record.seconds += span.second;
+  }
   state_.counters.updates = result.updates;
   state_.counters.loss_scale = result.scale;
   count_step(state_.counters, record, done.end);
   return record;
+}
+
+// The host waits here: for the last piece of the gradient, and for the others.
+void GpuStepper::exchange() {
+  if (!exchange_->local()) exchange_->finish();
+  exchange_->agree(queue_->sums());
+  queue_->mark(GpuStepQueue::Mark::kExchange);
+}
+
+// Of the next step.
+double GpuStepper::loss_scale() const {
+  if (weights_.view().type != DType::kF16) return 1;
+  const double scale = state_.counters.loss_scale.scale;
+  return scale > 0 ? scale : kFirstLossScale;
+}
+
+void GpuStepper::collect() {
+  if (!exchange_) return;
+  exchange_->fetch();
+  exchange_->collect();
+}
+
+void GpuStepper::put_state() {
+  if (exchange_) exchange_->put();
+}
+
+void GpuStepper::swap_shared() {
+  if (exchange_) exchange_->swap_shared();
 }
 
 void GpuStepper::begin() {

@@ -8,28 +8,36 @@
 
 #include "base/clock.h"
 #include "ops/gpu_ops.h"
+#include "train/gpu_exchange.h"
 #include "train/stepper.h"
 
 namespace reigen {
 
-class GpuStepper : public Stepper {
+class GpuStepper : public Stepper, public StateSource {
  public:
   GpuStepper(const Device& device, DType type, Transformer& model, const TrainOptions& options,
-             TrainState& state);
+             TrainState& state, Crew& crew, Group* direct);
   ~GpuStepper() override;
 
   void start(const ReadyBatch& ready) override;
   StepRecord finish() override;
   size_t under_way() const override { return waiting_.size(); }
-  size_t most_under_way() const override { return 2; }
+  size_t most_under_way() const override { return exchange_ ? 1 : 2; }
   const Weights& weights() const override { return weights_.view(); }
   void release_memory() override;
 
+  void collect() override;
+  StateSource* source() override { return exchange_ ? nullptr : this; }
+  void put_state() override;
+  void swap_shared() override;
+  bool own_moments() const override { return exchange_ && exchange_->apart(); }
   void begin() override;
   void complete(TrainState& into) override;
 
  private:
   GpuOptimizer optimizer() const;
+  double loss_scale() const;
+  void exchange();
   void enqueue(const ReadyBatch& ready, const StepRecord& record);
   uint64_t memory_state() const;
 
@@ -38,6 +46,7 @@ class GpuStepper : public Stepper {
   Transformer& model_;
   const TrainOptions& options_;
   TrainState& state_;
+  std::unique_ptr<GpuExchange> exchange_;  // where there are other workers
   DeviceWeights weights_;
   size_t elements_;
   DeviceBuffer gradient_;

@@ -1,4 +1,5 @@
-#include "base/error.h"
+#include <algorithm>
+
 #include "optim/schedule.h"
 #include "train/gpu_stepper.h"
 #include "train/step.h"
@@ -40,8 +41,6 @@ class HostStepper : public Stepper {
     if (exchange_) exchange_->swap_shared();
   }
   bool own_moments() const override { return exchange_ && exchange_->apart(); }
-  void begin() override {}
-  void complete(TrainState&) override {}
 
  private:
   std::unique_ptr<Exchange> exchange_;
@@ -57,10 +56,7 @@ class HostStepper : public Stepper {
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
                                       const TrainOptions& options, TrainState& state, Crew& crew) {
   if (device.kind() == DeviceKind::kGpu) {
-    if (!crew.alone()) {
-      throw ConfigError("several workers do not train on GPUs yet; use --device cpu");
-    }
-    return std::make_unique<GpuStepper>(device, type, model, options, state);
+    return std::make_unique<GpuStepper>(device, type, model, options, state, crew, nullptr);
   }
   return std::make_unique<HostStepper>(device, model, options, state, crew);
 }
@@ -74,6 +70,12 @@ StepRecord record_of(const TrainOptions& options, uint64_t step, const ReadyBatc
   record.pairs = ready.batch.pairs.size();
   record.micro_batches = ready.parts.size();
   return record;
+}
+
+uint64_t own_target_tokens(const ReadyBatch& ready) {
+  uint64_t tokens = 0;
+  for (const PackedBatch& part : ready.parts) tokens += part.target_out.size();
+  return std::max<uint64_t>(1, tokens);
 }
 
 void count_step(Counters& counters, const StepRecord& record, const Cursor& end) {

@@ -4,9 +4,11 @@
 #include <set>
 
 #include "base/format.h"
+#include "base/terminal.h"
 #include "device/device.h"
 #include "dist/launch.h"
 #include "observe/memory.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
@@ -28,6 +30,21 @@ void add_facts(const Json& options, const std::string& prefix,
   }
 }
 
+// A GPU for each worker of a machine while there are enough; then they share.
+void place_on_gpu(DeviceOptions& options, const Placement& placement) {
+  const int gpus = usable_gpus();
+  const DeviceChoice choice = parse_device(options.device);
+  if (gpus == 0 || (!choice.automatic && !choice.gpu)) return;
+  const bool spread = options.device == "auto" || options.device == "cuda";
+  const int used = spread ? std::min(gpus, placement.local_size) : 1;
+  if (spread) options.device = format("cuda:{}", placement.local_rank % gpus);
+  options.sharers = (placement.local_size + used - 1) / used;
+  if (options.sharers > 1 && placement.local_rank == 0) {
+    log_warning(format("{} workers share {}: each has a part of its memory and time",
+                       options.sharers, used == 1 ? "a GPU" : "each GPU"));
+  }
+}
+
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
 }
@@ -44,7 +61,10 @@ Crew join_crew(TrainOptions& options, const std::string& version) {
   if (!placement || placement->size <= 1) return {};
   const int local = std::max(1, placement->local_size);
   if (options.threads == 0) options.threads = std::max(1, usable_cores() / local);
-  if (options.memory == 0) options.memory = available_memory() / 2 / static_cast<uint64_t>(local);
+  place_on_gpu(options.device, *placement);
+  const bool on_gpu = options.device.device.starts_with("cuda");
+  if (options.memory == 0 && !on_gpu)
+    options.memory = available_memory() / 2 / static_cast<uint64_t>(local);
   TeamOptions team = meet(std::move(*placement));
   team.interface = options.workers.interface;
   team.start_within = milliseconds(options.workers.start_within);

@@ -5,12 +5,14 @@
 
 #include "base/clock.h"
 #include "base/format.h"
+#include "device/buffer.h"
 #include "ops/adam.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
 
-double optimizer_seconds(const Device& device, size_t elements) {
+double adam_seconds(const Device& device, size_t elements) {
   constexpr size_t kSample = 1 << 20;
   const size_t count = std::min(elements, kSample);
   std::vector<float> gradient(count, 1e-3F), parameters(count), first(count), second(count);
@@ -24,46 +26,107 @@ double optimizer_seconds(const Device& device, size_t elements) {
   return best * static_cast<double>(elements) / static_cast<double>(count);
 }
 
+// What an update reads and writes is about four times what a copy does, and neither computes much.
+double adam_seconds(GpuOps& gpu, const DeviceBuffer& gradient) {
+  constexpr double kCopies = 4;
+  const DeviceBuffer other(DeviceKind::kGpu, gradient.size(), "a copy");
+  double best = INFINITY;
+  for (int i = 0; i < 3; ++i) {
+    gpu.wait();
+    Stopwatch watch;
+    gpu.copy(other.data(), gradient.data(), gradient.size());
+    gpu.wait();
+    best = std::min(best, watch.seconds());
+  }
+  return kCopies * best;
+}
+
 double tokens_of(const PackedBatch& part) {
   return static_cast<double>(part.source.size() + part.target_out.size());
 }
 
+// Forward and backward of parts of a batch, timed by the clock on the wall, on whatever device.
+class TimedPasses {
+ public:
+  TimedPasses(const OpenedDevice& opened, Transformer& model, const TrainOptions& options,
+              std::span<const float> parameters, const ReadyBatch& ready)
+      : device_(opened.device),
+        model_(model),
+        options_(options),
+        ready_(ready),
+        weights_(device_, model, {const_cast<float*>(parameters.data()), parameters.size()},
+                 opened.type),
+        gradient_(device_.kind(), parameters.size() * sizeof(float), "a gradient"),
+        sums_(device_.kind(), sizeof(LossSums), "loss sums"),
+        arena_(device_.kind()) {}
+
+  struct Seconds {
+    double forward = 0;
+    double backward = 0;
+  };
+  Seconds run(const PackedBatch& part) {
+    wait();
+    Stopwatch watch;
+    Seconds seconds;
+    Transformer::StepEvents events;
+    events.loss_done = [&] {
+      wait();
+      seconds.forward = watch.lap();
+    };
+    Transformer::StepInput input{.batch = part};
+    input.seed = static_cast<uint64_t>(options_.seed);
+    input.step = 1;
+    input.loss_scale = 1.0F / static_cast<float>(ready_.batch.target_tokens);
+    input.smoothing = static_cast<float>(options_.smoothing);
+    if (device_.gpu() != nullptr) input.sums = sums_.as<LossSums>();
+    const std::span<float> gradient(gradient_.as<float>(), gradient_.size() / sizeof(float));
+    model_.forward_backward(device_, input, weights_.view(), gradient, arena_, events);
+    wait();
+    seconds.backward = watch.lap();
+    return seconds;
+  }
+  double optimizer_seconds() const {
+    if (device_.gpu() != nullptr) return adam_seconds(*device_.gpu(), gradient_);
+    return adam_seconds(device_, gradient_.size() / sizeof(float));
+  }
+
+ private:
+  void wait() const {
+    if (device_.gpu() != nullptr) device_.gpu()->wait();
+  }
+
+  const Device& device_;
+  Transformer& model_;
+  const TrainOptions& options_;
+  const ReadyBatch& ready_;
+  DeviceWeights weights_;
+  DeviceBuffer gradient_;
+  DeviceBuffer sums_;
+  Arena arena_;
+};
+
 }  // namespace
 
-ComputeTimes measure_compute(const Device& device, Transformer& model, const TrainOptions& options,
-                             std::span<const float> parameters, const ReadyBatch& ready,
-                             double budget) {
-  std::vector<float> gradient(model.layout().elements());
-  std::span<float> weights(const_cast<float*>(parameters.data()), parameters.size());
-  Arena arena;
+ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
+                             const TrainOptions& options, std::span<const float> parameters,
+                             const ReadyBatch& ready, double budget) {
+  constexpr double kPasses = 3;
+  TimedPasses passes(opened, model, options, parameters, ready);
   ComputeTimes times;
   Stopwatch all;
   double tokens = 0;
   double whole = 0;
   for (const PackedBatch& part : ready.parts) whole += tokens_of(part);
-  double seen_forward = 0;
-  double seen_backward = 0;
+  TimedPasses::Seconds seen;
   bool warm = false;
-  constexpr double kPasses = 3;
   while (!ready.parts.empty() &&
          (tokens == 0 || (all.seconds() < budget && tokens < kPasses * whole))) {
     for (const PackedBatch& part : ready.parts) {
-      Stopwatch watch;
-      double forward = 0;
-      Transformer::StepEvents events;
-      events.loss_done = [&] { forward = watch.lap(); };
-      model.forward_backward(device,
-                             {.batch = part,
-                              .seed = static_cast<uint64_t>(options.seed),
-                              .step = 1,
-                              .loss_scale = 1.0F / static_cast<float>(ready.batch.target_tokens),
-                              .smoothing = static_cast<float>(options.smoothing)},
-                             weights, gradient, arena, events);
-      const double backward = watch.lap();
+      const TimedPasses::Seconds pass = passes.run(part);
       const bool counts = warm || all.seconds() > budget;
       if (counts) {
-        seen_forward += forward;
-        seen_backward += backward;
+        seen.forward += pass.forward;
+        seen.backward += pass.backward;
         tokens += tokens_of(part);
       }
       if (counts && all.seconds() > budget) break;
@@ -74,15 +137,15 @@ ComputeTimes measure_compute(const Device& device, Transformer& model, const Tra
     }
   }
   if (tokens > 0) {
-    times.forward = seen_forward * whole / tokens;
-    times.backward = seen_backward * whole / tokens;
-    times.last_backward = seen_backward * tokens_of(ready.parts.back()) / tokens;
+    times.forward = seen.forward * whole / tokens;
+    times.backward = seen.backward * whole / tokens;
+    times.last_backward = seen.backward * tokens_of(ready.parts.back()) / tokens;
   }
-  times.optimizer = optimizer_seconds(device, model.layout().elements());
+  times.optimizer = passes.optimizer_seconds();
   return times;
 }
 
-Preflight measure_crew(Crew& crew, const Device& device, Transformer& model,
+Preflight measure_crew(Crew& crew, const OpenedDevice& opened, Transformer& model,
                        const TrainOptions& options, std::span<const float> parameters,
                        const ReadyBatch& ready, double budget) {
   Group& group = crew.team()->group();
@@ -92,8 +155,8 @@ Preflight measure_crew(Crew& crew, const Device& device, Transformer& model,
   const double gradient_bytes = 4.0 * static_cast<double>(model.layout().elements());
   crew.check(measure_all_reduce(group, gradient_bytes, budget / 2, flight.curve));
   // All compute at the same time, as they will: workers of a machine share its memory.
-  const ComputeTimes mine = measure_compute(device, model, options, parameters, ready, budget / 2);
-  const CompressCost cost = measure_compress_cost(device);
+  const ComputeTimes mine = measure_compute(opened, model, options, parameters, ready, budget / 2);
+  const CompressCost cost = measure_compress_cost(host_device(opened.device, options.threads));
   std::vector<double> table(6 * size);
   double* row = table.data() + 6 * rank;
   row[0] = mine.forward;

@@ -4,6 +4,7 @@
 
 #include "config/train_options.h"
 #include "data/prefetch.h"
+#include "model/open_device.h"
 #include "model/transformer.h"
 #include "train/crew.h"
 #include "train/forecast.h"
@@ -13,9 +14,9 @@ namespace reigen {
 
 // Forward and backward of a batch's first parts, for `budget` seconds at most, scaled to the whole
 // share; nothing is changed.
-ComputeTimes measure_compute(const Device& device, Transformer& model, const TrainOptions& options,
-                             std::span<const float> parameters, const ReadyBatch& ready,
-                             double budget);
+ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
+                             const TrainOptions& options, std::span<const float> parameters,
+                             const ReadyBatch& ready, double budget);
 
 struct Preflight {
   Measured measured;
@@ -24,7 +25,7 @@ struct Preflight {
 };
 
 // All workers at once; the result is the same for all.
-Preflight measure_crew(Crew& crew, const Device& device, Transformer& model,
+Preflight measure_crew(Crew& crew, const OpenedDevice& opened, Transformer& model,
                        const TrainOptions& options, std::span<const float> parameters,
                        const ReadyBatch& ready, double budget);
 

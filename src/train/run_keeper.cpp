@@ -112,9 +112,10 @@ void RunKeeper::save(const TrainState& state, StateSource* elsewhere) {
 }
 
 void RunKeeper::keep(const std::string& name, std::string text) {
-  if (kept_.first == name && kept_.second == text) return;
+  std::string& last = kept_[name];
+  if (last == text) return;
   run_.write(name, text);
-  kept_ = {name, std::move(text)};
+  last = std::move(text);
 }
 
 void RunKeeper::end(uint64_t step, const char* reason, double seconds) {

@@ -2,6 +2,7 @@
 // told. The others train without it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,7 +79,7 @@ class RunKeeper {
   std::unique_ptr<CheckpointWriter> writer_;
   std::optional<EvaluationRecord> last_evaluation_;
   std::optional<uint64_t> saved_step_;
-  std::pair<std::string, std::string> kept_;  // name and text of the last small file
+  std::map<std::string, std::string> kept_;  // small files by name, as last written
 };
 
 }  // namespace reigen

@@ -113,7 +113,8 @@ MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model,
 MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
                     const OpenedDevice& opened) {
   const uint64_t copy = opened.type == DType::kF32 ? 0 : size_of(opened.type);
-  const uint64_t available = opened.device.gpu()->free_memory();
+  const uint64_t available =
+      opened.device.gpu()->free_memory() / static_cast<uint64_t>(options.device.sharers);
   if (options.memory > available) {
     throw ConfigError(format("memory {} is more than the {} that are free on {}; lower --memory",
                              human_bytes(options.memory), human_bytes(available),

@@ -12,12 +12,6 @@ namespace reigen {
 
 namespace {
 
-uint64_t own_target_tokens(const ReadyBatch& ready) {
-  uint64_t tokens = 0;
-  for (const PackedBatch& part : ready.parts) tokens += part.target_out.size();
-  return std::max<uint64_t>(1, tokens);
-}
-
 // Compressing happens inside of backward and of the wait for others, and is told apart from both.
 void note_exchange(const Exchange& exchange, double waited, StepRecord& record) {
   const double early = exchange.ready_seconds();

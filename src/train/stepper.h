@@ -19,8 +19,10 @@
 
 namespace reigen {
 
-class Stepper : public StateSource {
+class Stepper {
  public:
+  virtual ~Stepper() = default;
+
   // The next step after those under way.
   virtual void start(const ReadyBatch& ready) = 0;
   // Waits for the oldest step and moves the counters past it.
@@ -28,13 +30,19 @@ class Stepper : public StateSource {
 
   virtual size_t under_way() const = 0;
   virtual size_t most_under_way() const = 0;  // at once; more gain nothing
+  // Whether the host waits for each step. Where it does, a record lacks what only the caller knows:
+  // the wait for input and the whole step's time.
+  bool waits() const { return most_under_way() == 1; }
 
   // Between steps.
   virtual const Weights& weights() const = 0;
   virtual void release_memory() = 0;  // what activations took, until the next step
 
   // Before a checkpoint, by all workers: what each keeps goes into the first one's state.
+  // After it `state` holds everything but what source() knows.
   virtual void collect() {}
+  virtual StateSource* source() { return nullptr; }
+  virtual void put_state() {}  // `state` was changed since
   // Workers that train apart have weights of their own; the run's take their place until the second
   // call.
   virtual void swap_shared() {}
@@ -48,6 +56,7 @@ std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transfor
 
 // What is known of a step before it is computed, and what changes when it is done.
 StepRecord record_of(const TrainOptions& options, uint64_t step, const ReadyBatch& ready);
+uint64_t own_target_tokens(const ReadyBatch& ready);  // of this worker's share; at least 1
 void count_step(Counters& counters, const StepRecord& record, const Cursor& end);
 
 }  // namespace reigen

@@ -21,6 +21,7 @@
 #include "ops/gpu_ops.h"
 #include "optim/schedule.h"
 #include "train/agreements.h"
+#include "train/algorithm_records.h"
 #include "train/preflight.h"
 #include "train/rank_logs.h"
 #include "train/run_keeper.h"
@@ -31,7 +32,6 @@
 namespace reigen {
 namespace {
 
-constexpr const char* kAlgorithms = "algorithms.txt";
 constexpr double kPreflightSeconds = 4;
 constexpr size_t kBatchesAhead = 3;
 constexpr uint64_t kMostEvaluatedTokens = 8192;  // at once; more gain nothing
@@ -81,7 +81,6 @@ class Trainer {
   void resume(RunDirectory* run);
   void share_state();
   void adopt_device();
-  void replay_algorithms();
   void preflight();
   void make_input();
   void train();
@@ -155,7 +154,7 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory* run, Crew& crew, std
   first_step_ = counters.step;
   earlier_seconds_ = counters.seconds;
   if (keeper_) keeper_->open(counters);
-  replay_algorithms();
+  replay_algorithms(crew_, opened_.device, keeper_.get(), options_, resumed_);
   launched_ = counters.cursor;
   if (!crew_.alone()) preflight();
   stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_);
@@ -195,8 +194,8 @@ void Trainer::preflight() {
   make_input();
   const ReadyBatch ready = input_->next();
   input_.reset();
-  const Preflight flight = measure_crew(crew_, opened_.device, model_, options_, state_.parameters,
-                                        ready, kPreflightSeconds);
+  const Preflight flight =
+      measure_crew(crew_, opened_, model_, options_, state_.parameters, ready, kPreflightSeconds);
   const ParameterLayout& layout = model_.layout();
   choose_bucket(crew_, options_.workers, layout.elements(), flight.curve, state_.counters);
   choose_compression(options_, flight, layout, state_.counters);
@@ -238,21 +237,6 @@ void Trainer::adopt_device() {
         format("the run used {} threads before and uses {} now: it goes on, but not bit "
                "for bit as it would have; --threads {} would",
                counters.threads, threads, counters.threads));
-  }
-}
-
-// Two algorithms of the matrix library add in different orders, so a run keeps those it began with.
-void Trainer::replay_algorithms() {
-  GpuOps* gpu = opened_.device.gpu();
-  if (gpu == nullptr || !keeper_) return;
-  const std::string own = keeper_->run().file(kAlgorithms);
-  const std::string path = resumed_ && path_exists(own) ? own : options_.algorithms;
-  if (path.empty()) return;
-  if (!gpu->replay_algorithms(read_file(path))) {
-    log_warning(
-        format("{}: was recorded with another version of the matrix library or on another GPU; "
-               "algorithms are chosen anew, so results differ in rounding",
-               path));
   }
 }
 
@@ -364,11 +348,9 @@ void Trainer::save() {
   state_.counters.kept_by = state_.counters.compress;
   stepper_->collect();
   stepper_->swap_shared();
-  check_same_weights(crew_, state_, stepper_->own_moments());
-  if (keeper_) {
-    if (on_gpu()) keeper_->keep(kAlgorithms, opened_.device.gpu()->recorded_algorithms());
-    keeper_->save(state_, on_gpu() ? stepper_.get() : nullptr);
-  }
+  if (!check_same_weights(crew_, state_, stepper_->own_moments())) stepper_->put_state();
+  keep_algorithms(crew_, opened_.device, keeper_.get());
+  if (keeper_) keeper_->save(state_, stepper_->source());
   stepper_->swap_shared();
   state_.kept.clear();
   saved_step_ = state_.counters.step;
@@ -405,7 +387,7 @@ bool Trainer::at_boundary() const {
 
 void Trainer::finish_step() {
   StepRecord record = stepper_->finish();
-  if (!on_gpu()) {
+  if (stepper_->waits()) {
     record.spans.insert(record.spans.begin(), {"input", input_wait_});
     record.spans.emplace_back("observe", std::exchange(observe_, 0));
     record.seconds = since_last_step_.lap();

@@ -75,6 +75,59 @@ class Sameness(GpuCase):
             self.assertEqual(self.digest("first", file), self.digest("parts", file))
 
 
+class Workers(GpuCase):
+    """Two processes on one GPU: gradients go through the host's memory and Gloo."""
+
+    def workers(self, name, *more, **kwargs):
+        return self.train(name, "--workers", 2, "--device", "cuda:0", *more, **kwargs)
+
+    def test_two_workers_follow_one(self):
+        common = ["--max-steps", 100, "--eval.every", 50, "--precision", "fp32"]
+        self.train("one", *common, "--device", "cuda:0")
+        done = self.workers("two", *common)
+        self.assertIn("2 workers share a GPU", done.stderr)
+        for a, b in zip(self.records("one"), self.records("two")):
+            self.assertLess(abs(a["loss"] / b["loss"] - 1), 1e-4, f"step {a['step']}")
+        a, b = (self.records(name, "evaluation")[-1] for name in ("one", "two"))
+        self.assertLess(abs(a["nll"] - b["nll"]), 1e-3)
+        self.assertEqual(a["step"], b["step"])
+
+    def test_every_method_trains_and_gives_the_same_bits_across_a_stop(self):
+        common = ["--eval.every", 0, "--compress-warmup", 10]
+        self.workers("none", *common, "--max-steps", 60)
+        plain = self.records("none")
+        for method in ("bf16", "powersgd:2", "topk:0.05", "local:7"):
+            with self.subTest(method=method):
+                whole, parts = f"whole-{method}", f"parts-{method}"
+                some = [*common, "--compress", method]
+                done = self.workers(whole, *some, "--max-steps", 60)
+                self.assertNotIn("drifted", done.stderr)
+                known = ["--algorithms", self.path(f"{whole}/algorithms.txt")]
+                self.workers(parts, *some, *known, "--max-steps", 6)
+                for steps in (33, 60):
+                    self.workers(parts, *some, "--max-steps", steps)
+                self.workers(f"again-{method}", *some, *known, "--max-steps", 60)
+                for file in ("model.safetensors", "optimizer.safetensors"):
+                    self.assertEqual(self.digest(f"again-{method}", file), self.digest(parts, file))
+                loss = self.records(whole)[-1]["loss"]
+                self.assertLess(abs(loss / plain[-1]["loss"] - 1), 0.15)
+
+    def test_fp16_is_scaled_alike_and_compressed(self):
+        self.workers("run", "--max-steps", 60, "--eval.every", 0, "--precision", "fp16", "--compress",
+                     "powersgd:4", "--compress-warmup", 10)
+        steps = self.records("run")
+        self.assertLess(steps[-1]["loss"], 0.9 * steps[0]["loss"])
+        done = self.workers("apart", "--max-steps", 5, "--precision", "fp16", "--compress", "local:2",
+                            check=False)
+        self.assert_fails(done, 2, "--compress local does not go with --precision fp16")
+
+    def test_the_number_of_workers_may_change(self):
+        self.workers("run", "--max-steps", 20, "--eval.every", 0)
+        self.train("run", "--max-steps", 30, "--device", "cuda:0", "--workers", 1)
+        self.workers("run", "--max-steps", 40)
+        self.assertEqual([r["step"] for r in self.records("run")], list(range(1, 41)))
+
+
 class Trouble(GpuCase):
     def test_an_error_of_the_gpu_leaves_the_last_checkpoint(self):
         env = {**os.environ, "REIGEN_BREAK_GPU_AT_STEP": "45"}

@@ -17,6 +17,7 @@
 #include "ops/cuda/residual_norm.h"
 #include "ops/cuda/step_queue.h"
 #include "ops/cuda/top_rows.h"
+#include "ops/cuda/transfer.h"
 #include "ops/gpu_ops.h"
 #include "ops/merge_candidates.h"
 
@@ -148,6 +149,7 @@ class Backend : public GpuOps {
   std::unique_ptr<GpuStepQueue> step_queue(const GpuOptimizer& optimizer) override {
     return std::make_unique<StepQueue>(context_, slots_, optimizer);
   }
+  std::unique_ptr<GpuTransfer> transfer() override { return std::make_unique<Transfer>(context_); }
 
  private:
   cudaStream_t stream() const { return context_.stream(); }

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "device/cuda/runtime.h"
+#include "ops/gpu_step.h"
 
 namespace reigen::cuda {
 
@@ -29,7 +30,7 @@ struct LossScaling {
                // that `deviations` above the mean still fit; halved when that was not enough
   };
   Policy policy = Policy::kOff;
-  double start = 32768;
+  double start = kFirstLossScale;
   double least = 0x1p-14;
   double most = 0x1p24;
   uint32_t growth_interval = 2000;

@@ -185,9 +185,10 @@ void StepQueue::read_times(const Step& step, GpuStepResult& result) const {
   const Event* last = &step.begun;
   for (size_t i = 0; i < step.used; ++i) {
     const Timed& timed = step.marks[i];
-    double& part = timed.mark == Mark::kForward ? result.forward
-                   : timed.mark == Mark::kLoss  ? result.loss
-                                                : result.backward;
+    double& part = timed.mark == Mark::kForward    ? result.forward
+                   : timed.mark == Mark::kLoss     ? result.loss
+                   : timed.mark == Mark::kBackward ? result.backward
+                                                   : result.exchange;
     part += seconds(*last, *timed.event);
     last = timed.event.get();
   }

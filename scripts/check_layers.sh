@@ -49,5 +49,6 @@ doors 'cuda' 'device/cuda/.*'
 doors 'gloo/' 'dist/gloo_mesh\.cpp'
 doors 'httplib' 'observe/live_server\.cpp'
 doors 'pmix' 'dist/pmix\.cpp'
+doors 'nccl' 'dist/nccl/library\.h'
 doors 'cublas' 'ops/cuda/matmul\.cpp'
 exit $failed

@@ -36,6 +36,11 @@ void describe(Schema& s, WorkerOptions& o) {
            "copy this reigen to hosts that do not have the same version");
   s.option("interface", o.interface, "NAME",
            "network interface for data between workers; chosen by reachability when empty");
+  s.choice(
+      "transport", o.transport,
+      "what carries gradients between GPUs: nccl needs a GPU for each worker, gloo goes through "
+      "the host; auto is nccl where it can be",
+      {{"auto", Transport::kAuto}, {"gloo", Transport::kGloo}, {"nccl", Transport::kNccl}});
   s.custom(compress_option(o.compress));
   s.option("compress-warmup", o.compress_warmup,
            "steps of a run before powersgd, topk and local begin, in which gradients travel as "

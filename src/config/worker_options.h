@@ -9,6 +9,9 @@
 
 namespace reigen {
 
+// What carries gradients between GPUs.
+enum class Transport { kAuto, kGloo, kNccl };
+
 struct WorkerOptions {
   int64_t workers = 0;  // on this host; 0: as the launcher says, or one
   std::string hosts;    // "vm1:2,vm2:2"
@@ -17,6 +20,7 @@ struct WorkerOptions {
   std::string remote_binary;
   bool copy_binary = false;
   std::string interface;
+  Transport transport = Transport::kAuto;
   CompressSetting compress;
   int64_t compress_warmup = -1;  // steps; -1: a tenth of the run
   uint64_t bucket = 0;           // bytes; 0: tuned

@@ -23,7 +23,7 @@ class OuterStep {
   // After a step of its own; every H-th time all meet. Their parameters are the same then.
   CommStatus after_step(std::span<float> parameters);
   bool meets_next() const { return steps_ + 1 >= every_; }  // in the next call
-  bool met() const { return steps_ == 0; }  // in the last call
+  bool met() const { return steps_ == 0; }                  // in the last call
 
   // Where all met last.
   std::span<float> shared() { return shared_; }

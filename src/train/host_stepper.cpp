@@ -54,9 +54,10 @@ class HostStepper : public Stepper {
 }  // namespace
 
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
-                                      const TrainOptions& options, TrainState& state, Crew& crew) {
+                                      const TrainOptions& options, TrainState& state, Crew& crew,
+                                      Group* direct) {
   if (device.kind() == DeviceKind::kGpu) {
-    return std::make_unique<GpuStepper>(device, type, model, options, state, crew, nullptr);
+    return std::make_unique<GpuStepper>(device, type, model, options, state, crew, direct);
   }
   return std::make_unique<HostStepper>(device, model, options, state, crew);
 }

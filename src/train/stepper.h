@@ -49,10 +49,12 @@ class Stepper {
   virtual bool own_moments() const { return false; }  // they train apart
 };
 
-// All that is given must outlive it. On a GPU parameters and moments move there and `state` keeps
+// All that is given must outlive it; `direct` sums gradients where they are, on GPUs, and may be
+// null. On a GPU parameters and moments move there and `state` keeps
 // only its counters.
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
-                                      const TrainOptions& options, TrainState& state, Crew& crew);
+                                      const TrainOptions& options, TrainState& state, Crew& crew,
+                                      Group* direct = nullptr);
 
 // What is known of a step before it is computed, and what changes when it is done.
 StepRecord record_of(const TrainOptions& options, uint64_t step, const ReadyBatch& ready);

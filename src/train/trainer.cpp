@@ -22,6 +22,7 @@
 #include "optim/schedule.h"
 #include "train/agreements.h"
 #include "train/algorithm_records.h"
+#include "train/gpu_transport.h"
 #include "train/preflight.h"
 #include "train/rank_logs.h"
 #include "train/run_keeper.h"
@@ -119,6 +120,7 @@ class Trainer {
   double earlier_seconds_ = 0;
   std::unique_ptr<RunKeeper> keeper_;  // the first worker's
   std::unique_ptr<RankLogs> logs_;
+  GpuTransport transport_;
   std::unique_ptr<Stepper> stepper_;
   std::unique_ptr<Prefetcher> input_;
   Cursor launched_;            // past the last batch that was put to work
@@ -157,7 +159,9 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory* run, Crew& crew, std
   replay_algorithms(crew_, opened_.device, keeper_.get(), options_, resumed_);
   launched_ = counters.cursor;
   if (!crew_.alone()) preflight();
-  stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_);
+  transport_ = choose_transport(crew_, opened_.device, options_, counters.compress);
+  stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_,
+                          transport_.direct.get());
   make_input();
 }
 
@@ -247,6 +251,7 @@ AttemptFacts Trainer::attempt_facts() const {
   facts.threads = state_.counters.threads;
   facts.worker_count = static_cast<uint64_t>(crew_.size());
   facts.workers = describe(crew_, state_.counters);
+  if (!transport_.text.empty()) facts.workers += "; " + transport_.text;
   facts.forecast = flight_.line;
   for (const std::string& text : {flight_.warning, flight_.slow_worker}) {
     if (!text.empty()) facts.warnings.push_back(text);
@@ -498,6 +503,7 @@ void Trainer::train() {
 
 void Trainer::finish(Reason reason) {
   exchange_logs();
+  if (transport_.direct) crew_.check(transport_.direct->leave());
   crew_.leave();
   state_.counters.seconds = seconds();
   if (!keeper_) return;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "ops/cuda/activation.h"
 #include "ops/cuda/adam.h"
 #include "ops/cuda/attention.h"
@@ -39,6 +40,9 @@ GpuFacts read_facts(int index) {
   facts.index = index;
   facts.name = properties.name;
   facts.memory = properties.totalGlobalMem;
+  for (const char byte : properties.uuid.bytes) {
+    facts.uuid += format("{:02x}", static_cast<unsigned char>(byte));
+  }
   facts.capability = 10 * properties.major + properties.minor;
   facts.driver = version_text(driver);
   facts.runtime = version_text(runtime);

@@ -8,7 +8,7 @@ namespace reigen {
 namespace {
 
 constexpr const char* kExpected =
-    "expected none, bf16, fp16, powersgd:RANK, topk:FRACTION, local:STEPS or auto";
+    "expected none, bf16, fp16, int8, int4, powersgd:RANK, topk:FRACTION, local:STEPS or auto";
 constexpr int64_t kMostRank = 512;
 constexpr int64_t kMostSteps = 100'000;
 
@@ -24,6 +24,8 @@ CompressSetting parse_compress(const std::string& text) {
     if (name == "none") return setting;
     if (name == "bf16") return {.method = CompressMethod::kBf16};
     if (name == "fp16") return {.method = CompressMethod::kFp16};
+    if (name == "int8") return {.method = CompressMethod::kInt8};
+    if (name == "int4") return {.method = CompressMethod::kInt4};
     if (name == "auto") return {.method = CompressMethod::kAuto};
     throw ConfigError(format("'{}': {}", text, kExpected));
   }
@@ -47,6 +49,10 @@ std::string text_of(const CompressSetting& setting) {
       return "bf16";
     case CompressMethod::kFp16:
       return "fp16";
+    case CompressMethod::kInt8:
+      return "int8";
+    case CompressMethod::kInt4:
+      return "int4";
     case CompressMethod::kPowerSgd:
       return format("powersgd:{}", setting.rank);
     case CompressMethod::kTopK:

@@ -6,7 +6,17 @@
 
 namespace reigen {
 
-enum class CompressMethod : uint8_t { kNone, kBf16, kFp16, kPowerSgd, kTopK, kLocal, kAuto };
+enum class CompressMethod : uint8_t {
+  kNone,
+  kBf16,
+  kFp16,
+  kInt8,
+  kInt4,
+  kPowerSgd,
+  kTopK,
+  kLocal,
+  kAuto
+};
 
 struct CompressSetting {
   CompressMethod method = CompressMethod::kNone;
@@ -16,7 +26,8 @@ struct CompressSetting {
   bool operator==(const CompressSetting&) const = default;
 };
 
-// "none", "bf16", "fp16", "powersgd:4", "topk:0.01", "local:20", "auto". Throws ConfigError.
+// "none", "bf16", "fp16", "int8", "int4", "powersgd:4", "topk:0.01", "local:20", "auto". Throws
+// ConfigError.
 CompressSetting parse_compress(const std::string& text);
 std::string text_of(const CompressSetting& setting);
 

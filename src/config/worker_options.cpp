@@ -10,10 +10,11 @@ Option compress_option(CompressSetting& target) {
           .value_name = "METHOD",
           .help =
               "how gradients travel between workers: none is fp32, bf16 and fp16 are halves, "
-              "powersgd:R sends factors of rank R, topk:F the largest fraction F, local:H "
+              "int8 and int4 integers that share a scale, powersgd:R sends factors of rank R, "
+              "topk:F the largest fraction F, local:H "
               "exchanges weights every H steps; auto measures compute and link, and chooses",
           .default_text = text_of(target),
-          .limits = "none, bf16, fp16, powersgd:R, topk:F, local:H or auto",
+          .limits = "none, bf16, fp16, int8, int4, powersgd:R, topk:F, local:H or auto",
           .assign = [&target](const Json& v) { target = parse_compress(scalar(v)); },
           .current = [&target] { return Json(text_of(target)); }};
 }
@@ -48,7 +49,7 @@ void describe(Schema& s, WorkerOptions& o) {
            -1, 1'000'000'000);
   s.custom(bytes_option("bucket", o.bucket,
                         "gradients leave in pieces of this size while backward still runs; 0 to "
-                        "measure once and record it"));
+                        "measure once and record it (int8 and int4 have a size of their own)"));
   s.custom(seconds_option("start-within", o.start_within,
                           "give up when not all workers are there by then"));
   s.custom(

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "dist/block_format.h"
+
 namespace reigen {
 namespace {
-
-constexpr size_t kCacheLine = 16;  // floats
 
 double seconds(CommClock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -13,7 +13,7 @@ double seconds(CommClock::duration time) { return std::chrono::duration<double>(
 size_t even_bucket(size_t elements, size_t wanted) {
   const size_t buckets = std::max<size_t>(1, (elements + wanted / 2) / std::max<size_t>(1, wanted));
   const size_t even = (elements + buckets - 1) / buckets;
-  return std::max(kCacheLine, (even + kCacheLine - 1) / kCacheLine * kCacheLine);
+  return std::max(kBlockValues, (even + kBlockValues - 1) / kBlockValues * kBlockValues);
 }
 
 }  // namespace
@@ -37,9 +37,11 @@ ReduceTimes reduce_times(const std::vector<BucketTimes>& sent, CommClock::time_p
   return sum;
 }
 
-BucketReducer::BucketReducer(Group& group, std::span<float> gradient, size_t bucket, Wire wire)
+BucketReducer::BucketReducer(Group& group, std::span<float> gradient, size_t bucket, Wire wire,
+                             std::span<float> unsent)
     : group_(group),
       gradient_(gradient),
+      unsent_(unsent),
       bucket_(even_bucket(gradient.size(), bucket)),
       wire_(wire) {}
 
@@ -54,7 +56,8 @@ void BucketReducer::ready(size_t elements) {
   while (sent_ < elements) {
     const size_t size = std::min(bucket_, gradient_.size() - sent_);
     if (sent_ + size > elements) return;
-    pending_.push_back(group_.all_reduce(gradient_.subspan(sent_, size), wire_));
+    const auto unsent = unsent_.empty() ? unsent_ : unsent_.subspan(sent_, size);
+    pending_.push_back(group_.all_reduce(gradient_.subspan(sent_, size), wire_, unsent));
     buckets_.push_back({.elements = size});
     sent_ += size;
   }

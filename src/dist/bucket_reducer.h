@@ -34,8 +34,10 @@ ReduceTimes reduce_times(const std::vector<BucketTimes>& sent, CommClock::time_p
 
 class BucketReducer {
  public:
-  // All buckets have about `bucket` elements. The group and the gradient must outlive it.
-  BucketReducer(Group& group, std::span<float> gradient, size_t bucket, Wire wire);
+  // All buckets have about `bucket` elements. All that is given must outlive it; `unsent` is as in
+  // Group::all_reduce.
+  BucketReducer(Group& group, std::span<float> gradient, size_t bucket, Wire wire,
+                std::span<float> unsent = {});
 
   // A step begins: nothing of the gradient is complete.
   void begin();
@@ -51,6 +53,7 @@ class BucketReducer {
  private:
   Group& group_;
   std::span<float> gradient_;
+  std::span<float> unsent_;
   size_t bucket_;
   Wire wire_;
   size_t sent_ = 0;

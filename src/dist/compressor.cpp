@@ -1,30 +1,56 @@
 #include "dist/compressor.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "dist/power_sgd.h"
 #include "dist/top_k.h"
+#include "dist/wire_format.h"
 
 namespace reigen {
 namespace {
 
-// Everything travels, in full or rounded.
+// Who rounds what depends on where buckets end, so with integers that is fixed: a bucket that is
+// measured would give every run its own rounding.
+constexpr size_t kIntegerBucket = size_t{1} << 19;
+
+// Everything travels, in full or rounded. What rounding to integers loses is kept for the next
+// step.
 class Dense : public Compressor {
  public:
-  Dense(Group& group, size_t bucket, Wire wire) : group_(group), bucket_(bucket), wire_(wire) {}
+  Dense(Group& group, size_t bucket, Wire wire, size_t kept = 0)
+      : group_(group), bucket_(bucket), wire_(wire), unsent_(kept) {}
 
   void begin(std::span<float> gradient) override {
-    reducer_.emplace(group_, gradient, bucket_, wire_);
+    gradient_ = gradient;
+    reducer_.emplace(group_, gradient, bucket_, wire_, unsent_);
     reducer_->begin();
   }
   void ready(size_t elements) override { reducer_->ready(elements); }
-  CommStatus finish() override { return reducer_->finish(); }
+  CommStatus finish() override {
+    CommStatus status = reducer_->finish();
+    // All skip such a step, and its remains would spoil the next.
+    if (!unsent_.empty() && !all_finite(gradient_)) std::fill(unsent_.begin(), unsent_.end(), 0.0F);
+    return status;
+  }
   ReduceTimes times() const override { return reducer_->times(); }
+  std::vector<KeptTensor> kept() override {
+    if (unsent_.empty()) return {};
+    return {{"unsent", unsent_, true}};
+  }
 
  private:
+  static bool all_finite(std::span<const float> values) {
+    float zero = 0;
+    for (const float x : values) zero += 0 * x;
+    return zero == 0;
+  }
+
   Group& group_;
   size_t bucket_;
   Wire wire_;
+  std::vector<float> unsent_;
+  std::span<float> gradient_;
   std::optional<BucketReducer> reducer_;
 };
 
@@ -40,6 +66,10 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
       return std::make_unique<Dense>(group, plan.bucket, Wire::kBf16);
     case CompressMethod::kFp16:
       return std::make_unique<Dense>(group, plan.bucket, Wire::kFp16);
+    case CompressMethod::kInt8:
+      return std::make_unique<Dense>(group, kIntegerBucket, Wire::kInt8, layout.elements());
+    case CompressMethod::kInt4:
+      return std::make_unique<Dense>(group, kIntegerBucket, Wire::kInt4, layout.elements());
     case CompressMethod::kPowerSgd:
       return std::make_unique<PowerSgd>(group, device, layout, plan.setting.rank, plan.seed);
     case CompressMethod::kTopK:
@@ -59,6 +89,10 @@ double bytes_per_step(const ParameterLayout& layout, const CompressSetting& sett
     case CompressMethod::kBf16:
     case CompressMethod::kFp16:
       return reduced * 2 * elements;
+    case CompressMethod::kInt8:
+      return reduced * static_cast<double>(wire_bytes(Wire::kInt8, layout.elements()));
+    case CompressMethod::kInt4:
+      return reduced * static_cast<double>(wire_bytes(Wire::kInt4, layout.elements()));
     case CompressMethod::kPowerSgd:
       return reduced * PowerSgd::payload_bytes(layout, setting.rank);
     case CompressMethod::kTopK:

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/hash.h"
+#include "dist/block_format.h"
 #include "dist/wire_format.h"
 
 namespace reigen {
@@ -17,6 +18,10 @@ enum Phase : int { kParts, kSums, kForward };
 constexpr size_t kSliceBytes = size_t{1} << 20;
 constexpr size_t kMostSlices = 8;
 
+void add(std::span<const float> values, std::span<float> sum) {
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+}
+
 template <class T>
 void grow(std::vector<T>& buffer, size_t size) {
   if (buffer.size() < size) buffer.resize(size);
@@ -24,8 +29,8 @@ void grow(std::vector<T>& buffer, size_t size) {
 
 }  // namespace
 
-size_t GlooExchange::Range::piece_bytes(size_t piece) const {
-  return std::min(kPieceBytes, bytes - piece * kPieceBytes);
+size_t GlooExchange::Range::piece_bytes(size_t at) const {
+  return std::min(piece, bytes - at * piece);
 }
 
 GlooExchange::GlooExchange(GlooMesh& mesh, int rank, int size,
@@ -95,9 +100,10 @@ void GlooExchange::carry_out(const Operation& operation, CommCounter& counter) {
 }
 
 GlooExchange::Range GlooExchange::outgoing(int round, int phase, const std::byte* from,
-                                           size_t bytes) {
+                                           size_t bytes, size_t piece) {
   Range range;
   range.bytes = bytes;
+  range.piece = piece;
   const uint64_t what[] = {slot_, static_cast<uint64_t>(round), static_cast<uint64_t>(phase),
                            bytes};
   constexpr uint64_t kNotTheMeshs = 16;
@@ -107,10 +113,10 @@ GlooExchange::Range GlooExchange::outgoing(int round, int phase, const std::byte
 }
 
 GlooExchange::Range GlooExchange::incoming(int from, int round, int phase, std::byte* to,
-                                           size_t bytes) {
-  Range range = outgoing(round, phase, to, bytes);
-  for (size_t piece = 0; piece < range.pieces(); ++piece) {
-    range.buffer->receive(from, range.slot, piece * kPieceBytes, range.piece_bytes(piece));
+                                           size_t bytes, size_t piece) {
+  Range range = outgoing(round, phase, to, bytes, piece);
+  for (size_t at = 0; at < range.pieces(); ++at) {
+    range.buffer->receive(from, range.slot, at * piece, range.piece_bytes(at));
   }
   counter_->bytes_received += bytes;
   return range;
@@ -118,7 +124,7 @@ GlooExchange::Range GlooExchange::incoming(int from, int round, int phase, std::
 
 void GlooExchange::send_piece(Range& range, int to, size_t piece) {
   const size_t bytes = range.piece_bytes(piece);
-  range.buffer->send(to, range.slot, piece * kPieceBytes, bytes);
+  range.buffer->send(to, range.slot, piece * range.piece, bytes);
   ++range.sent;
   counter_->bytes_sent += bytes;
   if (away_[static_cast<size_t>(to)]) counter_->bytes_sent_away += bytes;
@@ -145,13 +151,15 @@ class GlooExchange::Sum {
     bool share = true;
   };
 
+  // `unsent` is as in Group::all_reduce.
   Sum(GlooExchange& exchange, const Circle& circle, std::span<float> data, Wire wire, Steps steps,
-      Scratch& scratch)
+      Scratch& scratch, std::span<float> unsent = {})
       : x_(exchange),
         circle_(circle),
         data_(data),
+        unsent_(unsent),
         wire_(wire),
-        unit_(wire_bytes(wire)),
+        piece_(kPieceBytes / wire_bytes(wire, kBlockValues) * kBlockValues),
         steps_(steps),
         scratch_(scratch),
         round_(exchange.rounds_++),
@@ -161,11 +169,12 @@ class GlooExchange::Sum {
 
   // Parts leave; nothing is waited for.
   void begin() {
-    if (wire_ != Wire::kFp32) grow(scratch_.sums, data_.size() * unit_);
+    if (wire_ != Wire::kFp32) grow(scratch_.sums, wire_bytes(wire_, data_.size()));
     if (steps_.add) expect_parts();
     if (steps_.share) expect_sums();
     if (steps_.add) send_parts();
-    own_ = x_.outgoing(round_, kSums, sum_place(circle_.own), chunk_bytes(circle_.own));
+    own_ =
+        x_.outgoing(round_, kSums, sum_place(circle_.own), chunk_bytes(circle_.own), piece_bytes());
   }
 
   // The own chunk is added up, piece by piece as parts arrive, and leaves.
@@ -173,7 +182,7 @@ class GlooExchange::Sum {
     for (size_t piece = 0; piece < own_.pieces(); ++piece) {
       if (steps_.add) {
         circle_.for_peers([&](size_t peer) { parts_in_[peer].buffer->wait_received(); });
-        add_parts(piece * kPieceBytes / unit_, own_.piece_bytes(piece) / unit_);
+        add_parts(piece * piece_, piece_size(circle_.own, piece));
       }
       if (steps_.share) send_own(piece);
     }
@@ -204,7 +213,13 @@ class GlooExchange::Sum {
   void send_own(size_t piece);
   void collect_sums();
 
-  size_t chunk_bytes(size_t place) const { return chunk(place).size() * unit_; }
+  size_t chunk_bytes(size_t place) const { return wire_bytes(wire_, chunk(place).size()); }
+  size_t piece_bytes() const { return wire_bytes(wire_, piece_); }
+  size_t piece_size(size_t place, size_t piece) const {
+    return std::min(piece_, chunk(place).size() - piece * piece_);
+  }
+  // Values as they travel; what that loses is kept where it can be.
+  void round(size_t begin, size_t count, std::byte* out, bool keep_rounded);
 
   std::byte* part_place(size_t from) {
     const size_t place = from < circle_.own ? from : from - 1;
@@ -214,14 +229,15 @@ class GlooExchange::Sum {
   // Where a chunk's sum is while it travels: fp32 needs no place beside the data.
   std::byte* sum_place(size_t place) {
     return wire_ == Wire::kFp32 ? reinterpret_cast<std::byte*>(data_.data() + chunk(place).begin)
-                                : scratch_.sums.data() + chunk(place).begin * unit_;
+                                : scratch_.sums.data() + wire_bytes(wire_, chunk(place).begin);
   }
 
   GlooExchange& x_;
   const Circle& circle_;
   std::span<float> data_;
+  std::span<float> unsent_;
   Wire wire_;
-  size_t unit_;
+  size_t piece_;  // values that travel at once
   Steps steps_;
   Scratch& scratch_;
   int round_;
@@ -235,36 +251,40 @@ void GlooExchange::Sum::expect_parts() {
   const size_t own_bytes = chunk_bytes(circle_.own);
   grow(scratch_.parts_in, (circle_.size() - 1) * own_bytes);
   circle_.for_peers([&](size_t peer) {
-    parts_in_[peer] = x_.incoming(circle_.ranks[peer], round_, kParts, part_place(peer), own_bytes);
+    parts_in_[peer] = x_.incoming(circle_.ranks[peer], round_, kParts, part_place(peer), own_bytes,
+                                  piece_bytes());
   });
 }
 
 void GlooExchange::Sum::expect_sums() {
   circle_.for_peers([&](size_t peer) {
-    sums_[peer] =
-        x_.incoming(circle_.ranks[peer], round_, kSums, sum_place(peer), chunk_bytes(peer));
+    sums_[peer] = x_.incoming(circle_.ranks[peer], round_, kSums, sum_place(peer),
+                              chunk_bytes(peer), piece_bytes());
   });
 }
 
 // Every other chunk to its owner, in turn, so that all of them can begin to add.
 void GlooExchange::Sum::send_parts() {
   const bool as_it_is = wire_ == Wire::kFp32;
-  if (!as_it_is) grow(scratch_.parts_out, data_.size() * unit_);
+  if (!as_it_is) grow(scratch_.parts_out, wire_bytes(wire_, data_.size()));
   const auto* from =
       as_it_is ? reinterpret_cast<const std::byte*>(data_.data()) : scratch_.parts_out.data();
   circle_.for_peers([&](size_t peer) {
-    parts_out_[peer] =
-        x_.outgoing(round_, kParts, from + chunk(peer).begin * unit_, chunk_bytes(peer));
+    parts_out_[peer] = x_.outgoing(round_, kParts, from + wire_bytes(wire_, chunk(peer).begin),
+                                   chunk_bytes(peer), piece_bytes());
   });
-  const size_t most = (chunk_bytes(0) + kPieceBytes - 1) / kPieceBytes;
+  const size_t most = (chunk(0).size() + piece_ - 1) / piece_;
   for (size_t piece = 0; piece < most; ++piece) {
     circle_.for_peers([&](size_t peer) {
       Range& range = parts_out_[peer];
       if (piece >= range.pieces()) return;
       if (!as_it_is) {
-        const size_t begin = chunk(peer).begin + piece * kPieceBytes / unit_;
-        to_wire(wire_, data_.subspan(begin, range.piece_bytes(piece) / unit_),
-                scratch_.parts_out.data() + begin * unit_);
+        const size_t begin = chunk(peer).begin + piece * piece_;
+        const size_t count = piece_size(peer, piece);
+        if (!unsent_.empty()) {
+          reigen::add(unsent_.subspan(begin, count), data_.subspan(begin, count));
+        }
+        round(begin, count, scratch_.parts_out.data() + wire_bytes(wire_, begin), false);
       }
       x_.send_piece(range, circle_.ranks[peer], piece);
     });
@@ -274,33 +294,45 @@ void GlooExchange::Sum::send_parts() {
 // Elements [begin, begin + count) of the own chunk become the sum of all parts, in the order of
 // ranks.
 void GlooExchange::Sum::add_parts(size_t begin, size_t count) {
-  const std::span<float> own = data_.subspan(chunk(circle_.own).begin + begin, count);
+  const size_t at = chunk(circle_.own).begin + begin;
+  const std::span<float> own = data_.subspan(at, count);
+  if (!unsent_.empty()) reigen::add(unsent_.subspan(at, count), own);
   grow(x_.sum_, count);
   const std::span<float> sum(x_.sum_.data(), count);
   for (size_t from = 0; from < circle_.size(); ++from) {
     if (from == circle_.own) {
       if (from == 0) std::copy(own.begin(), own.end(), sum.begin());
-      if (from > 0) {
-        for (size_t i = 0; i < count; ++i) sum[i] += own[i];
-      }
+      if (from > 0) reigen::add(own, sum);
       continue;
     }
-    const std::byte* part = part_place(from) + begin * unit_;
+    const std::byte* part = part_place(from) + wire_bytes(wire_, begin);
     if (from == 0) from_wire(wire_, part, sum);
     if (from > 0) add_from_wire(wire_, part, sum);
   }
   std::copy(sum.begin(), sum.end(), own.begin());
 }
 
+void GlooExchange::Sum::round(size_t begin, size_t count, std::byte* out, bool keep_rounded) {
+  const std::span<float> values = data_.subspan(begin, count);
+  to_wire(wire_, values, out);
+  if (unsent_.empty()) {
+    if (keep_rounded) from_wire(wire_, out, values);
+    return;
+  }
+  grow(x_.back_, count);
+  const std::span<float> back(x_.back_.data(), count);
+  from_wire(wire_, out, back);
+  const std::span<float> lost = unsent_.subspan(begin, count);
+  for (size_t i = 0; i < count; ++i) lost[i] = values[i] - back[i];
+  if (keep_rounded) std::copy(back.begin(), back.end(), values.begin());
+}
+
 // Sends a piece of the own chunk to everybody, and keeps what they will have.
 void GlooExchange::Sum::send_own(size_t piece) {
   if (wire_ != Wire::kFp32) {
-    const size_t begin = piece * kPieceBytes / unit_;
-    const std::span<float> values =
-        data_.subspan(chunk(circle_.own).begin + begin, own_.piece_bytes(piece) / unit_);
-    std::byte* place = sum_place(circle_.own) + begin * unit_;
-    to_wire(wire_, values, place);
-    from_wire(wire_, place, values);
+    const size_t begin = piece * piece_;
+    round(chunk(circle_.own).begin + begin, piece_size(circle_.own, piece),
+          sum_place(circle_.own) + wire_bytes(wire_, begin), true);
   }
   circle_.for_peers([&](size_t peer) { x_.send_piece(own_, circle_.ranks[peer], piece); });
 }
@@ -319,7 +351,9 @@ void GlooExchange::all_reduce() {
   const bool add = operation_->kind != OpKind::kAllGather;
   const bool share = operation_->kind != OpKind::kReduceScatter;
   if (add && share && machine_.size() > 0) return all_reduce_by_machines();
-  Sum(*this, everybody_, operation_->floats, operation_->wire, {add, share}, scratch_[0]).whole();
+  Sum(*this, everybody_, operation_->floats, operation_->wire, {add, share}, scratch_[0],
+      operation_->unsent)
+      .whole();
 }
 
 // Each machine adds up what its ranks have, a chunk by each rank; those chunks are summed between
@@ -330,18 +364,23 @@ void GlooExchange::all_reduce_by_machines() {
   const std::span<float> data = operation_->floats;
   const size_t slices = std::clamp<size_t>(data.size_bytes() / kSliceBytes, 1, kMostSlices);
   if (scratch_.size() < slices) scratch_.resize(slices);
-  const auto slice = [&](size_t i) {
-    const ChunkRange range = chunk_of(data.size(), static_cast<int>(i), static_cast<int>(slices));
-    return data.subspan(range.begin, range.size());
+  const auto slice_of = [&](std::span<float> all, size_t i) {
+    if (all.empty()) return all;
+    const ChunkRange range = chunk_of(all.size(), static_cast<int>(i), static_cast<int>(slices));
+    return all.subspan(range.begin, range.size());
   };
+  const auto slice = [&](size_t i) { return slice_of(data, i); };
   std::vector<std::unique_ptr<Sum>> crossing(slices);
   const auto start = [&](size_t i) {
     Sum here(*this, machine_, slice(i), Wire::kFp32, {.add = true, .share = false}, scratch_[i]);
     here.whole();
     const ChunkRange own = here.chunk(machine_.own);
+    const auto own_of = [&](std::span<float> part) {
+      return part.empty() ? part : part.subspan(own.begin, own.size());
+    };
     crossing[i] =
-        std::make_unique<Sum>(*this, between_machines_, slice(i).subspan(own.begin, own.size()),
-                              operation_->wire, Sum::Steps{}, scratch_[i]);
+        std::make_unique<Sum>(*this, between_machines_, own_of(slice(i)), operation_->wire,
+                              Sum::Steps{}, scratch_[i], own_of(slice_of(operation_->unsent, i)));
     crossing[i]->begin();
   };
   const auto finish = [&](size_t i) {
@@ -359,7 +398,7 @@ void GlooExchange::all_reduce_by_machines() {
 
 void GlooExchange::all_to_all() {
   const Wire wire = operation_->wire;
-  const size_t unit = wire_bytes(wire);
+  const size_t unit = wire_bytes(wire, 1);
   const size_t own = everybody_.own;
   const auto& out = operation_->send_counts;
   const auto& in = operation_->receive_counts;
@@ -367,8 +406,8 @@ void GlooExchange::all_to_all() {
   const size_t total_in = std::accumulate(in.begin(), in.end(), size_t{0});
   if (out.size() != everybody_.size() || in.size() != out.size() ||
       total_out != operation_->to_send.size() || total_in != operation_->floats.size() ||
-      out[own] != in[own]) {
-    throw std::logic_error("all_to_all: counts do not fit the data");
+      out[own] != in[own] || wire == Wire::kInt8 || wire == Wire::kInt4) {
+    throw std::logic_error("all_to_all: counts do not fit the data, or a wire of blocks");
   }
   if (scratch_.empty()) scratch_.resize(1);
   std::vector<std::byte>& bytes_in = scratch_[0].parts_in;

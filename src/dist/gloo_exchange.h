@@ -47,17 +47,20 @@ class GlooExchange {
   struct Range {
     std::unique_ptr<MeshBuffer> buffer;
     size_t bytes = 0;
+    size_t piece = kPieceBytes;
     uint64_t slot = 0;
     size_t sent = 0;  // messages that are not waited for yet
 
-    size_t pieces() const { return (bytes + kPieceBytes - 1) / kPieceBytes; }
+    size_t pieces() const { return (bytes + piece - 1) / piece; }
     size_t piece_bytes(size_t piece) const;
   };
   using Ranges = std::vector<Range>;
 
   // `round` and `phase` tell ranges of one operation apart.
-  Range incoming(int from, int round, int phase, std::byte* to, size_t bytes);
-  Range outgoing(int round, int phase, const std::byte* from, size_t bytes);
+  Range incoming(int from, int round, int phase, std::byte* to, size_t bytes,
+                 size_t piece = kPieceBytes);
+  Range outgoing(int round, int phase, const std::byte* from, size_t bytes,
+                 size_t piece = kPieceBytes);
   void send_piece(Range& range, int to, size_t piece);
   void send_all(Range& range, int to);
   static void receive_all(Range& range);
@@ -91,7 +94,8 @@ class GlooExchange {
     std::vector<std::byte> sums;       // all chunks' sums as they travel, likewise
   };
   std::vector<Scratch> scratch_;
-  std::vector<float> sum_;  // of one piece
+  std::vector<float> sum_;   // of one piece
+  std::vector<float> back_;  // a piece as it arrives
 };
 
 }  // namespace reigen

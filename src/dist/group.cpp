@@ -4,6 +4,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "dist/block_format.h"
+
 namespace reigen {
 
 const char* name_of(OpKind kind) {
@@ -63,16 +65,15 @@ bool Pending::done() const { return !state_ || state_->done(); }
 OpTimes Pending::times() const { return state_ ? state_->times() : OpTimes{}; }
 
 ChunkRange chunk_of(size_t count, int rank, int size) {
-  constexpr size_t kCacheLine = 16;  // floats
   const auto ranks = static_cast<size_t>(size);
   const size_t even = (count + ranks - 1) / ranks;
-  const size_t chunk = (even + kCacheLine - 1) / kCacheLine * kCacheLine;
+  const size_t chunk = (even + kBlockValues - 1) / kBlockValues * kBlockValues;
   const size_t begin = std::min(count, static_cast<size_t>(rank) * chunk);
   return {begin, std::min(count, begin + chunk)};
 }
 
-Pending Group::all_reduce(std::span<float> data, Wire wire) {
-  return start({.kind = OpKind::kAllReduce, .wire = wire, .floats = data});
+Pending Group::all_reduce(std::span<float> data, Wire wire, std::span<float> unsent) {
+  return start({.kind = OpKind::kAllReduce, .wire = wire, .floats = data, .unsent = unsent});
 }
 
 Pending Group::reduce_scatter(std::span<float> data, Wire wire) {

@@ -22,7 +22,8 @@ namespace reigen {
 
 // How floats travel. Reduced ones are rounded when they are sent and added in fp32, so a sum is
 // rounded twice however many ranks there are: what each gives, and what all receive.
-enum class Wire : uint8_t { kFp32, kBf16, kFp16 };
+// int8 and int4 (block_format.h) lose more, and are for sums whose caller keeps what they lose.
+enum class Wire : uint8_t { kFp32, kBf16, kFp16, kInt8, kInt4 };
 
 enum class OpKind : uint8_t {
   kAllReduce,
@@ -51,6 +52,7 @@ struct Operation {
   OpKind kind = OpKind::kBarrier;
   Wire wire = Wire::kFp32;
   std::span<float> floats;
+  std::span<float> unsent;  // all_reduce
   std::span<double> doubles;
   std::span<std::byte> bytes;
   std::span<const float> to_send;            // all_to_all
@@ -90,7 +92,7 @@ struct ChunkRange {
   size_t end = 0;
   size_t size() const { return end - begin; }
 };
-// Equal chunks of whole cache lines; the last ones are shorter, or empty.
+// Equal chunks of whole blocks (block_format.h); the last ones are shorter, or empty.
 ChunkRange chunk_of(size_t count, int rank, int size);
 
 class Group {
@@ -104,8 +106,9 @@ class Group {
   int size() const { return size_; }
   int64_t epoch() const { return epoch_; }  // which forming of the group this is
 
-  // `data` becomes the sum over all ranks.
-  Pending all_reduce(std::span<float> data, Wire wire = Wire::kFp32);
+  // `data` becomes the sum over all ranks. `unsent`, as long as the data or empty, is added to what
+  // this rank gives, and then holds what rounding lost of it and of the sums this rank takes.
+  Pending all_reduce(std::span<float> data, Wire wire = Wire::kFp32, std::span<float> unsent = {});
   // The caller's chunk_of `data` becomes the sum over all ranks, in fp32; the rest stays.
   Pending reduce_scatter(std::span<float> data, Wire wire = Wire::kFp32);
   // Each rank gives its chunk_of `data` and gets all others'. Rounded to `wire` also where it is

@@ -5,11 +5,12 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "dist/block_format.h"
 
 namespace reigen {
 namespace {
 
-constexpr size_t kBlock = 16;  // floats: a rank's chunk of an all-gather is a multiple
+constexpr size_t kBlock = kBlockValues / 2;  // of pairs: a rank's chunk is whole blocks of floats
 
 // The upper half of a float without its sign rises with its size.
 uint32_t size_class(float x) { return (std::bit_cast<uint32_t>(x) & 0x7FFFFFFFU) >> 16; }

@@ -10,6 +10,8 @@
 #include <immintrin.h>
 #endif
 
+#include "dist/block_format.h"
+
 namespace reigen {
 namespace {
 
@@ -108,7 +110,20 @@ void from_fp16(const uint16_t* in, size_t count, float* out) {
 
 }  // namespace
 
-size_t wire_bytes(Wire wire) { return wire == Wire::kFp32 ? 4 : 2; }
+size_t wire_bytes(Wire wire, size_t values) {
+  switch (wire) {
+    case Wire::kFp32:
+      return 4 * values;
+    case Wire::kBf16:
+    case Wire::kFp16:
+      return 2 * values;
+    case Wire::kInt8:
+      return block_bytes(8, values);
+    case Wire::kInt4:
+      return block_bytes(4, values);
+  }
+  return 0;
+}
 
 void to_wire(Wire wire, std::span<const float> values, std::byte* out) {
   switch (wire) {
@@ -121,6 +136,10 @@ void to_wire(Wire wire, std::span<const float> values, std::byte* out) {
     case Wire::kFp16:
       to_fp16(values.data(), values.size(), reinterpret_cast<uint16_t*>(out));
       return;
+    case Wire::kInt8:
+      return to_blocks(8, values, out);
+    case Wire::kInt4:
+      return to_blocks(4, values, out);
   }
 }
 
@@ -135,6 +154,10 @@ void from_wire(Wire wire, const std::byte* in, std::span<float> values) {
     case Wire::kFp16:
       from_fp16(reinterpret_cast<const uint16_t*>(in), values.size(), values.data());
       return;
+    case Wire::kInt8:
+      return from_blocks(8, in, values);
+    case Wire::kInt4:
+      return from_blocks(4, in, values);
   }
 }
 
@@ -147,7 +170,7 @@ void add_from_wire(Wire wire, const std::byte* in, std::span<float> sum) {
   std::array<float, 1024> block;  // stays in the first-level cache
   for (size_t at = 0; at < sum.size(); at += block.size()) {
     const size_t now = std::min(block.size(), sum.size() - at);
-    from_wire(wire, in + at * wire_bytes(wire), {block.data(), now});
+    from_wire(wire, in + wire_bytes(wire, at), {block.data(), now});
     for (size_t i = 0; i < now; ++i) sum[at + i] += block[i];
   }
 }

@@ -1,4 +1,5 @@
-// Floats as they travel: fp32 as they are, bf16 and fp16 rounded to the nearest, ties to even.
+// Floats as they travel: fp32 as they are, bf16 and fp16 rounded to the nearest, ties to even, and
+// integers in blocks (block_format.h).
 //
 // A value too large for fp16 (65,504) becomes infinite and makes the sum so; the step is then
 // skipped as one with a gradient that is not finite. bf16 has fp32's range.
@@ -11,9 +12,10 @@
 
 namespace reigen {
 
-size_t wire_bytes(Wire wire);  // of one value
+// Of so many values; those of a range begin where whole blocks before it end.
+size_t wire_bytes(Wire wire, size_t values);
 
-// `out` holds values.size() * wire_bytes(wire) bytes, and need not be aligned to more than that.
+// `out` holds wire_bytes(wire, values.size()), and need not be aligned to more than a value.
 void to_wire(Wire wire, std::span<const float> values, std::byte* out);
 void from_wire(Wire wire, const std::byte* in, std::span<float> values);
 

@@ -37,7 +37,7 @@ Exchange::Exchange(Crew& crew, const Device& device, const ParameterLayout& layo
 }
 
 void Exchange::begin(uint64_t step, std::span<float> gradient) {
-  const bool warmup = first_ && in_warmup(step);
+  const bool warmup = in_warmup(step);
   local_ = outer_ && !warmup;
   if (local_ && !outer_->begun()) outer_->begin(state_.parameters);
   now_ = local_ ? nullptr : warmup ? first_.get() : compressor_.get();

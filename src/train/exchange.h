@@ -51,7 +51,9 @@ class Exchange {
   bool apart() const { return outer_ && outer_->begun(); }
 
  private:
-  bool in_warmup(uint64_t step) const { return step <= state_.counters.compress_warmup; }
+  bool in_warmup(uint64_t step) const {
+    return first_ != nullptr && step <= state_.counters.compress_warmup;
+  }
   std::vector<KeptTensor> kept();
   void restore();
   // Bytes since the workers met: to all others, and of that to other machines.

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/format.h"
 #include "dist/single_group.h"
+#include "dist/wire_format.h"
 
 namespace reigen {
 namespace {
@@ -26,6 +27,20 @@ double hidden_by_backward(const Measured& m, double communication) {
 // Two exchanges in a row, of which only the first can leave before backward ends.
 double factors_exposed(const Measured& m, double communication) {
   return hidden_by_backward(m, communication / 2) + communication / 2;
+}
+
+// There and back, for each element.
+double block_seconds(const std::vector<float>& values) {
+  std::vector<std::byte> bytes(wire_bytes(Wire::kInt4, values.size()));
+  std::vector<float> back(values.size());
+  double best = INFINITY;
+  for (int i = 0; i < 3; ++i) {
+    Stopwatch watch;
+    to_wire(Wire::kInt4, values, bytes.data());
+    from_wire(Wire::kInt4, bytes.data(), back);
+    best = std::min(best, watch.seconds());
+  }
+  return best / static_cast<double>(values.size());
 }
 
 }  // namespace
@@ -52,6 +67,7 @@ CompressCost measure_compress_cost(const Device& device) {
   CompressCost cost;
   cost.element_rank = std::max(0.0, (high - low) / 12);
   cost.element = std::max(0.0, low - 4 * cost.element_rank);
+  cost.element_blocks = block_seconds(gradient);
   return cost;
 }
 
@@ -78,6 +94,9 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
     f.exposed = f.communication;
   } else {
     f.communication = m.link.latency + f.bytes / m.link.bandwidth;
+    const bool blocks =
+        setting.method == CompressMethod::kInt8 || setting.method == CompressMethod::kInt4;
+    if (blocks) f.communication += elements * m.compress.element_blocks;
     f.exposed = hidden_by_backward(m, f.communication);
   }
   f.seconds = f.compute + f.compression + f.exposed;
@@ -85,7 +104,10 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
 }
 
 std::vector<CompressSetting> candidates() {
-  std::vector<CompressSetting> all = {{}, {.method = CompressMethod::kBf16}};
+  std::vector<CompressSetting> all = {{},
+                                      {.method = CompressMethod::kBf16},
+                                      {.method = CompressMethod::kInt8},
+                                      {.method = CompressMethod::kInt4}};
   for (int64_t rank : {32, 16, 8, 4}) {
     all.push_back({.method = CompressMethod::kPowerSgd, .rank = rank});
   }

@@ -21,10 +21,12 @@ struct ComputeTimes {
   double all() const { return forward + backward + optimizer; }
 };
 
-// Seconds that PowerSGD computes: for each element, and for each element and rank.
+// Seconds: of PowerSGD for each element, and for each element and rank; of integers for each
+// element, which is spent beside backward, where gradients leave.
 struct CompressCost {
   double element = 0;
   double element_rank = 0;
+  double element_blocks = 0;
 };
 CompressCost measure_compress_cost(const Device& device);
 

@@ -19,7 +19,8 @@ void scale(const Device& device, std::span<float> values, float factor) {
 
 bool remembers(const std::string& compress) {
   const CompressMethod method = parse_compress(compress).method;
-  return method == CompressMethod::kPowerSgd || method == CompressMethod::kTopK;
+  return method != CompressMethod::kNone && method != CompressMethod::kBf16 &&
+         method != CompressMethod::kFp16;
 }
 
 }  // namespace

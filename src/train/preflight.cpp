@@ -157,27 +157,26 @@ Preflight measure_crew(Crew& crew, const OpenedDevice& opened, Transformer& mode
   // All compute at the same time, as they will: workers of a machine share its memory.
   const ComputeTimes mine = measure_compute(opened, model, options, parameters, ready, budget / 2);
   const CompressCost cost = measure_compress_cost(host_device(opened.device, options.threads));
-  std::vector<double> table(6 * size);
-  double* row = table.data() + 6 * rank;
-  row[0] = mine.forward;
-  row[1] = mine.backward;
-  row[2] = mine.optimizer;
-  row[3] = mine.last_backward;
-  row[4] = cost.element;
-  row[5] = cost.element_rank;
+  // A row for each worker, summed into what all know.
+  constexpr size_t kColumns = 7;
+  std::vector<double> table(kColumns * size);
+  const double row[kColumns] = {mine.forward,       mine.backward, mine.optimizer,
+                                mine.last_backward, cost.element,  cost.element_rank,
+                                cost.element_blocks};
+  std::copy_n(row, kColumns, table.data() + kColumns * rank);
   crew.sum(table);
   Measured& m = flight.measured;
   m.workers = crew.size();
   m.link = fit(flight.curve, crew.size());
   size_t slowest = 0;
   for (size_t r = 0; r < size; ++r) {
-    const double* other = table.data() + 6 * r;
+    const double* other = table.data() + kColumns * r;
     flight.compute_by_rank.push_back(other[0] + other[1] + other[2]);
     if (flight.compute_by_rank[r] > flight.compute_by_rank[slowest]) slowest = r;
   }
-  const double* worst = table.data() + 6 * slowest;
+  const double* worst = table.data() + kColumns * slowest;
   m.compute = {worst[0], worst[1], worst[2], worst[3]};
-  m.compress = {worst[4], worst[5]};
+  m.compress = {worst[4], worst[5], worst[6]};
   return flight;
 }
 

@@ -96,7 +96,7 @@ class Workers(GpuCase):
         common = ["--eval.every", 0, "--compress-warmup", 10]
         self.workers("none", *common, "--max-steps", 60)
         plain = self.records("none")
-        for method in ("bf16", "powersgd:2", "topk:0.05", "local:7"):
+        for method in ("bf16", "int4", "powersgd:2", "topk:0.05", "local:7"):
             with self.subTest(method=method):
                 whole, parts = f"whole-{method}", f"parts-{method}"
                 some = [*common, "--compress", method]

@@ -31,15 +31,15 @@ TEST(BucketReducer, SumsEverythingHoweverItBecomesReady) {
 
 TEST(BucketReducer, BucketsLeaveWhileTheRestIsComputed) {
   with_group(2, [](Group& group) {
-    std::vector<float> gradient(400'000, 1.0f);
-    BucketReducer reducer(group, gradient, 100'000, Wire::kBf16);
+    std::vector<float> gradient(409'600, 1.0f);
+    BucketReducer reducer(group, gradient, 102'400, Wire::kBf16);
     reducer.begin();
     reducer.ready(250'000);  // two whole buckets
     while (group.counters()[static_cast<size_t>(OpKind::kAllReduce)].operations < 2) {
       std::this_thread::yield();
     }
-    EXPECT_EQ(gradient[199'999], 2.0f);
-    EXPECT_EQ(gradient[200'000], 1.0f);  // not a part of a bucket
+    EXPECT_EQ(gradient[204'799], 2.0f);
+    EXPECT_EQ(gradient[204'800], 1.0f);  // not a part of a bucket
     ASSERT_TRUE(reducer.finish().ok());
     EXPECT_THAT(gradient, testing::Each(2.0f));
 

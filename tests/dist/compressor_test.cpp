@@ -82,8 +82,8 @@ TEST_P(EveryMethod, SendsWhatItSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Compressor, EveryMethod,
-                         testing::Values("none", "bf16", "fp16", "powersgd:2", "powersgd:8",
-                                         "topk:0.05"),
+                         testing::Values("none", "bf16", "fp16", "int8", "int4", "powersgd:2",
+                                         "powersgd:8", "topk:0.05"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace_if(
@@ -175,7 +175,8 @@ TEST_P(LossyMethod, ForgetsAGradientThatIsNotFinite) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Compressor, LossyMethod, testing::Values("powersgd:2", "topk:0.05"),
+INSTANTIATE_TEST_SUITE_P(Compressor, LossyMethod,
+                         testing::Values("int8", "int4", "powersgd:2", "topk:0.05"),
                          [](const auto& info) { return std::string(info.param).substr(0, 4); });
 
 TEST(PowerSgd, FindsAGradientOfItsRankAfterAFewSteps) {

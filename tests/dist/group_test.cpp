@@ -197,8 +197,8 @@ TEST(Group, ReducedPrecisionHalvesTheBytes) {
       ASSERT_TRUE(group.all_reduce(data, wire).wait().ok());
       const CommCounter counter = group.counters()[static_cast<size_t>(OpKind::kAllReduce)];
       EXPECT_EQ(counter.operations, 1u);
-      EXPECT_EQ(counter.bytes_sent, kCount * wire_bytes(wire));
-      EXPECT_EQ(counter.bytes_received, kCount * wire_bytes(wire));
+      EXPECT_EQ(counter.bytes_sent, kCount * wire_bytes(wire, 1));
+      EXPECT_EQ(counter.bytes_received, kCount * wire_bytes(wire, 1));
       EXPECT_GT(counter.seconds, 0);
       EXPECT_TRUE(group.leave().ok());
     });
@@ -231,7 +231,7 @@ TEST(Group, RanksOfAMachineAddUpBeforeAnythingCrosses) {
       for (const auto& result : results) ASSERT_EQ(result, results[0]);
       // Each machine sends 2 (n - 1) / n of the data for n machines.
       const auto machines = static_cast<uint64_t>(size / on_each);
-      EXPECT_EQ(crossed, 2 * (machines - 1) * kCount * wire_bytes(wire));
+      EXPECT_EQ(crossed, 2 * (machines - 1) * kCount * wire_bytes(wire, 1));
     }
   }
 }

@@ -87,13 +87,62 @@ TEST(WireFormat, AddingIsThatOfTheRoundedValues) {
   std::vector<float> values(3001);
   for (float& value : values) value = normal(random);
   for (Wire wire : {Wire::kFp32, Wire::kBf16, Wire::kFp16}) {
-    std::vector<std::byte> bytes(values.size() * wire_bytes(wire));
+    std::vector<std::byte> bytes(wire_bytes(wire, values.size()));
     to_wire(wire, values, bytes.data());
     std::vector<float> rounded(values.size());
     from_wire(wire, bytes.data(), rounded);
     std::vector<float> sum(values.size(), 0.25f);
     add_from_wire(wire, bytes.data(), sum);
     for (size_t i = 0; i < sum.size(); ++i) ASSERT_EQ(sum[i], 0.25f + rounded[i]);
+  }
+}
+
+TEST(WireFormat, IntegersAreWithinHalfAUnitOfTheirBlock) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (const auto& [wire, most] : {std::pair(Wire::kInt8, 127), std::pair(Wire::kInt4, 7)}) {
+    for (const size_t count : {1, 63, 64, 65, 1000}) {
+      std::vector<float> values(count);
+      for (size_t i = 0; i < count; ++i) {
+        values[i] = normal(random) * std::exp2(static_cast<float>(i / 64 % 9) * 8 - 32);
+      }
+      std::vector<std::byte> bytes(wire_bytes(wire, count));
+      to_wire(wire, values, bytes.data());
+      std::vector<float> back(count);
+      from_wire(wire, bytes.data(), back);
+      for (size_t i = 0; i < count; ++i) {
+        float largest = 0;
+        for (size_t j = i / 64 * 64; j < std::min(count, i / 64 * 64 + 64); ++j) {
+          largest = std::max(largest, std::abs(values[j]));
+        }
+        const float unit = largest / static_cast<float>(most) * (1 + 0x1p-7F);
+        ASSERT_LE(std::abs(back[i] - values[i]), unit / 2 * (1 + 0x1p-20F)) << count << " " << i;
+      }
+    }
+  }
+  EXPECT_EQ(wire_bytes(Wire::kInt4, 64), 34U);
+  EXPECT_EQ(wire_bytes(Wire::kInt8, 128), 132U);
+}
+
+TEST(WireFormat, WhatIsNotFiniteSpoilsItsBlockAndZerosStay) {
+  for (const Wire wire : {Wire::kInt8, Wire::kInt4}) {
+    for (const float bad : {INFINITY, -INFINITY, NAN}) {
+      std::vector<float> values(192, 0.5F);
+      std::fill(values.begin() + 64, values.begin() + 128, 0.0F);
+      values[130] = bad;
+      std::vector<std::byte> bytes(wire_bytes(wire, values.size()));
+      to_wire(wire, values, bytes.data());
+      std::vector<float> back(values.size());
+      from_wire(wire, bytes.data(), back);
+      EXPECT_NEAR(back[0], 0.5F, 0x1p-8F);
+      EXPECT_EQ(back[64], 0.0F);
+      EXPECT_FALSE(std::isfinite(back[130]));
+    }
+    std::vector<float> tiny(64, 1e-42F);
+    std::vector<std::byte> bytes(wire_bytes(wire, tiny.size()));
+    to_wire(wire, tiny, bytes.data());
+    from_wire(wire, bytes.data(), tiny);
+    EXPECT_EQ(tiny[0], 0.0F);
   }
 }
 

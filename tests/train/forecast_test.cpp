@@ -35,12 +35,15 @@ TEST(Forecast, LeavesOutNoMoreThanTheLinkAsksFor) {
   const ParameterLayout layout = ten_million();
   EXPECT_EQ(text_of(choose(on_a_link_of(10'000), layout)), "none");
   EXPECT_EQ(text_of(choose(on_a_link_of(500), layout)), "bf16");
+  EXPECT_EQ(text_of(choose(on_a_link_of(200), layout)), "int8");
   const CompressSetting slow = choose(on_a_link_of(100), layout);
-  const CompressSetting slower = choose(on_a_link_of(30), layout);
-  EXPECT_EQ(slow.method, CompressMethod::kPowerSgd);
-  EXPECT_EQ(slower.method, CompressMethod::kPowerSgd);
-  EXPECT_LT(slower.rank, slow.rank);
+  EXPECT_EQ(text_of(slow), "int4");
   EXPECT_LE(forecast(on_a_link_of(100), layout, slow).seconds, 1.1 * 0.85);
+  const CompressSetting slower = choose(on_a_link_of(70), layout);
+  const CompressSetting slowest = choose(on_a_link_of(25), layout);
+  EXPECT_EQ(slower.method, CompressMethod::kPowerSgd);
+  EXPECT_EQ(slowest.method, CompressMethod::kPowerSgd);
+  EXPECT_LT(slowest.rank, slower.rank);
 }
 
 TEST(Forecast, TheWorstLinkGetsWhatIsFastest) {

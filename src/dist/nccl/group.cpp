@@ -203,6 +203,9 @@ class NcclGroup : public QueuedGroup {
 };
 
 void NcclGroup::enqueue(const Operation& o) {
+  if (o.wire == Wire::kInt8 || o.wire == Wire::kInt4) {
+    throw CommError("integers do not travel between GPUs directly");
+  }
   switch (o.kind) {
     case OpKind::kAllReduce:
       if (o.wire == Wire::kFp32) {
@@ -251,7 +254,7 @@ void NcclGroup::take_doubles(std::span<double> values) {
 
 // Each rank gets all parts of its chunk and adds them in the order of ranks.
 void NcclGroup::reduce_scatter(std::span<float> data, Wire wire) {
-  const size_t each = wire_bytes(wire);
+  const size_t each = wire_bytes(wire, 1);
   auto* travelling = reinterpret_cast<std::byte*>(data.data());
   if (wire != Wire::kFp32) {
     travelling = room(travelling_, data.size() * each);
@@ -274,7 +277,7 @@ void NcclGroup::reduce_scatter(std::span<float> data, Wire wire) {
 }
 
 void NcclGroup::all_gather(std::span<float> data, Wire wire) {
-  const size_t each = wire_bytes(wire);
+  const size_t each = wire_bytes(wire, 1);
   const ChunkRange mine = chunk_of(data.size(), rank(), size());
   auto* travelling = reinterpret_cast<std::byte*>(data.data());
   if (wire != Wire::kFp32) {
@@ -298,7 +301,7 @@ void NcclGroup::all_gather(std::span<float> data, Wire wire) {
 }
 
 void NcclGroup::all_to_all(const Operation& o) {
-  const size_t each = wire_bytes(o.wire);
+  const size_t each = wire_bytes(o.wire, 1);
   const auto* out = reinterpret_cast<const std::byte*>(o.to_send.data());
   auto* in = reinterpret_cast<std::byte*>(o.floats.data());
   if (o.wire != Wire::kFp32) {

@@ -6,7 +6,7 @@ import sys
 from html import escape
 
 PARTS = [("computing", "#4878a8"), ("compressing", "#e0a030"), ("waiting", "#c44e52")]
-WITHOUT_WARMUP = ("none", "bf16", "fp16")
+WITHOUT_WARMUP = ("none", "bf16", "fp16", "int8", "int4")
 
 
 def summary(output, rate, method):

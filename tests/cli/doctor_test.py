@@ -2,11 +2,15 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 
 import harness
 from harness import REIGEN, run
+from quota import Quota
+from slow_disk import SlowDisk
 from workers_test import WorkersCase
 
 sys.path.insert(0, os.path.join(harness.SOURCE, "tests", "dist"))
@@ -66,20 +70,26 @@ class Doctor(WorkersCase):
         self.assertIn(f"auto chose {chosen}", again.stderr)
 
 
-class AcrossLinks(WorkersCase):
+class LinksCase(WorkersCase):
     def setUp(self):
         super().setUp()
         if not namespaces.permitted():
             self.skipTest("network namespaces are not permitted here")
 
-    def across(self, net, arguments):
-        """Two workers, one in each namespace, as torchrun would start them; rank 0's output."""
+    def across(self, net, arguments, second=(), preexec=None, data=None):
+        """Two workers, one in each namespace, as torchrun would start them; rank 0's output.
+
+        Of the second one: `second` goes before its command, `preexec` is called in its process, `data` is
+        where it has the data."""
         processes = []
         for rank in range(2):
+            before, call = (second, preexec) if rank == 1 else ((), None)
+            own = [data if rank == 1 and data and a == self.data else a for a in arguments]
             env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
                    "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": net.address(0), "MASTER_PORT": "29600"}
-            processes.append(subprocess.Popen(net.command(rank, REIGEN, *arguments), env=env, text=True,
-                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            processes.append(subprocess.Popen(net.command(rank, *before, REIGEN, *own), env=env,
+                                              text=True, preexec_fn=call, stdout=subprocess.PIPE,
+                                              stderr=subprocess.PIPE))
         outputs = [p.communicate(timeout=120) for p in processes]
         self.assertEqual([p.returncode for p in processes], [0, 0], outputs)
         return outputs[0]
@@ -91,6 +101,8 @@ class AcrossLinks(WorkersCase):
         listen.wait(60)
         return float(send.stdout)
 
+
+class AcrossLinks(LinksCase):
     def test_the_verdict_is_the_network_when_it_is_slow_and_computing_when_it_is_not(self):
         arguments = Doctor.options(self, "--json")
         with namespaces.Network(2, rate="100mbit") as net:
@@ -106,6 +118,51 @@ class AcrossLinks(WorkersCase):
             # Work enough for a step that no busy machine's loopback can outlast.
             fast = json.loads(self.across(net, [*arguments, "--batch.target-tokens", "6000"])[0])
             self.assertEqual(fast["bottleneck"], "compute", fast["verdict"])
+
+
+class Trouble(LinksCase):
+    """Each planted for real, in the second host alone."""
+
+    def notes(self, net, *more, **second):
+        found = json.loads(self.across(net, Doctor.options(self, "--json", *more), **second)[0])
+        return found["warnings"]
+
+    def test_a_clock_that_is_minutes_off(self):
+        if shutil.which("faketime") is None:
+            self.skipTest("faketime is not installed")
+        with namespaces.Network(2) as net:
+            notes = self.notes(net, second=["faketime", "-f", "+300s"])
+            self.assertTrue(any(re.search(r"the clock of rank 1 .* is 5m .* ahead of rank 0's", n) for n in notes), notes)
+
+    def test_a_host_that_computes_slowly(self):
+        try:
+            quota = Quota(0.3)
+        except PermissionError as error:
+            self.skipTest(str(error))
+        with quota, namespaces.Network(2) as net:
+            notes = self.notes(net, preexec=quota.hold_me)
+            self.assertTrue(any(re.search("rank 1 .* computes its share in .* take it out", n) for n in notes), notes)
+            self.assertFalse(any(n.startswith("rank 0") for n in notes), notes)
+
+    def test_an_interface_that_carries_far_less_than_it_says(self):
+        with namespaces.Network(2, rate="100mbit") as net:
+            notes = self.notes(net)
+            self.assertTrue(any("is the port capped, or is it the wrong interface (--interface)?" in n for n in notes), notes)
+
+    def test_a_disk_too_slow_for_the_reader(self):
+        try:
+            disk = SlowDisk(self.folder, 150_000)
+        except PermissionError as error:
+            self.skipTest(str(error))
+        with disk, namespaces.Network(2) as net:
+            data = os.path.join(disk.path, "data")
+            shutil.copytree(self.data, data)
+            disk.forget()
+            # The smallest model there is: it eats text faster than any other.
+            little = ["--model.width", 16, "--model.heads", 2, "--model.ffn-width", 16, "--model.encoder-layers", 1,
+                      "--model.decoder-layers", 1, "--batch.target-tokens", 4000]
+            notes = self.notes(net, *little, data=data, preexec=disk.hold_me)
+            self.assertTrue(any(re.search("the disk of rank 1 .* copy the data to a faster one", n) for n in notes), notes)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ class Maker {
     report_.name = std::filesystem::path(directory_).lexically_normal().filename().string();
     if (report_.name.empty()) report_.name = directory_;
     read_config();
-    report_.live = run_.ends.size() < run_.starts.size();
+    report_.live = !run_.ended;
     report_.shares = time_shares(run_);
     bottleneck_ = bottleneck(run_, report_.shares);
     report_.verdicts = {bottleneck_, trained(run_), overfitting(run_)};

@@ -36,6 +36,7 @@ struct RunFold {
   std::vector<EvaluationRecord> evaluations;  // samples only in the last one
   std::vector<CheckpointRecord> checkpoints;
   std::vector<EndRecord> ends;
+  bool ended = false;  // the last attempt said so; one that was killed has no end record
   std::optional<StepRecord> first_step;
   std::optional<StepRecord> last_step;
   // Time stamps that do not fit the time that passed, by more than a minute: the clock was set.

@@ -74,10 +74,10 @@ class AcrossLinks(WorkersCase):
 
     def across(self, net, arguments):
         """Two workers, one in each namespace, as torchrun would start them; rank 0's output."""
-        processes = []
+        processes, port = [], harness.free_port()
         for rank in range(2):
             env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
-                   "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": net.address(0), "MASTER_PORT": "29600"}
+                   "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": net.address(0), "MASTER_PORT": str(port)}
             processes.append(subprocess.Popen(net.command(rank, REIGEN, *arguments), env=env, text=True,
                                               stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         outputs = [p.communicate(timeout=120) for p in processes]

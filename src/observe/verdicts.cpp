@@ -171,9 +171,10 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   const double lead = (best - next) / s.total;
   v.confidence = lead > 0.3 ? "high" : lead > 0.1 ? "medium" : "low";
   v.because = format(
-      "of the time, {} was computing, {} waiting for the network, {} for a slower rank, {} for "
+      "of the time, {} was computing, {} {}, {} waiting for a slower rank, {} for "
       "input, {} evaluation, {} standing still for checkpoints, {} anything else",
-      share(s.compute, s.total), share(s.network, s.total), share(s.straggler, s.total),
+      share(s.compute, s.total), share(s.network, s.total),
+      crosses_network(run) ? "waiting for the network" : kExchange, share(s.straggler, s.total),
       share(s.input, s.total), share(s.evaluation, s.total), share(s.checkpoint, s.total),
       share(s.other, s.total));
   if (v.verdict == "straggler") {

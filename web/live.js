@@ -81,7 +81,7 @@ function colour(name) {
 function axis(title) {
   return {
     type: 'linear',
-    bounds: title === 'step' ? 'data' : 'ticks',
+    ...(title === 'step' ? {bounds: 'data', min: 0} : {}),
     title: {display: Boolean(title), text: title},
     ticks: {callback: short, maxRotation: 0, autoSkipPadding: 16, maxTicksLimit: 8},
     grid: {},
@@ -145,6 +145,8 @@ function paint(shown) {
     const line = colour(`--s${i % kColours}`);
     set.borderColor = line;
     set.backgroundColor = set.fill ? `${line}99` : line;
+    set.pointBackgroundColor = line;
+    set.pointBorderColor = line;
     const key = shown.legend.children[i] && shown.legend.children[i].querySelector('.key');
     if (key) key.style.background = line;
   });
@@ -322,7 +324,11 @@ function showHosts(hosts) {
     const row = element('tr');
     const name = element('th');
     name.scope = 'row';
-    row.append(name, element('td'), element('td'), element('td'), element('td'));
+    row.append(name, ...['cores', 'memory', 'network', 'GPUs'].map((label) => {
+      const cell = element('td');
+      cell.dataset.label = label; // for screens too narrow for a head
+      return cell;
+    }));
     return row;
   }, (row, host) => {
     const [name, ...cells] = row.children;
@@ -351,7 +357,7 @@ function showSamples(samples) {
   }, (list, sample) => {
     setText(list.children[1], sample.source);
     setText(list.children[3], sample.reference);
-    setText(list.children[5], sample.hypothesis);
+    setText(list.children[5], sample.hypothesis || '(nothing)');
   });
 }
 

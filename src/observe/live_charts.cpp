@@ -144,8 +144,12 @@ Json live_charts(const RunFold& run) {
   for (const EvaluationRecord& e : run.evaluations) {
     if (e.bleu) bleu.points.emplace_back(static_cast<double>(e.step), *e.bleu);
   }
-  add("bleu", {.title = "BLEU of decoded text", .series = {bleu}});
+  add("bleu", {.title = "BLEU of decoded text",
+               .y = "of 100; more is better",
+               .series = {bleu},
+               .from_zero = true});
   add("rate", {.title = "Learning rate",
+               .y = "as the schedule set it",
                .series = {{"learning rate", run.steps.ratio("rate", "steps")}},
                .from_zero = true});
   add("throughput", {.title = "Throughput",

@@ -81,14 +81,19 @@ void split_waiting(const RunFold& run, double waited, TimeShares& shares) {
 // Workers of one machine alone: what they wait for is each other's memory and cores.
 bool crosses_network(const RunFold& run) {
   bool known = false;
+  double sent = 0;
+  double away = 0;
   for (const auto& [rank, fold] : run.ranks) {
+    sent += fold.spans.total("sent");
+    away += fold.spans.total("sent_away");
     if (!fold.last_sample) continue;
     for (const InterfaceSample& i : fold.last_sample->interfaces) {
       if (i.used && i.name != "lo") return true;
       known = known || i.used;
     }
   }
-  return !known;
+  if (known) return false;
+  return sent == 0 || away > 0;  // a run of less than a second has no samples
 }
 
 struct Cause {

@@ -5,6 +5,7 @@
 'use strict';
 
 const kPause = 2000; // milliseconds
+const kShortPause = 200; // while there is nothing to show yet
 const kColours = 8;
 const byId = (id) => document.getElementById(id);
 const page = {charts: new Map(), paused: false, stamp: '', timer: 0};
@@ -413,7 +414,10 @@ async function update() {
     const answer = await fetch(`live.json${location.search}`, {cache: 'no-store'});
     if (!answer.ok) throw new Error(await answer.text());
     const text = await answer.text();
-    if (text !== page.text) show(JSON.parse(text));
+    if (text !== page.text) {
+      page.run = JSON.parse(text);
+      show(page.run);
+    }
     page.text = text;
     page.stamp = new Date().toLocaleTimeString();
     setText(byId('updated'), `as of ${page.stamp}`);
@@ -423,7 +427,8 @@ async function update() {
       + '`reigen dashboard RUN` shows the run again');
     setText(byId('updated'), page.stamp ? `last answer at ${page.stamp}; asking again` : 'asking again');
   }
-  if (!page.paused) page.timer = setTimeout(update, kPause);
+  const reading = page.run && page.run.state.kind === 'reading';
+  if (!page.paused) page.timer = setTimeout(update, reading ? kShortPause : kPause);
 }
 
 byId('pause').addEventListener('click', () => {

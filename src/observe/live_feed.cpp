@@ -28,6 +28,7 @@ double steady_now() {
 
 LiveFeed::LiveFeed(std::string run_directory, bool beside_work)
     : directory_(run_directory), beside_work_(beside_work), reader_(std::move(run_directory)) {
+  wanted_ = !beside_work;  // whoever asks for a page will look at it
   const sigset_t signals = interrupt_signals();
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, &signals, &before);
@@ -59,6 +60,7 @@ std::string LiveFeed::made() {
 }
 
 void LiveFeed::run() {
+  pthread_setname_np(pthread_self(), "live page");
   if (beside_work_) lower_priority();
   std::unique_lock lock(mutex_);
   while (true) {

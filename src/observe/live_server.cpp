@@ -177,6 +177,7 @@ LiveServer::LiveServer(LiveServerOptions options)
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, &signals, &before);
   p.thread = std::thread([&p] {
+    pthread_setname_np(pthread_self(), "live page");  // and of the threads it makes
     if (p.options.beside_work) lower_priority();
     p.server.listen_after_bind();
     p.over = true;

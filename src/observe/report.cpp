@@ -496,6 +496,12 @@ class Maker {
                                                  "are of a clock that only goes forward",
                                                  run_.clock_jumps));
     }
+    if (run_.repeated_steps > 0) {
+      report_.notes.emplace_back("two writers",
+                                 format("{} steps are in the log twice, because two processes wrote "
+                                        "it at once; they were counted once",
+                                        with_commas(run_.repeated_steps)));
+    }
     uint64_t lost = 0;
     for (const auto& s : run_.starts) lost += s.lost_steps;
     if (lost > 0) report_.notes.emplace_back("steps done twice", with_commas(lost));

@@ -196,9 +196,10 @@ Json notes_of(const RunReader& reader) {
                with_commas(run.clock_jumps)));
   }
   if (run.repeated_steps > 0) {
-    notes.push_back(format("two processes wrote this run at once: {} steps are in its log twice, and "
-                           "were counted once; stop one of them",
-                           with_commas(run.repeated_steps)));
+    notes.push_back(
+        format("two processes wrote this run at once: {} steps are in its log twice, and "
+               "were counted once; stop one of them",
+               with_commas(run.repeated_steps)));
   }
   uint64_t lost = 0;
   for (const StartRecord& s : run.starts) lost += s.lost_steps;

@@ -497,10 +497,10 @@ class Maker {
                                                  run_.clock_jumps));
     }
     if (run_.repeated_steps > 0) {
-      report_.notes.emplace_back("two writers",
-                                 format("{} steps are in the log twice, because two processes wrote "
-                                        "it at once; they were counted once",
-                                        with_commas(run_.repeated_steps)));
+      report_.notes.emplace_back(
+          "two writers", format("{} steps are in the log twice, because two processes wrote "
+                                "it at once; they were counted once",
+                                with_commas(run_.repeated_steps)));
     }
     uint64_t lost = 0;
     for (const auto& s : run_.starts) lost += s.lost_steps;

@@ -112,7 +112,7 @@ class Browser:
             raise AssertionError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
-    def wait(self, expression, seconds=20):
+    def wait(self, expression, seconds=60):
         """Waits until the expression is true and returns its value."""
         until = time.monotonic() + seconds
         while not (value := self.js(expression)):

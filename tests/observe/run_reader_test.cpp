@@ -144,11 +144,10 @@ TEST(RunReader, ManyLogsAreReadByManyThreadsAlike) {
     logs.push_back(std::make_unique<MeasurementLog>(run.path(), rank, 0));
     std::string lines;  // 16 MB in all and more
     for (uint64_t step = 1; step <= 12'000; ++step) {
-      const Record record = rank == 0 ? Record(sample_step(step))
-                                      : Record(SpansRecord{.step = step,
-                                                           .steps = 1,
-                                                           .seconds = 0.5,
-                                                           .spans = {{"forward", 0.25}}});
+      const Record record =
+          rank == 0 ? Record(sample_step(step))
+                    : Record(SpansRecord{
+                          .step = step, .steps = 1, .seconds = 0.5, .spans = {{"forward", 0.25}}});
       lines += one_line(to_json(record)) + "\n";
     }
     for (int i = 0; i < (rank == 0 ? 1 : 2); ++i) logs.back()->append_lines(lines);

@@ -175,7 +175,9 @@ void RunReader::save() const {
     positions.push_back({{"rank", rank}, {"bytes", position.bytes}, {"hash", position.hash}});
   }
   const std::string path = rollup_of(directory_);
-  const std::string partial = format("{}.{}", path, getpid());  // a reader may save one as well
+  // A reader may save one as well, also in the process that trains.
+  static std::atomic<int> saved = 0;
+  const std::string partial = format("{}.{}.{}", path, getpid(), saved++);
   try {
     FileWriter writer(partial);
     writer.write(one_line({{"version", kVersion},
@@ -185,6 +187,8 @@ void RunReader::save() const {
     writer.close();
     std::filesystem::rename(partial, path);
   } catch (const std::exception&) {  // the logs have everything
+    std::error_code none;
+    std::filesystem::remove(partial, none);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "observe/measurement_log.h"
 #include "observe/sample_records.h"
+#include "support/full_disk.h"
 #include "support/temp_dir.h"
 
 namespace reigen {
@@ -160,6 +161,28 @@ TEST(RunReader, ManyLogsAreReadByManyThreadsAlike) {
   for (int rank = 1; rank < 5; ++rank) {
     EXPECT_EQ(reader.run().ranks.at(rank).spans.total("steps"), 24'000) << rank;
   }
+}
+
+TEST(RunReader, AFullDiskKeepsTheOldRollupAndLeavesNothingBeside) {
+  TempDir run;
+  MeasurementLog log(run.path(), 0, 0);
+  write_steps(log, 1, 10);
+  RunReader reader(run.path());
+  reader.refresh();
+  reader.save();
+  const std::string before = read_file(run.path("measurements/rollup.json"));
+  write_steps(log, 11, 200);
+  reader.refresh();
+  {
+    FullDisk full(1000);
+    reader.save();
+  }
+  EXPECT_EQ(read_file(run.path("measurements/rollup.json")), before);
+  const std::filesystem::directory_iterator files(run.path("measurements"));
+  EXPECT_EQ(std::distance(begin(files), end(files)), 2);
+  RunReader later(run.path());
+  later.refresh();
+  EXPECT_EQ(later.run().steps.total("steps"), 200);
 }
 
 TEST(RunReader, ReadingThatNobodyWantsAnyMoreEnds) {

@@ -22,7 +22,7 @@
 namespace reigen {
 namespace {
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr uint64_t kHashedBytes = 256;
 constexpr uint64_t kWorthThreads = 16 << 20;  // bytes
 constexpr size_t kMostThreads = 8;
@@ -59,18 +59,22 @@ std::vector<int> ranks_logged(const std::string& run_directory) {
 
 RunReader::RunReader(std::string run_directory) : directory_(std::move(run_directory)) {}
 
+// All of it or nothing.
 bool RunReader::load() {
   const std::string path = rollup_of(directory_);
   if (!path_exists(path)) return false;
   try {
     const Json json = read_json(path);
     if (json.at("version") != kVersion) return false;
+    std::map<int, Position> positions;
     for (const Json& entry : json.at("positions")) {
-      positions_[entry.at("rank").get<int>()] = {entry.at("bytes").get<uint64_t>(),
-                                                 entry.at("hash").get<uint64_t>()};
+      positions[entry.at("rank").get<int>()] = {entry.at("bytes").get<uint64_t>(),
+                                                entry.at("hash").get<uint64_t>()};
     }
-    damaged_ = json.at("damaged_lines").get<uint64_t>();
+    const auto damaged = json.at("damaged_lines").get<uint64_t>();
     fold_ = RunFold::from_json(json.at("run"));
+    positions_ = std::move(positions);
+    damaged_ = damaged;
   } catch (const Json::exception&) {
     return false;
   } catch (const DataError&) {

@@ -42,6 +42,25 @@ TEST(RunReader, WhatIsRolledUpEqualsWhatIsRead) {
   EXPECT_LE(whole.run().steps.rows().size(), 1024u);
 }
 
+TEST(RunReader, ARollupThatCannotBeReadInPartIsLeftAsideWhole) {
+  TempDir run;
+  MeasurementLog log(run.path(), 0, 0);
+  write_steps(log, 1, 50);
+  RunReader reader(run.path());
+  reader.refresh();
+  reader.save();
+  const std::string path = run.path("measurements/rollup.json");
+  const Json whole = read_json(path);
+  for (const auto& [key, value] : whole["run"].items()) {
+    Json json = whole;
+    json["run"].erase(key);
+    write_text(path, one_line(json));
+    RunReader later(run.path());
+    later.refresh();
+    EXPECT_EQ(later.run().to_json(), reader.run().to_json()) << key;
+  }
+}
+
 TEST(RunReader, ALogCutBackToACheckpointIsReadAnew) {
   TempDir run;
   {

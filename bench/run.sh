@@ -9,3 +9,5 @@ python3 data/prepare_bench.py "$@"
 python3 dist/link_bench.py
 python3 dist/link_bench.py --on-each 2 --rates 100mbit 1gbit
 ../build/release/bench/sampler_bench
+python3 observe/open_run.py
+python3 observe/overhead.py

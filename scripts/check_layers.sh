@@ -48,6 +48,7 @@ doors 'hwy/' 'ops/cpu/(vector_inl\.h|row_kernels\.cpp|attention_kernels\.cpp|dec
 doors 'cuda' 'device/cuda/.*'
 doors 'gloo/' 'dist/gloo_mesh\.cpp'
 doors 'httplib' 'observe/live_server\.cpp'
+doors 'simdjson' 'observe/record_parser\.cpp'
 doors 'pmix' 'dist/pmix\.cpp'
 doors 'nccl' 'dist/nccl/library\.h'
 doors 'cublas' 'ops/cuda/matmul\.cpp'

@@ -8,10 +8,11 @@ packages=(
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libxxhash-dev libssl-dev
   libicu-dev libsentencepiece-dev libexpat1-dev zlib1g-dev libzstd-dev liblzma-dev
   libdnnl-dev libhwy-dev libgloo-dev libpmix-dev libcpp-httplib-dev
+  libsimdjson-dev libjs-chart.js
   libgtest-dev libgmock-dev
   clang libclang-rt-14-dev clang-format clang-tidy shellcheck
   sentencepiece gettext time gzip zstd xz-utils curl python3
-  openmpi-bin iproute2 faketime
+  openmpi-bin iproute2 faketime chromium
 )
 
 missing=()

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
@@ -12,11 +13,13 @@
 namespace reigen {
 
 void run_dashboard(const DashboardOptions& options) {
-  RunReader(options.run).refresh();  // a wrong directory is said here and not in the page
+  if (ranks_logged(options.run).empty()) {  // said here and not in the page
+    throw DataError(format("{}: is not a run (it has no measurements/rank-0.jsonl)", options.run));
+  }
   const LiveServer server({.run = options.run,
-                           .address = options.address,
-                           .port = static_cast<int>(options.port),
-                           .token = options.token});
+                           .address = options.page.address,
+                           .port = static_cast<int>(options.page.port),
+                           .token = options.page.token});
   log_note(
       format("{} is shown at {}; Ctrl-C ends this page, not the run", options.run, server.url()));
   while (!interrupt_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -1,8 +1,11 @@
-// `reigen top`: a run in a plain terminal, drawn again every second.
+// `reigen top`: a run in a plain terminal, drawn again every second and when the window changes.
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <thread>
 
 #include "base/format.h"
 #include "base/interrupt.h"
@@ -10,103 +13,130 @@
 #include "cli/commands.h"
 #include "observe/identity.h"
 #include "observe/run_reader.h"
-#include "observe/verdicts.h"
+#include "observe/top_picture.h"
 
 namespace reigen {
 namespace {
 
-constexpr size_t kBar = 20;
-constexpr size_t kMostRanks = 16;
+constexpr int kUsualWidth = 100;  // where there is no window
+constexpr int kPollMilliseconds = 50;
 
-std::string bar(double share) {
-  const auto full = static_cast<size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kBar));
-  return "[" + std::string(full, '#') + std::string(kBar - full, ' ') + "]";
+struct Window {
+  int width = kUsualWidth;
+  int height = 24;
+  bool operator==(const Window&) const = default;
+};
+
+Window window_now() {
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {};
+  return {size.ws_col, std::max<int>(size.ws_row, 2)};
 }
 
-// Of the last row of a table: what it says about now.
-double recent(const RolledTable& table, const char* name, const char* divisor) {
-  const auto points = table.ratio(name, divisor);
-  return points.empty() ? 0 : points.back().second;
+// The other screen, without a cursor and with keys that arrive at once; all as it was at the end.
+class Screen {
+ public:
+  Screen() {
+    if (tcgetattr(STDIN_FILENO, &before_) == 0) {
+      keys_ = true;
+      termios raw = before_;
+      raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+      tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    print("\x1b[?1049h\x1b[?25l");
+  }
+  ~Screen() {
+    if (keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+    try {
+      print("\x1b[?25h\x1b[?1049l");
+    } catch (const std::exception&) {  // nobody is there to see it
+    }
+  }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  // Waits a moment; what was typed, empty for nothing.
+  std::string typed() const {
+    pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    if (poll(keys_ ? &input : nullptr, keys_ ? 1 : 0, kPollMilliseconds) <= 0) return "";
+    char text[16];
+    const ssize_t got = read(STDIN_FILENO, text, sizeof text);
+    if (got <= 0) return "q";  // the terminal is gone
+    return std::string(text, static_cast<size_t>(got));
+  }
+
+ private:
+  termios before_ = {};
+  bool keys_ = false;
+};
+
+// Lines from `first` on, and a last one that says what to do.
+std::string drawn(const std::vector<std::string>& lines, size_t first, const Window& window) {
+  const auto room = static_cast<size_t>(window.height - 1);
+  std::string out = "\x1b[H";
+  for (size_t i = first; i < std::min(lines.size(), first + room); ++i) {
+    out += lines[i] + "\x1b[K\r\n";
+  }
+  std::string hint = "  q ends this, not the run";
+  if (lines.size() > room) {
+    hint += format("; arrows: {} to {} of {} lines", first + 1,
+                   std::min(lines.size(), first + room), lines.size());
+  }
+  hint.resize(std::min(hint.size(), static_cast<size_t>(window.width)));
+  return out + hint + "\x1b[J";
 }
 
-std::string machine_lines(int rank, const SampleRecord& s) {
-  double busy = 0;
-  for (double core : s.cores) busy += core / static_cast<double>(s.cores.size());
-  std::string out = format(
-      "  {} (rank {})\n    cpu {} {:3.0f}% of {} cores   memory {} {} of {}\n", s.host, rank,
-      bar(busy / 100), busy, s.cores.size(),
-      bar(static_cast<double>(s.memory_used) / std::max(1.0, static_cast<double>(s.memory_total))),
-      human_bytes(s.memory_used), human_bytes(s.memory_total));
-  for (const InterfaceSample& i : s.interfaces) {
-    if (!i.used && (i.name == "lo" || i.in + i.out < 1)) continue;
-    const double share = i.speed > 0 ? std::max(i.in, i.out) / static_cast<double>(i.speed) : 0;
-    out += format("    {}{} {} {:.2f} MB/s in, {:.2f} out{}\n", i.name, i.used ? " (job)" : "",
-                  bar(share), i.in / 1e6, i.out / 1e6,
-                  i.speed > 0 ? format(", claims {} Mbit/s", i.speed / 125'000) : "");
-  }
-  for (size_t g = 0; g < s.gpus.size(); ++g) {
-    const GpuSample& gpu = s.gpus[g];
-    out += format("    gpu {} {} {:3.0f}%  {} of {}  {:.0f} W  {:.0f} MHz\n", g,
-                  bar(gpu.utilisation / 100), gpu.utilisation, human_bytes(gpu.memory_used),
-                  human_bytes(gpu.memory_total), gpu.watts, gpu.megahertz);
-  }
-  return out;
+// How far the keys move the picture; nothing when they ask to end.
+bool apply(const std::string& keys, int page, int& first) {
+  if (keys.find_first_of("qQ") != std::string::npos) return false;
+  if (keys == "\x1b[B" || keys == "j") ++first;
+  if (keys == "\x1b[A" || keys == "k") --first;
+  if (keys == "\x1b[6~" || keys == " ") first += page;
+  if (keys == "\x1b[5~") first -= page;
+  return true;
 }
 
-std::string picture(const std::string& name, const RunFold& run) {
-  std::string out = name;
-  if (!run.last_step) return out + "\n  no step yet\n";
-  const StepRecord& last = *run.last_step;
-  const double age = unix_now() - last.time;
-  const bool ended = run.ends.size() >= run.starts.size() && !run.ends.empty();
-  out += ended ? format("  ended: {}\n", run.ends.back().reason)
-               : format("  last step {} ago\n", human_seconds(std::max(0.0, age)));
-  out += format("  step {}  epoch {:.2f}  loss {:.4f}  rate {:.2e}  {} tok/s  {} a step\n",
-                with_commas(last.step), last.epoch, last.loss, last.rate,
-                with_commas(static_cast<uint64_t>(recent(run.steps, "target_tokens", "seconds"))),
-                human_seconds(recent(run.steps, "seconds", "steps")));
-  if (!run.evaluations.empty()) {
-    const EvaluationRecord& e = run.evaluations.back();
-    out += format("  evaluation at step {}: loss {:.4f}{}\n", with_commas(e.step), e.nll,
-                  e.bleu ? format("  BLEU {:.2f}", *e.bleu) : "");
+void follow(RunReader& reader, const TopOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const Screen screen;
+  const auto pause =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.every));
+  Window shown;
+  int first = 0;
+  Clock::time_point next = Clock::now();
+  std::string before;
+  while (!interrupt_requested()) {
+    const Window window = window_now();
+    const bool due = Clock::now() >= next;
+    if (due) reader.refresh();
+    if (due) next = Clock::now() + pause;
+    const std::vector<std::string> lines =
+        top_picture(options.run, reader.run(), unix_now(), static_cast<size_t>(window.width));
+    const int last = std::max(0, static_cast<int>(lines.size()) - (window.height - 1));
+    first = std::clamp(first, 0, last);
+    std::string text = drawn(lines, static_cast<size_t>(first), window);
+    if (window != shown) print("\x1b[2J");
+    if (due || window != shown || text != before) print(text);
+    shown = window;
+    before = std::move(text);
+    int moved = first;
+    do {  // a moment at a time, so that keys and a new size are seen at once
+      if (!apply(screen.typed(), window.height - 2, moved)) return;
+    } while (moved == first && window_now() == shown && Clock::now() < next &&
+             !interrupt_requested());
+    first = moved;
   }
-  const Verdict verdict = bottleneck(run, time_shares(run));
-  out += format("  bottleneck: {}{}\n\n", verdict.verdict,
-                verdict.confidence.empty() ? "" : " (confidence " + verdict.confidence + ")");
-  Table table;
-  table.row({"rank", "ms a step", "own work", "waiting", "sent MB/step"});
-  size_t shown = 0;
-  for (const auto& [rank, fold] : run.ranks) {
-    if (fold.spans.rows().empty() || ++shown > kMostRanks) continue;
-    const double step = 1000 * recent(fold.spans, "seconds", "steps");
-    const double wait = 1000 * recent(fold.spans, "communication", "steps");
-    table.row({std::to_string(rank), format("{:.1f}", step), format("{:.1f}", step - wait),
-               format("{:.1f}", wait),
-               format("{:.2f}", recent(fold.spans, "sent", "steps") / 1e6)});
-  }
-  out += table.text();
-  if (shown > kMostRanks) out += format("  and {} more ranks\n", shown - kMostRanks);
-  out += "\n";
-  for (const auto& [rank, fold] : run.ranks) {
-    if (fold.last_sample) out += machine_lines(rank, *fold.last_sample);
-  }
-  return out;
 }
 
 }  // namespace
 
 void run_top(const TopOptions& options) {
   RunReader reader(options.run);
-  const auto pause = std::chrono::duration<double>(options.every);
-  while (!interrupt_requested()) {
-    reader.refresh();
-    const std::string text = picture(options.run, reader.run());
-    if (options.once) return print(text);
-    print("\x1b[H\x1b[2J" + text + "\n  Ctrl-C ends this picture, not the run\n");
-    const auto until = std::chrono::steady_clock::now() + pause;
-    while (!interrupt_requested() && std::chrono::steady_clock::now() < until) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
+  reader.refresh();  // a wrong directory is said before the screen changes
+  if (!options.once && isatty(STDOUT_FILENO) == 1) return follow(reader, options);
+  for (const std::string& line : top_picture(options.run, reader.run(), unix_now(),
+                                             static_cast<size_t>(window_now().width))) {
+    print(line + "\n");
   }
 }
 

@@ -43,12 +43,18 @@ void describe(Schema& s, TopOptions& o) {
 
 void describe(Schema& s, DashboardOptions& o) {
   s.option("run", o.run, "RUN", "directory of the run, live or finished").required().positional();
-  s.option("address", o.address, "ADDRESS",
-           "to listen on; anything but this machine's own (127.0.0.1, ::1) needs a token");
-  s.option("port", o.port, "to listen on; 0 for any that is free", 0, 65535);
-  s.option("token", o.token, "TEXT",
-           "who does not give it as ?token=TEXT is turned away; made up when an address needs one");
+  describe(s, o.page, "");
   s.example("reigen dashboard runs/first");
+}
+
+void describe(Schema& s, PageOptions& o, const std::string& prefix) {
+  s.option(
+      prefix + "address", o.address, "ADDRESS",
+      "where the page listens; anything but this machine's own (127.0.0.1, ::1) needs a token");
+  s.option(prefix + "port", o.port,
+           "port of the page; 0 for 6810, or any that is free when that is taken", 0, 65535);
+  s.option(prefix + "token", o.token, "TEXT",
+           "who does not give it as ?token=TEXT is turned away; made up when an address needs one");
 }
 
 }  // namespace reigen

@@ -22,15 +22,22 @@ struct TopOptions {
   bool once = false;
 };
 
+// Where the live page is served, by `dashboard` and beside `train`.
+struct PageOptions {
+  std::string address = "127.0.0.1";
+  int64_t port = 0;  // 0 for 6810, or any that is free when that is taken
+  std::string token;
+};
+
 struct DashboardOptions {
   std::string run;
-  std::string address = "127.0.0.1";
-  int64_t port = 6810;
-  std::string token;
+  PageOptions page;
 };
 
 void describe(Schema& schema, ReportOptions& options);
 void describe(Schema& schema, TopOptions& options);
 void describe(Schema& schema, DashboardOptions& options);
+// With names that begin with `prefix`.
+void describe(Schema& schema, PageOptions& options, const std::string& prefix);
 
 }  // namespace reigen

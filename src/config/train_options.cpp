@@ -90,14 +90,39 @@ void describe_eval(Schema& s, TrainOptions& o) {
 }
 
 // A change of these leaves the course of training as it was.
-constexpr std::array kFree = {"run",         "data",         "max-steps",  "max-epochs",
-                              "max-time",    "device",       "precision",  "algorithms",
-                              "threads",     "memory",       "log-every",  "quiet",
-                              "eval",        "decode",       "checkpoint", "optimizer.max-skipped",
-                              "workers",     "hosts",        "ssh",        "remote-binary",
-                              "copy-binary", "interface",    "compress",   "compress-warmup",
-                              "bucket",      "start-within", "silence",    "send-data",
-                              "detach"};
+constexpr std::array kFree = {"run",
+                              "data",
+                              "max-steps",
+                              "max-epochs",
+                              "max-time",
+                              "device",
+                              "precision",
+                              "algorithms",
+                              "threads",
+                              "memory",
+                              "log-every",
+                              "quiet",
+                              "eval",
+                              "decode",
+                              "checkpoint",
+                              "optimizer.max-skipped",
+                              "workers",
+                              "hosts",
+                              "ssh",
+                              "remote-binary",
+                              "copy-binary",
+                              "interface",
+                              "compress",
+                              "compress-warmup",
+                              "bucket",
+                              "start-within",
+                              "silence",
+                              "send-data",
+                              "detach",
+                              "dashboard",
+                              "dashboard-address",
+                              "dashboard-port",
+                              "dashboard-token"};
 
 void compare(const Json& before, const Json& now, const std::string& prefix,
              std::vector<std::string>& changes) {
@@ -121,6 +146,9 @@ void describe(Schema& s, TrainOptions& o) {
            "directory of the run: made when it is not there, resumed when it is")
       .required();
   describe_settings(s, o);
+  s.option("dashboard", o.dashboard,
+           "serve the live page of the run while it trains, from the first worker");
+  describe(s, o.page, "dashboard-");
   s.example("reigen train --preset base --data data --run runs/first --max-steps 50000");
   s.example("reigen train --config configs/transformer-base-wmt16.yaml --data data --run runs/wmt");
   s.example("reigen train --run runs/first --max-steps 80000    # go on with it");
@@ -159,6 +187,8 @@ TrainOptions resolve(TrainOptions options) {
 
 Json recorded_options(const TrainOptions& options) {
   TrainOptions copy = options;
+  copy.dashboard = false;  // who watches is no part of a run, and a token is nobody else's
+  copy.page = {};
   Schema schema("train", "");
   describe(schema, copy);
   return schema.current();

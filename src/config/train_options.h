@@ -9,6 +9,7 @@
 #include "config/decode_options.h"
 #include "config/device_options.h"
 #include "config/model_options.h"
+#include "config/report_options.h"
 #include "config/schedule_options.h"
 #include "config/schema.h"
 #include "config/worker_options.h"
@@ -69,6 +70,8 @@ struct TrainOptions {
   double smoothing = 0.1;
   LossScalePolicy loss_scaling = LossScalePolicy::kBackoff;
   bool quiet = false;
+  bool dashboard = false;
+  PageOptions page;
   ModelOptions model = sizes_of_preset();
   DropoutOptions dropout;
   BatchOptions batch;

@@ -2,25 +2,38 @@
 
 #include <httplib.h>
 #include <pthread.h>
+#include <sys/socket.h>
 
+#include <atomic>
+#include <cerrno>
 #include <csignal>
-#include <mutex>
 #include <random>
+#include <string_view>
 #include <thread>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/host.h"
 #include "base/interrupt.h"
+#include "observe/live_feed.h"
 #include "observe/report.h"
 #include "observe/report_page.h"
+#include "observe/web_files.h"
 
 namespace reigen {
 namespace {
 
-constexpr const char* kPolicy =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src "
-    "'self'; "
-    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+constexpr int kUsualPort = 6810;
+constexpr size_t kThreads = 8;  // a browser opens up to six connections and may leave some idle
+constexpr size_t kMostAsked = 1 << 16;  // bytes of a request; the page sends none
+
+// Nothing from elsewhere and, but for the report, which is one file, nothing written into the page.
+constexpr const char* kPagePolicy =
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+constexpr const char* kReportPolicy =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 bool is_loopback(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
@@ -42,10 +55,18 @@ bool same(const std::string& a, const std::string& b) {
   return differ == 0;
 }
 
+void set_headers(httplib::Response& response, const char* policy) {
+  response.set_header("Content-Security-Policy", policy);
+  response.set_header("Referrer-Policy", "no-referrer");
+  response.set_header("X-Content-Type-Options", "nosniff");
+  response.set_header("Cache-Control", "no-store");
+}
+
 }  // namespace
 
 struct LiveServer::Parts {
-  explicit Parts(LiveServerOptions given) : options(std::move(given)), reader(options.run) {}
+  explicit Parts(LiveServerOptions given)
+      : options(std::move(given)), feed(options.run, options.beside_work) {}
 
   // A page of another site that names this address must not read ours: the host it asked for has to
   // be the one we listen on.
@@ -55,38 +76,92 @@ struct LiveServer::Parts {
     return is_loopback(host.substr(0, host.rfind(':'))) || host.starts_with("[::1]");
   }
 
-  Report report() {
-    const std::lock_guard lock(mutex);
-    reader.refresh();
-    return make_report(options.run, reader, {});
+  template <class F>
+  void serve(const char* path, const char* type, const char* policy, F&& content) {
+    server.Get(path, [this, type, policy, content](const httplib::Request& request,
+                                                   httplib::Response& response) {
+      set_headers(response, policy);
+      if (!admitted(request)) {
+        response.status = 403;
+        response.set_content("the token is missing or wrong\n", "text/plain");
+        return;
+      }
+      try {
+        response.set_content(content(), type);
+      } catch (const std::exception& e) {
+        response.status = 503;
+        response.set_content(std::string(e.what()) + "\n", "text/plain");
+      }
+    });
   }
 
-  template <class F>
-  void serve(const char* path, const char* type, F&& content) {
-    server.Get(path,
-               [this, type, content](const httplib::Request& request, httplib::Response& response) {
-                 response.set_header("Content-Security-Policy", kPolicy);
-                 response.set_header("Referrer-Policy", "no-referrer");
-                 response.set_header("X-Content-Type-Options", "nosniff");
-                 response.set_header("Cache-Control", "no-store");
-                 if (!admitted(request)) {
-                   response.status = 403;
-                   response.set_content("the token is missing or wrong\n", "text/plain");
-                   return;
-                 }
-                 try {
-                   response.set_content(content(report()), type);
-                 } catch (const std::exception& e) {
-                   response.status = 503;
-                   response.set_content(std::string(e.what()) + "\n", "text/plain");
-                 }
-               });
+  // The same for everybody, and nothing of the run: needs no token.
+  void serve_file(const char* path, const char* type, std::string_view text) {
+    server.Get(path, [type, text](const httplib::Request&, httplib::Response& response) {
+      set_headers(response, kPagePolicy);
+      response.set_content(text.data(), text.size(), type);
+    });
+  }
+
+  void serve_all() {
+    serve("/", "text/html; charset=utf-8", kPagePolicy, [] { return std::string(web::live_html); });
+    serve("/live.json", "application/json", kPagePolicy, [this] { return feed.json(); });
+    serve("/report", "text/html; charset=utf-8", kReportPolicy, [this] {
+      std::string page;
+      feed.look([&](const RunReader& reader) {
+        page = report_page({make_report(options.run, reader, {})});
+      });
+      return page;
+    });
+    serve("/report.json", "application/json", kPagePolicy, [this] {
+      std::string json;
+      feed.look([&](const RunReader& reader) {
+        json = pretty(to_json(make_report(options.run, reader, {})));
+      });
+      return json;
+    });
+    serve_file("/live.css", "text/css; charset=utf-8", web::live_css);
+    serve_file("/live.js", "text/javascript; charset=utf-8", web::live_js);
+    serve_file("/chart.js", "text/javascript; charset=utf-8", web::chart_js);
+  }
+
+  bool bind(int port) {
+    errno = 0;
+    return server.bind_to_port(options.address.c_str(), port);
+  }
+
+  void listen() {
+    // The library's own choice lets two programs share a port, each with half of the requests.
+    server.set_socket_options([](socket_t socket) {
+      const int yes = 1;
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
+    server.set_keep_alive_max_count(1);
+    server.set_read_timeout(2);
+    server.set_payload_max_length(kMostAsked);
+    server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    if (options.port == 0) {
+      const bool usual = bind(kUsualPort);
+      options.port = usual ? kUsualPort : server.bind_to_any_port(options.address.c_str());
+    } else if (!bind(options.port)) {
+      const bool taken = errno == EADDRINUSE;
+      throw IoError(
+          taken ? format("port {} of {} is taken by another program; choose another port, "
+                         "or 0 for any that is free",
+                         options.port, options.address)
+                : format("cannot listen on port {} of {}: {}; choose another address or port",
+                         options.port, options.address, errno_text(errno)));
+    }
+    if (options.port < 0) {
+      throw IoError(format("cannot listen on {}: it is no address of this machine; choose another",
+                           options.address));
+    }
   }
 
   LiveServerOptions options;
-  std::mutex mutex;
-  RunReader reader;
+  LiveFeed feed;
   httplib::Server server;
+  std::atomic<bool> over = false;
   std::thread thread;
 };
 
@@ -96,29 +171,22 @@ LiveServer::LiveServer(LiveServerOptions options)
   if (p.options.token.empty() && !is_loopback(p.options.address)) {
     p.options.token = made_up_token();
   }
-  p.serve("/", "text/html; charset=utf-8", [](const Report& r) { return live_page(r); });
-  p.serve("/content", "text/html; charset=utf-8",
-          [](const Report& r) { return page_content({r}); });
-  p.serve("/report.json", "application/json", [](const Report& r) { return pretty(to_json(r)); });
-  p.server.new_task_queue = [] { return new httplib::ThreadPool(2); };
-  if (p.options.port == 0) {
-    p.options.port = p.server.bind_to_any_port(p.options.address.c_str());
-  } else if (!p.server.bind_to_port(p.options.address.c_str(), p.options.port)) {
-    p.options.port = -1;
-  }
-  if (p.options.port < 0) {
-    throw IoError(
-        format("cannot listen on {}; choose another --address or --port", p.options.address));
-  }
+  p.serve_all();
+  p.listen();
   const sigset_t signals = interrupt_signals();
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, &signals, &before);
-  p.thread = std::thread([&p] { p.server.listen_after_bind(); });
+  p.thread = std::thread([&p] {
+    pthread_setname_np(pthread_self(), "live page");  // and of the threads it makes
+    if (p.options.beside_work) lower_priority();
+    p.server.listen_after_bind();
+    p.over = true;
+  });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 LiveServer::~LiveServer() {
-  while (!parts_->server.is_running() && parts_->thread.joinable()) std::this_thread::yield();
+  while (!parts_->server.is_running() && !parts_->over) std::this_thread::yield();
   parts_->server.stop();
   parts_->thread.join();
 }

@@ -14,8 +14,9 @@ namespace reigen {
 struct LiveServerOptions {
   std::string run;
   std::string address = "127.0.0.1";
-  int port = 0;       // 0 for any that is free
-  std::string token;  // empty: made up where the address needs one
+  int port = 0;              // 0 for 6810, or any that is free when that is taken
+  std::string token;         // empty: made up where the address needs one
+  bool beside_work = false;  // served by the training process: at a low priority
 };
 
 class LiveServer {

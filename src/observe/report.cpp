@@ -57,7 +57,7 @@ class Maker {
     report_.name = std::filesystem::path(directory_).lexically_normal().filename().string();
     if (report_.name.empty()) report_.name = directory_;
     read_config();
-    report_.live = run_.ends.size() < run_.starts.size();
+    report_.live = !run_.ended;
     report_.shares = time_shares(run_);
     bottleneck_ = bottleneck(run_, report_.shares);
     report_.verdicts = {bottleneck_, trained(run_), overfitting(run_)};
@@ -495,6 +495,12 @@ class Maker {
       report_.notes.emplace_back("clock", format("it was set {} times during the run; durations "
                                                  "are of a clock that only goes forward",
                                                  run_.clock_jumps));
+    }
+    if (run_.repeated_steps > 0) {
+      report_.notes.emplace_back(
+          "two writers", format("{} steps are in the log twice, because two processes wrote "
+                                "it at once; they were counted once",
+                                with_commas(run_.repeated_steps)));
     }
     uint64_t lost = 0;
     for (const auto& s : run_.starts) lost += s.lost_steps;

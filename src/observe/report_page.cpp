@@ -44,25 +44,6 @@ svg text{font-size:18px}}
 @media print{section{break-inside:avoid}nav{display:none}}
 )";
 
-// Replaces the content when it has changed, and keeps what is open and where the reader is. Says
-// when nothing comes any more.
-constexpr const char* kScript = R"(
-const main=document.getElementById('content'),state=document.getElementById('state');let before='';
-async function update(){try{
-const got=await fetch('content'+location.search,{cache:'no-store'});
-if(!got.ok)throw new Error(got.status);
-const text=await got.text();
-if(text!==before){const open=[...document.querySelectorAll('details[open]')].map(d=>d.id);
-const focus=document.activeElement&&document.activeElement.id;
-main.innerHTML=text;before=text;
-open.forEach(id=>{const d=document.getElementById(id);if(d)d.open=true});
-if(focus){const f=document.getElementById(focus);if(f)f.focus({preventScroll:true})}}
-const said='live, updated '+new Date().toLocaleTimeString();
-state.textContent=said}catch(e){state.textContent='no answer from reigen dashboard; trying again'}
-setTimeout(update,2000)}
-update();
-)";
-
 std::string list(const Figures& figures) {
   if (figures.empty()) return "";
   std::string out = "<dl>";
@@ -188,13 +169,13 @@ std::string title_of(const std::vector<Report>& reports) {
 }
 
 std::string whole_page(const std::vector<Report>& reports, const std::string& state,
-                       const std::string& content, const char* script) {
+                       const std::string& content) {
   std::string out = format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width, initial-scale=1\"><link rel=\"icon\" "
       "href=\"data:,\"><title>{} - "
       "Reigen</title><style>{}</style></head><body><a class=\"skip\" href=\"#content\">To the "
-      "answers</a><header><h1>{}</h1><p class=\"soft\" id=\"state\" aria-live=\"off\">{}</p><nav "
+      "answers</a><header><h1>{}</h1><p class=\"soft\">{}</p><nav "
       "aria-label=\"Questions\"><ul>",
       escaped_html(title_of(reports)), kStyle, escaped_html(title_of(reports)),
       escaped_html(state));
@@ -203,24 +184,15 @@ std::string whole_page(const std::vector<Report>& reports, const std::string& st
   }
   out += "</ul></nav></header><main id=\"content\" tabindex=\"-1\">" + content +
          "</main><footer class=\"soft\">Written by Reigen.</footer>";
-  if (*script != '\0') out += format("<script>{}</script>", script);
   return out + "</body></html>\n";
 }
 
 }  // namespace
 
-std::string page_content(const std::vector<Report>& reports) {
-  return reports.size() == 1 ? one_report(reports[0]) : side_by_side(reports);
-}
-
 std::string report_page(const std::vector<Report>& reports) {
   const bool live = std::any_of(reports.begin(), reports.end(), [](auto& r) { return r.live; });
   return whole_page(reports, live ? "not ended when this was written" : "finished",
-                    page_content(reports), "");
-}
-
-std::string live_page(const Report& report) {
-  return whole_page({report}, report.live ? "live" : "finished", page_content({report}), kScript);
+                    reports.size() == 1 ? one_report(reports[0]) : side_by_side(reports));
 }
 
 }  // namespace reigen

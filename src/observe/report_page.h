@@ -10,8 +10,4 @@ namespace reigen {
 
 std::string report_page(const std::vector<Report>& reports);
 
-// The live page: the same, which asks for `content` again every two seconds.
-std::string live_page(const Report& report);
-std::string page_content(const std::vector<Report>& reports);
-
 }  // namespace reigen

@@ -77,8 +77,15 @@ void RunFold::add(int rank, const Record& record) {
   if (const auto* sample = std::get_if<SampleRecord>(&record)) return add_sample(rank, *sample);
   if (rank != 0) return;
   if (const auto* step = std::get_if<StepRecord>(&record)) return add_step(*step);
-  if (const auto* start = std::get_if<StartRecord>(&record)) starts.push_back(*start);
-  if (const auto* end = std::get_if<EndRecord>(&record)) ends.push_back(*end);
+  if (const auto* start = std::get_if<StartRecord>(&record)) {
+    starts.push_back(*start);
+    ended = false;
+    newest_ = start->step;
+  }
+  if (const auto* end = std::get_if<EndRecord>(&record)) {
+    ends.push_back(*end);
+    ended = true;
+  }
   if (const auto* saved = std::get_if<CheckpointRecord>(&record)) checkpoints.push_back(*saved);
   if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) {
     if (!evaluations.empty()) evaluations.back().samples.clear();
@@ -87,6 +94,11 @@ void RunFold::add(int rank, const Record& record) {
 }
 
 void RunFold::add_step(const StepRecord& r) {
+  if (r.step <= newest_) {
+    ++repeated_steps;
+    return;
+  }
+  newest_ = r.step;
   if (last_step && (starts.empty() || starts.back().step < last_step->step)) {
     const double passed = r.time - last_step->time;
     // Evaluations and checkpoints may lie between; going back is never right.
@@ -191,9 +203,12 @@ Json RunFold::to_json() const {
                {"evaluations", list_of(evaluations)},
                {"checkpoints", list_of(checkpoints)},
                {"ends", list_of(ends)},
+               {"ended", ended},
                {"first_step", json_of(first_step)},
                {"last_step", json_of(last_step)},
                {"clock_jumps", clock_jumps},
+               {"repeated_steps", repeated_steps},
+               {"newest", newest_},
                {"ranks", Json::array()}};
   for (const auto& [rank, fold] : ranks) {
     json["ranks"].push_back({{"rank", rank},
@@ -213,9 +228,12 @@ RunFold RunFold::from_json(const Json& json) {
     run.evaluations = records_in<EvaluationRecord>(json.at("evaluations"));
     run.checkpoints = records_in<CheckpointRecord>(json.at("checkpoints"));
     run.ends = records_in<EndRecord>(json.at("ends"));
+    run.ended = json.at("ended").get<bool>();
     run.first_step = record_in<StepRecord>(json.at("first_step"));
     run.last_step = record_in<StepRecord>(json.at("last_step"));
     run.clock_jumps = json.at("clock_jumps").get<uint64_t>();
+    run.repeated_steps = json.at("repeated_steps").get<uint64_t>();
+    run.newest_ = json.at("newest").get<uint64_t>();
     for (const Json& entry : json.at("ranks")) {
       RankFold& fold = run.ranks[entry.at("rank").get<int>()];
       fold.spans.load(entry.at("spans"));

@@ -36,10 +36,13 @@ struct RunFold {
   std::vector<EvaluationRecord> evaluations;  // samples only in the last one
   std::vector<CheckpointRecord> checkpoints;
   std::vector<EndRecord> ends;
+  bool ended = false;  // the last attempt said so; one that was killed has no end record
   std::optional<StepRecord> first_step;
   std::optional<StepRecord> last_step;
   // Time stamps that do not fit the time that passed, by more than a minute: the clock was set.
   uint64_t clock_jumps = 0;
+  // Steps that were in the log already: two processes wrote it at once. The first of each counts.
+  uint64_t repeated_steps = 0;
 
   Json to_json() const;
   static RunFold from_json(const Json& json);  // throws DataError
@@ -48,6 +51,8 @@ struct RunFold {
   void add_step(const StepRecord& record);
   void add_spans(int rank, const SpansRecord& record);
   void add_sample(int rank, const SampleRecord& record);
+
+  uint64_t newest_ = 0;  // step, of this attempt
 };
 
 }  // namespace reigen

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -14,12 +17,15 @@
 #include "base/hash.h"
 #include "observe/log_reader.h"
 #include "observe/measurement_log.h"
+#include "observe/record_parser.h"
 
 namespace reigen {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 3;
 constexpr uint64_t kHashedBytes = 256;
+constexpr uint64_t kWorthThreads = 16 << 20;  // bytes
+constexpr size_t kMostThreads = 8;
 
 std::string rollup_of(const std::string& run) { return run + "/measurements/rollup.json"; }
 
@@ -53,18 +59,22 @@ std::vector<int> ranks_logged(const std::string& run_directory) {
 
 RunReader::RunReader(std::string run_directory) : directory_(std::move(run_directory)) {}
 
+// All of it or nothing.
 bool RunReader::load() {
   const std::string path = rollup_of(directory_);
   if (!path_exists(path)) return false;
   try {
     const Json json = read_json(path);
     if (json.at("version") != kVersion) return false;
+    std::map<int, Position> positions;
     for (const Json& entry : json.at("positions")) {
-      positions_[entry.at("rank").get<int>()] = {entry.at("bytes").get<uint64_t>(),
-                                                 entry.at("hash").get<uint64_t>()};
+      positions[entry.at("rank").get<int>()] = {entry.at("bytes").get<uint64_t>(),
+                                                entry.at("hash").get<uint64_t>()};
     }
-    damaged_ = json.at("damaged_lines").get<uint64_t>();
+    const auto damaged = json.at("damaged_lines").get<uint64_t>();
     fold_ = RunFold::from_json(json.at("run"));
+    positions_ = std::move(positions);
+    damaged_ = damaged;
   } catch (const Json::exception&) {
     return false;
   } catch (const DataError&) {
@@ -80,23 +90,57 @@ bool RunReader::fits() const {
   });
 }
 
-bool RunReader::read_log(int rank) {
+double RunReader::progress() const {
+  const uint64_t all = to_read_;
+  return all == 0 ? 0 : static_cast<double>(have_read_) / static_cast<double>(all);
+}
+
+// Touches nothing but this rank's part of the fold, and what only the first rank has.
+void RunReader::read_log(int rank) {
   const std::string path = MeasurementLog::path_of(directory_, rank);
-  Position& position = positions_[rank];
+  Position& position = positions_.at(rank);
   LineReader reader(path, position.bytes);
+  RecordParser parser;
   std::string_view line;
-  bool any = false;
   while (reader.next(line)) {
-    any = true;
+    if (cancelled_) throw Interrupted("reading the logs was given up");
     try {
-      fold_.add(rank, parse_record(line, path, reader.number()));
+      fold_.add(rank, parser.parse(line, path, reader.number()));
     } catch (const DataError&) {
       ++damaged_;
     }
+    have_read_.fetch_add(line.size() + 1, std::memory_order_relaxed);
   }
+  if (reader.end() == position.bytes) return;
   position.bytes = reader.end();
   position.hash = hash_before(path, position.bytes).value_or(0);
-  return any;
+}
+
+// Gigabytes of logs, with several threads; what came in some seconds, without.
+void RunReader::read_logs(const std::vector<int>& ranks) {
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  auto work = [&] {
+    for (size_t i = next++; i < ranks.size(); i = next++) {
+      try {
+        read_log(ranks[i]);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::thread> helpers;
+  if (to_read_ > kWorthThreads) {
+    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    while (helpers.size() + 1 < std::min({cores, ranks.size(), kMostThreads})) {
+      helpers.emplace_back(work);
+    }
+  }
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 bool RunReader::refresh() {
@@ -113,8 +157,20 @@ bool RunReader::refresh() {
     damaged_ = 0;
     any = true;
   }
-  for (int rank : ranks) any = read_log(rank) || any;
-  return any;
+  uint64_t bytes = 0;
+  for (int rank : ranks) {
+    const uint64_t size = file_size(MeasurementLog::path_of(directory_, rank));
+    bytes += size - std::min(size, positions_[rank].bytes);
+    fold_.ranks[rank];
+  }
+  have_read_ = 0;
+  to_read_ = bytes;
+  read_logs(ranks);
+  // A log without a record is not a rank yet.
+  std::erase_if(fold_.ranks, [](const auto& entry) {
+    return entry.second.spans.rows().empty() && !entry.second.last_sample;
+  });
+  return any || have_read_ > 0;
 }
 
 void RunReader::save() const {
@@ -123,16 +179,20 @@ void RunReader::save() const {
     positions.push_back({{"rank", rank}, {"bytes", position.bytes}, {"hash", position.hash}});
   }
   const std::string path = rollup_of(directory_);
-  const std::string partial = format("{}.{}", path, getpid());  // a reader may save one as well
+  // A reader may save one as well, also in the process that trains.
+  static std::atomic<int> saved = 0;
+  const std::string partial = format("{}.{}.{}", path, getpid(), saved++);
   try {
     FileWriter writer(partial);
     writer.write(one_line({{"version", kVersion},
                            {"positions", std::move(positions)},
-                           {"damaged_lines", damaged_},
+                           {"damaged_lines", damaged_.load()},
                            {"run", fold_.to_json()}}));
     writer.close();
     std::filesystem::rename(partial, path);
   } catch (const std::exception&) {  // the logs have everything
+    std::error_code none;
+    std::filesystem::remove(partial, none);
   }
 }
 

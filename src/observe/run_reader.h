@@ -5,6 +5,7 @@
 // checkpoint, or it is of another version) it is left aside and everything is read.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,6 +26,12 @@ class RunReader {
   const RunFold& run() const { return fold_; }
   uint64_t damaged_lines() const { return damaged_; }
 
+  // How far a refresh is that goes on in another thread, from 0 to 1, and of how many bytes.
+  double progress() const;
+  uint64_t bytes_to_read() const { return to_read_; }
+  // From another thread: a refresh that is going on throws Interrupted soon, as do all after it.
+  void cancel() { cancelled_ = true; }
+
   // Writes rollup.json; a failure is of no consequence and ignored.
   void save() const;
 
@@ -35,13 +42,17 @@ class RunReader {
   };
   bool load();
   bool fits() const;
-  bool read_log(int rank);
+  void read_log(int rank);
+  void read_logs(const std::vector<int>& ranks);
 
   std::string directory_;
   bool opened_ = false;
   std::map<int, Position> positions_;
   RunFold fold_;
-  uint64_t damaged_ = 0;
+  std::atomic<uint64_t> damaged_ = 0;
+  std::atomic<uint64_t> to_read_ = 0;
+  std::atomic<uint64_t> have_read_ = 0;
+  std::atomic<bool> cancelled_ = false;
 };
 
 // Ranks that have a log, rising.

@@ -37,6 +37,7 @@ std::vector<SampleRecord> Sampler::take() {
 }
 
 void Sampler::run() {
+  pthread_setname_np(pthread_self(), "sampler");
   const Nvml nvml;
   if (options_.gpus && !nvml.absent().empty()) {
     log_warning(

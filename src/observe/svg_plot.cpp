@@ -113,22 +113,6 @@ std::string drawn(const PlotSeries& series, const Axes& axes, size_t number) {
          marks;
 }
 
-// For those who hear the page.
-std::string summary(const Plot& plot) {
-  std::string text;
-  for (const PlotSeries& series : plot.series) {
-    if (series.points.empty()) continue;
-    Range range;
-    for (const auto& [x, y] : series.points) {
-      if (std::isfinite(y)) range.hold(y);
-    }
-    text +=
-        format("{}: from {:.4g} to {:.4g}, between {:.4g} and {:.4g}. ", series.name,
-               series.points.front().second, series.points.back().second, range.low, range.high);
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string escaped_html(std::string_view text) {
@@ -161,6 +145,21 @@ bool is_empty(const Plot& plot) {
   });
 }
 
+std::string summary_of(const Plot& plot) {
+  std::string text;
+  for (const PlotSeries& series : plot.series) {
+    if (series.points.empty()) continue;
+    Range range;
+    for (const auto& [x, y] : series.points) {
+      if (std::isfinite(y)) range.hold(y);
+    }
+    text +=
+        format("{}: from {:.4g} to {:.4g}, between {:.4g} and {:.4g}. ", series.name,
+               series.points.front().second, series.points.back().second, range.low, range.high);
+  }
+  return text;
+}
+
 std::string svg_of(const Plot& plot) {
   if (is_empty(plot)) return "";
   const Axes axes(plot);
@@ -168,7 +167,7 @@ std::string svg_of(const Plot& plot) {
       format(R"(<figure><figcaption>{}<span class="unit">{}</span></figcaption>)"
              R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}. {}">)",
              escaped_html(plot.title), escaped_html(plot.y.empty() ? "" : ", " + plot.y), kWidth,
-             kHeight, escaped_html(plot.title), escaped_html(summary(plot)));
+             kHeight, escaped_html(plot.title), escaped_html(summary_of(plot)));
   out += axes.grid();
   out += format(R"(<text x="{}" y="{}" text-anchor="end">{}</text>)", kWidth - kRight, kHeight - 4,
                 escaped_html(plot.x));

@@ -25,6 +25,7 @@ struct Plot {
 
 bool is_empty(const Plot& plot);
 std::string svg_of(const Plot& plot);
+std::string summary_of(const Plot& plot);  // for those who hear the page
 
 std::string escaped_html(std::string_view text);
 

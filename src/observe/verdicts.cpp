@@ -81,14 +81,19 @@ void split_waiting(const RunFold& run, double waited, TimeShares& shares) {
 // Workers of one machine alone: what they wait for is each other's memory and cores.
 bool crosses_network(const RunFold& run) {
   bool known = false;
+  double sent = 0;
+  double away = 0;
   for (const auto& [rank, fold] : run.ranks) {
+    sent += fold.spans.total("sent");
+    away += fold.spans.total("sent_away");
     if (!fold.last_sample) continue;
     for (const InterfaceSample& i : fold.last_sample->interfaces) {
       if (i.used && i.name != "lo") return true;
       known = known || i.used;
     }
   }
-  return !known;
+  if (known) return false;
+  return sent == 0 || away > 0;  // a run of less than a second has no samples
 }
 
 struct Cause {
@@ -171,9 +176,10 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   const double lead = (best - next) / s.total;
   v.confidence = lead > 0.3 ? "high" : lead > 0.1 ? "medium" : "low";
   v.because = format(
-      "of the time, {} was computing, {} waiting for the network, {} for a slower rank, {} for "
+      "of the time, {} was computing, {} {}, {} waiting for a slower rank, {} for "
       "input, {} evaluation, {} standing still for checkpoints, {} anything else",
-      share(s.compute, s.total), share(s.network, s.total), share(s.straggler, s.total),
+      share(s.compute, s.total), share(s.network, s.total),
+      crosses_network(run) ? "waiting for the network" : kExchange, share(s.straggler, s.total),
       share(s.input, s.total), share(s.evaluation, s.total), share(s.checkpoint, s.total),
       share(s.other, s.total));
   if (v.verdict == "straggler") {

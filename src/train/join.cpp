@@ -14,8 +14,9 @@ namespace reigen {
 namespace {
 
 // Each worker's own business; everything else must be the same for all.
-const std::set<std::string> kOwn = {"run",   "data",      "threads", "memory",
-                                    "quiet", "interface", "device"};
+const std::set<std::string> kOwn = {
+    "run",    "data",      "threads",           "memory",         "quiet",          "interface",
+    "device", "dashboard", "dashboard-address", "dashboard-port", "dashboard-token"};
 
 void add_facts(const Json& options, const std::string& prefix,
                std::map<std::string, std::string>& facts) {

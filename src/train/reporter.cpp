@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "base/terminal.h"
 
@@ -68,8 +69,11 @@ void Reporter::flush() {
   log_.flush();
   board_.flush();
   for (auto& [rank, log] : others_) log->flush();
-  rollup_.refresh();
-  rollup_.save();
+  try {
+    rollup_.refresh();
+    rollup_.save();
+  } catch (const Error&) {  // a log that cannot be read now is no reason to stop training
+  }
 }
 
 void Reporter::start(StartRecord record) {

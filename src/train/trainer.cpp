@@ -17,6 +17,7 @@
 #include "device/gpu_memory.h"
 #include "model/memory.h"
 #include "observe/identity.h"
+#include "observe/live_server.h"
 #include "observe/memory.h"
 #include "ops/gpu_ops.h"
 #include "optim/schedule.h"
@@ -525,6 +526,14 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
+std::unique_ptr<LiveServer> serve_page(const TrainOptions& options) {
+  return std::make_unique<LiveServer>(LiveServerOptions{.run = options.run,
+                                                        .address = options.page.address,
+                                                        .port = static_cast<int>(options.page.port),
+                                                        .token = options.page.token,
+                                                        .beside_work = true});
+}
+
 }  // namespace
 
 void train(const TrainOptions& given, const std::string& version, Crew& crew) {
@@ -545,7 +554,11 @@ void train(const TrainOptions& given, const std::string& version, Crew& crew) {
   read_manifest(options.data);  // a wrong --data leaves no empty run behind
   std::optional<RunDirectory> run;
   if (crew.first()) run.emplace(options.run);
-  Trainer(options, run ? &*run : nullptr, crew, version).run();
+  std::unique_ptr<LiveServer> page;
+  if (run && options.dashboard) page = serve_page(options);
+  Trainer trainer(options, run ? &*run : nullptr, crew, version);
+  if (page) log_note(format("the run is shown at {}", page->url()));
+  trainer.run();
 }
 
 }  // namespace reigen

@@ -81,12 +81,12 @@ class LinksCase(WorkersCase):
 
         Of the second one: `second` goes before its command, `preexec` is called in its process, `data` is
         where it has the data."""
-        processes = []
+        processes, port = [], harness.free_port()
         for rank in range(2):
             before, call = (second, preexec) if rank == 1 else ((), None)
             own = [data if rank == 1 and data and a == self.data else a for a in arguments]
             env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
-                   "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": net.address(0), "MASTER_PORT": "29600"}
+                   "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": net.address(0), "MASTER_PORT": str(port)}
             processes.append(subprocess.Popen(net.command(rank, *before, REIGEN, *own), env=env,
                                               text=True, preexec_fn=call, stdout=subprocess.PIPE,
                                               stderr=subprocess.PIPE))

@@ -1,6 +1,7 @@
 """What the whole-run tests share: the binary under test, scratch folders, small corpora."""
 
 import os
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -17,6 +18,13 @@ def run(*args, check=True, **kwargs):
     if check and done.returncode != 0:
         raise AssertionError(f"reigen {args} exited {done.returncode}: {done.stderr}")
     return done
+
+
+def free_port():
+    """A port of this machine that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Case(unittest.TestCase):

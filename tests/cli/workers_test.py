@@ -7,13 +7,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import harness
-from harness import REIGEN, run
+from harness import REIGEN, free_port, run
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
 from namespaces import Network, permitted  # noqa: E402
@@ -23,12 +22,6 @@ SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.f
          "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
          "--eval.sentences", 8, "--eval.samples", 1, "--threads", 1]
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def workers_of(mark):

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "observe/measurement_log.h"
 #include "observe/sample_records.h"
+#include "support/full_disk.h"
 #include "support/temp_dir.h"
 
 namespace reigen {
@@ -39,6 +40,25 @@ TEST(RunReader, WhatIsRolledUpEqualsWhatIsRead) {
   EXPECT_EQ(rolled.run().steps.total("steps"), 3010);
   EXPECT_EQ(rolled.run().to_json(), whole.run().to_json());
   EXPECT_LE(whole.run().steps.rows().size(), 1024u);
+}
+
+TEST(RunReader, ARollupThatCannotBeReadInPartIsLeftAsideWhole) {
+  TempDir run;
+  MeasurementLog log(run.path(), 0, 0);
+  write_steps(log, 1, 50);
+  RunReader reader(run.path());
+  reader.refresh();
+  reader.save();
+  const std::string path = run.path("measurements/rollup.json");
+  const Json whole = read_json(path);
+  for (const auto& [key, value] : whole["run"].items()) {
+    Json json = whole;
+    json["run"].erase(key);
+    write_text(path, one_line(json));
+    RunReader later(run.path());
+    later.refresh();
+    EXPECT_EQ(later.run().to_json(), reader.run().to_json()) << key;
+  }
 }
 
 TEST(RunReader, ALogCutBackToACheckpointIsReadAnew) {
@@ -95,6 +115,102 @@ TEST(RunReader, AClockThatJumpsIsCountedAndChangesNoDuration) {
   reader.refresh();
   EXPECT_EQ(reader.run().clock_jumps, 1u);
   EXPECT_DOUBLE_EQ(reader.run().steps.total("seconds"), 10);
+}
+
+TEST(RunReader, TwoWritersAreSeenAndNoStepCountsTwice) {
+  TempDir run;
+  MeasurementLog one(run.path(), 0, 0);
+  one.append(sample_start(0, 1));
+  write_steps(one, 1, 30);
+  {
+    MeasurementLog other(run.path(), 0, 30);  // did not see that the first is at work
+    write_steps(one, 31, 40);
+    write_steps(other, 31, 45);
+    write_steps(one, 41, 50);
+  }
+  RunReader reader(run.path());
+  reader.refresh();
+  reader.save();
+  EXPECT_EQ(reader.run().steps.total("steps"), 50);
+  EXPECT_EQ(reader.run().repeated_steps, 15u);
+  write_steps(one, 49, 51);
+  RunReader later(run.path());
+  later.refresh();
+  EXPECT_EQ(later.run().steps.total("steps"), 51);
+  EXPECT_EQ(later.run().repeated_steps, 17u);
+}
+
+TEST(RunReader, ALogThatIsCutWhileItIsReadIsReadAgain) {
+  TempDir run;
+  MeasurementLog log(run.path(), 0, 0);
+  write_steps(log, 1, 100);
+  RunReader reader(run.path());
+  reader.refresh();
+  std::filesystem::resize_file(log.path(), std::filesystem::file_size(log.path()) / 2 + 7);
+  reader.refresh();
+  const double left = reader.run().steps.total("steps");
+  EXPECT_LT(left, 100);
+  EXPECT_GT(left, 45);
+  EXPECT_EQ(reader.damaged_lines(), 0u);  // the line that was cut has no end yet
+  log.append(sample_step(101));           // and has one now, in the middle of another
+  reader.refresh();
+  EXPECT_EQ(reader.damaged_lines(), 1u);
+}
+
+TEST(RunReader, ManyLogsAreReadByManyThreadsAlike) {
+  TempDir run;
+  std::vector<std::unique_ptr<MeasurementLog>> logs;
+  for (int rank = 0; rank < 5; ++rank) {
+    logs.push_back(std::make_unique<MeasurementLog>(run.path(), rank, 0));
+    std::string lines;  // 16 MB in all and more
+    for (uint64_t step = 1; step <= 12'000; ++step) {
+      const Record record =
+          rank == 0 ? Record(sample_step(step))
+                    : Record(SpansRecord{
+                          .step = step, .steps = 1, .seconds = 0.5, .spans = {{"forward", 0.25}}});
+      lines += one_line(to_json(record)) + "\n";
+    }
+    for (int i = 0; i < (rank == 0 ? 1 : 2); ++i) logs.back()->append_lines(lines);
+  }
+  RunReader reader(run.path());
+  reader.refresh();
+  EXPECT_GT(reader.bytes_to_read(), 16u << 20);
+  EXPECT_DOUBLE_EQ(reader.progress(), 1);
+  EXPECT_EQ(reader.run().steps.total("steps"), 12'000);
+  for (int rank = 1; rank < 5; ++rank) {
+    EXPECT_EQ(reader.run().ranks.at(rank).spans.total("steps"), 24'000) << rank;
+  }
+}
+
+TEST(RunReader, AFullDiskKeepsTheOldRollupAndLeavesNothingBeside) {
+  TempDir run;
+  MeasurementLog log(run.path(), 0, 0);
+  write_steps(log, 1, 10);
+  RunReader reader(run.path());
+  reader.refresh();
+  reader.save();
+  const std::string before = read_file(run.path("measurements/rollup.json"));
+  write_steps(log, 11, 200);
+  reader.refresh();
+  {
+    FullDisk full(1000);
+    reader.save();
+  }
+  EXPECT_EQ(read_file(run.path("measurements/rollup.json")), before);
+  const std::filesystem::directory_iterator files(run.path("measurements"));
+  EXPECT_EQ(std::distance(begin(files), end(files)), 2);
+  RunReader later(run.path());
+  later.refresh();
+  EXPECT_EQ(later.run().steps.total("steps"), 200);
+}
+
+TEST(RunReader, ReadingThatNobodyWantsAnyMoreEnds) {
+  TempDir run;
+  MeasurementLog log(run.path(), 0, 0);
+  write_steps(log, 1, 10);
+  RunReader reader(run.path());
+  reader.cancel();
+  EXPECT_THROW(reader.refresh(), Interrupted);
 }
 
 TEST(RunReader, OtherRanksAndMachinesAreMerged) {

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""What watching costs a run: sampling every second, and the live page with a reader that asks every two.
+
+Trains the same run with and without the page, in turns. The processor time of the threads that watch is exact
+whatever else the machine does: on all cores busy with training it is the most that steps can lose. The ratio of
+median step times is given beside it. Prints a table and a line of JSON."""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.request
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+
+
+def thread_seconds(process):
+    """Processor seconds of a process's threads by name."""
+    total = {}
+    for task in os.listdir(f"/proc/{process}/task"):
+        try:
+            with open(f"/proc/{process}/task/{task}/schedstat") as file:
+                used = int(file.read().split()[0]) / 1e9
+            with open(f"/proc/{process}/task/{task}/comm") as file:
+                name = file.read().strip()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        total[name] = total.get(name, 0) + used
+    return total
+
+
+def train(reigen, data, run, options, page):
+    command = [reigen, "train", "--data", data, "--run", run, "--preset", options.preset, "--max-time",
+               f"{options.seconds}s", "--batch.target-tokens", options.tokens, "--eval.every", "0",
+               "--checkpoint.every", "1000000", "--no-eval.bleu", *(["--dashboard"] if page else [])]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    said, used, asked = [], {}, 0
+    reader = threading.Thread(target=lambda: said.extend(process.stderr))
+    reader.start()
+    next_ask = 0
+    while process.poll() is None:
+        try:
+            used = thread_seconds(process.pid) or used
+        except FileNotFoundError:
+            break
+        url = re.search(r"http://[^\s;]+", "".join(said))
+        if page and url and time.monotonic() >= next_ask:
+            next_ask = time.monotonic() + 2  # as the page does
+            try:
+                with urllib.request.urlopen(url.group() + "live.json", timeout=10) as answer:
+                    asked += bool(json.load(answer)["charts"])
+            except OSError:
+                pass  # it has ended
+        time.sleep(0.1)
+    reader.join()
+    process.stderr.close()
+    if process.wait() != 0:
+        raise SystemExit("".join(said))
+    with open(f"{run}/measurements/rank-0.jsonl") as log:
+        steps = [r for r in map(json.loads, log) if r["kind"] == "step"][1:]
+    wall = sum(s["seconds"] for s in steps)
+    return {"median": statistics.median(s["seconds"] for s in steps), "steps": len(steps), "asked": asked,
+            "telling": sum(s["spans"].get("observe", 0) for s in steps) / wall,
+            "sampler": used.get("sampler", 0) / wall, "page": used.get("live page", 0) / wall}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build/release"))
+    parser.add_argument("--preset", default="tiny")
+    parser.add_argument("--tokens", default="4096")
+    parser.add_argument("--seconds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    reigen = os.path.join(options.build, "reigen")
+    runs = {False: [], True: []}
+    with tempfile.TemporaryDirectory(prefix="reigen-overhead-") as folder:
+        text, data = f"{folder}/text", f"{folder}/data"
+        subprocess.run([reigen, "corpus", "--pairs", "20000", "--output", text, "--quiet"], check=True)
+        pair = [f"{text}/train.en", f"{text}/train.de"]
+        subprocess.run([reigen, "prepare", "--source", "en", "--target", "de", "--train", *pair, "--valid",
+                        f"{text}/valid.en", f"{text}/valid.de", "--vocab-size", "4000", "--output", data, "--quiet"],
+                       check=True)
+        for i in range(options.rounds):
+            for page in (False, True):
+                runs[page].append(train(reigen, data, f"{folder}/run-{i}-{page}", options, page))
+    if not all(r["asked"] > 1 for r in runs[True]):
+        raise SystemExit("the page was not served")
+    mean = lambda page, key: statistics.mean(r[key] for r in runs[page])
+    without, beside = (statistics.median(r["median"] for r in runs[page]) for page in (False, True))
+    result = {"cores": os.cpu_count(), "step_ms": 1000 * without, "step_ms_with_page": 1000 * beside,
+              "ratio": beside / without, "telling_percent_of_step": 100 * mean(True, "telling"),
+              "sampler_percent_of_one_core": 100 * mean(True, "sampler"),
+              "page_percent_of_one_core": 100 * mean(True, "page")}
+    for name, value in result.items():
+        print(f"  {name:30} {value:.4g}")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

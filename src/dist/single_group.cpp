@@ -16,6 +16,8 @@ class SingleGroup : public Group {
     if (status_.ok()) status_ = why;
   }
 
+  void watch(OpWatcher) override {}  // nothing leaves it
+
   CommStatus leave() override {
     close(CommStatus::closed("left"));
     return {};

@@ -11,6 +11,8 @@ namespace {
 
 constexpr double kNamed = 0.15;     // of the time, for something other than computing to be named
 constexpr double kSlower = 1.15;    // than the others' median, to be called a straggler
+constexpr double kStarved = 0.7;    // of the processors the others got
+constexpr double kIdle = 0.3;       // of the capacity, below which computing itself is inefficient
 constexpr double kLeastSteps = 10;  // after the first
 constexpr double kWorse = 0.01;     // of the loss
 constexpr double kTrainedGain = 0.005;
@@ -27,16 +29,35 @@ double span_of(const StepRecord& record, const char* name) {
   return 0;
 }
 
+// It works much longer than the others and gets much less of its processors meanwhile.
+bool is_starved(const TimeShares& shares) {
+  return shares.slowest_ratio >= kSlower && shares.slowest_fed < kStarved;
+}
+
 // What a rank did itself, waiting for nobody.
 double own_work(const RankFold& rank) {
   const RolledTable& t = rank.spans;
   return t.total("seconds") - t.total("communication");
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+struct RankWork {
+  int rank = 0;
+  double wait = 0;  // for others or the network
+  double own = 0;   // seconds of its own work
+  double fed = 0;   // seconds of processors for each of those
+};
+
+std::vector<RankWork> works_of(const RunFold& run) {
+  std::vector<RankWork> works;
+  const double steps = run.ranks.at(0).spans.total("steps");
+  for (const auto& [rank, fold] : run.ranks) {
+    const double own_steps = fold.spans.total("steps");
+    if (own_steps == 0) continue;
+    const double scale = steps / own_steps;  // a rank may have been there for a part of the run
+    works.push_back({rank, scale * fold.spans.total("communication"), scale * own_work(fold),
+                     fold.spans.total("cpu_seconds") / std::max(1e-9, own_work(fold))});
+  }
+  return works;
 }
 
 // Rank 0 waited for the network and for others; how much for whom is in the difference between
@@ -44,37 +65,39 @@ double median(std::vector<double> values) {
 void split_waiting(const RunFold& run, double waited, TimeShares& shares) {
   shares.network = waited;
   if (run.ranks.size() < 2) return;
-  const double steps = run.ranks.at(0).spans.total("steps");
+  const std::vector<RankWork> works = works_of(run);
+  if (works.size() < 2) return;
+  const auto slowest =
+      std::max_element(works.begin(), works.end(),
+                       [](const RankWork& a, const RankWork& b) { return a.own < b.own; });
   double least = INFINITY;
   double sum = 0;
-  double slowest = -1;
-  std::vector<double> works;
-  for (const auto& [rank, fold] : run.ranks) {
-    const double own_steps = fold.spans.total("steps");
-    if (own_steps == 0) continue;
-    const double scale = steps / own_steps;  // a rank may have been there for a part of the run
-    const double wait = scale * fold.spans.total("communication");
-    const double work = scale * own_work(fold);
-    least = std::min(least, wait);
-    sum += wait;
-    works.push_back(work);
-    if (work <= slowest) continue;
-    slowest = work;
-    shares.slowest_rank = rank;
+  std::vector<double> others;
+  std::vector<double> fed;
+  for (const RankWork& work : works) {
+    least = std::min(least, work.wait);
+    sum += work.wait;
+    if (&work == &*slowest) continue;
+    others.push_back(work.own);
+    fed.push_back(work.fed);
   }
-  if (works.size() < 2) return;
-  std::vector<double> others = works;
-  others.erase(std::max_element(others.begin(), others.end()));
-  shares.slowest_ratio = slowest / std::max(1e-9, median(others));
+  shares.slowest_rank = slowest->rank;
+  shares.slowest_ratio = slowest->own / std::max(1e-9, median(others));
+  if (median(fed) > 0) shares.slowest_fed = slowest->fed / median(fed);
   const double typical = (sum - least) / static_cast<double>(works.size() - 1);
-  const double lost = typical > 0 ? (typical - least) / typical : 0;
   // Seen from rank 0, which may be the slow one itself: the run lost what the others waited.
   shares.network = std::min(waited, least);
   shares.straggler = std::max(waited - shares.network, 0.0);
   if (shares.slowest_rank == 0) {  // it did not wait; its work beyond the others' is what was lost
-    const double beyond = std::min(shares.compute, lost * typical);
+    const double beyond = std::min(shares.compute, typical - least);
     shares.compute -= beyond;
     shares.straggler += beyond;
+  }
+  // A worker that is kept from working is slow in the exchange too: what everybody waits for then
+  // is not the link.
+  if (is_starved(shares)) {
+    shares.straggler += shares.network;
+    shares.network = 0;
   }
 }
 
@@ -96,19 +119,36 @@ struct Cause {
   double seconds;
 };
 
-std::string advice_for(const std::string& cause) {
+std::string compute_advice(const Efficiency& efficiency) {
+  if (efficiency.capacity <= 0 || efficiency.share() >= kIdle) {
+    return "more or faster processors would shorten it; the network and the disk would not";
+  }
+  return format(
+      "computing itself reaches {:.0f}% of what these processors do in large products: a larger "
+      "--batch.target-tokens or a wider model would use them better; fewer cores would do nearly "
+      "as "
+      "well for this one",
+      100 * efficiency.share());
+}
+
+std::string advice_for(const std::string& cause, const TimeShares& shares) {
   if (cause == "network") {
-    return "a faster link between hosts, --wire bf16 (half the bytes), or a larger batch (fewer "
-           "exchanges for the same text)";
+    return "a faster link between hosts, --compress auto (`reigen doctor` says what it would "
+           "bring), "
+           "or a larger batch (fewer exchanges for the same text)";
   }
   if (cause == kExchange) return "fewer workers on this machine, with more --threads each";
-  if (cause == "straggler")
-    return "look at that host: other work on it, fewer cores, a slower clock";
+  if (cause == "compression") return "--compress none or bf16, which cost next to nothing to make";
+  if (cause == "straggler" && shares.slowest_fed < kStarved) {
+    return "look at that host: its worker is not given the processors it asks for (a CPU quota, a "
+           "container's limit, other work on it)";
+  }
+  if (cause == "straggler") {
+    return "look at that host: fewer cores, a slower clock, slower memory";
+  }
   if (cause == "input") return "a faster disk for the data, or one on the host itself";
   if (cause == "evaluation") return "--eval.every further apart, or fewer --eval.sentences";
-  if (cause == "checkpoint")
-    return "--checkpoint.every further apart, or a faster disk for the run";
-  return "more or faster processors would shorten it; the network and the disk would not";
+  return "--checkpoint.every further apart, or a faster disk for the run";
 }
 
 }  // namespace
@@ -123,6 +163,26 @@ Points validation_losses(const RunFold& run) {
 
 Points training_losses(const RunFold& run) { return run.steps.ratio("nll", "finite"); }
 
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+Efficiency efficiency(const RunFold& run, const TimeShares& shares) {
+  Efficiency e;
+  if (run.starts.empty() || shares.compute <= 0) return e;
+  const StartRecord& start = run.starts.back();
+  const StepRecord warm = run.first_step.value_or(StepRecord{});
+  const double source = run.steps.total("source_tokens") - static_cast<double>(warm.source_tokens);
+  const double target = run.steps.total("target_tokens") - static_cast<double>(warm.target_tokens);
+  e.achieved =
+      (source * start.source_token_flops + target * start.target_token_flops) / shares.compute;
+  e.capacity = start.capacity;
+  return e;
+}
+
 TimeShares time_shares(const RunFold& run) {
   TimeShares shares;
   const auto first = run.ranks.find(0);
@@ -132,12 +192,13 @@ TimeShares time_shares(const RunFold& run) {
   auto spent = [&](const char* name) { return std::max(0.0, t.total(name) - span_of(warm, name)); };
   shares.input = spent("input");
   shares.compute = spent("forward") + spent("loss") + spent("backward") + spent("optimizer");
+  shares.compression = spent("compression");
   split_waiting(run, spent("communication"), shares);
   for (const EvaluationRecord& e : run.evaluations) shares.evaluation += e.seconds;
   for (const CheckpointRecord& c : run.checkpoints) shares.checkpoint += c.held_seconds;
   const double steps = std::max(0.0, t.total("seconds") - warm.seconds);
-  shares.other =
-      std::max(0.0, steps - shares.input - shares.compute - shares.network - shares.straggler);
+  shares.other = std::max(0.0, steps - shares.input - shares.compute - shares.compression -
+                                   shares.network - shares.straggler);
   shares.total = steps + shares.evaluation + shares.checkpoint;
   return shares;
 }
@@ -148,8 +209,9 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   v.rule = format(
       "the largest share of the wall time, the first step left out, that was spent waiting for "
       "something; computing when nothing else took {:.0f}% of it. A straggler also has to work "
-      "{:.0f}% longer than the others' median",
-      100 * kNamed, 100 * (kSlower - 1));
+      "{:.0f}% longer than the others' median; when it also gets less than {:.0f}% of their "
+      "processors meanwhile, all waiting is its doing",
+      100 * kNamed, 100 * (kSlower - 1), 100 * kStarved);
   const double steps = run.steps.total("steps") - 1;
   if (steps < kLeastSteps || s.total <= 0) {
     v.verdict = "cannot tell";
@@ -161,7 +223,9 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   std::array causes = {Cause{"input", s.input},
                        Cause{crosses_network(run) ? "network" : kExchange, s.network},
                        Cause{"straggler", slow ? s.straggler : 0},
-                       Cause{"evaluation", s.evaluation}, Cause{"checkpoint", s.checkpoint}};
+                       Cause{"compression", s.compression},
+                       Cause{"evaluation", s.evaluation},
+                       Cause{"checkpoint", s.checkpoint}};
   std::sort(causes.begin(), causes.end(),
             [](const Cause& a, const Cause& b) { return a.seconds > b.seconds; });
   const bool named = causes[0].seconds >= kNamed * s.total;
@@ -171,17 +235,25 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   const double lead = (best - next) / s.total;
   v.confidence = lead > 0.3 ? "high" : lead > 0.1 ? "medium" : "low";
   v.because = format(
-      "of the time, {} was computing, {} waiting for the network, {} for a slower rank, {} for "
-      "input, {} evaluation, {} standing still for checkpoints, {} anything else",
-      share(s.compute, s.total), share(s.network, s.total), share(s.straggler, s.total),
-      share(s.input, s.total), share(s.evaluation, s.total), share(s.checkpoint, s.total),
-      share(s.other, s.total));
+      "of the time, {} was computing, {} compressing, {} waiting for the network, {} for a slower "
+      "rank, {} for input, {} evaluation, {} standing still for checkpoints, {} anything else",
+      share(s.compute, s.total), share(s.compression, s.total), share(s.network, s.total),
+      share(s.straggler, s.total), share(s.input, s.total), share(s.evaluation, s.total),
+      share(s.checkpoint, s.total), share(s.other, s.total));
+  const Efficiency computing = efficiency(run, s);
+  if (computing.capacity > 0) {
+    v.because +=
+        format("; while computing it reached {:.1f} of {:.1f} GFLOP/s ({:.0f}%)",
+               computing.achieved / 1e9, computing.capacity / 1e9, 100 * computing.share());
+  }
   if (v.verdict == "straggler") {
     v.verdict = format("straggler: rank {}", s.slowest_rank);
-    v.because += format("; rank {} worked {:.2f} times as long as the others' median",
-                        s.slowest_rank, s.slowest_ratio);
+    v.because += format(
+        "; rank {} worked {:.2f} times as long as the others' median and got {:.0f}% of the "
+        "processors they got meanwhile",
+        s.slowest_rank, s.slowest_ratio, 100 * s.slowest_fed);
   }
-  v.advice = advice_for(named ? causes[0].name : "compute");
+  v.advice = named ? advice_for(causes[0].name, s) : compute_advice(computing);
   return v;
 }
 
@@ -243,7 +315,7 @@ Verdict trained(const RunFold& run) {
   Verdict v;
   v.about = "trained";
   v.rule = format(
-      "a curve c + a * step^-b through the validation losses of the last four fifths of the run; "
+      "a curve c + a * step^-b through the validation losses of the last half of the run; "
       "fully trained when another 50% of the steps is expected to gain less than {:.1f}% of the "
       "loss, or when the model overfits",
       100 * kTrainedGain);

@@ -27,14 +27,29 @@ struct TimeShares {
   double total = 0;
   double input = 0;
   double compute = 0;
-  double network = 0;    // what also the last rank to arrive waited for
-  double straggler = 0;  // what the others waited for the last one, on average
+  double compression = 0;  // of gradients
+  double network = 0;      // what also the last rank to arrive waited for
+  double straggler = 0;    // what the others waited for the last one, on average
   double evaluation = 0;
   double checkpoint = 0;
   double other = 0;
   int slowest_rank = -1;
   double slowest_ratio = 1;  // its own work against the others' median
+  // While it worked: seconds of processors for each second, against the others' median. Well below
+  // 1 it was kept from working, by a quota or by others on its machine.
+  double slowest_fed = 1;
 };
+
+// How fast the steps computed: operations of matrix products in the time spent computing, against
+// what the workers' devices do in a large product. Zeros where the log does not say.
+struct Efficiency {
+  double achieved = 0;  // FLOP/s
+  double capacity = 0;
+  double share() const { return capacity > 0 ? achieved / capacity : 0; }
+};
+Efficiency efficiency(const RunFold& run, const TimeShares& shares);
+
+double median(std::vector<double> values);  // 0 of none
 
 TimeShares time_shares(const RunFold& run);
 Verdict bottleneck(const RunFold& run, const TimeShares& shares);

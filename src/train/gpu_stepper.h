@@ -25,6 +25,8 @@ class GpuStepper : public Stepper {
   const Weights& weights() const override { return weights_.view(); }
   void release_memory() override;
 
+  void trace(Timeline* timeline) override { timeline_ = timeline; }
+
   void begin() override;
   void complete(TrainState& into) override;
 
@@ -47,6 +49,7 @@ class GpuStepper : public Stepper {
   Arena arena_{DeviceKind::kGpu};
   uint64_t arenas_ = 1;  // made so far
   std::unique_ptr<GpuStepQueue> queue_;
+  Timeline* timeline_ = nullptr;
 
   struct Waiting {
     StepRecord record;

@@ -24,6 +24,7 @@ void add_step(SpansRecord& sum, const StepRecord& record) {
   sum.time = record.time;
   ++sum.steps;
   sum.seconds += record.seconds;
+  sum.cpu_seconds += record.cpu_seconds;
   for (const auto& [name, seconds] : record.spans) {
     const auto found = std::find_if(sum.spans.begin(), sum.spans.end(),
                                     [&](const auto& span) { return span.first == name; });
@@ -60,6 +61,10 @@ void RankLogs::close_window() {
   if (window_.steps == 0) return;
   lines_ += one_line(to_json(window_)) + "\n";
   window_ = {};
+}
+
+void RankLogs::stop_sampling() {
+  if (sampler_) sampler_->stop();
 }
 
 std::vector<std::string> RankLogs::exchange() {

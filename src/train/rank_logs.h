@@ -25,6 +25,7 @@ class RankLogs {
   // All workers, after the same step. At the first one: everybody's lines since the last time, by
   // rank; nothing elsewhere.
   std::vector<std::string> exchange();
+  void stop_sampling();  // before the last exchange
 
  private:
   void close_window();

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/clock.h"
 #include "ops/adam.h"
 #include "train/stepper.h"
 
@@ -40,6 +39,11 @@ StepRunner::StepRunner(const Device& device, Transformer& model, const TrainOpti
   }
 }
 
+double StepRunner::lap(Stopwatch& watch, const char* name) {
+  if (timeline_ != nullptr) timeline_->lap(name);
+  return watch.lap();
+}
+
 LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready,
                                 StepRecord& record) {
   if (exchange_ != nullptr) turn_ = 1 - turn_;
@@ -55,8 +59,8 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
   for (const PackedBatch& part : ready.parts) {
     Stopwatch watch;
     Transformer::StepEvents events;
-    events.forward_done = [&] { forward += watch.lap(); };
-    events.loss_done = [&] { loss += watch.lap(); };
+    events.forward_done = [&] { forward += lap(watch, "forward"); };
+    events.loss_done = [&] { loss += lap(watch, "loss"); };
     if (exchange_ != nullptr && !local && &part == &ready.parts.back()) {
       events.ready = [&](size_t elements) { exchange_->ready(elements); };
     }
@@ -68,7 +72,7 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
                                  .loss_scale = 1.0F / static_cast<float>(tokens),
                                  .smoothing = static_cast<float>(options_.smoothing)},
                                 parameters, gradients(), arena_, events);
-    backward += watch.lap();
+    backward += lap(watch, "backward");
     sums.smoothed += more.smoothed;
     sums.nll += more.nll;
   }
@@ -105,23 +109,23 @@ StepRecord StepRunner::run(TrainState& state, const ReadyBatch& ready) {
   double waited = 0;
   if (exchange_ != nullptr) {
     exchange_->finish();
-    waited += watch.lap();
+    waited += lap(watch, "wait for gradients");
   }
   record.norm = global_norm(device_, gradients());
-  double updating = watch.lap();
+  double updating = lap(watch, "norm");
   if (exchange_ != nullptr) {
     agree(sums, record);
-    waited += watch.lap();
+    waited += lap(watch, "agree");
   }
   const auto tokens = static_cast<double>(ready.batch.target_tokens);
   record.loss = sums.smoothed / tokens;
   record.nll = sums.nll / tokens;
   record.skipped = record.skipped || !std::isfinite(record.loss) || !std::isfinite(record.norm);
   if (!record.skipped) update(state, record);
-  updating += watch.lap();
+  updating += lap(watch, "optimizer");
   if (exchange_ != nullptr) {
     if (exchange_->local()) exchange_->after_update();
-    waited += watch.lap();
+    waited += lap(watch, "meet");
     note_exchange(*exchange_, waited, record);
   }
   record.spans.emplace_back("optimizer", updating);

@@ -27,6 +27,7 @@
 #include "train/send_data.h"
 #include "train/setup.h"
 #include "train/stepper.h"
+#include "train/traced_steps.h"
 
 namespace reigen {
 namespace {
@@ -121,10 +122,13 @@ class Trainer {
   std::unique_ptr<RunKeeper> keeper_;  // the first worker's
   std::unique_ptr<RankLogs> logs_;
   std::unique_ptr<Stepper> stepper_;
+  std::unique_ptr<TracedSteps> traced_;  // where a timeline was asked for
   std::unique_ptr<Prefetcher> input_;
   Cursor launched_;            // past the last batch that was put to work
   Stopwatch since_last_step_;  // was finished, or since what came between ended; on the CPU
+  CpuStopwatch cpu_;           // likewise
   PreflightReport flight_;
+  double capacity_ = 0;
   std::optional<uint64_t> saved_step_;
   bool save_wanted_ = false;
   double input_wait_ = 0;
@@ -157,8 +161,11 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory* run, Crew& crew, std
   if (keeper_) keeper_->open(counters);
   replay_algorithms();
   launched_ = counters.cursor;
+  capacity_ = measure_capacity(crew_, opened_);
   if (!crew_.alone()) preflight();
   stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_);
+  traced_ = TracedSteps::of(crew_, options_.timeline);
+  if (traced_) stepper_->trace(&traced_->timeline());
   make_input();
 }
 
@@ -263,7 +270,9 @@ AttemptFacts Trainer::attempt_facts() const {
   facts.threads = state_.counters.threads;
   facts.worker_count = static_cast<uint64_t>(crew_.size());
   facts.workers = describe(crew_, state_.counters);
-  facts.forecast = flight_.line;
+  facts.forecast_line = flight_.line;
+  if (!crew_.alone()) facts.forecast = flight_.forecast;
+  facts.capacity = capacity_;
   for (const std::string& text : {flight_.warning, flight_.slow_worker}) {
     if (!text.empty()) facts.warnings.push_back(text);
   }
@@ -376,9 +385,11 @@ void Trainer::save() {
 }
 
 void Trainer::step() {
+  if (traced_) traced_->begin(state_.counters.step + stepper_->under_way() + 1);
   Stopwatch watch;
   const ReadyBatch ready = input_->next();
   input_wait_ = watch.seconds();
+  if (traced_) traced_->timeline().lap("input");
   const bool late = crew_.first() && options_.max_time > 0 && seconds() >= options_.max_time;
   crew_.wish({interrupt_requested() ? 1.0 : 0.0, late ? 1.0 : 0.0});
   stepper_->start(ready);
@@ -409,6 +420,7 @@ void Trainer::finish_step() {
     record.spans.insert(record.spans.begin(), {"input", input_wait_});
     record.spans.emplace_back("observe", std::exchange(observe_, 0));
     record.seconds = since_last_step_.lap();
+    record.cpu_seconds = cpu_.lap();
   }
   record.epoch = epoch_of(state_.counters.cursor);
   record.time = unix_now();
@@ -425,6 +437,7 @@ void Trainer::tell(const StepRecord& record) {
   if (crew_.alone() || record.step % static_cast<uint64_t>(options_.log_every) == 0) {
     exchange_logs();
   }
+  if (traced_) traced_->after(record.step, keeper_.get());
   observe_ = watch.seconds();
 }
 
@@ -485,6 +498,7 @@ void Trainer::train() {
   logs_ = std::make_unique<RankLogs>(crew_, on_gpu());
   Reason reason = Reason::kNone;
   since_last_step_ = {};
+  cpu_ = {};
   while (true) {
     if (!at_boundary()) {
       step();
@@ -508,6 +522,7 @@ void Trainer::train() {
     if (c.step > 0 && (save_wanted_ || ((due || stopping) && !saved))) save();
     if (stopping) break;
     since_last_step_ = {};
+    cpu_ = {};
     observe_ = 0;
     step();
   }
@@ -515,7 +530,10 @@ void Trainer::train() {
 }
 
 void Trainer::finish(Reason reason) {
+  logs_->stop_sampling();
   exchange_logs();
+  if (traced_) traced_->after(state_.counters.step, keeper_.get(), true);
+  traced_.reset();
   crew_.leave();
   state_.counters.seconds = seconds();
   if (!keeper_) return;

@@ -40,8 +40,8 @@ RunFold run_of(const std::vector<double>& own, double input = 0, int steps = 40)
 
 std::string bottleneck_of(const RunFold& run) {
   const TimeShares shares = time_shares(run);
-  EXPECT_NEAR(shares.input + shares.compute + shares.network + shares.straggler +
-                  shares.evaluation + shares.checkpoint + shares.other,
+  EXPECT_NEAR(shares.input + shares.compute + shares.compression + shares.network +
+                  shares.straggler + shares.evaluation + shares.checkpoint + shares.other,
               shares.total, 1e-6);
   return bottleneck(run, shares).verdict;
 }
@@ -68,6 +68,60 @@ TEST(Bottleneck, IsWhatTheStepsWaitedFor) {
 TEST(Bottleneck, NamesTheRankTheOthersWaitFor) {
   EXPECT_EQ(bottleneck_of(run_of({0.4, 0.4, 0.98, 0.4})), "straggler: rank 2");
   EXPECT_EQ(bottleneck_of(run_of({0.98, 0.4})), "straggler: rank 0");
+}
+
+// A worker that is stopped now and then is slow also while it sends: both wait, though not for the
+// link. It got less of its processor than the other, and that tells.
+TEST(Bottleneck, AWorkerKeptFromWorkingIsTheCauseOfAllWaiting) {
+  auto run_with = [](double slow_cpu) {
+    RunFold run;
+    for (uint64_t step = 1; step <= 40; ++step) {
+      StepRecord record;
+      record.step = step;
+      record.seconds = 1;
+      record.cpu_seconds = 0.2;
+      record.spans = {{"backward", 0.2}, {"communication", 0.8}};
+      run.add(0, record);
+      run.add(1, SpansRecord{.step = step,
+                             .steps = 1,
+                             .seconds = 1,
+                             .cpu_seconds = slow_cpu,
+                             .spans = {{"backward", 0.5}, {"communication", 0.5}}});
+    }
+    return run;
+  };
+  EXPECT_EQ(bottleneck_of(run_with(0.1)), "straggler: rank 1");
+  EXPECT_EQ(bottleneck_of(run_with(0.5)), "network");
+}
+
+TEST(Bottleneck, CompressionIsNoNetwork) {
+  RunFold run;
+  for (uint64_t step = 1; step <= 40; ++step) {
+    StepRecord record;
+    record.step = step;
+    record.seconds = 1;
+    record.spans = {{"backward", 0.5}, {"compression", 0.4}, {"communication", 0.1}};
+    run.add(0, record);
+  }
+  EXPECT_EQ(bottleneck_of(run), "compression");
+}
+
+TEST(Bottleneck, SaysHowFarComputingIsFromWhatTheDeviceCan) {
+  RunFold run;
+  run.add(0, StartRecord{.source_token_flops = 1e6, .target_token_flops = 3e6, .capacity = 1e9});
+  for (uint64_t step = 1; step <= 40; ++step) {
+    StepRecord record;
+    record.step = step;
+    record.seconds = 1;
+    record.source_tokens = record.target_tokens = 25;
+    record.spans = {{"backward", 0.5}};
+    run.add(0, record);
+  }
+  const TimeShares shares = time_shares(run);
+  EXPECT_DOUBLE_EQ(efficiency(run, shares).achieved, 2e8);
+  EXPECT_DOUBLE_EQ(efficiency(run, shares).share(), 0.2);
+  EXPECT_THAT(bottleneck(run, shares).advice, HasSubstr("20% of what these processors do"));
+  EXPECT_EQ(efficiency(RunFold(), {}).capacity, 0);
 }
 
 TEST(Bottleneck, EvaluationsAndCheckpointsCount) {

@@ -7,30 +7,42 @@
 #include "observe/report_maker.h"
 
 namespace reigen {
+namespace {
+
+// The last half of the run and as many steps again: early losses would dwarf both.
+Plot expectation_plot(const Points& valid, const LossCurve& curve) {
+  const auto [last, loss] = valid.back();
+  PlotSeries measured = {"measured", {}, true};
+  for (const auto& point : valid) {
+    if (point.first >= last / 2) measured.points.push_back(point);
+  }
+  PlotSeries fitted = {"fitted", {}, false, true};
+  for (int i = 0; i <= 100; ++i) {
+    const double step = last * (0.5 + 1.5 * i / 100);
+    fitted.points.emplace_back(step, curve.at(step));
+  }
+  PlotSeries least = {"80% interval, the least gained", {}, true, true};
+  PlotSeries most = {"the most gained", {}, true, true};
+  for (const ExpectedGain& gain : curve.gains) {
+    least.points.emplace_back(last * (1 + gain.more), loss - gain.low);
+    most.points.emplace_back(last * (1 + gain.more), loss - gain.high);
+  }
+  return {.title = "Expected of more steps",
+          .y = "validation loss",
+          .series = {measured, fitted, least, most}};
+}
+
+}  // namespace
 
 void ReportMaker::is_trained() {
   Answer& a = add("trained", "Is the model fully trained, and how can you tell?");
   const Verdict& v = report_.verdicts[1];
   a.answer = v.verdict;
   const Points valid = validation_losses(run_);
-  Plot plot = {.title = "Validation loss", .y = "per target token"};
-  plot.series.push_back({"measured", valid, true});
+  a.plots.push_back(
+      {.title = "Validation loss", .y = "per target token", .series = {{"measured", valid, true}}});
   if (const auto curve = fit_loss_curve(valid)) {
-    const auto [last, loss] = valid.back();
-    PlotSeries fitted = {"fitted, and expected of as many steps again", {}, false, true};
-    for (int i = 0; i <= 100; ++i) {
-      const double step = last * (0.5 + 1.5 * i / 100);
-      fitted.points.emplace_back(step, curve->at(step));
-    }
-    plot.series.push_back(std::move(fitted));
-    PlotSeries least = {"80% interval, the least gained", {}, true, true};
-    PlotSeries most = {"80% interval, the most gained", {}, true, true};
-    for (const ExpectedGain& gain : curve->gains) {
-      least.points.emplace_back(last * (1 + gain.more), loss - gain.low);
-      most.points.emplace_back(last * (1 + gain.more), loss - gain.high);
-    }
-    plot.series.push_back(std::move(least));
-    plot.series.push_back(std::move(most));
+    a.plots.push_back(expectation_plot(valid, *curve));
     for (const ExpectedGain& gain : curve->gains) {
       a.figures.emplace_back(format("expected of another {:.0f}% of the steps", 100 * gain.more),
                              format("{:.3f} less loss; 80% interval {:.3f} to {:.3f}", gain.gain,
@@ -40,7 +52,6 @@ void ReportMaker::is_trained() {
     }
   }
   if (!valid.empty()) a.figures.emplace_back("last loss", format("{:.4f}", valid.back().second));
-  a.plots.push_back(std::move(plot));
   Plot bleu = {.title = "BLEU of decoded text"};
   PlotSeries scores = {"BLEU", {}, true};
   for (const auto& e : run_.evaluations) {
@@ -104,6 +115,7 @@ void ReportMaker::learning_rate() {
       option({"schedule", "kind"}), peak->second, whole(peak->first), points.back().second);
   if (config_.contains("schedule")) {
     for (const auto& [key, value] : config_["schedule"].items()) {
+      if (value.is_array() && value.empty()) continue;
       a.figures.emplace_back("schedule." + key,
                              value.is_string() ? value.get<std::string>() : one_line(value));
     }

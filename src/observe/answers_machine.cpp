@@ -151,7 +151,7 @@ Plot ReportMaker::own_work_plot() const {
     for (size_t i = 0; i < points.size(); ++i) {
       points[i].second = 1000 * (points[i].second - waits[i].second);
     }
-    plot.series.push_back({format("rank {}", rank), std::move(points)});
+    plot.series.push_back({format("rank {}", rank), smoothed(points)});
   }
   return plot;
 }
@@ -162,12 +162,18 @@ void ReportMaker::explain_wire(Answer& a) {
   for (auto at = run_.ranks.begin(); at != run_.ranks.end();) {
     const auto& [rank, fold] = *at;
     double sent = 0;
+    double all = 0;
+    int ranks = 0;
     auto next = at;
     do {
       sent += next->second.spans.total("sent_away");
+      all += next->second.spans.total("sent");
+      ++ranks;
       ++next;
     } while (next != run_.ranks.end() && !next->second.last_sample);
     at = next;
+    // Machines of one name (containers) are taken for one; but who is alone sends all of it away.
+    if (ranks == 1) sent = all;
     const double out = fold.machine.total("out");
     if (!fold.last_sample || sent <= 0 || out <= 0) continue;
     const double explained = sent * (1 + kHeaders) / out;
@@ -234,8 +240,9 @@ Plot ReportMaker::split_plot() const {
   if (first() == nullptr) return plot;
   for (const char* span :
        {"input", "forward", "loss", "backward", "compression", "communication", "optimizer"}) {
-    if (first()->spans.total(span) <= 0) continue;
-    plot.series.push_back({span, scaled(first()->spans.ratio(span, "steps"), 1000)});
+    // What is too little to be seen would only take a colour.
+    if (first()->spans.total(span) < 0.01 * first()->spans.total("seconds")) continue;
+    plot.series.push_back({span, scaled(smoothed(first()->spans.ratio(span, "steps")), 1000)});
   }
   return plot;
 }

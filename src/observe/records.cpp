@@ -46,7 +46,8 @@ Json to_json(const StartRecord& r) {
 }
 
 Json to_json(const CommunicationTimes& times) {
-  return {{"busy", microseconds(times.busy)},
+  return {{"least", microseconds(times.least)},
+          {"busy", microseconds(times.busy)},
           {"hidden", microseconds(times.hidden)},
           {"hideable", microseconds(times.hideable)},
           {"sent", times.sent},
@@ -67,7 +68,7 @@ Json to_json(const StepRecord& r) {
   if (r.loss_scale > 0) json["loss_scale"] = number(r.loss_scale);
   if (r.skipped) json["skipped"] = true;
   json["seconds"] = microseconds(r.seconds);
-  if (r.cpu_seconds > 0) json["cpu_seconds"] = microseconds(r.cpu_seconds);
+  if (r.held_seconds > 0) json["held_seconds"] = microseconds(r.held_seconds);
   json["spans"] = to_json(r.spans);
   if (r.communication) json["communication"] = to_json(*r.communication);
   return json;
@@ -114,7 +115,7 @@ Json to_json(const SpansRecord& r) {
   Json json = head("spans", r.step, r.time);
   json["steps"] = r.steps;
   json["seconds"] = microseconds(r.seconds);
-  if (r.cpu_seconds > 0) json["cpu_seconds"] = microseconds(r.cpu_seconds);
+  if (r.held_seconds > 0) json["held_seconds"] = microseconds(r.held_seconds);
   json["spans"] = to_json(r.spans);
   json["communication"] = to_json(r.communication);
   return json;
@@ -268,6 +269,7 @@ std::optional<CommunicationTimes> communication_from(const Fields& f) {
   const Fields c(f.at("communication"));
   CommunicationTimes times = {
       .busy = c.number("busy"), .hidden = c.number("hidden"), .hideable = c.number("hideable")};
+  times.least = c.number_or_zero("least");
   if (c.has("sent")) times.sent = c.count("sent");  // logs before 0.2 have none
   if (c.has("sent_away")) times.sent_away = c.count("sent_away");
   return times;
@@ -288,7 +290,7 @@ StepRecord step_from(const Fields& f) {
           .loss_scale = f.number_or_zero("loss_scale"),
           .skipped = f.has("skipped") && f.flag("skipped"),
           .seconds = f.number("seconds"),
-          .cpu_seconds = f.number_or_zero("cpu_seconds"),
+          .held_seconds = f.number_or_zero("held_seconds"),
           .spans = f.spans("spans"),
           .communication = communication_from(f)};
 }
@@ -335,7 +337,7 @@ SpansRecord spans_from(const Fields& f) {
           .time = f.number("time"),
           .steps = f.count("steps"),
           .seconds = f.number("seconds"),
-          .cpu_seconds = f.number_or_zero("cpu_seconds"),
+          .held_seconds = f.number_or_zero("held_seconds"),
           .spans = f.spans("spans"),
           .communication = communication_from(f).value_or(CommunicationTimes{})};
 }

@@ -43,6 +43,9 @@ struct StartRecord {
 // Between workers, in a step: seconds in which the network had something to do, those of them that
 // passed while the model computed, and the most that could have; and what this worker sent.
 struct CommunicationTimes {
+  // Of the wait for gradients, what also the rank that waited least in this step did: nobody was
+  // late for that part of it.
+  double least = 0;
   double busy = 0;
   double hidden = 0;
   double hideable = 0;
@@ -63,10 +66,10 @@ struct StepRecord {
   uint64_t target_tokens = 0;
   uint64_t pairs = 0;
   uint64_t micro_batches = 0;
-  double loss_scale = 0;   // fp16; 0 where nothing is scaled
-  bool skipped = false;    // the gradient was not finite, and the weights were left alone
-  double seconds = 0;      // the whole step, by the clock on the wall
-  double cpu_seconds = 0;  // that processors worked for this process meanwhile; 0 where unknown
+  double loss_scale = 0;    // fp16; 0 where nothing is scaled
+  bool skipped = false;     // the gradient was not finite, and the weights were left alone
+  double seconds = 0;       // the whole step, by the clock on the wall
+  double held_seconds = 0;  // that this process was not let run; see observe/held_watch.h
   Spans spans;
   std::optional<CommunicationTimes> communication;  // absent for one worker
   bool operator==(const StepRecord&) const = default;
@@ -122,7 +125,7 @@ struct SpansRecord {
   double time = unix_now();
   uint64_t steps = 0;  // so many, in sums
   double seconds = 0;
-  double cpu_seconds = 0;
+  double held_seconds = 0;
   Spans spans;
   CommunicationTimes communication;
   bool operator==(const SpansRecord&) const = default;

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/format.h"
 #include "config/yaml.h"
+#include "observe/hparams.h"
 #include "observe/report_maker.h"
 #include "observe/report_page.h"
 
@@ -34,6 +35,20 @@ std::string whole(double value) {
 Points scaled(Points points, double factor) {
   for (auto& point : points) point.second *= factor;
   return points;
+}
+
+Points smoothed(const Points& points) {
+  constexpr size_t kMost = 80;
+  const size_t each = (points.size() + kMost - 1) / kMost;
+  if (each < 2) return points;
+  Points few;
+  for (size_t i = 0; i < points.size(); i += each) {
+    const size_t count = std::min(each, points.size() - i);
+    double sum = 0;
+    for (size_t j = i; j < i + count; ++j) sum += points[j].second;
+    few.emplace_back(points[i + count - 1].first, sum / static_cast<double>(count));
+  }
+  return few;
 }
 
 Report ReportMaker::make() {
@@ -96,6 +111,7 @@ void ReportMaker::read_config() {
   report_.config = read_file(path);
   try {
     config_ = parse_yaml(report_.config, path);
+    report_.settings = session_settings(config_);
   } catch (const ConfigError&) {
     report_.notes.emplace_back("config.yaml", "cannot be read");
   }
@@ -157,15 +173,11 @@ void ReportMaker::numbers() {
   Json& n = report_.numbers;
   n["seconds"] = seconds();
   n["steps"] = run_.steps.total("steps");
-  n["shares"] = {{"total", s.total},
-                 {"input", s.input},
-                 {"compute", s.compute},
-                 {"compression", s.compression},
-                 {"network", s.network},
-                 {"straggler", s.straggler},
-                 {"evaluation", s.evaluation},
-                 {"checkpoint", s.checkpoint},
-                 {"other", s.other}};
+  n["shares"] = {{"total", s.total},           {"input", s.input},
+                 {"compute", s.compute},       {"compression", s.compression},
+                 {"network", s.network},       {"straggler", s.straggler},
+                 {"contended", s.contended},   {"evaluation", s.evaluation},
+                 {"checkpoint", s.checkpoint}, {"other", s.other}};
   for (const auto& e : run_.evaluations) {
     Json row = {{"step", e.step}, {"nll", e.nll}};
     if (e.bleu) row["bleu"] = *e.bleu;
@@ -209,6 +221,7 @@ Json to_json(const Report& report) {
                                  {"advice", v.advice}};
   }
   json["environment"] = table(report.environment);
+  json["settings"] = report.settings;
   json["notes"] = table(report.notes);
   json["numbers"] = report.numbers;
   return json;

@@ -19,6 +19,7 @@ constexpr size_t kMostLines = 6;  // in a plot: more than there are colours say 
 
 std::string whole(double value);  // "12,345"
 Points scaled(Points points, double factor);
+Points smoothed(const Points& points);  // as few as make a line that can be followed
 
 class ReportMaker {
  public:

@@ -19,9 +19,9 @@ constexpr std::array kStepColumns = {"steps"sv,         "time^"sv,         "epoc
                                      "scale"sv,         "target_tokens"sv, "slowest^"sv};
 // Seconds by span; "other" is what no span covers.
 constexpr std::array kSpanColumns = {
-    "steps"sv,       "seconds"sv,       "input"sv,     "forward"sv,    "loss"sv,  "backward"sv,
-    "compression"sv, "communication"sv, "optimizer"sv, "observe"sv,    "other"sv, "busy"sv,
-    "hidden"sv,      "sent"sv,          "sent_away"sv, "cpu_seconds"sv};
+    "steps"sv,       "seconds"sv,       "input"sv,     "forward"sv, "loss"sv,  "backward"sv,
+    "compression"sv, "communication"sv, "optimizer"sv, "observe"sv, "other"sv, "busy"sv,
+    "hidden"sv,      "sent"sv,          "sent_away"sv, "held"sv,    "least"sv};
 constexpr size_t kFirstSpan = 2;
 constexpr size_t kOther = 10;
 static_assert(kSpanColumns[kOther] == "other"sv);
@@ -120,7 +120,7 @@ void RunFold::add_step(const StepRecord& r) {
                 .time = r.time,
                 .steps = 1,
                 .seconds = r.seconds,
-                .cpu_seconds = r.cpu_seconds,
+                .held_seconds = r.held_seconds,
                 .spans = r.spans,
                 .communication = r.communication.value_or(CommunicationTimes{})});
   note_seconds(r);
@@ -152,7 +152,8 @@ void RunFold::add_spans(int rank, const SpansRecord& r) {
   values[kOther + 2] = r.communication.hidden;
   values[kOther + 3] = static_cast<double>(r.communication.sent);
   values[kOther + 4] = static_cast<double>(r.communication.sent_away);
-  values[kOther + 5] = r.cpu_seconds;
+  values[kOther + 5] = r.held_seconds;
+  values[kOther + 6] = r.communication.least;
   RankFold& fold = ranks[rank];
   fold.spans.add(r.step, values);
   fold.last_time = r.time;

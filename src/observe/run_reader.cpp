@@ -18,7 +18,7 @@
 namespace reigen {
 namespace {
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr uint64_t kHashedBytes = 256;
 
 std::string rollup_of(const std::string& run) { return run + "/measurements/rollup.json"; }

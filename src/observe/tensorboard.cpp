@@ -1,5 +1,6 @@
 #include "observe/tensorboard.h"
 
+#include <cmath>
 #include <string_view>
 
 #include "base/error.h"
@@ -10,6 +11,9 @@ namespace reigen {
 namespace {
 
 constexpr double kMega = 1e6;
+
+// The log has times to the microsecond, and both are to show the same.
+double as_logged(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
 std::string trimmed_directory(const std::string& run_directory, uint64_t after_step) {
   std::string directory = run_directory + "/tensorboard";
@@ -89,7 +93,7 @@ void TensorBoard::add_step(const StepRecord& step) {
   std::vector<EventScalar> scalars = {
       {"train/loss", step.loss},          {"train/nll", step.nll},
       {"train/learning_rate", step.rate}, {"train/gradient_norm", step.norm},
-      {"train/epoch", step.epoch},        {"train/step_seconds", step.seconds}};
+      {"train/epoch", step.epoch},        {"train/step_seconds", as_logged(step.seconds)}};
   if (step.seconds > 0) {
     const double tokens = static_cast<double>(step.target_tokens);
     scalars.push_back({"train/tokens_per_second", tokens / step.seconds});
@@ -100,7 +104,7 @@ void TensorBoard::add_step(const StepRecord& step) {
   }
   if (step.loss_scale > 0) scalars.push_back({"train/loss_scale", step.loss_scale});
   for (const auto& [span, seconds] : step.spans) {
-    scalars.push_back({"step seconds/" + span, seconds});
+    scalars.push_back({"step seconds/" + span, as_logged(seconds)});
   }
   file_.add_scalars(step.step, step.time, scalars);
 }

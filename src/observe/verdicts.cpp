@@ -11,8 +11,10 @@ namespace {
 
 constexpr double kNamed = 0.15;     // of the time, for something other than computing to be named
 constexpr double kSlower = 1.15;    // than the others' median, to be called a straggler
-constexpr double kStarved = 0.7;    // of the processors the others got
+constexpr double kHeld = 0.1;       // of the time not let run, beyond twice the others' median
 constexpr double kIdle = 0.3;       // of the capacity, below which computing itself is inefficient
+constexpr double kBusyCores = 90;   // percent of all cores, for a wait to be for a processor
+constexpr double kLinkMargin = 2;   // times what the link was measured to need
 constexpr double kLeastSteps = 10;  // after the first
 constexpr double kWorse = 0.01;     // of the loss
 constexpr double kTrainedGain = 0.005;
@@ -29,76 +31,86 @@ double span_of(const StepRecord& record, const char* name) {
   return 0;
 }
 
-// It works much longer than the others and gets much less of its processors meanwhile.
-bool is_starved(const TimeShares& shares) {
-  return shares.slowest_ratio >= kSlower && shares.slowest_fed < kStarved;
-}
-
 // What a rank did itself, waiting for nobody.
 double own_work(const RankFold& rank) {
   const RolledTable& t = rank.spans;
   return t.total("seconds") - t.total("communication");
 }
 
-struct RankWork {
-  int rank = 0;
-  double wait = 0;  // for others or the network
-  double own = 0;   // seconds of its own work
-  double fed = 0;   // seconds of processors for each of those
-};
-
-std::vector<RankWork> works_of(const RunFold& run) {
-  std::vector<RankWork> works;
-  const double steps = run.ranks.at(0).spans.total("steps");
+void find_slowest(const RunFold& run, TimeShares& shares) {
+  std::vector<double> works;
+  std::vector<double> held;
+  double slowest = -1;
   for (const auto& [rank, fold] : run.ranks) {
-    const double own_steps = fold.spans.total("steps");
-    if (own_steps == 0) continue;
-    const double scale = steps / own_steps;  // a rank may have been there for a part of the run
-    works.push_back({rank, scale * fold.spans.total("communication"), scale * own_work(fold),
-                     fold.spans.total("cpu_seconds") / std::max(1e-9, own_work(fold))});
+    const double steps = fold.spans.total("steps");
+    if (steps == 0) continue;
+    // A rank may have been there for a part of the run.
+    works.push_back(own_work(fold) / steps);
+    held.push_back(fold.spans.total("held") / std::max(1e-9, fold.spans.total("seconds")));
+    if (works.back() > slowest) {
+      slowest = works.back();
+      shares.slowest_rank = rank;
+    }
+    if (shares.held_rank < 0 || held.back() > shares.held_share) {
+      shares.held_rank = rank;
+      shares.held_share = held.back();
+    }
   }
-  return works;
+  if (works.size() < 2) return;
+  works.erase(std::max_element(works.begin(), works.end()));
+  shares.slowest_ratio = slowest / std::max(1e-9, median(works));
+  held.erase(std::max_element(held.begin(), held.end()));
+  // Where all are held alike (one container's quota for all) none is the straggler.
+  if (shares.held_share < kHeld + 2 * median(held)) return;
+  shares.slowest_rank = shares.held_rank;
+  shares.slowest_ratio = std::max(shares.slowest_ratio, kSlower);
 }
 
-// Rank 0 waited for the network and for others; how much for whom is in the difference between
-// ranks: all leave a collective together, so who waited least came last.
-void split_waiting(const RunFold& run, double waited, TimeShares& shares) {
+// Rank 0 waited for the network and for others. How much for whom the ranks told each other in
+// every step: all leave an exchange together, so who waited least came last.
+void split_waiting(const RunFold& run, double waited, const StepRecord& warm, TimeShares& shares) {
+  find_slowest(run, shares);
   shares.network = waited;
   if (run.ranks.size() < 2) return;
-  const std::vector<RankWork> works = works_of(run);
-  if (works.size() < 2) return;
-  const auto slowest =
-      std::max_element(works.begin(), works.end(),
-                       [](const RankWork& a, const RankWork& b) { return a.own < b.own; });
-  double least = INFINITY;
-  double sum = 0;
-  std::vector<double> others;
-  std::vector<double> fed;
-  for (const RankWork& work : works) {
-    least = std::min(least, work.wait);
-    sum += work.wait;
-    if (&work == &*slowest) continue;
-    others.push_back(work.own);
-    fed.push_back(work.fed);
-  }
-  shares.slowest_rank = slowest->rank;
-  shares.slowest_ratio = slowest->own / std::max(1e-9, median(others));
-  if (median(fed) > 0) shares.slowest_fed = slowest->fed / median(fed);
-  const double typical = (sum - least) / static_cast<double>(works.size() - 1);
-  // Seen from rank 0, which may be the slow one itself: the run lost what the others waited.
-  shares.network = std::min(waited, least);
-  shares.straggler = std::max(waited - shares.network, 0.0);
-  if (shares.slowest_rank == 0) {  // it did not wait; its work beyond the others' is what was lost
-    const double beyond = std::min(shares.compute, typical - least);
+  const RolledTable& mine = run.ranks.at(0).spans;
+  const double warm_least = warm.communication ? warm.communication->least : 0;
+  shares.network = std::clamp(mine.total("least") - warm_least, 0.0, waited);
+  shares.straggler = waited - shares.network;
+  const bool slow = shares.slowest_ratio >= kSlower;
+  if (slow && shares.slowest_rank == 0) {
+    // It did not wait; what the others waited for it is work of its own.
+    std::vector<double> waits;
+    for (const auto& [rank, fold] : run.ranks) {
+      if (rank == 0 || fold.spans.total("steps") == 0) continue;
+      waits.push_back(fold.spans.total("communication") * mine.total("steps") /
+                      fold.spans.total("steps"));
+    }
+    const double beyond = std::clamp(median(waits) - waited, 0.0, shares.compute);
     shares.compute -= beyond;
     shares.straggler += beyond;
   }
-  // A worker that is kept from working is slow in the exchange too: what everybody waits for then
-  // is not the link.
-  if (is_starved(shares)) {
-    shares.straggler += shares.network;
-    shares.network = 0;
+  // A worker that is not let run is late also within an exchange, and then everybody waits.
+  if (slow && shares.slowest_rank == shares.held_rank) {
+    const double late = std::min(shares.network, shares.held_share * mine.total("seconds"));
+    shares.network -= late;
+    shares.straggler += late;
   }
+}
+
+// What exchanges took beyond what the link needs for their bytes, while all cores were busy. Who
+// waits for a link leaves a core idle; where none is, the wait is for a processor.
+void tell_contention(const RunFold& run, TimeShares& shares) {
+  const auto first = run.ranks.find(0);
+  if (run.forecasts.empty() || first == run.ranks.end()) return;
+  const ForecastRecord& link = run.forecasts.back();
+  const RolledTable& machine = first->second.machine;
+  const double sampled = machine.total("seconds");
+  if (link.bandwidth <= 0 || sampled <= 0 || machine.total("cpu") / sampled < kBusyCores) return;
+  const RolledTable& mine = first->second.spans;
+  // Without its latency: measured on busy cores, that is mostly waiting for one.
+  const double needed = mine.total("sent") / link.bandwidth;
+  shares.contended = std::max(0.0, shares.network - kLinkMargin * needed);
+  shares.network -= shares.contended;
 }
 
 // Workers of one machine alone: what they wait for is each other's memory and cores.
@@ -119,7 +131,11 @@ struct Cause {
   double seconds;
 };
 
-std::string compute_advice(const Efficiency& efficiency) {
+std::string compute_advice(const Efficiency& efficiency, const TimeShares& shares) {
+  if (shares.contended > kNamed / 2 * shares.total) {
+    return "fewer workers or less other work on these machines: their cores are all busy, and "
+           "exchanges wait for one; the network would not help";
+  }
   if (efficiency.capacity <= 0 || efficiency.share() >= kIdle) {
     return "more or faster processors would shorten it; the network and the disk would not";
   }
@@ -139,9 +155,10 @@ std::string advice_for(const std::string& cause, const TimeShares& shares) {
   }
   if (cause == kExchange) return "fewer workers on this machine, with more --threads each";
   if (cause == "compression") return "--compress none or bf16, which cost next to nothing to make";
-  if (cause == "straggler" && shares.slowest_fed < kStarved) {
-    return "look at that host: its worker is not given the processors it asks for (a CPU quota, a "
-           "container's limit, other work on it)";
+  if (cause == "straggler" && shares.slowest_rank == shares.held_rank &&
+      shares.held_share >= kHeld) {
+    return "look at that host: its worker is not let run all the time (a CPU quota, a container's "
+           "limit, a machine that is paused)";
   }
   if (cause == "straggler") {
     return "look at that host: fewer cores, a slower clock, slower memory";
@@ -193,12 +210,13 @@ TimeShares time_shares(const RunFold& run) {
   shares.input = spent("input");
   shares.compute = spent("forward") + spent("loss") + spent("backward") + spent("optimizer");
   shares.compression = spent("compression");
-  split_waiting(run, spent("communication"), shares);
+  split_waiting(run, spent("communication"), warm, shares);
+  tell_contention(run, shares);
   for (const EvaluationRecord& e : run.evaluations) shares.evaluation += e.seconds;
   for (const CheckpointRecord& c : run.checkpoints) shares.checkpoint += c.held_seconds;
   const double steps = std::max(0.0, t.total("seconds") - warm.seconds);
   shares.other = std::max(0.0, steps - shares.input - shares.compute - shares.compression -
-                                   shares.network - shares.straggler);
+                                   shares.network - shares.straggler - shares.contended);
   shares.total = steps + shares.evaluation + shares.checkpoint;
   return shares;
 }
@@ -209,9 +227,9 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   v.rule = format(
       "the largest share of the wall time, the first step left out, that was spent waiting for "
       "something; computing when nothing else took {:.0f}% of it. A straggler also has to work "
-      "{:.0f}% longer than the others' median; when it also gets less than {:.0f}% of their "
-      "processors meanwhile, all waiting is its doing",
-      100 * kNamed, 100 * (kSlower - 1), 100 * kStarved);
+      "{:.0f}% longer than the others' median, or to be kept from running for {:.0f}% of the time "
+      "more than they were",
+      100 * kNamed, 100 * (kSlower - 1), 100 * kHeld);
   const double steps = run.steps.total("steps") - 1;
   if (steps < kLeastSteps || s.total <= 0) {
     v.verdict = "cannot tell";
@@ -240,6 +258,12 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
       share(s.compute, s.total), share(s.compression, s.total), share(s.network, s.total),
       share(s.straggler, s.total), share(s.input, s.total), share(s.evaluation, s.total),
       share(s.checkpoint, s.total), share(s.other, s.total));
+  if (s.contended > 0) {
+    v.because += format(
+        "; {} went to exchanges that waited for a processor: the link needs less for them, and all "
+        "cores were busy",
+        share(s.contended, s.total));
+  }
   const Efficiency computing = efficiency(run, s);
   if (computing.capacity > 0) {
     v.because +=
@@ -248,12 +272,14 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   }
   if (v.verdict == "straggler") {
     v.verdict = format("straggler: rank {}", s.slowest_rank);
-    v.because += format(
-        "; rank {} worked {:.2f} times as long as the others' median and got {:.0f}% of the "
-        "processors they got meanwhile",
-        s.slowest_rank, s.slowest_ratio, 100 * s.slowest_fed);
+    v.because += format("; rank {} worked {:.2f} times as long as the others' median",
+                        s.slowest_rank, s.slowest_ratio);
   }
-  v.advice = named ? advice_for(causes[0].name, s) : compute_advice(computing);
+  if (s.held_share >= kHeld) {
+    v.because += format("; rank {} was not let run for {:.0f}% of the time", s.held_rank,
+                        100 * s.held_share);
+  }
+  v.advice = named ? advice_for(causes[0].name, s) : compute_advice(computing, s);
   return v;
 }
 

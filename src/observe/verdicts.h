@@ -28,16 +28,16 @@ struct TimeShares {
   double input = 0;
   double compute = 0;
   double compression = 0;  // of gradients
-  double network = 0;      // what also the last rank to arrive waited for
-  double straggler = 0;    // what the others waited for the last one, on average
+  double network = 0;      // what in each step also the last rank to arrive waited for
+  double straggler = 0;    // what rank 0 waited beyond that, for whoever came last
+  double contended = 0;    // exchanges that the link had done, waiting for a processor
   double evaluation = 0;
   double checkpoint = 0;
   double other = 0;
   int slowest_rank = -1;
   double slowest_ratio = 1;  // its own work against the others' median
-  // While it worked: seconds of processors for each second, against the others' median. Well below
-  // 1 it was kept from working, by a quota or by others on its machine.
-  double slowest_fed = 1;
+  int held_rank = -1;        // the one that was not let run for the longest
+  double held_share = 0;     // of the time
 };
 
 // How fast the steps computed: operations of matrix products in the time spent computing, against

@@ -24,7 +24,7 @@ void add_step(SpansRecord& sum, const StepRecord& record) {
   sum.time = record.time;
   ++sum.steps;
   sum.seconds += record.seconds;
-  sum.cpu_seconds += record.cpu_seconds;
+  sum.held_seconds += record.held_seconds;
   for (const auto& [name, seconds] : record.spans) {
     const auto found = std::find_if(sum.spans.begin(), sum.spans.end(),
                                     [&](const auto& span) { return span.first == name; });
@@ -35,6 +35,7 @@ void add_step(SpansRecord& sum, const StepRecord& record) {
     }
   }
   if (!record.communication) return;
+  sum.communication.least += record.communication->least;
   sum.communication.busy += record.communication->busy;
   sum.communication.hidden += record.communication->hidden;
   sum.communication.hideable += record.communication->hideable;

@@ -37,8 +37,9 @@ class StepRunner {
   void trace(Timeline* timeline) { timeline_ = timeline; }
 
  private:
-  LossSums accumulate(const TrainState& state, const ReadyBatch& ready, StepRecord& record);
-  void agree(LossSums& sums, StepRecord& record);
+  LossSums accumulate(const TrainState& state, const ReadyBatch& ready, StepRecord& record,
+                      Stopwatch& watch);
+  void agree(LossSums& sums, StepRecord& record, double waited);
   std::vector<float>& gradients() { return gradients_[turn_]; }
   void update(TrainState& state, const StepRecord& record);
   // Seconds since the last lap, which the timeline knows as `name`.
@@ -54,6 +55,8 @@ class StepRunner {
   std::vector<float> gradients_[2];
   size_t turn_ = 0;
   Arena arena_;
+  double least_wait_ = 0;    // of all ranks, as told in the last step
+  double waited_after_ = 0;  // this one, in the last step, after it had told: told in the next
   Timeline* timeline_ = nullptr;
 };
 

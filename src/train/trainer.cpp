@@ -126,7 +126,7 @@ class Trainer {
   std::unique_ptr<Prefetcher> input_;
   Cursor launched_;            // past the last batch that was put to work
   Stopwatch since_last_step_;  // was finished, or since what came between ended; on the CPU
-  CpuStopwatch cpu_;           // likewise
+  Stopwatch spans_;            // likewise; its laps are what is not the stepper's
   PreflightReport flight_;
   double capacity_ = 0;
   std::optional<uint64_t> saved_step_;
@@ -386,9 +386,8 @@ void Trainer::save() {
 
 void Trainer::step() {
   if (traced_) traced_->begin(state_.counters.step + stepper_->under_way() + 1);
-  Stopwatch watch;
   const ReadyBatch ready = input_->next();
-  input_wait_ = watch.seconds();
+  input_wait_ = spans_.lap();
   if (traced_) traced_->timeline().lap("input");
   const bool late = crew_.first() && options_.max_time > 0 && seconds() >= options_.max_time;
   crew_.wish({interrupt_requested() ? 1.0 : 0.0, late ? 1.0 : 0.0});
@@ -417,13 +416,14 @@ bool Trainer::at_boundary() const {
 void Trainer::finish_step() {
   StepRecord record = stepper_->finish();
   if (!on_gpu()) {
+    record.seconds = since_last_step_.lap();
+    spans_ = {};
     record.spans.insert(record.spans.begin(), {"input", input_wait_});
     record.spans.emplace_back("observe", std::exchange(observe_, 0));
-    record.seconds = since_last_step_.lap();
-    record.cpu_seconds = cpu_.lap();
   }
   record.epoch = epoch_of(state_.counters.cursor);
   record.time = unix_now();
+  record.held_seconds = logs_->held().take();
   state_.counters.step_seconds += record.seconds;
   tell(record);
   check_divergence();
@@ -431,14 +431,13 @@ void Trainer::finish_step() {
 
 // Takes part of the next step's time, and is a span of it.
 void Trainer::tell(const StepRecord& record) {
-  Stopwatch watch;
   if (keeper_) keeper_->step(record);
   logs_->step(record);
   if (crew_.alone() || record.step % static_cast<uint64_t>(options_.log_every) == 0) {
     exchange_logs();
   }
   if (traced_) traced_->after(record.step, keeper_.get());
-  observe_ = watch.seconds();
+  observe_ = spans_.lap();
 }
 
 void Trainer::exchange_logs() {
@@ -497,8 +496,7 @@ void Trainer::train() {
   if (keeper_) keeper_->announce(attempt_facts());
   logs_ = std::make_unique<RankLogs>(crew_, on_gpu());
   Reason reason = Reason::kNone;
-  since_last_step_ = {};
-  cpu_ = {};
+  since_last_step_ = spans_ = {};
   while (true) {
     if (!at_boundary()) {
       step();
@@ -521,8 +519,7 @@ void Trainer::train() {
     const bool stopping = reason != Reason::kNone;
     if (c.step > 0 && (save_wanted_ || ((due || stopping) && !saved))) save();
     if (stopping) break;
-    since_last_step_ = {};
-    cpu_ = {};
+    since_last_step_ = spans_ = {};
     observe_ = 0;
     step();
   }

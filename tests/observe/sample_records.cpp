@@ -39,7 +39,7 @@ StepRecord sample_step(uint64_t step) {
           .pairs = 900 + step,
           .micro_batches = 4,
           .seconds = 0.5,
-          .cpu_seconds = 0.75,
+          .held_seconds = 0.75,
           .spans = {{"input", 0.001}, {"forward", 0.2}, {"backward", 0.25}, {"optimizer", 0.04}}};
 }
 
@@ -74,15 +74,18 @@ EndRecord sample_end(uint64_t step) {
 }
 
 SpansRecord sample_spans(uint64_t step) {
-  return {
-      .step = step,
-      .time = time_of(step),
-      .steps = 7,
-      .seconds = 1.25,
-      .cpu_seconds = 0.5,
-      .spans = {{"input", 0.25}, {"backward", 0.5}, {"communication", 0.5}},
-      .communication = {
-          .busy = 0.75, .hidden = 0.25, .hideable = 0.375, .sent = 123'456, .sent_away = 23'456}};
+  return {.step = step,
+          .time = time_of(step),
+          .steps = 7,
+          .seconds = 1.25,
+          .held_seconds = 0.5,
+          .spans = {{"input", 0.25}, {"backward", 0.5}, {"communication", 0.5}},
+          .communication = {.least = 0.125,
+                            .busy = 0.75,
+                            .hidden = 0.25,
+                            .hideable = 0.375,
+                            .sent = 123'456,
+                            .sent_away = 23'456}};
 }
 
 SampleRecord sample_machine(uint64_t step) {

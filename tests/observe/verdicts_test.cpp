@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "observe/curve_fit.h"
@@ -27,6 +28,8 @@ RunFold run_of(const std::vector<double>& own, double input = 0, int steps = 40)
         record.step = static_cast<uint64_t>(step);
         record.seconds = 1;
         record.spans = spans;
+        record.communication = CommunicationTimes{
+            .least = 1 - *std::max_element(own.begin(), own.end()), .sent = 200'000};
         run.add(0, record);
       } else {
         run.add(static_cast<int>(rank),
@@ -41,7 +44,8 @@ RunFold run_of(const std::vector<double>& own, double input = 0, int steps = 40)
 std::string bottleneck_of(const RunFold& run) {
   const TimeShares shares = time_shares(run);
   EXPECT_NEAR(shares.input + shares.compute + shares.compression + shares.network +
-                  shares.straggler + shares.evaluation + shares.checkpoint + shares.other,
+                  shares.straggler + shares.contended + shares.evaluation + shares.checkpoint +
+                  shares.other,
               shares.total, 1e-6);
   return bottleneck(run, shares).verdict;
 }
@@ -70,28 +74,67 @@ TEST(Bottleneck, NamesTheRankTheOthersWaitFor) {
   EXPECT_EQ(bottleneck_of(run_of({0.98, 0.4})), "straggler: rank 0");
 }
 
-// A worker that is stopped now and then is slow also while it sends: both wait, though not for the
-// link. It got less of its processor than the other, and that tells.
-TEST(Bottleneck, AWorkerKeptFromWorkingIsTheCauseOfAllWaiting) {
-  auto run_with = [](double slow_cpu) {
+// A worker that is stopped now and then is late also within an exchange: both wait, though not for
+// the link. It knows that it was not let run, and that tells.
+TEST(Bottleneck, AWorkerThatIsNotLetRunIsTheCauseOfAllWaiting) {
+  auto run_with = [](double mine, double others) {
     RunFold run;
     for (uint64_t step = 1; step <= 40; ++step) {
       StepRecord record;
       record.step = step;
       record.seconds = 1;
-      record.cpu_seconds = 0.2;
+      record.held_seconds = mine;
       record.spans = {{"backward", 0.2}, {"communication", 0.8}};
+      record.communication = CommunicationTimes{.least = 0.8};
       run.add(0, record);
       run.add(1, SpansRecord{.step = step,
                              .steps = 1,
                              .seconds = 1,
-                             .cpu_seconds = slow_cpu,
-                             .spans = {{"backward", 0.5}, {"communication", 0.5}}});
+                             .held_seconds = others,
+                             .spans = {{"backward", 0.2}, {"communication", 0.8}}});
     }
     return run;
   };
-  EXPECT_EQ(bottleneck_of(run_with(0.1)), "straggler: rank 1");
-  EXPECT_EQ(bottleneck_of(run_with(0.5)), "network");
+  EXPECT_EQ(bottleneck_of(run_with(0, 0.75)), "straggler: rank 1");
+  EXPECT_EQ(bottleneck_of(run_with(0.75, 0)), "straggler: rank 0");
+  EXPECT_EQ(bottleneck_of(run_with(0, 0)), "network");
+  EXPECT_EQ(bottleneck_of(run_with(0.5, 0.5)), "network");
+}
+
+// Now one is late and now the other, as on a busy machine: nobody waited for a link.
+TEST(Bottleneck, WorkersThatAreLateInTurnAreNoNetwork) {
+  RunFold run;
+  for (uint64_t step = 1; step <= 40; ++step) {
+    const double mine = step % 2 == 0 ? 0.4 : 0.0;
+    StepRecord record;
+    record.step = step;
+    record.seconds = 1;
+    record.spans = {{"backward", 1 - mine}, {"communication", mine}};
+    record.communication = CommunicationTimes{.least = 0};
+    run.add(0, record);
+    run.add(1, SpansRecord{.step = step,
+                           .steps = 1,
+                           .seconds = 1,
+                           .spans = {{"backward", 0.6 + mine}, {"communication", 0.4 - mine}}});
+  }
+  EXPECT_EQ(bottleneck_of(run), "compute");
+}
+
+// The same waiting with idle cores and with busy ones, on a link that could carry far more.
+TEST(Bottleneck, ExchangesThatWaitForAProcessorAreNoNetwork) {
+  auto run_with = [](double busy, double bandwidth) {
+    RunFold run = run_of({0.7, 0.7});
+    run.add(0, ForecastRecord{.bandwidth = bandwidth, .latency = 1e-4});
+    SampleRecord sample;
+    sample.step = 20;
+    sample.seconds = 40;
+    sample.cores = {busy, busy};
+    run.add(0, sample);
+    return run;
+  };
+  EXPECT_EQ(bottleneck_of(run_with(50, 1e9)), "network");
+  EXPECT_EQ(bottleneck_of(run_with(100, 1e9)), "compute");
+  EXPECT_EQ(bottleneck_of(run_with(100, 1e6)), "network");
 }
 
 TEST(Bottleneck, CompressionIsNoNetwork) {

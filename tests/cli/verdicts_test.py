@@ -19,8 +19,8 @@ MODEL = ["--preset", "tiny", "--model.heads", 2, "--model.encoder-layers", 1, "-
 # Steps that mostly compute, and steps of some milliseconds.
 LONG = ["--model.width", 64, "--model.ffn-width", 128, "--batch.target-tokens", 1500]
 SHORT = ["--model.width", 32, "--model.ffn-width", 64, "--batch.target-tokens", 200]
-# More gradient than computing.
-HEAVY = ["--model.width", 128, "--model.ffn-width", 512, "--batch.target-tokens", 300]
+# Two megabytes of gradient: more than computing takes at 100 Mbit/s, next to nothing without a limit.
+HEAVY = ["--model.width", 128, "--model.ffn-width", 512, "--batch.target-tokens", 2000]
 
 
 class Planted(harness.Case):
@@ -76,7 +76,7 @@ class Links(Planted):
 
     def test_a_slow_link_is_the_network_and_the_wire_is_explained(self):
         with namespaces.Network(2, rate="100mbit") as network:
-            self.two_workers(*HEAVY, "--max-steps", 40, network=network)
+            self.two_workers(*HEAVY, "--max-steps", 30, network=network)
         self.assertEqual(self.bottleneck()[0], "network", self.bottleneck()[1])
         self.assertIn("--compress", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(2)
@@ -85,12 +85,12 @@ class Links(Planted):
         for wire in numbers["wire"]:
             self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
         # What was foretold stands beside what came.
-        self.assertGreater(numbers["forecast"]["exposed"], 0.5 * numbers["forecast"]["seconds"])
+        self.assertGreater(numbers["forecast"]["exposed"], 0.2 * numbers["forecast"]["seconds"])
         self.assertEqual(numbers["forecast"]["measured_median"], numbers["median_step_seconds"])
 
     def test_the_same_without_a_limit_is_computing(self):
         with namespaces.Network(2) as network:
-            self.two_workers(*LONG, "--max-steps", 40, network=network)
+            self.two_workers(*HEAVY, "--max-steps", 30, network=network)
         self.assertEqual(self.bottleneck()[0], "compute", self.bottleneck()[1])
         self.assert_spans_add_up(2)
         flops = self.report()["numbers"]["flops"]
@@ -122,7 +122,7 @@ class Processors(Planted):
         self.held_rank(0)
 
     def test_also_when_steps_are_shorter_than_the_time_it_is_held(self):
-        self.two_workers(*SHORT, "--max-steps", 150, starts=[None, self.quota(0.2).hold_me])
+        self.two_workers(*SHORT, "--max-steps", 500, starts=[None, self.quota(0.2).hold_me])
         steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
         steps = sorted(r["seconds"] for r in steps if r["kind"] == "step")
         self.assertLess(steps[len(steps) // 4], 0.1)

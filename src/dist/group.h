@@ -133,8 +133,9 @@ class Group {
   virtual CommStatus leave() = 0;
   virtual CommStatus status() const = 0;  // ok while it is usable
   virtual CommCounters counters() const = 0;
-  // Nobody is told any more once this returns for an empty one.
-  virtual void watch(OpWatcher watcher) = 0;
+  // Nobody is told any more once this returns for an empty one. Groups that carry nothing tell of
+  // nothing.
+  virtual void watch(OpWatcher) {}
 
  protected:
   virtual Pending start(Operation operation) = 0;

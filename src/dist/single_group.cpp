@@ -16,8 +16,6 @@ class SingleGroup : public Group {
     if (status_.ok()) status_ = why;
   }
 
-  void watch(OpWatcher) override {}  // nothing leaves it
-
   CommStatus leave() override {
     close(CommStatus::closed("left"));
     return {};

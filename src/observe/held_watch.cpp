@@ -13,7 +13,7 @@ namespace reigen {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kSleep{10};
+constexpr std::chrono::milliseconds kSleep{20};
 // What a scheduler may be late by without anybody having been held.
 constexpr std::chrono::milliseconds kUsual{15};
 

@@ -132,7 +132,8 @@ class Processors(Planted):
     # well, but the data of a test is in memory after it was verified, and stays there.
     def test_a_reader_that_is_held_back_is_input(self):
         quota = self.quota(0.001, period=1_000_000)
-        worker = subprocess.Popen([REIGEN, *self.arguments(*LONG, "--max-steps", 40)], stdout=subprocess.DEVNULL,
+        little = ["--model.width", 16, "--model.ffn-width", 16, "--batch.target-tokens", 400, "--max-steps", 250]
+        worker = subprocess.Popen([REIGEN, *self.arguments(*little)], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True)
         thread = None
         while thread is None and worker.poll() is None:

@@ -1,5 +1,6 @@
 // `reigen report`: what a run did and what limited it, as a page, as JSON and in the terminal.
 #include <filesystem>
+#include <map>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -16,6 +17,12 @@ void run_report(const ReportOptions& options) {
     reader.refresh();
     reader.save();
     reports.push_back(make_report(run, reader, {.price_per_hour = options.price_per_hour}));
+  }
+  // Folders of one name are told apart by the way to them.
+  std::map<std::string, int> named;
+  for (const Report& report : reports) ++named[report.name];
+  for (size_t i = 0; i < reports.size(); ++i) {
+    if (named[reports[i].name] > 1) reports[i].name = options.runs[i];
   }
   std::string directory = options.output;
   if (directory.empty()) directory = options.runs.size() == 1 ? options.runs[0] : ".";

@@ -39,6 +39,17 @@ void describe_where(Schema& s, TrainOptions& o) {
       "a GPU, or what the memory allows",
       0, 1'000'000'000);
   s.option("log-every", o.log_every, "steps from one log line to the next", 1, kMaxSteps);
+  s.custom({.key = "timeline",
+            .value_name = "FIRST:LAST",
+            .help = "write what these steps did, on all workers by one clock, to "
+                    "RUN/timeline-FIRST-LAST.json for Perfetto or chrome://tracing",
+            .assign =
+                [&o](const Json& value) {
+                  const std::string text = scalar(value);
+                  if (!text.empty()) parse_step_range(text);
+                  o.timeline = text;
+                },
+            .current = [&o] { return Json(o.timeline); }});
   s.option("quiet", o.quiet, "no progress, only warnings and errors; log.txt has the rest");
 }
 
@@ -119,6 +130,8 @@ constexpr std::array kFree = {"run",
                               "silence",
                               "send-data",
                               "detach",
+                              "transport",
+                              "timeline",
                               "dashboard",
                               "dashboard-address",
                               "dashboard-port",
@@ -140,6 +153,20 @@ void compare(const Json& before, const Json& now, const std::string& prefix,
 }
 
 }  // namespace
+
+StepRange parse_step_range(const std::string& text) {
+  constexpr int64_t kMostSteps = 10'000;  // a viewer takes no more
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) {
+    throw ConfigError(format("\"{}\" is not FIRST:LAST, such as 100:104", text));
+  }
+  const int64_t first = parse_integer(text.substr(0, colon), 1, kMaxSteps);
+  const int64_t last = parse_integer(text.substr(colon + 1), first, kMaxSteps);
+  if (last - first >= kMostSteps) {
+    throw ConfigError(format("\"{}\" are more than {} steps", text, kMostSteps));
+  }
+  return {static_cast<uint64_t>(first), static_cast<uint64_t>(last)};
+}
 
 void describe(Schema& s, TrainOptions& o) {
   s.option("run", o.run, "DIR",

@@ -67,6 +67,7 @@ struct TrainOptions {
   uint64_t memory = 0;  // bytes; 0 for half of what is free
   int64_t micro_tokens = 0;
   int64_t log_every = 50;
+  std::string timeline;  // "FIRST:LAST" or empty
   double smoothing = 0.1;
   LossScalePolicy loss_scaling = LossScalePolicy::kBackoff;
   bool quiet = false;
@@ -84,6 +85,12 @@ struct TrainOptions {
   std::vector<std::string> arguments;  // the command line, for those who start workers
   Json as_given;  // by command line and --config alone, before anything a run has recorded
 };
+
+struct StepRange {
+  uint64_t first = 0;
+  uint64_t last = 0;
+};
+StepRange parse_step_range(const std::string& text);  // "100:104"; throws ConfigError
 
 void describe(Schema& schema, TrainOptions& options);
 // Without what only `train` itself asks for.

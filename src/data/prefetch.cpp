@@ -1,5 +1,7 @@
 #include "data/prefetch.h"
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -58,6 +60,7 @@ struct Prefetcher::State {
 Prefetcher::Prefetcher(const Dataset& dataset, BatchStream stream, PrefetchOptions options)
     : state_(new State{dataset, std::move(stream), std::move(options)}) {
   state_->thread = std::thread([state = state_.get()] { state->fill(); });
+  pthread_setname_np(state_->thread.native_handle(), "reigen-input");  // for top and ps
 }
 
 Prefetcher::~Prefetcher() {

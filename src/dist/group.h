@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -86,6 +87,9 @@ struct CommCounter {
 };
 using CommCounters = std::array<CommCounter, kOpKinds>;
 
+// Is told of every operation when it has ended, on the group's own thread, with the bytes it sent.
+using OpWatcher = std::function<void(const Operation&, const OpTimes&, uint64_t sent)>;
+
 // Elements [begin, end) of a vector that one rank sums or owns.
 struct ChunkRange {
   size_t begin = 0;
@@ -132,6 +136,9 @@ class Group {
   virtual CommStatus leave() = 0;
   virtual CommStatus status() const = 0;  // ok while it is usable
   virtual CommCounters counters() const = 0;
+  // Nobody is told any more once this returns for an empty one. Groups that carry nothing tell of
+  // nothing.
+  virtual void watch(OpWatcher) {}
 
  protected:
   virtual Pending start(Operation operation) = 0;

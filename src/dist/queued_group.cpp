@@ -18,6 +18,11 @@ CommCounters QueuedGroup::counters() const {
   return counters_;
 }
 
+void QueuedGroup::watch(OpWatcher watcher) {
+  std::lock_guard lock(mutex_);
+  watcher_ = std::move(watcher);
+}
+
 Pending QueuedGroup::start(Operation operation) {
   auto state = std::make_shared<Pending::State>();
   std::unique_lock lock(mutex_);
@@ -69,7 +74,8 @@ void QueuedGroup::work() {
     CommCounter counter;
     counter.operations = 1;
     CommStatus status = carry_out(item.operation, counter);
-    counter.seconds = std::chrono::duration<double>(CommClock::now() - begin).count();
+    const auto ended = CommClock::now();
+    counter.seconds = std::chrono::duration<double>(ended - begin).count();
     if (!status.ok()) end(status);
     lock.lock();
     // Whoever closed the group knows better why than the operation that was cut short by it.
@@ -80,6 +86,7 @@ void QueuedGroup::work() {
     total.bytes_received += counter.bytes_received;
     total.bytes_sent_away += counter.bytes_sent_away;
     total.seconds += counter.seconds;
+    if (watcher_) watcher_(item.operation, {begin, begin, ended}, counter.bytes_sent);
     busy_ = false;
     item.state->finish(status);
     changed_.notify_all();

@@ -17,6 +17,7 @@ class QueuedGroup : public Group {
 
   CommStatus status() const override;
   CommCounters counters() const override;
+  void watch(OpWatcher watcher) override;
 
  protected:
   // Carries out one operation on the group's thread and counts its bytes. A status other than ok
@@ -43,6 +44,7 @@ class QueuedGroup : public Group {
   bool stopping_ = false;
   CommStatus status_;
   CommCounters counters_;
+  OpWatcher watcher_;
   std::thread thread_;
 };
 

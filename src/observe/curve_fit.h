@@ -28,9 +28,11 @@ struct LossCurve {
 
 inline constexpr size_t kLeastEvaluations = 5;
 
-// Nothing when there are fewer than kLeastEvaluations points. Every exponent on a grid is fitted by
-// least squares and weighted with its likelihood: the interval holds what the exponents disagree
-// about, the uncertainty of each fit and the evaluations' own noise.
+// Nothing when there are fewer than kLeastEvaluations points, or no curve above zero fits them.
+// Every exponent on a grid is fitted by least squares to the last half of the run and weighted with
+// its likelihood: the interval holds what the exponents disagree about, the uncertainty of each
+// fit, the evaluations' own noise, and that no run follows such a curve exactly
+// (docs/design/verdicts.md has how often it held).
 std::optional<LossCurve> fit_loss_curve(const Points& evaluations);
 
 }  // namespace reigen

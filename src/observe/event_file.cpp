@@ -46,9 +46,14 @@ constexpr uint32_t kMetadataPluginData = 1;
 constexpr uint32_t kMetadataDataClass = 4;
 constexpr uint64_t kDataClassTensor = 2;
 constexpr uint32_t kPluginDataName = 1;
+constexpr uint32_t kPluginDataContent = 2;
 constexpr uint32_t kTensorDtype = 1;
+constexpr uint32_t kShapeDimension = 2;
+constexpr uint32_t kDimensionSize = 1;
 constexpr uint32_t kTensorShape = 2;
 constexpr uint32_t kTensorStringVal = 8;
+constexpr uint32_t kTensorFloatVal = 5;
+constexpr uint64_t kDtypeFloat = 1;
 constexpr uint64_t kDtypeString = 7;
 
 std::vector<std::string> event_file_names(const std::string& directory) {
@@ -99,6 +104,29 @@ std::string new_value(std::string_view tag) {
   std::string value;
   if (!tag.empty()) append_bytes(value, kValueTag, tag);
   return value;
+}
+
+// The plugin's own content may be a message without any field that is set: no bytes.
+std::string tensor_metadata(std::string_view plugin, std::string_view content) {
+  std::string plugin_data;
+  append_bytes(plugin_data, kPluginDataName, plugin);
+  if (!content.empty()) append_bytes(plugin_data, kPluginDataContent, content);
+  std::string metadata;
+  append_bytes(metadata, kMetadataPluginData, plugin_data);
+  append_varint(metadata, kMetadataDataClass, kDataClassTensor);
+  return metadata;
+}
+
+std::string tensor_event(uint64_t step, double time, std::string_view tag,
+                         const std::string& tensor, const std::string& metadata) {
+  std::string value = new_value(tag);
+  append_bytes(value, kValueTensor, tensor);
+  append_bytes(value, kValueMetadata, metadata);
+  std::string summary;
+  append_bytes(summary, kSummaryValue, value);
+  std::string event = new_event(step, time);
+  append_bytes(event, kEventSummary, summary);
+  return event;
 }
 
 // Nothing when the event is malformed.
@@ -176,22 +204,24 @@ void EventFile::add_text(uint64_t step, double time, std::string_view tag,
   append_varint(tensor, kTensorDtype, kDtypeString);
   append_bytes(tensor, kTensorShape, "");  // no dimensions: one value
   append_bytes(tensor, kTensorStringVal, markdown);
+  file_.append(frame_record(tensor_event(step, time, tag, tensor, tensor_metadata("text", ""))));
+}
 
-  // The plugin's own content is a message whose only field, the version, is 0: no bytes.
-  std::string plugin_data;
-  append_bytes(plugin_data, kPluginDataName, "text");
-  std::string metadata;
-  append_bytes(metadata, kMetadataPluginData, plugin_data);
-  append_varint(metadata, kMetadataDataClass, kDataClassTensor);
-
-  std::string value = new_value(tag);
-  append_bytes(value, kValueTensor, tensor);
-  append_bytes(value, kValueMetadata, metadata);
-  std::string summary;
-  append_bytes(summary, kSummaryValue, value);
-  std::string event = new_event(step, time);
-  append_bytes(event, kEventSummary, summary);
-  file_.append(frame_record(event));
+// Such a summary needs a value although only its metadata is read: a zero, as TensorBoard's own
+// writer has it.
+void EventFile::add_plugin_data(uint64_t step, double time, std::string_view tag,
+                                std::string_view plugin, std::string_view content) {
+  std::string dimension;
+  append_varint(dimension, kDimensionSize, 1);
+  std::string shape;
+  append_bytes(shape, kShapeDimension, dimension);
+  std::string zero(sizeof(float), '\0');
+  std::string tensor;
+  append_varint(tensor, kTensorDtype, kDtypeFloat);
+  append_bytes(tensor, kTensorShape, shape);
+  append_bytes(tensor, kTensorFloatVal, zero);
+  file_.append(
+      frame_record(tensor_event(step, time, tag, tensor, tensor_metadata(plugin, content))));
 }
 
 void trim_event_files(const std::string& directory, uint64_t after_step) {

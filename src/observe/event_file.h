@@ -15,7 +15,7 @@
 namespace reigen {
 
 struct EventScalar {
-  std::string_view tag;
+  std::string tag;
   double value;
 };
 
@@ -28,6 +28,9 @@ class EventFile {
 
   void add_scalars(uint64_t step, double time, const std::vector<EventScalar>& scalars);
   void add_text(uint64_t step, double time, std::string_view tag, std::string_view markdown);
+  // What another plugin reads: `content` is a message of its own.
+  void add_plugin_data(uint64_t step, double time, std::string_view tag, std::string_view plugin,
+                       std::string_view content);
 
   bool flush() { return file_.flush(); }
   const std::string& path() const { return file_.path(); }

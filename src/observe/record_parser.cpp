@@ -34,6 +34,7 @@ Spans spans(dom::object object) {
 CommunicationTimes communication(dom::object o) {
   CommunicationTimes times = {
       .busy = number(o["busy"]), .hidden = number(o["hidden"]), .hideable = number(o["hideable"])};
+  if (has(o, "least")) times.least = number(o["least"]);
   if (has(o, "sent")) times.sent = count(o["sent"]);
   if (has(o, "sent_away")) times.sent_away = count(o["sent_away"]);
   return times;
@@ -54,6 +55,7 @@ StepRecord step(dom::object o) {
                   .seconds = number(o["seconds"]),
                   .spans = spans(o["spans"])};
   if (has(o, "loss_scale")) r.loss_scale = number(o["loss_scale"]);
+  if (has(o, "held_seconds")) r.held_seconds = number(o["held_seconds"]);
   if (has(o, "skipped")) r.skipped = o["skipped"].get_bool();
   if (has(o, "communication")) r.communication = communication(o["communication"]);
   return r;
@@ -65,6 +67,7 @@ SpansRecord spans_record(dom::object o) {
                    .steps = count(o["steps"]),
                    .seconds = number(o["seconds"]),
                    .spans = spans(o["spans"])};
+  if (has(o, "held_seconds")) r.held_seconds = number(o["held_seconds"]);
   if (has(o, "communication")) r.communication = communication(o["communication"]);
   return r;
 }

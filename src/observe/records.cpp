@@ -37,11 +37,17 @@ Json to_json(const StartRecord& r) {
   json["device"] = r.device;
   json["lost_steps"] = r.lost_steps;
   json["lost_seconds"] = microseconds(r.lost_seconds);
+  if (r.target_token_flops > 0) {
+    json["source_token_flops"] = number(r.source_token_flops);
+    json["target_token_flops"] = number(r.target_token_flops);
+  }
+  if (r.capacity > 0) json["capacity"] = number(r.capacity);
   return json;
 }
 
 Json to_json(const CommunicationTimes& times) {
-  return {{"busy", microseconds(times.busy)},
+  return {{"least", microseconds(times.least)},
+          {"busy", microseconds(times.busy)},
           {"hidden", microseconds(times.hidden)},
           {"hideable", microseconds(times.hideable)},
           {"sent", times.sent},
@@ -62,6 +68,7 @@ Json to_json(const StepRecord& r) {
   if (r.loss_scale > 0) json["loss_scale"] = number(r.loss_scale);
   if (r.skipped) json["skipped"] = true;
   json["seconds"] = microseconds(r.seconds);
+  if (r.held_seconds > 0) json["held_seconds"] = microseconds(r.held_seconds);
   json["spans"] = to_json(r.spans);
   if (r.communication) json["communication"] = to_json(*r.communication);
   return json;
@@ -108,8 +115,22 @@ Json to_json(const SpansRecord& r) {
   Json json = head("spans", r.step, r.time);
   json["steps"] = r.steps;
   json["seconds"] = microseconds(r.seconds);
+  if (r.held_seconds > 0) json["held_seconds"] = microseconds(r.held_seconds);
   json["spans"] = to_json(r.spans);
   json["communication"] = to_json(r.communication);
+  return json;
+}
+
+Json to_json(const ForecastRecord& r) {
+  Json json = head("forecast", r.step, r.time);
+  json["method"] = r.method;
+  json["seconds"] = microseconds(r.seconds);
+  json["compute"] = microseconds(r.compute);
+  json["compression"] = microseconds(r.compression);
+  json["exposed"] = microseconds(r.exposed);
+  json["bytes"] = number(r.bytes);
+  json["bandwidth"] = number(r.bandwidth);
+  json["latency"] = microseconds(r.latency);
   return json;
 }
 
@@ -168,6 +189,8 @@ class Fields {
   }
 
   double number(const char* name) const { return as_number(name, at(name)); }
+  // For what older versions did not write.
+  double number_or_zero(const char* name) const { return has(name) ? number(name) : 0; }
 
   std::string text(const char* name) const {
     const Json& value = at(name);
@@ -222,7 +245,23 @@ StartRecord start_from(const Fields& f) {
           .workers = f.count("workers"),
           .device = f.text("device"),
           .lost_steps = f.count("lost_steps"),
-          .lost_seconds = f.number("lost_seconds")};
+          .lost_seconds = f.number("lost_seconds"),
+          .source_token_flops = f.number_or_zero("source_token_flops"),
+          .target_token_flops = f.number_or_zero("target_token_flops"),
+          .capacity = f.number_or_zero("capacity")};
+}
+
+ForecastRecord forecast_from(const Fields& f) {
+  return {.step = f.count("step"),
+          .time = f.number("time"),
+          .method = f.text("method"),
+          .seconds = f.number("seconds"),
+          .compute = f.number("compute"),
+          .compression = f.number("compression"),
+          .exposed = f.number("exposed"),
+          .bytes = f.number("bytes"),
+          .bandwidth = f.number("bandwidth"),
+          .latency = f.number("latency")};
 }
 
 std::optional<CommunicationTimes> communication_from(const Fields& f) {
@@ -230,6 +269,7 @@ std::optional<CommunicationTimes> communication_from(const Fields& f) {
   const Fields c(f.at("communication"));
   CommunicationTimes times = {
       .busy = c.number("busy"), .hidden = c.number("hidden"), .hideable = c.number("hideable")};
+  times.least = c.number_or_zero("least");
   if (c.has("sent")) times.sent = c.count("sent");  // logs before 0.2 have none
   if (c.has("sent_away")) times.sent_away = c.count("sent_away");
   return times;
@@ -247,9 +287,10 @@ StepRecord step_from(const Fields& f) {
           .target_tokens = f.count("target_tokens"),
           .pairs = f.count("pairs"),
           .micro_batches = f.count("micro_batches"),
-          .loss_scale = f.has("loss_scale") ? f.number("loss_scale") : 0,
+          .loss_scale = f.number_or_zero("loss_scale"),
           .skipped = f.has("skipped") && f.flag("skipped"),
           .seconds = f.number("seconds"),
+          .held_seconds = f.number_or_zero("held_seconds"),
           .spans = f.spans("spans"),
           .communication = communication_from(f)};
 }
@@ -296,6 +337,7 @@ SpansRecord spans_from(const Fields& f) {
           .time = f.number("time"),
           .steps = f.count("steps"),
           .seconds = f.number("seconds"),
+          .held_seconds = f.number_or_zero("held_seconds"),
           .spans = f.spans("spans"),
           .communication = communication_from(f).value_or(CommunicationTimes{})};
 }
@@ -347,6 +389,7 @@ Record record_from_json(const Json& json) {
   if (kind == "end") return end_from(fields);
   if (kind == "spans") return spans_from(fields);
   if (kind == "sample") return sample_from(fields);
+  if (kind == "forecast") return forecast_from(fields);
   throw DataError(format("kind \"{}\" is unknown to this version", kind));
 }
 

@@ -32,12 +32,20 @@ struct StartRecord {
   std::string device;
   uint64_t lost_steps = 0;  // done by the attempt before, after its last checkpoint
   double lost_seconds = 0;
+  // Floating-point operations of matrix products for a token in a step, and how many of them in a
+  // second all workers together do in a large product; 0 where that is not known.
+  double source_token_flops = 0;
+  double target_token_flops = 0;
+  double capacity = 0;
   bool operator==(const StartRecord&) const = default;
 };
 
 // Between workers, in a step: seconds in which the network had something to do, those of them that
 // passed while the model computed, and the most that could have; and what this worker sent.
 struct CommunicationTimes {
+  // Of the wait for gradients, what also the rank that waited least in this step did: nobody was
+  // late for that part of it.
+  double least = 0;
   double busy = 0;
   double hidden = 0;
   double hideable = 0;
@@ -58,9 +66,10 @@ struct StepRecord {
   uint64_t target_tokens = 0;
   uint64_t pairs = 0;
   uint64_t micro_batches = 0;
-  double loss_scale = 0;  // fp16; 0 where nothing is scaled
-  bool skipped = false;   // the gradient was not finite, and the weights were left alone
-  double seconds = 0;     // the whole step, by the clock on the wall
+  double loss_scale = 0;    // fp16; 0 where nothing is scaled
+  bool skipped = false;     // the gradient was not finite, and the weights were left alone
+  double seconds = 0;       // the whole step, by the clock on the wall
+  double held_seconds = 0;  // that this process was not let run; see observe/held_watch.h
   Spans spans;
   std::optional<CommunicationTimes> communication;  // absent for one worker
   bool operator==(const StepRecord&) const = default;
@@ -116,6 +125,7 @@ struct SpansRecord {
   double time = unix_now();
   uint64_t steps = 0;  // so many, in sums
   double seconds = 0;
+  double held_seconds = 0;
   Spans spans;
   CommunicationTimes communication;
   bool operator==(const SpansRecord&) const = default;
@@ -156,8 +166,23 @@ struct SampleRecord {
   bool operator==(const SampleRecord&) const = default;
 };
 
+// What a step should take, as measured just before the first one, to be held against what it took.
+struct ForecastRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  std::string method;  // how gradients travel
+  double seconds = 0;  // a step
+  double compute = 0;  // of them
+  double compression = 0;
+  double exposed = 0;    // waiting for the network
+  double bytes = 0;      // a worker sends in a step
+  double bandwidth = 0;  // of the link, bytes a second
+  double latency = 0;    // seconds
+  bool operator==(const ForecastRecord&) const = default;
+};
+
 using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
-                            SpansRecord, SampleRecord>;
+                            SpansRecord, SampleRecord, ForecastRecord>;
 
 uint64_t step_of(const Record& record);
 

@@ -1,6 +1,7 @@
 #include "observe/report_page.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/format.h"
 
@@ -38,6 +39,7 @@ svg text{fill:var(--soft);font-size:12px}.grid{stroke:var(--line);fill:none}
 pre{background:var(--card);padding:.8rem;border-radius:6px;overflow:auto;font-size:.85rem}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}
 th,td{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid var(--line)}
+th[scope=row]{white-space:nowrap}td dl{grid-template-columns:minmax(6rem,12rem) 1fr}
 nav ul{display:flex;flex-wrap:wrap;gap:.2rem 1rem;list-style:none;padding:0;margin:.5rem 0}
 @media(max-width:40rem){dl{grid-template-columns:1fr}dd{margin:0 0 .4rem}header,main,footer{padding:.7rem}section{padding:.7rem}
 svg text{font-size:18px}}
@@ -128,6 +130,30 @@ std::vector<Plot> joined_plots(const std::vector<Report>& reports, size_t questi
   return joined;
 }
 
+// Rows of a table, for what is not the same in all runs.
+std::string differing_settings(const std::vector<Report>& reports) {
+  auto text_of = [](const Report& r, const std::string& name) {
+    const auto found = r.settings.find(name);
+    if (found == r.settings.end()) return std::string("-");
+    return found->is_string() ? found->get<std::string>() : one_line(*found);
+  };
+  std::set<std::string> names;
+  for (const Report& r : reports) {
+    for (const auto& [name, value] : r.settings.items()) names.insert(name);
+  }
+  std::string rows;
+  for (const std::string& name : names) {
+    const bool same = std::all_of(reports.begin(), reports.end(), [&](const Report& r) {
+      return text_of(r, name) == text_of(reports[0], name);
+    });
+    if (same) continue;
+    rows += format("<tr><th scope=\"row\">{}</th>", escaped_html(name));
+    for (const Report& r : reports) rows += "<td>" + escaped_html(text_of(r, name)) + "</td>";
+    rows += "</tr>";
+  }
+  return rows;
+}
+
 std::string side_by_side(const std::vector<Report>& reports) {
   auto head = [&] {
     std::string row = "<thead><tr><th scope=\"col\"></th>";
@@ -141,8 +167,9 @@ std::string side_by_side(const std::vector<Report>& reports) {
     out += format("<tr><th scope=\"row\">{}</th>", escaped_html(reports[0].verdicts[i].about));
     for (const Report& r : reports) {
       const Verdict& v = r.verdicts[i];
-      out += format("<td><strong>{}</strong> <span class=\"soft\">{}</span><br>{}</td>",
-                    escaped_html(v.verdict), escaped_html(v.confidence), escaped_html(v.because));
+      out += format("<td><strong>{}</strong> <span class=\"soft\">{}</span><br>{}{}</td>",
+                    escaped_html(v.verdict), escaped_html(v.confidence), escaped_html(v.because),
+                    v.advice.empty() ? "" : "<br>Advice: " + escaped_html(v.advice) + ".");
     }
     out += "</tr>";
   }
@@ -159,7 +186,14 @@ std::string side_by_side(const std::vector<Report>& reports) {
     }
     out += "</tr></tbody></table></div>" + plots(joined_plots(reports, i)) + "</section>\n";
   }
-  return out;
+  out +=
+      "<section><h2>Environment</h2><div class=\"wide\"><table>" + head() + "<tbody><tr><th></th>";
+  for (const Report& r : reports) out += "<td>" + list(r.environment) + "</td>";
+  out += "</tr></tbody></table></div></section>\n<section><h2>Settings that differ</h2>";
+  const std::string rows = differing_settings(reports);
+  if (rows.empty()) return out + "<p>None.</p></section>\n";
+  return out + "<div class=\"wide\"><table>" + head() + "<tbody>" + rows +
+         "</tbody></table></div></section>\n";
 }
 
 std::string title_of(const std::vector<Report>& reports) {

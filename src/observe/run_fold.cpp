@@ -19,8 +19,12 @@ constexpr std::array kStepColumns = {"steps"sv,         "time^"sv,         "epoc
                                      "scale"sv,         "target_tokens"sv, "slowest^"sv};
 // Seconds by span; "other" is what no span covers.
 constexpr std::array kSpanColumns = {
-    "steps"sv,     "seconds"sv, "input"sv, "forward"sv, "loss"sv,   "backward"sv, "communication"sv,
-    "optimizer"sv, "observe"sv, "other"sv, "busy"sv,    "hidden"sv, "sent"sv,     "sent_away"sv};
+    "steps"sv,       "seconds"sv,       "input"sv,     "forward"sv, "loss"sv,  "backward"sv,
+    "compression"sv, "communication"sv, "optimizer"sv, "observe"sv, "other"sv, "busy"sv,
+    "hidden"sv,      "sent"sv,          "sent_away"sv, "held"sv,    "least"sv};
+constexpr size_t kFirstSpan = 2;
+constexpr size_t kOther = 10;
+static_assert(kSpanColumns[kOther] == "other"sv);
 constexpr std::array kMachineColumns = {
     "seconds"sv, "cpu"sv, "busiest^"sv,    "memory^"sv, "disk_read"sv, "disk_written"sv, "in"sv,
     "out"sv,     "gpu"sv, "gpu_memory^"sv, "watts"sv,   "megahertz"sv, "fastest^"sv};
@@ -29,10 +33,10 @@ constexpr size_t kMostRankRows = 256;
 constexpr double kJump = 60;
 
 size_t span_column(std::string_view name) {
-  for (size_t i = 2; i < 9; ++i) {
+  for (size_t i = kFirstSpan; i < kOther; ++i) {
     if (kSpanColumns[i] == name) return i;
   }
-  return 9;  // "other"
+  return kOther;
 }
 
 double mean(const std::vector<double>& values) {
@@ -86,6 +90,7 @@ void RunFold::add(int rank, const Record& record) {
     ends.push_back(*end);
     ended = true;
   }
+  if (const auto* told = std::get_if<ForecastRecord>(&record)) forecasts.push_back(*told);
   if (const auto* saved = std::get_if<CheckpointRecord>(&record)) checkpoints.push_back(*saved);
   if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) {
     if (!evaluations.empty()) evaluations.back().samples.clear();
@@ -127,10 +132,22 @@ void RunFold::add_step(const StepRecord& r) {
                 .time = r.time,
                 .steps = 1,
                 .seconds = r.seconds,
+                .held_seconds = r.held_seconds,
                 .spans = r.spans,
                 .communication = r.communication.value_or(CommunicationTimes{})});
+  note_seconds(r);
   if (!first_step) first_step = r;
   last_step = r;
+}
+
+// Every second one is dropped whenever there are too many, so those kept are evenly spaced.
+void RunFold::note_seconds(const StepRecord& r) {
+  if (r.step % step_stride != 0) return;
+  step_seconds.push_back(r.seconds);
+  if (step_seconds.size() < kMostStepRows) return;
+  for (size_t i = 0; 2 * i < step_seconds.size(); ++i) step_seconds[i] = step_seconds[2 * i];
+  step_seconds.resize((step_seconds.size() + 1) / 2);
+  step_stride *= 2;
 }
 
 void RunFold::add_spans(int rank, const SpansRecord& r) {
@@ -142,11 +159,13 @@ void RunFold::add_spans(int rank, const SpansRecord& r) {
     values[span_column(name)] += seconds;
     covered += seconds;
   }
-  values[9] += std::max(0.0, r.seconds - covered);
-  values[10] = r.communication.busy;
-  values[11] = r.communication.hidden;
-  values[12] = static_cast<double>(r.communication.sent);
-  values[13] = static_cast<double>(r.communication.sent_away);
+  values[kOther] += std::max(0.0, r.seconds - covered);
+  values[kOther + 1] = r.communication.busy;
+  values[kOther + 2] = r.communication.hidden;
+  values[kOther + 3] = static_cast<double>(r.communication.sent);
+  values[kOther + 4] = static_cast<double>(r.communication.sent_away);
+  values[kOther + 5] = r.held_seconds;
+  values[kOther + 6] = r.communication.least;
   RankFold& fold = ranks[rank];
   fold.spans.add(r.step, values);
   fold.last_time = r.time;
@@ -204,6 +223,9 @@ Json RunFold::to_json() const {
                {"checkpoints", list_of(checkpoints)},
                {"ends", list_of(ends)},
                {"ended", ended},
+               {"forecasts", list_of(forecasts)},
+               {"step_seconds", step_seconds},
+               {"step_stride", step_stride},
                {"first_step", json_of(first_step)},
                {"last_step", json_of(last_step)},
                {"clock_jumps", clock_jumps},
@@ -229,6 +251,9 @@ RunFold RunFold::from_json(const Json& json) {
     run.checkpoints = records_in<CheckpointRecord>(json.at("checkpoints"));
     run.ends = records_in<EndRecord>(json.at("ends"));
     run.ended = json.at("ended").get<bool>();
+    run.forecasts = records_in<ForecastRecord>(json.at("forecasts"));
+    run.step_seconds = json.at("step_seconds").get<std::vector<double>>();
+    run.step_stride = json.at("step_stride").get<uint64_t>();
     run.first_step = record_in<StepRecord>(json.at("first_step"));
     run.last_step = record_in<StepRecord>(json.at("last_step"));
     run.clock_jumps = json.at("clock_jumps").get<uint64_t>();

@@ -37,6 +37,10 @@ struct RunFold {
   std::vector<CheckpointRecord> checkpoints;
   std::vector<EndRecord> ends;
   bool ended = false;  // the last attempt said so; one that was killed has no end record
+  std::vector<ForecastRecord> forecasts;
+  // Seconds of steps evenly spaced over the run: enough for a median.
+  std::vector<double> step_seconds;
+  uint64_t step_stride = 1;  // every so many steps one is in there
   std::optional<StepRecord> first_step;
   std::optional<StepRecord> last_step;
   // Time stamps that do not fit the time that passed, by more than a minute: the clock was set.
@@ -49,6 +53,7 @@ struct RunFold {
 
  private:
   void add_step(const StepRecord& record);
+  void note_seconds(const StepRecord& record);
   void add_spans(int rank, const SpansRecord& record);
   void add_sample(int rank, const SampleRecord& record);
 

@@ -22,7 +22,7 @@
 namespace reigen {
 namespace {
 
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 constexpr uint64_t kHashedBytes = 256;
 constexpr uint64_t kWorthThreads = 16 << 20;  // bytes
 constexpr size_t kMostThreads = 8;

@@ -22,7 +22,10 @@ Sampler::Sampler(SamplerOptions options) : options_(std::move(options)) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-Sampler::~Sampler() {
+Sampler::~Sampler() { stop(); }
+
+void Sampler::stop() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -47,9 +50,12 @@ void Sampler::run() {
   HostCounters before = read_host_counters();
   auto next = before.when + options_.every;
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_until(lock, next, [this] { return stopping_; })) {
+  for (bool last = false; !last;) {
+    last = wake_.wait_until(lock, next, [this] { return stopping_; });
     lock.unlock();
     HostCounters now = read_host_counters();
+    // Rates over a moment say more of the moment than of the machine.
+    if (last && now.when - before.when < options_.every / 20) return;
     SampleRecord sample = sample_between(before, now, options_.interface);
     sample.time = unix_now();
     sample.step = step_.load(std::memory_order_relaxed);

@@ -32,6 +32,7 @@ class Sampler {
 
   void at_step(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
   std::vector<SampleRecord> take();  // those since the last call
+  void stop();  // after a last sample, of the part of a second since the one before
 
  private:
   void run();

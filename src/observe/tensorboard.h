@@ -19,7 +19,11 @@ class TensorBoard {
   TensorBoard(const std::string& run_directory, uint64_t attempt, uint64_t after_step,
               uint64_t every);
 
-  void add(const Record& record);  // steps and evaluations; the others have nothing to show
+  // The configuration, as text and for the HParams page.
+  void begin(const Json& config, const std::string& yaml, uint64_t step, double time);
+  // Steps, evaluations and the end; the others have nothing to show.
+  void add(const Record& record);
+  void add_sample(int rank, const SampleRecord& sample);  // of the machine of that rank
   bool flush() { return file_.flush(); }
   const std::string& path() const { return file_.path(); }
 

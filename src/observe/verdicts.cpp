@@ -11,6 +11,10 @@ namespace {
 
 constexpr double kNamed = 0.15;     // of the time, for something other than computing to be named
 constexpr double kSlower = 1.15;    // than the others' median, to be called a straggler
+constexpr double kHeld = 0.1;       // of the time not let run, beyond twice the others' median
+constexpr double kIdle = 0.3;       // of the capacity, below which computing itself is inefficient
+constexpr double kBusyCores = 90;   // percent of all cores, for a wait to be for a processor
+constexpr double kLinkMargin = 2;   // times what the link was measured to need
 constexpr double kLeastSteps = 10;  // after the first
 constexpr double kWorse = 0.01;     // of the loss
 constexpr double kTrainedGain = 0.005;
@@ -33,49 +37,80 @@ double own_work(const RankFold& rank) {
   return t.total("seconds") - t.total("communication");
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
-// Rank 0 waited for the network and for others; how much for whom is in the difference between
-// ranks: all leave a collective together, so who waited least came last.
-void split_waiting(const RunFold& run, double waited, TimeShares& shares) {
-  shares.network = waited;
-  if (run.ranks.size() < 2) return;
-  const double steps = run.ranks.at(0).spans.total("steps");
-  double least = INFINITY;
-  double sum = 0;
-  double slowest = -1;
+void find_slowest(const RunFold& run, TimeShares& shares) {
   std::vector<double> works;
+  std::vector<double> held;
+  double slowest = -1;
   for (const auto& [rank, fold] : run.ranks) {
-    const double own_steps = fold.spans.total("steps");
-    if (own_steps == 0) continue;
-    const double scale = steps / own_steps;  // a rank may have been there for a part of the run
-    const double wait = scale * fold.spans.total("communication");
-    const double work = scale * own_work(fold);
-    least = std::min(least, wait);
-    sum += wait;
-    works.push_back(work);
-    if (work <= slowest) continue;
-    slowest = work;
-    shares.slowest_rank = rank;
+    const double steps = fold.spans.total("steps");
+    if (steps == 0) continue;
+    // A rank may have been there for a part of the run.
+    works.push_back(own_work(fold) / steps);
+    held.push_back(fold.spans.total("held") / std::max(1e-9, fold.spans.total("seconds")));
+    if (works.back() > slowest) {
+      slowest = works.back();
+      shares.slowest_rank = rank;
+    }
+    if (shares.held_rank < 0 || held.back() > shares.held_share) {
+      shares.held_rank = rank;
+      shares.held_share = held.back();
+    }
   }
   if (works.size() < 2) return;
-  std::vector<double> others = works;
-  others.erase(std::max_element(others.begin(), others.end()));
-  shares.slowest_ratio = slowest / std::max(1e-9, median(others));
-  const double typical = (sum - least) / static_cast<double>(works.size() - 1);
-  const double lost = typical > 0 ? (typical - least) / typical : 0;
-  // Seen from rank 0, which may be the slow one itself: the run lost what the others waited.
-  shares.network = std::min(waited, least);
-  shares.straggler = std::max(waited - shares.network, 0.0);
-  if (shares.slowest_rank == 0) {  // it did not wait; its work beyond the others' is what was lost
-    const double beyond = std::min(shares.compute, lost * typical);
+  works.erase(std::max_element(works.begin(), works.end()));
+  shares.slowest_ratio = slowest / std::max(1e-9, median(works));
+  held.erase(std::max_element(held.begin(), held.end()));
+  // Where all are held alike (one container's quota for all) none is the straggler.
+  if (shares.held_share < kHeld + 2 * median(held)) return;
+  shares.slowest_rank = shares.held_rank;
+  shares.slowest_ratio = std::max(shares.slowest_ratio, kSlower);
+}
+
+// Rank 0 waited for the network and for others. How much for whom the ranks told each other in
+// every step: all leave an exchange together, so who waited least came last.
+void split_waiting(const RunFold& run, double waited, const StepRecord& warm, TimeShares& shares) {
+  find_slowest(run, shares);
+  shares.network = waited;
+  if (run.ranks.size() < 2) return;
+  const RolledTable& mine = run.ranks.at(0).spans;
+  const double warm_least = warm.communication ? warm.communication->least : 0;
+  shares.network = std::clamp(mine.total("least") - warm_least, 0.0, waited);
+  shares.straggler = waited - shares.network;
+  const bool slow = shares.slowest_ratio >= kSlower;
+  if (slow && shares.slowest_rank == 0) {
+    // It did not wait; what the others waited for it is work of its own.
+    std::vector<double> waits;
+    for (const auto& [rank, fold] : run.ranks) {
+      if (rank == 0 || fold.spans.total("steps") == 0) continue;
+      waits.push_back(fold.spans.total("communication") * mine.total("steps") /
+                      fold.spans.total("steps"));
+    }
+    const double beyond = std::clamp(median(waits) - waited, 0.0, shares.compute);
     shares.compute -= beyond;
     shares.straggler += beyond;
   }
+  // A worker that is not let run is late also within an exchange, and then everybody waits.
+  if (slow && shares.slowest_rank == shares.held_rank) {
+    const double late = std::min(shares.network, shares.held_share * mine.total("seconds"));
+    shares.network -= late;
+    shares.straggler += late;
+  }
+}
+
+// What exchanges took beyond what the link needs for their bytes, while all cores were busy. Who
+// waits for a link leaves a core idle; where none is, the wait is for a processor.
+void tell_contention(const RunFold& run, TimeShares& shares) {
+  const auto first = run.ranks.find(0);
+  if (run.forecasts.empty() || first == run.ranks.end()) return;
+  const ForecastRecord& link = run.forecasts.back();
+  const RolledTable& machine = first->second.machine;
+  const double sampled = machine.total("seconds");
+  if (link.bandwidth <= 0 || sampled <= 0 || machine.total("cpu") / sampled < kBusyCores) return;
+  const RolledTable& mine = first->second.spans;
+  // Without its latency: measured on busy cores, that is mostly waiting for one.
+  const double needed = mine.total("sent") / link.bandwidth;
+  shares.contended = std::max(0.0, shares.network - kLinkMargin * needed);
+  shares.network -= shares.contended;
 }
 
 // Workers of one machine alone: what they wait for is each other's memory and cores.
@@ -101,19 +136,41 @@ struct Cause {
   double seconds;
 };
 
-std::string advice_for(const std::string& cause) {
+std::string compute_advice(const Efficiency& efficiency, const TimeShares& shares) {
+  if (shares.contended > kNamed / 2 * shares.total) {
+    return "fewer workers or less other work on these machines: their cores are all busy, and "
+           "exchanges wait for one; the network would not help";
+  }
+  if (efficiency.capacity <= 0 || efficiency.share() >= kIdle) {
+    return "more or faster processors would shorten it; the network and the disk would not";
+  }
+  return format(
+      "computing itself reaches {:.0f}% of what these processors do in large products: a larger "
+      "--batch.target-tokens or a wider model would use them better; fewer cores would do nearly "
+      "as "
+      "well for this one",
+      100 * efficiency.share());
+}
+
+std::string advice_for(const std::string& cause, const TimeShares& shares) {
   if (cause == "network") {
-    return "a faster link between hosts, --wire bf16 (half the bytes), or a larger batch (fewer "
-           "exchanges for the same text)";
+    return "a faster link between hosts, --compress auto (`reigen doctor` says what it would "
+           "bring), "
+           "or a larger batch (fewer exchanges for the same text)";
   }
   if (cause == kExchange) return "fewer workers on this machine, with more --threads each";
-  if (cause == "straggler")
-    return "look at that host: other work on it, fewer cores, a slower clock";
+  if (cause == "compression") return "--compress none or bf16, which cost next to nothing to make";
+  if (cause == "straggler" && shares.slowest_rank == shares.held_rank &&
+      shares.held_share >= kHeld) {
+    return "look at that host: its worker is not let run all the time (a CPU quota, a container's "
+           "limit, a machine that is paused)";
+  }
+  if (cause == "straggler") {
+    return "look at that host: fewer cores, a slower clock, slower memory";
+  }
   if (cause == "input") return "a faster disk for the data, or one on the host itself";
   if (cause == "evaluation") return "--eval.every further apart, or fewer --eval.sentences";
-  if (cause == "checkpoint")
-    return "--checkpoint.every further apart, or a faster disk for the run";
-  return "more or faster processors would shorten it; the network and the disk would not";
+  return "--checkpoint.every further apart, or a faster disk for the run";
 }
 
 }  // namespace
@@ -128,6 +185,26 @@ Points validation_losses(const RunFold& run) {
 
 Points training_losses(const RunFold& run) { return run.steps.ratio("nll", "finite"); }
 
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+Efficiency efficiency(const RunFold& run, const TimeShares& shares) {
+  Efficiency e;
+  if (run.starts.empty() || shares.compute <= 0) return e;
+  const StartRecord& start = run.starts.back();
+  const StepRecord warm = run.first_step.value_or(StepRecord{});
+  const double source = run.steps.total("source_tokens") - static_cast<double>(warm.source_tokens);
+  const double target = run.steps.total("target_tokens") - static_cast<double>(warm.target_tokens);
+  e.achieved =
+      (source * start.source_token_flops + target * start.target_token_flops) / shares.compute;
+  e.capacity = start.capacity;
+  return e;
+}
+
 TimeShares time_shares(const RunFold& run) {
   TimeShares shares;
   const auto first = run.ranks.find(0);
@@ -137,12 +214,14 @@ TimeShares time_shares(const RunFold& run) {
   auto spent = [&](const char* name) { return std::max(0.0, t.total(name) - span_of(warm, name)); };
   shares.input = spent("input");
   shares.compute = spent("forward") + spent("loss") + spent("backward") + spent("optimizer");
-  split_waiting(run, spent("communication"), shares);
+  shares.compression = spent("compression");
+  split_waiting(run, spent("communication"), warm, shares);
+  tell_contention(run, shares);
   for (const EvaluationRecord& e : run.evaluations) shares.evaluation += e.seconds;
   for (const CheckpointRecord& c : run.checkpoints) shares.checkpoint += c.held_seconds;
   const double steps = std::max(0.0, t.total("seconds") - warm.seconds);
-  shares.other =
-      std::max(0.0, steps - shares.input - shares.compute - shares.network - shares.straggler);
+  shares.other = std::max(0.0, steps - shares.input - shares.compute - shares.compression -
+                                   shares.network - shares.straggler - shares.contended);
   shares.total = steps + shares.evaluation + shares.checkpoint;
   return shares;
 }
@@ -153,8 +232,9 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   v.rule = format(
       "the largest share of the wall time, the first step left out, that was spent waiting for "
       "something; computing when nothing else took {:.0f}% of it. A straggler also has to work "
-      "{:.0f}% longer than the others' median",
-      100 * kNamed, 100 * (kSlower - 1));
+      "{:.0f}% longer than the others' median, or to be kept from running for {:.0f}% of the time "
+      "more than they were",
+      100 * kNamed, 100 * (kSlower - 1), 100 * kHeld);
   const double steps = run.steps.total("steps") - 1;
   if (steps < kLeastSteps || s.total <= 0) {
     v.verdict = "cannot tell";
@@ -166,7 +246,9 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   std::array causes = {Cause{"input", s.input},
                        Cause{crosses_network(run) ? "network" : kExchange, s.network},
                        Cause{"straggler", slow ? s.straggler : 0},
-                       Cause{"evaluation", s.evaluation}, Cause{"checkpoint", s.checkpoint}};
+                       Cause{"compression", s.compression},
+                       Cause{"evaluation", s.evaluation},
+                       Cause{"checkpoint", s.checkpoint}};
   std::sort(causes.begin(), causes.end(),
             [](const Cause& a, const Cause& b) { return a.seconds > b.seconds; });
   const bool named = causes[0].seconds >= kNamed * s.total;
@@ -176,18 +258,34 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   const double lead = (best - next) / s.total;
   v.confidence = lead > 0.3 ? "high" : lead > 0.1 ? "medium" : "low";
   v.because = format(
-      "of the time, {} was computing, {} {}, {} waiting for a slower rank, {} for "
+      "of the time, {} was computing, {} compressing, {} {}, {} waiting for a slower rank, {} for "
       "input, {} evaluation, {} standing still for checkpoints, {} anything else",
-      share(s.compute, s.total), share(s.network, s.total),
+      share(s.compute, s.total), share(s.compression, s.total), share(s.network, s.total),
       crosses_network(run) ? "waiting for the network" : kExchange, share(s.straggler, s.total),
       share(s.input, s.total), share(s.evaluation, s.total), share(s.checkpoint, s.total),
       share(s.other, s.total));
+  if (s.contended > 0) {
+    v.because += format(
+        "; {} went to exchanges that waited for a processor: the link needs less for them, and all "
+        "cores were busy",
+        share(s.contended, s.total));
+  }
+  const Efficiency computing = efficiency(run, s);
+  if (computing.capacity > 0) {
+    v.because +=
+        format("; while computing it reached {:.1f} of {:.1f} GFLOP/s ({:.0f}%)",
+               computing.achieved / 1e9, computing.capacity / 1e9, 100 * computing.share());
+  }
   if (v.verdict == "straggler") {
     v.verdict = format("straggler: rank {}", s.slowest_rank);
     v.because += format("; rank {} worked {:.2f} times as long as the others' median",
                         s.slowest_rank, s.slowest_ratio);
   }
-  v.advice = advice_for(named ? causes[0].name : "compute");
+  if (s.held_share >= kHeld) {
+    v.because += format("; rank {} was not let run for {:.0f}% of the time", s.held_rank,
+                        100 * s.held_share);
+  }
+  v.advice = named ? advice_for(causes[0].name, s) : compute_advice(computing, s);
   return v;
 }
 
@@ -249,7 +347,7 @@ Verdict trained(const RunFold& run) {
   Verdict v;
   v.about = "trained";
   v.rule = format(
-      "a curve c + a * step^-b through the validation losses of the last four fifths of the run; "
+      "a curve c + a * step^-b through the validation losses of the last half of the run; "
       "fully trained when another 50% of the steps is expected to gain less than {:.1f}% of the "
       "loss, or when the model overfits",
       100 * kTrainedGain);

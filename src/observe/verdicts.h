@@ -27,14 +27,29 @@ struct TimeShares {
   double total = 0;
   double input = 0;
   double compute = 0;
-  double network = 0;    // what also the last rank to arrive waited for
-  double straggler = 0;  // what the others waited for the last one, on average
+  double compression = 0;  // of gradients
+  double network = 0;      // what in each step also the last rank to arrive waited for
+  double straggler = 0;    // what rank 0 waited beyond that, for whoever came last
+  double contended = 0;    // exchanges that the link had done, waiting for a processor
   double evaluation = 0;
   double checkpoint = 0;
   double other = 0;
   int slowest_rank = -1;
   double slowest_ratio = 1;  // its own work against the others' median
+  int held_rank = -1;        // the one that was not let run for the longest
+  double held_share = 0;     // of the time
 };
+
+// How fast the steps computed: operations of matrix products in the time spent computing, against
+// what the workers' devices do in a large product. Zeros where the log does not say.
+struct Efficiency {
+  double achieved = 0;  // FLOP/s
+  double capacity = 0;
+  double share() const { return capacity > 0 ? achieved / capacity : 0; }
+};
+Efficiency efficiency(const RunFold& run, const TimeShares& shares);
+
+double median(std::vector<double> values);  // 0 of none
 
 TimeShares time_shares(const RunFold& run);
 Verdict bottleneck(const RunFold& run, const TimeShares& shares);

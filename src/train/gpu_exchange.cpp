@@ -1,6 +1,9 @@
 #include "train/gpu_exchange.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/clock.h"
 
 namespace reigen {
 namespace {
@@ -79,7 +82,9 @@ void GpuExchange::finish() {
     exchange_.ready(piece.end);
     from = piece.end;
   }
+  Stopwatch watch;
   exchange_.finish();
+  waited_ += watch.seconds();
   if (direct_) {
     gpu_.copy(kept_.data(), buffers_.gradient.data(), bytes_of(buffers_.gradient));
     return;
@@ -91,16 +96,31 @@ void GpuExchange::finish() {
 void GpuExchange::agree(LossSums* sums) {
   LossSums mine;
   gpu_.download(&mine, sums, sizeof(mine));
-  double values[] = {mine.smoothed, mine.nll};
+  constexpr size_t kFirstWait = 2;
+  std::vector<double> values(kFirstWait + static_cast<size_t>(crew_.size()));
+  values[0] = mine.smoothed;
+  values[1] = mine.nll;
+  values[kFirstWait + static_cast<size_t>(crew_.rank())] = waited_;
+  Stopwatch watch;
   crew_.sum_and_agree(values);
+  waited_ = watch.seconds();
+  least_wait_ = *std::min_element(values.begin() + kFirstWait, values.end());
   mine = {values[0], values[1]};
   gpu_.upload(sums, &mine, sizeof(mine));
+}
+
+CommunicationTimes GpuExchange::communication() const {
+  CommunicationTimes times = exchange_.communication();
+  times.least = least_wait_;
+  return times;
 }
 
 void GpuExchange::after_update() {
   const bool meets = exchange_.meets_next();
   if (meets) fetch_parameters();
+  Stopwatch watch;
   exchange_.after_update();
+  waited_ += watch.seconds();
   if (meets) put_parameters();
 }
 

@@ -39,11 +39,11 @@ class GpuExchange {
   void ready(size_t elements);  // told when the work that completes them is in line
   // Waits until the sum is on its way to this GPU.
   void finish();
-  // The loss of all and whether to stop.
+  // The loss of all, whether to stop, and how long each waited (as in step.cpp).
   void agree(LossSums* sums);
   void after_update();
 
-  CommunicationTimes communication() const { return exchange_.communication(); }
+  CommunicationTimes communication() const;
   double compute_seconds() const { return exchange_.compute_seconds(); }
 
   // Brings the state to the host, and back.
@@ -77,7 +77,9 @@ class GpuExchange {
   size_t turn_ = 0;
   size_t piece_elements_;
   std::vector<Piece> pieces_;
-  float unscale_ = 1;  // what a lossy method remembers must not depend on the loss scale
+  double waited_ = 0;      // for the others, since the last time it was told
+  double least_wait_ = 0;  // of all ranks
+  float unscale_ = 1;      // what a lossy method remembers must not depend on the loss scale
 };
 
 }  // namespace reigen

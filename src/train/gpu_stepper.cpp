@@ -168,6 +168,9 @@ StepRecord GpuStepper::finish() {
   if (!exchange_) {
     for (const auto& span : record.spans) record.seconds += span.second;
   }
+  if (timeline_ != nullptr) {
+    timeline_->add_chain("GPU, by its own events", record.step, record.spans);
+  }
   state_.counters.updates = result.updates;
   state_.counters.loss_scale = result.scale;
   count_step(state_.counters, record, done.end);

@@ -31,6 +31,8 @@ class GpuStepper : public Stepper, public StateSource {
   void put_state() override;
   void swap_shared() override;
   bool own_moments() const override { return exchange_ && exchange_->apart(); }
+  void trace(Timeline* timeline) override { timeline_ = timeline; }
+
   void begin() override;
   void complete(TrainState& into) override;
 
@@ -56,6 +58,7 @@ class GpuStepper : public Stepper, public StateSource {
   Arena arena_{DeviceKind::kGpu};
   uint64_t arenas_ = 1;  // made so far
   std::unique_ptr<GpuStepQueue> queue_;
+  Timeline* timeline_ = nullptr;
 
   struct Waiting {
     StepRecord record;

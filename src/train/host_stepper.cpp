@@ -41,6 +41,7 @@ class HostStepper : public Stepper {
     if (exchange_) exchange_->swap_shared();
   }
   bool own_moments() const override { return exchange_ && exchange_->apart(); }
+  void trace(Timeline* timeline) override { runner_.trace(timeline); }
 
  private:
   std::unique_ptr<Exchange> exchange_;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/format.h"
 #include "device/buffer.h"
+#include "model/flops.h"
 #include "ops/adam.h"
 #include "ops/gpu_ops.h"
 
@@ -180,6 +181,14 @@ Preflight measure_crew(Crew& crew, const OpenedDevice& opened, Transformer& mode
   return flight;
 }
 
+double measure_capacity(Crew& crew, const OpenedDevice& opened) {
+  double none[] = {0.0};
+  crew.sum(none);  // all begin together: workers of a machine share its memory
+  double capacity[] = {measure_flops(opened.device, opened.type)};
+  crew.sum(capacity);
+  return capacity[0];
+}
+
 void choose_compression(const TrainOptions& options, const Preflight& preflight,
                         const ParameterLayout& layout, Counters& counters) {
   constexpr int64_t kMostWarmup = 1000;
@@ -209,6 +218,15 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
   const StepForecast f = forecast(m, layout, setting);
   const std::string rate = format("{}/s", human_bytes(static_cast<uint64_t>(m.link.bandwidth)));
   PreflightReport report;
+  report.forecast = {.step = counters.step,
+                     .method = counters.compress,
+                     .seconds = f.seconds,
+                     .compute = f.compute,
+                     .compression = f.compression,
+                     .exposed = f.exposed,
+                     .bytes = f.bytes,
+                     .bandwidth = m.link.bandwidth,
+                     .latency = m.link.latency};
   const bool automatic = options.workers.compress.method == CompressMethod::kAuto;
   report.line = format(
       "the link carries {} with {:.2f} ms: a step should take {}, {} of them computing, {} "

@@ -6,6 +6,7 @@
 #include "data/prefetch.h"
 #include "model/open_device.h"
 #include "model/transformer.h"
+#include "observe/records.h"
 #include "train/crew.h"
 #include "train/forecast.h"
 #include "train/state.h"
@@ -29,6 +30,10 @@ Preflight measure_crew(Crew& crew, const OpenedDevice& opened, Transformer& mode
                        const TrainOptions& options, std::span<const float> parameters,
                        const ReadyBatch& ready, double budget);
 
+// Floating-point operations that all workers together do in a second when each has a large product
+// to compute, measured at the same time by all.
+double measure_capacity(Crew& crew, const OpenedDevice& opened);
+
 // How gradients travel, and from which step on: as given, as recorded, or chosen here. Says what a
 // step will take, and warns when most of it is waiting.
 void choose_compression(const TrainOptions& options, const Preflight& preflight,
@@ -36,6 +41,7 @@ void choose_compression(const TrainOptions& options, const Preflight& preflight,
 
 // What the first worker tells of it: a line for the log, and warnings or nothing.
 struct PreflightReport {
+  ForecastRecord forecast;
   std::string line;
   std::string warning;
   std::string slow_worker;

@@ -24,6 +24,7 @@ void add_step(SpansRecord& sum, const StepRecord& record) {
   sum.time = record.time;
   ++sum.steps;
   sum.seconds += record.seconds;
+  sum.held_seconds += record.held_seconds;
   for (const auto& [name, seconds] : record.spans) {
     const auto found = std::find_if(sum.spans.begin(), sum.spans.end(),
                                     [&](const auto& span) { return span.first == name; });
@@ -34,6 +35,7 @@ void add_step(SpansRecord& sum, const StepRecord& record) {
     }
   }
   if (!record.communication) return;
+  sum.communication.least += record.communication->least;
   sum.communication.busy += record.communication->busy;
   sum.communication.hidden += record.communication->hidden;
   sum.communication.hideable += record.communication->hideable;
@@ -60,6 +62,10 @@ void RankLogs::close_window() {
   if (window_.steps == 0) return;
   lines_ += one_line(to_json(window_)) + "\n";
   window_ = {};
+}
+
+void RankLogs::stop_sampling() {
+  if (sampler_) sampler_->stop();
 }
 
 std::vector<std::string> RankLogs::exchange() {

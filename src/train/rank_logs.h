@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "observe/held_watch.h"
 #include "observe/records.h"
 #include "observe/sampler.h"
 #include "train/crew.h"
@@ -21,15 +22,18 @@ class RankLogs {
   RankLogs(Crew& crew, bool on_gpu);
 
   void step(const StepRecord& record);
+  HeldWatch& held() { return held_; }
 
   // All workers, after the same step. At the first one: everybody's lines since the last time, by
   // rank; nothing elsewhere.
   std::vector<std::string> exchange();
+  void stop_sampling();  // before the last exchange
 
  private:
   void close_window();
 
   Crew& crew_;
+  HeldWatch held_;
   std::unique_ptr<Sampler> sampler_;
   SpansRecord window_;
   std::string lines_;

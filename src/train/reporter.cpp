@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/terminal.h"
+#include "config/yaml.h"
 
 namespace reigen {
 namespace {
@@ -60,7 +61,22 @@ MeasurementLog& Reporter::log_of(int rank) {
 
 void Reporter::add_lines(const std::vector<std::string>& lines) {
   for (size_t rank = 0; rank < lines.size(); ++rank) {
-    if (!lines[rank].empty()) log_of(static_cast<int>(rank)).append_lines(lines[rank]);
+    if (lines[rank].empty()) continue;
+    log_of(static_cast<int>(rank)).append_lines(lines[rank]);
+    show_samples(static_cast<int>(rank), lines[rank]);
+  }
+}
+
+// The lines are ready for the log; of those about machines TensorBoard wants the numbers.
+void Reporter::show_samples(int rank, const std::string& lines) {
+  constexpr std::string_view kSample = R"({"kind":"sample")";
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = lines.find('\n', at);
+    const std::string_view line(lines.data() + at, end - at);
+    if (line.starts_with(kSample)) {
+      board_.add_sample(rank, std::get<SampleRecord>(record_from_json(Json::parse(line))));
+    }
+    at = end + 1;
   }
 }
 
@@ -81,6 +97,8 @@ void Reporter::start(StartRecord record) {
   record.lost_steps = log_.cut().lost_steps;
   record.lost_seconds = log_.cut().lost_seconds;
   log_.append(record);
+  const Json config = recorded_options(options_);
+  board_.begin(config, to_yaml(config), after_step_, record.time);
 }
 
 // The limit that comes first, at the pace of this attempt; negative when that cannot be told yet.
@@ -189,6 +207,7 @@ void Reporter::checkpoint(const CheckpointRecord& record) {
 void Reporter::end(const EndRecord& record) {
   show_status("");
   log_.append(record);
+  board_.add(record);
   flush();
 }
 

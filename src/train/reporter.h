@@ -32,6 +32,7 @@ class Reporter {
   const LogCut& cut() const { return log_.cut(); }
 
   void start(StartRecord record);
+  void forecast(const ForecastRecord& record) { log_.append(record); }
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
   void checkpoint(const CheckpointRecord& record);
@@ -46,6 +47,7 @@ class Reporter {
   double seconds_left(const StepRecord& record) const;
   void plain_line(const StepRecord& record);
   MeasurementLog& log_of(int rank);
+  void show_samples(int rank, const std::string& lines);
 
   const TrainOptions& options_;
   std::ofstream text_;  // log.txt: a line that a full disk refuses is lost, the log has its facts

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "model/flops.h"
 #include "observe/identity.h"
 #include "observe/report.h"
 #include "optim/schedule.h"
@@ -45,7 +46,7 @@ void RunKeeper::announce(const AttemptFacts& attempt) {
                   with_commas(attempt.memory.micro_tokens), human_bytes(attempt.memory.budget)));
   log_note(format("on {}", attempt.device));
   if (!attempt.workers.empty()) log_note(attempt.workers);
-  if (!attempt.forecast.empty()) log_note(attempt.forecast);
+  if (!attempt.forecast_line.empty()) log_note(attempt.forecast_line);
   for (const std::string& warning : attempt.warnings) log_warning(warning);
   for (const std::string& key : ignored_settings(options_.schedule)) {
     log_warning(
@@ -62,7 +63,12 @@ void RunKeeper::announce(const AttemptFacts& attempt) {
   start.device = attempt.device;
   start.threads = attempt.threads;
   start.workers = attempt.worker_count;
+  const TokenFlops flops = token_flops(m, static_cast<int64_t>(data_.vocabulary.size()));
+  start.source_token_flops = flops.source;
+  start.target_token_flops = flops.target;
+  start.capacity = attempt.capacity;
   reporter_->start(start);
+  if (attempt.forecast) reporter_->forecast(*attempt.forecast);
 }
 
 void RunKeeper::collect(const std::optional<CheckpointRecord>& record) {

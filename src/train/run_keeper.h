@@ -27,8 +27,10 @@ struct AttemptFacts {
   std::string device;
   uint64_t threads = 1;
   uint64_t worker_count = 1;
-  std::string workers;   // "2 workers, ..." or empty for one
-  std::string forecast;  // what their steps should take
+  std::string workers;  // "2 workers, ..." or empty for one
+  std::string forecast_line;
+  std::optional<ForecastRecord> forecast;  // what their steps should take
+  double capacity = 0;                     // see StartRecord
   std::vector<std::string> warnings;
   uint64_t first_step = 0;
   bool resumed = false;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/clock.h"
 #include "ops/adam.h"
 #include "train/stepper.h"
 
@@ -34,8 +33,13 @@ StepRunner::StepRunner(const Device& device, Transformer& model, const TrainOpti
   }
 }
 
+double StepRunner::lap(Stopwatch& watch, const char* name) {
+  if (timeline_ != nullptr) timeline_->lap(name);
+  return watch.lap();
+}
+
 LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready,
-                                StepRecord& record) {
+                                StepRecord& record, Stopwatch& watch) {
   if (exchange_ != nullptr) turn_ = 1 - turn_;
   std::fill(gradients().begin(), gradients().end(), 0.0F);
   if (exchange_ != nullptr) exchange_->begin(record.step, gradients());
@@ -47,10 +51,9 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
   double loss = 0;
   double backward = 0;
   for (const PackedBatch& part : ready.parts) {
-    Stopwatch watch;
     Transformer::StepEvents events;
-    events.forward_done = [&] { forward += watch.lap(); };
-    events.loss_done = [&] { loss += watch.lap(); };
+    events.forward_done = [&] { forward += lap(watch, "forward"); };
+    events.loss_done = [&] { loss += lap(watch, "loss"); };
     if (exchange_ != nullptr && !local && &part == &ready.parts.back()) {
       events.ready = [&](size_t elements) { exchange_->ready(elements); };
     }
@@ -62,7 +65,7 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
                                  .loss_scale = 1.0F / static_cast<float>(tokens),
                                  .smoothing = static_cast<float>(options_.smoothing)},
                                 parameters, gradients(), arena_, events);
-    backward += watch.lap();
+    backward += lap(watch, "backward");
     sums.smoothed += more.smoothed;
     sums.nll += more.nll;
   }
@@ -70,12 +73,20 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
   return sums;
 }
 
-// With all others: the loss, whether to stop, and whether anybody's gradient is not finite.
-void StepRunner::agree(LossSums& sums, StepRecord& record) {
-  double values[] = {sums.smoothed, sums.nll, std::isfinite(record.norm) ? 0.0 : 1.0};
+// With all others: the loss, whether to stop, whether anybody's gradient is not finite, and how
+// long each waited for the gradients: who waited least came last, and the others waited for it
+// beyond that. Only step by step can this be told: over many, everybody is late now and then.
+void StepRunner::agree(LossSums& sums, StepRecord& record, double waited) {
+  constexpr size_t kFirstWait = 3;
+  std::vector<double> values(kFirstWait + static_cast<size_t>(crew_->size()));
+  values[0] = sums.smoothed;
+  values[1] = sums.nll;
+  values[2] = std::isfinite(record.norm) ? 0.0 : 1.0;
+  values[kFirstWait + static_cast<size_t>(crew_->rank())] = waited;
   crew_->sum_and_agree(values);
   sums = {values[0], values[1]};
   record.skipped = values[2] > 0;
+  least_wait_ = *std::min_element(values.begin() + kFirstWait, values.end());
 }
 
 void StepRunner::update(TrainState& state, const StepRecord& record) {
@@ -92,35 +103,38 @@ void StepRunner::update(TrainState& state, const StepRecord& record) {
 }
 
 StepRecord StepRunner::run(TrainState& state, const ReadyBatch& ready) {
+  Stopwatch watch;
   Counters& counters = state.counters;
   StepRecord record = record_of(options_, counters.step + 1, ready);
-  LossSums sums = accumulate(state, ready, record);
-  Stopwatch watch;
+  LossSums sums = accumulate(state, ready, record, watch);
   double waited = 0;
   if (exchange_ != nullptr) {
     exchange_->finish();
-    waited += watch.lap();
+    waited += lap(watch, "wait for gradients");
   }
   record.norm = global_norm(device_, gradients());
-  double updating = watch.lap();
+  double updating = lap(watch, "norm");
   if (exchange_ != nullptr) {
-    agree(sums, record);
-    waited += watch.lap();
+    agree(sums, record, waited + std::exchange(waited_after_, 0));
+    waited_after_ = lap(watch, "agree");
+    waited += waited_after_;
   }
   const auto tokens = static_cast<double>(ready.batch.target_tokens);
   record.loss = sums.smoothed / tokens;
   record.nll = sums.nll / tokens;
   record.skipped = record.skipped || !std::isfinite(record.loss) || !std::isfinite(record.norm);
   if (!record.skipped) update(state, record);
-  updating += watch.lap();
+  updating += lap(watch, "optimizer");
   if (exchange_ != nullptr) {
     if (exchange_->local()) exchange_->after_update();
-    waited += watch.lap();
+    const double meeting = lap(watch, "meet");
+    waited_after_ += meeting;
+    waited += meeting;
     note_exchange(*exchange_, waited, record);
+    record.communication->least = least_wait_;
   }
-  record.spans.emplace_back("optimizer", updating);
-
   count_step(counters, record, ready.batch.end);
+  record.spans.emplace_back("optimizer", updating + watch.lap());
   return record;
 }
 

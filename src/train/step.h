@@ -6,11 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "config/train_options.h"
 #include "data/prefetch.h"
 #include "device/device.h"
 #include "model/transformer.h"
 #include "observe/records.h"
+#include "observe/timeline.h"
 #include "train/crew.h"
 #include "train/exchange.h"
 #include "train/state.h"
@@ -32,11 +34,16 @@ class StepRunner {
   // Gives back what activations took, for others to use until the next step.
   void release_memory() { arena_ = Arena(); }
 
+  void trace(Timeline* timeline) { timeline_ = timeline; }
+
  private:
-  LossSums accumulate(const TrainState& state, const ReadyBatch& ready, StepRecord& record);
-  void agree(LossSums& sums, StepRecord& record);
+  LossSums accumulate(const TrainState& state, const ReadyBatch& ready, StepRecord& record,
+                      Stopwatch& watch);
+  void agree(LossSums& sums, StepRecord& record, double waited);
   std::vector<float>& gradients() { return gradients_[turn_]; }
   void update(TrainState& state, const StepRecord& record);
+  // Seconds since the last lap, which the timeline knows as `name`.
+  double lap(Stopwatch& watch, const char* name);
 
   const Device& device_;
   Transformer& model_;
@@ -48,6 +55,9 @@ class StepRunner {
   std::vector<float> gradients_[2];
   size_t turn_ = 0;
   Arena arena_;
+  double least_wait_ = 0;    // of all ranks, as told in the last step
+  double waited_after_ = 0;  // this one, in the last step, after it had told: told in the next
+  Timeline* timeline_ = nullptr;
 };
 
 }  // namespace reigen

@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "model/transformer.h"
 #include "observe/records.h"
+#include "observe/timeline.h"
 #include "train/checkpoint_writer.h"
 #include "train/crew.h"
 #include "train/state.h"
@@ -47,6 +48,9 @@ class Stepper {
   // call.
   virtual void swap_shared() {}
   virtual bool own_moments() const { return false; }  // they train apart
+
+  // What steps do goes there too, from now on; it must outlive the stepper.
+  virtual void trace(Timeline* timeline) = 0;
 };
 
 // All that is given must outlive it; `direct` sums gradients where they are, on GPUs, and may be

@@ -30,6 +30,7 @@
 #include "train/send_data.h"
 #include "train/setup.h"
 #include "train/stepper.h"
+#include "train/traced_steps.h"
 
 namespace reigen {
 namespace {
@@ -123,10 +124,13 @@ class Trainer {
   std::unique_ptr<RankLogs> logs_;
   GpuTransport transport_;
   std::unique_ptr<Stepper> stepper_;
+  std::unique_ptr<TracedSteps> traced_;  // where a timeline was asked for
   std::unique_ptr<Prefetcher> input_;
   Cursor launched_;            // past the last batch that was put to work
   Stopwatch since_last_step_;  // was finished, or since what came between ended; on the CPU
+  Stopwatch spans_;            // likewise; its laps are what is not the stepper's
   PreflightReport flight_;
+  double capacity_ = 0;
   std::optional<uint64_t> saved_step_;
   bool save_wanted_ = false;
   double input_wait_ = 0;
@@ -159,10 +163,13 @@ Trainer::Trainer(const TrainOptions& options, RunDirectory* run, Crew& crew, std
   if (keeper_) keeper_->open(counters);
   replay_algorithms(crew_, opened_.device, keeper_.get(), options_, resumed_);
   launched_ = counters.cursor;
+  capacity_ = measure_capacity(crew_, opened_);
   if (!crew_.alone()) preflight();
   transport_ = choose_transport(crew_, opened_.device, options_, counters.compress);
   stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_,
                           transport_.direct.get());
+  traced_ = TracedSteps::of(crew_, options_.timeline);
+  if (traced_) stepper_->trace(&traced_->timeline());
   make_input();
 }
 
@@ -253,7 +260,9 @@ AttemptFacts Trainer::attempt_facts() const {
   facts.worker_count = static_cast<uint64_t>(crew_.size());
   facts.workers = describe(crew_, state_.counters);
   if (!transport_.text.empty()) facts.workers += "; " + transport_.text;
-  facts.forecast = flight_.line;
+  facts.forecast_line = flight_.line;
+  if (!crew_.alone()) facts.forecast = flight_.forecast;
+  facts.capacity = capacity_;
   for (const std::string& text : {flight_.warning, flight_.slow_worker}) {
     if (!text.empty()) facts.warnings.push_back(text);
   }
@@ -364,9 +373,10 @@ void Trainer::save() {
 }
 
 void Trainer::step() {
-  Stopwatch watch;
+  if (traced_) traced_->begin(state_.counters.step + stepper_->under_way() + 1);
   const ReadyBatch ready = input_->next();
-  input_wait_ = watch.seconds();
+  input_wait_ = spans_.lap();
+  if (traced_) traced_->timeline().lap("input");
   const bool late = crew_.first() && options_.max_time > 0 && seconds() >= options_.max_time;
   crew_.wish({interrupt_requested() ? 1.0 : 0.0, late ? 1.0 : 0.0});
   stepper_->start(ready);
@@ -394,12 +404,14 @@ bool Trainer::at_boundary() const {
 void Trainer::finish_step() {
   StepRecord record = stepper_->finish();
   if (stepper_->waits()) {
+    record.seconds = since_last_step_.lap();
+    spans_ = {};
     record.spans.insert(record.spans.begin(), {"input", input_wait_});
     record.spans.emplace_back("observe", std::exchange(observe_, 0));
-    record.seconds = since_last_step_.lap();
   }
   record.epoch = epoch_of(state_.counters.cursor);
   record.time = unix_now();
+  record.held_seconds = logs_->held().take();
   state_.counters.step_seconds += record.seconds;
   tell(record);
   check_divergence();
@@ -407,13 +419,13 @@ void Trainer::finish_step() {
 
 // Takes part of the next step's time, and is a span of it.
 void Trainer::tell(const StepRecord& record) {
-  Stopwatch watch;
   if (keeper_) keeper_->step(record);
   logs_->step(record);
   if (crew_.alone() || record.step % static_cast<uint64_t>(options_.log_every) == 0) {
     exchange_logs();
   }
-  observe_ = watch.seconds();
+  if (traced_) traced_->after(record.step, keeper_.get());
+  observe_ = spans_.lap();
 }
 
 void Trainer::exchange_logs() {
@@ -472,7 +484,7 @@ void Trainer::train() {
   if (keeper_) keeper_->announce(attempt_facts());
   logs_ = std::make_unique<RankLogs>(crew_, on_gpu());
   Reason reason = Reason::kNone;
-  since_last_step_ = {};
+  since_last_step_ = spans_ = {};
   while (true) {
     if (!at_boundary()) {
       step();
@@ -495,7 +507,7 @@ void Trainer::train() {
     const bool stopping = reason != Reason::kNone;
     if (c.step > 0 && (save_wanted_ || ((due || stopping) && !saved))) save();
     if (stopping) break;
-    since_last_step_ = {};
+    since_last_step_ = spans_ = {};
     observe_ = 0;
     step();
   }
@@ -503,7 +515,10 @@ void Trainer::train() {
 }
 
 void Trainer::finish(Reason reason) {
+  logs_->stop_sampling();
   exchange_logs();
+  if (traced_) traced_->after(state_.counters.step, keeper_.get(), true);
+  traced_.reset();
   if (transport_.direct) crew_.check(transport_.direct->leave());
   crew_.leave();
   state_.counters.seconds = seconds();

@@ -205,5 +205,14 @@ TEST(ChangedSettings, LetsAnOptionBeThatDidNotExistWhenTheRunBegan) {
   EXPECT_THAT(changed_settings(before, recorded_options(parsed({"--model.biases"}))), IsEmpty());
 }
 
+TEST(StepRange, IsTwoStepsInOrder) {
+  EXPECT_EQ(parse_step_range("100:104").first, 100U);
+  EXPECT_EQ(parse_step_range("100:104").last, 104U);
+  EXPECT_EQ(parse_step_range("7:7").last, 7U);
+  for (const char* wrong : {"", "7", "7:", ":7", "0:4", "8:7", "1:20000", "a:b", "1:2:3"}) {
+    EXPECT_THROW(parse_step_range(wrong), ConfigError) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace reigen

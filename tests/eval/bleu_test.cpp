@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -14,10 +13,7 @@
 namespace reigen {
 namespace {
 
-Json corpora() {
-  return read_json((std::filesystem::path(__FILE__).parent_path() / "fixture.json").string())
-      .at("corpora");
-}
+Json corpora() { return read_json(REIGEN_TESTS "/eval/fixture.json").at("corpora"); }
 
 void expect_close(double ours, double theirs) {
   EXPECT_NEAR(ours, theirs, 1e-9 * std::max(1.0, std::abs(theirs)));

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/json.h"
 
 namespace reigen {
@@ -43,8 +41,7 @@ TEST(Signature, IsSacrebleusAndSaysWhoComputed) {
 
 TEST(Signature, BeginsLikeTheFixtures) {
   auto settings = [](const std::string& text) { return text.substr(0, text.find("|version:")); };
-  const Json fixture =
-      read_json((std::filesystem::path(__FILE__).parent_path() / "fixture.json").string());
+  const Json fixture = read_json(REIGEN_TESTS "/eval/fixture.json");
   for (const Json& corpus : fixture["corpora"]) {
     const size_t references = corpus["references"].size();
     for (ScoreMetric metric : kAll) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include "base/error.h"
@@ -123,8 +122,7 @@ TEST(Comparison, OfASystemWithItselfIsNotSignificant) {
 }
 
 TEST(SignificanceFixture, AgreesAsTwoSeedsOfSacrebleuWould) {
-  const Json all =
-      read_json((std::filesystem::path(__FILE__).parent_path() / "fixture.json").string());
+  const Json all = read_json(REIGEN_TESTS "/eval/fixture.json");
   const Json& entry = all["significance"];
   const std::vector<Lines> references = {entry["references"].get<Lines>()};
   const Resampling resampling = {.resamples = entry["resamples"].get<int64_t>()};

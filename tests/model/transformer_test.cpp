@@ -78,8 +78,7 @@ class AgainstPyTorch : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(AgainstPyTorch, LossAndEveryGradientAgree) {
   const std::string variant = GetParam();
-  std::string here = __FILE__;
-  SafeTensorsFile fixture(here.substr(0, here.rfind('/')) + "/fixture.safetensors");
+  SafeTensorsFile fixture(REIGEN_TESTS "/model/fixture.safetensors");
   Transformer model(variant_options(variant), kNoDropout, kPieces);
   std::vector<float> parameters(model.layout().elements());
   for (const auto& slice : model.layout().slices()) {

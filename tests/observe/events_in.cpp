@@ -66,14 +66,18 @@ constexpr uint64_t float_key(uint64_t number) { return 8 * number + 5; }
 
 ReadTensor tensor_in(const std::string& bytes) {
   ReadTensor tensor;
+  std::string dimensions;
   for (Message message{bytes}; !message.left.empty();) {
     switch (const uint64_t key = message.varint()) {
       case varint_key(1):
         tensor.dtype = message.varint();
         break;
       case bytes_key(2):
-        if (!message.bytes().empty()) throw std::runtime_error("the tensor has dimensions");
+        dimensions = message.bytes();
         tensor.has_shape = true;
+        break;
+      case bytes_key(5):
+        tensor.floats = message.bytes();
         break;
       case bytes_key(8):
         tensor.strings.push_back(message.bytes());
@@ -82,17 +86,27 @@ ReadTensor tensor_in(const std::string& bytes) {
         refuse("TensorProto", key);
     }
   }
+  // Text has no dimensions; what only carries metadata is a vector of one zero.
+  const std::string one_of_one("\x12\x02\x08\x01", 4);
+  if (dimensions != (tensor.floats.empty() ? "" : one_of_one)) {
+    throw std::runtime_error("the tensor has other dimensions");
+  }
   return tensor;
 }
 
-std::string plugin_name_in(const std::string& bytes) {
-  std::string name;
+void read_plugin_data(const std::string& bytes, ReadMetadata& metadata) {
   for (Message message{bytes}; !message.left.empty();) {
-    const uint64_t key = message.varint();
-    if (key != bytes_key(1)) refuse("PluginData", key);
-    name = message.bytes();
+    switch (const uint64_t key = message.varint()) {
+      case bytes_key(1):
+        metadata.plugin_name = message.bytes();
+        break;
+      case bytes_key(2):
+        metadata.content = message.bytes();
+        break;
+      default:
+        refuse("PluginData", key);
+    }
   }
-  return name;
 }
 
 ReadMetadata metadata_in(const std::string& bytes) {
@@ -100,7 +114,7 @@ ReadMetadata metadata_in(const std::string& bytes) {
   for (Message message{bytes}; !message.left.empty();) {
     switch (const uint64_t key = message.varint()) {
       case bytes_key(1):
-        metadata.plugin_name = plugin_name_in(message.bytes());
+        read_plugin_data(message.bytes(), metadata);
         break;
       case varint_key(4):
         metadata.data_class = message.varint();

@@ -12,11 +12,13 @@ namespace reigen {
 struct ReadTensor {
   uint64_t dtype = 0;
   bool has_shape = false;
+  std::string floats;  // packed
   std::vector<std::string> strings;
 };
 
 struct ReadMetadata {
   std::string plugin_name;
+  std::string content;
   uint64_t data_class = 0;
 };
 

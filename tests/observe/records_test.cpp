@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "observe/sample_records.h"
@@ -38,13 +39,19 @@ TEST(Records, OfEveryKindReadBackAsWritten) {
   undecoded.chrf.reset();
   undecoded.samples.clear();
   undecoded.is_best_bleu = true;
+  SampleRecord without_gpu = sample_machine(9);
+  without_gpu.gpus.clear();
+  std::set<size_t> kinds;
   CheckpointRecord failed = sample_checkpoint(9);
   failed.error = "No space left on device";
   for (const Record& record :
        std::vector<Record>{sample_start(100, 3), sample_step(101), skipped, sample_evaluation(200),
-                           undecoded, sample_checkpoint(200), failed, sample_end(250)}) {
+                           undecoded, sample_checkpoint(200), failed, sample_end(250),
+                           sample_spans(20), sample_machine(20), without_gpu, sample_forecast(0)}) {
     EXPECT_EQ(round_trip(record), record) << one_line(to_json(record));
+    kinds.insert(record.index());
   }
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Record>) << "a kind of record is not tried";
 }
 
 TEST(Records, BeginWithKindStepAndTime) {

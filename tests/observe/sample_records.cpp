@@ -19,7 +19,10 @@ StartRecord sample_start(uint64_t step, uint64_t attempt) {
           .workers = 4,
           .device = "NVIDIA H200",
           .lost_steps = 12,
-          .lost_seconds = 3.25};
+          .lost_seconds = 3.25,
+          .source_token_flops = 2.5e8,
+          .target_token_flops = 3.5e8,
+          .capacity = 6.5e14};
 }
 
 StepRecord sample_step(uint64_t step) {
@@ -36,6 +39,7 @@ StepRecord sample_step(uint64_t step) {
           .pairs = 900 + step,
           .micro_batches = 4,
           .seconds = 0.5,
+          .held_seconds = 0.75,
           .spans = {{"input", 0.001}, {"forward", 0.2}, {"backward", 0.25}, {"optimizer", 0.04}}};
 }
 
@@ -67,6 +71,49 @@ CheckpointRecord sample_checkpoint(uint64_t step) {
 
 EndRecord sample_end(uint64_t step) {
   return {.step = step, .time = time_of(step), .reason = "signal", .seconds = 123.5};
+}
+
+SpansRecord sample_spans(uint64_t step) {
+  return {.step = step,
+          .time = time_of(step),
+          .steps = 7,
+          .seconds = 1.25,
+          .held_seconds = 0.5,
+          .spans = {{"input", 0.25}, {"backward", 0.5}, {"communication", 0.5}},
+          .communication = {.least = 0.125,
+                            .busy = 0.75,
+                            .hidden = 0.25,
+                            .hideable = 0.375,
+                            .sent = 123'456,
+                            .sent_away = 23'456}};
+}
+
+SampleRecord sample_machine(uint64_t step) {
+  return {
+      .step = step,
+      .time = time_of(step),
+      .seconds = 1.0,
+      .host = "node-7",
+      .cores = {97, 3, 0},
+      .memory_used = 12'000'000'000,
+      .memory_total = 64'000'000'000,
+      .disk_read = 1'000'000,
+      .disk_written = 2'000'000,
+      .interfaces = {{"eth0", 11'800'000, 11'700'000, 125'000'000, true}, {"lo", 10, 10, 0, false}},
+      .gpus = {{"NVIDIA H200", 100, 6'000'000'000, 150'000'000'000, 640, 1980}}};
+}
+
+ForecastRecord sample_forecast(uint64_t step) {
+  return {.step = step,
+          .time = time_of(step),
+          .method = "powersgd:8",
+          .seconds = 1.75,
+          .compute = 1.5,
+          .compression = 0.125,
+          .exposed = 0.125,
+          .bytes = 1.5e6,
+          .bandwidth = 11.8e6,
+          .latency = 0.000125};
 }
 
 }  // namespace reigen

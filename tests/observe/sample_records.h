@@ -10,5 +10,8 @@ StepRecord sample_step(uint64_t step);
 EvaluationRecord sample_evaluation(uint64_t step);
 CheckpointRecord sample_checkpoint(uint64_t step);
 EndRecord sample_end(uint64_t step);
+SpansRecord sample_spans(uint64_t step);
+SampleRecord sample_machine(uint64_t step);
+ForecastRecord sample_forecast(uint64_t step);
 
 }  // namespace reigen

@@ -25,6 +25,15 @@ TEST(Sampler, SamplesUntilItEndsAndHandsEachOverOnce) {
   EXPECT_GT(all.back().seconds, 0);
 }
 
+TEST(Sampler, AShortRunIsSampledToItsEnd) {
+  Sampler sampler({.every = std::chrono::milliseconds(1000)});
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  sampler.stop();
+  const std::vector<SampleRecord> all = sampler.take();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_GE(all[0].seconds, 0.05);
+}
+
 TEST(Nvml, ALibraryThatIsNotThereIsSaidAndGivesNoGpus) {
   const Nvml nvml("libsurely-not-there.so.9");
   EXPECT_THAT(nvml.absent(), testing::HasSubstr("libsurely-not-there.so.9"));

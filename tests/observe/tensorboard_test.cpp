@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "observe/events_in.h"
+#include "observe/hparams.h"
 #include "observe/sample_records.h"
 #include "support/temp_dir.h"
 
@@ -67,13 +68,17 @@ TEST(TensorBoard, ShowsTheMeasuresOfAStep) {
     EXPECT_EQ(points[0].first, 3);
     shown[tag] = points[0].second;
   }
-  EXPECT_THAT(shown, UnorderedElementsAre(
-                         std::pair("train/loss", static_cast<float>(step.loss)),
-                         std::pair("train/nll", static_cast<float>(step.nll)),
-                         std::pair("train/learning_rate", static_cast<float>(step.rate)),
-                         std::pair("train/gradient_norm", static_cast<float>(step.norm)),
-                         std::pair("train/tokens_per_second", 50'006.0f),
-                         std::pair("train/step_seconds", 0.5f), std::pair("train/epoch", 0.375f)));
+  EXPECT_THAT(
+      shown,
+      UnorderedElementsAre(
+          std::pair("train/loss", static_cast<float>(step.loss)),
+          std::pair("train/nll", static_cast<float>(step.nll)),
+          std::pair("train/learning_rate", static_cast<float>(step.rate)),
+          std::pair("train/gradient_norm", static_cast<float>(step.norm)),
+          std::pair("train/tokens_per_second", 50'006.0f), std::pair("step seconds/input", 0.001f),
+          std::pair("step seconds/forward", 0.2f), std::pair("step seconds/backward", 0.25f),
+          std::pair("step seconds/optimizer", 0.04f), std::pair("train/step_seconds", 0.5f),
+          std::pair("train/epoch", 0.375f)));
   EXPECT_EQ(events_in(board.path()).at(1).wall_time, step.time);
 }
 
@@ -99,12 +104,56 @@ TEST(TensorBoard, ShowsAnEvaluationWhateverTheStep) {
   EXPECT_EQ(samples.tensor.value().strings.at(0), markdown_table(sample_evaluation(7).samples));
 }
 
+TEST(TensorBoard, ShowsLossScaleAndNetworkWhereThereAreSuch) {
+  TempDir run;
+  TensorBoard board(run.path(), 1, 0, 1);
+  StepRecord step = sample_step(3);
+  step.loss_scale = 1024;
+  step.communication = CommunicationTimes{.sent = 6'000'000};
+  board.add(step);
+  const Series series = scalars_in(run.path("tensorboard"));
+  EXPECT_EQ(series.at("train/loss_scale").at(0).second, 1024.0f);
+  EXPECT_EQ(series.at("network/sent_MB_per_second").at(0).second, 12.0f);
+}
+
+TEST(TensorBoard, ShowsTheMachineOfARank) {
+  TempDir run;
+  TensorBoard board(run.path(), 1, 0, 1);
+  board.add_sample(4, sample_machine(20));
+  const Series series = scalars_in(run.path("tensorboard"));
+  using Points = std::vector<std::pair<int64_t, float>>;
+  EXPECT_EQ(series.at("machine of rank 4/network_out_MB_per_second"), (Points{{20, 11.7f}}));
+  EXPECT_EQ(series.at("machine of rank 4/network_in_MB_per_second"), (Points{{20, 11.8f}}));
+  EXPECT_EQ(series.at("machine of rank 4/gpu0_percent_as_NVML_says"), (Points{{20, 100.0f}}));
+  EXPECT_EQ(series.at("machine of rank 4/gpu0_watts"), (Points{{20, 640.0f}}));
+  EXPECT_NEAR(series.at("machine of rank 4/cores_percent").at(0).second, 100.0 / 3, 1e-4);
+}
+
+TEST(TensorBoard, ShowsTheConfigurationAndHowTheSessionEnded) {
+  TempDir run;
+  TensorBoard board(run.path(), 1, 0, 1);
+  board.begin({{"preset", "tiny"}}, "preset: tiny\nseed: 1\n", 0, 5);
+  board.add(sample_end(9));
+  const std::vector<ReadEvent> events = events_in(board.path());
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[1].values.at(0).tag, "config");
+  EXPECT_THAT(events[1].values[0].tensor.value().strings.at(0),
+              testing::HasSubstr("    preset: tiny\n    seed: 1\n"));
+  const std::vector<std::string> tags = {kExperimentTag, kSessionStartTag, kSessionEndTag};
+  for (size_t i = 0; i < 3; ++i) {
+    const ReadValue& value = events[2 + i].values.at(0);
+    EXPECT_EQ(value.tag, tags[i]);
+    EXPECT_EQ(value.metadata.value().plugin_name, "hparams");
+    EXPECT_FALSE(value.metadata->content.empty());
+  }
+  EXPECT_EQ(events[4].values[0].metadata->content, session_end_bytes(true, sample_end(9).time));
+}
+
 TEST(TensorBoard, ShowsNothingOfOtherRecords) {
   TempDir run;
   TensorBoard board(run.path(), 1, 0, 1);
   board.add(sample_start(0, 1));
   board.add(sample_checkpoint(5));
-  board.add(sample_end(5));
   EXPECT_EQ(events_in(board.path()).size(), 1u);
 }
 

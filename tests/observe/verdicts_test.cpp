@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "observe/curve_fit.h"
@@ -27,6 +28,10 @@ RunFold run_of(const std::vector<double>& own, double input = 0, int steps = 40)
         record.step = static_cast<uint64_t>(step);
         record.seconds = 1;
         record.spans = spans;
+        record.communication =
+            CommunicationTimes{.least = 1 - *std::max_element(own.begin(), own.end()),
+                               .sent = 200'000,
+                               .sent_away = 200'000};
         run.add(0, record);
       } else {
         run.add(static_cast<int>(rank),
@@ -40,8 +45,9 @@ RunFold run_of(const std::vector<double>& own, double input = 0, int steps = 40)
 
 std::string bottleneck_of(const RunFold& run) {
   const TimeShares shares = time_shares(run);
-  EXPECT_NEAR(shares.input + shares.compute + shares.network + shares.straggler +
-                  shares.evaluation + shares.checkpoint + shares.other,
+  EXPECT_NEAR(shares.input + shares.compute + shares.compression + shares.network +
+                  shares.straggler + shares.contended + shares.evaluation + shares.checkpoint +
+                  shares.other,
               shares.total, 1e-6);
   return bottleneck(run, shares).verdict;
 }
@@ -68,6 +74,99 @@ TEST(Bottleneck, IsWhatTheStepsWaitedFor) {
 TEST(Bottleneck, NamesTheRankTheOthersWaitFor) {
   EXPECT_EQ(bottleneck_of(run_of({0.4, 0.4, 0.98, 0.4})), "straggler: rank 2");
   EXPECT_EQ(bottleneck_of(run_of({0.98, 0.4})), "straggler: rank 0");
+}
+
+// A worker that is stopped now and then is late also within an exchange: both wait, though not for
+// the link. It knows that it was not let run, and that tells.
+TEST(Bottleneck, AWorkerThatIsNotLetRunIsTheCauseOfAllWaiting) {
+  auto run_with = [](double mine, double others) {
+    RunFold run;
+    for (uint64_t step = 1; step <= 40; ++step) {
+      StepRecord record;
+      record.step = step;
+      record.seconds = 1;
+      record.held_seconds = mine;
+      record.spans = {{"backward", 0.2}, {"communication", 0.8}};
+      record.communication = CommunicationTimes{.least = 0.8};
+      run.add(0, record);
+      run.add(1, SpansRecord{.step = step,
+                             .steps = 1,
+                             .seconds = 1,
+                             .held_seconds = others,
+                             .spans = {{"backward", 0.2}, {"communication", 0.8}}});
+    }
+    return run;
+  };
+  EXPECT_EQ(bottleneck_of(run_with(0, 0.75)), "straggler: rank 1");
+  EXPECT_EQ(bottleneck_of(run_with(0.75, 0)), "straggler: rank 0");
+  EXPECT_EQ(bottleneck_of(run_with(0, 0)), "network");
+  EXPECT_EQ(bottleneck_of(run_with(0.5, 0.5)), "network");
+}
+
+// Now one is late and now the other, as on a busy machine: nobody waited for a link.
+TEST(Bottleneck, WorkersThatAreLateInTurnAreNoNetwork) {
+  RunFold run;
+  for (uint64_t step = 1; step <= 40; ++step) {
+    const double mine = step % 2 == 0 ? 0.4 : 0.0;
+    StepRecord record;
+    record.step = step;
+    record.seconds = 1;
+    record.spans = {{"backward", 1 - mine}, {"communication", mine}};
+    record.communication = CommunicationTimes{.least = 0};
+    run.add(0, record);
+    run.add(1, SpansRecord{.step = step,
+                           .steps = 1,
+                           .seconds = 1,
+                           .spans = {{"backward", 0.6 + mine}, {"communication", 0.4 - mine}}});
+  }
+  EXPECT_EQ(bottleneck_of(run), "compute");
+}
+
+// The same waiting with idle cores and with busy ones, on a link that could carry far more.
+TEST(Bottleneck, ExchangesThatWaitForAProcessorAreNoNetwork) {
+  auto run_with = [](double busy, double bandwidth) {
+    RunFold run = run_of({0.7, 0.7});
+    run.add(0, ForecastRecord{.bandwidth = bandwidth, .latency = 1e-4});
+    SampleRecord sample;
+    sample.step = 20;
+    sample.seconds = 40;
+    sample.cores = {busy, busy};
+    run.add(0, sample);
+    return run;
+  };
+  EXPECT_EQ(bottleneck_of(run_with(50, 1e9)), "network");
+  EXPECT_EQ(bottleneck_of(run_with(100, 1e9)), "compute");
+  EXPECT_EQ(bottleneck_of(run_with(100, 1e6)), "network");
+}
+
+TEST(Bottleneck, CompressionIsNoNetwork) {
+  RunFold run;
+  for (uint64_t step = 1; step <= 40; ++step) {
+    StepRecord record;
+    record.step = step;
+    record.seconds = 1;
+    record.spans = {{"backward", 0.5}, {"compression", 0.4}, {"communication", 0.1}};
+    run.add(0, record);
+  }
+  EXPECT_EQ(bottleneck_of(run), "compression");
+}
+
+TEST(Bottleneck, SaysHowFarComputingIsFromWhatTheDeviceCan) {
+  RunFold run;
+  run.add(0, StartRecord{.source_token_flops = 1e6, .target_token_flops = 3e6, .capacity = 1e9});
+  for (uint64_t step = 1; step <= 40; ++step) {
+    StepRecord record;
+    record.step = step;
+    record.seconds = 1;
+    record.source_tokens = record.target_tokens = 25;
+    record.spans = {{"backward", 0.5}};
+    run.add(0, record);
+  }
+  const TimeShares shares = time_shares(run);
+  EXPECT_DOUBLE_EQ(efficiency(run, shares).achieved, 2e8);
+  EXPECT_DOUBLE_EQ(efficiency(run, shares).share(), 0.2);
+  EXPECT_THAT(bottleneck(run, shares).advice, HasSubstr("20% of what these processors do"));
+  EXPECT_EQ(efficiency(RunFold(), {}).capacity, 0);
 }
 
 TEST(Bottleneck, EvaluationsAndCheckpointsCount) {

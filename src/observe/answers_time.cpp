@@ -1,0 +1,93 @@
+// Answers about time: of the run, of a step, and whether it was foretold.
+#include <algorithm>
+#include <cmath>
+
+#include "base/format.h"
+#include "observe/report_maker.h"
+
+namespace reigen {
+
+void ReportMaker::how_long() {
+  Answer& a = add("how-long", "How long did it take?");
+  const double seconds = this->seconds();
+  const double steps = run_.steps.total("steps");
+  const std::string ending = report_.live        ? "so far"
+                             : run_.ends.empty() ? ""
+                                                 : "ended by " + run_.ends.back().reason;
+  a.answer = format("{} for {} steps, {}", human_seconds(seconds), whole(steps), ending);
+  a.figures = {{"steps", human_seconds(run_.steps.total("seconds"))},
+               {"evaluations", human_seconds(report_.shares.evaluation)},
+               {"standing still for checkpoints", human_seconds(report_.shares.checkpoint)},
+               {"attempts", whole(static_cast<double>(run_.starts.size()))}};
+  double lost = 0;
+  for (const auto& s : run_.starts) lost += s.lost_seconds;
+  if (lost > 0) a.figures.emplace_back("done twice after a stop", human_seconds(lost));
+  if (settings_.price_per_hour > 0) {
+    const double cost = (seconds + lost) / 3600 * settings_.price_per_hour;
+    a.answer += format("; it cost {:.2f}", cost);
+    a.figures.emplace_back("cost", format("{:.2f} at {:g} an hour, what was done twice included",
+                                          cost, settings_.price_per_hour));
+    const double tokens = run_.steps.total("target_tokens");
+    if (tokens > 0) {
+      a.figures.emplace_back("cost of a million target tokens",
+                             format("{:.4f}", cost / tokens * 1e6));
+    }
+    report_.numbers["cost"] = cost;
+  }
+  a.plots.push_back({.title = "Throughput",
+                     .y = "target tokens a second",
+                     .series = {{"tokens/s", run_.steps.ratio("target_tokens", "seconds")}},
+                     .from_zero = true});
+}
+
+void ReportMaker::average_step() {
+  Answer& a = add("average-step", "How long did an average step take?");
+  const double steps = std::max(1.0, run_.steps.total("steps"));
+  const double mean = run_.steps.total("seconds") / steps;
+  const double middle = median(run_.step_seconds);
+  a.answer = format("{} on average, {} in the middle", human_seconds(mean), human_seconds(middle));
+  report_.numbers["mean_step_seconds"] = mean;
+  report_.numbers["median_step_seconds"] = middle;
+  add_forecast(a);
+  a.figures.emplace_back("slowest step", human_seconds(run_.steps.total("slowest")));
+  a.figures.emplace_back("target tokens a step", whole(run_.steps.total("target_tokens") / steps));
+  a.figures.emplace_back("skipped steps", whole(run_.steps.total("skipped")));
+  if (first() != nullptr) {
+    for (const char* span : {"input", "forward", "loss", "backward", "compression", "communication",
+                             "optimizer", "observe", "other"}) {
+      const double seconds = first()->spans.total(span) / steps;
+      if (seconds > 0) a.figures.emplace_back(span, human_seconds(seconds));
+    }
+  }
+  a.plots.push_back({.title = "Step time",
+                     .y = "seconds",
+                     .series = {{"mean", run_.steps.ratio("seconds", "steps")}},
+                     .from_zero = true});
+  a.plots.push_back(split_plot());
+}
+
+// What was measured before the first step said what a step should take; here is what it took.
+void ReportMaker::add_forecast(Answer& a) {
+  if (run_.forecasts.empty()) return;
+  const ForecastRecord& f = run_.forecasts.back();
+  const double middle = median(run_.step_seconds);
+  if (middle <= 0 || f.seconds <= 0) return;
+  const double off = middle / f.seconds - 1;
+  a.answer += format("; foretold were {}", human_seconds(f.seconds));
+  a.figures.emplace_back("foretold before the first step",
+                         format("{}: {} computing, {} compressing, {} waiting ({})",
+                                human_seconds(f.seconds), human_seconds(f.compute),
+                                human_seconds(f.compression), human_seconds(f.exposed), f.method));
+  a.figures.emplace_back("against the median of what came", format("{:+.0f}%", 100 * off));
+  a.figures.emplace_back("the link as measured then",
+                         format("{:.2f} MB/s, {:.3f} ms", f.bandwidth / kMega, 1e3 * f.latency));
+  report_.numbers["forecast"] = {{"seconds", f.seconds},
+                                 {"compute", f.compute},
+                                 {"compression", f.compression},
+                                 {"exposed", f.exposed},
+                                 {"bandwidth", f.bandwidth},
+                                 {"measured_median", middle},
+                                 {"off", off}};
+}
+
+}  // namespace reigen

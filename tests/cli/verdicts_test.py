@@ -1,0 +1,185 @@
+"""Real runs with a bottleneck planted in each: the report has to name it, and nothing else."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import harness
+from harness import REIGEN, run
+from quota import Quota, thread_of
+
+sys.path.insert(0, os.path.join(harness.SOURCE, "tests/dist"))
+import namespaces
+
+MODEL = ["--preset", "tiny", "--model.heads", 2, "--model.encoder-layers", 1, "--model.decoder-layers", 1,
+         "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
+         "--eval.every", 0, "--no-eval.bleu", "--threads", 1]
+# Steps that mostly compute, and steps of some milliseconds.
+LONG = ["--model.width", 64, "--model.ffn-width", 128, "--batch.target-tokens", 1500]
+SHORT = ["--model.width", 32, "--model.ffn-width", 64, "--batch.target-tokens", 200]
+# Two megabytes of gradient: more than computing takes at 100 Mbit/s, next to nothing without a limit.
+HEAVY = ["--model.width", 128, "--model.ffn-width", 512, "--batch.target-tokens", 2000]
+
+
+class Planted(harness.Case):
+    data = None
+    port = 29540
+
+    @classmethod
+    def setUpClass(cls):
+        cls.data = cls.prepare_for_class(pairs=3000, vocab_size=400)
+
+    def arguments(self, *more):
+        return [str(a) for a in ["train", "--data", self.data, "--run", self.path("run"), *MODEL, *more]]
+
+    def report(self):
+        return json.loads(self.read("run/report.json"))
+
+    def bottleneck(self):
+        verdict = self.report()["verdicts"]["bottleneck"]
+        return verdict["verdict"], verdict
+
+    def two_workers(self, *more, network=None, starts=(None, None)):
+        """Starts two workers, in namespaces of their own where there is a network, and waits for them."""
+        Planted.port += 1
+        workers = []
+        for rank in range(2):
+            place = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": network.address(0)} if network else \
+                {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+            env = {**os.environ, **place, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": str(Planted.port)}
+            command = [REIGEN, *self.arguments(*more)]
+            if network:
+                command = network.command(rank, *command)
+            workers.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                            text=True, preexec_fn=starts[rank]))
+        for worker in workers:
+            error = worker.communicate(timeout=300)[1]
+            self.assertEqual(worker.returncode, 0, error)
+
+    def assert_spans_add_up(self, ranks):
+        for rank in range(ranks):
+            lines = self.read(f"run/measurements/rank-{rank}.jsonl").splitlines()
+            records = [json.loads(line) for line in lines]
+            steps = [r for r in records if r["kind"] == ("step" if rank == 0 else "spans")]
+            self.assertTrue(steps)
+            covered = sum(sum(r["spans"].values()) for r in steps)
+            self.assertAlmostEqual(covered / sum(r["seconds"] for r in steps), 1, delta=0.02, msg=f"rank {rank}")
+
+
+class Links(Planted):
+    def setUp(self):
+        super().setUp()
+        if not namespaces.permitted():
+            self.skipTest("network namespaces are not permitted here")
+
+    def test_a_slow_link_is_the_network_and_the_wire_is_explained(self):
+        with namespaces.Network(2, rate="100mbit") as network:
+            self.two_workers(*HEAVY, "--max-steps", 30, network=network)
+        self.assertEqual(self.bottleneck()[0], "network", self.bottleneck()[1])
+        self.assertIn("--compress", self.bottleneck()[1]["advice"])
+        self.assert_spans_add_up(2)
+        numbers = self.report()["numbers"]
+        self.assertEqual([w["rank"] for w in numbers["wire"]], [0, 1])
+        for wire in numbers["wire"]:
+            self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
+        # What was foretold stands beside what came.
+        self.assertGreater(numbers["forecast"]["exposed"], 0.2 * numbers["forecast"]["seconds"])
+        self.assertEqual(numbers["forecast"]["measured_median"], numbers["median_step_seconds"])
+
+    def test_the_same_without_a_limit_is_computing(self):
+        with namespaces.Network(2) as network:
+            self.two_workers(*HEAVY, "--max-steps", 30, network=network)
+        self.assertEqual(self.bottleneck()[0], "compute", self.bottleneck()[1])
+        self.assert_spans_add_up(2)
+        flops = self.report()["numbers"]["flops"]
+        self.assertGreater(flops["achieved"], 0)
+        self.assertLess(flops["achieved"], 1.2 * flops["capacity"])
+
+
+class Processors(Planted):
+    def quota(self, share, **kwargs):
+        try:
+            quota = Quota(share, **kwargs)
+        except PermissionError as error:
+            self.skipTest(str(error))
+        self.addCleanup(quota.close)
+        return quota
+
+    def held_rank(self, rank):
+        starts = [None, None]
+        starts[rank] = self.quota(0.25).hold_me
+        self.two_workers(*LONG, "--max-steps", 25, starts=starts)
+        self.assertEqual(self.bottleneck()[0], f"straggler: rank {rank}", self.bottleneck()[1])
+        self.assertIn("quota", self.bottleneck()[1]["advice"])
+        self.assert_spans_add_up(2)
+
+    def test_a_rank_with_a_quota_is_the_straggler(self):
+        self.held_rank(1)
+
+    def test_also_when_it_is_the_first(self):
+        self.held_rank(0)
+
+    def test_also_when_steps_are_shorter_than_the_time_it_is_held(self):
+        self.two_workers(*SHORT, "--max-steps", 500, starts=[None, self.quota(0.2).hold_me])
+        steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
+        steps = sorted(r["seconds"] for r in steps if r["kind"] == "step")
+        self.assertLess(steps[len(steps) // 4], 0.1)
+        self.assertEqual(self.bottleneck()[0], "straggler: rank 1", self.bottleneck()[1])
+
+    # The thread that reads and packs batches gets a thousandth of a processor. A slow disk would do as
+    # well, but the data of a test is in memory after it was verified, and stays there.
+    def test_a_reader_that_is_held_back_is_input(self):
+        quota = self.quota(0.001, period=1_000_000)
+        little = ["--model.width", 16, "--model.ffn-width", 16, "--batch.target-tokens", 400, "--max-steps", 250]
+        worker = subprocess.Popen([REIGEN, *self.arguments(*little)], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True)
+        thread = None
+        while thread is None and worker.poll() is None:
+            thread = thread_of(worker.pid, "reigen-input")
+            time.sleep(0.001)
+        self.assertIsNotNone(thread, "it ended before its reader was found")
+        quota.hold(thread)
+        error = worker.communicate(timeout=300)[1]
+        self.assertEqual(worker.returncode, 0, error)
+        self.assertEqual(self.bottleneck()[0], "input", self.bottleneck()[1])
+        self.assert_spans_add_up(1)
+
+
+class Timeline(Planted):
+    def test_all_ranks_are_on_one_clock(self):
+        self.two_workers(*LONG, "--max-steps", 12, "--timeline", "6:8")
+        trace = json.loads(self.read("run/timeline-6-8.json"))
+        events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+        self.assertEqual({e["args"]["step"] for e in events}, {6, 7, 8})
+        self.assertEqual({e["pid"] for e in events}, {0, 1})
+        error = 1e6 * max(trace["otherData"]["clock_error_seconds"])
+        tracks = {(e["pid"], e["args"]["name"]): e["tid"] for e in trace["traceEvents"]
+                  if e["ph"] == "M" and e["name"] == "thread_name"}
+        for rank in (0, 1):
+            own = [e for e in events if e["pid"] == rank and e["tid"] == tracks[rank, "step"]]
+            names = {e["name"] for e in own}
+            self.assertLessEqual({"input", "forward", "loss", "backward", "wait for gradients", "optimizer"}, names)
+            for before, after in zip(own, own[1:]):  # nothing of a track overlaps
+                self.assertGreaterEqual(after["ts"] - before["ts"], before["dur"] - 0.01)
+        # An exchange cannot end on one rank before the other has begun it.
+        sums = [[e for e in events if e["pid"] == rank and e["name"].startswith("all_reduce")] for rank in (0, 1)]
+        self.assertEqual(len(sums[0]), len(sums[1]))
+        self.assertGreater(len(sums[0]), 0)
+        for mine, other in zip(*sums):
+            self.assertGreater(mine["ts"] + mine["dur"] + error, other["ts"])
+            self.assertGreater(other["ts"] + other["dur"] + error, mine["ts"])
+            self.assertGreater(mine["args"]["bytes"], 0)
+
+    def test_a_range_that_is_none_is_refused(self):
+        self.assert_fails(run(*self.arguments("--timeline", "8:6", "--max-steps", 1), check=False), 2, "timeline")
+
+    def test_a_run_that_ends_early_leaves_what_it_had(self):
+        run(*self.arguments(*SHORT, "--max-steps", 5, "--timeline", "4:9"))
+        events = json.loads(self.read("run/timeline-4-9.json"))["traceEvents"]
+        self.assertEqual({e["args"]["step"] for e in events if e["ph"] == "X"}, {4, 5})
+
+
+if __name__ == "__main__":
+    harness.main()

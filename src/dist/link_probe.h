@@ -25,7 +25,7 @@ struct LinkModel {
   double seconds(double bytes, int workers) const;
 };
 
-// Rising sizes up to `most` bytes, ended early when `budget` seconds are over; never fewer than
+// Rising sizes up to `most` bytes, those above 1 MB in pieces of it, ended early when `budget` seconds are over; never fewer than
 // three points. The same on all ranks.
 CommStatus measure_all_reduce(Group& group, double most, double budget,
                               std::vector<CurvePoint>& curve);

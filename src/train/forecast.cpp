@@ -15,7 +15,7 @@ namespace {
 constexpr double kHides = 0.8;
 constexpr double kNeverHidden = 1.0 / 16;
 // A method is fast enough when a step takes at most so much more than computing.
-constexpr double kFastEnough = 1.1;
+constexpr double kFastEnough = 1.15;
 constexpr int64_t kMostLocalSteps = 64;
 
 double hidden_by_backward(const Measured& m, double communication) {

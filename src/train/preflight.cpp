@@ -111,36 +111,37 @@ class TimedPasses {
 ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
                              const TrainOptions& options, std::span<const float> parameters,
                              const ReadyBatch& ready, double budget) {
-  constexpr double kPasses = 3;
+  constexpr int kLeastPasses = 2;
+  constexpr int kMostPasses = 3;
   TimedPasses passes(opened, model, options, parameters, ready);
   ComputeTimes times;
+  if (ready.parts.empty()) return times;
   Stopwatch all;
-  double tokens = 0;
   double whole = 0;
   for (const PackedBatch& part : ready.parts) whole += tokens_of(part);
-  TimedPasses::Seconds seen;
-  bool warm = false;
-  while (!ready.parts.empty() &&
-         (tokens == 0 || (all.seconds() < budget && tokens < kPasses * whole))) {
+  passes.run(ready.parts.front());  // makes primitives and buffers
+  // The quickest pass counts: what disturbs a measurement makes it longer. A pass that takes too
+  // long is not ended, but scaled.
+  double best = INFINITY;
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    TimedPasses::Seconds seen;
+    double tokens = 0;
     for (const PackedBatch& part : ready.parts) {
-      const TimedPasses::Seconds pass = passes.run(part);
-      const bool counts = warm || all.seconds() > budget;
-      if (counts) {
-        seen.forward += pass.forward;
-        seen.backward += pass.backward;
-        tokens += tokens_of(part);
-      }
-      if (counts && all.seconds() > budget) break;
-      if (!warm) {  // the first made primitives and buffers; it is timed again
-        warm = true;
-        break;
-      }
+      const TimedPasses::Seconds now = passes.run(part);
+      seen.forward += now.forward;
+      seen.backward += now.backward;
+      tokens += tokens_of(part);
+      if (all.seconds() > budget) break;
     }
-  }
-  if (tokens > 0) {
-    times.forward = seen.forward * whole / tokens;
-    times.backward = seen.backward * whole / tokens;
-    times.last_backward = seen.backward * tokens_of(ready.parts.back()) / tokens;
+    const double scale = whole / tokens;
+    if (scale * (seen.forward + seen.backward) < best) {
+      best = scale * (seen.forward + seen.backward);
+      times.forward = scale * seen.forward;
+      times.backward = scale * seen.backward;
+      times.last_backward = seen.backward * tokens_of(ready.parts.back()) / tokens;
+    }
+    const bool more = pass + 1 < kLeastPasses && all.seconds() + best < 2 * budget;
+    if (all.seconds() > budget && !more) break;
   }
   times.optimizer = passes.optimizer_seconds();
   return times;

@@ -157,9 +157,41 @@ void warn_of_hosts(Examination& e, double bytes_needed) {
   }
 }
 
+// A share takes a part that more cores do not shorten and one that they do; two measurements tell
+// both.
+void advise_of_cores(Examination& e, const ParameterLayout& layout) {
+  constexpr double kHardlySlower = 1.1;
+  if (e.half.threads == 0) return;
+  const Measured& m = e.preflight.measured;
+  const double now = e.forecasts[0].seconds;
+  const double whole = m.compute.forward + m.compute.backward;
+  const double gained = std::max(0.0, e.half.seconds - whole);
+  auto step_of = [&](double share) {
+    Measured other = m;
+    const double scale = std::max(share, 0.01 * whole) / whole;
+    other.compute.forward *= scale;
+    other.compute.backward *= scale;
+    other.compute.last_backward *= scale;
+    return forecast(other, layout, e.setting).seconds;
+  };
+  const int threads = 2 * e.half.threads;
+  const double fewer = step_of(e.half.seconds);
+  if (fewer < kHardlySlower * now) {
+    e.advice.push_back({format("half the cores (--threads {}), which cost less", e.half.threads),
+                        fewer, now / fewer});
+  }
+  // From so many to twice as many saves half of what the step before saved.
+  const double more = step_of(whole - gained / 2);
+  if (now / more > 1.05) {
+    e.advice.push_back(
+        {format("machines with twice the cores (--threads {})", 2 * threads), more, now / more});
+  }
+}
+
 void advise(Examination& e, const ParameterLayout& layout) {
   const Measured& m = e.preflight.measured;
   const double now = e.forecasts[0].seconds;
+  advise_of_cores(e, layout);
   auto add = [&](std::string change, double step, double tokens) {
     const double gain = tokens * now / step;
     if (gain > 1.05) e.advice.push_back({std::move(change), step, gain});
@@ -199,6 +231,23 @@ void extrapolate(Examination& e, const ParameterLayout& layout, const SimulateSe
     e.simulated_workers.push_back(n);
     e.simulated.push_back(forecast(other, layout, automatic ? choose(other, layout) : e.setting));
   }
+}
+
+FewerCores measure_half(Crew& crew, const OpenedDevice& opened, Transformer& model,
+                        const TrainOptions& options, std::span<const float> parameters,
+                        const ReadyBatch& ready, double budget) {
+  const int threads = opened.device.threads();
+  double counts[] = {opened.device.kind() == DeviceKind::kCpu && threads % 2 == 0 ? 1.0 : 0.0};
+  crew.sum(counts);
+  if (counts[0] < crew.size()) return {};
+  OpenedDevice half = opened;
+  half.device = Device::cpu(threads / 2);
+  const ComputeTimes times = measure_compute(half, model, options, parameters, ready, budget);
+  Device::cpu(threads);  // threads are the process's, and its own again
+  std::vector<double> seconds(static_cast<size_t>(crew.size()));
+  seconds[static_cast<size_t>(crew.rank())] = times.forward + times.backward;
+  crew.sum(seconds);
+  return {threads / 2, *std::max_element(seconds.begin(), seconds.end())};
 }
 
 ReadyBatch first_batch(const TrainOptions& options, const TrainingData& data,
@@ -270,6 +319,7 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
         measure_crew(crew, opened, model, options, state.parameters, ready, budget * 3 / 4);
     for (WorkerFacts& w : e.workers) w.clock_ahead = ahead[static_cast<size_t>(w.rank)];
   }
+  e.half = measure_half(crew, opened, model, options, state.parameters, ready, budget / 4);
   if (!crew.first()) return e;
   for (WorkerFacts& w : e.workers) {
     w.compute = e.preflight.compute_by_rank[static_cast<size_t>(w.rank)];

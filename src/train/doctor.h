@@ -33,10 +33,17 @@ struct Advice {
   double gain = 0;  // times as many tokens a second
 };
 
+// The same share on fewer threads: what cores are worth. Nothing on a GPU or a single core.
+struct FewerCores {
+  int threads = 0;
+  double seconds = 0;  // forward and backward of the slowest worker
+};
+
 struct Examination {
   std::vector<WorkerFacts> workers;
   std::vector<PairLink> links;
   Preflight preflight;
+  FewerCores half;
   uint64_t parameters = 0;
   double tokens = 0;  // target tokens in a step
   CompressSetting setting;

@@ -52,6 +52,22 @@ class Doctor(WorkersCase):
         self.assertGreater(found["hours"], 0)
         self.assertAlmostEqual(found["cost"], 2 * found["hours"])
 
+    def test_cores_that_hardly_help_or_would(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one core")
+        found = self.examine("--threads", 2)
+        # Whichever is true of this machine today, one of the two is said.
+        self.assertTrue(any(re.search("half the cores|twice the cores", a["change"]) for a in found["advice"]),
+                        found["advice"])
+
+    def test_under_mpirun(self):
+        if shutil.which("mpirun") is None:
+            self.skipTest("mpirun is not installed")
+        done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", REIGEN,
+                               *self.options("--json")], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([w["rank"] for w in json.loads(done.stdout)["workers"]], [0, 1])
+
     def test_two_workers_and_sixty_four_that_are_not_there(self):
         text = run(*self.options("--workers", 2, "--simulate", "workers=64,link=1gbit")).stdout
         for part in ("rank 0 to rank 1", "all-reduce of", "bottleneck", "simulated", "efficiency", "off by"):

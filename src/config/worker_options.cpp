@@ -54,6 +54,10 @@ void describe(Schema& s, WorkerOptions& o) {
                           "give up when not all workers are there by then"));
   s.custom(
       seconds_option("silence", o.silence, "a worker that is not heard of for this long is lost"));
+  s.option(
+      "shard-optimizer", o.shard_optimizer,
+      "each worker keeps the optimizer's moments of its part of the parameters only: less memory, "
+      "half as much again on the network; on the CPU");
   s.option("send-data", o.send_data,
            "workers whose host does not have the data get it from the first one");
   s.option("detach", o.detach,

@@ -147,6 +147,7 @@ void Attempt::save() {
   keep_algorithms(crew_, opened_.device, keeper_.get());
   if (keeper_) keeper_->save(state_, stepper_->source());
   stepper_->swap_shared();
+  stepper_->saved();
   state_.kept.clear();
   saved_step_ = state_.counters.step;
   save_wanted_ = false;

@@ -30,7 +30,9 @@ Attempt::Attempt(const TrainOptions& options, RunDirectory* run, Crew& crew, std
     saved_step_ = counters.step;
     adopt_device();
   }
-  memory_ = plan_memory(options, model_, data_, counters.micro_tokens, opened_);
+  const bool sharded = options.workers.shard_optimizer && !crew.first();
+  memory_ = plan_memory(options, model_, data_, counters.micro_tokens, opened_,
+                        sharded ? crew.size() : 1);
   counters.threads = static_cast<uint64_t>(opened_.device.threads());
   counters.precision = name_of(opened_.precision);
   counters.micro_tokens = memory_.micro_tokens;

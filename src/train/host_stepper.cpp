@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/error.h"
 #include "optim/schedule.h"
 #include "train/gpu_stepper.h"
 #include "train/step.h"
@@ -16,7 +17,10 @@ class HostStepper : public Stepper {
                       ? nullptr
                       : std::make_unique<Exchange>(crew, device, model.layout(),
                                                    static_cast<uint64_t>(options.seed), state)),
-        runner_(device, model, options, &crew, exchange_.get()),
+        shards_(crew.alone() || !options.workers.shard_optimizer
+                    ? nullptr
+                    : std::make_unique<MomentShards>(crew, state)),
+        runner_(device, model, options, &crew, exchange_.get(), shards_.get()),
         state_(state),
         weights_(state.parameters) {
     if (crew.alone()) drop_kept(state);
@@ -36,15 +40,20 @@ class HostStepper : public Stepper {
   void release_memory() override { runner_.release_memory(); }
   void collect() override {
     if (exchange_) exchange_->collect();
+    if (shards_) shards_->collect();
+  }
+  void saved() override {
+    if (shards_) shards_->release();
   }
   void swap_shared() override {
     if (exchange_) exchange_->swap_shared();
   }
-  bool own_moments() const override { return exchange_ && exchange_->apart(); }
+  bool own_moments() const override { return shards_ || (exchange_ && exchange_->apart()); }
   void trace(Timeline* timeline) override { runner_.trace(timeline); }
 
  private:
   std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<MomentShards> shards_;
   StepRunner runner_;
   TrainState& state_;
   Weights weights_;
@@ -52,11 +61,23 @@ class HostStepper : public Stepper {
   size_t under_way_ = 0;
 };
 
+void check_sharding(const Device& device, const TrainState& state) {
+  if (device.kind() == DeviceKind::kGpu) {
+    throw ConfigError("--shard-optimizer is for workers on the CPU so far; leave it out");
+  }
+  if (parse_compress(state.counters.compress).method == CompressMethod::kLocal) {
+    throw ConfigError(
+        "--shard-optimizer does not go with --compress local: workers that train apart need all "
+        "of their moments");
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
                                       const TrainOptions& options, TrainState& state, Crew& crew,
                                       Group* direct) {
+  if (options.workers.shard_optimizer && !crew.alone()) check_sharding(device, state);
   if (device.kind() == DeviceKind::kGpu) {
     return std::make_unique<GpuStepper>(device, type, model, options, state, crew, direct);
   }

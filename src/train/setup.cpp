@@ -92,21 +92,27 @@ TrainingData open_data(const TrainOptions& options) {
 namespace {
 
 // Parameters, gradients and two moments; of three of them a copy for the checkpoint.
-uint64_t state_bytes(const Transformer& model) {
-  return 7 * kBytesOfNumber * model.layout().elements();
+// Where moments are shared out: parameters, gradients, those of the step before, and the own share.
+uint64_t state_bytes(const Transformer& model, int moment_shards) {
+  const uint64_t elements = model.layout().elements();
+  if (moment_shards <= 1) return 7 * kBytesOfNumber * elements;
+  const uint64_t own = elements / static_cast<uint64_t>(moment_shards);
+  return kBytesOfNumber * (3 * elements + 2 * own);
 }
 
 // Among several workers: gradients of the step before, what was not sent, and a copy of it.
 uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
-  const bool keeps = has_warmup(options.workers.compress) ||
-                     options.workers.compress.method == CompressMethod::kAuto;
+  const CompressMethod method = options.workers.compress.method;
+  const bool keeps = method != CompressMethod::kNone && method != CompressMethod::kBf16 &&
+                     method != CompressMethod::kFp16;
   return keeps ? 4 * kBytesOfNumber * model.layout().elements() : 0;
 }
 
-MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model,
-                    const TrainingData& data) {
+MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const TrainingData& data,
+                    int moment_shards) {
   return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
-          .fixed = state_bytes(model) + worker_bytes(options, model) + data.bytes + kProgramBytes,
+          .fixed = state_bytes(model, moment_shards) + worker_bytes(options, model) + data.bytes +
+                   kProgramBytes,
           .micro_tokens = kMostMicroTokens};
 }
 
@@ -121,16 +127,18 @@ MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
                              opened.device.gpu()->facts().name));
   }
   return {.budget = options.memory > 0 ? options.memory : available / 10 * 9,
-          .fixed = state_bytes(model) + copy * model.layout().elements() + kGpuProgramBytes,
+          .fixed = state_bytes(model, 1) + copy * model.layout().elements() + kGpuProgramBytes,
           .micro_tokens = kMostGpuMicroTokens};
 }
 
 }  // namespace
 
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
-                       const TrainingData& data, uint64_t before, const OpenedDevice& opened) {
+                       const TrainingData& data, uint64_t before, const OpenedDevice& opened,
+                       int moment_shards) {
   const bool gpu = opened.device.kind() == DeviceKind::kGpu;
-  MemoryPlan plan = gpu ? gpu_plan(options, model, opened) : cpu_plan(options, model, data);
+  MemoryPlan plan =
+      gpu ? gpu_plan(options, model, opened) : cpu_plan(options, model, data, moment_shards);
   const ActivationBytes bytes =
       activation_bytes(options.model, data.vocabulary.size(),
                        gpu ? gpu_activations(options.model, opened.type) : ActivationShape());

@@ -26,8 +26,13 @@ void note_exchange(const Exchange& exchange, double waited, StepRecord& record) 
 }  // namespace
 
 StepRunner::StepRunner(const Device& device, Transformer& model, const TrainOptions& options,
-                       Crew* crew, Exchange* exchange)
-    : device_(device), model_(model), options_(options), crew_(crew), exchange_(exchange) {
+                       Crew* crew, Exchange* exchange, MomentShards* shards)
+    : device_(device),
+      model_(model),
+      options_(options),
+      crew_(crew),
+      exchange_(exchange),
+      shards_(shards) {
   for (size_t i = 0; i < (exchange_ != nullptr ? 2 : 1); ++i) {
     gradients_[i].resize(model.layout().elements());
   }
@@ -99,7 +104,13 @@ void StepRunner::update(TrainState& state, const StepRecord& record) {
   adam.weight_decay = o.kind == OptimizerKind::kAdamW ? o.weight_decay : 0;
   adam.step = ++state.counters.updates;
   if (o.clip > 0 && record.norm > o.clip) adam.gradient_scale = o.clip / record.norm;
-  adam_step(device_, adam, gradients(), state.parameters, state.first_moment, state.second_moment);
+  std::span<float> gradient = gradients();
+  std::span<float> parameters = state.parameters;
+  if (shards_ != nullptr) {
+    gradient = shards_->own_of(gradient);
+    parameters = shards_->own_of(parameters);
+  }
+  adam_step(device_, adam, gradient, parameters, state.first_moment, state.second_moment);
 }
 
 StepRecord StepRunner::run(TrainState& state, const ReadyBatch& ready) {
@@ -127,6 +138,7 @@ StepRecord StepRunner::run(TrainState& state, const ReadyBatch& ready) {
   updating += lap(watch, "optimizer");
   if (exchange_ != nullptr) {
     if (exchange_->local()) exchange_->after_update();
+    if (shards_ != nullptr && !record.skipped) shards_->share_parameters();
     const double meeting = lap(watch, "meet");
     waited_after_ += meeting;
     waited += meeting;

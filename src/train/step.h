@@ -15,6 +15,7 @@
 #include "observe/timeline.h"
 #include "train/crew.h"
 #include "train/exchange.h"
+#include "train/moment_shards.h"
 #include "train/state.h"
 
 namespace reigen {
@@ -22,9 +23,9 @@ namespace reigen {
 class StepRunner {
  public:
   // `options` are resolved. All that is given must outlive it; the exchange is with the rest of the
-  // crew, where there are others.
+  // crew, where there are others, and the shards are of moments that are shared out among it.
   StepRunner(const Device& device, Transformer& model, const TrainOptions& options,
-             Crew* crew = nullptr, Exchange* exchange = nullptr);
+             Crew* crew = nullptr, Exchange* exchange = nullptr, MomentShards* shards = nullptr);
 
   // Trains on the batch and moves the state past it. When the loss or the gradient is not finite
   // the parameters stay as they were and the step counts as skipped. The record lacks what only
@@ -50,6 +51,7 @@ class StepRunner {
   const TrainOptions& options_;
   Crew* crew_;
   Exchange* exchange_;
+  MomentShards* shards_;
   // Among several workers a step is committed when its summed gradient is complete, and that is
   // kept until the next one is: whoever did not get all of it could have it from another.
   std::vector<float> gradients_[2];

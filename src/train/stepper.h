@@ -44,10 +44,11 @@ class Stepper {
   virtual void collect() {}
   virtual StateSource* source() { return nullptr; }
   virtual void put_state() {}  // `state` was changed since
+  virtual void saved() {}      // it was copied: what was collected may go
   // Workers that train apart have weights of their own; the run's take their place until the second
   // call.
   virtual void swap_shared() {}
-  virtual bool own_moments() const { return false; }  // they train apart
+  virtual bool own_moments() const { return false; }  // each has others
 
   // What steps do goes there too, from now on; it must outlive the stepper.
   virtual void trace(Timeline* timeline) = 0;

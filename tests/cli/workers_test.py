@@ -145,6 +145,19 @@ class OneTrajectory(WorkersCase):
         for file in ("model.safetensors", "optimizer.safetensors"):
             self.assertEqual(self.digest("whole", file), self.digest("parts", file))
 
+    def test_moments_that_are_shared_out_change_no_bit(self):
+        sharded = ["--workers", 3, "--shard-optimizer"]
+        self.train("whole", "--workers", 3, "--max-steps", 24)
+        self.train("shared", *sharded, "--max-steps", 10)
+        self.train("shared", *sharded, "--max-steps", 24)
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(self.digest("whole", file), self.digest("shared", file))
+        # Any number of workers goes on from there, with or without.
+        self.train("shared", "--workers", 2, "--shard-optimizer", "--max-steps", 28)
+        self.train("shared", "--workers", 1, "--no-shard-optimizer", "--max-steps", 30)
+        done = self.train("apart", *sharded, "--compress", "local:4", "--max-steps", 4, check=False)
+        self.assert_fails(done, 2, "--shard-optimizer does not go with --compress local")
+
     def test_reduced_precision_on_the_wire_still_trains(self):
         self.train("fp32", "--max-steps", 60, "--eval.every", 0, "--workers", 2)
         self.train("bf16", "--max-steps", 60, "--eval.every", 0, "--workers", 2, "--compress", "bf16")

@@ -25,8 +25,8 @@ struct LinkModel {
   double seconds(double bytes, int workers) const;
 };
 
-// Rising sizes up to `most` bytes, those above 1 MB in pieces of it, ended early when `budget` seconds are over; never fewer than
-// three points. The same on all ranks.
+// Rising sizes up to `most` bytes, those above 1 MB in pieces of it, ended early when `budget`
+// seconds are over; never fewer than three points. The same on all ranks.
 CommStatus measure_all_reduce(Group& group, double most, double budget,
                               std::vector<CurvePoint>& curve);
 LinkModel fit(const std::vector<CurvePoint>& curve, int workers);

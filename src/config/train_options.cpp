@@ -204,6 +204,13 @@ TrainOptions resolve(TrainOptions options) {
     throw ConfigError(
         "training would never end; give --max-steps, --max-epochs, --max-time or --eval.patience");
   }
+  if (!options.timeline.empty() && options.max_steps > 0) {
+    const StepRange range = parse_step_range(options.timeline);
+    if (range.first > static_cast<uint64_t>(options.max_steps)) {
+      throw ConfigError(format("timeline {} begins after the last step, max-steps {}",
+                               options.timeline, options.max_steps));
+    }
+  }
   if (options.eval.patience > 0 && options.eval.every == 0) {
     throw ConfigError("eval.patience counts evaluations; set eval.every above 0");
   }

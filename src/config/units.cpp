@@ -91,13 +91,19 @@ Option bytes_option(const std::string& key, uint64_t& target, const std::string&
           .current = [&target] { return Json(target); }};
 }
 
-Option seconds_option(const std::string& key, double& target, const std::string& help) {
+Option seconds_option(const std::string& key, double& target, const std::string& help,
+                      double least) {
   return {.key = key,
           .value_name = "TIME",
           .help = help,
           .default_text = format("{}", target),
           .limits = "such as 90s, 45m, 12h or 1h30m",
-          .assign = [&target](const Json& v) { target = parse_seconds(scalar(v)); },
+          .assign =
+              [&target, least](const Json& v) {
+                const double seconds = parse_seconds(scalar(v));
+                if (seconds < least) throw ConfigError(format("must be {} s or more", least));
+                target = seconds;
+              },
           .current = [&target] { return Json(target); }};
 }
 

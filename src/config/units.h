@@ -16,6 +16,7 @@ double parse_seconds(const std::string& text);
 
 // Options of those kinds.
 Option bytes_option(const std::string& key, uint64_t& target, const std::string& help);
-Option seconds_option(const std::string& key, double& target, const std::string& help);
+Option seconds_option(const std::string& key, double& target, const std::string& help,
+                      double least = 0);
 
 }  // namespace reigen

@@ -49,15 +49,15 @@ void describe(Schema& s, WorkerOptions& o) {
            -1, 1'000'000'000);
   s.custom(bytes_option("bucket", o.bucket,
                         "gradients leave in pieces of this size while backward still runs; 0 to "
-                        "measure once and record it (int8 and int4 have a size of their own)"));
+                        "measure once and record it (rounded gradients have a size of their own)"));
   s.custom(seconds_option("start-within", o.start_within,
-                          "give up when not all workers are there by then"));
-  s.custom(
-      seconds_option("silence", o.silence, "a worker that is not heard of for this long is lost"));
+                          "give up when not all workers are there by then", 1));
+  s.custom(seconds_option("silence", o.silence,
+                          "a worker that is not heard of for this long is lost", 1));
   s.option(
       "shard-optimizer", o.shard_optimizer,
       "each worker keeps the optimizer's moments of its part of the parameters only: less memory, "
-      "half as much again on the network; on the CPU");
+      "but the parameters travel after each step, uncompressed; on the CPU");
   s.option("send-data", o.send_data,
            "workers whose host does not have the data get it from the first one");
   s.option("detach", o.detach,

@@ -1,6 +1,8 @@
 #include "dist/compressor.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <stdexcept>
 
 #include "dist/power_sgd.h"
@@ -10,9 +12,9 @@
 namespace reigen {
 namespace {
 
-// Who rounds what depends on where buckets end, so with integers that is fixed: a bucket that is
-// measured would give every run its own rounding.
-constexpr size_t kIntegerBucket = size_t{1} << 19;
+// Who rounds what depends on where buckets end, so that is fixed where anything is rounded: a
+// bucket that is measured would give every run its own rounding.
+constexpr size_t kRoundedBucket = size_t{1} << 19;
 
 // Everything travels, in full or rounded. What rounding to integers loses is kept for the next
 // step.
@@ -40,10 +42,13 @@ class Dense : public Compressor {
   }
 
  private:
+  // The largest exponent tells, and is found with vectors.
   static bool all_finite(std::span<const float> values) {
-    float zero = 0;
-    for (const float x : values) zero += 0 * x;
-    return zero == 0;
+    int32_t largest = 0;
+    for (const float x : values) {
+      largest = std::max(largest, std::bit_cast<int32_t>(x) & 0x7FFFFFFF);
+    }
+    return largest < 0x7F800000;
   }
 
   Group& group_;
@@ -63,13 +68,13 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
     case CompressMethod::kNone:
       return std::make_unique<Dense>(group, plan.bucket, Wire::kFp32);
     case CompressMethod::kBf16:
-      return std::make_unique<Dense>(group, plan.bucket, Wire::kBf16);
+      return std::make_unique<Dense>(group, kRoundedBucket, Wire::kBf16);
     case CompressMethod::kFp16:
-      return std::make_unique<Dense>(group, plan.bucket, Wire::kFp16);
+      return std::make_unique<Dense>(group, kRoundedBucket, Wire::kFp16);
     case CompressMethod::kInt8:
-      return std::make_unique<Dense>(group, kIntegerBucket, Wire::kInt8, layout.elements());
+      return std::make_unique<Dense>(group, kRoundedBucket, Wire::kInt8, layout.elements());
     case CompressMethod::kInt4:
-      return std::make_unique<Dense>(group, kIntegerBucket, Wire::kInt4, layout.elements());
+      return std::make_unique<Dense>(group, kRoundedBucket, Wire::kInt4, layout.elements());
     case CompressMethod::kPowerSgd:
       return std::make_unique<PowerSgd>(group, device, layout, plan.setting.rank, plan.seed);
     case CompressMethod::kTopK:

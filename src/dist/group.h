@@ -22,7 +22,7 @@
 namespace reigen {
 
 // How floats travel. Reduced ones are rounded when they are sent and added in fp32, so a sum is
-// rounded twice however many ranks there are: what each gives, and what all receive.
+// rounded twice however many ranks there are: what each gives another, and what all receive.
 // int8 and int4 (block_format.h) lose more, and are for sums whose caller keeps what they lose.
 enum class Wire : uint8_t { kFp32, kBf16, kFp16, kInt8, kInt4 };
 

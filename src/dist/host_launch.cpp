@@ -377,7 +377,11 @@ std::vector<HostSlots> parse_hosts(const std::string& text) {
     }
     if (colon != std::string::npos) {
       constexpr int kMostOnAHost = 1024;
-      slots.workers = static_cast<int>(parse_integer(part.substr(colon + 1), 1, kMostOnAHost));
+      try {
+        slots.workers = static_cast<int>(parse_integer(part.substr(colon + 1), 1, kMostOnAHost));
+      } catch (const ConfigError& e) {
+        throw ConfigError(format("--hosts {}: workers of '{}' {}", text, part, e.what()));
+      }
     }
     hosts.push_back(slots);
   }

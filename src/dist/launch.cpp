@@ -95,7 +95,10 @@ Placement torchrun_place(const Environment& environment) {
   Placement p;
   p.launcher = Launcher::kTorchrun;
   read_place(environment, p, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  const int port = number(environment, "MASTER_PORT", 1, 65535 - kPortsToTry, 1);
+  constexpr int kUsualPort = 29500;  // torchrun's
+  const int port = environment("MASTER_PORT")
+                       ? number(environment, "MASTER_PORT", 1, 65535 - kPortsToTry, 1)
+                       : kUsualPort;
   const std::string host = *environment("MASTER_ADDR");
   use_ports(p, host, port + 1);
   use_token(
@@ -173,7 +176,7 @@ std::optional<Placement> detect_launch(const Environment& environment) {
   if (has(environment, {"REIGEN_RANK", "REIGEN_SIZE", "REIGEN_RENDEZVOUS"})) {
     return reigen_place(environment);
   }
-  if (has(environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})) {
+  if (has(environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR"})) {
     return torchrun_place(environment);
   }
   if (has(environment, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"})) {
@@ -182,6 +185,12 @@ std::optional<Placement> detect_launch(const Environment& environment) {
   // A batch script has most of these too, but is no step of srun's.
   if (has(environment, {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID", "SLURM_NODELIST"})) {
     return slurm_place(environment);
+  }
+  if (has(environment, {"RANK", "WORLD_SIZE"}) && *environment("WORLD_SIZE") != "1") {
+    throw ConfigError(format(
+        "RANK {} and WORLD_SIZE {} are set but MASTER_ADDR is not: set it to the first worker's "
+        "address, or unset the others to train alone",
+        *environment("RANK"), *environment("WORLD_SIZE")));
   }
   return std::nullopt;
 }

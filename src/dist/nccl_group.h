@@ -3,7 +3,7 @@
 // The same operations as everywhere (group.h), but floats and bytes that are handed over are in the
 // GPU's memory, complete when the call is made; only the few doubles of sum() are the host's. Sums
 // in fp32 are NCCL's own and add in its order, the same on every rank. Rounded ones travel as bf16
-// or fp16 and are added by one rank in fp32, in the order of ranks, as over Gloo.
+// or fp16 and are added by one rank in fp32, in the order of ranks.
 //
 // Nothing waits inside NCCL: every operation is watched from outside, and when a worker is lost, or
 // the group is closed, NCCL is aborted.

@@ -14,6 +14,7 @@ namespace reigen {
 class QueuedGroup : public Group {
  public:
   QueuedGroup(int rank, int size, int64_t epoch);
+  ~QueuedGroup() override { stop_queue(); }  // also when a subclass could not be made
 
   CommStatus status() const override;
   CommCounters counters() const override;

@@ -1,10 +1,12 @@
 #include "observe/live_server.h"
 
+#include <arpa/inet.h>
 #include <httplib.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <random>
@@ -35,8 +37,25 @@ constexpr const char* kReportPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+// By the number it is: a name that only begins like one may lead anywhere.
 bool is_loopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
+  constexpr uint32_t kLoopback = 127;
+  in_addr number{};
+  if (inet_pton(AF_INET, address.c_str(), &number) == 1) {
+    return ntohl(number.s_addr) >> 24 == kLoopback;
+  }
+  return address == "localhost" || address == "::1";
+}
+
+// For a link: everything but letters, digits and a few marks as %41.
+std::string percent_encoded(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ||
+                       c == '.' || c == '~';
+    out += plain ? std::string(1, c) : format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
 }
 
 std::string made_up_token() {
@@ -83,7 +102,10 @@ struct LiveServer::Parts {
       set_headers(response, policy);
       if (!admitted(request)) {
         response.status = 403;
-        response.set_content("the token is missing or wrong\n", "text/plain");
+        response.set_content(options.token.empty()
+                                 ? "this page is served to this machine alone, by its number\n"
+                                 : "the token is missing or wrong\n",
+                             "text/plain");
         return;
       }
       try {
@@ -150,7 +172,8 @@ struct LiveServer::Parts {
                          "or 0 for any that is free",
                          options.port, options.address)
                 : format("cannot listen on port {} of {}: {}; choose another address or port",
-                         options.port, options.address, errno_text(errno)));
+                         options.port, options.address,
+                         errno != 0 ? errno_text(errno) : "no such address"));
     }
     if (options.port < 0) {
       throw IoError(format("cannot listen on {}: it is no address of this machine; choose another",
@@ -193,9 +216,10 @@ LiveServer::~LiveServer() {
 
 std::string LiveServer::url() const {
   const LiveServerOptions& o = parts_->options;
-  const std::string host =
-      o.address.find(':') == std::string::npos ? o.address : "[" + o.address + "]";
-  return format("http://{}:{}/{}", host, o.port, o.token.empty() ? "" : "?token=" + o.token);
+  std::string host = o.address.find(':') == std::string::npos ? o.address : "[" + o.address + "]";
+  if (o.address == "0.0.0.0" || o.address == "::") host = host_name();  // all of its addresses
+  return format("http://{}:{}/{}", host, o.port,
+                o.token.empty() ? "" : "?token=" + percent_encoded(o.token));
 }
 
 }  // namespace reigen

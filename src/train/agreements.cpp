@@ -14,6 +14,7 @@ namespace {
 constexpr double kNearly = 0.9;
 constexpr uint64_t kLeastBucket = 1 << 16;  // elements
 constexpr size_t kLeastBuckets = 16;
+constexpr uint64_t kSmallestBucket = 1 << 10;  // elements, also where less is asked for
 
 }  // namespace
 
@@ -65,7 +66,9 @@ void share_scores(Crew& crew, EvaluationRecord& record) {
 void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
                    const std::vector<CurvePoint>& curve, Counters& counters) {
   if (crew.alone()) return;
-  if (options.bucket > 0) counters.bucket = options.bucket / sizeof(float);
+  if (options.bucket > 0) {
+    counters.bucket = std::max<uint64_t>(options.bucket / sizeof(float), kSmallestBucket);
+  }
   double known[] = {crew.first() ? static_cast<double>(counters.bucket) : 0};
   crew.sum(known);
   counters.bucket = static_cast<uint64_t>(known[0]);

@@ -139,15 +139,19 @@ void Attempt::evaluate() {
 }
 
 void Attempt::save() {
+  const Stopwatch held;
   state_.counters.seconds = seconds();
   state_.counters.kept_by = state_.counters.compress;
   stepper_->collect();
   stepper_->swap_shared();
   if (!check_same_weights(crew_, state_, stepper_->own_moments())) stepper_->put_state();
   keep_algorithms(crew_, opened_.device, keeper_.get());
-  if (keeper_) keeper_->save(state_, stepper_->source());
+  if (keeper_) keeper_->save(state_, stepper_->source(), held);
   stepper_->swap_shared();
   stepper_->saved();
+  // The others wait for the first one here, and not in a step.
+  double together[] = {0};
+  crew_.sum(together);
   state_.kept.clear();
   saved_step_ = state_.counters.step;
   save_wanted_ = false;

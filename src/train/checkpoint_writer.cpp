@@ -21,9 +21,8 @@ CheckpointWriter::~CheckpointWriter() {
   thread_.join();
 }
 
-void CheckpointWriter::save(const TrainState& state, CheckpointFacts facts,
-                            StateSource* elsewhere) {
-  Stopwatch held;
+void CheckpointWriter::save(const TrainState& state, CheckpointFacts facts, StateSource* elsewhere,
+                            const Stopwatch& held) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !pending_; });
   elsewhere_ = elsewhere;

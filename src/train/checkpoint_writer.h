@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/clock.h"
 #include "observe/records.h"
 #include "train/run_directory.h"
 #include "train/state.h"
@@ -32,8 +33,10 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Waits for the one before, copies the state, and returns; `facts` are written with it.
-  void save(const TrainState& state, CheckpointFacts facts, StateSource* elsewhere = nullptr);
+  // Waits for the one before, copies the state, and returns; `facts` are written with it. `held`
+  // runs since training stood still for it.
+  void save(const TrainState& state, CheckpointFacts facts, StateSource* elsewhere = nullptr,
+            const Stopwatch& held = {});
 
   // What has been written (or failed) since it was last asked, if anything.
   std::optional<CheckpointRecord> finished();

@@ -222,6 +222,10 @@ void advise(Examination& e, const ParameterLayout& layout) {
 
 void extrapolate(Examination& e, const ParameterLayout& layout, const SimulateSetting& s) {
   if (s.workers == 0) return;
+  if (e.preflight.measured.workers < 2 && s.bandwidth == 0) {
+    throw ConfigError(
+        "one worker measures no link: give its rate as well, as --simulate workers=4,link=1gbit");
+  }
   std::vector<int> counts;
   for (int64_t n = 1; n < s.workers; n *= 2) counts.push_back(static_cast<int>(n));
   counts.push_back(static_cast<int>(s.workers));
@@ -338,12 +342,16 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
     }
   }
   const StepForecast& f = e.forecasts[0];
-  double steps = static_cast<double>(options.max_steps);
-  if (steps == 0 && options.max_epochs > 0) {
-    steps = options.max_epochs * static_cast<double>(data.manifest.train_pairs()) /
-            static_cast<double>(ready.batch.pairs.size());
+  // Whatever ends the run first.
+  double seconds = INFINITY;
+  if (options.max_steps > 0) seconds = static_cast<double>(options.max_steps) * f.seconds;
+  if (options.max_epochs > 0) {
+    const double steps = options.max_epochs * static_cast<double>(data.manifest.train_pairs()) /
+                         static_cast<double>(ready.batch.pairs.size());
+    seconds = std::min(seconds, steps * f.seconds);
   }
-  e.hours = steps * f.seconds / 3600;
+  if (options.max_time > 0) seconds = std::min(seconds, options.max_time);
+  e.hours = std::isfinite(seconds) ? seconds / 3600 : 0;
   std::set<std::string> hosts;
   for (const WorkerFacts& w : e.workers) hosts.insert(w.host);
   e.cost = e.hours * given.price_per_hour * static_cast<double>(hosts.size());

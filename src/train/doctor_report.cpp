@@ -24,13 +24,13 @@ Json to_json(const StepForecast& f) {
 
 std::string hosts_table(const Examination& e) {
   Table table;
-  table.row(
-      {"worker", "cores", "threads", "memory", "disk reads", "interface", "clock", "its share"});
+  table.row({"worker", "cores", "computes on", "memory", "disk reads", "interface", "clock",
+             "its share"});
   for (const WorkerFacts& w : e.workers) {
     std::string interface = w.interface.empty() ? "-" : w.interface;
     if (w.speed > 0)
       interface += format(", {} Mbit/s", with_commas(static_cast<uint64_t>(w.speed)));
-    table.row({rank_and_host(w.rank, w.host), std::to_string(w.cores), std::to_string(w.threads),
+    table.row({rank_and_host(w.rank, w.host), std::to_string(w.cores), w.device,
                human_bytes(w.memory), w.disk_rate > 0 ? rate_text(w.disk_rate) : "-", interface,
                format("{:+.3f} s", w.clock_ahead), human_seconds(w.compute)});
   }

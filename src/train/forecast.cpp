@@ -99,6 +99,13 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
     if (blocks) f.communication += elements * m.compress.element_blocks;
     f.exposed = hidden_by_backward(m, f.communication);
   }
+  if (m.shared_moments && m.workers > 1) {
+    const double bytes = 4 * elements * (m.workers - 1) / m.workers;
+    const double seconds = m.link.latency + bytes / m.link.bandwidth;
+    f.bytes += bytes;
+    f.communication += seconds;
+    f.exposed += seconds;
+  }
   f.seconds = f.compute + f.compression + f.exposed;
   return f;
 }

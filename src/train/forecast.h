@@ -35,6 +35,7 @@ struct Measured {
   ComputeTimes compute;
   CompressCost compress;
   LinkModel link;
+  bool shared_moments = false;  // parameters travel after each update
 };
 
 struct StepForecast {

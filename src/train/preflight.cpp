@@ -169,6 +169,7 @@ Preflight measure_crew(Crew& crew, const OpenedDevice& opened, Transformer& mode
   crew.sum(table);
   Measured& m = flight.measured;
   m.workers = crew.size();
+  m.shared_moments = options.workers.shard_optimizer;
   m.link = fit(flight.curve, crew.size());
   size_t slowest = 0;
   for (size_t r = 0; r < size; ++r) {

@@ -110,10 +110,10 @@ CheckpointFacts RunKeeper::facts(const Counters& counters) const {
   return facts;
 }
 
-void RunKeeper::save(const TrainState& state, StateSource* elsewhere) {
+void RunKeeper::save(const TrainState& state, StateSource* elsewhere, const Stopwatch& held) {
   reporter_->flush();
   collect(writer_->wait());
-  writer_->save(state, facts(state.counters), elsewhere);
+  writer_->save(state, facts(state.counters), elsewhere, held);
   saved_step_ = state.counters.step;
 }
 
@@ -130,7 +130,9 @@ void RunKeeper::end(uint64_t step, const char* reason, double seconds) {
 }
 
 void RunKeeper::finish(uint64_t step, const char* reason, double seconds) {
-  const std::optional<CheckpointRecord> last = writer_->wait();
+  const Stopwatch held;
+  std::optional<CheckpointRecord> last = writer_->wait();
+  if (last) last->held_seconds += held.seconds();
   collect(last);
   reporter_->end({.step = step, .reason = reason, .seconds = seconds});
   write_reports();

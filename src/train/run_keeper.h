@@ -51,7 +51,8 @@ class RunKeeper {
   void evaluation(const EvaluationRecord& record);
   void add_lines(const std::vector<std::string>& lines) { reporter_->add_lines(lines); }
   // `elsewhere` has parameters and moments when the state does not.
-  void save(const TrainState& state, StateSource* elsewhere);
+  // `held` runs since training stood still for it.
+  void save(const TrainState& state, StateSource* elsewhere, const Stopwatch& held);
   // A small file of the run, written when it has changed.
   void keep(const std::string& name, std::string text);
 

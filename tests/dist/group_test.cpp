@@ -13,8 +13,10 @@
 #include <random>
 #include <thread>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "dist/group_fixture.h"
+#include "dist/queued_group.h"
 #include "dist/wire_format.h"
 
 namespace reigen {
@@ -42,6 +44,19 @@ std::vector<double> exact_sum(int size, size_t count) {
 double unit_of(Wire wire) {
   return wire == Wire::kFp32 ? 0x1p-24 : wire == Wire::kBf16 ? 0x1p-9 : 0x1p-12;
 }
+
+// A group whose other half cannot be made must not take the process with it.
+class Unfinished : public QueuedGroup {
+ public:
+  Unfinished() : QueuedGroup(0, 1, 0) { throw CommError("no connection"); }
+  void close(CommStatus) override {}
+  CommStatus leave() override { return {}; }
+
+ protected:
+  CommStatus carry_out(const Operation&, CommCounter&) override { return {}; }
+};
+
+TEST(QueuedGroup, AnErrorWhileConnectingIsAnError) { EXPECT_THROW(Unfinished(), CommError); }
 
 struct Shape {
   int size;

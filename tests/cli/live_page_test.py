@@ -81,11 +81,12 @@ class Server(PageCase):
 
     def test_a_name_that_only_resolves_here_is_refused(self):
         _, url = self.serve("dashboard", self.finished())
-        asked = urllib.request.Request(url + "live.json", headers={"Host": "evil.example"})
-        with self.assertRaises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(asked, timeout=30)
-        self.assertEqual(refused.exception.code, 403)
-        refused.exception.close()
+        for name in ("evil.example", "127.evil.example:6810", "127.0.0.1.evil.example"):
+            asked = urllib.request.Request(url + "live.json", headers={"Host": name})
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(asked, timeout=30)
+            self.assertEqual(refused.exception.code, 403)
+            refused.exception.close()
 
     def test_another_address_than_loopback_makes_up_a_token(self):
         _, url = self.serve("dashboard", self.finished(), "--address", "0.0.0.0")

@@ -35,7 +35,7 @@ double pearson(const std::vector<std::pair<double, double>>& pairs) {
 void ReportMaker::is_busy() {
   Answer& a = add("busy", "Were the GPUs or cores fully used?");
   const TimeShares& s = report_.shares;
-  const double computing = s.total > 0 ? 100 * s.compute / s.total : 0;
+  const double computing = s.total > 0 ? 100 * s.computing() / s.total : 0;
   a.answer = format("{:.0f}% of the time was spent computing", computing);
   report_.numbers["computing_share"] = computing / 100;
   const Efficiency products = efficiency(run_, s);
@@ -51,7 +51,8 @@ void ReportMaker::is_busy() {
     report_.numbers["flops"] = {{"achieved", products.achieved}, {"capacity", products.capacity}};
   } else {
     a.figures.emplace_back("capacity",
-                           "cannot tell, because the log is older than its measurement");
+                           "cannot tell, because it was not measured, or workers or machines "
+                           "changed during the run");
   }
   Plot cpu = {.title = "Cores", .y = "percent busy, all of the machine", .from_zero = true};
   Plot gpu = {.title = "GPUs as NVML reports them",

@@ -16,6 +16,8 @@ constexpr double kIdle = 0.3;       // of the capacity, below which computing it
 constexpr double kBusyCores = 90;   // percent of all cores, for a wait to be for a processor
 constexpr double kLinkMargin = 2;   // times what the link was measured to need
 constexpr double kLeastSteps = 10;  // after the first
+constexpr double kSameSteps = 0.9;  // of the most any rank took part in, to be compared with it
+constexpr double kSameSpeed = 0.8;  // of the fastest attempt's capacity, to be the same machines
 constexpr double kWorse = 0.01;     // of the loss
 constexpr double kTrainedGain = 0.005;
 constexpr const char* kExchange = "exchange between workers of one machine";
@@ -37,6 +39,25 @@ double own_work(const RankFold& rank) {
   return t.total("seconds") - t.total("communication");
 }
 
+bool same_workers(const RunFold& run) {
+  return std::all_of(run.starts.begin(), run.starts.end(), [&](const StartRecord& start) {
+    return start.workers == run.starts[0].workers;
+  });
+}
+
+// A run may be continued with another number of workers, and steps of other workers are others. Who
+// is only behind with telling of the same ones can be compared.
+bool ranks_compare(const RunFold& run) {
+  if (!run.starts.empty() && same_workers(run)) return true;
+  double least = INFINITY;
+  double most = 0;
+  for (const auto& [rank, fold] : run.ranks) {
+    least = std::min(least, fold.spans.total("steps"));
+    most = std::max(most, fold.spans.total("steps"));
+  }
+  return least >= kSameSteps * most;
+}
+
 void find_slowest(const RunFold& run, TimeShares& shares) {
   std::vector<double> works;
   std::vector<double> held;
@@ -44,7 +65,6 @@ void find_slowest(const RunFold& run, TimeShares& shares) {
   for (const auto& [rank, fold] : run.ranks) {
     const double steps = fold.spans.total("steps");
     if (steps == 0) continue;
-    // A rank may have been there for a part of the run.
     works.push_back(own_work(fold) / steps);
     held.push_back(fold.spans.total("held") / std::max(1e-9, fold.spans.total("seconds")));
     if (works.back() > slowest) {
@@ -69,7 +89,8 @@ void find_slowest(const RunFold& run, TimeShares& shares) {
 // Rank 0 waited for the network and for others. How much for whom the ranks told each other in
 // every step: all leave an exchange together, so who waited least came last.
 void split_waiting(const RunFold& run, double waited, const StepRecord& warm, TimeShares& shares) {
-  find_slowest(run, shares);
+  shares.comparable = ranks_compare(run);
+  if (shares.comparable) find_slowest(run, shares);
   shares.network = waited;
   if (run.ranks.size() < 2) return;
   const RolledTable& mine = run.ranks.at(0).spans;
@@ -82,12 +103,12 @@ void split_waiting(const RunFold& run, double waited, const StepRecord& warm, Ti
     std::vector<double> waits;
     for (const auto& [rank, fold] : run.ranks) {
       if (rank == 0 || fold.spans.total("steps") == 0) continue;
-      waits.push_back(fold.spans.total("communication") * mine.total("steps") /
-                      fold.spans.total("steps"));
+      const double both = std::min(1.0, mine.total("steps") / fold.spans.total("steps"));
+      waits.push_back(fold.spans.total("communication") * both);
     }
-    const double beyond = std::clamp(median(waits) - waited, 0.0, shares.compute);
-    shares.compute -= beyond;
-    shares.straggler += beyond;
+    shares.awaited = std::clamp(median(waits) - waited, 0.0, shares.compute);
+    shares.compute -= shares.awaited;
+    shares.straggler += shares.awaited;
   }
   // A worker that is not let run is late also within an exchange, and then everybody waits.
   if (slow && shares.slowest_rank == shares.held_rank) {
@@ -129,6 +150,15 @@ bool crosses_network(const RunFold& run) {
   }
   if (known) return false;
   return sent == 0 || away > 0;  // a run of less than a second has no samples
+}
+
+bool same_machines(const RunFold& run) {
+  double fastest = 0;
+  for (const StartRecord& start : run.starts) fastest = std::max(fastest, start.capacity);
+  return same_workers(run) &&
+         std::all_of(run.starts.begin(), run.starts.end(), [&](const StartRecord& start) {
+           return start.capacity >= kSameSpeed * fastest;
+         });
 }
 
 struct Cause {
@@ -194,13 +224,13 @@ double median(std::vector<double> values) {
 
 Efficiency efficiency(const RunFold& run, const TimeShares& shares) {
   Efficiency e;
-  if (run.starts.empty() || shares.compute <= 0) return e;
+  if (run.starts.empty() || shares.computing() <= 0 || !same_machines(run)) return e;
   const StartRecord& start = run.starts.back();
   const StepRecord warm = run.first_step.value_or(StepRecord{});
   const double source = run.steps.total("source_tokens") - static_cast<double>(warm.source_tokens);
   const double target = run.steps.total("target_tokens") - static_cast<double>(warm.target_tokens);
   e.achieved =
-      (source * start.source_token_flops + target * start.target_token_flops) / shares.compute;
+      (source * start.source_token_flops + target * start.target_token_flops) / shares.computing();
   e.capacity = start.capacity;
   return e;
 }
@@ -275,6 +305,17 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
     v.because +=
         format("; while computing it reached {:.1f} of {:.1f} GFLOP/s ({:.0f}%)",
                computing.achieved / 1e9, computing.capacity / 1e9, 100 * computing.share());
+  }
+  if (s.awaited > 0) {
+    v.because += format(
+        "; rank 0 itself computed in {} of the time, while the others waited for it "
+        "in {}",
+        share(s.computing(), s.total), share(s.awaited, s.total));
+  }
+  if (!s.comparable) {
+    v.because +=
+        "; the number of workers changed during the run, so that the ranks' steps cannot "
+        "be compared and none of them is called slow";
   }
   if (v.verdict == "straggler") {
     v.verdict = format("straggler: rank {}", s.slowest_rank);

@@ -30,18 +30,23 @@ struct TimeShares {
   double compression = 0;  // of gradients
   double network = 0;      // what in each step also the last rank to arrive waited for
   double straggler = 0;    // what rank 0 waited beyond that, for whoever came last
+  double awaited = 0;      // of that, what rank 0 computed itself while the others waited for it
   double contended = 0;    // exchanges that the link had done, waiting for a processor
   double evaluation = 0;
   double checkpoint = 0;
   double other = 0;
+  bool comparable = true;  // all ranks took part in about the same steps
   int slowest_rank = -1;
   double slowest_ratio = 1;  // its own work against the others' median
   int held_rank = -1;        // the one that was not let run for the longest
   double held_share = 0;     // of the time
+
+  double computing() const { return compute + awaited; }  // all that rank 0 computed
 };
 
 // How fast the steps computed: operations of matrix products in the time spent computing, against
-// what the workers' devices do in a large product. Zeros where the log does not say.
+// what the workers' devices do in a large product. Zeros where the log does not say, and where the
+// attempts at a run had other workers or devices.
 struct Efficiency {
   double achieved = 0;  // FLOP/s
   double capacity = 0;

@@ -76,6 +76,43 @@ TEST(Bottleneck, NamesTheRankTheOthersWaitFor) {
   EXPECT_EQ(bottleneck_of(run_of({0.98, 0.4})), "straggler: rank 0");
 }
 
+TEST(Bottleneck, WhatASlowFirstRankComputesIsComputing) {
+  RunFold run = run_of({0.98, 0.1});
+  run.add(0, StartRecord{.target_token_flops = 1, .capacity = 1e3});
+  const TimeShares shares = time_shares(run);
+  EXPECT_NEAR(shares.computing() / shares.total, 0.98, 1e-6);
+  EXPECT_LT(shares.compute / shares.total, 0.2);
+  EXPECT_THAT(bottleneck(run, shares).because, HasSubstr("rank 0 itself computed in 98%"));
+}
+
+// A run of one worker goes on with three, whose steps are shorter: nobody is slow.
+TEST(Bottleneck, AnotherNumberOfWorkersIsNoStraggler) {
+  RunFold run;
+  run.add(0, StartRecord{.workers = 1, .target_token_flops = 1, .capacity = 1e9});
+  for (uint64_t step = 1; step <= 60; ++step) {
+    const double mine = step <= 40 ? 0.9 : 0.3;
+    if (step == 41) run.add(0, StartRecord{.step = 40, .workers = 3, .capacity = 3e9});
+    StepRecord record;
+    record.step = step;
+    record.seconds = mine + 0.02;
+    record.spans = {{"backward", mine}, {"communication", 0.02}};
+    record.communication = CommunicationTimes{.least = 0.02};
+    run.add(0, record);
+    if (step <= 40) continue;
+    for (int rank : {1, 2}) {
+      run.add(rank, SpansRecord{.step = step,
+                                .steps = 1,
+                                .seconds = 0.32,
+                                .spans = {{"backward", 0.3}, {"communication", 0.02}}});
+    }
+  }
+  const TimeShares shares = time_shares(run);
+  EXPECT_FALSE(shares.comparable);
+  EXPECT_EQ(bottleneck_of(run), "compute");
+  EXPECT_THAT(bottleneck(run, shares).because, HasSubstr("number of workers changed"));
+  EXPECT_EQ(efficiency(run, shares).capacity, 0);
+}
+
 // A worker that is stopped now and then is late also within an exchange: both wait, though not for
 // the link. It knows that it was not let run, and that tells.
 TEST(Bottleneck, AWorkerThatIsNotLetRunIsTheCauseOfAllWaiting) {

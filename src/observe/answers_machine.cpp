@@ -104,6 +104,10 @@ void ReportMaker::is_busy() {
 
 void ReportMaker::is_network() {
   Answer& a = add("network", "Was the network the bottleneck?");
+  if (!started()) {
+    a.answer = kNoStep;
+    return;
+  }
   const bool several = run_.ranks.size() > 1;
   if (!several) {
     a.answer = "no: one worker, nothing crosses a network";
@@ -211,6 +215,10 @@ void ReportMaker::explain_wire(Answer& a) {
 
 void ReportMaker::correlation() {
   Answer& a = add("correlation", "How does step time correlate with network use between hosts?");
+  if (!started()) {
+    a.answer = kNoStep;
+    return;
+  }
   if (first() == nullptr || run_.ranks.size() < 2) {
     a.answer = "not at all: one worker, nothing crosses a network";
     return;

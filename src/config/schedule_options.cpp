@@ -180,6 +180,12 @@ std::vector<std::string> ignored_settings(const ScheduleOptions& options) {
   return ignored;
 }
 
+std::set<std::string> settings_of(const std::string& kind) {
+  const auto found = std::find_if(kKinds.begin(), kKinds.end(),
+                                  [&](const auto& entry) { return entry.first == kind; });
+  return found == kKinds.end() ? std::set<std::string>{"kind"} : used_by(found->second);
+}
+
 std::string schedule_name(ScheduleKind kind) {
   auto is_kind = [kind](const auto& entry) { return entry.second == kind; };
   return std::find_if(kKinds.begin(), kKinds.end(), is_kind)->first;

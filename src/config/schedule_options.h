@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,9 @@ ScheduleOptions resolve_schedule(ScheduleOptions options, int64_t model_width);
 // noam. Worth a warning, not an error: a file may keep them while the command line changes the
 // kind.
 std::vector<std::string> ignored_settings(const ScheduleOptions& options);
+
+// Keys without "schedule." that the kind of this name looks at; "kind" alone for an unknown one.
+std::set<std::string> settings_of(const std::string& kind);
 
 std::string schedule_name(ScheduleKind kind);  // "noam", as in schedule.kind
 

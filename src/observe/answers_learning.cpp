@@ -1,8 +1,11 @@
 // Answers about what was learnt, from what, and how fast it was to be.
 #include <algorithm>
+#include <cstdlib>
+#include <set>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "config/schedule_options.h"
 #include "data/manifest.h"
 #include "observe/report_maker.h"
 
@@ -45,8 +48,7 @@ void ReportMaker::is_trained() {
     a.plots.push_back(expectation_plot(valid, *curve));
     for (const ExpectedGain& gain : curve->gains) {
       a.figures.emplace_back(format("expected of another {:.0f}% of the steps", 100 * gain.more),
-                             format("{:.3f} less loss; 80% interval {:.3f} to {:.3f}", gain.gain,
-                                    gain.low, gain.high));
+                             text_of(gain));
       report_.numbers["expected_gains"].push_back(
           {{"more", gain.more}, {"gain", gain.gain}, {"low", gain.low}, {"high", gain.high}});
     }
@@ -72,20 +74,17 @@ void ReportMaker::is_overfitting() {
   Answer& a = add("overfitting", "Was it overfitting?");
   a.answer = report_.verdicts[2].verdict;
   const Points valid = validation_losses(run_);
-  const Points train = training_losses(run_);
-  if (!valid.empty() && !train.empty()) {
-    const auto best = std::min_element(valid.begin(), valid.end(),
-                                       [](auto& x, auto& y) { return x.second < y.second; });
-    const double gap = valid.back().second - train.back().second;
+  if (const std::optional<LossTrend> trend = loss_trend(run_)) {
     a.figures = {
-        {"best validation loss", format("{:.4f} at step {}", best->second, whole(best->first))},
-        {"last validation loss", format("{:.4f}", valid.back().second)},
-        {"last training loss", format("{:.4f}, with dropout", train.back().second)},
-        {"gap", format("{:+.4f}", gap)}};
-    report_.numbers["overfitting"] = {{"gap", gap},
-                                      {"best_step", best->first},
-                                      {"best_loss", best->second},
-                                      {"last_loss", valid.back().second}};
+        {"best validation loss", format("{:.4f} at step {}", trend->best, whole(trend->best_step))},
+        {"last validation loss", format("{:.4f}", trend->last)},
+        {"training loss since the evaluation before",
+         format("{:.4f}, with dropout", trend->train_now)},
+        {"gap", format("{:+.4f}", trend->gap())}};
+    report_.numbers["overfitting"] = {{"gap", trend->gap()},
+                                      {"best_step", trend->best_step},
+                                      {"best_loss", trend->best},
+                                      {"last_loss", trend->last}};
     if (valid.size() >= 2) {
       const auto& before = valid[valid.size() - 2];
       a.figures.emplace_back(
@@ -99,6 +98,26 @@ void ReportMaker::is_overfitting() {
                                 {"validation", validation_losses(run_), true}}});
 }
 
+std::string ReportMaker::schedule_told(const Points& rates) const {
+  const std::string kind = option({"schedule", "kind"});
+  const double warmup = std::strtod(option({"schedule", "warmup-steps"}).c_str(), nullptr);
+  const auto last = static_cast<double>(run_.last_step ? run_.last_step->step : 0);
+  const double rate = rates.back().second;
+  if (last < warmup) {
+    return format("schedule.kind {}: the run {} inside its warm-up, at step {} of {}, with {:.2e}",
+                  kind, report_.live() ? "is still" : "ended", whole(last), whole(warmup), rate);
+  }
+  if (kind == "fixed") {
+    return format("schedule.kind fixed: it stayed at {:.2e}{}", rate,
+                  warmup > 1 ? format(" after a warm-up of {} steps", whole(warmup)) : "");
+  }
+  const auto peak = std::max_element(rates.begin(), rates.end(),
+                                     [](auto& x, auto& y) { return x.second < y.second; });
+  const char* way = warmup > 1 ? "it rose to" : "it was highest with";
+  return format("schedule.kind {}: {} {:.2e} around step {} and stood at {:.2e} at the end", kind,
+                way, peak->second, whole(peak->first), rate);
+}
+
 void ReportMaker::learning_rate() {
   Answer& a =
       add("learning-rate", "What does the learning-rate plot say, and which setting made it?");
@@ -107,15 +126,11 @@ void ReportMaker::learning_rate() {
     a.answer = "no steps yet";
     return;
   }
-  const auto peak = std::max_element(points.begin(), points.end(),
-                                     [](auto& x, auto& y) { return x.second < y.second; });
-  a.answer = format(
-      "schedule.kind {}: it rose to {:.2e} around step {} and stood at {:.2e} at "
-      "the end",
-      option({"schedule", "kind"}), peak->second, whole(peak->first), points.back().second);
+  a.answer = schedule_told(points);
   if (config_.contains("schedule")) {
+    const std::set<std::string> used = settings_of(option({"schedule", "kind"}));
     for (const auto& [key, value] : config_["schedule"].items()) {
-      if (value.is_array() && value.empty()) continue;
+      if (!used.contains(key)) continue;
       a.figures.emplace_back("schedule." + key,
                              value.is_string() ? value.get<std::string>() : one_line(value));
     }

@@ -11,6 +11,8 @@ namespace {
 // Beyond the payload, of which a packet of 1,514 bytes holds 1,448: from 0.5% where an interface
 // counts before data is cut into packets to 7% with the acknowledgements of what comes in.
 constexpr double kHeaders = 0.04;
+constexpr double kFullyUsed = 0.9;  // of the time
+constexpr const char* kOneStep = "cannot tell, because no step after the first was finished";
 
 double pearson(const std::vector<std::pair<double, double>>& pairs) {
   double x = 0;
@@ -32,18 +34,33 @@ double pearson(const std::vector<std::pair<double, double>>& pairs) {
 
 }  // namespace
 
+// "no: 51% of the time was spent computing; the rest was evaluation 32%, compressing 10%"
+std::string ReportMaker::use_told(const Efficiency& products) const {
+  const TimeShares& s = report_.shares;
+  if (!started() || s.total <= 0) return started() ? kOneStep : kNoStep;
+  const double computing = s.computing() / s.total;
+  const bool well = products.capacity <= 0 || products.share() >= kWellUsed;
+  std::string text = format("{}: {:.0f}% of the time was spent computing",
+                            computing >= kFullyUsed && well ? "yes" : "no", 100 * computing);
+  std::string rest;
+  for (const auto& [name, seconds] : parts_of(run_, s)) {
+    rest += format("{}{} {:.0f}%", rest.empty() ? "" : ", ", name, 100 * seconds / s.total);
+  }
+  if (!rest.empty()) text += "; the rest was " + rest;
+  if (products.capacity > 0) {
+    text += format("; computing reached {:.0f}% of what these processors do in large products",
+                   100 * products.share());
+  }
+  return text;
+}
+
 void ReportMaker::is_busy() {
   Answer& a = add("busy", "Were the GPUs or cores fully used?");
   const TimeShares& s = report_.shares;
-  const double computing = s.total > 0 ? 100 * s.compute / s.total : 0;
-  a.answer = format("{:.0f}% of the time was spent computing", computing);
-  report_.numbers["computing_share"] = computing / 100;
   const Efficiency products = efficiency(run_, s);
+  a.answer = use_told(products);
+  report_.numbers["computing_share"] = s.total > 0 ? s.computing() / s.total : 0;
   if (products.capacity > 0) {
-    a.answer += format(
-        "; while computing, matrix products ran at {:.0f}% of what these processors "
-        "can do",
-        100 * products.share());
     a.figures.emplace_back("achieved while computing",
                            format("{:.1f} GFLOP/s of {:.1f}, measured with large products when the "
                                   "run began",
@@ -51,7 +68,8 @@ void ReportMaker::is_busy() {
     report_.numbers["flops"] = {{"achieved", products.achieved}, {"capacity", products.capacity}};
   } else {
     a.figures.emplace_back("capacity",
-                           "cannot tell, because the log is older than its measurement");
+                           "cannot tell, because it was not measured, or workers or machines "
+                           "changed during the run");
   }
   Plot cpu = {.title = "Cores", .y = "percent busy, all of the machine", .from_zero = true};
   Plot gpu = {.title = "GPUs as NVML reports them",
@@ -86,6 +104,10 @@ void ReportMaker::is_busy() {
 
 void ReportMaker::is_network() {
   Answer& a = add("network", "Was the network the bottleneck?");
+  if (!started()) {
+    a.answer = kNoStep;
+    return;
+  }
   const bool several = run_.ranks.size() > 1;
   if (!several) {
     a.answer = "no: one worker, nothing crosses a network";
@@ -193,6 +215,10 @@ void ReportMaker::explain_wire(Answer& a) {
 
 void ReportMaker::correlation() {
   Answer& a = add("correlation", "How does step time correlate with network use between hosts?");
+  if (!started()) {
+    a.answer = kNoStep;
+    return;
+  }
   if (first() == nullptr || run_.ranks.size() < 2) {
     a.answer = "not at all: one worker, nothing crosses a network";
     return;

@@ -7,17 +7,34 @@
 
 namespace reigen {
 
+std::string ReportMaker::ending() const {
+  switch (report_.state.kind) {
+    case RunStateKind::kStarting:
+    case RunStateKind::kRunning:
+      return "so far: it is running";
+    case RunStateKind::kEnded:
+      return "ended by " + run_.ends.back().reason;
+    case RunStateKind::kGone:
+      return "then it stopped without an end: its process is gone";
+    case RunStateKind::kSilent:
+      return "then it fell silent";
+  }
+  return "";
+}
+
 void ReportMaker::how_long() {
   Answer& a = add("how-long", "How long did it take?");
+  if (!started()) {
+    a.answer = kNoStep;
+    return;
+  }
   const double seconds = this->seconds();
-  const double steps = run_.steps.total("steps");
-  const std::string ending = report_.live        ? "so far"
-                             : run_.ends.empty() ? ""
-                                                 : "ended by " + run_.ends.back().reason;
-  a.answer = format("{} for {} steps, {}", human_seconds(seconds), whole(steps), ending);
+  a.answer = format("{} for {} steps, {}", human_seconds(seconds), whole(run_.steps.total("steps")),
+                    ending());
   a.figures = {{"steps", human_seconds(run_.steps.total("seconds"))},
                {"evaluations", human_seconds(report_.shares.evaluation)},
                {"standing still for checkpoints", human_seconds(report_.shares.checkpoint)},
+               {"start-up and other", human_seconds(seconds - measured())},
                {"attempts", whole(static_cast<double>(run_.starts.size()))}};
   double lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_seconds;
@@ -42,6 +59,10 @@ void ReportMaker::how_long() {
 
 void ReportMaker::average_step() {
   Answer& a = add("average-step", "How long did an average step take?");
+  if (!started()) {
+    a.answer = kNoStep;
+    return;
+  }
   const double steps = std::max(1.0, run_.steps.total("steps"));
   const double mean = run_.steps.total("seconds") / steps;
   const double middle = median(run_.step_seconds);

@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "config/yaml.h"
 #include "observe/hparams.h"
+#include "observe/identity.h"
 #include "observe/report_maker.h"
 #include "observe/report_page.h"
 
@@ -55,7 +56,7 @@ Report ReportMaker::make() {
   report_.name = std::filesystem::path(directory_).lexically_normal().filename().string();
   if (report_.name.empty()) report_.name = directory_;
   read_config();
-  report_.live = !run_.ended;
+  report_.state = state_of(run_, unix_now());
   report_.shares = time_shares(run_);
   bottleneck_ = bottleneck(run_, report_.shares);
   report_.verdicts = {bottleneck_, trained(run_), overfitting(run_)};
@@ -88,8 +89,20 @@ const RankFold* ReportMaker::first() const {
   return found == run_.ranks.end() ? nullptr : &found->second;
 }
 
-// What the clock on the wall cannot get wrong.
+bool ReportMaker::started() const { return run_.steps.total("steps") > 0; }
+
 double ReportMaker::seconds() const {
+  double seconds = 0;
+  for (const AttemptTime& a : run_.attempts) {
+    // Time stamps are worth nothing once the clock was set.
+    if (a.seconds <= 0 && run_.clock_jumps > 0) return measured();
+    seconds += a.seconds > 0 ? a.seconds : std::max(0.0, a.last - a.first);
+  }
+  return std::max(seconds, measured());
+}
+
+// What the clock on the wall cannot get wrong.
+double ReportMaker::measured() const {
   double seconds = run_.steps.total("seconds");
   for (const auto& e : run_.evaluations) seconds += e.seconds;
   for (const auto& c : run_.checkpoints) seconds += c.held_seconds;
@@ -151,8 +164,19 @@ void ReportMaker::environment() {
 }
 
 void ReportMaker::notes() {
-  if (report_.live) {
-    report_.notes.emplace_back("not ended", "the run is still going, or its machine stopped");
+  if (report_.state.kind != RunStateKind::kEnded) {
+    report_.notes.emplace_back("not ended", report_.state.text);
+  }
+  if (reader_.unfinished_lines() > 0 && report_.state.kind != RunStateKind::kRunning) {
+    report_.notes.emplace_back("cut off",
+                               format("the last line of {} logs was not written to its end, and "
+                                      "was left out",
+                                      reader_.unfinished_lines()));
+  }
+  if (run_.steps.total("skipped") > 0) {
+    report_.notes.emplace_back("skipped steps", format("{} of {}: loss or gradient was not finite",
+                                                       whole(run_.steps.total("skipped")),
+                                                       whole(run_.steps.total("steps"))));
   }
   if (reader_.damaged_lines() > 0) {
     report_.notes.emplace_back("damaged lines",
@@ -201,13 +225,20 @@ void ReportMaker::numbers() {
   }
 }
 
+bool Report::live() const {
+  return state.kind == RunStateKind::kStarting || state.kind == RunStateKind::kRunning;
+}
+
 Report make_report(const std::string& run_directory, const RunReader& reader,
                    const ReportSettings& settings) {
   return ReportMaker(run_directory, reader, settings).make();
 }
 
 Json to_json(const Report& report) {
-  Json json = {{"run", report.name}, {"live", report.live}, {"questions", Json::array()}};
+  Json json = {{"run", report.name},
+               {"live", report.live()},
+               {"state", report.state.text},
+               {"questions", Json::array()}};
   auto table = [](const Figures& figures) {
     Json object = Json::object();
     for (const auto& [name, value] : figures) object[name] = value;
@@ -234,7 +265,7 @@ Json to_json(const Report& report) {
 }
 
 std::string to_text(const Report& report) {
-  std::string text = format("{}{}\n\n", report.name, report.live ? " (not ended)" : "");
+  std::string text = format("{} ({})\n\n", report.name, report.state.text);
   for (const Answer& a : report.answers) text += format("  {}\n      {}\n", a.question, a.answer);
   text += "\n";
   for (const Verdict& v : report.verdicts) {

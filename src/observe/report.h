@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "observe/run_reader.h"
+#include "observe/run_state.h"
 #include "observe/svg_plot.h"
 #include "observe/verdicts.h"
 
@@ -26,7 +27,8 @@ struct Answer {
 
 struct Report {
   std::string name;  // of the run directory
-  bool live = false;
+  RunState state;
+  bool live() const;  // it may go on by itself
   std::vector<Answer> answers;
   std::vector<Verdict> verdicts;
   TimeShares shares;

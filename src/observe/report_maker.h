@@ -17,6 +17,8 @@ namespace reigen {
 constexpr double kMega = 1e6;
 constexpr size_t kMostLines = 6;  // in a plot: more than there are colours say nothing
 
+constexpr const char* kNoStep = "cannot tell, because no step was finished";
+
 std::string whole(double value);  // "12,345"
 Points scaled(Points points, double factor);
 Points smoothed(const Points& points);  // as few as make a line that can be followed
@@ -50,10 +52,15 @@ class ReportMaker {
   Answer& add(const char* id, const char* question);
   void add_forecast(Answer& answer);
   void explain_wire(Answer& answer);
+  std::string use_told(const Efficiency& products) const;
   Plot split_plot() const;
   Plot own_work_plot() const;
   const RankFold* first() const;
-  double seconds() const;  // of steps, evaluations and checkpoints that training waited for
+  double measured() const;  // steps, evaluations and checkpoints that training waited for
+  double seconds() const;   // of all attempts, by the clock on the wall
+  std::string ending() const;
+  bool started() const;  // a step was finished
+  std::string schedule_told(const Points& rates) const;
   // "?" where the configuration does not say.
   std::string option(std::initializer_list<const char*> path) const;
 

@@ -224,8 +224,11 @@ std::string whole_page(const std::vector<Report>& reports, const std::string& st
 }  // namespace
 
 std::string report_page(const std::vector<Report>& reports) {
-  const bool live = std::any_of(reports.begin(), reports.end(), [](auto& r) { return r.live; });
-  return whole_page(reports, live ? "not ended when this was written" : "finished",
+  const auto going = std::find_if(reports.begin(), reports.end(), [](const Report& r) {
+    return r.state.kind != RunStateKind::kEnded;
+  });
+  const Report& told = going == reports.end() ? reports[0] : *going;
+  return whole_page(reports, told.state.text,
                     reports.size() == 1 ? one_report(reports[0]) : side_by_side(reports));
 }
 

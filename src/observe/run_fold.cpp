@@ -76,7 +76,17 @@ RankFold::RankFold()
 
 RunFold::RunFold() : steps(kStepColumns, kMostStepRows) {}
 
+void RunFold::note_time(const Record& record) {
+  const double time = std::visit([](const auto& r) { return r.time; }, record);
+  if (attempts.empty() || std::holds_alternative<StartRecord>(record)) {
+    attempts.push_back({.first = time, .last = time});
+  }
+  attempts.back().last = time;
+  if (const auto* end = std::get_if<EndRecord>(&record)) attempts.back().seconds = end->seconds;
+}
+
 void RunFold::add(int rank, const Record& record) {
+  if (rank == 0) note_time(record);
   if (const auto* spans = std::get_if<SpansRecord>(&record)) return add_spans(rank, *spans);
   if (const auto* sample = std::get_if<SampleRecord>(&record)) return add_sample(rank, *sample);
   if (rank != 0) return;
@@ -231,7 +241,9 @@ Json RunFold::to_json() const {
                {"clock_jumps", clock_jumps},
                {"repeated_steps", repeated_steps},
                {"newest", newest_},
+               {"attempts", Json::array()},
                {"ranks", Json::array()}};
+  for (const AttemptTime& a : attempts) json["attempts"].push_back({a.first, a.last, a.seconds});
   for (const auto& [rank, fold] : ranks) {
     json["ranks"].push_back({{"rank", rank},
                              {"spans", fold.spans.to_json()},
@@ -259,6 +271,10 @@ RunFold RunFold::from_json(const Json& json) {
     run.clock_jumps = json.at("clock_jumps").get<uint64_t>();
     run.repeated_steps = json.at("repeated_steps").get<uint64_t>();
     run.newest_ = json.at("newest").get<uint64_t>();
+    for (const Json& entry : json.at("attempts")) {
+      run.attempts.push_back(
+          {entry.at(0).get<double>(), entry.at(1).get<double>(), entry.at(2).get<double>()});
+    }
     for (const Json& entry : json.at("ranks")) {
       RankFold& fold = run.ranks[entry.at("rank").get<int>()];
       fold.spans.load(entry.at("spans"));

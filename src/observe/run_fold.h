@@ -25,6 +25,13 @@ struct RankFold {
   double last_time = 0;
 };
 
+// From the first to the last record of an attempt.
+struct AttemptTime {
+  double first = 0;  // time stamps
+  double last = 0;
+  double seconds = 0;  // as it said itself when it ended; 0 when it did not
+};
+
 struct RunFold {
   RunFold();
 
@@ -33,6 +40,7 @@ struct RunFold {
   RolledTable steps;              // the first rank's: losses, rate, tokens
   std::map<int, RankFold> ranks;  // spans and machines of all
   std::vector<StartRecord> starts;
+  std::vector<AttemptTime> attempts;
   std::vector<EvaluationRecord> evaluations;  // samples only in the last one
   std::vector<CheckpointRecord> checkpoints;
   std::vector<EndRecord> ends;
@@ -52,6 +60,7 @@ struct RunFold {
   static RunFold from_json(const Json& json);  // throws DataError
 
  private:
+  void note_time(const Record& record);
   void add_step(const StepRecord& record);
   void note_seconds(const StepRecord& record);
   void add_spans(int rank, const SpansRecord& record);

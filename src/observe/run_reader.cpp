@@ -22,7 +22,7 @@
 namespace reigen {
 namespace {
 
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
 constexpr uint64_t kHashedBytes = 256;
 constexpr uint64_t kWorthThreads = 16 << 20;  // bytes
 constexpr size_t kMostThreads = 8;
@@ -166,6 +166,9 @@ bool RunReader::refresh() {
   have_read_ = 0;
   to_read_ = bytes;
   read_logs(ranks);
+  unfinished_ = static_cast<uint64_t>(std::count_if(ranks.begin(), ranks.end(), [&](int rank) {
+    return file_size(MeasurementLog::path_of(directory_, rank)) > positions_[rank].bytes;
+  }));
   // A log without a record is not a rank yet.
   std::erase_if(fold_.ranks, [](const auto& entry) {
     return entry.second.spans.rows().empty() && !entry.second.last_sample;

@@ -25,6 +25,8 @@ class RunReader {
   bool refresh();
   const RunFold& run() const { return fold_; }
   uint64_t damaged_lines() const { return damaged_; }
+  // Logs that end within a line: it is on its way, or what wrote it was stopped.
+  uint64_t unfinished_lines() const { return unfinished_; }
 
   // How far a refresh is that goes on in another thread, from 0 to 1, and of how many bytes.
   double progress() const;
@@ -47,6 +49,7 @@ class RunReader {
 
   std::string directory_;
   bool opened_ = false;
+  uint64_t unfinished_ = 0;
   std::map<int, Position> positions_;
   RunFold fold_;
   std::atomic<uint64_t> damaged_ = 0;

@@ -10,14 +10,15 @@ namespace reigen {
 namespace {
 
 constexpr double kNamed = 0.15;     // of the time, for something other than computing to be named
+constexpr double kNamedBusy = 0.3;  // the same where computing took more than half of the time
 constexpr double kSlower = 1.15;    // than the others' median, to be called a straggler
 constexpr double kHeld = 0.1;       // of the time not let run, beyond twice the others' median
-constexpr double kIdle = 0.3;       // of the capacity, below which computing itself is inefficient
 constexpr double kBusyCores = 90;   // percent of all cores, for a wait to be for a processor
 constexpr double kLinkMargin = 2;   // times what the link was measured to need
+constexpr double kShown = 0.005;    // of the time: less is no part worth naming
 constexpr double kLeastSteps = 10;  // after the first
-constexpr double kWorse = 0.01;     // of the loss
-constexpr double kTrainedGain = 0.005;
+constexpr double kSameSteps = 0.9;  // of the most any rank took part in, to be compared with it
+constexpr double kSameSpeed = 0.8;  // of the fastest attempt's capacity, to be the same machines
 constexpr const char* kExchange = "exchange between workers of one machine";
 
 std::string share(double part, double whole) {
@@ -37,6 +38,25 @@ double own_work(const RankFold& rank) {
   return t.total("seconds") - t.total("communication");
 }
 
+bool same_workers(const RunFold& run) {
+  return std::all_of(run.starts.begin(), run.starts.end(), [&](const StartRecord& start) {
+    return start.workers == run.starts[0].workers;
+  });
+}
+
+// A run may be continued with another number of workers, and steps of other workers are others. Who
+// is only behind with telling of the same ones can be compared.
+bool ranks_compare(const RunFold& run) {
+  if (!run.starts.empty() && same_workers(run)) return true;
+  double least = INFINITY;
+  double most = 0;
+  for (const auto& [rank, fold] : run.ranks) {
+    least = std::min(least, fold.spans.total("steps"));
+    most = std::max(most, fold.spans.total("steps"));
+  }
+  return least >= kSameSteps * most;
+}
+
 void find_slowest(const RunFold& run, TimeShares& shares) {
   std::vector<double> works;
   std::vector<double> held;
@@ -44,7 +64,6 @@ void find_slowest(const RunFold& run, TimeShares& shares) {
   for (const auto& [rank, fold] : run.ranks) {
     const double steps = fold.spans.total("steps");
     if (steps == 0) continue;
-    // A rank may have been there for a part of the run.
     works.push_back(own_work(fold) / steps);
     held.push_back(fold.spans.total("held") / std::max(1e-9, fold.spans.total("seconds")));
     if (works.back() > slowest) {
@@ -69,7 +88,8 @@ void find_slowest(const RunFold& run, TimeShares& shares) {
 // Rank 0 waited for the network and for others. How much for whom the ranks told each other in
 // every step: all leave an exchange together, so who waited least came last.
 void split_waiting(const RunFold& run, double waited, const StepRecord& warm, TimeShares& shares) {
-  find_slowest(run, shares);
+  shares.comparable = ranks_compare(run);
+  if (shares.comparable) find_slowest(run, shares);
   shares.network = waited;
   if (run.ranks.size() < 2) return;
   const RolledTable& mine = run.ranks.at(0).spans;
@@ -82,12 +102,12 @@ void split_waiting(const RunFold& run, double waited, const StepRecord& warm, Ti
     std::vector<double> waits;
     for (const auto& [rank, fold] : run.ranks) {
       if (rank == 0 || fold.spans.total("steps") == 0) continue;
-      waits.push_back(fold.spans.total("communication") * mine.total("steps") /
-                      fold.spans.total("steps"));
+      const double both = std::min(1.0, mine.total("steps") / fold.spans.total("steps"));
+      waits.push_back(fold.spans.total("communication") * both);
     }
-    const double beyond = std::clamp(median(waits) - waited, 0.0, shares.compute);
-    shares.compute -= beyond;
-    shares.straggler += beyond;
+    shares.awaited = std::clamp(median(waits) - waited, 0.0, shares.compute);
+    shares.compute -= shares.awaited;
+    shares.straggler += shares.awaited;
   }
   // A worker that is not let run is late also within an exchange, and then everybody waits.
   if (slow && shares.slowest_rank == shares.held_rank) {
@@ -131,6 +151,15 @@ bool crosses_network(const RunFold& run) {
   return sent == 0 || away > 0;  // a run of less than a second has no samples
 }
 
+bool same_machines(const RunFold& run) {
+  double fastest = 0;
+  for (const StartRecord& start : run.starts) fastest = std::max(fastest, start.capacity);
+  return same_workers(run) &&
+         std::all_of(run.starts.begin(), run.starts.end(), [&](const StartRecord& start) {
+           return start.capacity >= kSameSpeed * fastest;
+         });
+}
+
 struct Cause {
   const char* name;
   double seconds;
@@ -141,7 +170,7 @@ std::string compute_advice(const Efficiency& efficiency, const TimeShares& share
     return "fewer workers or less other work on these machines: their cores are all busy, and "
            "exchanges wait for one; the network would not help";
   }
-  if (efficiency.capacity <= 0 || efficiency.share() >= kIdle) {
+  if (efficiency.capacity <= 0 || efficiency.share() >= kWellUsed) {
     return "more or faster processors would shorten it; the network and the disk would not";
   }
   return format(
@@ -173,17 +202,52 @@ std::string advice_for(const std::string& cause, const TimeShares& shares) {
   return "--checkpoint.every further apart, or a faster disk for the run";
 }
 
-}  // namespace
-
-Points validation_losses(const RunFold& run) {
-  Points points;
-  for (const EvaluationRecord& e : run.evaluations) {
-    if (std::isfinite(e.nll)) points.emplace_back(static_cast<double>(e.step), e.nll);
-  }
-  return points;
+std::vector<Cause> causes_of(const RunFold& run, const TimeShares& s) {
+  const bool slow = s.slowest_ratio >= kSlower;
+  std::vector<Cause> causes = {{"input", s.input},
+                               {crosses_network(run) ? "network" : kExchange, s.network},
+                               {"straggler", slow ? s.straggler : 0},
+                               {"compression", s.compression},
+                               {"evaluation", s.evaluation},
+                               {"checkpoint", s.checkpoint}};
+  std::sort(causes.begin(), causes.end(),
+            [](const Cause& a, const Cause& b) { return a.seconds > b.seconds; });
+  return causes;
 }
 
-Points training_losses(const RunFold& run) { return run.steps.ratio("nll", "finite"); }
+// By the part of the time that would have to be otherwise for another verdict.
+const char* confidence_of(double distance) {
+  return distance > 0.1 ? "high" : distance > 0.05 ? "medium" : "low";
+}
+
+std::string evidence(const RunFold& run, const TimeShares& s) {
+  std::string text = format("of the time, {} was computing", share(s.computing(), s.total));
+  for (const auto& [name, seconds] : parts_of(run, s)) {
+    text += format(", {} {}", share(seconds, s.total), name);
+  }
+  if (s.contended > 0) text += "; the link needs less for the exchanges, and all cores were busy";
+  if (s.awaited > 0) {
+    text += format("; for {} of the time the others waited while rank 0 computed",
+                   share(s.awaited, s.total));
+  }
+  const Efficiency computing = efficiency(run, s);
+  if (computing.capacity > 0) {
+    text += format("; while computing it reached {:.1f} of {:.1f} GFLOP/s ({:.0f}%)",
+                   computing.achieved / 1e9, computing.capacity / 1e9, 100 * computing.share());
+  }
+  if (!s.comparable) {
+    text +=
+        "; the number of workers changed during the run, so that the ranks' steps cannot be "
+        "compared and none of them is called slow";
+  }
+  if (s.held_share >= kHeld) {
+    text += format("; rank {} was not let run for {:.0f}% of the time", s.held_rank,
+                   100 * s.held_share);
+  }
+  return text;
+}
+
+}  // namespace
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -194,13 +258,13 @@ double median(std::vector<double> values) {
 
 Efficiency efficiency(const RunFold& run, const TimeShares& shares) {
   Efficiency e;
-  if (run.starts.empty() || shares.compute <= 0) return e;
+  if (run.starts.empty() || shares.computing() <= 0 || !same_machines(run)) return e;
   const StartRecord& start = run.starts.back();
   const StepRecord warm = run.first_step.value_or(StepRecord{});
   const double source = run.steps.total("source_tokens") - static_cast<double>(warm.source_tokens);
   const double target = run.steps.total("target_tokens") - static_cast<double>(warm.target_tokens);
   e.achieved =
-      (source * start.source_token_flops + target * start.target_token_flops) / shares.compute;
+      (source * start.source_token_flops + target * start.target_token_flops) / shares.computing();
   e.capacity = start.capacity;
   return e;
 }
@@ -226,15 +290,32 @@ TimeShares time_shares(const RunFold& run) {
   return shares;
 }
 
+std::vector<std::pair<std::string, double>> parts_of(const RunFold& run, const TimeShares& s) {
+  const std::string exchange = crosses_network(run) ? "waiting for the network" : kExchange;
+  std::vector<std::pair<std::string, double>> parts = {
+      {"compressing", s.compression},
+      {exchange, s.network},
+      {"waiting for a slower rank", s.straggler - s.awaited},
+      {"waiting for input", s.input},
+      {"exchanges that waited for a processor", s.contended},
+      {"evaluation", s.evaluation},
+      {"standing still for checkpoints", s.checkpoint},
+      {"anything else", s.other}};
+  std::erase_if(parts, [&](const auto& part) { return part.second < kShown * s.total; });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return parts;
+}
+
 Verdict bottleneck(const RunFold& run, const TimeShares& s) {
   Verdict v;
   v.about = "bottleneck";
   v.rule = format(
       "the largest share of the wall time, the first step left out, that was spent waiting for "
-      "something; computing when nothing else took {:.0f}% of it. A straggler also has to work "
-      "{:.0f}% longer than the others' median, or to be kept from running for {:.0f}% of the time "
-      "more than they were",
-      100 * kNamed, 100 * (kSlower - 1), 100 * kHeld);
+      "something; computing when nothing else took {:.0f}% of it, or {:.0f}% where computing took "
+      "more than half. A straggler also has to work {:.0f}% longer than the others' median, or to "
+      "be kept from running for {:.0f}% of the time more than they were",
+      100 * kNamed, 100 * kNamedBusy, 100 * (kSlower - 1), 100 * kHeld);
   const double steps = run.steps.total("steps") - 1;
   if (steps < kLeastSteps || s.total <= 0) {
     v.verdict = "cannot tell";
@@ -242,144 +323,25 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
                        std::max(0.0, steps), kLeastSteps);
     return v;
   }
-  const bool slow = s.slowest_ratio >= kSlower;
-  std::array causes = {Cause{"input", s.input},
-                       Cause{crosses_network(run) ? "network" : kExchange, s.network},
-                       Cause{"straggler", slow ? s.straggler : 0},
-                       Cause{"compression", s.compression},
-                       Cause{"evaluation", s.evaluation},
-                       Cause{"checkpoint", s.checkpoint}};
-  std::sort(causes.begin(), causes.end(),
-            [](const Cause& a, const Cause& b) { return a.seconds > b.seconds; });
-  const bool named = causes[0].seconds >= kNamed * s.total;
-  v.verdict = named ? causes[0].name : "compute";
-  const double best = named ? causes[0].seconds : s.compute;
-  const double next = named ? causes[1].seconds : causes[0].seconds;
-  const double lead = (best - next) / s.total;
-  v.confidence = lead > 0.3 ? "high" : lead > 0.1 ? "medium" : "low";
-  v.because = format(
-      "of the time, {} was computing, {} compressing, {} {}, {} waiting for a slower rank, {} for "
-      "input, {} evaluation, {} standing still for checkpoints, {} anything else",
-      share(s.compute, s.total), share(s.compression, s.total), share(s.network, s.total),
-      crosses_network(run) ? "waiting for the network" : kExchange, share(s.straggler, s.total),
-      share(s.input, s.total), share(s.evaluation, s.total), share(s.checkpoint, s.total),
-      share(s.other, s.total));
-  if (s.contended > 0) {
-    v.because += format(
-        "; {} went to exchanges that waited for a processor: the link needs less for them, and all "
-        "cores were busy",
-        share(s.contended, s.total));
-  }
-  const Efficiency computing = efficiency(run, s);
-  if (computing.capacity > 0) {
-    v.because +=
-        format("; while computing it reached {:.1f} of {:.1f} GFLOP/s ({:.0f}%)",
-               computing.achieved / 1e9, computing.capacity / 1e9, 100 * computing.share());
+  const std::vector<Cause> causes = causes_of(run, s);
+  const Cause& largest = causes[0];
+  const double part = largest.seconds / s.total;
+  const double threshold = s.compute > s.total / 2 ? kNamedBusy : kNamed;
+  const bool named = part >= threshold;
+  const double lead = (largest.seconds - causes[1].seconds) / s.total;
+  v.verdict = named ? largest.name : "compute";
+  v.confidence = confidence_of(named ? std::min(lead, part - threshold) : threshold - part);
+  v.because = evidence(run, s);
+  if (!named && part >= kNamed / 2) {
+    v.because += format("; the largest part that could be avoided was {}, {:.0f}%", largest.name,
+                        100 * part);
   }
   if (v.verdict == "straggler") {
     v.verdict = format("straggler: rank {}", s.slowest_rank);
     v.because += format("; rank {} worked {:.2f} times as long as the others' median",
                         s.slowest_rank, s.slowest_ratio);
   }
-  if (s.held_share >= kHeld) {
-    v.because += format("; rank {} was not let run for {:.0f}% of the time", s.held_rank,
-                        100 * s.held_share);
-  }
-  v.advice = named ? advice_for(causes[0].name, s) : compute_advice(computing, s);
-  return v;
-}
-
-Verdict overfitting(const RunFold& run) {
-  Verdict v;
-  v.about = "overfitting";
-  v.rule = format(
-      "yes when validation loss was above its best by more than {:.0f}% in the last two "
-      "evaluations "
-      "or more, while training loss went on falling since that best",
-      100 * kWorse);
-  const Points valid = validation_losses(run);
-  const Points train = training_losses(run);
-  if (valid.size() < 3 || train.empty()) {
-    v.verdict = "cannot tell";
-    v.because = format("{} evaluations are too few; 3 are needed", valid.size());
-    return v;
-  }
-  auto train_at = [&](double step) {
-    double value = train.front().second;
-    for (const auto& [at, loss] : train) {
-      if (at <= step + static_cast<double>(run.steps.width())) value = loss;
-    }
-    return value;
-  };
-  const auto best = std::min_element(
-      valid.begin(), valid.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  const auto later = valid.end() - best - 1;
-  // A single good evaluation soon after the best does not undo what came since.
-  const auto worse =
-      std::find_if(valid.rbegin(), valid.rend(),
-                   [&](const auto& point) { return point.second <= best->second * (1 + kWorse); }) -
-      valid.rbegin();
-  const double before = train_at(best->first);
-  const double now = train_at(valid.back().first);
-  const double gap = valid.back().second - now;
-  const std::string figures = format(
-      "validation loss is {:.3f} and was {:.3f} at best, at step {:.0f}; training loss (with "
-      "dropout) went from {:.3f} there to {:.3f}; the gap is {:+.3f}",
-      valid.back().second, best->second, best->first, before, now, gap);
-  v.because = figures;
-  if (worse >= 2 && now < before) {
-    v.verdict = format("yes, since step {:.0f}", best->first);
-    v.confidence = worse >= 4 ? "high" : "medium";
-    v.advice =
-        "the checkpoint best-loss is the one to use; more data, more dropout or a smaller "
-        "model would help, more steps will not";
-  } else if (later == 0) {
-    v.verdict = "no";
-    v.confidence = "high";
-  } else {
-    v.verdict = "no";
-    v.confidence = later >= 3 ? "low" : "medium";
-  }
-  return v;
-}
-
-Verdict trained(const RunFold& run) {
-  Verdict v;
-  v.about = "trained";
-  v.rule = format(
-      "a curve c + a * step^-b through the validation losses of the last half of the run; "
-      "fully trained when another 50% of the steps is expected to gain less than {:.1f}% of the "
-      "loss, or when the model overfits",
-      100 * kTrainedGain);
-  const Points valid = validation_losses(run);
-  const auto curve = fit_loss_curve(valid);
-  if (overfitting(run).verdict.starts_with("yes")) {
-    v.verdict = "yes, and past its best";
-    v.confidence = overfitting(run).confidence;
-    v.because = "it overfits: more steps make validation loss worse";
-    return v;
-  }
-  if (!curve) {
-    v.verdict = "cannot tell";
-    v.because = format("{} evaluations are too few to fit a curve; {} are needed", valid.size(),
-                       kLeastEvaluations);
-    return v;
-  }
-  const double last = valid.back().second;
-  const ExpectedGain& half = curve->gains[1];
-  for (const ExpectedGain& gain : curve->gains) {
-    v.because += format(
-        "{}another {:.0f}% of the steps: {:.3f} less loss (80% interval {:.3f} to "
-        "{:.3f})",
-        v.because.empty() ? "" : "; ", 100 * gain.more, gain.gain, gain.low, gain.high);
-  }
-  v.because += "; as long as the learning rate goes on as its schedule says";
-  const double limit = kTrainedGain * last;
-  v.verdict = half.gain < limit ? "yes" : "no, still improving";
-  const bool sure = half.gain < limit ? half.high < limit : half.low > limit;
-  v.confidence = sure ? "high" : "medium";
-  if (half.low < 0 && half.high > 2 * limit) v.confidence = "low";
-  if (half.gain >= limit) v.advice = "train on with `reigen train --run RUN --max-steps N`";
+  v.advice = named ? advice_for(largest.name, s) : compute_advice(efficiency(run, s), s);
   return v;
 }
 

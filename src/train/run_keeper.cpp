@@ -127,6 +127,7 @@ void RunKeeper::keep(const std::string& name, std::string text) {
 void RunKeeper::end(uint64_t step, const char* reason, double seconds) {
   collect(writer_->wait());
   reporter_->end({.step = step, .reason = reason, .seconds = seconds});
+  write_reports();
 }
 
 void RunKeeper::finish(uint64_t step, const char* reason, double seconds) {
@@ -144,11 +145,17 @@ void RunKeeper::finish(uint64_t step, const char* reason, double seconds) {
 }
 
 // What the run was good for must not depend on whether its report can be written.
-void RunKeeper::write_reports() const {
+void RunKeeper::write_reports() {
   try {
     RunReader reader(run_.path());
     reader.refresh();
-    write_report({make_report(run_.path(), reader, {})}, run_.path());
+    const Report report = make_report(run_.path(), reader, {});
+    write_report({report}, run_.path());
+    for (const Verdict& v : report.verdicts) {
+      findings_.emplace_back(v.about, v.confidence.empty()
+                                          ? format("{}: {}", v.verdict, v.because)
+                                          : format("{} (confidence {})", v.verdict, v.confidence));
+    }
     log_note(format("what it did and what limited it: {}", run_.file("report.html")));
   } catch (const std::exception& e) {
     log_warning(format("the report was not written: {}; `reigen report {}` tries again", e.what(),
@@ -170,7 +177,7 @@ std::string RunKeeper::way_on() const {
 
 void RunKeeper::summarise(const Counters& c, double epochs, double seconds, double peak_memory) {
   std::string text;
-  auto row = [&](const char* name, const std::string& value) {
+  auto row = [&](const std::string& name, const std::string& value) {
     text += format("  {:<14}{}\n", name, value);
   };
   row("steps", format("{} ({:.2f} epochs)", with_commas(c.step), epochs));
@@ -194,6 +201,7 @@ void RunKeeper::summarise(const Counters& c, double epochs, double seconds, doub
     row("best BLEU",
         format("{:.2f} at step {}", c.best_bleu->value, with_commas(c.best_bleu->step)));
   }
+  for (const auto& [about, verdict] : findings_) row(about, verdict);
   row("peak memory", format("{} of {}", human_bytes(static_cast<uint64_t>(peak_memory)),
                             human_bytes(attempt_.memory.budget)));
   const bool best = c.best_bleu.has_value() || c.best_loss.has_value();

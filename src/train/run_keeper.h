@@ -70,7 +70,7 @@ class RunKeeper {
 
  private:
   CheckpointFacts facts(const Counters& counters) const;
-  void write_reports() const;
+  void write_reports();
   void collect(const std::optional<CheckpointRecord>& record);
 
   RunDirectory& run_;
@@ -82,6 +82,7 @@ class RunKeeper {
   std::unique_ptr<CheckpointWriter> writer_;
   std::optional<EvaluationRecord> last_evaluation_;
   std::optional<uint64_t> saved_step_;
+  std::vector<std::pair<std::string, std::string>> findings_;  // of the report, for the summary
   std::map<std::string, std::string> kept_;  // small files by name, as last written
 };
 

@@ -77,12 +77,22 @@ class OneWorker(ReportCase):
         for text in ["How long did it take?", "Settings that differ", "Environment"]:
             self.assertIn(text, self.read("both/report.html"))
         self.assertIn("bottleneck: ", run("top", self.path("run"), "--once").stdout)
+        end = self.records("run")[-1]
+        self.assertEqual(end["kind"], "end")
         # What an older reader left behind, or a crash, is no matter.
         self.write("run/measurements/rollup.json", "{")
         with open(self.path("run/measurements/rank-0.jsonl"), "a") as log:
             log.write('{"kind":"st')
         run("report", self.path("run"))
         self.assertEqual(self.report("run")["numbers"]["steps"], 400)
+        self.assertIn("cut off", self.report("run")["notes"])
+        # The time told is the attempt's own, and the rate's answer lists what its schedule looks at.
+        self.assertAlmostEqual(self.report("run")["numbers"]["seconds"], end["seconds"], places=3)
+        answers = {q["id"]: q for q in self.report("run")["questions"]}
+        self.assertRegex(answers["busy"]["answer"], "^(yes|no): [0-9]+% of the time was spent computing")
+        self.assertIn("it stayed at 2.00e-03 after a warm-up of 10 steps", answers["learning-rate"]["answer"])
+        self.assertEqual(set(answers["learning-rate"]["figures"]), {
+            "schedule.kind", "schedule.rate", "schedule.start-rate", "schedule.warmup-steps"})
 
     def test_a_tiny_training_set_is_overfitted(self):
         text = self.corpus(pairs=40, name="little")

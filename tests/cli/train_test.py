@@ -311,6 +311,9 @@ class BadInput(TrainCase):
                        "--optimizer.max-skipped", 5, check=False), 8, "not finite for 5 steps")
         skipped = [r for r in self.records("wild") if r.get("skipped")]
         self.assertGreaterEqual(len(skipped), 5)
+        report = json.loads(self.read("wild/report.json"))
+        self.assertRegex(report["verdicts"]["trained"]["verdict"], "no: it diverged at step [0-9]+")
+        self.assertIn("skipped steps", report["notes"])
         self.assertEqual(self.digest("run", "checkpoints/step-00000010"), good)
 
     def test_data_without_a_validation_set_trains_with_a_warning(self):

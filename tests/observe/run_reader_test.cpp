@@ -92,9 +92,23 @@ TEST(RunReader, DamagedLinesAreCountedAndAnUnfinishedOneWaits) {
   reader.refresh();
   EXPECT_EQ(reader.damaged_lines(), 1u);
   EXPECT_EQ(reader.run().steps.total("steps"), 2);
+  EXPECT_EQ(reader.unfinished_lines(), 1u);
   std::ofstream(path, std::ios::app) << line.substr(40);
   reader.refresh();
+  EXPECT_EQ(reader.unfinished_lines(), 0u);
   EXPECT_EQ(reader.run().steps.total("steps"), 3);
+}
+
+TEST(RunReader, AnAttemptLastsAsLongAsItSaysOrAsItsTimeStamps) {
+  RunFold run;
+  run.add(0, StartRecord{.time = 100});
+  run.add(0, StepRecord{.step = 1, .time = 130});
+  run.add(0, StartRecord{.step = 1, .time = 1000});
+  run.add(0, EndRecord{.step = 1, .time = 1050, .seconds = 60});
+  ASSERT_EQ(run.attempts.size(), 2u);
+  EXPECT_EQ(run.attempts[0].last - run.attempts[0].first, 30);
+  EXPECT_EQ(run.attempts[0].seconds, 0);
+  EXPECT_EQ(run.attempts[1].seconds, 60);
 }
 
 TEST(RunReader, AFolderWithoutLogsIsNoRun) {

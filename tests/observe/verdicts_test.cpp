@@ -13,6 +13,7 @@ namespace reigen {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 // Steps of one second in all: `own` of computing and `input`, the rest communication, for each
@@ -76,6 +77,43 @@ TEST(Bottleneck, NamesTheRankTheOthersWaitFor) {
   EXPECT_EQ(bottleneck_of(run_of({0.98, 0.4})), "straggler: rank 0");
 }
 
+TEST(Bottleneck, WhatASlowFirstRankComputesIsComputing) {
+  RunFold run = run_of({0.98, 0.1});
+  run.add(0, StartRecord{.target_token_flops = 1, .capacity = 1e3});
+  const TimeShares shares = time_shares(run);
+  EXPECT_NEAR(shares.computing() / shares.total, 0.98, 1e-6);
+  EXPECT_LT(shares.compute / shares.total, 0.2);
+  EXPECT_THAT(bottleneck(run, shares).because, HasSubstr("98% was computing"));
+}
+
+// A run of one worker goes on with three, whose steps are shorter: nobody is slow.
+TEST(Bottleneck, AnotherNumberOfWorkersIsNoStraggler) {
+  RunFold run;
+  run.add(0, StartRecord{.workers = 1, .target_token_flops = 1, .capacity = 1e9});
+  for (uint64_t step = 1; step <= 60; ++step) {
+    const double mine = step <= 40 ? 0.9 : 0.3;
+    if (step == 41) run.add(0, StartRecord{.step = 40, .workers = 3, .capacity = 3e9});
+    StepRecord record;
+    record.step = step;
+    record.seconds = mine + 0.02;
+    record.spans = {{"backward", mine}, {"communication", 0.02}};
+    record.communication = CommunicationTimes{.least = 0.02};
+    run.add(0, record);
+    if (step <= 40) continue;
+    for (int rank : {1, 2}) {
+      run.add(rank, SpansRecord{.step = step,
+                                .steps = 1,
+                                .seconds = 0.32,
+                                .spans = {{"backward", 0.3}, {"communication", 0.02}}});
+    }
+  }
+  const TimeShares shares = time_shares(run);
+  EXPECT_FALSE(shares.comparable);
+  EXPECT_EQ(bottleneck_of(run), "compute");
+  EXPECT_THAT(bottleneck(run, shares).because, HasSubstr("number of workers changed"));
+  EXPECT_EQ(efficiency(run, shares).capacity, 0);
+}
+
 // A worker that is stopped now and then is late also within an exchange: both wait, though not for
 // the link. It knows that it was not let run, and that tells.
 TEST(Bottleneck, AWorkerThatIsNotLetRunIsTheCauseOfAllWaiting) {
@@ -125,7 +163,7 @@ TEST(Bottleneck, WorkersThatAreLateInTurnAreNoNetwork) {
 // The same waiting with idle cores and with busy ones, on a link that could carry far more.
 TEST(Bottleneck, ExchangesThatWaitForAProcessorAreNoNetwork) {
   auto run_with = [](double busy, double bandwidth) {
-    RunFold run = run_of({0.7, 0.7});
+    RunFold run = run_of({0.6, 0.6});
     run.add(0, ForecastRecord{.bandwidth = bandwidth, .latency = 1e-4});
     SampleRecord sample;
     sample.step = 20;
@@ -177,6 +215,15 @@ TEST(Bottleneck, EvaluationsAndCheckpointsCount) {
   EXPECT_EQ(bottleneck_of(run), "checkpoint");
 }
 
+TEST(Bottleneck, AFifthBesideMuchComputingIsSaidAndNotNamed) {
+  RunFold run = run_of({1.0});
+  run.add(0, EvaluationRecord{.step = 40, .seconds = 10});
+  const Verdict v = bottleneck(run, time_shares(run));
+  EXPECT_EQ(v.verdict, "compute");
+  EXPECT_THAT(v.because, HasSubstr("could be avoided was evaluation, 20%"));
+  EXPECT_THAT(v.because, Not(HasSubstr(" 0%")));
+}
+
 TEST(Bottleneck, FewStepsTellNothing) {
   EXPECT_EQ(bottleneck_of(run_of({0.99}, 0, 5)), "cannot tell");
   EXPECT_EQ(bottleneck_of(RunFold()), "cannot tell");
@@ -190,6 +237,23 @@ TEST(Overfitting, IsSeenWithTheStepItBegan) {
   }
   EXPECT_EQ(overfitting(run).verdict, "yes, since step 300");
   EXPECT_THAT(trained(run).verdict, StartsWith("yes"));
+}
+
+// One easy batch just before the last evaluation does not make training loss fall.
+TEST(Overfitting, TrainingLossIsTheMeanSinceTheEvaluationBefore) {
+  RunFold run;
+  const double valid[] = {4, 3, 3.3, 3.6};
+  for (uint64_t i = 0; i < 4; ++i) {
+    for (uint64_t step = 1; step <= 10; ++step) {
+      StepRecord record;
+      record.step = 10 * i + step;
+      record.nll = record.loss = i == 3 && step == 10 ? 1 : 3;
+      run.add(0, record);
+    }
+    run.add(0, EvaluationRecord{.step = 10 * (i + 1), .nll = valid[i]});
+  }
+  EXPECT_NEAR(loss_trend(run)->train_now, 2.8, 1e-9);
+  EXPECT_NEAR(loss_trend(run)->gap(), 0.8, 1e-9);
 }
 
 TEST(Overfitting, ALossThatStillFallsIsNone) {
@@ -208,6 +272,42 @@ TEST(Trained, ARunStoppedEarlyIsNot) {
   }
   EXPECT_THAT(trained(run).verdict, StartsWith("no"));
   EXPECT_THAT(trained(run).because, HasSubstr("another 100% of the steps"));
+}
+
+TEST(Trained, ALossThatRisesWhileTrainingDoesNotFallIsGettingWorse) {
+  RunFold run;
+  const double valid[] = {5, 4, 3.5, 3.6, 3.8, 4.1};
+  for (uint64_t i = 0; i < 6; ++i) evaluate(run, 100 * (i + 1), valid[i], valid[i] - 0.1);
+  EXPECT_EQ(trained(run).verdict, "no, it is getting worse since step 300");
+  EXPECT_THAT(trained(run).advice, HasSubstr("warm-up"));
+  EXPECT_EQ(overfitting(run).verdict, "no");
+}
+
+TEST(Trained, LossesThatScatterTellNothing) {
+  RunFold run;
+  for (uint64_t i = 1; i <= 8; ++i) {
+    evaluate(run, 100 * i, 3 + (i % 2 == 0 ? 0.2 : -0.2), 3);
+  }
+  run.add(0, EvaluationRecord{.step = 900, .nll = 2.81});
+  EXPECT_EQ(trained(run).verdict, "cannot tell");
+  EXPECT_THAT(trained(run).because, HasSubstr("scatter"));
+}
+
+TEST(Trained, ARunThatDivergedIsNot) {
+  RunFold run;
+  evaluate(run, 100, 3, 3);
+  StepRecord skipped;
+  skipped.step = 101;
+  skipped.skipped = true;
+  run.add(0, skipped);
+  run.add(0, EndRecord{.step = 101, .reason = "diverged"});
+  EXPECT_EQ(trained(run).verdict, "no: it diverged at step 101");
+  EXPECT_THAT(trained(run).because, HasSubstr("1 steps were skipped"));
+}
+
+TEST(Trained, WhatIsLostIsMoreLoss) {
+  EXPECT_EQ(text_of({.more = 0.5, .gain = -0.071, .low = -0.1, .high = -0.04}),
+            "0.071 more loss (80% interval 0.040 to 0.100 more)");
 }
 
 TEST(Trained, ACurveThatIsFlatIs) {

@@ -11,13 +11,14 @@ stage "lint"
 scripts/lint.sh --fast
 
 stage "unit tests and whole runs (release)"
-ctest --test-dir build/release --output-on-failure -j "$jobs"
+# Many of these wait for each other's processes more than they compute.
+ctest --test-dir build/release --output-on-failure -j $((jobs + 1))
 
 stage "unit tests under the address and undefined-behaviour sanitizers"
-# Configuration, text and scores handle little memory of their own, and YAML is fuzzed below, as are
-# messages between workers, whose threads have a stage of their own.
-folders=(base data tensor ops model observe decode train)
-[ "$all" = --all ] && folders+=(config text optim dist eval)
+# What reads files and what computes with pointers. The rest is built on these, takes twice as long to
+# compile as all of them together, and has its turn with --all.
+folders=(base data tensor ops observe)
+[ "$all" = --all ] && folders+=(config text model optim dist decode eval train)
 scripts/build.sh asan "${folders[@]/%/_tests}"
 # Finite differences with dropout draw every mask thousands of times: 70 s each here, 14 in release.
 ctest --test-dir build/asan --output-on-failure -j "$jobs" \

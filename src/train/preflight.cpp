@@ -111,19 +111,13 @@ class TimedPasses {
 ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
                              const TrainOptions& options, std::span<const float> parameters,
                              const ReadyBatch& ready, double budget) {
-  constexpr int kLeastPasses = 2;
-  constexpr int kMostPasses = 3;
   TimedPasses passes(opened, model, options, parameters, ready);
   ComputeTimes times;
   if (ready.parts.empty()) return times;
-  Stopwatch all;
   double whole = 0;
   for (const PackedBatch& part : ready.parts) whole += tokens_of(part);
-  passes.run(ready.parts.front());  // makes primitives and buffers
-  // The quickest pass counts: what disturbs a measurement makes it longer. A pass that takes too
-  // long is not ended, but scaled.
-  double best = INFINITY;
-  for (int pass = 0; pass < kMostPasses; ++pass) {
+  Stopwatch all;
+  auto one_pass = [&] {  // scaled to a whole one where it takes too long
     TimedPasses::Seconds seen;
     double tokens = 0;
     for (const PackedBatch& part : ready.parts) {
@@ -133,16 +127,33 @@ ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
       tokens += tokens_of(part);
       if (all.seconds() > budget) break;
     }
-    const double scale = whole / tokens;
-    if (scale * (seen.forward + seen.backward) < best) {
-      best = scale * (seen.forward + seen.backward);
-      times.forward = scale * seen.forward;
-      times.backward = scale * seen.backward;
-      times.last_backward = seen.backward * tokens_of(ready.parts.back()) / tokens;
+    return TimedPasses::Seconds{seen.forward * whole / tokens, seen.backward * whole / tokens};
+  };
+  passes.run(ready.parts.front());  // makes primitives and buffers
+  // Of a few long passes the quickest counts: what disturbs one makes it longer. Short ones are
+  // taken on average over a second, or a host that may compute only now and then would look quick.
+  constexpr size_t kFew = 3;
+  constexpr size_t kMost = 1000;
+  const double enough = std::min(1.0, budget / 2);
+  std::vector<TimedPasses::Seconds> seen;
+  do {
+    seen.push_back(one_pass());
+  } while (seen.size() < kMost &&
+           (all.seconds() < enough || (seen.size() < kFew && all.seconds() < budget) ||
+            (seen.size() < 2 && all.seconds() < 1.5 * budget)));
+  auto of = [](const TimedPasses::Seconds& s) { return s.forward + s.backward; };
+  TimedPasses::Seconds counts = *std::min_element(
+      seen.begin(), seen.end(), [&](const auto& x, const auto& y) { return of(x) < of(y); });
+  if (seen.size() > kFew) {
+    counts = {};
+    for (const TimedPasses::Seconds& pass : seen) {
+      counts.forward += pass.forward / static_cast<double>(seen.size());
+      counts.backward += pass.backward / static_cast<double>(seen.size());
     }
-    const bool more = pass + 1 < kLeastPasses && all.seconds() + best < 2 * budget;
-    if (all.seconds() > budget && !more) break;
   }
+  times.forward = counts.forward;
+  times.backward = counts.backward;
+  times.last_backward = counts.backward * tokens_of(ready.parts.back()) / whole;
   times.optimizer = passes.optimizer_seconds();
   return times;
 }

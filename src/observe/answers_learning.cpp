@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/format.h"
 #include "config/schedule_options.h"
 #include "data/manifest.h"
@@ -140,9 +141,11 @@ void ReportMaker::learning_rate() {
 
 void ReportMaker::training_set() {
   Answer& a = add("training-set", "How big was the training set, how many lines?");
-  const std::string data = option({"data"});
+  // The run's own copy: the folder may have moved, or hold something else by now.
+  const std::string kept = directory_ + "/measurements";
   try {
-    const Manifest manifest = read_manifest(data);
+    const bool has_copy = path_exists(kept + "/manifest.json");
+    const Manifest manifest = read_manifest(has_copy ? kept : option({"data"}));
     uint64_t bytes = 0;
     uint64_t pieces = 0;
     uint64_t read = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
@@ -23,6 +24,8 @@ void RunKeeper::open(Counters& counters) {
   if (counters.step > 0) saved_step_ = counters.step;
   run_.write("config.yaml", to_yaml(recorded_options(options_)));
   reporter_ = std::make_unique<Reporter>(options_, counters.step, counters.seconds);
+  // What the data was, for whoever reads of the run where it is not.
+  keep("measurements/manifest.json", read_file(options_.data + "/manifest.json"));
   counters.attempt = reporter_->cut().attempts + 1;
   writer_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
                                                static_cast<size_t>(options_.checkpoint.keep));

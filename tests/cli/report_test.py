@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -71,6 +72,13 @@ class OneWorker(ReportCase):
         self.assertIn("How long did it take?", told.stdout)
         seconds, cost = self.report("run")["numbers"]["seconds"], self.report("run")["numbers"]["cost"]
         self.assertAlmostEqual(cost, seconds / 100, places=6)
+        # Also where the data is not any more.
+        pairs = report["numbers"]["training_pairs"]
+        shutil.copytree(self.path("run"), self.path("elsewhere"))
+        config = self.read("elsewhere/config.yaml")
+        self.write("elsewhere/config.yaml", re.sub("(?m)^data: .*", "data: /nowhere", config))
+        run("report", self.path("elsewhere"))
+        self.assertEqual(self.report("elsewhere")["numbers"]["training_pairs"], pairs)
         both = json.loads(run("report", self.path("run"), self.path("run"), "--json",
                               "--output", self.path("both")).stdout)
         self.assertEqual(len(both), 2)

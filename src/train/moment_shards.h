@@ -1,7 +1,7 @@
 // The optimizer's moments shared out: each worker has those of its chunk of the parameters, updates
-// that chunk, and gets the rest from the others. Two numbers of each parameter become 2/n; what
-// travels in a step becomes half as much again. The weights are, bit for bit, those of workers that
-// all have everything.
+// that chunk, and gets the rest from the others. Two numbers of each parameter become 2/n; the
+// parameters travel after each update, in fp32 however gradients do. The weights are, bit for bit,
+// those of workers that all have everything.
 #pragma once
 
 #include <span>

@@ -5,6 +5,10 @@
 
 namespace reigen {
 
+inline double seconds_of(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }

@@ -9,7 +9,6 @@
 namespace reigen {
 namespace {
 
-constexpr int64_t kMaxSteps = 1'000'000'000;
 constexpr double kLeastRate = 1e-12;
 constexpr double kMostRate = 1000;
 constexpr int64_t kNoamWarmup = 8000;

@@ -14,6 +14,8 @@
 
 namespace reigen {
 
+inline constexpr int64_t kMaxSteps = 1'000'000'000;  // of a run
+
 enum class ScheduleKind {
   kFixed,
   kPiecewise,

@@ -11,8 +11,6 @@
 namespace reigen {
 namespace {
 
-constexpr int64_t kMaxSteps = 1'000'000'000;
-
 void describe_where(Schema& s, TrainOptions& o) {
   s.option("preset", o.preset, "NAME", "sizes of the model: tiny, small, base or big");
   s.option("data", o.data, "DIR", "directory written by reigen prepare");
@@ -210,6 +208,9 @@ TrainOptions resolve(TrainOptions options) {
       throw ConfigError(format("timeline {} begins after the last step, max-steps {}",
                                options.timeline, options.max_steps));
     }
+  }
+  if (!options.dashboard && options.page != PageOptions{}) {
+    throw ConfigError("dashboard-address, -port and -token are of the live page; add --dashboard");
   }
   if (options.eval.patience > 0 && options.eval.every == 0) {
     throw ConfigError("eval.patience counts evaluations; set eval.every above 0");

@@ -16,6 +16,8 @@ namespace reigen {
 inline constexpr size_t kMostFromStranger = 1024;
 inline constexpr size_t kMostFromMember = size_t{1} << 20;
 
+inline constexpr size_t kNonceBytes = 16;  // what each side makes up for the other to prove with
+
 std::string encode_message(const Json& message);
 
 enum class Decoded { kMessage, kIncomplete, kBroken };

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
@@ -24,9 +25,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kConnectWithin{2'000};
 constexpr milliseconds kAnswerWithin{5'000};
 constexpr milliseconds kBetweenTries{100};
-constexpr size_t kNonceBytes = 16;
-
-double seconds_of(milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
 milliseconds left_until(Clock::time_point deadline) {
   return std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()),

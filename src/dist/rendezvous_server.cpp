@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/format.h"
 #include "base/hash.h"
 #include "dist/comm_status.h"
@@ -25,9 +26,6 @@ constexpr milliseconds kProveWithin{5'000};
 constexpr size_t kMostStrangers = 64;
 constexpr size_t kMostUnsent = size_t{16} << 20;
 constexpr size_t kMostValues = 100'000;
-constexpr size_t kNonceBytes = 16;
-
-double seconds_of(milliseconds time) { return std::chrono::duration<double>(time).count(); }
 
 struct Connection {
   Socket socket;

@@ -9,8 +9,6 @@
 namespace reigen {
 namespace {
 
-constexpr uint32_t kUnknownWord = UINT32_MAX;
-
 double smoothing_value(const BleuOptions& options) {
   return options.value.value_or(options.smoothing == BleuSmoothing::kFloor ? 0.1 : 1.0);
 }

@@ -10,8 +10,6 @@ namespace {
 
 using WordIds = std::unordered_map<std::string_view, uint32_t>;
 
-constexpr uint32_t kUnknownWord = UINT32_MAX;
-
 // The orders of one kind of symbol. As sacreBLEU has it, n-grams of the hypothesis do not count
 // where the reference is too short to have any of that length.
 void count_orders(NgramMatcher& matcher, std::span<const uint32_t> hypothesis,

@@ -13,6 +13,8 @@
 
 namespace reigen {
 
+inline constexpr uint32_t kUnknownWord = UINT32_MAX;  // a symbol that no reference has
+
 class NgramMatcher {
  public:
   explicit NgramMatcher(size_t max_order);

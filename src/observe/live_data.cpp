@@ -17,7 +17,7 @@
 namespace reigen {
 namespace {
 
-constexpr size_t kLogLines = 40;
+constexpr size_t kPageLogLines = 40;
 constexpr size_t kMostRanks = 256;
 constexpr size_t kSingleGpus = 2;
 
@@ -44,11 +44,6 @@ std::optional<uint64_t> max_steps(const std::string& directory) {
   }
 }
 
-double recent(const RolledTable& table, const char* name, const char* divisor) {
-  const auto points = table.ratio(name, divisor);
-  return points.empty() ? 0 : points.back().second;
-}
-
 class Facts {
  public:
   void add(const char* name, std::string value, std::string detail = "") {
@@ -65,7 +60,7 @@ Json facts_of(const RunFold& run, const std::string& directory, bool running) {
   if (!run.last_step) return facts.take();
   const StepRecord& last = *run.last_step;
   const std::optional<uint64_t> limit = max_steps(directory);
-  const double step_seconds = recent(run.steps, "seconds", "steps");
+  const double step_seconds = run.steps.latest("seconds", "steps");
   facts.add("step", with_commas(last.step),
             limit ? format("of {}", with_commas(*limit)) : "no limit");
   if (running && limit && *limit > last.step) {
@@ -82,7 +77,7 @@ Json facts_of(const RunFold& run, const std::string& directory, bool running) {
   }
   facts.add("learning rate", format("{:.3e}", last.rate));
   facts.add("target tokens a second",
-            with_commas(static_cast<uint64_t>(recent(run.steps, "target_tokens", "seconds"))));
+            with_commas(static_cast<uint64_t>(run.steps.latest("target_tokens", "seconds"))));
   facts.add("a step takes", human_seconds(step_seconds));
   return facts.take();
 }
@@ -172,12 +167,12 @@ Json ranks_of(const RunFold& run) {
   Json rows = Json::array();
   for (const auto& [rank, fold] : run.ranks) {
     if (fold.spans.rows().empty() || rows.size() == kMostRanks) continue;
-    const double step = 1000 * recent(fold.spans, "seconds", "steps");
-    const double wait = 1000 * recent(fold.spans, "communication", "steps");
+    const double step = 1000 * fold.spans.latest("seconds", "steps");
+    const double wait = 1000 * fold.spans.latest("communication", "steps");
     rows.push_back({std::to_string(rank), format("{:.1f}", step), format("{:.1f}", step - wait),
                     format("{:.1f}", wait),
-                    format("{:.2f}", recent(fold.spans, "sent", "steps") / 1e6),
-                    format("{:.2f}", recent(fold.spans, "sent_away", "steps") / 1e6)});
+                    format("{:.2f}", fold.spans.latest("sent", "steps") / 1e6),
+                    format("{:.2f}", fold.spans.latest("sent_away", "steps") / 1e6)});
   }
   return rows;
 }
@@ -223,7 +218,7 @@ Json live_placeholder(const std::string& run_directory, const char* kind, const 
   for (const char* part : {"facts", "verdicts", "charts", "hosts", "ranks", "samples", "notes"}) {
     json[part] = Json::array();
   }
-  json["log"] = log_tail(run_directory + "/log.txt", kLogLines);
+  json["log"] = log_tail(run_directory + "/log.txt", kPageLogLines);
   return json;
 }
 

@@ -14,19 +14,19 @@ namespace {
 
 constexpr size_t kReadBytes = 1 << 18;
 // An evaluation with its samples is some kilobytes. A longer line is a file that is no log.
-constexpr size_t kMaxLineBytes = 64 << 20;
+constexpr size_t kMostOfALine = 64 << 20;
 
 }  // namespace
 
-LineReader::LineReader(std::string path, uint64_t from) : path_(std::move(path)), end_(from) {
+LogLineReader::LogLineReader(std::string path, uint64_t from) : path_(std::move(path)), end_(from) {
   fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) throw DataError(format("{}: {}", path_, errno_text(errno)));
   lseek(fd_, static_cast<off_t>(from), SEEK_SET);
 }
 
-LineReader::~LineReader() { ::close(fd_); }
+LogLineReader::~LogLineReader() { ::close(fd_); }
 
-bool LineReader::next(std::string_view& line) {
+bool LogLineReader::next(std::string_view& line) {
   size_t searched = at_;
   size_t newline = std::string::npos;
   while ((newline = buffer_.find('\n', searched)) == std::string::npos) {
@@ -42,11 +42,11 @@ bool LineReader::next(std::string_view& line) {
   return true;
 }
 
-bool LineReader::read_more() {
+bool LogLineReader::read_more() {
   const size_t had = buffer_.size();
-  if (had > kMaxLineBytes) {
+  if (had > kMostOfALine) {
     throw DataError(format("{}:{}: a line longer than {}; this is no measurement log", path_,
-                           number_ + 1, human_bytes(kMaxLineBytes)));
+                           number_ + 1, human_bytes(kMostOfALine)));
   }
   buffer_.resize(had + kReadBytes);
   ssize_t got = 0;
@@ -69,7 +69,7 @@ Record parse_record(std::string_view line, const std::string& path, uint64_t num
 }
 
 void for_each_record(const std::string& path, const std::function<void(const Record&)>& visit) {
-  LineReader reader(path);
+  LogLineReader reader(path);
   std::string_view line;
   while (reader.next(line)) visit(parse_record(line, path, reader.number()));
 }

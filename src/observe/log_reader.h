@@ -15,13 +15,13 @@
 namespace reigen {
 
 // The whole lines of a file.
-class LineReader {
+class LogLineReader {
  public:
   // From a byte that begins a line. Throws DataError when the file cannot be opened.
-  explicit LineReader(std::string path, uint64_t from = 0);
-  ~LineReader();
-  LineReader(const LineReader&) = delete;
-  LineReader& operator=(const LineReader&) = delete;
+  explicit LogLineReader(std::string path, uint64_t from = 0);
+  ~LogLineReader();
+  LogLineReader(const LogLineReader&) = delete;
+  LogLineReader& operator=(const LogLineReader&) = delete;
 
   // The next line without its newline, valid until the next call; false behind the last whole one.
   bool next(std::string_view& line);

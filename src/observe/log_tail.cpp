@@ -6,7 +6,7 @@
 namespace reigen {
 namespace {
 
-constexpr std::streamoff kTailBytes = 1 << 16;
+constexpr std::streamoff kMostTail = 1 << 16;
 
 }  // namespace
 
@@ -14,7 +14,7 @@ std::vector<std::string> log_tail(const std::string& path, size_t lines) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return {};
   in.seekg(0, std::ios::end);
-  const std::streamoff from = std::max<std::streamoff>(0, in.tellg() - kTailBytes);
+  const std::streamoff from = std::max<std::streamoff>(0, in.tellg() - kMostTail);
   in.seekg(from);
   std::vector<std::string> found;
   std::string line;

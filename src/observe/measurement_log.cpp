@@ -33,7 +33,7 @@ double seconds_in(const Record& record) {
   return 0;
 }
 
-std::optional<Record> try_parse(std::string_view line, const LineReader& reader,
+std::optional<Record> try_parse(std::string_view line, const LogLineReader& reader,
                                 std::string& damage) {
   try {
     return parse_record(line, reader.path(), reader.number());
@@ -47,7 +47,7 @@ std::optional<Record> try_parse(std::string_view line, const LineReader& reader,
 // it that has to stay is another matter, and for a person to look at.
 CutPlan plan_cut(const std::string& path, uint64_t after_step) {
   CutPlan plan;
-  LineReader reader(path);
+  LogLineReader reader(path);
   std::string_view line;
   std::string damage;
   bool past = false;
@@ -94,7 +94,7 @@ void truncate_to(const std::string& path, uint64_t bytes) {
 void copy_kept_lines(const std::string& path, uint64_t after_step) {
   const std::string partial = path + ".partial";
   FileWriter writer(partial);
-  LineReader reader(path);
+  LogLineReader reader(path);
   std::string_view line;
   std::string ignored;
   while (reader.next(line)) {

@@ -136,21 +136,22 @@ Json to_json(const ForecastRecord& r) {
 
 // A sample needs no more than four digits, and there is one every second.
 Json rounded(double value, double unit) { return number(std::round(value / unit) * unit); }
-Json whole(double value) { return static_cast<uint64_t>(std::max(0.0, std::round(value))); }
+Json rounded(double value) { return static_cast<uint64_t>(std::max(0.0, std::round(value))); }
 
 Json to_json(const SampleRecord& r) {
   Json json = head("sample", r.step, r.time);
   json["seconds"] = rounded(r.seconds, 0.0009765625);
   json["host"] = r.host;
   json["cores"] = Json::array();
-  for (double busy : r.cores) json["cores"].push_back(whole(busy));
+  for (double busy : r.cores) json["cores"].push_back(rounded(busy));
   json["memory_used"] = r.memory_used;
   json["memory_total"] = r.memory_total;
-  json["disk_read"] = whole(r.disk_read);
-  json["disk_written"] = whole(r.disk_written);
+  json["disk_read"] = rounded(r.disk_read);
+  json["disk_written"] = rounded(r.disk_written);
   json["interfaces"] = Json::array();
   for (const InterfaceSample& i : r.interfaces) {
-    Json entry = {{"name", i.name}, {"in", whole(i.in)}, {"out", whole(i.out)}, {"speed", i.speed}};
+    Json entry = {
+        {"name", i.name}, {"in", rounded(i.in)}, {"out", rounded(i.out)}, {"speed", i.speed}};
     if (i.used) entry["used"] = true;
     json["interfaces"].push_back(std::move(entry));
   }
@@ -158,11 +159,11 @@ Json to_json(const SampleRecord& r) {
   json["gpus"] = Json::array();
   for (const GpuSample& g : r.gpus) {
     json["gpus"].push_back({{"name", g.name},
-                            {"utilisation", whole(g.utilisation)},
+                            {"utilisation", rounded(g.utilisation)},
                             {"memory_used", g.memory_used},
                             {"memory_total", g.memory_total},
-                            {"watts", whole(g.watts)},
-                            {"megahertz", whole(g.megahertz)}});
+                            {"watts", rounded(g.watts)},
+                            {"megahertz", rounded(g.megahertz)}});
   }
   return json;
 }

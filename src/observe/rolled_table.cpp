@@ -68,6 +68,11 @@ std::vector<std::pair<double, double>> RolledTable::ratio(std::string_view name,
   return points;
 }
 
+double RolledTable::latest(std::string_view name, std::string_view divisor) const {
+  const auto points = ratio(name, divisor);
+  return points.empty() ? 0 : points.back().second;
+}
+
 std::vector<std::pair<double, double>> RolledTable::values(std::string_view name) const {
   const size_t at = column(name);
   std::vector<std::pair<double, double>> points;

@@ -28,6 +28,7 @@ class RolledTable {
   // For rows where `divisor` is above zero: the end of the row in steps and the quotient.
   std::vector<std::pair<double, double>> ratio(std::string_view name,
                                                std::string_view divisor) const;
+  double latest(std::string_view name, std::string_view divisor) const;  // of the last row
   std::vector<std::pair<double, double>> values(std::string_view name) const;
 
   Json to_json() const;

@@ -99,7 +99,7 @@ double RunReader::progress() const {
 void RunReader::read_log(int rank) {
   const std::string path = MeasurementLog::path_of(directory_, rank);
   Position& position = positions_.at(rank);
-  LineReader reader(path, position.bytes);
+  LogLineReader reader(path, position.bytes);
   RecordParser parser;
   std::string_view line;
   while (reader.next(line)) {

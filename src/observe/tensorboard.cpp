@@ -10,7 +10,7 @@
 namespace reigen {
 namespace {
 
-constexpr double kMega = 1e6;
+constexpr double kMegabyte = 1e6;
 
 // The log has times to the microsecond, and both are to show the same.
 double as_logged(double seconds) { return std::round(seconds * 1e6) / 1e6; }
@@ -76,8 +76,8 @@ void TensorBoard::add_sample(int rank, const SampleRecord& sample) {
   add("cores_percent", busy);
   for (const InterfaceSample& i : sample.interfaces) {
     if (!i.used) continue;
-    add("network_out_MB_per_second", i.out / kMega);
-    add("network_in_MB_per_second", i.in / kMega);
+    add("network_out_MB_per_second", i.out / kMegabyte);
+    add("network_in_MB_per_second", i.in / kMegabyte);
   }
   for (size_t g = 0; g < sample.gpus.size(); ++g) {
     const std::string gpu = format("gpu{}_", g);
@@ -99,7 +99,7 @@ void TensorBoard::add_step(const StepRecord& step) {
     scalars.push_back({"train/tokens_per_second", tokens / step.seconds});
     if (step.communication) {
       const auto sent = static_cast<double>(step.communication->sent);
-      scalars.push_back({"network/sent_MB_per_second", sent / step.seconds / kMega});
+      scalars.push_back({"network/sent_MB_per_second", sent / step.seconds / kMegabyte});
     }
   }
   if (step.loss_scale > 0) scalars.push_back({"train/loss_scale", step.loss_scale});

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kOwn = "step";
 
-double microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
+double in_microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
 
 Json metadata(const char* kind, int rank, size_t track, const std::string& name) {
   return {{"ph", "M"}, {"name", kind}, {"pid", rank}, {"tid", track}, {"args", {{"name", name}}}};
@@ -69,8 +69,8 @@ Json Timeline::events(int rank, const std::string& name, double ahead) const {
                     {"cat", event.track},
                     {"pid", rank},
                     {"tid", tracks.at(event.track)},
-                    {"ts", microseconds(event.begin - ahead)},
-                    {"dur", microseconds(event.end - event.begin)},
+                    {"ts", in_microseconds(event.begin - ahead)},
+                    {"dur", in_microseconds(event.end - event.begin)},
                     {"args", std::move(args)}});
   }
   return list;

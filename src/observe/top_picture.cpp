@@ -14,12 +14,6 @@ namespace {
 
 constexpr size_t kWide = 72;  // columns, for everything about a rank in one line
 
-// Of the last row of a table: what it says about now.
-double recent(const RolledTable& table, const char* name, const char* divisor) {
-  const auto points = table.ratio(name, divisor);
-  return points.empty() ? 0 : points.back().second;
-}
-
 std::string cut(const std::string& text, size_t width) {
   if (display_width(text) <= width) return text;
   size_t bytes = 0;
@@ -84,8 +78,8 @@ void add_progress(Picture& picture, const RunFold& run) {
   picture.parts({format("step {}", with_commas(last.step)), format("epoch {:.2f}", last.epoch),
                  format("loss {:.4f}", last.loss), format("rate {:.2e}", last.rate),
                  format("{} tok/s", with_commas(static_cast<uint64_t>(
-                                        recent(run.steps, "target_tokens", "seconds")))),
-                 format("{} a step", human_seconds(recent(run.steps, "seconds", "steps")))});
+                                        run.steps.latest("target_tokens", "seconds")))),
+                 format("{} a step", human_seconds(run.steps.latest("seconds", "steps")))});
   if (!run.evaluations.empty()) {
     const EvaluationRecord& e = run.evaluations.back();
     std::vector<std::string> parts = {format("evaluation at step {}:", with_commas(e.step)),
@@ -107,12 +101,12 @@ void add_ranks(Picture& picture, const RunFold& run) {
   if (wide) table.text_column(5);
   for (const auto& [rank, fold] : run.ranks) {
     if (fold.spans.rows().empty()) continue;
-    const double step = 1000 * recent(fold.spans, "seconds", "steps");
-    const double wait = 1000 * recent(fold.spans, "communication", "steps");
+    const double step = 1000 * fold.spans.latest("seconds", "steps");
+    const double wait = 1000 * fold.spans.latest("communication", "steps");
     std::vector<std::string> row = {std::to_string(rank), format("{:.1f}", step),
                                     format("{:.1f}", step - wait), format("{:.1f}", wait)};
     if (wide) {
-      row.push_back(format("{:.2f}", recent(fold.spans, "sent", "steps") / 1e6));
+      row.push_back(format("{:.2f}", fold.spans.latest("sent", "steps") / 1e6));
       row.push_back(picture.bar(step > 0 ? (step - wait) / step : 0));
     }
     table.row(std::move(row));

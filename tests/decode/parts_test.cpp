@@ -13,10 +13,10 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const char* kPieces = "</s>\n<unk>\n▁a\n▁b\nc\n.\n。\n\"\n▁x.\n」\n?\n";
+const char* kPieceList = "</s>\n<unk>\n▁a\n▁b\nc\n.\n。\n\"\n▁x.\n」\n?\n";
 
 std::vector<std::string> parts_of(const std::string& line, size_t most) {
-  const Vocabulary vocabulary = Vocabulary::from_piece_list(kPieces, "test.vocab");
+  const Vocabulary vocabulary = Vocabulary::from_piece_list(kPieceList, "test.vocab");
   std::vector<uint32_t> ids;
   Encoder(vocabulary).encode(line, ids);
   std::vector<std::string> out;
@@ -62,7 +62,7 @@ TEST(Parts, CutAnywhereWhereThereIsNoOtherPlace) {
 }
 
 TEST(Parts, AreTogetherExactlyTheLine) {
-  const Vocabulary vocabulary = Vocabulary::from_piece_list(kPieces, "test.vocab");
+  const Vocabulary vocabulary = Vocabulary::from_piece_list(kPieceList, "test.vocab");
   for (uint64_t seed = 0; seed < 200; ++seed) {
     std::vector<uint32_t> ids;
     for (uint64_t i = 0; i < mix64(seed) % 100; ++i) {

@@ -14,7 +14,7 @@
 namespace reigen {
 namespace {
 
-constexpr size_t kPieces = 29;
+constexpr size_t kTinyPieces = 29;
 constexpr uint32_t kBos = 2;
 
 using Ids = std::vector<uint32_t>;
@@ -46,7 +46,7 @@ void expect_logits(TeacherForced& wanted, const std::vector<Ids>& sources,
     double sum = 0;
     for (float z : row) sum += std::exp(static_cast<double>(z));
     auto all = wanted.log_probabilities(sources[rows[r].sentence], kBos, rows[r].prefix);
-    for (size_t token = 0; token < kPieces; ++token) {
+    for (size_t token = 0; token < kTinyPieces; ++token) {
       ASSERT_NEAR(row[token] - std::log(sum), all[token], 1e-4)
           << "row " << r << " after " << rows[r].prefix.size() << " tokens, token " << token;
     }
@@ -56,7 +56,7 @@ void expect_logits(TeacherForced& wanted, const std::vector<Ids>& sources,
 class Incremental : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Incremental, GivesTheLogitsOfTheFullForwardThroughReorderings) {
-  TeacherForced wanted(tiny_variant(GetParam()), kPieces, 11);
+  TeacherForced wanted(tiny_variant(GetParam()), kTinyPieces, 11);
   const std::vector<Ids> sources = {{5, 9, 2, 7, 1},
                                     {1},
                                     {11, 28, 4, 4, 4, 8, 1},
@@ -84,7 +84,7 @@ TEST_P(Incremental, GivesTheLogitsOfTheFullForwardThroughReorderings) {
       for (size_t r = 0; r < count; ++r) {
         const uint64_t bits = mix64(step * 100 + r);
         const auto parent = static_cast<uint32_t>(bits % rows.size());
-        const auto token = static_cast<uint32_t>((bits >> 20) % kPieces);
+        const auto token = static_cast<uint32_t>((bits >> 20) % kTinyPieces);
         parents.push_back(parent);
         tokens.push_back(token);
         next.push_back(rows[parent]);
@@ -98,7 +98,7 @@ TEST_P(Incremental, GivesTheLogitsOfTheFullForwardThroughReorderings) {
 }
 
 TEST_P(Incremental, StartsAfreshForEachBatch) {
-  TeacherForced wanted(tiny_variant(GetParam()), kPieces, 3);
+  TeacherForced wanted(tiny_variant(GetParam()), kTinyPieces, 3);
   Device device = Device::cpu(1);
   IncrementalDecoder decoder(device, wanted.model, wanted.parameters);
   for (const auto& sources : {std::vector<Ids>{{5, 6, 7, 1}, {8, 1}}, std::vector<Ids>{{9, 1}}}) {
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, Incremental, ::testing::Values("pre", "post",
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(IncrementalDecoder, TakesNoNewMemoryForBatchesLikeThoseBefore) {
-  TeacherForced tiny(tiny_variant("pre"), kPieces, 3);
+  TeacherForced tiny(tiny_variant("pre"), kTinyPieces, 3);
   Device device = Device::cpu(1);
   IncrementalDecoder decoder(device, tiny.model, tiny.parameters);
   const Sources in = packed({{5, 6, 7, 1}, {8, 1}});
@@ -134,7 +134,7 @@ TEST(IncrementalDecoder, TakesNoNewMemoryForBatchesLikeThoseBefore) {
 }
 
 TEST(IncrementalDecoder, NamesASourceThatIsTooLong) {
-  TeacherForced tiny(tiny_variant("pre"), kPieces, 3);
+  TeacherForced tiny(tiny_variant("pre"), kTinyPieces, 3);
   Device device = Device::cpu(1);
   IncrementalDecoder decoder(device, tiny.model, tiny.parameters);
   const Sources in = packed({Ids(13, 5)});

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 template <class F>
-std::string error_of(F&& f) {
+std::string load_error(F&& f) {
   try {
     f();
   } catch (const CheckpointError& e) {
@@ -73,13 +73,13 @@ TEST(LoadModel, RefusesADamagedFileAndNamesIt) {
     std::string changed = whole;
     changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
     write_text(path, changed);
-    EXPECT_THAT(error_of([&] { load_model(dir.path("a")); }), HasSubstr(name));
+    EXPECT_THAT(load_error([&] { load_model(dir.path("a")); }), HasSubstr(name));
     write_text(path, whole.substr(0, whole.size() - 1));
-    EXPECT_THAT(error_of([&] { load_model(dir.path("a")); }), HasSubstr(name));
+    EXPECT_THAT(load_error([&] { load_model(dir.path("a")); }), HasSubstr(name));
     write_text(path, whole);
     EXPECT_EQ(load_model(dir.path("a")).facts.step, 7u);
     fs::remove(path);
-    EXPECT_THAT(error_of([&] { load_model(dir.path("a")); }), HasSubstr(dir.path("a")));
+    EXPECT_THAT(load_error([&] { load_model(dir.path("a")); }), HasSubstr(dir.path("a")));
   }
 }
 
@@ -90,14 +90,15 @@ TEST(LoadModel, RefusesAVocabularyOfAnotherSize) {
   // A manifest that says 28 for tensors of 29.
   write_checkpoint(dir.path("a"), small.facts(7), small.model.layout(), small.parameters, {},
                    other);
-  EXPECT_THAT(error_of([&] { load_model(dir.path("a")); }), HasSubstr("the model needs [28, 16]"));
+  EXPECT_THAT(load_error([&] { load_model(dir.path("a")); }),
+              HasSubstr("the model needs [28, 16]"));
 }
 
 TEST(ResolveCheckpoint, PrefersTheBestByBleuThenByLossThenTheLast) {
   TempDir run;
   const SmallModel small(tiny_variant("pre"));
   fs::create_directory(run.path("checkpoints"));
-  EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path()); }),
+  EXPECT_THAT(load_error([&] { resolve_checkpoint(run.path()); }),
               HasSubstr("looked for best-bleu, best-loss, last"));
   uint64_t step = 1;
   for (const char* name : {"last", "best-loss", "best-bleu"}) {
@@ -125,7 +126,7 @@ TEST(ResolveCheckpoint, SaysWhatIsNoDirectory) {
   TempDir dir;
   write_text(dir.path("file"), "x");
   for (const std::string& path : {dir.path("nothing"), dir.path("file")}) {
-    EXPECT_THAT(error_of([&] { resolve_checkpoint(path); }),
+    EXPECT_THAT(load_error([&] { resolve_checkpoint(path); }),
                 HasSubstr(path + ": is not a directory"));
   }
 }

@@ -12,7 +12,7 @@
 namespace reigen {
 namespace {
 
-const DemoSlot& slot(std::string_view tag) {
+const DemoSlot& slot_tagged(std::string_view tag) {
   for (const DemoSlot& slot : demo_slots()) {
     if (slot.tag == tag) return slot;
   }
@@ -141,7 +141,7 @@ TEST(DemoValues, CountedNumbersAreAtLeastTwoAndNeverEndInOne) {
   DemoRandom random(1);
   for (const std::string_view tag : {"count", "many"}) {
     for (int i = 0; i < 20000; ++i) {
-      const uint32_t n = values.draw(slot(tag), DemoSplit::kTrain, random);
+      const uint32_t n = values.draw(slot_tagged(tag), DemoSplit::kTrain, random);
       EXPECT_GE(n, 2u);
       EXPECT_NE(n % 100, 1u);
     }
@@ -152,7 +152,7 @@ TEST(DemoValues, ADateIsOneTheCalendarHas) {
   const DemoValues values(1);
   DemoRandom random(1);
   for (int i = 0; i < 20000; ++i) {
-    const uint32_t date = values.draw(slot("past"), DemoSplit::kTrain, random);
+    const uint32_t date = values.draw(slot_tagged("past"), DemoSplit::kTrain, random);
     const std::chrono::year_month_day day(std::chrono::year(static_cast<int>(date / 10000)),
                                           std::chrono::month(date / 100 % 100),
                                           std::chrono::day(date % 100));

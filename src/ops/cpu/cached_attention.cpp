@@ -6,13 +6,13 @@
 namespace reigen {
 namespace {
 
-constexpr int64_t kGrain = 4;  // rows; neighbours are of one beam and share most ancestors
+constexpr int64_t kCachedGrain = 4;  // rows; neighbours are of one beam and share most ancestors
 
 }  // namespace
 
 void cached_attention(const Device& device, const CachedAttention& op) {
   if (GpuOps* gpu = device.gpu()) return gpu->cached_attention(op);
-  parallel_for(device, op.q.rows, kGrain, [&](int64_t begin, int64_t end, int) {
+  parallel_for(device, op.q.rows, kCachedGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       const auto row = static_cast<size_t>(r);
       cpu::PickedRow task;

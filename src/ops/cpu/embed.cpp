@@ -9,7 +9,7 @@
 namespace reigen {
 namespace {
 
-constexpr int64_t kGrain = 64;  // tokens
+constexpr int64_t kEmbedGrain = 64;  // tokens
 
 // Tokens ordered by `keys`, then by number; a run of equal keys is a row's whole sum.
 std::vector<uint64_t> tokens_by_key(std::span<const uint32_t> keys) {
@@ -31,7 +31,7 @@ void add_rows(const Device& device, std::span<const uint32_t> keys, Tensor rows,
     }
     return at;
   };
-  parallel_for(device, count, kGrain, [&](int64_t begin, int64_t end, int) {
+  parallel_for(device, count, kEmbedGrain, [&](int64_t begin, int64_t end, int) {
     end = border(end);
     for (int64_t i = border(begin); i < end; ++i) {
       const uint64_t entry = order[static_cast<size_t>(i)];
@@ -48,7 +48,7 @@ void embed_forward(const Device& device, const EmbedInput& input, Tensor table, 
                    Tensor out) {
   if (GpuOps* gpu = device.gpu()) return gpu->embed_forward(input, table, positions, out);
   const auto width = static_cast<size_t>(out.cols);
-  parallel_for(device, out.rows, kGrain, [&](int64_t begin, int64_t end, int) {
+  parallel_for(device, out.rows, kEmbedGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       const auto token = static_cast<size_t>(t);
       cpu::scale_row(table.row(input.ids[token]), input.scale, positions.row(input.places[token]),
@@ -64,7 +64,7 @@ void embed_backward(const Device& device, const EmbedInput& input, Tensor dout, 
                     Tensor dpositions) {
   if (GpuOps* gpu = device.gpu()) return gpu->embed_backward(input, dout, dtable, dpositions);
   if (input.dropout.active()) {
-    parallel_for(device, dout.rows, kGrain, [&](int64_t begin, int64_t end, int) {
+    parallel_for(device, dout.rows, kEmbedGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t t = begin; t < end; ++t) {
         cpu::drop_row(cpu::row_dropout(input.dropout, t), dout.row(t), dout.row(t),
                       static_cast<size_t>(dout.cols));

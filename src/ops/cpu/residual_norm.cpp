@@ -7,7 +7,7 @@
 namespace reigen {
 namespace {
 
-constexpr int64_t kGrain = 16;  // rows
+constexpr int64_t kNormGrain = 16;  // rows
 
 cpu::NormRow row_of(const ResidualNorm& op, int64_t r) {
   cpu::NormRow row;
@@ -30,7 +30,7 @@ cpu::NormRow row_of(const ResidualNorm& op, int64_t r) {
 
 void residual_norm_forward(const Device& device, const ResidualNorm& op) {
   if (GpuOps* gpu = device.gpu()) return gpu->residual_norm_forward(op);
-  parallel_for(device, op.x.rows, kGrain, [&](int64_t begin, int64_t end, int) {
+  parallel_for(device, op.x.rows, kNormGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) cpu::norm_row_forward(row_of(op, r));
   });
 }
@@ -39,9 +39,9 @@ void residual_norm_backward(const Device& device, const ResidualNorm& op,
                             const ResidualNormGrad& grad) {
   if (GpuOps* gpu = device.gpu()) return gpu->residual_norm_backward(op, grad);
   const int64_t rows = grad.dn.rows;
-  cpu::PartialSums sums(parallel_parts(device, rows, kGrain),
+  cpu::PartialSums sums(parallel_parts(device, rows, kNormGrain),
                         {grad.dgain, grad.dshift, grad.dbias});
-  parallel_for(device, rows, kGrain, [&](int64_t begin, int64_t end, int part) {
+  parallel_for(device, rows, kNormGrain, [&](int64_t begin, int64_t end, int part) {
     for (int64_t r = begin; r < end; ++r) {
       cpu::NormRowGrad row;
       row.dn = grad.dn.row(r);

@@ -12,7 +12,7 @@ packages=(
   libgtest-dev libgmock-dev
   clang libclang-rt-14-dev clang-format clang-tidy shellcheck
   sentencepiece gettext time gzip zstd xz-utils curl python3
-  openmpi-bin iproute2 faketime chromium
+  openmpi-bin slurmctld slurmd slurm-client iproute2 faketime chromium
 )
 
 missing=()

@@ -13,6 +13,7 @@ import time
 
 import harness
 from harness import REIGEN, free_port, run
+from slurm import Slurm
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
 from namespaces import Network, permitted  # noqa: E402
@@ -39,6 +40,11 @@ def workers_of(mark):
             rank = [e.split("=")[1] for e in environment if e.startswith("REIGEN_RANK=")]
             found.append((int(pid), int(rank[0]) if rank else None))
     return found
+
+
+def worker_rank(pid, variable):
+    with open(f"/proc/{pid}/environ") as f:
+        return dict(e.split("=", 1) for e in f.read().split("\0") if "=" in e).get(variable)
 
 
 class WorkersCase(harness.Case):
@@ -176,6 +182,29 @@ class WaysToStart(WorkersCase):
         self.assertIn("2 workers over", error)
         self.assertEqual(len(self.losses("run")), 10)
         self.assert_nobody_left("run")
+
+    def test_srun(self):
+        try:
+            slurm = Slurm(self.path("slurm"))
+        except (FileNotFoundError, RuntimeError) as error:
+            self.skipTest(str(error))
+        with slurm:
+            process = self.start("run", "--max-steps", 10, "--eval.every", 0, prefix=slurm.command(2),
+                                 env=slurm.environment)
+            error = process.communicate(timeout=120)[1]
+            self.assertEqual(process.returncode, 0, error)
+            self.assertIn("2 workers over", error)
+            self.assertEqual(len(self.losses("run")), 10)
+            # One that fails ends all: srun's own --kill-on-bad-exit is not needed for it.
+            process = self.start("run", "--max-steps", 100000, "--eval.every", 0, "--checkpoint.every", 10,
+                                 prefix=slurm.command(2), env=slurm.environment)
+            self.wait_for_step("run", 25, process)
+            victim = [pid for pid, _ in workers_of(self.path("run")) if worker_rank(pid, "SLURM_PROCID") == "1"]
+            os.kill(victim[0], signal.SIGKILL)
+            error = process.communicate(timeout=60)[1]
+            self.assertNotEqual(process.returncode, 0, error)
+            self.assertIn("lost rank 1", error)
+            self.assert_nobody_left("run")
 
     def test_environment_of_torchrun(self):
         port = free_port()

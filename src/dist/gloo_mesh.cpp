@@ -119,7 +119,9 @@ void GlooMesh::Parts::connect(KeyValue& values) {
   gloo::transport::tcp::attr attributes(options.address.c_str());
   device = gloo::transport::tcp::CreateDevice(attributes);
   context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
-  context->setTimeout(options.connect_timeout);
+  // Gloo waits five times its timeout for a connection; every later wait has a limit of its own.
+  constexpr int kPatience = 5;
+  context->setTimeout(std::max(options.connect_timeout / kPatience, milliseconds(1)));
   Store store(values, options.prefix, options.connect_timeout);
   context->connectFullMesh(store, device);
 }

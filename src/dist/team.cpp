@@ -31,11 +31,7 @@ std::string reachable_peer(const TeamOptions& options) {
 
 Team::Team(TeamOptions options) : options_(std::move(options)) {
   if (options_.host.empty()) options_.host = host_name();
-  const std::string peer = reachable_peer(options_);
-  interface_ = interface_towards(peer);
-  if (!options_.interface.empty()) {
-    interface_ = interface_named(options_.interface, interface_.address);
-  }
+  choose_interface();
   standby_ = listen_on("", 0);
   if (options_.listener.open()) {
     ServerOptions server;
@@ -83,9 +79,28 @@ Team::Team(TeamOptions options) : options_(std::move(options)) {
   mesh.secret = options_.token;
   mesh.connect_timeout = options_.start_within;
   mesh.timeout = options_.timeout;
-  group_ = make_gloo_group(mesh, *control_, options_.epoch);
+  try {
+    group_ = make_gloo_group(mesh, *control_, options_.epoch);
+  } catch (const CommError& e) {
+    if (interface_note_.empty()) throw;
+    throw CommError(format("{}; {}", e.what(), interface_note_));
+  }
   Group* group = group_.get();
   control_->on_loss([group](const CommStatus& loss) { group->close(loss); });
+}
+
+void Team::choose_interface() {
+  const std::string peer = reachable_peer(options_);
+  interface_ = interface_towards(peer);
+  if (options_.interface.empty()) return;
+  const NetworkInterface natural = interface_;
+  interface_ = interface_named(options_.interface, natural.address);
+  if (natural.name == interface_.name || natural.name == "lo") return;
+  interface_note_ = format("{} was asked for, but the way to {} leads through {}",
+                           describe(interface_), peer, describe(natural));
+  if (interface_.name == "lo") {
+    throw ConfigError(format("--interface lo leads to no other host: {}", interface_note_));
+  }
 }
 
 Team::~Team() {

@@ -47,6 +47,8 @@ class Team {
   Group& group() { return *group_; }
   Rendezvous& control() { return *control_; }
   const NetworkInterface& interface() const { return interface_; }
+  // What is odd about the one that was asked for, or empty.
+  const std::string& interface_note() const { return interface_note_; }
   uint64_t turned_away() const { return server_ ? server_->turned_away() : 0; }
 
   // The loss behind a status: the control channel's word, waited for as long as it may take.
@@ -60,8 +62,11 @@ class Team {
   TeamOptions next_epoch(const std::vector<int>& survivors);
 
  private:
+  void choose_interface();
+
   TeamOptions options_;
   NetworkInterface interface_;
+  std::string interface_note_;
   Socket standby_;  // where this member would host the next rendezvous
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<Rendezvous> control_;

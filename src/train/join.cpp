@@ -72,7 +72,11 @@ Crew join_crew(TrainOptions& options, const std::string& version) {
   team.silence = milliseconds(options.workers.silence);
   team.facts["version"] = version;
   add_facts(options.as_given, "", team.facts);
-  return Crew(std::make_unique<Team>(std::move(team)));
+  auto joined = std::make_unique<Team>(std::move(team));
+  if (!joined->interface_note().empty()) {
+    log_warning(format("data between workers: {}", joined->interface_note()));
+  }
+  return Crew(std::move(joined));
 }
 
 }  // namespace reigen

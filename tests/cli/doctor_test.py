@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import harness
 from harness import REIGEN, run
@@ -92,8 +93,9 @@ class LinksCase(WorkersCase):
         if not namespaces.permitted():
             self.skipTest("network namespaces are not permitted here")
 
-    def across(self, net, arguments, second=(), preexec=None, data=None):
-        """Two workers, one in each namespace, as torchrun would start them; rank 0's output.
+    def across(self, net, arguments, second=(), preexec=None, data=None, fails=False):
+        """Two workers, one in each namespace, as torchrun would start them; the output of rank 0, or of rank 1
+        where it has to fail.
 
         Of the second one: `second` goes before its command, `preexec` is called in its process, `data` is
         where it has the data."""
@@ -107,6 +109,9 @@ class LinksCase(WorkersCase):
                                               text=True, preexec_fn=call, stdout=subprocess.PIPE,
                                               stderr=subprocess.PIPE))
         outputs = [p.communicate(timeout=120) for p in processes]
+        if fails:
+            self.assertNotEqual(processes[1].returncode, 0, outputs)
+            return outputs[1]
         self.assertEqual([p.returncode for p in processes], [0, 0], outputs)
         return outputs[0]
 
@@ -164,6 +169,25 @@ class Trouble(LinksCase):
         with namespaces.Network(2, rate="100mbit") as net:
             notes = self.notes(net)
             self.assertTrue(any("is the port capped, or is it the wrong interface (--interface)?" in n for n in notes), notes)
+
+    def test_an_interface_that_leads_elsewhere(self):
+        with namespaces.Network(2) as net:
+            net.add_interface("side0", 78)
+            notes = self.notes(net, "--interface", "side0")
+            self.assertTrue(any(re.search(r"rank 1 .*: side0 \(10.78.0.2.*\) was asked for, but the way to 10.77.0.1 leads "
+                                          r"through eth0 \(10.77.0.2.*; is --interface the right one", n) for n in notes), notes)
+
+    def test_an_interface_that_leads_nowhere(self):
+        with namespaces.Network(2) as net:
+            net.add_interface("side0", 78)
+            net.cut_interface("side0")
+            options = Doctor.options(self, "--start-within", "3")
+            begun = time.time()
+            said = self.across(net, [*options, "--interface", "side0"], fails=True)[1]
+            self.assertRegex(said, "cannot connect from 10.78.0.2 .* the way to 10.77.0.1 leads through eth0")
+            self.assertLess(time.time() - begun, 30)
+            said = self.across(net, [*options, "--interface", "lo"], fails=True)[1]
+            self.assertIn("--interface lo leads to no other host", said)
 
     def test_a_disk_too_slow_for_the_reader(self):
         try:

@@ -85,6 +85,19 @@ class Network:
         else:
             _ip("-n", self.switch, "link", "set", f"port{host}", "down")
 
+    def add_interface(self, name, net):
+        """One more link between two hosts: 10.<net>.0.1 and 10.<net>.0.2."""
+        _ip("-n", self.names[0], "link", "add", name, "type", "veth", "peer", "name", name, "netns", self.names[1])
+        for i, host in enumerate(self.names):
+            _ip("-n", host, "addr", "add", f"10.{net}.0.{i + 1}/24", "dev", name)
+            _ip("-n", host, "link", "set", name, "up")
+
+    def cut_interface(self, name):
+        """From now on what goes through it is lost, though it looks alive."""
+        for host in self.names:
+            subprocess.run(["ip", "netns", "exec", host, "tc", "qdisc", "add", "dev", name, "root", "tbf",
+                            "rate", "8bit", "burst", "1", "limit", "1"], check=True)
+
     def command(self, host, *args):
         return ["ip", "netns", "exec", self.names[host], *map(str, args)]
 

@@ -16,7 +16,8 @@ void run_report(const ReportOptions& options) {
     RunReader reader(run);
     reader.refresh();
     reader.save();
-    reports.push_back(make_report(run, reader, {.price_per_hour = options.price_per_hour}));
+    reports.push_back(make_report(
+        run, reader, {.price_per_hour = options.price_per_hour, .doctor = options.doctor}));
   }
   // Folders of one name are told apart by the way to them.
   std::map<std::string, int> named;

@@ -27,7 +27,7 @@ CompressSetting parse_compress(const std::string& text) {
     if (name == "int8") return {.method = CompressMethod::kInt8};
     if (name == "int4") return {.method = CompressMethod::kInt4};
     if (name == "auto") return {.method = CompressMethod::kAuto};
-    throw ConfigError(format("'{}': {}", text, kExpected));
+    throw ConfigError(kExpected);
   }
   if (name == "powersgd") {
     return {.method = CompressMethod::kPowerSgd, .rank = parse_integer(value, 1, kMostRank)};
@@ -38,7 +38,7 @@ CompressSetting parse_compress(const std::string& text) {
   if (name == "local") {
     return {.method = CompressMethod::kLocal, .every = parse_integer(value, 2, kMostSteps)};
   }
-  throw ConfigError(format("'{}': {}", text, kExpected));
+  throw ConfigError(kExpected);
 }
 
 std::string text_of(const CompressSetting& setting) {

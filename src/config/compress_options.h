@@ -37,4 +37,10 @@ inline bool has_warmup(const CompressSetting& setting) {
          setting.method == CompressMethod::kLocal;
 }
 
+// Whether gradients have to come to the host for it; the others travel from GPU to GPU as well.
+inline bool computed_on_host(const CompressSetting& setting) {
+  return setting.method != CompressMethod::kNone && setting.method != CompressMethod::kBf16 &&
+         setting.method != CompressMethod::kFp16;
+}
+
 }  // namespace reigen

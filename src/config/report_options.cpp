@@ -29,6 +29,9 @@ void describe(Schema& s, ReportOptions& o) {
            "where to write report.html and report.json; the run when empty, here for several runs");
   s.option("price-per-hour", o.price_per_hour,
            "what an hour of all machines together costs, for the cost of the run", 0, 1e9);
+  s.option("doctor", o.doctor, "FILE",
+           "what `reigen doctor --json` printed before the run, to show beside what happened; the "
+           "run's doctor.json when empty");
   s.option("json", o.json, "print report.json instead of a summary");
   s.example("reigen report runs/first --price-per-hour 12.5");
   s.example("reigen report runs/first runs/second --output compared");

@@ -13,6 +13,7 @@ struct ReportOptions {
   std::vector<std::string> runs;
   std::string output;
   double price_per_hour = 0;
+  std::string doctor;
   bool json = false;
 };
 
@@ -27,6 +28,7 @@ struct PageOptions {
   std::string address = "127.0.0.1";
   int64_t port = 0;  // 0 for 6810, or any that is free when that is taken
   std::string token;
+  bool operator==(const PageOptions&) const = default;
 };
 
 struct DashboardOptions {

@@ -32,6 +32,13 @@ double pearson(const std::vector<std::pair<double, double>>& pairs) {
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : NAN;
 }
 
+std::string correlation_told(double r) {
+  constexpr double kHardly = 0.3;
+  if (std::abs(r) < kHardly) return "hardly: steps took as long whatever the network carried";
+  return r > 0 ? "steps took longer while more was sent a second"
+               : "steps took longer while less was sent a second: more traffic did not slow them";
+}
+
 }  // namespace
 
 // "no: 51% of the time was spent computing; the rest was evaluation 32%, compressing 10%"
@@ -247,12 +254,13 @@ void ReportMaker::correlation() {
   }
   const double r = pearson(pairs);
   report_.numbers["step_network_correlation"] = r;
-  a.answer = std::isfinite(r)
-                 ? format(
-                       "r = {:+.2f} between MB/s out of rank 0's machine and seconds a step, "
-                       "over {} stretches",
-                       r, pairs.size())
-                 : "one of the two did not vary";
+  a.answer = std::isfinite(r) ? format("{} (r = {:+.2f} over {} stretches of the run)",
+                                       correlation_told(r), r, pairs.size())
+                              : "cannot tell, because one of the two did not vary";
+  a.figures.emplace_back("compared", "MB/s that left rank 0's machine and seconds a step");
+  if (!crosses_network(run_)) {
+    a.figures.emplace_back("the network", "the machine's own (lo): all workers are on one");
+  }
   std::sort(pairs.begin(), pairs.end());
   a.plots.push_back({.title = "Step time against network use",
                      .x = "MB/s out",

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
+#include "base/files.h"
 #include "base/format.h"
 #include "observe/report_maker.h"
 
@@ -70,6 +72,7 @@ void ReportMaker::average_step() {
   report_.numbers["mean_step_seconds"] = mean;
   report_.numbers["median_step_seconds"] = middle;
   add_forecast(a);
+  add_doctor(a);
   a.figures.emplace_back("slowest step", human_seconds(run_.steps.total("slowest")));
   a.figures.emplace_back("target tokens a step", whole(run_.steps.total("target_tokens") / steps));
   a.figures.emplace_back("skipped steps", whole(run_.steps.total("skipped")));
@@ -95,10 +98,12 @@ void ReportMaker::add_forecast(Answer& a) {
   if (middle <= 0 || f.seconds <= 0) return;
   const double off = middle / f.seconds - 1;
   a.answer += format("; foretold were {}", human_seconds(f.seconds));
-  a.figures.emplace_back("foretold before the first step",
-                         format("{}: {} computing, {} compressing, {} waiting ({})",
-                                human_seconds(f.seconds), human_seconds(f.compute),
-                                human_seconds(f.compression), human_seconds(f.exposed), f.method));
+  a.figures.emplace_back(
+      "foretold before the first step",
+      format("{}: {} computing, {}{} waiting ({})", human_seconds(f.seconds),
+             human_seconds(f.compute),
+             f.compression > 0 ? format("{} compressing, ", human_seconds(f.compression)) : "",
+             human_seconds(f.exposed), f.method));
   a.figures.emplace_back("against the median of what came", format("{:+.0f}%", 100 * off));
   a.figures.emplace_back("the link as measured then",
                          format("{:.2f} MB/s, {:.3f} ms", f.bandwidth / kMega, 1e3 * f.latency));
@@ -109,6 +114,42 @@ void ReportMaker::add_forecast(Answer& a) {
                                  {"bandwidth", f.bandwidth},
                                  {"measured_median", middle},
                                  {"off", off}};
+}
+
+// The same of a longer examination, where its findings were kept.
+void ReportMaker::add_doctor(Answer& a) {
+  const std::string path =
+      settings_.doctor.empty() ? directory_ + "/doctor.json" : settings_.doctor;
+  if (settings_.doctor.empty() && !path_exists(path)) return;
+  try {
+    const Json found = Json::parse(read_file(path));
+    const Json& step = found.at("forecast");
+    const double seconds = step.at("step_seconds");
+    const double middle = median(run_.step_seconds);
+    const auto bottleneck = found.at("bottleneck").get<std::string>();
+    a.figures.emplace_back(
+        "foretold by doctor",
+        format("{} a step ({} computing, {} waiting), against the median of what came {:+.0f}%; "
+               "bottleneck {}, and it was {}",
+               human_seconds(seconds), human_seconds(step.at("compute_seconds")),
+               human_seconds(step.at("waiting_seconds")), 100 * (middle / seconds - 1), bottleneck,
+               bottleneck_.verdict));
+    const double hours = found.at("hours");
+    if (hours > 0) {
+      a.figures.emplace_back("hours foretold by doctor",
+                             format("{:.2f}; it took {:.2f}, evaluations and checkpoints included",
+                                    hours, this->seconds() / 3600));
+    }
+    report_.numbers["doctor"] = {{"step_seconds", seconds},
+                                 {"off", middle / seconds - 1},
+                                 {"bottleneck", bottleneck},
+                                 {"hours", hours}};
+  } catch (const Json::exception&) {
+    if (!settings_.doctor.empty()) {
+      throw DataError(format("{}: not what `reigen doctor --json` prints", path));
+    }
+    report_.notes.emplace_back("doctor.json", "cannot be read");
+  }
 }
 
 }  // namespace reigen

@@ -43,6 +43,7 @@ struct Report {
 
 struct ReportSettings {
   double price_per_hour = 0;  // of all machines together; 0 for no cost
+  std::string doctor;         // findings of `reigen doctor --json`; the run's doctor.json if empty
 };
 
 // `reader` is refreshed. Files of the run that are missing are said to be, not an error.

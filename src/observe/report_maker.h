@@ -51,6 +51,7 @@ class ReportMaker {
 
   Answer& add(const char* id, const char* question);
   void add_forecast(Answer& answer);
+  void add_doctor(Answer& answer);
   void explain_wire(Answer& answer);
   std::string use_told(const Efficiency& products) const;
   Plot split_plot() const;

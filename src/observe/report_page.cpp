@@ -30,11 +30,11 @@ dt{color:var(--soft)}dd{margin:0}
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1rem}
 figure{margin:0;max-width:44rem}figcaption{font-weight:600}svg{width:100%;height:auto;display:block}
 svg text{fill:var(--soft);font-size:12px}.grid{stroke:var(--line);fill:none}
-.line{fill:none;stroke-width:2;stroke-linejoin:round}.dashed{stroke-dasharray:6 4}
+.line{fill:none;stroke-width:2;stroke-linejoin:round}.dashed{stroke-dasharray:6 4}.line.again{stroke-dasharray:2 3}
 .s0{stroke:var(--s0)}.s1{stroke:var(--s1)}.s2{stroke:var(--s2)}.s3{stroke:var(--s3)}.s4{stroke:var(--s4)}.s5{stroke:var(--s5)}
 .mark{stroke-width:2;fill:var(--back)}
 .legend{list-style:none;padding:0;margin:.2rem 0;display:flex;flex-wrap:wrap;gap:.2rem 1rem}
-.key{display:inline-block;width:1.2rem;border-top:3px solid;margin-right:.4rem;vertical-align:middle}
+.key{display:inline-block;width:1.2rem;border-top:3px solid;margin-right:.4rem;vertical-align:middle}.key.again{border-top-style:dotted}
 .key.s0{color:var(--s0)}.key.s1{color:var(--s1)}.key.s2{color:var(--s2)}.key.s3{color:var(--s3)}.key.s4{color:var(--s4)}.key.s5{color:var(--s5)}
 pre{background:var(--card);padding:.8rem;border-radius:6px;overflow:auto;font-size:.85rem}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}
@@ -202,6 +202,12 @@ std::string title_of(const std::vector<Report>& reports) {
   return title;
 }
 
+// "average-step" is an id, "average step" can be read.
+std::string words_of(std::string id) {
+  std::replace(id.begin(), id.end(), '-', ' ');
+  return id;
+}
+
 std::string whole_page(const std::vector<Report>& reports, const std::string& state,
                        const std::string& content) {
   std::string out = format(
@@ -214,7 +220,7 @@ std::string whole_page(const std::vector<Report>& reports, const std::string& st
       escaped_html(title_of(reports)), kStyle, escaped_html(title_of(reports)),
       escaped_html(state));
   for (const Answer& a : reports[0].answers) {
-    out += format("<li><a href=\"#{}\">{}</a></li>", a.id, escaped_html(a.id));
+    out += format("<li><a href=\"#{}\">{}</a></li>", a.id, escaped_html(words_of(a.id)));
   }
   out += "</ul></nav></header><main id=\"content\" tabindex=\"-1\">" + content +
          "</main><footer class=\"soft\">Written by Reigen.</footer>";

@@ -55,7 +55,7 @@ class Axes {
     }
     if (plot.from_zero) y_.hold(0);
     if (x_.high <= x_.low) x_.high = x_.low + 1;
-    if (y_.high <= y_.low) y_.high = y_.low + std::max(1e-9, std::abs(y_.low) * 0.1);
+    if (y_.high <= y_.low) y_.high = y_.low + (y_.low == 0 ? 1 : std::abs(y_.low) * 0.1);
     step_x_ = round_step((x_.high - x_.low) / 6);
     step_y_ = round_step((y_.high - y_.low) / 4);
     y_.low = std::floor(y_.low / step_y_ + 1e-9) * step_y_;
@@ -78,8 +78,10 @@ class Axes {
     }
     for (double x = std::ceil(x_.low / step_x_) * step_x_; x <= x_.high * (1 + 1e-12);
          x += step_x_) {
-      out += format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", left(x),
-                    kHeight - kBottom + 16, label(x, step_x_));
+      const bool at_edge = left(x) > kWidth - 2 * kRight;
+      out += format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)",
+                    at_edge ? kWidth - 2 : left(x), kHeight - kBottom + 16,
+                    at_edge ? "end" : "middle", label(x, step_x_));
     }
     return out;
   }
@@ -91,7 +93,13 @@ class Axes {
   double step_y_ = 1;
 };
 
-std::string drawn(const PlotSeries& series, const Axes& axes, size_t number) {
+// A colour, and beyond the last colour another kind of line.
+std::string look_of(size_t number) {
+  constexpr size_t kColours = 6;
+  return format("s{}{}", number % kColours, number < kColours ? "" : " again");
+}
+
+std::string drawn(const PlotSeries& series, const Axes& axes, const std::string& look) {
   std::string path;
   std::string marks;
   bool pen_down = false;
@@ -103,13 +111,12 @@ std::string drawn(const PlotSeries& series, const Axes& axes, size_t number) {
     path += format("{}{:.1f} {:.1f}", pen_down ? "L" : "M", axes.left(x), axes.top(y));
     pen_down = true;
     if (series.dots || series.points.size() == 1) {
-      marks += format(R"(<circle class="mark s{}" cx="{:.1f}" cy="{:.1f}" r="3"><title>{:g}: {:g})"
+      marks += format(R"(<circle class="mark {}" cx="{:.1f}" cy="{:.1f}" r="3"><title>{:g}: {:g})"
                       "</title></circle>",
-                      number, axes.left(x), axes.top(y), x, y);
+                      look, axes.left(x), axes.top(y), x, y);
     }
   }
-  return format(R"(<path class="line s{}{}" d="{}"/>)", number, series.dashed ? " dashed" : "",
-                path) +
+  return format(R"(<path class="line {}{}" d="{}"/>)", look, series.dashed ? " dashed" : "", path) +
          marks;
 }
 
@@ -173,8 +180,8 @@ std::string svg_of(const Plot& plot) {
                 escaped_html(plot.x));
   std::string legend;
   for (size_t i = 0; i < plot.series.size(); ++i) {
-    out += drawn(plot.series[i], axes, i % 6);
-    legend += format(R"(<li><span class="key s{}"></span>{}</li>)", i % 6,
+    out += drawn(plot.series[i], axes, look_of(i));
+    legend += format(R"(<li><span class="key {}"></span>{}</li>)", look_of(i),
                      escaped_html(plot.series[i].name));
   }
   out += "</svg>";

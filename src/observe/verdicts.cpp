@@ -133,24 +133,6 @@ void tell_contention(const RunFold& run, TimeShares& shares) {
   shares.network -= shares.contended;
 }
 
-// Workers of one machine alone: what they wait for is each other's memory and cores.
-bool crosses_network(const RunFold& run) {
-  bool known = false;
-  double sent = 0;
-  double away = 0;
-  for (const auto& [rank, fold] : run.ranks) {
-    sent += fold.spans.total("sent");
-    away += fold.spans.total("sent_away");
-    if (!fold.last_sample) continue;
-    for (const InterfaceSample& i : fold.last_sample->interfaces) {
-      if (i.used && i.name != "lo") return true;
-      known = known || i.used;
-    }
-  }
-  if (known) return false;
-  return sent == 0 || away > 0;  // a run of less than a second has no samples
-}
-
 bool same_machines(const RunFold& run) {
   double fastest = 0;
   for (const StartRecord& start : run.starts) fastest = std::max(fastest, start.capacity);
@@ -165,7 +147,12 @@ struct Cause {
   double seconds;
 };
 
-std::string compute_advice(const Efficiency& efficiency, const TimeShares& shares) {
+bool on_gpus(const RunFold& run) {
+  return !run.starts.empty() && run.starts.back().device.find("(GPU ") != std::string::npos;
+}
+
+std::string compute_advice(const RunFold& run, const TimeShares& shares) {
+  const Efficiency efficiency = reigen::efficiency(run, shares);
   if (shares.contended > kNamed / 2 * shares.total) {
     return "fewer workers or less other work on these machines: their cores are all busy, and "
            "exchanges wait for one; the network would not help";
@@ -175,17 +162,19 @@ std::string compute_advice(const Efficiency& efficiency, const TimeShares& share
   }
   return format(
       "computing itself reaches {:.0f}% of what these processors do in large products: a larger "
-      "--batch.target-tokens or a wider model would use them better; fewer cores would do nearly "
-      "as "
-      "well for this one",
-      100 * efficiency.share());
+      "--batch.target-tokens or a wider model would use them better; {} would do nearly as well "
+      "for this one",
+      100 * efficiency.share(), on_gpus(run) ? "a smaller GPU" : "fewer cores");
 }
 
-std::string advice_for(const std::string& cause, const TimeShares& shares) {
+std::string advice_for(const std::string& cause, const RunFold& run, const TimeShares& shares) {
   if (cause == "network") {
     return "a faster link between hosts, --compress auto (`reigen doctor` says what it would "
            "bring), "
            "or a larger batch (fewer exchanges for the same text)";
+  }
+  if (cause == kExchange && on_gpus(run)) {
+    return "one worker for each GPU, so that NCCL can carry gradients, or a larger batch";
   }
   if (cause == kExchange) return "fewer workers on this machine, with more --threads each";
   if (cause == "compression") return "--compress none or bf16, which cost next to nothing to make";
@@ -254,6 +243,24 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+// Workers of one machine alone wait for each other's memory and cores.
+bool crosses_network(const RunFold& run) {
+  bool known = false;
+  double sent = 0;
+  double away = 0;
+  for (const auto& [rank, fold] : run.ranks) {
+    sent += fold.spans.total("sent");
+    away += fold.spans.total("sent_away");
+    if (!fold.last_sample) continue;
+    for (const InterfaceSample& i : fold.last_sample->interfaces) {
+      if (i.used && i.name != "lo") return true;
+      known = known || i.used;
+    }
+  }
+  if (known) return false;
+  return sent == 0 || away > 0;  // a run of less than a second has no samples
 }
 
 Efficiency efficiency(const RunFold& run, const TimeShares& shares) {
@@ -341,7 +348,7 @@ Verdict bottleneck(const RunFold& run, const TimeShares& s) {
     v.because += format("; rank {} worked {:.2f} times as long as the others' median",
                         s.slowest_rank, s.slowest_ratio);
   }
-  v.advice = named ? advice_for(largest.name, s) : compute_advice(efficiency(run, s), s);
+  v.advice = named ? advice_for(largest.name, run, s) : compute_advice(run, s);
   return v;
 }
 

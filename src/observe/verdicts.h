@@ -57,6 +57,9 @@ struct Efficiency {
 };
 Efficiency efficiency(const RunFold& run, const TimeShares& shares);
 
+// Whether workers exchange anything between machines.
+bool crosses_network(const RunFold& run);
+
 constexpr double kWellUsed = 0.3;  // of the capacity, below which computing itself is inefficient
 
 double median(std::vector<double> values);  // 0 of none

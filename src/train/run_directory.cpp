@@ -75,7 +75,21 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
   }
 }
 
-RunDirectory::~RunDirectory() { ::close(lock_fd_); }
+RunDirectory::~RunDirectory() {
+  remove_if_unused();
+  ::close(lock_fd_);
+}
+
+// What failed before it began leaves nothing behind.
+void RunDirectory::remove_if_unused() const {
+  std::error_code error;
+  size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(path_, error)) ++files;
+  constexpr size_t kOwn = 2;  // the lock and the folder of checkpoints
+  if (error || files != kOwn || !fs::remove(file("checkpoints"), error)) return;
+  fs::remove(file(kLock), error);
+  fs::remove(path_, error);
+}
 
 void RunDirectory::check_is_run() const {
   if (path_exists(file("config.yaml"))) return;

@@ -20,7 +20,7 @@ class RunDirectory {
   // Makes the directory if need be and locks it for this process; throws ConfigError when it is
   // something else's, or another process trains in it.
   explicit RunDirectory(std::string path);
-  ~RunDirectory();
+  ~RunDirectory();  // nothing was written: nothing is left
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
@@ -49,6 +49,7 @@ class RunDirectory {
  private:
   void check_is_run() const;
   void lock();
+  void remove_if_unused() const;
 
   std::string path_;
   int lock_fd_ = -1;

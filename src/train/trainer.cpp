@@ -30,6 +30,13 @@ std::unique_ptr<LiveServer> serve_page(const TrainOptions& options) {
                                                         .beside_work = true});
 }
 
+void warn_of_timeline(const TrainOptions& options) {
+  if (options.timeline.empty() || options.max_steps == 0) return;
+  if (parse_step_range(options.timeline).last <= static_cast<uint64_t>(options.max_steps)) return;
+  log_warning(format("timeline {} goes beyond the last step: it will end with max-steps {}",
+                     options.timeline, options.max_steps));
+}
+
 }  // namespace
 
 void train(const TrainOptions& given, const std::string& version, Crew& crew) {
@@ -42,6 +49,7 @@ void train(const TrainOptions& given, const std::string& version, Crew& crew) {
     check_schedule(options.schedule);
     options.data = absolute(options.data);
   }
+  if (crew.first()) warn_of_timeline(options);
   options = shared_options(crew, options);
   options.data = absolute(options.data);
   ignore_hangup();

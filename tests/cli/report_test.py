@@ -102,6 +102,26 @@ class OneWorker(ReportCase):
         self.assertEqual(set(answers["learning-rate"]["figures"]), {
             "schedule.kind", "schedule.rate", "schedule.start-rate", "schedule.warmup-steps"})
 
+    def test_what_doctor_foretold_stands_beside_what_came(self):
+        arguments = [a for a in self.arguments("run", "--max-steps", 60, "--no-eval.bleu")]
+        at = arguments.index("--run")
+        found = run("doctor", *arguments[1:at], *arguments[at + 2:], "--seconds", 2, "--json").stdout
+        run(*arguments)
+        with open(self.path("doctor.json"), "w") as f:
+            f.write(found)
+        told = json.loads(run("report", self.path("run"), "--doctor", self.path("doctor.json"), "--json").stdout)
+        self.assertEqual(told["numbers"]["doctor"]["step_seconds"], json.loads(found)["forecast"]["step_seconds"])
+        self.assertIn("foretold by doctor", self.read("run/report.html"))
+        with open(self.path("doctor.json"), "w") as f:
+            f.write("{}")
+        self.assert_fails(run("report", self.path("run"), "--doctor", self.path("doctor.json"), check=False), 3,
+                          "not what `reigen doctor --json` prints")
+
+    def test_options_of_a_page_that_is_not_served_are_refused(self):
+        self.assert_fails(run(*self.arguments("none", "--dashboard-port", 1234, "--max-steps", 1), check=False), 2,
+                          "add --dashboard")
+        self.assertFalse(os.path.exists(self.path("none")))
+
     def test_a_tiny_training_set_is_overfitted(self):
         text = self.corpus(pairs=40, name="little")
         run(*self.prepare_args(text, output="small", vocab_size=300), "--quiet")

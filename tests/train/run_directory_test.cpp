@@ -63,6 +63,16 @@ TEST_F(RunDirectoryTest, IsMadeWithItsParents) {
   EXPECT_THAT(run.checkpoints(), IsEmpty());
 }
 
+TEST_F(RunDirectoryTest, NothingIsLeftWhereNothingWasWritten) {
+  { const RunDirectory unused(path); }
+  EXPECT_FALSE(path_exists(path));
+  {
+    const RunDirectory used(path);
+    used.write("log.txt", "began\n");
+  }
+  EXPECT_TRUE(path_exists(path + "/log.txt"));
+}
+
 TEST_F(RunDirectoryTest, IsHeldByOneTrainerAtATime) {
   {
     const RunDirectory run(path);
@@ -109,7 +119,7 @@ TEST_F(RunDirectoryTest, LeavesAFolderThatIsNoRunAlone) {
 }
 
 TEST_F(RunDirectoryTest, GoesOnWithOneThatEndedBeforeItsConfigurationWasWritten) {
-  { const RunDirectory run(path); }
+  fs::create_directories(path + "/checkpoints");
   write_text(path + "/log.txt", "x");
   write_text(path + "/config.yaml.new", "see");
   const RunDirectory run(path);

@@ -67,17 +67,15 @@ double LinkModel::seconds(double bytes, int workers) const {
   return workers < 2 ? 0 : latency + 2 * (n - 1) / n * bytes / bandwidth;
 }
 
-CommStatus measure_all_reduce(Group& group, double most, double budget,
+CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget,
                               std::vector<CurvePoint>& curve) {
-  constexpr double kFirst = 1 << 16;
+  constexpr double kFirst = 1 << 12;
+  constexpr double kSmall = 1 << 18;
   constexpr double kGrowth = 4;
-  constexpr size_t kLeastPoints = 3;
-  std::vector<float> data(static_cast<size_t>(std::max(most, kFirst * 16)) / sizeof(float));
   Stopwatch all;
-  for (double bytes = kFirst; bytes <= static_cast<double>(data.size() * sizeof(float));
-       bytes *= kGrowth) {
-    const std::span<float> part(data.data(), static_cast<size_t>(bytes) / sizeof(float));
-    const int repeats = bytes <= kFirst * kGrowth ? 5 : 2;
+  for (double bytes = kFirst; bytes <= static_cast<double>(data.size_bytes()); bytes *= kGrowth) {
+    const std::span<float> part = data.first(static_cast<size_t>(bytes) / sizeof(float));
+    const int repeats = bytes <= kSmall ? 5 : 2;
     std::vector<double> times;
     for (int i = 0; i <= repeats; ++i) {
       Stopwatch watch;
@@ -85,13 +83,13 @@ CommStatus measure_all_reduce(Group& group, double most, double budget,
       if (!status.ok()) return status;
       if (i > 0) times.push_back(watch.seconds());
     }
-    const double time = bytes <= kFirst * kGrowth ? median(times) : (times[0] + times[1]) / 2;
+    const double time = bytes <= kSmall ? median(times) : (times[0] + times[1]) / 2;
     // The next one takes kGrowth times as long, three times over.
     double told[] = {time, all.seconds() + 3 * kGrowth * time};
     const CommStatus status = share(group, 0, told);
     if (!status.ok()) return status;
     curve.push_back({bytes, told[0]});
-    if (curve.size() >= kLeastPoints && told[1] > budget) break;
+    if (part.size() >= kLeastProbe && told[1] > budget) break;
   }
   return {};
 }
@@ -120,7 +118,9 @@ LinkModel fit(const std::vector<CurvePoint>& curve, int workers) {
   // What matters is what large messages see; a burst that small ones profit from bends the line.
   if (latency < 0 || slope <= 0 || std::abs(slope / plain - 1) > 0.1) {
     slope = plain;
-    latency = curve[0].seconds < slope * curve[0].bytes ? 0 : curve[0].seconds / 2;
+    // The smallest message is nearly all latency, more so where a burst carries it.
+    const CurvePoint& first = curve.front();
+    latency = std::max(first.seconds - slope * 2 * (n - 1) / n * first.bytes, first.seconds / 2);
   }
   model.bandwidth = 1 / slope;
   model.latency = latency;

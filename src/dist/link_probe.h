@@ -5,7 +5,8 @@
 // a message of the same size first. All ranks call each function at the same time.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "dist/group.h"
@@ -25,9 +26,11 @@ struct LinkModel {
   double seconds(double bytes, int workers) const;
 };
 
-// Rising sizes up to `most` bytes, those above 1 MB in pieces of it, ended early when `budget`
-// seconds are over; never fewer than three points. The same on all ranks.
-CommStatus measure_all_reduce(Group& group, double most, double budget,
+// Rising sizes up to all of `data`, which is where the group wants it and zero; those above 1 MB in
+// pieces of it. Ended early when `budget` seconds are over, but never before kLeastProbe elements,
+// which there have to be. The same on all ranks.
+constexpr size_t kLeastProbe = 1 << 18;
+CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget,
                               std::vector<CurvePoint>& curve);
 LinkModel fit(const std::vector<CurvePoint>& curve, int workers);
 

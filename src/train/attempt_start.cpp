@@ -22,6 +22,7 @@ Attempt::Attempt(const TrainOptions& options, RunDirectory* run, Crew& crew, std
       data_(open_data(options)),
       model_(options.model, options.dropout, data_.vocabulary.size()) {
   check_model_for(opened_.device, options.model);
+  check_transport(opened_.device, options);
   check_same_data(crew, data_.fingerprint, options.data);
   if (run != nullptr) keeper_ = std::make_unique<RunKeeper>(*run, options, data_, model_);
   resume(run);
@@ -43,7 +44,6 @@ Attempt::Attempt(const TrainOptions& options, RunDirectory* run, Crew& crew, std
   launched_ = counters.cursor;
   capacity_ = measure_capacity(crew_, opened_);
   if (!crew_.alone()) preflight();
-  transport_ = choose_transport(crew_, opened_.device, options_, counters.compress);
   stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_,
                           transport_.direct.get());
   traced_ = TracedSteps::of(crew_, options_.timeline);
@@ -84,12 +84,17 @@ void Attempt::preflight() {
   make_input();
   const ReadyBatch ready = input_->next();
   input_.reset();
-  const Preflight flight =
-      measure_crew(crew_, opened_, model_, options_, state_.parameters, ready, kPreflightSeconds);
+  Counters& counters = state_.counters;
+  transport_ =
+      choose_transport(crew_, opened_.device, options_, known_compression(options_, counters));
+  const Preflight flight = measure_crew(crew_, transport_.direct.get(), opened_, model_, options_,
+                                        state_.parameters, ready, kPreflightSeconds);
   const ParameterLayout& layout = model_.layout();
-  choose_bucket(crew_, options_.workers, layout.elements(), flight.curve, state_.counters);
-  choose_compression(options_, flight, layout, state_.counters);
-  flight_ = report_of(flight, layout, options_, state_.counters);
+  choose_compression(options_, flight, layout, counters);
+  keep_to(transport_, parse_compress(counters.compress));
+  choose_bucket(crew_, options_.workers, layout.elements(),
+                transport_.direct ? flight.direct_curve : flight.curve, counters);
+  flight_ = report_of(flight, layout, options_, counters);
 }
 
 void Attempt::make_input() {

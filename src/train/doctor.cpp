@@ -15,12 +15,12 @@
 #include "base/host.h"
 #include "observe/memory.h"
 #include "train/agreements.h"
+#include "train/gpu_transport.h"
 #include "train/setup.h"
 
 namespace reigen {
 namespace {
 
-constexpr double kMegabit = 1e6 / 8;
 constexpr double kSlowWorker = 1.3;     // times the median
 constexpr double kMuchSkew = 5;         // seconds
 constexpr double kFarBelowClaim = 0.5;  // of what the interface says it carries
@@ -66,6 +66,7 @@ Json facts_json(const WorkerFacts& f) {
           {"disk_bytes_per_second", f.disk_rate},
           {"device", f.device},
           {"interface", f.interface},
+          {"interface_note", f.interface_note},
           {"claimed_mbit", f.speed},
           {"clock_ahead_seconds", f.clock_ahead},
           {"compute_seconds", f.compute}};
@@ -81,6 +82,7 @@ WorkerFacts facts_from(const Json& json) {
   f.disk_rate = json.at("disk_bytes_per_second");
   f.device = json.at("device");
   f.interface = json.at("interface");
+  f.interface_note = json.at("interface_note");
   f.speed = json.at("claimed_mbit");
   return f;
 }
@@ -128,6 +130,9 @@ void warn_of_hosts(Examination& e, double bytes_needed) {
           "{} computes its share in {}, the others in {}: everybody waits for it; take it out, or "
           "give it fewer threads of other work",
           who, human_seconds(w.compute), human_seconds(usual)));
+    }
+    if (!w.interface_note.empty()) {
+      e.warnings.push_back(format("{}: {}; is --interface the right one?", who, w.interface_note));
     }
     if (std::abs(w.clock_ahead) > kMuchSkew) {
       e.warnings.push_back(format(
@@ -295,12 +300,14 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
   mine.device = describe(opened);
   if (!crew.alone()) {
     mine.interface = crew.team()->interface().name;
+    mine.interface_note = crew.team()->interface_note();
     mine.speed = crew.team()->interface().speed;
   }
   for (const std::string& text : crew.gather(one_line(facts_json(mine)))) {
     e.workers.push_back(facts_from(Json::parse(text)));
   }
   const double budget = given.seconds;
+  GpuTransport transport;
   if (crew.alone()) {
     Measured& m = e.preflight.measured;
     m.compute = measure_compute(opened, model, options, state.parameters, ready, budget / 2);
@@ -319,8 +326,9 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
     }
     std::vector<double> ahead;
     crew.check(measure_clocks(group, ahead));
-    e.preflight =
-        measure_crew(crew, opened, model, options, state.parameters, ready, budget * 3 / 4);
+    transport = choose_transport(crew, opened.device, options, {.method = CompressMethod::kAuto});
+    e.preflight = measure_crew(crew, transport.direct.get(), opened, model, options,
+                               state.parameters, ready, budget * 3 / 4);
     for (WorkerFacts& w : e.workers) w.clock_ahead = ahead[static_cast<size_t>(w.rank)];
   }
   e.half = measure_half(crew, opened, model, options, state.parameters, ready, budget / 4);
@@ -335,6 +343,8 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
   e.setting = options.workers.compress;
   extrapolate(e, layout, given.simulate);
   if (e.setting.method == CompressMethod::kAuto) e.setting = choose(m, layout);
+  keep_to(transport, e.setting);
+  e.transport = transport.text;
   e.forecasts.push_back(forecast(m, layout, e.setting));
   if (m.workers > 1) {
     for (const CompressSetting& s : candidates()) {
@@ -355,7 +365,7 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
   std::set<std::string> hosts;
   for (const WorkerFacts& w : e.workers) hosts.insert(w.host);
   e.cost = e.hours * given.price_per_hour * static_cast<double>(hosts.size());
-  e.verdict = verdict(f, m.link);
+  e.verdict = verdict(f, m.link_for(f.setting));
   const double each_pair =
       static_cast<double>(data.bytes) / static_cast<double>(data.manifest.train_pairs());
   warn_of_hosts(e, each_pair * static_cast<double>(ready.batch.pairs.size()) / f.seconds);

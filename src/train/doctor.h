@@ -13,6 +13,8 @@
 
 namespace reigen {
 
+constexpr double kMegabit = 1e6 / 8;  // bytes
+
 struct WorkerFacts {
   int rank = 0;
   std::string host;
@@ -22,9 +24,10 @@ struct WorkerFacts {
   double disk_rate = 0;  // of reading the data, bytes a second; 0 where there is too little of it
   std::string device;
   std::string interface;
-  int64_t speed = 0;       // Mbit/s as its driver tells; 0: it does not
-  double clock_ahead = 0;  // seconds before rank 0's
-  double compute = 0;      // seconds of its share of a step
+  std::string interface_note;  // what is odd about it
+  int64_t speed = 0;           // Mbit/s as its driver tells; 0: it does not
+  double clock_ahead = 0;      // seconds before rank 0's
+  double compute = 0;          // seconds of its share of a step
 };
 
 struct Advice {
@@ -42,6 +45,7 @@ struct FewerCores {
 struct Examination {
   std::vector<WorkerFacts> workers;
   std::vector<PairLink> links;
+  std::string transport;  // what carries gradients between GPUs; empty on the CPU
   Preflight preflight;
   FewerCores half;
   uint64_t parameters = 0;
@@ -50,7 +54,7 @@ struct Examination {
   std::vector<StepForecast> forecasts;  // of the setting, then of all that could be chosen
   double hours = 0;                     // of the configured run; 0 where it has no limit of steps
   double cost = 0;
-  Verdict verdict;
+  StepVerdict verdict;
   std::vector<std::string> warnings;
   std::vector<Advice> advice;
   std::vector<StepForecast> simulated;  // by rising number of workers

@@ -6,8 +6,6 @@
 namespace reigen {
 namespace {
 
-constexpr double kMegabit = 1e6 / 8;
-
 std::string rate_text(double bytes_a_second) {
   return format("{}/s", human_bytes(static_cast<uint64_t>(bytes_a_second)));
 }
@@ -48,17 +46,35 @@ std::string links_table(const Examination& e) {
   return table.text();
 }
 
-std::string curve_table(const Examination& e) {
-  const Measured& m = e.preflight.measured;
+std::string curve_table(const std::string& title, const std::vector<CurvePoint>& curve,
+                        const LinkModel& link, int workers) {
   Table table;
-  table.row({"all-reduce of", "seconds", "rate", "model"});
-  for (const CurvePoint& p : e.preflight.curve) {
-    const double n = m.workers;
+  table.row({title, "seconds", "rate", "model"});
+  for (const CurvePoint& p : curve) {
+    const double n = workers;
     table.row({human_bytes(static_cast<uint64_t>(p.bytes)), format("{:.4f}", p.seconds),
                rate_text(2 * (n - 1) / n * p.bytes / p.seconds),
-               format("{:.4f}", m.link.seconds(p.bytes, m.workers))});
+               format("{:.4f}", link.seconds(p.bytes, workers))});
   }
-  return table.text();
+  return table.text() +
+         format("  model: {:.3f} ms + 2(n-1)/n bytes / {}, off by {:.0f}% at most\n\n",
+                1e3 * link.latency, rate_text(link.bandwidth), 100 * link.error);
+}
+
+Json curve_json(const std::vector<CurvePoint>& curve, const LinkModel& link, int workers) {
+  Json points = Json::array();
+  for (const CurvePoint& p : curve) {
+    points.push_back({{"bytes", p.bytes},
+                      {"seconds", p.seconds},
+                      {"model_seconds", link.seconds(p.bytes, workers)}});
+  }
+  return points;
+}
+
+Json model_json(const LinkModel& link) {
+  return {{"latency_seconds", link.latency},
+          {"bytes_per_second", link.bandwidth},
+          {"largest_error", link.error}};
 }
 
 std::vector<std::string> cells(const StepForecast& f) {
@@ -120,15 +136,13 @@ Json to_json(const Examination& e) {
                              {"bytes_per_second", link.bandwidth},
                              {"latency_seconds", link.latency}});
   }
-  json["all_reduce"] = Json::array();
-  for (const CurvePoint& p : e.preflight.curve) {
-    json["all_reduce"].push_back({{"bytes", p.bytes},
-                                  {"seconds", p.seconds},
-                                  {"model_seconds", m.link.seconds(p.bytes, m.workers)}});
+  json["all_reduce"] = curve_json(e.preflight.curve, m.link, m.workers);
+  json["model"] = model_json(m.link);
+  if (m.direct) {
+    json["all_reduce_between_gpus"] = curve_json(e.preflight.direct_curve, *m.direct, m.workers);
+    json["model_between_gpus"] = model_json(*m.direct);
   }
-  json["model"] = {{"latency_seconds", m.link.latency},
-                   {"bytes_per_second", m.link.bandwidth},
-                   {"largest_error", m.link.error}};
+  json["transport"] = e.transport;
   json["compute"] = {{"forward", m.compute.forward},
                      {"backward", m.compute.backward},
                      {"optimizer", m.compute.optimizer}};
@@ -162,9 +176,12 @@ std::string to_text(const Examination& e, const DoctorOptions& options) {
                             with_commas(static_cast<uint64_t>(e.tokens)));
   text += hosts_table(e) + "\n";
   if (m.workers > 1) {
-    text += links_table(e) + "\n" + curve_table(e);
-    text += format("  model: {:.3f} ms + 2(n-1)/n bytes / {}, off by {:.0f}% at most\n\n",
-                   1e3 * m.link.latency, rate_text(m.link.bandwidth), 100 * m.link.error);
+    text += links_table(e) + "\n";
+    text += curve_table("all-reduce of", e.preflight.curve, m.link, m.workers);
+    if (m.direct) {
+      text += curve_table("between GPUs", e.preflight.direct_curve, *m.direct, m.workers);
+    }
+    if (!e.transport.empty()) text += e.transport + "\n\n";
   }
   text += forecast_table(e) + "\n";
   if (e.hours > 0) {

@@ -77,23 +77,24 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
   f.setting = setting;
   f.compute = m.compute.all();
   f.bytes = bytes_per_step(layout, setting, m.workers);
+  const LinkModel& link = m.link_for(setting);
   const auto elements = static_cast<double>(layout.elements());
   if (m.workers < 2) {
     f.bytes = 0;
   } else if (setting.method == CompressMethod::kLocal) {
-    f.communication = m.link.seconds(2 * elements, m.workers) / static_cast<double>(setting.every);
-    f.exposed = f.communication + 2 * m.link.latency;
+    f.communication = link.seconds(2 * elements, m.workers) / static_cast<double>(setting.every);
+    f.exposed = f.communication + 2 * link.latency;
   } else if (setting.method == CompressMethod::kPowerSgd) {
     f.compression = elements * (m.compress.element +
                                 m.compress.element_rank * static_cast<double>(setting.rank));
-    f.communication = 2 * m.link.latency + f.bytes / m.link.bandwidth;
+    f.communication = 2 * link.latency + f.bytes / link.bandwidth;
     f.exposed = factors_exposed(m, f.communication);
   } else if (setting.method == CompressMethod::kTopK) {
     f.compression = elements * m.compress.element;
-    f.communication = m.link.latency + f.bytes / m.link.bandwidth;
+    f.communication = link.latency + f.bytes / link.bandwidth;
     f.exposed = f.communication;
   } else {
-    f.communication = m.link.latency + f.bytes / m.link.bandwidth;
+    f.communication = link.latency + f.bytes / link.bandwidth;
     const bool blocks =
         setting.method == CompressMethod::kInt8 || setting.method == CompressMethod::kInt4;
     if (blocks) f.communication += elements * m.compress.element_blocks;
@@ -101,7 +102,7 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
   }
   if (m.shared_moments && m.workers > 1) {
     const double bytes = 4 * elements * (m.workers - 1) / m.workers;
-    const double seconds = m.link.latency + bytes / m.link.bandwidth;
+    const double seconds = link.latency + bytes / link.bandwidth;
     f.bytes += bytes;
     f.communication += seconds;
     f.exposed += seconds;
@@ -125,6 +126,7 @@ CompressSetting choose(const Measured& m, const ParameterLayout& layout) {
   const double enough = kFastEnough * m.compute.all();
   StepForecast best;
   for (const CompressSetting& setting : candidates()) {
+    if (m.only_direct && computed_on_host(setting)) continue;
     const StepForecast f = forecast(m, layout, setting);
     if (f.seconds <= enough) return setting;
     if (best.seconds == 0 || f.seconds < best.seconds) best = f;
@@ -140,16 +142,23 @@ Measured simulate(const Measured& m, int workers, double bandwidth, double laten
   other.compute.forward *= share;
   other.compute.backward *= share;
   other.compute.last_backward = std::min(m.compute.last_backward, other.compute.backward);
-  if (bandwidth > 0) other.link.bandwidth = bandwidth;
+  if (bandwidth > 0) {
+    other.link.bandwidth = bandwidth;
+    other.direct.reset();
+  }
   // Every worker sends to every other: each costs the sender what two workers were seen to take
   // beyond the way itself.
-  const double base = latency > 0 ? latency : m.link.latency;
-  const double each = std::max(5e-6, m.link.latency / 10);
-  other.link.latency = base + 2 * each * std::max(0, workers - m.workers);
+  auto grow = [&](LinkModel& link) {
+    const double each = std::max(5e-6, link.latency / 10);
+    if (latency > 0) link.latency = latency;
+    link.latency += 2 * each * std::max(0, workers - m.workers);
+  };
+  grow(other.link);
+  if (other.direct) grow(*other.direct);
   return other;
 }
 
-Verdict verdict(const StepForecast& f, const LinkModel& link) {
+StepVerdict verdict(const StepForecast& f, const LinkModel& link) {
   constexpr double kMuch = 0.25;
   const double waiting = f.exposed / f.seconds;
   const std::string rate = format("{}/s", human_bytes(static_cast<uint64_t>(link.bandwidth)));

@@ -4,6 +4,7 @@
 // of a few numbers; `auto`, the warning at the start of a run and `reigen doctor` all ask here.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,14 @@ struct Measured {
   int workers = 1;
   ComputeTimes compute;
   CompressCost compress;
-  LinkModel link;
-  bool shared_moments = false;  // parameters travel after each update
+  LinkModel link;                   // between the workers' hosts
+  std::optional<LinkModel> direct;  // between their GPUs
+  bool only_direct = false;         // nothing goes through the hosts, as asked
+  bool shared_moments = false;      // parameters travel after each update
+
+  const LinkModel& link_for(const CompressSetting& setting) const {
+    return direct && !computed_on_host(setting) ? *direct : link;
+  }
 };
 
 struct StepForecast {
@@ -60,10 +67,10 @@ Measured simulate(const Measured& measured, int workers, double bandwidth, doubl
                   bool same_share);
 
 // "network", "compute" or "compression", and a sentence that says why.
-struct Verdict {
+struct StepVerdict {
   std::string bottleneck;
   std::string sentence;
 };
-Verdict verdict(const StepForecast& forecast, const LinkModel& link);
+StepVerdict verdict(const StepForecast& forecast, const LinkModel& link);
 
 }  // namespace reigen

@@ -20,12 +20,6 @@ void scale(const Device& device, std::span<float> values, float factor) {
   parallel_for(device, static_cast<int64_t>(values.size()), kGrain, work);
 }
 
-bool remembers(const std::string& compress) {
-  const CompressMethod method = parse_compress(compress).method;
-  return method != CompressMethod::kNone && method != CompressMethod::kBf16 &&
-         method != CompressMethod::kFp16;
-}
-
 }  // namespace
 
 GpuExchange::GpuExchange(Crew& crew, GpuOps& gpu, const ParameterLayout& layout,
@@ -52,7 +46,9 @@ void GpuExchange::begin(uint64_t step, double scale) {
   turn_ = 1 - turn_;
   pieces_.clear();
   transfer_->forget();
-  unscale_ = remembers(state_.counters.compress) ? 1 / static_cast<float>(scale) : 1;
+  unscale_ = computed_on_host(parse_compress(state_.counters.compress))
+                 ? 1 / static_cast<float>(scale)
+                 : 1;
   if (exchange_.parts_with(step)) fetch_parameters();
   exchange_.begin(step, direct_ ? buffers_.gradient : gradients_[turn_]);
 }

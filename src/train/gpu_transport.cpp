@@ -6,32 +6,31 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "dist/message.h"
 #include "dist/nccl_group.h"
 #include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
 
-std::string hex(const std::string& bytes) {
-  std::string text;
-  for (const char byte : bytes) text += format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
+std::string on_host(const CompressSetting& compress) {
+  return format("compression {} is computed on the host", text_of(compress));
 }
 
-std::string from_hex(const std::string& text) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < text.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
-  }
-  return bytes;
+std::string through_host(const std::string& why) {
+  return format("gradients through the host ({})", why);
+}
+
+// A GPU as NCCL tells them apart: two processes may share one when they claim other machines.
+std::string identity(const GpuOps& gpu) {
+  const char* machine = std::getenv("NCCL_HOSTID");
+  return gpu.facts().uuid + (machine != nullptr ? format(" of {}", machine) : "");
 }
 
 // Why NCCL cannot be, by what every worker said of itself; empty when it can.
-std::string obstacle(const std::vector<std::string>& workers, const std::string& compress) {
-  const CompressMethod method = parse_compress(compress).method;
-  if (method != CompressMethod::kNone && method != CompressMethod::kBf16 &&
-      method != CompressMethod::kFp16) {
-    return format("compression {} is computed on the host", compress);
+std::string obstacle(const std::vector<std::string>& workers, const CompressSetting& compress) {
+  if (compress.method != CompressMethod::kAuto && computed_on_host(compress)) {
+    return on_host(compress);
   }
   std::set<std::string> gpus;
   for (size_t rank = 0; rank < workers.size(); ++rank) {
@@ -52,12 +51,17 @@ void use_interface(const std::string& name) {
 
 }  // namespace
 
+void check_transport(const Device& device, const TrainOptions& options) {
+  if (options.workers.transport != Transport::kNccl || device.gpu() != nullptr) return;
+  throw ConfigError("--transport nccl is for GPUs, and this worker computes on the CPU");
+}
+
 GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptions& options,
-                              const std::string& compress) {
+                              const CompressSetting& compress) {
   if (crew.alone()) return {};
   const GpuOps* gpu = device.gpu();
   const Transport wanted = options.workers.transport;
-  Json mine = {{"gpu", gpu != nullptr ? gpu->facts().uuid : ""}, {"why", ""}};
+  Json mine = {{"gpu", gpu != nullptr ? identity(*gpu) : ""}, {"why", ""}};
   std::string why;
   const std::string version = nccl_version(&why);
   if (version.empty()) mine["why"] = why;
@@ -70,7 +74,7 @@ GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptio
     } else {
       decision["why"] = obstacle(workers, compress);
     }
-    if (decision["why"].get<std::string>().empty()) decision["id"] = hex(new_nccl_id());
+    if (decision["why"].get<std::string>().empty()) decision["id"] = hex_encode(new_nccl_id());
   }
   decision = Json::parse(crew.broadcast(one_line(decision)));
   const auto reason = decision.at("why").get<std::string>();
@@ -79,7 +83,7 @@ GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptio
       throw ConfigError(format("--transport nccl cannot be: {}; use --transport auto", reason));
     }
     if (gpu == nullptr) return {};
-    return {nullptr, format("gradients through the host ({})", reason)};
+    return {nullptr, through_host(reason)};
   }
   Team& team = *crew.team();
   use_interface(team.interface().name);
@@ -87,12 +91,17 @@ GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptio
   nccl.rank = crew.rank();
   nccl.size = crew.size();
   nccl.gpu = gpu->facts().index;
-  nccl.id = from_hex(decision.at("id").get<std::string>());
+  nccl.id = hex_decode(decision.at("id").get<std::string>()).value_or("");
   nccl.outside = [&team] { return team.group().status(); };
   nccl.start_within =
       std::chrono::milliseconds(static_cast<int64_t>(1000 * options.workers.start_within));
   for (const Member& member : team.control().members()) nccl.hosts.push_back(member.host);
   return {make_nccl_group(nccl, team.group().epoch()), format("gradients by NCCL {}", version)};
+}
+
+void keep_to(GpuTransport& transport, const CompressSetting& compress) {
+  if (!transport.direct || !computed_on_host(compress)) return;
+  transport = {nullptr, through_host(on_host(compress))};
 }
 
 }  // namespace reigen

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "config/compress_options.h"
 #include "config/train_options.h"
 #include "device/device.h"
 #include "dist/group.h"
@@ -17,9 +18,13 @@ struct GpuTransport {
   std::string text;               // "gradients by NCCL 2.28.9", or why not; empty on the CPU
 };
 
-// All workers at once; they decide the same. `compress` is how gradients travel in the end. Throws
-// ConfigError when NCCL was asked for and cannot be.
+// Throws ConfigError when NCCL was asked for where it can never be.
+void check_transport(const Device& device, const TrainOptions& options);
+
+// All workers at once; they decide the same. Throws ConfigError when NCCL was asked for and cannot
+// be. Where `compress` is auto, keep_to() follows when it is chosen.
 GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptions& options,
-                              const std::string& compress);
+                              const CompressSetting& compress);
+void keep_to(GpuTransport& transport, const CompressSetting& compress);
 
 }  // namespace reigen

@@ -106,6 +106,18 @@ class TimedPasses {
   Arena arena_;
 };
 
+bool begun(const Counters& counters) { return counters.step > 0 && counters.workers > 1; }
+
+void measure_links(Crew& crew, Group* direct, size_t elements, double budget, Preflight& flight) {
+  const size_t most = std::max(elements, kLeastProbe);
+  std::vector<float> data(most);
+  crew.check(measure_all_reduce(crew.team()->group(), data, budget, flight.curve));
+  if (direct == nullptr) return;
+  const DeviceBuffer there(DeviceKind::kGpu, most * sizeof(float), "a gradient to measure with");
+  const std::span<float> floats(there.as<float>(), most);
+  crew.check(measure_all_reduce(*direct, floats, budget / 2, flight.direct_curve));
+}
+
 }  // namespace
 
 ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
@@ -158,15 +170,13 @@ ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
   return times;
 }
 
-Preflight measure_crew(Crew& crew, const OpenedDevice& opened, Transformer& model,
+Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Transformer& model,
                        const TrainOptions& options, std::span<const float> parameters,
                        const ReadyBatch& ready, double budget) {
-  Group& group = crew.team()->group();
   Preflight flight;
   const auto rank = static_cast<size_t>(crew.rank());
   const auto size = static_cast<size_t>(crew.size());
-  const double gradient_bytes = 4.0 * static_cast<double>(model.layout().elements());
-  crew.check(measure_all_reduce(group, gradient_bytes, budget / 2, flight.curve));
+  measure_links(crew, direct, model.layout().elements(), budget / 2, flight);
   // All compute at the same time, as they will: workers of a machine share its memory.
   const ComputeTimes mine = measure_compute(opened, model, options, parameters, ready, budget / 2);
   const CompressCost cost = measure_compress_cost(host_device(opened.device, options.threads));
@@ -181,7 +191,9 @@ Preflight measure_crew(Crew& crew, const OpenedDevice& opened, Transformer& mode
   Measured& m = flight.measured;
   m.workers = crew.size();
   m.shared_moments = options.workers.shard_optimizer;
+  m.only_direct = options.workers.transport == Transport::kNccl;
   m.link = fit(flight.curve, crew.size());
+  if (direct != nullptr) m.direct = fit(flight.direct_curve, crew.size());
   size_t slowest = 0;
   for (size_t r = 0; r < size; ++r) {
     const double* other = table.data() + kColumns * r;
@@ -202,20 +214,24 @@ double measure_capacity(Crew& crew, const OpenedDevice& opened) {
   return capacity[0];
 }
 
+CompressSetting known_compression(const TrainOptions& options, const Counters& counters) {
+  const CompressSetting& given = options.workers.compress;
+  return given.method == CompressMethod::kAuto && begun(counters)
+             ? parse_compress(counters.compress)
+             : given;
+}
+
 void choose_compression(const TrainOptions& options, const Preflight& preflight,
                         const ParameterLayout& layout, Counters& counters) {
   constexpr int64_t kMostWarmup = 1000;
   constexpr uint64_t kOpenEnd = 500;
   const WorkerOptions& w = options.workers;
-  const bool begun = counters.step > 0 && counters.workers > 1;
-  if (w.compress.method != CompressMethod::kAuto) {
-    counters.compress = text_of(w.compress);
-  } else if (!begun) {
-    counters.compress = text_of(choose(preflight.measured, layout));
-  }
+  CompressSetting setting = known_compression(options, counters);
+  if (setting.method == CompressMethod::kAuto) setting = choose(preflight.measured, layout);
+  counters.compress = text_of(setting);
   if (w.compress_warmup >= 0) {
     counters.compress_warmup = static_cast<uint64_t>(w.compress_warmup);
-  } else if (!begun) {
+  } else if (!begun(counters)) {
     counters.compress_warmup =
         options.max_steps > 0 ? static_cast<uint64_t>(std::min(kMostWarmup, options.max_steps / 10))
                               : kOpenEnd;
@@ -229,7 +245,8 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
   const Measured& m = preflight.measured;
   const CompressSetting setting = parse_compress(counters.compress);
   const StepForecast f = forecast(m, layout, setting);
-  const std::string rate = format("{}/s", human_bytes(static_cast<uint64_t>(m.link.bandwidth)));
+  const LinkModel& link = m.link_for(setting);
+  const std::string rate = format("{}/s", human_bytes(static_cast<uint64_t>(link.bandwidth)));
   PreflightReport report;
   report.forecast = {.step = counters.step,
                      .method = counters.compress,
@@ -238,15 +255,16 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
                      .compression = f.compression,
                      .exposed = f.exposed,
                      .bytes = f.bytes,
-                     .bandwidth = m.link.bandwidth,
-                     .latency = m.link.latency};
+                     .bandwidth = link.bandwidth,
+                     .latency = link.latency};
   const bool automatic = options.workers.compress.method == CompressMethod::kAuto;
+  const std::string compressing =
+      f.compression > 0 ? format("{} compressing, ", human_seconds(f.compression)) : "";
   report.line = format(
-      "the link carries {} with {:.2f} ms: a step should take {}, {} of them computing, {} "
-      "compressing, {} waiting; {}{}",
-      rate, 1e3 * m.link.latency, human_seconds(f.seconds), human_seconds(f.compute),
-      human_seconds(f.compression), human_seconds(f.exposed),
-      automatic ? "auto chose " : "compression ", counters.compress);
+      "the link carries {} with {:.2f} ms: a step should take {}, {} of them computing, {}{} "
+      "waiting; {}{}",
+      rate, 1e3 * link.latency, human_seconds(f.seconds), human_seconds(f.compute), compressing,
+      human_seconds(f.exposed), automatic ? "auto chose " : "compression ", counters.compress);
   const auto [quickest, slowest] =
       std::minmax_element(preflight.compute_by_rank.begin(), preflight.compute_by_rank.end());
   if (*slowest > kUneven * *quickest) {

@@ -21,12 +21,13 @@ ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
 
 struct Preflight {
   Measured measured;
-  std::vector<CurvePoint> curve;
-  std::vector<double> compute_by_rank;  // seconds of a share
+  std::vector<CurvePoint> curve;         // between hosts
+  std::vector<CurvePoint> direct_curve;  // between GPUs, where they exchange directly
+  std::vector<double> compute_by_rank;   // seconds of a share
 };
 
-// All workers at once; the result is the same for all.
-Preflight measure_crew(Crew& crew, const OpenedDevice& opened, Transformer& model,
+// All workers at once; the result is the same for all. `direct` joins their GPUs, or is null.
+Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Transformer& model,
                        const TrainOptions& options, std::span<const float> parameters,
                        const ReadyBatch& ready, double budget);
 
@@ -34,8 +35,9 @@ Preflight measure_crew(Crew& crew, const OpenedDevice& opened, Transformer& mode
 // to compute, measured at the same time by all.
 double measure_capacity(Crew& crew, const OpenedDevice& opened);
 
-// How gradients travel, and from which step on: as given, as recorded, or chosen here. Says what a
-// step will take, and warns when most of it is waiting.
+// How gradients travel: as given, or as recorded; auto when it has to be chosen.
+CompressSetting known_compression(const TrainOptions& options, const Counters& counters);
+// The same, chosen where it has to be, and from which step on.
 void choose_compression(const TrainOptions& options, const Preflight& preflight,
                         const ParameterLayout& layout, Counters& counters);
 

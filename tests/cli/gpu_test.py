@@ -5,7 +5,10 @@ import hashlib
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
+import time
 
 import harness
 from harness import REIGEN, run
@@ -126,6 +129,79 @@ class Workers(GpuCase):
         self.train("run", "--max-steps", 30, "--device", "cuda:0", "--workers", 1)
         self.workers("run", "--max-steps", 40)
         self.assertEqual([r["step"] for r in self.records("run")], list(range(1, 41)))
+
+
+class Nccl(GpuCase):
+    """Two processes on one GPU that claim to be on two machines: NCCL believes it, and joins them by sockets."""
+
+    def start(self, name, *more, workers=2):
+        port = harness.free_port()
+        processes = []
+        for rank in range(workers):
+            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(workers), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NCCL_HOSTID": f"machine-{rank}",
+                   "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
+            arguments = ["train", "--data", self.data, "--run", self.path(name), *SMALL, "--device", "cuda:0",
+                         "--memory", "4GB", "--transport", "nccl", *more]
+            processes.append(subprocess.Popen([REIGEN, *map(str, arguments)], env=env, text=True,
+                                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
+        for process in processes:
+            self.addCleanup(process.kill)
+        return processes
+
+    def finish(self, processes, codes=(0, 0)):
+        said = [p.communicate(timeout=120)[1] for p in processes]
+        self.assertEqual([p.returncode for p in processes], list(codes), said)
+        return said
+
+    def wait_for_step(self, name, step):
+        deadline = time.time() + 60
+        path = self.path(f"{name}/measurements/rank-0.jsonl")
+        while time.time() < deadline:
+            if os.path.exists(path) and any(r["step"] >= step for r in self.records(name)):
+                return
+            time.sleep(0.05)
+        self.fail(f"step {step} did not come")
+
+    def test_two_ranks_follow_one(self):
+        common = ["--max-steps", 100, "--eval.every", 50, "--precision", "fp32"]
+        self.train("one", *common, "--device", "cuda:0")
+        said = self.finish(self.start("two", *common))
+        self.assertRegex(said[0], r"gradients by NCCL \d")
+        for a, b in zip(self.records("one"), self.records("two")):
+            self.assertLess(abs(a["loss"] / b["loss"] - 1), 1e-4, f"step {a['step']}")
+
+    def test_rounded_gradients_give_the_same_bits_across_a_stop(self):
+        common = ["--eval.every", 0, "--compress", "bf16"]
+        self.finish(self.start("whole", *common, "--max-steps", 40))
+        known = ["--algorithms", self.path("whole/algorithms.txt")]
+        self.finish(self.start("again", *common, *known, "--max-steps", 40))
+        self.finish(self.start("parts", *common, *known, "--max-steps", 15))
+        self.finish(self.start("parts", *common, "--max-steps", 40))
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(self.digest("again", file), self.digest("parts", file))
+
+    def test_auto_measures_what_nccl_carries(self):
+        said = self.finish(self.start("run", "--max-steps", 20, "--eval.every", 0, "--compress", "auto"))
+        self.assertRegex(said[0], "auto chose (none|bf16)")
+        self.assertIn("gradients by NCCL", said[0])
+
+    def test_a_rank_that_dies_or_hangs_is_noticed(self):
+        for number, name in ((signal.SIGKILL, "killed"), (signal.SIGSTOP, "stopped")):
+            with self.subTest(name):
+                processes = self.start(name, "--max-steps", 1000000, "--eval.every", 0, "--checkpoint.every", 20,
+                                       "--silence", "3s")
+                self.wait_for_step(name, 30)
+                begun = time.time()
+                os.kill(processes[1].pid, number)
+                said = processes[0].communicate(timeout=60)[1]
+                self.assertLess(time.time() - begun, 30)
+                self.assertEqual(processes[0].returncode, 5, said)
+                self.assertIn("lost rank 1", said)
+                self.assertIn("goes on from step", said)
+                processes[1].kill()
+                processes[1].communicate()
+                run("inspect", self.path(name), "--verify")
 
 
 class Trouble(GpuCase):

@@ -62,6 +62,22 @@ TEST(Forecast, MoreWorkersComputeLessEachAndWaitLonger) {
   EXPECT_EQ(simulate(two, 64, 0, 0, true).compute.forward, two.compute.forward);
 }
 
+TEST(Forecast, WhatGpusExchangeDirectlyNeedsNoLinkBetweenHosts) {
+  const ParameterLayout layout = ten_million();
+  Measured m = on_a_link_of(100);
+  const double through_hosts = forecast(m, layout, parse_compress("int4")).seconds;
+  m.direct = {.latency = 2e-5, .bandwidth = 1e11};
+  EXPECT_LT(forecast(m, layout, {}).exposed, 1e-3);
+  EXPECT_EQ(forecast(m, layout, parse_compress("int4")).seconds, through_hosts);
+  EXPECT_EQ(text_of(choose(m, layout)), "none");
+  m.direct->bandwidth = 1.25e7;
+  EXPECT_EQ(text_of(choose(m, layout)), "int4");
+  m.only_direct = true;
+  EXPECT_EQ(text_of(choose(m, layout)), "bf16");
+  // Another link is other machines.
+  EXPECT_FALSE(simulate(m, 4, 1e9, 0, false).direct.has_value());
+}
+
 TEST(Forecast, OneWorkerWaitsForNobody) {
   Measured one = on_a_link_of(100);
   one.workers = 1;

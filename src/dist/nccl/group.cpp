@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
@@ -41,9 +42,11 @@ class NcclGroup : public QueuedGroup {
     std::memcpy(&id, options.id.data(), sizeof(id));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
+    deadline_ = CommClock::now() + options.start_within;
     try {
-      settle(library_.init(&comm_, size(), id, rank(), &config), CommClock::now(),
-             options.start_within);
+      settle(library_.init(&comm_, size(), id, rank(), &config));
+      connect();
+      deadline_.reset();
     } catch (const Stopped& stopped) {
       abort();
       stop_queue();
@@ -66,8 +69,9 @@ class NcclGroup : public QueuedGroup {
     drain();
     if (CommStatus before = status(); !before.ok()) return before;
     CommStatus left;
+    deadline_ = CommClock::now() + kLeaveWithin;
     try {
-      settle(library_.finalize(comm_), CommClock::now(), kLeaveWithin);
+      settle(library_.finalize(comm_));
       library_.destroy(comm_);
       comm_ = nullptr;
     } catch (const Stopped& stopped) {
@@ -107,6 +111,9 @@ class NcclGroup : public QueuedGroup {
       if (state != ncclSuccess && state != ncclInProgress) fail(state);
       if (finished(state)) return;
       if (closing_) throw Stopped{CommStatus::closed("")};
+      if (deadline_ && CommClock::now() > *deadline_) {
+        throw Stopped{CommStatus::timeout(-1, "", "NCCL: not all GPUs answer in time")};
+      }
       constexpr int kSpins = 200;
       constexpr int kBetweenQuestions = 64;
       if (round < kSpins) continue;
@@ -118,17 +125,6 @@ class NcclGroup : public QueuedGroup {
   }
 
   // A call that goes on in the background.
-  void settle(ncclResult_t result, CommClock::time_point since, std::chrono::milliseconds within) {
-    if (result != ncclSuccess && result != ncclInProgress) fail(result);
-    if (result == ncclSuccess) return;
-    watch([&](ncclResult_t state) {
-      if (CommClock::now() - since > within) {
-        throw Stopped{CommStatus::timeout(
-            -1, "", format("NCCL: not ready within {} s", within.count() / 1000))};
-      }
-      return state == ncclSuccess;
-    });
-  }
   void settle(ncclResult_t result) {
     if (result != ncclSuccess && result != ncclInProgress) fail(result);
     if (result == ncclSuccess) return;
@@ -148,6 +144,7 @@ class NcclGroup : public QueuedGroup {
     comm_ = nullptr;
   }
 
+  void connect();
   void enqueue(const Operation& o);
   void reduce_scatter(std::span<float> data, Wire wire);
   void all_gather(std::span<float> data, Wire wire);
@@ -200,7 +197,28 @@ class NcclGroup : public QueuedGroup {
   DeviceMemory parts_;
   CommCounter* counter_ = nullptr;
   std::atomic<bool> closing_{false};
+  std::optional<CommClock::time_point> deadline_;  // of what is under way
 };
+
+// NCCL connects when something is first sent: here, where it has to succeed in time, from every
+// rank to every other, and around the ring.
+void NcclGroup::connect() {
+  constexpr size_t kLarge = 1 << 20;  // takes the ring, as buckets do
+  const DeviceMemory zeros(kLarge * sizeof(float), "a first exchange");
+  cuda::fill_zero(zeros.get(), zeros.size(), stream_.get());
+  CommCounter nobodys;
+  counter_ = &nobodys;
+  for (const size_t elements : {size_t{1}, kLarge}) {
+    Operation sum{.kind = OpKind::kAllReduce, .wire = Wire::kFp32};
+    sum.floats = {zeros.as<float>(), elements};
+    enqueue(sum);
+  }
+  Operation rounded{.kind = OpKind::kAllReduce, .wire = Wire::kBf16};
+  rounded.floats = {zeros.as<float>(), static_cast<size_t>(size())};
+  enqueue(rounded);
+  done_.record(stream_.get());
+  watch([this](ncclResult_t) { return done_.done(); });
+}
 
 void NcclGroup::enqueue(const Operation& o) {
   if (o.wire == Wire::kInt8 || o.wire == Wire::kInt4) {

@@ -179,7 +179,6 @@ void advise_of_cores(Examination& e, const ParameterLayout& layout) {
     other.compute.last_backward *= scale;
     return forecast(other, layout, e.setting).seconds;
   };
-  const int threads = 2 * e.half.threads;
   const double fewer = step_of(e.half.seconds);
   if (fewer < kHardlySlower * now) {
     e.advice.push_back({format("half the cores (--threads {}), which cost less", e.half.threads),
@@ -189,7 +188,7 @@ void advise_of_cores(Examination& e, const ParameterLayout& layout) {
   const double more = step_of(whole - gained / 2);
   if (now / more > 1.05) {
     e.advice.push_back(
-        {format("machines with twice the cores (--threads {})", 2 * threads), more, now / more});
+        {format("machines with twice the cores (--threads {})", 2 * e.half.of), more, now / more});
   }
 }
 
@@ -246,7 +245,7 @@ FewerCores measure_half(Crew& crew, const OpenedDevice& opened, Transformer& mod
                         const TrainOptions& options, std::span<const float> parameters,
                         const ReadyBatch& ready, double budget) {
   const int threads = opened.device.threads();
-  double counts[] = {opened.device.kind() == DeviceKind::kCpu && threads % 2 == 0 ? 1.0 : 0.0};
+  double counts[] = {opened.device.kind() == DeviceKind::kCpu && threads > 1 ? 1.0 : 0.0};
   crew.sum(counts);
   if (counts[0] < crew.size()) return {};
   OpenedDevice half = opened;
@@ -256,7 +255,7 @@ FewerCores measure_half(Crew& crew, const OpenedDevice& opened, Transformer& mod
   std::vector<double> seconds(static_cast<size_t>(crew.size()));
   seconds[static_cast<size_t>(crew.rank())] = times.forward + times.backward;
   crew.sum(seconds);
-  return {threads / 2, *std::max_element(seconds.begin(), seconds.end())};
+  return {threads / 2, threads, *std::max_element(seconds.begin(), seconds.end())};
 }
 
 ReadyBatch first_batch(const TrainOptions& options, const TrainingData& data,

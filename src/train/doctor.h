@@ -38,7 +38,8 @@ struct Advice {
 
 // The same share on fewer threads: what cores are worth. Nothing on a GPU or a single core.
 struct FewerCores {
-  int threads = 0;
+  int threads = 0;  // half of `of`, rounded down
+  int of = 0;
   double seconds = 0;  // forward and backward of the slowest worker
 };
 

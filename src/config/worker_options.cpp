@@ -54,6 +54,9 @@ void describe(Schema& s, WorkerOptions& o) {
                           "give up when not all workers are there by then", 1));
   s.custom(seconds_option("silence", o.silence,
                           "a worker that is not heard of for this long is lost", 1));
+  s.custom(seconds_option("stall", o.stall,
+                          "give up when one exchange takes longer, though all workers are heard "
+                          "of; 0 to wait for ever"));
   s.option(
       "shard-optimizer", o.shard_optimizer,
       "each worker keeps the optimizer's moments of its part of the parameters only: less memory, "

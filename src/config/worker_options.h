@@ -26,6 +26,7 @@ struct WorkerOptions {
   uint64_t bucket = 0;           // bytes; 0: tuned
   double start_within = 60;      // seconds
   double silence = 10;           // seconds
+  double stall = 3600;           // seconds; 0 for ever
   bool shard_optimizer = false;
   bool send_data = false;
   bool detach = false;

@@ -132,6 +132,7 @@ class Group {
 
   // Ends the group now: operations under way and all later ones give `why`. Idempotent; any thread.
   virtual void close(CommStatus why = CommStatus::closed("")) = 0;
+  virtual void drain() {}  // returns when no operation uses anybody's memory any more
   // Ends it in peace: waits for what was started, and until all others leave too.
   virtual CommStatus leave() = 0;
   virtual CommStatus status() const = 0;  // ok while it is usable

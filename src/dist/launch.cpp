@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -115,12 +116,28 @@ Placement open_mpi_place(const Environment& environment) {
   return p;
 }
 
+// The tasks of a node in Slurm's words: "2(x2),1" is 2, 2 and 1. 0 where it does not say.
+int tasks_of_node(const std::string& text, int node) {
+  for (const std::string& part : split(text)) {
+    int tasks = 0;
+    int nodes = 1;
+    if (std::sscanf(part.c_str(), "%d(x%d)", &tasks, &nodes) < 1) return 0;
+    if (node < nodes) return tasks;
+    node -= nodes;
+  }
+  return 0;
+}
+
 Placement slurm_place(const Environment& environment) {
   Placement p;
   p.launcher = Launcher::kSlurm;
   read_place(environment, p, "SLURM_PROCID",
              environment("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
              "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE");
+  // The number for each node is only told where it was asked for.
+  const auto tasks = environment("SLURM_STEP_TASKS_PER_NODE");
+  const int node = number(environment, "SLURM_NODEID", 0, kMostWorkers, 0);
+  if (tasks) p.local_size = std::max(1, tasks_of_node(*tasks, node));
   if (environment("PMIX_NAMESPACE")) return p;
   const auto nodes = environment("SLURM_STEP_NODELIST");
   const std::string host = first_of_nodelist(nodes ? *nodes : *environment("SLURM_NODELIST"));

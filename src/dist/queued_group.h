@@ -17,6 +17,7 @@ class QueuedGroup : public Group {
   ~QueuedGroup() override { stop_queue(); }  // also when a subclass could not be made
 
   CommStatus status() const override;
+  void drain() override;
   CommCounters counters() const override;
   void watch(OpWatcher watcher) override;
 
@@ -28,7 +29,6 @@ class QueuedGroup : public Group {
   Pending start(Operation operation) override;
   // From now on every operation gives `why`; false when something else has ended it before.
   bool end(const CommStatus& why);
-  void drain();       // waits until the queue is empty
   void stop_queue();  // ends the thread; for destructors of subclasses, before their parts go
 
  private:

@@ -250,6 +250,7 @@ bool Rendezvous::Loop::try_join(const Endpoint& endpoint, std::string& why,
               {"epoch", options_.epoch},
               {"host", options_.host},
               {"address", options_.address.empty() ? local_address_ : options_.address},
+              {"chosen", options_.address.empty() ? "by the way here" : "as asked"},
               {"port", options_.port},
               {"facts", facts}});
     await_start(talk, deadline);

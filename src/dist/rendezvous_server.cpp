@@ -41,7 +41,8 @@ struct Connection {
   bool broken = false;
   int rank = -1;
   std::string host;
-  Json member;  // what the others are told of it
+  Json member;       // what the others are told of it
+  bool free = true;  // nobody asked for its address: another of the same machine does as well
   Json facts;
 };
 
@@ -247,6 +248,7 @@ void RendezvousServer::Loop::join(Connection& c, const Json& message) {
   c.rank = static_cast<int>(*rank);
   c.host = *host;
   c.member = {{"rank", c.rank}, {"host", c.host}, {"address", *address}, {"port", *port}};
+  c.free = text_field(message, "chosen") != "as asked";
   c.facts = *facts;
   if (joined().size() == static_cast<size_t>(options_.size)) form();
 }
@@ -305,8 +307,9 @@ void RendezvousServer::Loop::form() {
     if (c->rank == options_.host_rank) host_rank = rank;
     new_ranks[c->rank] = rank;
     Json member = c->member;
-    // Whoever came by loopback is on this machine; the name of a host often leads it there.
-    if (!outward.empty() && is_loopback(*text_field(member, "address")))
+    // Whoever came from here came by any of this machine's addresses; others know one of them.
+    const std::string from = peer_address(c->socket);
+    if (!outward.empty() && c->free && from == local_address(c->socket))
       member["address"] = outward;
     member["rank"] = rank;
     member["old_rank"] = c->rank;

@@ -178,19 +178,24 @@ bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
-std::string address_towards(const std::string& peer) {
+// Connecting a datagram socket only looks up the route.
+Socket routed_towards(const std::string& peer) {
   std::string why;
   constexpr int kAnyPort = 9;
   const Addresses addresses = resolve(peer, kAnyPort, false, why);
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
-    // Connecting a datagram socket only looks up the route.
     Socket socket(::socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (socket.open() && connect(socket.fd(), a->ai_addr, a->ai_addrlen) == 0) {
-      return local_address(socket);
-    }
+    if (socket.open() && connect(socket.fd(), a->ai_addr, a->ai_addrlen) == 0) return socket;
     why = errno_text(errno);
   }
   throw CommError(format("there is no way to {}: {}", peer, why));
+}
+
+std::string address_towards(const std::string& peer) { return local_address(routed_towards(peer)); }
+
+bool is_this_host(const std::string& peer) {
+  const Socket socket = routed_towards(peer);
+  return local_address(socket) == peer_address(socket);
 }
 
 bool read_available(const Socket& socket, std::string& into, size_t most) {

@@ -59,6 +59,7 @@ bool is_loopback(const std::string& address);
 
 // The local address that packets to `peer` leave from; nothing is sent. Throws CommError.
 std::string address_towards(const std::string& peer);
+bool is_this_host(const std::string& peer);
 
 // Appends what there is to read now. False once the other side has closed or failed.
 bool read_available(const Socket& socket, std::string& into, size_t most);

@@ -54,7 +54,7 @@ Team::Team(TeamOptions options) : options_(std::move(options)) {
   join.size = options_.size;
   join.epoch = options_.epoch;
   join.host = options_.host;
-  join.address = interface_.address;
+  if (!options_.interface.empty()) join.address = interface_.address;
   join.port = port_of(standby_);
   join.facts = options_.facts;
   join.start_within = options_.start_within;
@@ -63,7 +63,7 @@ Team::Team(TeamOptions options) : options_(std::move(options)) {
 
   const Member& self = control_->members()[static_cast<size_t>(control_->rank())];
   if (options_.interface.empty() && self.address != interface_.address) {
-    interface_ = interface_with(self.address);  // others cannot reach this one by loopback
+    interface_ = interface_with(self.address);  // the one that did lead to the others
   }
 
   if (control_->size() == 1) {
@@ -95,7 +95,8 @@ void Team::choose_interface() {
   if (options_.interface.empty()) return;
   const NetworkInterface natural = interface_;
   interface_ = interface_named(options_.interface, natural.address);
-  if (natural.name == interface_.name || natural.name == "lo") return;
+  // On one's own machine every interface leads there.
+  if (natural.name == interface_.name || is_this_host(peer)) return;
   interface_note_ = format("{} was asked for, but the way to {} leads through {}",
                            describe(interface_), peer, describe(natural));
   if (interface_.name == "lo") {

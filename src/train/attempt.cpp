@@ -251,6 +251,7 @@ void Attempt::run() {
     std::string text = e.what();
     if (keeper_) text += "; " + keeper_->way_on();
     log_copy_only(format("ended: {}", text));
+    give_up(text);
     return text;
   };
   try {
@@ -261,8 +262,20 @@ void Attempt::run() {
     throw CommError(with_way_on(e));
   } catch (const Error& e) {
     log_copy_only(format("ended: {}", e.what()));
+    give_up(e.what());
+    throw;
+  } catch (const std::exception& e) {
+    give_up(e.what());
     throw;
   }
+}
+
+// Before gradients that are being sent are freed.
+void Attempt::give_up(const std::string& why) {
+  crew_.give_up(why);
+  if (!transport_.direct) return;
+  transport_.direct->close();
+  transport_.direct->drain();
 }
 
 void Attempt::train() {

@@ -56,6 +56,7 @@ class Attempt {
   [[noreturn]] void diverged(const std::string& what, const std::string& advice);
   AttemptFacts attempt_facts() const;
   void finish(StopReason reason);
+  void give_up(const std::string& why);
   double seconds() const { return earlier_seconds_ + watch_.seconds(); }
   bool interrupted() const;
   bool time_over() const;

@@ -22,7 +22,10 @@ Attempt::Attempt(const TrainOptions& options, RunDirectory* run, Crew& crew, std
       data_(open_data(options)),
       model_(options.model, options.dropout, data_.vocabulary.size()) {
   check_model_for(opened_.device, options.model);
-  check_transport(opened_.device, options);
+  if (!crew.alone()) {
+    check_transport(opened_.device, options);
+    check_sharding(opened_.device, options.workers);
+  }
   check_same_data(crew, data_.fingerprint, options.data);
   if (run != nullptr) keeper_ = std::make_unique<RunKeeper>(*run, options, data_, model_);
   resume(run);

@@ -25,10 +25,23 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 50ms;
-constexpr const char* kBegun = "step ";  // the first line of training
 
 std::string console(const std::string& run) { return run + "/console.log"; }
 std::string note(const std::string& run) { return run + "/background.json"; }
+
+// Steps are written down as they are done, whatever the terminal is told.
+std::string steps_file(const std::string& run) { return run + "/measurements/rank-0.jsonl"; }
+
+uintmax_t size_of(const std::string& path) {
+  std::error_code none;
+  const uintmax_t size = fs::file_size(path, none);
+  return none ? 0 : size;
+}
+
+bool has_trained(const std::string& run, uintmax_t before) {
+  if (size_of(steps_file(run)) <= before) return false;
+  return read_file(steps_file(run)).find(R"("kind":"step")", before) != std::string::npos;
+}
 
 void write_note(const std::string& run, const Json& json) {
   const std::string path = note(run);
@@ -97,6 +110,7 @@ void run_in_background(const std::string& run, const std::function<void()>& work
   std::error_code ignored;
   fs::remove(note(run), ignored);
   fs::remove(console(run), ignored);
+  const uintmax_t before = size_of(steps_file(run));
   const pid_t child = fork();
   if (child < 0) throw IoError(format("cannot start a process: {}", errno_text(errno)));
   if (child == 0) {
@@ -105,7 +119,7 @@ void run_in_background(const std::string& run, const std::function<void()>& work
     _exit(code);
   }
   while (waitpid(child, nullptr, WNOHANG) == 0) {
-    if (path_exists(console(run)) && read_file(console(run)).find(kBegun) != std::string::npos) {
+    if (has_trained(run, before)) {
       log_note(format("training in the background as process {}; `reigen attach {}` shows it",
                       child, run));
       return;

@@ -96,4 +96,12 @@ void Crew::leave() {
   if (team_) check(team_->leave());
 }
 
+void Crew::give_up(const std::string& why) {
+  if (!team_) return;
+  Group& group = team_->group();
+  if (group.status().ok()) team_->control().report_error(why);
+  group.close();
+  group.drain();
+}
+
 }  // namespace reigen

@@ -56,6 +56,9 @@ class Crew {
 
   // All ends in peace.
   void leave();
+  // This worker cannot go on: the others hear why, and nothing that is under way uses its memory
+  // any more.
+  void give_up(const std::string& why);
 
  private:
   std::unique_ptr<Team> team_;

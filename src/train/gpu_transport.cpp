@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "base/terminal.h"
 #include "dist/message.h"
 #include "dist/nccl_group.h"
 #include "ops/gpu_ops.h"
@@ -49,6 +50,43 @@ void use_interface(const std::string& name) {
   if (name != "lo") setenv("NCCL_SOCKET_IFNAME", ("=" + name).c_str(), 0);
 }
 
+// Null where it cannot be, and `failed` says why.
+std::unique_ptr<Group> form(Crew& crew, const GpuOps& gpu, const TrainOptions& options,
+                            const std::string& id, std::string& failed) {
+  Team& team = *crew.team();
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
+  };
+  NcclOptions nccl;
+  nccl.rank = crew.rank();
+  nccl.size = crew.size();
+  nccl.gpu = gpu.facts().index;
+  nccl.id = id;
+  nccl.outside = [&team] { return team.group().status(); };
+  nccl.start_within = milliseconds(options.workers.start_within);
+  nccl.timeout = milliseconds(options.workers.stall);
+  for (const Member& member : team.control().members()) nccl.hosts.push_back(member.host);
+  try {
+    return make_nccl_group(nccl, team.group().epoch());
+  } catch (const Error& e) {
+    failed = e.what();
+    return nullptr;
+  }
+}
+
+// What went wrong at the first rank where anything did, everywhere; empty when nothing did.
+std::string first_failure(Crew& crew, const std::string& mine) {
+  std::string told;
+  int rank = 0;
+  for (const std::string& failure : crew.gather(mine)) {
+    const Member& member = crew.team()->control().members()[static_cast<size_t>(rank++)];
+    if (told.empty() && !failure.empty()) {
+      told = format("{}: {}", rank_and_host(member.rank, member.host), failure);
+    }
+  }
+  return crew.broadcast(told);
+}
+
 }  // namespace
 
 void check_transport(const Device& device, const TrainOptions& options) {
@@ -66,6 +104,7 @@ GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptio
   const std::string version = nccl_version(&why);
   if (version.empty()) mine["why"] = why;
   const std::vector<std::string> workers = crew.gather(one_line(mine));
+  use_interface(crew.team()->interface().name);  // an id already tells where rank 0 is
 
   Json decision = {{"id", ""}, {"why", ""}};
   if (crew.first()) {
@@ -74,7 +113,11 @@ GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptio
     } else {
       decision["why"] = obstacle(workers, compress);
     }
-    if (decision["why"].get<std::string>().empty()) decision["id"] = hex_encode(new_nccl_id());
+    try {
+      if (decision["why"].get<std::string>().empty()) decision["id"] = hex_encode(new_nccl_id());
+    } catch (const CommError& e) {
+      decision["why"] = e.what();
+    }
   }
   decision = Json::parse(crew.broadcast(one_line(decision)));
   const auto reason = decision.at("why").get<std::string>();
@@ -85,18 +128,16 @@ GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptio
     if (gpu == nullptr) return {};
     return {nullptr, through_host(reason)};
   }
-  Team& team = *crew.team();
-  use_interface(team.interface().name);
-  NcclOptions nccl;
-  nccl.rank = crew.rank();
-  nccl.size = crew.size();
-  nccl.gpu = gpu->facts().index;
-  nccl.id = hex_decode(decision.at("id").get<std::string>()).value_or("");
-  nccl.outside = [&team] { return team.group().status(); };
-  nccl.start_within =
-      std::chrono::milliseconds(static_cast<int64_t>(1000 * options.workers.start_within));
-  for (const Member& member : team.control().members()) nccl.hosts.push_back(member.host);
-  return {make_nccl_group(nccl, team.group().epoch()), format("gradients by NCCL {}", version)};
+  std::string failed;
+  const std::string id = hex_decode(decision.at("id").get<std::string>()).value_or("");
+  std::unique_ptr<Group> group = form(crew, *gpu, options, id, failed);
+  failed = first_failure(crew, failed);
+  if (failed.empty()) return {std::move(group), format("gradients by NCCL {}", version)};
+  if (wanted == Transport::kNccl) {
+    throw CommError(format("{}; --transport gloo goes through the hosts", failed));
+  }
+  if (crew.first()) log_warning(format("{}: gradients go through the hosts", failed));
+  return {nullptr, through_host("NCCL does not join the GPUs")};
 }
 
 void keep_to(GpuTransport& transport, const CompressSetting& compress) {

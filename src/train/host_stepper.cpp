@@ -61,23 +61,23 @@ class HostStepper : public Stepper {
   size_t under_way_ = 0;
 };
 
-void check_sharding(const Device& device, const TrainState& state) {
+}  // namespace
+
+void check_sharding(const Device& device, const WorkerOptions& options) {
+  if (!options.shard_optimizer) return;
   if (device.kind() == DeviceKind::kGpu) {
     throw ConfigError("--shard-optimizer is for workers on the CPU so far; leave it out");
   }
-  if (parse_compress(state.counters.compress).method == CompressMethod::kLocal) {
+  if (options.compress.method == CompressMethod::kLocal) {
     throw ConfigError(
         "--shard-optimizer does not go with --compress local: workers that train apart need all "
         "of their moments");
   }
 }
 
-}  // namespace
-
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
                                       const TrainOptions& options, TrainState& state, Crew& crew,
                                       Group* direct) {
-  if (options.workers.shard_optimizer && !crew.alone()) check_sharding(device, state);
   if (device.kind() == DeviceKind::kGpu) {
     return std::make_unique<GpuStepper>(device, type, model, options, state, crew, direct);
   }

@@ -70,6 +70,7 @@ Crew join_crew(TrainOptions& options, const std::string& version) {
   team.interface = options.workers.interface;
   team.start_within = milliseconds(options.workers.start_within);
   team.silence = milliseconds(options.workers.silence);
+  team.timeout = milliseconds(options.workers.stall);
   team.facts["version"] = version;
   add_facts(options.as_given, "", team.facts);
   auto joined = std::make_unique<Team>(std::move(team));

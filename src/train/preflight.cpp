@@ -108,13 +108,17 @@ class TimedPasses {
 
 bool begun(const Counters& counters) { return counters.step > 0 && counters.workers > 1; }
 
-void measure_links(Crew& crew, Group* direct, size_t elements, double budget, Preflight& flight) {
+void measure_links(Crew& crew, const Device& device, Group* direct, size_t elements, double budget,
+                   Preflight& flight) {
   const size_t most = std::max(elements, kLeastProbe);
   std::vector<float> data(most);
   crew.check(measure_all_reduce(crew.team()->group(), data, budget, flight.curve));
   if (direct == nullptr) return;
+  GpuOps& gpu = *device.gpu();
   const DeviceBuffer there(DeviceKind::kGpu, most * sizeof(float), "a gradient to measure with");
   const std::span<float> floats(there.as<float>(), most);
+  gpu.clear(there.data(), there.size());
+  gpu.wait();
   crew.check(measure_all_reduce(*direct, floats, budget / 2, flight.direct_curve));
 }
 
@@ -176,7 +180,7 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
   Preflight flight;
   const auto rank = static_cast<size_t>(crew.rank());
   const auto size = static_cast<size_t>(crew.size());
-  measure_links(crew, direct, model.layout().elements(), budget / 2, flight);
+  measure_links(crew, opened.device, direct, model.layout().elements(), budget / 2, flight);
   // All compute at the same time, as they will: workers of a machine share its memory.
   const ComputeTimes mine = measure_compute(opened, model, options, parameters, ready, budget / 2);
   const CompressCost cost = measure_compress_cost(host_device(opened.device, options.threads));

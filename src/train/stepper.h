@@ -54,9 +54,11 @@ class Stepper {
   virtual void trace(Timeline* timeline) = 0;
 };
 
+// Throws ConfigError where moments cannot be shared out.
+void check_sharding(const Device& device, const WorkerOptions& options);
+
 // All that is given must outlive it; `direct` sums gradients where they are, on GPUs, and may be
-// null. On a GPU parameters and moments move there and `state` keeps
-// only its counters.
+// null. On a GPU parameters and moments move there and `state` keeps only its counters.
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
                                       const TrainOptions& options, TrainState& state, Crew& crew,
                                       Group* direct = nullptr);

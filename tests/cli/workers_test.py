@@ -25,6 +25,21 @@ SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.f
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 
 
+# Some of it begins like a message; some connections say nothing at all.
+JUNK = """
+import os, socket, sys, time
+silent = []
+for i in range(40):
+    for _ in range(200):
+        try: s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 5); break
+        except OSError: time.sleep(0.05)
+    try: s.sendall([os.urandom(2000), b'\\0\\0\\0\\x10{\\"kind\\":\\"join\\"}', b'GET / HTTP/1.0\\r\\n\\r\\n', b''][i % 4])
+    except OSError: pass
+    silent.append(s) if i % 4 == 3 else s.close()
+print('sent')
+"""
+
+
 def workers_of(mark):
     """Processes whose command line has this in it."""
     found = []
@@ -258,6 +273,12 @@ class WaysToStart(WorkersCase):
         self.assertIn("done: max-steps reached", shown.stdout)
         self.assertEqual(len(self.losses("run")), 400)
         self.assert_nobody_left("run")
+        # Who says nothing is let go as soon as it trains.
+        self.train("run", "--max-steps", 100000, "--detach", "--quiet")
+        self.assertTrue(workers_of(self.path("run")))
+        for pid, _ in workers_of(self.path("run")):
+            os.kill(pid, signal.SIGTERM)
+        self.assert_nobody_left("run")
         failed = self.train("other", "--max-steps", 1, "--data", self.path("none"), "--detach", check=False)
         self.assert_fails(failed, 3, "not a prepared directory")
         self.assertFalse(os.path.exists(self.path("other")))
@@ -341,15 +362,20 @@ class AcrossHosts(WorkersCase):
         waited = self.losses("run")[20]["communication"]
         self.assertGreater(waited["busy"], 0.01)  # 136 kB and back at 2.5 MB/s
 
+    def ssh_of(self, network):
+        """What stands for ssh: the hosts' names lead into their namespaces."""
+        ssh = self.path("ssh")
+        with open(ssh, "w") as f:
+            f.write("#!/bin/sh\n"
+                    "while [ $# -gt 1 ]; do case $1 in -o|-p|-l) shift 2;; -*) shift;; *) break;; esac; done\n"
+                    f"case $1 in vm1) at={network.names[0]};; *) at={network.names[1]};; esac\n"
+                    "shift; exec ip netns exec $at sh -c \"$*\"\n")
+        os.chmod(ssh, 0o755)
+        return ssh
+
     def test_hosts_are_reached_by_ssh(self):
-        with Network(2) as network:
-            ssh = self.path("ssh")
-            with open(ssh, "w") as f:
-                f.write("#!/bin/sh\n"
-                        "while [ $# -gt 1 ]; do case $1 in -o|-p|-l) shift 2;; -*) shift;; *) break;; esac; done\n"
-                        f"case $1 in vm1) at={network.names[0]};; *) at={network.names[1]};; esac\n"
-                        "shift; exec ip netns exec $at sh -c \"$*\"\n")
-            os.chmod(ssh, 0o755)
+        with Network(2, nat=True) as network:
+            ssh = self.ssh_of(network)
             process = self.start("run", "--max-steps", 10, "--eval.every", 0, "--hosts", "vm1:2,vm2",
                                  prefix=network.command(0, "env", f"REIGEN_SSH={ssh}"))
             error = process.communicate(timeout=120)[1]
@@ -357,6 +383,52 @@ class AcrossHosts(WorkersCase):
             self.assertIn("3 workers over eth0 (10.77.0.1", error)
             self.assertEqual(len(self.losses("run")), 10)
             self.assertEqual(network.processes(0) + network.processes(1), [])
+
+    def test_mpirun_over_hosts(self):
+        if not shutil.which("mpirun"):
+            self.skipTest("mpirun is not installed")
+        with Network(2) as network:
+            hosts = self.path("hosts")
+            with open(hosts, "w") as f:
+                f.write("vm1 slots=1\nvm2 slots=2\n")
+            prefix = [*MPIRUN, "--mca", "plm_rsh_agent", self.ssh_of(network), "--mca", "plm", "rsh",
+                      "--mca", "ras", "^slurm", "--hostfile", hosts, "-n", "3"]
+            process = self.start("run", "--max-steps", 10, "--eval.every", 0, prefix=network.command(0, *prefix))
+            error = process.communicate(timeout=120)[1]
+            self.assertEqual(process.returncode, 0, error)
+            self.assertIn("3 workers over eth0 (10.77.0.1", error)
+            self.assertEqual(len(self.losses("run")), 10)
+            self.assertEqual(network.processes(0) + network.processes(1), [])
+
+    def test_junk_at_the_rendezvous_keeps_nobody_out(self):
+        with Network(2) as network:
+            port = free_port()
+            environment = {"WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "MASTER_ADDR": network.address(0),
+                           "MASTER_PORT": port}
+            workers = []
+            for rank in range(2):
+                prefix = network.command(rank, "env", f"RANK={rank}", *(f"{k}={v}" for k, v in environment.items()))
+                workers.append(self.start("run", "--max-steps", 10, "--eval.every", 0, prefix=prefix))
+                if rank == 0:
+                    junk = subprocess.run(network.command(1, sys.executable, "-c", JUNK, network.address(0), port + 1),
+                                          capture_output=True, text=True, timeout=60)
+                    self.assertEqual(junk.stdout.strip(), "sent", junk.stderr)
+            errors = [w.communicate(timeout=120)[1] for w in workers]
+            self.assertEqual([w.returncode for w in workers], [0, 0], errors)
+            self.assertEqual(len(self.losses("run")), 10)
+
+    def test_loopback_serves_workers_of_one_host(self):
+        with Network(2) as network:
+            port = free_port()
+            workers = []
+            for rank in range(2):
+                env = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2,
+                       "MASTER_ADDR": network.address(0), "MASTER_PORT": port}
+                prefix = network.command(0, "env", *(f"{k}={v}" for k, v in env.items()))
+                workers.append(self.start("run", "--max-steps", 5, "--eval.every", 0, "--interface", "lo", prefix=prefix))
+            errors = [w.communicate(timeout=120)[1] for w in workers]
+            self.assertEqual([w.returncode for w in workers], [0, 0], errors)
+            self.assertIn("2 workers over lo", errors[0])
 
     def test_a_link_that_is_cut_ends_both_sides(self):
         with Network(2) as network:

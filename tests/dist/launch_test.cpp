@@ -100,6 +100,11 @@ TEST(DetectLaunch, SrunsRanksAgreeOnHostPortAndToken) {
   EXPECT_EQ(first->rendezvous.front().host, "vm07");
   EXPECT_EQ(first->rendezvous, last->rendezvous);
   EXPECT_EQ(first->token, last->token);
+  variables["SLURM_STEP_TASKS_PER_NODE"] = "1(x2),2";
+  for (const auto& [node, tasks] : {std::pair("0", 1), std::pair("1", 1), std::pair("2", 2)}) {
+    variables["SLURM_NODEID"] = node;
+    EXPECT_EQ(detect_launch(of(variables))->local_size, tasks) << node;
+  }
   variables["SLURM_STEP_ID"] = "1";
   EXPECT_NE(detect_launch(of(variables))->token, first->token);
 }

@@ -28,11 +28,13 @@ def permitted():
 
 
 class Network:
-    """`Network(2)`: hosts 0 and 1 with addresses 10.77.0.1 and 10.77.0.2."""
+    """`Network(2)`: hosts 0 and 1 with addresses 10.77.0.1 and 10.77.0.2.
+
+    With `nat` each also has an interface of its own that leads nowhere, with the same address on all."""
 
     count = 0
 
-    def __init__(self, hosts, rate=None):
+    def __init__(self, hosts, rate=None, nat=False):
         Network.count += 1
         self.prefix = f"rg{os.getpid()}n{Network.count}"
         self.switch = f"{self.prefix}s"
@@ -42,6 +44,8 @@ class Network:
         for i, name in enumerate(self.names):
             self._add(name)
             _ip("-n", name, "link", "set", "lo", "up")
+        for name in self.names if nat else []:
+            self._add_nat(name)
         self._join(hosts)
         for i, name in enumerate(self.names):
             _ip("-n", name, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
@@ -61,6 +65,15 @@ class Network:
             _ip("-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{i}",
                 "netns", self.switch)
             _ip("-n", self.switch, "link", "set", f"port{i}", "master", "br0", "up")
+
+    @staticmethod
+    def _add_nat(name):
+        """The default way, by an address that every host has for itself, as virtual machines often do."""
+        _ip("-n", name, "link", "add", "nat0", "type", "veth", "peer", "name", "natx")
+        _ip("-n", name, "addr", "add", "10.0.2.15/24", "dev", "nat0")
+        for end in ("nat0", "natx"):
+            _ip("-n", name, "link", "set", end, "up")
+        _ip("-n", name, "route", "add", "default", "via", "10.0.2.2", "dev", "nat0")
 
     def _add(self, name):
         _ip("netns", "add", name)

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "device/cuda/runtime.h"
+#include "dist/block_format.h"
 #include "dist/nccl/library.h"
 #include "dist/nccl/wire_kernels.h"
 #include "dist/nccl_group.h"
@@ -48,9 +49,11 @@ class NcclGroup : public QueuedGroup {
       connect();
       deadline_.reset();
     } catch (const Stopped& stopped) {
-      abort();
-      stop_queue();
+      give_up();
       throw CommError(describe(stopped.status));
+    } catch (...) {
+      give_up();
+      throw;
     }
   }
 
@@ -86,9 +89,11 @@ class NcclGroup : public QueuedGroup {
     try {
       const UseGpu here(options_.gpu);
       counter_ = &counter;
+      if (options_.timeout.count() > 0) deadline_ = CommClock::now() + options_.timeout;
       enqueue(o);
       done_.record(stream_.get());
       watch([this](ncclResult_t) { return done_.done(); });
+      deadline_.reset();
       if (o.kind == OpKind::kSumDoubles) take_doubles(o.doubles);
       return {};
     } catch (const Stopped& stopped) {
@@ -112,7 +117,7 @@ class NcclGroup : public QueuedGroup {
       if (finished(state)) return;
       if (closing_) throw Stopped{CommStatus::closed("")};
       if (deadline_ && CommClock::now() > *deadline_) {
-        throw Stopped{CommStatus::timeout(-1, "", "NCCL: not all GPUs answer in time")};
+        throw Stopped{CommStatus::timeout(-1, "", "NCCL: not all GPUs answered in time")};
       }
       constexpr int kSpins = 200;
       constexpr int kBetweenQuestions = 64;
@@ -137,6 +142,12 @@ class NcclGroup : public QueuedGroup {
         -1, "",
         format("NCCL: {}{}{}", library_.error_text(result),
                more != nullptr && *more != '\0' ? ": " : "", more != nullptr ? more : ""))};
+  }
+
+  // Before memory is freed: that would wait for kernels that wait for others.
+  void give_up() {
+    abort();
+    stop_queue();
   }
 
   void abort() {
@@ -193,6 +204,7 @@ class NcclGroup : public QueuedGroup {
   ncclComm_t comm_ = nullptr;
   Stream stream_;
   Event done_;
+  DeviceMemory first_;  // what is sent to connect, not freed before it has arrived
   DeviceMemory travelling_;
   DeviceMemory parts_;
   CommCounter* counter_ = nullptr;
@@ -204,20 +216,23 @@ class NcclGroup : public QueuedGroup {
 // rank to every other, and around the ring.
 void NcclGroup::connect() {
   constexpr size_t kLarge = 1 << 20;  // takes the ring, as buckets do
-  const DeviceMemory zeros(kLarge * sizeof(float), "a first exchange");
-  cuda::fill_zero(zeros.get(), zeros.size(), stream_.get());
+  const size_t everybody = kBlockValues * static_cast<size_t>(size());  // a chunk for each
+  first_ = DeviceMemory(std::max(kLarge, everybody) * sizeof(float), "a first exchange");
+  cuda::fill_zero(first_.get(), first_.size(), stream_.get());
+  const std::span<float> zeros(first_.as<float>(), first_.size() / sizeof(float));
   CommCounter nobodys;
   counter_ = &nobodys;
   for (const size_t elements : {size_t{1}, kLarge}) {
     Operation sum{.kind = OpKind::kAllReduce, .wire = Wire::kFp32};
-    sum.floats = {zeros.as<float>(), elements};
+    sum.floats = zeros.first(elements);
     enqueue(sum);
   }
   Operation rounded{.kind = OpKind::kAllReduce, .wire = Wire::kBf16};
-  rounded.floats = {zeros.as<float>(), static_cast<size_t>(size())};
+  rounded.floats = zeros.first(everybody);
   enqueue(rounded);
   done_.record(stream_.get());
   watch([this](ncclResult_t) { return done_.done(); });
+  first_ = DeviceMemory();
 }
 
 void NcclGroup::enqueue(const Operation& o) {

@@ -14,7 +14,6 @@ enum class Precision { kAuto, kFp32, kTf32, kBf16, kFp16 };
 struct DeviceOptions {
   std::string device = "auto";
   Precision precision = Precision::kAuto;
-  int sharers = 1;  // workers that compute on the same GPU; known when they are placed
 };
 
 void describe(Schema& schema, DeviceOptions& options);

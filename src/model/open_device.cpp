@@ -84,7 +84,7 @@ std::string describe(const OpenedDevice& opened) {
                   opened.device.threads() == 1 ? "thread" : "threads");
   }
   const GpuFacts& facts = gpu->facts();
-  return format("{} (GPU {}, {}), CUDA {}, driver for CUDA {}, {}", facts.name, facts.index,
+  return format("{} (GPU {}, {}), CUDA {}, driver {}, {}", facts.name, facts.index,
                 human_bytes(facts.memory), facts.runtime, facts.driver, name_of(opened.precision));
 }
 

@@ -33,7 +33,7 @@ struct GpuFacts {
   uint64_t memory = 0;  // bytes
   int capability = 0;   // 90 for sm_90
   std::string uuid;     // no other GPU has it
-  std::string driver;   // the CUDA version it supports
+  std::string driver;   // its version, and the CUDA version it supports
   std::string runtime;  // the CUDA version this program was built with
   bool has_bf16() const { return capability >= 80; }
 };

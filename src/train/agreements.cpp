@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
@@ -51,6 +52,17 @@ void check_same_data(Crew& crew, const std::string& fingerprint, const std::stri
       format("{} holds other data on {} than on the first worker (its manifest differs); copy the "
              "same prepared directory to every host, or let --send-data do it",
              path, others));
+}
+
+int workers_on_gpu(Crew& crew, const Device& device) {
+  if (crew.alone()) return 1;
+  const std::string mine = device.gpu() != nullptr ? device.gpu()->facts().uuid : "";
+  const Json all = Json::parse(crew.broadcast(one_line(Json(crew.gather(mine)))));
+  const auto sharing = mine.empty() ? 1 : std::count(all.begin(), all.end(), Json(mine));
+  if (sharing > 1 && crew.first()) {
+    log_warning(format("{} workers share a GPU: each has a part of its memory and time", sharing));
+  }
+  return static_cast<int>(sharing);
 }
 
 void share_scores(Crew& crew, EvaluationRecord& record) {

@@ -32,6 +32,10 @@ void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
 // after a stop. False when the state was changed.
 bool check_same_weights(Crew& crew, TrainState& state, bool own_moments);
 
+// How many workers compute on this one's GPU, itself included; 1 on the CPU. Says so where it is
+// more.
+int workers_on_gpu(Crew& crew, const Device& device);
+
 // "2 workers over eth0 (10.0.0.1, 10,000 Mbit/s): ..."; empty for one.
 std::string describe(Crew& crew, const Counters& counters);
 

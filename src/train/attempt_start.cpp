@@ -36,7 +36,9 @@ Attempt::Attempt(const TrainOptions& options, RunDirectory* run, Crew& crew, std
   }
   const bool sharded = options.workers.shard_optimizer && !crew.first();
   memory_ = plan_memory(options, model_, data_, counters.micro_tokens, opened_,
-                        sharded ? crew.size() : 1);
+                        {.workers = crew.size(),
+                         .on_gpu = workers_on_gpu(crew, opened_.device),
+                         .moment_shards = sharded ? crew.size() : 1});
   counters.threads = static_cast<uint64_t>(opened_.device.threads());
   counters.precision = name_of(opened_.precision);
   counters.micro_tokens = memory_.micro_tokens;

@@ -285,7 +285,9 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
   check_same_data(crew, data.fingerprint, options.data);
   Transformer model(options.model, options.dropout, data.vocabulary.size());
   const TrainState state = first_state(model, static_cast<uint64_t>(options.seed));
-  const MemoryPlan memory = plan_memory(options, model, data, 0, opened);
+  const MemoryPlan memory =
+      plan_memory(options, model, data, 0, opened,
+                  {.workers = crew.size(), .on_gpu = workers_on_gpu(crew, opened.device)});
   const ReadyBatch ready = first_batch(options, data, memory, crew);
 
   Examination e;

@@ -37,13 +37,7 @@ void place_on_gpu(DeviceOptions& options, const Placement& placement) {
   const DeviceChoice choice = parse_device(options.device);
   if (gpus == 0 || (!choice.automatic && !choice.gpu)) return;
   const bool spread = options.device == "auto" || options.device == "cuda";
-  const int used = spread ? std::min(gpus, placement.local_size) : 1;
   if (spread) options.device = format("cuda:{}", placement.local_rank % gpus);
-  options.sharers = (placement.local_size + used - 1) / used;
-  if (options.sharers > 1 && placement.local_rank == 0) {
-    log_warning(format("{} workers share {}: each has a part of its memory and time",
-                       options.sharers, used == 1 ? "a GPU" : "each GPU"));
-  }
 }
 
 std::chrono::milliseconds milliseconds(double seconds) {

@@ -102,32 +102,40 @@ uint64_t state_bytes(const Transformer& model, int moment_shards) {
 
 // Among several workers: gradients of the step before, what was not sent, and a copy of it.
 uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
-  const CompressMethod method = options.workers.compress.method;
-  const bool keeps = method != CompressMethod::kNone && method != CompressMethod::kBf16 &&
-                     method != CompressMethod::kFp16;
-  return keeps ? 4 * kBytesOfNumber * model.layout().elements() : 0;
+  return computed_on_host(options.workers.compress) ? 4 * kBytesOfNumber * model.layout().elements()
+                                                    : 0;
 }
 
 MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const TrainingData& data,
-                    int moment_shards) {
+                    const Company& company) {
   return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
-          .fixed = state_bytes(model, moment_shards) + worker_bytes(options, model) + data.bytes +
-                   kProgramBytes,
+          .fixed = state_bytes(model, company.moment_shards) + worker_bytes(options, model) +
+                   data.bytes + kProgramBytes,
           .micro_tokens = kMostMicroTokens};
 }
 
+// Where GPUs exchange directly: the gradient of the step before, and NCCL's buffers.
+uint64_t direct_bytes(const TrainOptions& options, const Transformer& model,
+                      const Company& company) {
+  constexpr uint64_t kNcclBytes = 512 << 20;
+  const bool direct =
+      company.workers > 1 && company.on_gpu == 1 && options.workers.transport != Transport::kGloo;
+  return direct ? kBytesOfNumber * model.layout().elements() + kNcclBytes : 0;
+}
+
 MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
-                    const OpenedDevice& opened) {
+                    const OpenedDevice& opened, const Company& company) {
   const uint64_t copy = opened.type == DType::kF32 ? 0 : size_of(opened.type);
   const uint64_t available =
-      opened.device.gpu()->free_memory() / static_cast<uint64_t>(options.device.sharers);
+      opened.device.gpu()->free_memory() / static_cast<uint64_t>(company.on_gpu);
   if (options.memory > available) {
     throw ConfigError(format("memory {} is more than the {} that are free on {}; lower --memory",
                              human_bytes(options.memory), human_bytes(available),
                              opened.device.gpu()->facts().name));
   }
   return {.budget = options.memory > 0 ? options.memory : available / 10 * 9,
-          .fixed = state_bytes(model, 1) + copy * model.layout().elements() + kGpuProgramBytes,
+          .fixed = state_bytes(model, 1) + copy * model.layout().elements() +
+                   direct_bytes(options, model, company) + kGpuProgramBytes,
           .micro_tokens = kMostGpuMicroTokens};
 }
 
@@ -135,10 +143,10 @@ MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
 
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
                        const TrainingData& data, uint64_t before, const OpenedDevice& opened,
-                       int moment_shards) {
+                       const Company& company) {
   const bool gpu = opened.device.kind() == DeviceKind::kGpu;
   MemoryPlan plan =
-      gpu ? gpu_plan(options, model, opened) : cpu_plan(options, model, data, moment_shards);
+      gpu ? gpu_plan(options, model, opened, company) : cpu_plan(options, model, data, company);
   const ActivationBytes bytes =
       activation_bytes(options.model, data.vocabulary.size(),
                        gpu ? gpu_activations(options.model, opened.type) : ActivationShape());

@@ -36,13 +36,19 @@ struct MemoryPlan {
   uint64_t micro_tokens = 0;
 };
 
+// With whom this worker shares memory, and what it has for the others.
+struct Company {
+  int workers = 1;
+  int on_gpu = 1;         // of them, on the same GPU
+  int moment_shards = 1;  // the first worker, which collects them for a checkpoint, counts as one
+};
+
 // A new run's micro-batches; `before` are those of the run that is resumed (0 for a new one), which
 // are kept while a given budget allows, because the same cut gives the same bits. Throws
-// ConfigError when not even the longest pair fits. `moment_shards` workers share out the moments;
-// the first one, which collects them for a checkpoint, counts as one.
+// ConfigError when not even the longest pair fits.
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
                        const TrainingData& data, uint64_t before, const OpenedDevice& opened,
-                       int moment_shards = 1);
+                       const Company& company = {});
 
 // The latest checkpoint that can be read; one that cannot is warned about. Nothing when there is
 // none; throws CheckpointError when there are some and none can be read, or when the run's data or

@@ -134,15 +134,15 @@ class Workers(GpuCase):
 class Nccl(GpuCase):
     """Two processes on one GPU that claim to be on two machines: NCCL believes it, and joins them by sockets."""
 
-    def start(self, name, *more, workers=2):
+    def start(self, name, *more, workers=2, transport="nccl", **environment):
         port = harness.free_port()
         processes = []
         for rank in range(workers):
             env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(workers), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NCCL_HOSTID": f"machine-{rank}",
-                   "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
+                   "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", **environment}
             arguments = ["train", "--data", self.data, "--run", self.path(name), *SMALL, "--device", "cuda:0",
-                         "--memory", "4GB", "--transport", "nccl", *more]
+                         "--memory", "4GB", "--transport", transport, *more]
             processes.append(subprocess.Popen([REIGEN, *map(str, arguments)], env=env, text=True,
                                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
         for process in processes:
@@ -186,6 +186,14 @@ class Nccl(GpuCase):
         self.assertRegex(said[0], "auto chose (none|bf16)")
         self.assertIn("gradients by NCCL", said[0])
 
+    def test_where_nccl_cannot_join_gpus_the_hosts_do(self):
+        nowhere = {"NCCL_SOCKET_IFNAME": "=nowhere0"}
+        some = ["--max-steps", 10, "--eval.every", 0, "--start-within", "10s"]
+        said = self.finish(self.start("run", *some, transport="auto", **nowhere))
+        self.assertIn("gradients through the host", said[0])
+        said = self.finish(self.start("other", *some, **nowhere), codes=(2, 2))
+        self.assertIn("--transport nccl cannot be", said[0])
+
     def test_a_rank_that_dies_or_hangs_is_noticed(self):
         for number, name in ((signal.SIGKILL, "killed"), (signal.SIGSTOP, "stopped")):
             with self.subTest(name):
@@ -212,6 +220,13 @@ class Trouble(GpuCase):
         self.assert_fails(done, 6, "CUDA could not", "goes on from step 40")
         run("inspect", self.path("run"), "--verify")
         self.train("run", "--max-steps", 60)
+
+    def test_an_error_of_the_gpu_ends_several_workers_cleanly(self):
+        env = {**os.environ, "REIGEN_BREAK_GPU_AT_STEP": "45"}
+        done = self.train("run", "--max-steps", 100, "--checkpoint.every", 20, "--eval.every", 0, "--workers", 2,
+                          "--device", "cuda:0", check=False, env=env)
+        self.assert_fails(done, 6, "CUDA could not", "goes on from step 40")
+        run("inspect", self.path("run"), "--verify")
 
     def test_memory_is_kept_to_and_checked(self):
         done = self.train("run", "--max-steps", 10, "--eval.every", 0, "--memory", "700MB",

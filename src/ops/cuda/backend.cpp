@@ -1,8 +1,11 @@
 // ops/gpu_ops.h on CUDA: hands each operation to its kernel.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -29,6 +32,22 @@ std::string version_text(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
 }
 
+// "580.82.07" of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.82.07  Wed ..."; empty where
+// the kernel does not say.
+std::string driver_release() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string line;
+  std::getline(file, line);
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    if (std::isdigit(static_cast<unsigned char>(word[0])) != 0 &&
+        word.find('.') != std::string::npos) {
+      return word + ", ";
+    }
+  }
+  return "";
+}
+
 GpuFacts read_facts(int index) {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, index), "read the properties of a GPU");
@@ -44,7 +63,7 @@ GpuFacts read_facts(int index) {
     facts.uuid += format("{:02x}", static_cast<unsigned char>(byte));
   }
   facts.capability = 10 * properties.major + properties.minor;
-  facts.driver = version_text(driver);
+  facts.driver = driver_release() + "CUDA " + version_text(driver);
   facts.runtime = version_text(runtime);
   return facts;
 }

@@ -237,6 +237,7 @@ void Attempt::check_divergence() {
 }
 
 void Attempt::diverged(const std::string& what, const std::string& advice) {
+  exchange_logs();  // all see it at the same step
   std::string saved = "the first worker says where the last checkpoint is";
   if (keeper_) {
     keeper_->end(state_.counters.step, "diverged", watch_.seconds());

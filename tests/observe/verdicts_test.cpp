@@ -274,6 +274,41 @@ TEST(Trained, ARunStoppedEarlyIsNot) {
   EXPECT_THAT(trained(run).because, HasSubstr("another 100% of the steps"));
 }
 
+// Stopped in the middle of learning: no curve that levels off above zero falls like that.
+TEST(Trained, ARunStoppedWhileTheLossFallsSteeplyIsNot) {
+  RunFold run;
+  const double valid[] = {5.5, 5, 4.6, 4.1, 3.3, 2.2, 1.3, 0.8, 0.5, 0.35};
+  for (uint64_t i = 0; i < 10; ++i) evaluate(run, 100 * (i + 1), valid[i], valid[i]);
+  EXPECT_FALSE(fit_loss_curve(validation_losses(run)).has_value());
+  const Verdict v = trained(run);
+  EXPECT_EQ(v.verdict, "no, still improving");
+  EXPECT_EQ(v.confidence, "medium");
+  EXPECT_THAT(v.because, HasSubstr("fell from 0.500 to 0.350, by 30%"));
+  EXPECT_THAT(v.because, HasSubstr("too steeply"));
+  EXPECT_THAT(v.because, Not(HasSubstr("too few")));
+  // Once it levels off, that is not said any more.
+  evaluate(run, 1100, 0.349, 0.349);
+  EXPECT_THAT(trained(run).because, Not(HasSubstr("fell from")));
+}
+
+TEST(Trained, AFewEvaluationsTellThatALossStillFallsAndNoMore) {
+  auto verdict_of = [](const std::vector<double>& losses) {
+    RunFold run;
+    uint64_t step = 0;
+    for (const double loss : losses) evaluate(run, step += 100, loss, loss);
+    return trained(run);
+  };
+  const Verdict falling = verdict_of({5, 4.2, 3.9});
+  EXPECT_EQ(falling.verdict, "no, still improving");
+  EXPECT_EQ(falling.confidence, "low");
+  EXPECT_THAT(falling.because, HasSubstr("3 evaluations are too few to fit a curve"));
+  EXPECT_THAT(falling.rule, HasSubstr("more than 2% below the one before"));
+  EXPECT_EQ(verdict_of({5, 4.95}).verdict, "cannot tell");
+  EXPECT_EQ(verdict_of({5, 3, 4}).verdict, "cannot tell");
+  EXPECT_EQ(verdict_of({5}).verdict, "cannot tell");
+  EXPECT_EQ(verdict_of({}).verdict, "cannot tell");
+}
+
 TEST(Trained, ALossThatRisesWhileTrainingDoesNotFallIsGettingWorse) {
   RunFold run;
   const double valid[] = {5, 4, 3.5, 3.6, 3.8, 4.1};

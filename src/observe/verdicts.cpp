@@ -83,6 +83,29 @@ void find_slowest(const RunFold& run, TimeShares& shares) {
   if (shares.held_share < kHeld + 2 * median(held)) return;
   shares.slowest_rank = shares.held_rank;
   shares.slowest_ratio = std::max(shares.slowest_ratio, kSlower);
+  shares.held = true;
+}
+
+double each_step(const RankFold& rank, double seconds) {
+  return seconds / std::max(1.0, rank.spans.total("steps"));
+}
+
+// The slowest rank may be late because its input is. Then what the others waited for is a disk, and
+// no processor. Who is not let run reads late too, but not because of a disk.
+void find_late_input(const RunFold& run, TimeShares& shares) {
+  if (shares.slowest_ratio < kSlower || shares.held) return;
+  const RankFold& slowest = run.ranks.at(shares.slowest_rank);
+  std::vector<double> works;
+  std::vector<double> inputs;
+  for (const auto& [rank, fold] : run.ranks) {
+    if (rank == shares.slowest_rank || fold.spans.total("steps") == 0) continue;
+    works.push_back(each_step(fold, own_work(fold)));
+    inputs.push_back(each_step(fold, fold.spans.total("input")));
+  }
+  const double work = each_step(slowest, own_work(slowest)) - median(works);
+  const double input = each_step(slowest, slowest.spans.total("input")) - median(inputs);
+  shares.input_late = std::clamp(input, 0.0, work);
+  if (shares.input_late > work / 2) shares.input_rank = shares.slowest_rank;
 }
 
 // Rank 0 waited for the network and for others. How much for whom the ranks told each other in
@@ -97,17 +120,23 @@ void split_waiting(const RunFold& run, double waited, const StepRecord& warm, Ti
   shares.network = std::clamp(mine.total("least") - warm_least, 0.0, waited);
   shares.straggler = waited - shares.network;
   const bool slow = shares.slowest_ratio >= kSlower;
+  find_late_input(run, shares);
+  const double late_input = shares.input_late * mine.total("steps");
   if (slow && shares.slowest_rank == 0) {
-    // It did not wait; what the others waited for it is work of its own.
+    // It did not wait; what the others waited for it is work of its own, or its input.
     std::vector<double> waits;
     for (const auto& [rank, fold] : run.ranks) {
       if (rank == 0 || fold.spans.total("steps") == 0) continue;
       const double both = std::min(1.0, mine.total("steps") / fold.spans.total("steps"));
       waits.push_back(fold.spans.total("communication") * both);
     }
-    shares.awaited = std::clamp(median(waits) - waited, 0.0, shares.compute);
+    shares.awaited = std::clamp(median(waits) - waited - late_input, 0.0, shares.compute);
     shares.compute -= shares.awaited;
     shares.straggler += shares.awaited;
+  } else {
+    const double late = std::min(shares.straggler, late_input);
+    shares.straggler -= late;
+    shares.input += late;
   }
   // A worker that is not let run is late also within an exchange, and then everybody waits.
   if (slow && shares.slowest_rank == shares.held_rank) {
@@ -186,6 +215,12 @@ std::string advice_for(const std::string& cause, const RunFold& run, const TimeS
   if (cause == "straggler") {
     return "look at that host: fewer cores, a slower clock, slower memory";
   }
+  if (cause == "input" && shares.input_rank >= 0) {
+    return format(
+        "look at how the host of rank {} reads the data: a faster disk, or a copy on the host "
+        "itself; the others have theirs in time",
+        shares.input_rank);
+  }
   if (cause == "input") return "a faster disk for the data, or one on the host itself";
   if (cause == "evaluation") return "--eval.every further apart, or fewer --eval.sentences";
   return "--checkpoint.every further apart, or a faster disk for the run";
@@ -215,7 +250,7 @@ std::string evidence(const RunFold& run, const TimeShares& s) {
     text += format(", {} {}", share(seconds, s.total), name);
   }
   if (s.contended > 0) text += "; the link needs less for the exchanges, and all cores were busy";
-  if (s.awaited > 0) {
+  if (s.awaited >= kShown * s.total && s.awaited > 0) {
     text += format("; for {} of the time the others waited while rank 0 computed",
                    share(s.awaited, s.total));
   }
@@ -228,6 +263,12 @@ std::string evidence(const RunFold& run, const TimeShares& s) {
     text +=
         "; the number of workers changed during the run, so that the ranks' steps cannot be "
         "compared and none of them is called slow";
+  }
+  if (s.input_rank >= 0) {
+    text += format(
+        "; rank {} waited {} a step longer for its input than the others for theirs, "
+        "and they for it",
+        s.input_rank, human_seconds(s.input_late));
   }
   if (s.held_share >= kHeld) {
     text += format("; rank {} was not let run for {:.0f}% of the time", s.held_rank,

@@ -28,7 +28,7 @@ struct Verdict {
 // Where the wall time went, in seconds. They add up to `total`.
 struct TimeShares {
   double total = 0;
-  double input = 0;
+  double input = 0;  // rank 0's waiting for it, or for a rank that was late because of its own
   double compute = 0;
   double compression = 0;  // of gradients
   double network = 0;      // what in each step also the last rank to arrive waited for
@@ -43,6 +43,9 @@ struct TimeShares {
   double slowest_ratio = 1;  // its own work against the others' median
   int held_rank = -1;        // the one that was not let run for the longest
   double held_share = 0;     // of the time
+  bool held = false;         // that is why it is the slowest
+  double input_late = 0;     // seconds a step that the slowest waits for input beyond the others
+  int input_rank = -1;       // the slowest, where that is most of what it is late by
 
   double computing() const { return compute + awaited; }  // all that rank 0 computed
 };

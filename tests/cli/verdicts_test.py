@@ -19,6 +19,8 @@ MODEL = ["--preset", "tiny", "--model.heads", 2, "--model.encoder-layers", 1, "-
 # Steps that mostly compute, and steps of some milliseconds.
 LONG = ["--model.width", 64, "--model.ffn-width", 128, "--batch.target-tokens", 1500]
 SHORT = ["--model.width", 32, "--model.ffn-width", 64, "--batch.target-tokens", 200]
+# Steps that eat text faster than a reader without a processor makes it.
+LITTLE = ["--model.width", 16, "--model.ffn-width", 16, "--batch.target-tokens", 400]
 # Two megabytes of gradient: more than computing takes at 100 Mbit/s, next to nothing without a limit.
 HEAVY = ["--model.width", 128, "--model.ffn-width", 512, "--batch.target-tokens", 2000]
 
@@ -41,8 +43,11 @@ class Planted(harness.Case):
         verdict = self.report()["verdicts"]["bottleneck"]
         return verdict["verdict"], verdict
 
-    def two_workers(self, *more, network=None, starts=(None, None)):
-        """Starts two workers, in namespaces of their own where there is a network, and waits for them."""
+    def two_workers(self, *more, network=None, starts=(None, None), begun=None):
+        """Starts two workers, in namespaces of their own where there is a network, and waits for them.
+
+        `begun` is called with the processes when they are about to take steps.
+        """
         Planted.port += 1
         workers = []
         for rank in range(2):
@@ -54,9 +59,17 @@ class Planted(harness.Case):
                 command = network.command(rank, *command)
             workers.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                             text=True, preexec_fn=starts[rank]))
+        if begun:
+            while not self.has_started() and workers[0].poll() is None:
+                time.sleep(0.01)
+            begun(workers)
         for worker in workers:
             error = worker.communicate(timeout=300)[1]
             self.assertEqual(worker.returncode, 0, error)
+
+    def has_started(self):
+        log = "run/measurements/rank-0.jsonl"
+        return os.path.exists(self.path(log)) and '"start"' in self.read(log)
 
     def assert_spans_add_up(self, ranks):
         for rank in range(ranks):
@@ -128,23 +141,39 @@ class Processors(Planted):
         self.assertLess(steps[len(steps) // 4], 0.1)
         self.assertEqual(self.bottleneck()[0], "straggler: rank 1", self.bottleneck()[1])
 
-    # The thread that reads and packs batches gets a thousandth of a processor. A slow disk would do as
-    # well, but the data of a test is in memory after it was verified, and stays there.
-    def test_a_reader_that_is_held_back_is_input(self):
+    def hold_reader(self, worker):
+        """The thread that reads and packs batches gets a thousandth of a processor. A slow disk would do as
+        well, but the data of a test is in memory after it was verified, and stays there."""
         quota = self.quota(0.001, period=1_000_000)
-        little = ["--model.width", 16, "--model.ffn-width", 16, "--batch.target-tokens", 400, "--max-steps", 250]
-        worker = subprocess.Popen([REIGEN, *self.arguments(*little)], stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, text=True)
         thread = None
         while thread is None and worker.poll() is None:
             thread = thread_of(worker.pid, "reigen-input")
             time.sleep(0.001)
         self.assertIsNotNone(thread, "it ended before its reader was found")
         quota.hold(thread)
+
+    def test_a_reader_that_is_held_back_is_input(self):
+        worker = subprocess.Popen([REIGEN, *self.arguments(*LITTLE, "--max-steps", 250)], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True)
+        self.hold_reader(worker)
         error = worker.communicate(timeout=300)[1]
         self.assertEqual(worker.returncode, 0, error)
         self.assertEqual(self.bottleneck()[0], "input", self.bottleneck()[1])
         self.assert_spans_add_up(1)
+
+    def late_reader(self, rank):
+        self.two_workers(*LITTLE, "--max-steps", 250, begun=lambda workers: self.hold_reader(workers[rank]))
+        verdict, all_of_it = self.bottleneck()
+        self.assertEqual(verdict, "input", all_of_it)
+        self.assertIn(f"rank {rank} waited", all_of_it["because"])
+        self.assertIn(f"rank {rank} reads the data", all_of_it["advice"])
+        self.assert_spans_add_up(2)
+
+    def test_the_reader_of_one_rank_is_input_and_no_straggler(self):
+        self.late_reader(1)
+
+    def test_also_when_that_is_the_first(self):
+        self.late_reader(0)
 
 
 class Timeline(Planted):

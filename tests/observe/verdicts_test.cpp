@@ -86,6 +86,51 @@ TEST(Bottleneck, WhatASlowFirstRankComputesIsComputing) {
   EXPECT_THAT(bottleneck(run, shares).because, HasSubstr("98% was computing"));
 }
 
+// Everybody computes for 0.2 of a second and waits for input, each as long as is given; then they
+// wait for the last.
+RunFold run_with_inputs(const std::vector<double>& inputs) {
+  RunFold run;
+  const double last = *std::max_element(inputs.begin(), inputs.end());
+  for (uint64_t step = 1; step <= 40; ++step) {
+    for (size_t rank = 0; rank < inputs.size(); ++rank) {
+      const Spans spans = {{"input", inputs[rank]},
+                           {"backward", 0.2},
+                           {"communication", last - inputs[rank] + 0.05}};
+      const CommunicationTimes times{.least = 0.05};
+      if (rank == 0) {
+        run.add(0,
+                StepRecord{
+                    .step = step, .seconds = last + 0.25, .spans = spans, .communication = times});
+      } else {
+        run.add(static_cast<int>(rank), SpansRecord{.step = step,
+                                                    .steps = 1,
+                                                    .seconds = last + 0.25,
+                                                    .spans = spans,
+                                                    .communication = times});
+      }
+    }
+  }
+  return run;
+}
+
+TEST(Bottleneck, ARankThatIsLateBecauseOfItsInputIsInput) {
+  for (size_t late = 0; late < 3; ++late) {
+    std::vector<double> inputs = {0.01, 0.01, 0.01};
+    inputs[late] = 0.6;
+    const RunFold run = run_with_inputs(inputs);
+    EXPECT_EQ(bottleneck_of(run), "input") << late;
+    const Verdict v = bottleneck(run, time_shares(run));
+    EXPECT_EQ(v.confidence, "high") << v.because;
+    EXPECT_THAT(v.because, HasSubstr("71% waiting for input"));
+    EXPECT_THAT(v.because, HasSubstr("rank " + std::to_string(late) + " waited 0.59 s a step"));
+    EXPECT_THAT(v.because, Not(HasSubstr("slower rank")));
+    EXPECT_THAT(v.advice, HasSubstr("the host of rank " + std::to_string(late)));
+  }
+  const RunFold all = run_with_inputs({0.6, 0.6});
+  EXPECT_EQ(bottleneck_of(all), "input");
+  EXPECT_EQ(time_shares(all).input_rank, -1);
+}
+
 // A run of one worker goes on with three, whose steps are shorter: nobody is slow.
 TEST(Bottleneck, AnotherNumberOfWorkersIsNoStraggler) {
   RunFold run;

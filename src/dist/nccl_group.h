@@ -27,7 +27,7 @@ struct NcclOptions {
   // Whose failure ends the group: asked while an operation is under way.
   std::function<CommStatus()> outside = [] { return CommStatus{}; };
   std::chrono::milliseconds start_within{60'000};
-  std::vector<std::string> hosts;  // by rank, to tell what leaves the machine; may be empty
+  std::vector<std::string> machines;  // by rank, to tell what leaves this one; may be empty
 };
 
 // "2.28.9", or empty when NCCL is not there; `why` then says so.

@@ -191,18 +191,12 @@ void ReportMaker::explain_wire(Answer& a) {
   for (auto at = run_.ranks.begin(); at != run_.ranks.end();) {
     const auto& [rank, fold] = *at;
     double sent = 0;
-    double all = 0;
-    int ranks = 0;
     auto next = at;
     do {
       sent += next->second.spans.total("sent_away");
-      all += next->second.spans.total("sent");
-      ++ranks;
       ++next;
     } while (next != run_.ranks.end() && !next->second.last_sample);
     at = next;
-    // Machines of one name (containers) are taken for one; but who is alone sends all of it away.
-    if (ranks == 1) sent = all;
     const double out = fold.machine.total("out");
     if (!fold.last_sample || sent <= 0 || out <= 0) continue;
     const double explained = sent * (1 + kHeaders) / out;

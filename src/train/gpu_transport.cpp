@@ -95,7 +95,7 @@ GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptio
   nccl.outside = [&team] { return team.group().status(); };
   nccl.start_within =
       std::chrono::milliseconds(static_cast<int64_t>(1000 * options.workers.start_within));
-  for (const Member& member : team.control().members()) nccl.hosts.push_back(member.host);
+  for (const Member& member : team.control().members()) nccl.machines.push_back(member.machine());
   return {make_nccl_group(nccl, team.group().epoch()), format("gradients by NCCL {}", version)};
 }
 

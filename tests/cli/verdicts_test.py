@@ -43,22 +43,24 @@ class Planted(harness.Case):
         verdict = self.report()["verdicts"]["bottleneck"]
         return verdict["verdict"], verdict
 
-    def two_workers(self, *more, network=None, starts=(None, None), begun=None):
-        """Starts two workers, in namespaces of their own where there is a network, and waits for them.
+    def workers(self, *more, network=None, starts=(None, None), begun=None, on_each=1):
+        """Starts two workers, or `on_each` in each of two namespaces where there is a network, and waits for them.
 
         `begun` is called with the processes when they are about to take steps.
         """
         Planted.port += 1
         workers = []
-        for rank in range(2):
-            place = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": network.address(0)} if network else \
+        size = 2 * on_each
+        for rank in range(size):
+            place = {"LOCAL_RANK": str(rank % on_each), "LOCAL_WORLD_SIZE": str(on_each),
+                     "MASTER_ADDR": network.address(0)} if network else \
                 {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
-            env = {**os.environ, **place, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": str(Planted.port)}
+            env = {**os.environ, **place, "RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_PORT": str(Planted.port)}
             command = [REIGEN, *self.arguments(*more)]
             if network:
-                command = network.command(rank, *command)
+                command = network.command(rank // on_each, *command)
             workers.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                            text=True, preexec_fn=starts[rank]))
+                                            text=True, preexec_fn=None if network else starts[rank]))
         if begun:
             while not self.has_started() and workers[0].poll() is None:
                 time.sleep(0.01)
@@ -89,11 +91,13 @@ class Links(Planted):
 
     def test_a_slow_link_is_the_network_and_the_wire_is_explained(self):
         with namespaces.Network(2, rate="100mbit") as network:
-            self.two_workers(*HEAVY, "--max-steps", 30, network=network)
+            self.workers(*HEAVY, "--max-steps", 30, network=network)
         self.assertEqual(self.bottleneck()[0], "network", self.bottleneck()[1])
         self.assertIn("--compress", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(2)
         numbers = self.report()["numbers"]
+        for rank in numbers["ranks"]:  # the two have one name, and are two machines
+            self.assertEqual(rank["bytes_sent_away"], rank["bytes_sent"])
         self.assertEqual([w["rank"] for w in numbers["wire"]], [0, 1])
         for wire in numbers["wire"]:
             self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
@@ -101,9 +105,20 @@ class Links(Planted):
         self.assertGreater(numbers["forecast"]["exposed"], 0.2 * numbers["forecast"]["seconds"])
         self.assertEqual(numbers["forecast"]["measured_median"], numbers["median_step_seconds"])
 
+    def test_of_two_workers_on_each_machine_what_crosses_is_told(self):
+        with namespaces.Network(2, rate="100mbit") as network:
+            self.workers(*HEAVY, "--max-steps", 15, network=network, on_each=2)
+        numbers = self.report()["numbers"]
+        for rank in numbers["ranks"]:
+            self.assertGreater(rank["bytes_sent_away"], 0)
+            self.assertLess(rank["bytes_sent_away"], rank["bytes_sent"])
+        self.assertEqual([w["rank"] for w in numbers["wire"]], [0, 2])
+        for wire in numbers["wire"]:
+            self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
+
     def test_the_same_without_a_limit_is_computing(self):
         with namespaces.Network(2) as network:
-            self.two_workers(*HEAVY, "--max-steps", 30, network=network)
+            self.workers(*HEAVY, "--max-steps", 30, network=network)
         self.assertEqual(self.bottleneck()[0], "compute", self.bottleneck()[1])
         self.assert_spans_add_up(2)
         flops = self.report()["numbers"]["flops"]
@@ -123,7 +138,7 @@ class Processors(Planted):
     def held_rank(self, rank):
         starts = [None, None]
         starts[rank] = self.quota(0.25).hold_me
-        self.two_workers(*LONG, "--max-steps", 25, starts=starts)
+        self.workers(*LONG, "--max-steps", 25, starts=starts)
         self.assertEqual(self.bottleneck()[0], f"straggler: rank {rank}", self.bottleneck()[1])
         self.assertIn("quota", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(2)
@@ -135,7 +150,7 @@ class Processors(Planted):
         self.held_rank(0)
 
     def test_also_when_steps_are_shorter_than_the_time_it_is_held(self):
-        self.two_workers(*SHORT, "--max-steps", 500, starts=[None, self.quota(0.2).hold_me])
+        self.workers(*SHORT, "--max-steps", 500, starts=[None, self.quota(0.2).hold_me])
         steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
         steps = sorted(r["seconds"] for r in steps if r["kind"] == "step")
         self.assertLess(steps[len(steps) // 4], 0.1)
@@ -162,7 +177,7 @@ class Processors(Planted):
         self.assert_spans_add_up(1)
 
     def late_reader(self, rank):
-        self.two_workers(*LITTLE, "--max-steps", 250, begun=lambda workers: self.hold_reader(workers[rank]))
+        self.workers(*LITTLE, "--max-steps", 250, begun=lambda workers: self.hold_reader(workers[rank]))
         verdict, all_of_it = self.bottleneck()
         self.assertEqual(verdict, "input", all_of_it)
         self.assertIn(f"rank {rank} waited", all_of_it["because"])
@@ -178,7 +193,7 @@ class Processors(Planted):
 
 class Timeline(Planted):
     def test_all_ranks_are_on_one_clock(self):
-        self.two_workers(*LONG, "--max-steps", 12, "--timeline", "6:8")
+        self.workers(*LONG, "--max-steps", 12, "--timeline", "6:8")
         trace = json.loads(self.read("run/timeline-6-8.json"))
         events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
         self.assertEqual({e["args"]["step"] for e in events}, {6, 7, 8})

@@ -47,8 +47,9 @@ std::string ReportMaker::use_told(const Efficiency& products) const {
   if (!started() || s.total <= 0) return started() ? kOneStep : kNoStep;
   const double computing = s.computing() / s.total;
   const bool well = products.capacity <= 0 || products.share() >= kWellUsed;
-  std::string text = format("{}: {:.0f}% of the time was spent computing",
-                            computing >= kFullyUsed && well ? "yes" : "no", 100 * computing);
+  const bool fully = computing >= kFullyUsed && well && !time_.slow_start();
+  std::string text = format("{}: {:.0f}% of the time was spent computing{}", fully ? "yes" : "no",
+                            100 * computing, time_.slow_start() ? " once steps had begun" : "");
   std::string rest;
   for (const auto& [name, seconds] : parts_of(run_, s)) {
     rest += format("{}{} {:.0f}%", rest.empty() ? "" : ", ", name, 100 * seconds / s.total);
@@ -58,6 +59,7 @@ std::string ReportMaker::use_told(const Efficiency& products) const {
     text += format("; computing reached {:.0f}% of what these processors do in large products",
                    100 * products.share());
   }
+  if (time_.slow_start()) text += "; " + start_up_told(time_);
   return text;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "observe/report.h"
+#include "observe/run_time.h"
 
 namespace reigen {
 
@@ -57,8 +58,6 @@ class ReportMaker {
   Plot split_plot() const;
   Plot own_work_plot() const;
   const RankFold* first() const;
-  double measured() const;  // steps, evaluations and checkpoints that training waited for
-  double seconds() const;   // of all attempts, by the clock on the wall
   std::string ending() const;
   bool started() const;  // a step was finished
   std::string schedule_told(const Points& rates) const;
@@ -71,6 +70,7 @@ class ReportMaker {
   const ReportSettings& settings_;
   Report report_;
   Verdict bottleneck_;
+  RunTime time_;
   Json config_ = Json::object();
   uint64_t checkpoint_bytes_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/format.h"
+#include "observe/run_time.h"
 
 namespace reigen {
 namespace {
@@ -187,7 +188,7 @@ std::string compute_advice(const RunFold& run, const TimeShares& shares) {
            "exchanges wait for one; the network would not help";
   }
   if (efficiency.capacity <= 0 || efficiency.share() >= kWellUsed) {
-    return "more or faster processors would shorten it; the network and the disk would not";
+    return "more or faster processors would shorten its steps; the network and the disk would not";
   }
   return format(
       "computing itself reaches {:.0f}% of what these processors do in large products: a larger "
@@ -245,7 +246,8 @@ const char* confidence_of(double distance) {
 }
 
 std::string evidence(const RunFold& run, const TimeShares& s) {
-  std::string text = format("of the time, {} was computing", share(s.computing(), s.total));
+  std::string text = format("of the time of steps, evaluations and checkpoints, {} was computing",
+                            share(s.computing(), s.total));
   for (const auto& [name, seconds] : parts_of(run, s)) {
     text += format(", {} {}", share(seconds, s.total), name);
   }
@@ -275,6 +277,47 @@ std::string evidence(const RunFold& run, const TimeShares& s) {
                    100 * s.held_share);
   }
   return text;
+}
+
+// Of the time in which steps could be taken; start-up is told apart.
+Verdict limit_of_steps(const RunFold& run, const TimeShares& s) {
+  Verdict v;
+  v.about = "bottleneck";
+  v.rule = format(
+      "the largest share of the time of steps (the first left out), evaluations and checkpoints "
+      "that was spent waiting for something; computing when nothing else took {:.0f}% of it, or "
+      "{:.0f}% where computing took more than half. A straggler also has to work {:.0f}% longer "
+      "than "
+      "the others' median, or to be kept from running for {:.0f}% of the time more than they were. "
+      "Start-up is no part of this, and told where it took {:.0f}% of the run",
+      100 * kNamed, 100 * kNamedBusy, 100 * (kSlower - 1), 100 * kHeld, 100 * RunTime::kSlowStart);
+  const double steps = run.steps.total("steps") - 1;
+  if (steps < kLeastSteps || s.total <= 0) {
+    v.verdict = "cannot tell";
+    v.because = format("{:.0f} steps after the first are too few; {:.0f} are needed",
+                       std::max(0.0, steps), kLeastSteps);
+    return v;
+  }
+  const std::vector<Cause> causes = causes_of(run, s);
+  const Cause& largest = causes[0];
+  const double part = largest.seconds / s.total;
+  const double threshold = s.compute > s.total / 2 ? kNamedBusy : kNamed;
+  const bool named = part >= threshold;
+  const double lead = (largest.seconds - causes[1].seconds) / s.total;
+  v.verdict = named ? largest.name : "compute";
+  v.confidence = confidence_of(named ? std::min(lead, part - threshold) : threshold - part);
+  v.because = evidence(run, s);
+  if (!named && part >= kNamed / 2) {
+    v.because += format("; the largest part that could be avoided was {}, {:.0f}%", largest.name,
+                        100 * part);
+  }
+  if (v.verdict == "straggler") {
+    v.verdict = format("straggler: rank {}", s.slowest_rank);
+    v.because += format("; rank {} worked {:.2f} times as long as the others' median",
+                        s.slowest_rank, s.slowest_ratio);
+  }
+  v.advice = named ? advice_for(largest.name, run, s) : compute_advice(run, s);
+  return v;
 }
 
 }  // namespace
@@ -356,40 +399,11 @@ std::vector<std::pair<std::string, double>> parts_of(const RunFold& run, const T
 }
 
 Verdict bottleneck(const RunFold& run, const TimeShares& s) {
-  Verdict v;
-  v.about = "bottleneck";
-  v.rule = format(
-      "the largest share of the wall time, the first step left out, that was spent waiting for "
-      "something; computing when nothing else took {:.0f}% of it, or {:.0f}% where computing took "
-      "more than half. A straggler also has to work {:.0f}% longer than the others' median, or to "
-      "be kept from running for {:.0f}% of the time more than they were",
-      100 * kNamed, 100 * kNamedBusy, 100 * (kSlower - 1), 100 * kHeld);
-  const double steps = run.steps.total("steps") - 1;
-  if (steps < kLeastSteps || s.total <= 0) {
-    v.verdict = "cannot tell";
-    v.because = format("{:.0f} steps after the first are too few; {:.0f} are needed",
-                       std::max(0.0, steps), kLeastSteps);
-    return v;
-  }
-  const std::vector<Cause> causes = causes_of(run, s);
-  const Cause& largest = causes[0];
-  const double part = largest.seconds / s.total;
-  const double threshold = s.compute > s.total / 2 ? kNamedBusy : kNamed;
-  const bool named = part >= threshold;
-  const double lead = (largest.seconds - causes[1].seconds) / s.total;
-  v.verdict = named ? largest.name : "compute";
-  v.confidence = confidence_of(named ? std::min(lead, part - threshold) : threshold - part);
-  v.because = evidence(run, s);
-  if (!named && part >= kNamed / 2) {
-    v.because += format("; the largest part that could be avoided was {}, {:.0f}%", largest.name,
-                        100 * part);
-  }
-  if (v.verdict == "straggler") {
-    v.verdict = format("straggler: rank {}", s.slowest_rank);
-    v.because += format("; rank {} worked {:.2f} times as long as the others' median",
-                        s.slowest_rank, s.slowest_ratio);
-  }
-  v.advice = named ? advice_for(largest.name, run, s) : compute_advice(run, s);
+  Verdict v = limit_of_steps(run, s);
+  const RunTime time = run_time(run);
+  if (!time.slow_start()) return v;
+  v.because += "; " + start_up_told(time);
+  v.advice += (v.advice.empty() ? "" : "; ") + start_up_advice(time);
   return v;
 }
 

@@ -25,7 +25,8 @@ struct Verdict {
   std::string advice;  // may be empty
 };
 
-// Where the wall time went, in seconds. They add up to `total`.
+// Where the time of steps (but the first), evaluations and checkpoints went, in seconds. They add
+// up to `total`; how long the run took is observe/run_time.h's.
 struct TimeShares {
   double total = 0;
   double input = 0;  // rank 0's waiting for it, or for a rank that was late because of its own

@@ -23,7 +23,9 @@ Attempt::Attempt(const TrainOptions& options, RunDirectory* run, Crew& crew, std
       model_(options.model, options.dropout, data_.vocabulary.size()) {
   check_model_for(opened_.device, options.model);
   check_transport(opened_.device, options);
+  const Stopwatch others;
   check_same_data(crew, data_.fingerprint, options.data);
+  data_seconds_ = data_.seconds + others.seconds();
   if (run != nullptr) keeper_ = std::make_unique<RunKeeper>(*run, options, data_, model_);
   resume(run);
   Counters& counters = state_.counters;
@@ -146,6 +148,8 @@ AttemptFacts Attempt::attempt_facts() const {
   facts.forecast_line = flight_.line;
   if (!crew_.alone()) facts.forecast = flight_.forecast;
   facts.capacity = capacity_;
+  facts.setup_seconds = watch_.seconds();
+  facts.data_seconds = data_seconds_;
   for (const std::string& text : {flight_.warning, flight_.slow_worker}) {
     if (!text.empty()) facts.warnings.push_back(text);
   }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ import time
 import harness
 from harness import REIGEN, run
 from quota import Quota, thread_of
+from slow_disk import SlowDisk
 
 sys.path.insert(0, os.path.join(harness.SOURCE, "tests/dist"))
 import namespaces
@@ -189,6 +191,27 @@ class Processors(Planted):
 
     def test_also_when_that_is_the_first(self):
         self.late_reader(0)
+
+
+class Disks(Planted):
+    def test_a_start_on_a_slow_disk_is_told(self):
+        size = sum(os.path.getsize(os.path.join(self.data, name)) for name in os.listdir(self.data))
+        try:
+            disk = SlowDisk(self.folder, size // 8)
+        except PermissionError as error:
+            self.skipTest(str(error))
+        with disk:
+            data = os.path.join(disk.path, "data")
+            shutil.copytree(self.data, data)
+            disk.forget()
+            run(*self.arguments(*SHORT, "--max-steps", 50, "--data", data), preexec_fn=disk.hold_me)
+        self.assertIn("start-up took", self.bottleneck()[1]["because"])
+        self.assertIn("opening and verifying data", self.bottleneck()[1]["because"])
+        self.assertIn("a faster disk for the data", self.bottleneck()[1]["advice"])
+        busy = next(q["answer"] for q in self.report()["questions"] if q["id"] == "busy")
+        self.assertRegex(busy, "^no: .*computing once steps had begun; .*start-up took")
+        numbers = self.report()["numbers"]
+        self.assertGreater(numbers["data_seconds"], numbers["seconds"] / 2)
 
 
 class Timeline(Planted):

@@ -181,6 +181,13 @@ bool on_gpus(const RunFold& run) {
   return !run.starts.empty() && run.starts.back().device.find("(GPU ") != std::string::npos;
 }
 
+// Whether each worker keeps something that is in the checkpoint (dist/compressor.h).
+bool keeps_back(const RunFold& run) {
+  if (run.forecasts.empty()) return false;
+  const std::string& method = run.forecasts.back().method;
+  return method != "none" && method != "bf16" && method != "fp16";
+}
+
 std::string compute_advice(const RunFold& run, const TimeShares& shares) {
   const Efficiency efficiency = reigen::efficiency(run, shares);
   if (shares.contended > kNamed / 2 * shares.total) {
@@ -224,7 +231,17 @@ std::string advice_for(const std::string& cause, const RunFold& run, const TimeS
   }
   if (cause == "input") return "a faster disk for the data, or one on the host itself";
   if (cause == "evaluation") return "--eval.every further apart, or fewer --eval.sentences";
-  return "--checkpoint.every further apart, or a faster disk for the run";
+  // An evaluation is followed by a save, so that its step can be the best.
+  std::string advice =
+      "--eval.every further apart (each evaluation also saves), --checkpoint.every further apart, "
+      "or a faster disk for the run";
+  if (keeps_back(run)) {
+    advice += format(
+        "; with --compress {} each save also gathers over the link what every worker "
+        "keeps, which a faster disk does not shorten",
+        run.forecasts.back().method);
+  }
+  return advice;
 }
 
 std::vector<Cause> causes_of(const RunFold& run, const TimeShares& s) {

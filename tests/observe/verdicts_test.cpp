@@ -258,6 +258,11 @@ TEST(Bottleneck, EvaluationsAndCheckpointsCount) {
   EXPECT_EQ(bottleneck_of(run), "evaluation");
   run.add(0, CheckpointRecord{.step = 40, .held_seconds = 200});
   EXPECT_EQ(bottleneck_of(run), "checkpoint");
+  const std::string advice = bottleneck(run, time_shares(run)).advice;
+  EXPECT_THAT(advice, HasSubstr("--eval.every further apart"));
+  EXPECT_THAT(advice, Not(HasSubstr("gathers")));
+  run.add(0, ForecastRecord{.method = "int8"});
+  EXPECT_THAT(bottleneck(run, time_shares(run)).advice, HasSubstr("--compress int8 each save"));
 }
 
 TEST(Bottleneck, AFifthBesideMuchComputingIsSaidAndNotNamed) {

@@ -24,6 +24,16 @@ std::string whole(double value);  // "12,345"
 Points scaled(Points points, double factor);
 Points smoothed(const Points& points);  // as few as make a line that can be followed
 
+// What left rank 0's machine for others, without headers, and what its workers could send as
+// measured before the first step: bytes a second. Zeros where nothing crosses or it is not known.
+struct LinkUse {
+  double carried = 0;
+  double most = 0;
+  bool full() const { return most > 0 && carried >= kFull * most; }
+
+  static constexpr double kFull = 0.8;
+};
+
 class ReportMaker {
  public:
   // All that is given must outlive it.
@@ -55,6 +65,8 @@ class ReportMaker {
   void add_doctor(Answer& answer);
   void explain_wire(Answer& answer);
   std::string use_told(const Efficiency& products) const;
+  LinkUse link_use() const;
+  std::string correlation_answer(double r, size_t stretches) const;
   Plot split_plot() const;
   Plot own_work_plot() const;
   const RankFold* first() const;

@@ -93,7 +93,7 @@ class Links(Planted):
 
     def test_a_slow_link_is_the_network_and_the_wire_is_explained(self):
         with namespaces.Network(2, rate="100mbit") as network:
-            self.workers(*HEAVY, "--max-steps", 30, network=network)
+            self.workers(*HEAVY, "--max-steps", 40, network=network)
         self.assertEqual(self.bottleneck()[0], "network", self.bottleneck()[1])
         self.assertIn("--compress", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(2)
@@ -103,6 +103,9 @@ class Links(Planted):
         self.assertEqual([w["rank"] for w in numbers["wire"]], [0, 1])
         for wire in numbers["wire"]:
             self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
+        # A link that is waited for is not said to make no difference.
+        correlation = next(q["answer"] for q in self.report()["questions"] if q["id"] == "correlation")
+        self.assertRegex(correlation, "link (was full|carried).* of .* MB/s")
         # What was foretold stands beside what came.
         self.assertGreater(numbers["forecast"]["exposed"], 0.2 * numbers["forecast"]["seconds"])
         self.assertEqual(numbers["forecast"]["measured_median"], numbers["median_step_seconds"])

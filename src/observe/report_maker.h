@@ -61,6 +61,7 @@ class ReportMaker {
   void numbers();
 
   Answer& add(const char* id, const char* question);
+  void add_cost(Answer& answer, double seconds);
   void add_forecast(Answer& answer);
   void add_doctor(Answer& answer);
   void explain_wire(Answer& answer);

@@ -91,5 +91,14 @@ TEST(Report, ALinkThatNobodyWaitsForExplainsNothing) {
   EXPECT_THAT(answer_to(report, "how-long"), Not(HasSubstr("cost")));
 }
 
+TEST(Report, APriceIsOfOneMachineAndTheCostOfAll) {
+  TempDir run;
+  write_run(run.path(), 2e6, 0.02);
+  const Report report = report_of(run.path(), {.price_per_hour = 36});
+  EXPECT_DOUBLE_EQ(report.numbers["cost"].get<double>(), 1.0);  // 50 seconds of two
+  EXPECT_EQ(report.numbers["machines"], 2);
+  EXPECT_THAT(answer_to(report, "how-long"), HasSubstr("it cost 1.00"));
+}
+
 }  // namespace
 }  // namespace reigen

@@ -65,6 +65,8 @@ Efficiency efficiency(const RunFold& run, const TimeShares& shares);
 bool crosses_network(const RunFold& run);
 
 constexpr double kWellUsed = 0.3;  // of the capacity, below which computing itself is inefficient
+constexpr double kSlower = 1.15;   // than the others' median, to be called a straggler
+constexpr double kHeld = 0.1;      // of the time not let run, beyond twice the others' median
 
 double median(std::vector<double> values);  // 0 of none
 

@@ -28,12 +28,12 @@ void describe(Schema& s, ReportOptions& o) {
   s.option("output", o.output, "DIR",
            "where to write report.html and report.json; the run when empty, here for several runs");
   s.option("price-per-hour", o.price_per_hour,
-           "what an hour of all machines together costs, for the cost of the run", 0, 1e9);
+           "what one host costs in an hour, for the cost of the run on all of them", 0, 1e6);
   s.option("doctor", o.doctor, "FILE",
            "what `reigen doctor --json` printed before the run, to show beside what happened; the "
            "run's doctor.json when empty");
   s.option("json", o.json, "print report.json instead of a summary");
-  s.example("reigen report runs/first --price-per-hour 12.5");
+  s.example("reigen report runs/first --price-per-hour 3.06");
   s.example("reigen report runs/first runs/second --output compared");
 }
 

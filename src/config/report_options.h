@@ -12,7 +12,7 @@ namespace reigen {
 struct ReportOptions {
   std::vector<std::string> runs;
   std::string output;
-  double price_per_hour = 0;
+  double price_per_hour = 0;  // of one host
   std::string doctor;
   bool json = false;
 };

@@ -34,12 +34,12 @@ size_t GlooExchange::Range::piece_bytes(size_t at) const {
 }
 
 GlooExchange::GlooExchange(GlooMesh& mesh, int rank, int size,
-                           const std::vector<std::string>& hosts)
+                           const std::vector<std::string>& machines)
     : mesh_(mesh), away_(static_cast<size_t>(size)) {
   std::vector<int> ranks(static_cast<size_t>(size));
   for (int r = 0; r < size; ++r) ranks[static_cast<size_t>(r)] = r;
   everybody_ = circle_of(ranks, rank);
-  if (hosts.size() == ranks.size()) find_machines(hosts);
+  if (machines.size() == ranks.size()) find_machines(machines);
 }
 
 GlooExchange::Circle GlooExchange::circle_of(std::vector<int> ranks, int own) {
@@ -50,14 +50,14 @@ GlooExchange::Circle GlooExchange::circle_of(std::vector<int> ranks, int own) {
   return circle;
 }
 
-void GlooExchange::find_machines(const std::vector<std::string>& hosts) {
+void GlooExchange::find_machines(const std::vector<std::string>& names) {
   const int own = everybody_.ranks[everybody_.own];
   std::map<std::string, std::vector<int>> machines;
-  for (size_t r = 0; r < hosts.size(); ++r) {
-    machines[hosts[r]].push_back(static_cast<int>(r));
-    away_[r] = hosts[r] != hosts[everybody_.own];
+  for (size_t r = 0; r < names.size(); ++r) {
+    machines[names[r]].push_back(static_cast<int>(r));
+    away_[r] = names[r] != names[everybody_.own];
   }
-  const std::vector<int>& here = machines[hosts[everybody_.own]];
+  const std::vector<int>& here = machines[names[everybody_.own]];
   const bool even = std::all_of(machines.begin(), machines.end(),
                                 [&](const auto& m) { return m.second.size() == here.size(); });
   if (!even || machines.size() < 2 || here.size() < 2) return;

@@ -17,8 +17,8 @@ namespace reigen {
 
 class GlooExchange {
  public:
-  // `hosts` by rank, or empty.
-  GlooExchange(GlooMesh& mesh, int rank, int size, const std::vector<std::string>& hosts);
+  // `machines` by rank, or empty.
+  GlooExchange(GlooMesh& mesh, int rank, int size, const std::vector<std::string>& machines);
 
   // Throws MeshFailure. One at a time.
   void carry_out(const Operation& operation, CommCounter& counter);
@@ -41,7 +41,7 @@ class GlooExchange {
     }
   };
   static Circle circle_of(std::vector<int> ranks, int own);
-  void find_machines(const std::vector<std::string>& hosts);
+  void find_machines(const std::vector<std::string>& names);
 
   // One end of the messages of a range of memory, to or from one rank or several.
   struct Range {

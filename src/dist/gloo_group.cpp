@@ -13,7 +13,7 @@ class GlooGroup : public QueuedGroup {
   GlooGroup(const MeshOptions& options, KeyValue& store, int64_t epoch)
       : QueuedGroup(options.rank, options.size, epoch),
         mesh_(options, store),
-        exchange_(mesh_, options.rank, options.size, options.hosts) {}
+        exchange_(mesh_, options.rank, options.size, options.machines) {}
 
   ~GlooGroup() override {
     mesh_.fail(CommStatus::closed(""));

@@ -22,10 +22,11 @@ namespace reigen {
 struct MeshOptions {
   int rank = 0;
   int size = 1;
-  std::string address;             // of this rank's interface; data ports are bound to it
-  std::vector<std::string> hosts;  // by rank, for messages; may be empty
-  std::string prefix;              // of the keys, another one for each forming
-  std::string secret;              // proves on each connection that it is to a member; may be empty
+  std::string address;                // of this rank's interface; data ports are bound to it
+  std::vector<std::string> hosts;     // by rank, for messages; may be empty
+  std::vector<std::string> machines;  // by rank, to tell which are on one; may be empty
+  std::string prefix;                 // of the keys, another one for each forming
+  std::string secret;  // proves on each connection that it is to a member; may be empty
   std::chrono::milliseconds connect_timeout{30'000};
   std::chrono::milliseconds timeout{0};  // for one message; 0 for as long as it takes
 };

@@ -28,7 +28,7 @@ struct NcclOptions {
   std::function<CommStatus()> outside = [] { return CommStatus{}; };
   std::chrono::milliseconds start_within{60'000};
   std::chrono::milliseconds timeout{0};  // for one operation; 0 for as long as it takes
-  std::vector<std::string> hosts;        // by rank, to tell what leaves the machine; may be empty
+  std::vector<std::string> machines;     // by rank, to tell what leaves this one; may be empty
 };
 
 // "2.28.9", or empty when NCCL is not there; `why` then says so.

@@ -25,6 +25,9 @@ struct Member {
   std::string host;
   std::string address;  // of the interface it chose for data
   int port = 0;         // where it would host the next rendezvous
+
+  // The same for members of one machine. Two containers may have one name, but not one address.
+  std::string machine() const { return host + " " + address; }
 };
 
 struct JoinOptions {

@@ -74,7 +74,10 @@ Team::Team(TeamOptions options) : options_(std::move(options)) {
   mesh.rank = control_->rank();
   mesh.size = control_->size();
   mesh.address = interface_.address;
-  for (const Member& member : control_->members()) mesh.hosts.push_back(member.host);
+  for (const Member& member : control_->members()) {
+    mesh.hosts.push_back(member.host);
+    mesh.machines.push_back(member.machine());
+  }
   mesh.prefix = format("mesh/{}/", options_.epoch);
   mesh.secret = options_.token;
   mesh.connect_timeout = options_.start_within;

@@ -32,8 +32,26 @@ double pearson(const std::vector<std::pair<double, double>>& pairs) {
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : NAN;
 }
 
+constexpr double kHardly = 0.3;  // correlation
+
+// Workers that wait for a link keep it full, and what does not vary explains nothing: no
+// correlation is no sign of an idle network then.
+std::string busy_link_told(double r, const LinkUse& use) {
+  const std::string rates =
+      use.most > 0 ? format("{:.1f} of {:.1f} MB/s", use.carried / kMega, use.most / kMega) : "";
+  std::string text =
+      use.full() ? format("the link was full ({}), so that what it carried hardly varied", rates)
+                 : format("steps waited for the network{}",
+                          rates.empty() ? "" : format(" (the link carried {})", rates));
+  if (std::abs(r) >= kHardly) {
+    text += format("; steps took longer while {} was sent a second", r > 0 ? "more" : "less");
+  } else {
+    text += "; steps took as long with a little more or less of it";
+  }
+  return text;
+}
+
 std::string correlation_told(double r) {
-  constexpr double kHardly = 0.3;
   if (std::abs(r) < kHardly) return "hardly: steps took as long whatever the network carried";
   return r > 0 ? "steps took longer while more was sent a second"
                : "steps took longer while less was sent a second: more traffic did not slow them";
@@ -47,8 +65,9 @@ std::string ReportMaker::use_told(const Efficiency& products) const {
   if (!started() || s.total <= 0) return started() ? kOneStep : kNoStep;
   const double computing = s.computing() / s.total;
   const bool well = products.capacity <= 0 || products.share() >= kWellUsed;
-  std::string text = format("{}: {:.0f}% of the time was spent computing",
-                            computing >= kFullyUsed && well ? "yes" : "no", 100 * computing);
+  const bool fully = computing >= kFullyUsed && well && !time_.slow_start();
+  std::string text = format("{}: {:.0f}% of the time was spent computing{}", fully ? "yes" : "no",
+                            100 * computing, time_.slow_start() ? " once steps had begun" : "");
   std::string rest;
   for (const auto& [name, seconds] : parts_of(run_, s)) {
     rest += format("{}{} {:.0f}%", rest.empty() ? "" : ", ", name, 100 * seconds / s.total);
@@ -58,6 +77,7 @@ std::string ReportMaker::use_told(const Efficiency& products) const {
     text += format("; computing reached {:.0f}% of what these processors do in large products",
                    100 * products.share());
   }
+  if (time_.slow_start()) text += "; " + start_up_told(time_);
   return text;
 }
 
@@ -191,18 +211,12 @@ void ReportMaker::explain_wire(Answer& a) {
   for (auto at = run_.ranks.begin(); at != run_.ranks.end();) {
     const auto& [rank, fold] = *at;
     double sent = 0;
-    double all = 0;
-    int ranks = 0;
     auto next = at;
     do {
       sent += next->second.spans.total("sent_away");
-      all += next->second.spans.total("sent");
-      ++ranks;
       ++next;
     } while (next != run_.ranks.end() && !next->second.last_sample);
     at = next;
-    // Machines of one name (containers) are taken for one; but who is alone sends all of it away.
-    if (ranks == 1) sent = all;
     const double out = fold.machine.total("out");
     if (!fold.last_sample || sent <= 0 || out <= 0) continue;
     const double explained = sent * (1 + kHeaders) / out;
@@ -218,6 +232,29 @@ void ReportMaker::explain_wire(Answer& a) {
                                        {"headers", kHeaders},
                                        {"explained", explained}});
   }
+}
+
+LinkUse ReportMaker::link_use() const {
+  LinkUse use;
+  const double sampled = first()->machine.total("seconds");
+  if (!crosses_network(run_) || run_.forecasts.empty() || sampled <= 0) return use;
+  use.carried = first()->machine.total("out") / (1 + kHeaders) / sampled;
+  for (const auto& [rank, fold] : run_.ranks) {
+    if (rank > 0 && fold.last_sample) break;  // another machine
+    const double sent = fold.spans.total("sent");
+    if (sent <= 0) continue;
+    use.most += run_.forecasts.back().bandwidth * fold.spans.total("sent_away") / sent;
+  }
+  return use;
+}
+
+std::string ReportMaker::correlation_answer(double r, size_t stretches) const {
+  const LinkUse use = link_use();
+  const bool busy = use.full() || bottleneck_.verdict == "network";
+  if (!std::isfinite(r) && !busy) return "cannot tell, because one of the two did not vary";
+  const std::string told = busy ? busy_link_told(r, use) : correlation_told(r);
+  if (!std::isfinite(r)) return told;
+  return format("{} (r = {:+.2f} over {} stretches of the run)", told, r, stretches);
 }
 
 void ReportMaker::correlation() {
@@ -254,9 +291,7 @@ void ReportMaker::correlation() {
   }
   const double r = pearson(pairs);
   report_.numbers["step_network_correlation"] = r;
-  a.answer = std::isfinite(r) ? format("{} (r = {:+.2f} over {} stretches of the run)",
-                                       correlation_told(r), r, pairs.size())
-                              : "cannot tell, because one of the two did not vary";
+  a.answer = correlation_answer(r, pairs.size());
   a.figures.emplace_back("compared", "MB/s that left rank 0's machine and seconds a step");
   if (!crosses_network(run_)) {
     a.figures.emplace_back("the network", "the machine's own (lo): all workers are on one");

@@ -30,33 +30,43 @@ void ReportMaker::how_long() {
     a.answer = kNoStep;
     return;
   }
-  const double seconds = this->seconds();
-  a.answer = format("{} for {} steps, {}", human_seconds(seconds), whole(run_.steps.total("steps")),
-                    ending());
+  a.answer = format("{} for {} steps, {}", human_seconds(time_.wall),
+                    whole(run_.steps.total("steps")), ending());
   a.figures = {{"steps", human_seconds(run_.steps.total("seconds"))},
                {"evaluations", human_seconds(report_.shares.evaluation)},
                {"standing still for checkpoints", human_seconds(report_.shares.checkpoint)},
-               {"start-up and other", human_seconds(seconds - measured())},
+               {"start-up", human_seconds(time_.start_up)},
+               {"of it opening and verifying data", human_seconds(time_.data)},
+               {"other", human_seconds(time_.other())},
                {"attempts", whole(static_cast<double>(run_.starts.size()))}};
   double lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_seconds;
   if (lost > 0) a.figures.emplace_back("done twice after a stop", human_seconds(lost));
-  if (settings_.price_per_hour > 0) {
-    const double cost = (seconds + lost) / 3600 * settings_.price_per_hour;
-    a.answer += format("; it cost {:.2f}", cost);
-    a.figures.emplace_back("cost", format("{:.2f} at {:g} an hour, what was done twice included",
-                                          cost, settings_.price_per_hour));
-    const double tokens = run_.steps.total("target_tokens");
-    if (tokens > 0) {
-      a.figures.emplace_back("cost of a million target tokens",
-                             format("{:.4f}", cost / tokens * 1e6));
-    }
-    report_.numbers["cost"] = cost;
-  }
+  if (settings_.price_per_hour > 0) add_cost(a, time_.wall + lost);
   a.plots.push_back({.title = "Throughput",
                      .y = "target tokens a second",
                      .series = {{"tokens/s", run_.steps.ratio("target_tokens", "seconds")}},
                      .from_zero = true});
+}
+
+// The first rank on each machine samples it.
+void ReportMaker::add_cost(Answer& a, double seconds) {
+  const auto sampled = std::count_if(run_.ranks.begin(), run_.ranks.end(), [](const auto& rank) {
+    return rank.second.last_sample.has_value();
+  });
+  const auto machines = std::max<ptrdiff_t>(1, sampled);  // none in less than a second
+  const double cost = seconds / 3600 * settings_.price_per_hour * static_cast<double>(machines);
+  a.answer += format("; it cost {:.2f}", cost);
+  a.figures.emplace_back(
+      "cost", format("{:.2f} at {:g} an hour for each of {} machines, what was done twice included",
+                     cost, settings_.price_per_hour, machines));
+  const double tokens = run_.steps.total("target_tokens");
+  if (tokens > 0) {
+    a.figures.emplace_back("cost of a million target tokens",
+                           format("{:.4f}", cost / tokens * 1e6));
+  }
+  report_.numbers["cost"] = cost;
+  report_.numbers["machines"] = machines;
 }
 
 void ReportMaker::average_step() {
@@ -138,7 +148,7 @@ void ReportMaker::add_doctor(Answer& a) {
     if (hours > 0) {
       a.figures.emplace_back("hours foretold by doctor",
                              format("{:.2f}; it took {:.2f}, evaluations and checkpoints included",
-                                    hours, this->seconds() / 3600));
+                                    hours, time_.wall / 3600));
     }
     report_.numbers["doctor"] = {{"step_seconds", seconds},
                                  {"off", middle / seconds - 1},

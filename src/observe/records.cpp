@@ -42,6 +42,8 @@ Json to_json(const StartRecord& r) {
     json["target_token_flops"] = number(r.target_token_flops);
   }
   if (r.capacity > 0) json["capacity"] = number(r.capacity);
+  json["setup_seconds"] = microseconds(r.setup_seconds);
+  json["data_seconds"] = microseconds(r.data_seconds);
   return json;
 }
 
@@ -249,7 +251,9 @@ StartRecord start_from(const Fields& f) {
           .lost_seconds = f.number("lost_seconds"),
           .source_token_flops = f.number_or_zero("source_token_flops"),
           .target_token_flops = f.number_or_zero("target_token_flops"),
-          .capacity = f.number_or_zero("capacity")};
+          .capacity = f.number_or_zero("capacity"),
+          .setup_seconds = f.number_or_zero("setup_seconds"),
+          .data_seconds = f.number_or_zero("data_seconds")};
 }
 
 ForecastRecord forecast_from(const Fields& f) {

@@ -37,6 +37,8 @@ struct StartRecord {
   double source_token_flops = 0;
   double target_token_flops = 0;
   double capacity = 0;
+  double setup_seconds = 0;  // from the beginning of the attempt to this record
+  double data_seconds = 0;   // of those, opening and verifying data, until all workers had
   bool operator==(const StartRecord&) const = default;
 };
 

@@ -58,6 +58,7 @@ Report ReportMaker::make() {
   read_config();
   report_.state = state_of(run_, unix_now());
   report_.shares = time_shares(run_);
+  time_ = run_time(run_);
   bottleneck_ = bottleneck(run_, report_.shares);
   report_.verdicts = {bottleneck_, trained(run_), overfitting(run_)};
   how_long();
@@ -90,24 +91,6 @@ const RankFold* ReportMaker::first() const {
 }
 
 bool ReportMaker::started() const { return run_.steps.total("steps") > 0; }
-
-double ReportMaker::seconds() const {
-  double seconds = 0;
-  for (const AttemptTime& a : run_.attempts) {
-    // Time stamps are worth nothing once the clock was set.
-    if (a.seconds <= 0 && run_.clock_jumps > 0) return measured();
-    seconds += a.seconds > 0 ? a.seconds : std::max(0.0, a.last - a.first);
-  }
-  return std::max(seconds, measured());
-}
-
-// What the clock on the wall cannot get wrong.
-double ReportMaker::measured() const {
-  double seconds = run_.steps.total("seconds");
-  for (const auto& e : run_.evaluations) seconds += e.seconds;
-  for (const auto& c : run_.checkpoints) seconds += c.held_seconds;
-  return seconds;
-}
 
 std::string ReportMaker::option(std::initializer_list<const char*> path) const {
   const Json* at = &config_;
@@ -201,7 +184,9 @@ void ReportMaker::notes() {
 void ReportMaker::numbers() {
   const TimeShares& s = report_.shares;
   Json& n = report_.numbers;
-  n["seconds"] = seconds();
+  n["seconds"] = time_.wall;
+  n["start_up_seconds"] = time_.start_up;
+  n["data_seconds"] = time_.data;
   n["steps"] = run_.steps.total("steps");
   n["shares"] = {{"total", s.total},           {"input", s.input},
                  {"compute", s.compute},       {"compression", s.compression},

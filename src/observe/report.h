@@ -42,7 +42,7 @@ struct Report {
 };
 
 struct ReportSettings {
-  double price_per_hour = 0;  // of all machines together; 0 for no cost
+  double price_per_hour = 0;  // of one machine; 0 for no cost
   std::string doctor;         // findings of `reigen doctor --json`; the run's doctor.json if empty
 };
 

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "observe/report.h"
+#include "observe/run_time.h"
 
 namespace reigen {
 
@@ -22,6 +23,16 @@ constexpr const char* kNoStep = "cannot tell, because no step was finished";
 std::string whole(double value);  // "12,345"
 Points scaled(Points points, double factor);
 Points smoothed(const Points& points);  // as few as make a line that can be followed
+
+// What left rank 0's machine for others, without headers, and what its workers could send as
+// measured before the first step: bytes a second. Zeros where nothing crosses or it is not known.
+struct LinkUse {
+  double carried = 0;
+  double most = 0;
+  bool full() const { return most > 0 && carried >= kFull * most; }
+
+  static constexpr double kFull = 0.8;
+};
 
 class ReportMaker {
  public:
@@ -50,15 +61,16 @@ class ReportMaker {
   void numbers();
 
   Answer& add(const char* id, const char* question);
+  void add_cost(Answer& answer, double seconds);
   void add_forecast(Answer& answer);
   void add_doctor(Answer& answer);
   void explain_wire(Answer& answer);
   std::string use_told(const Efficiency& products) const;
+  LinkUse link_use() const;
+  std::string correlation_answer(double r, size_t stretches) const;
   Plot split_plot() const;
   Plot own_work_plot() const;
   const RankFold* first() const;
-  double measured() const;  // steps, evaluations and checkpoints that training waited for
-  double seconds() const;   // of all attempts, by the clock on the wall
   std::string ending() const;
   bool started() const;  // a step was finished
   std::string schedule_told(const Points& rates) const;
@@ -71,6 +83,7 @@ class ReportMaker {
   const ReportSettings& settings_;
   Report report_;
   Verdict bottleneck_;
+  RunTime time_;
   Json config_ = Json::object();
   uint64_t checkpoint_bytes_ = 0;
 };

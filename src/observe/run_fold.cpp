@@ -81,6 +81,9 @@ void RunFold::note_time(const Record& record) {
   if (attempts.empty() || std::holds_alternative<StartRecord>(record)) {
     attempts.push_back({.first = time, .last = time});
   }
+  if (const auto* start = std::get_if<StartRecord>(&record)) {
+    attempts.back().first -= start->setup_seconds;
+  }
   attempts.back().last = time;
   if (const auto* end = std::get_if<EndRecord>(&record)) attempts.back().seconds = end->seconds;
 }

@@ -25,7 +25,7 @@ struct RankFold {
   double last_time = 0;
 };
 
-// From the first to the last record of an attempt.
+// From when an attempt began to its last record.
 struct AttemptTime {
   double first = 0;  // time stamps
   double last = 0;

@@ -25,10 +25,11 @@ struct Verdict {
   std::string advice;  // may be empty
 };
 
-// Where the wall time went, in seconds. They add up to `total`.
+// Where the time of steps (but the first), evaluations and checkpoints went, in seconds. They add
+// up to `total`; how long the run took is observe/run_time.h's.
 struct TimeShares {
   double total = 0;
-  double input = 0;
+  double input = 0;  // rank 0's waiting for it, or for a rank that was late because of its own
   double compute = 0;
   double compression = 0;  // of gradients
   double network = 0;      // what in each step also the last rank to arrive waited for
@@ -43,6 +44,9 @@ struct TimeShares {
   double slowest_ratio = 1;  // its own work against the others' median
   int held_rank = -1;        // the one that was not let run for the longest
   double held_share = 0;     // of the time
+  bool held = false;         // that is why it is the slowest
+  double input_late = 0;     // seconds a step that the slowest waits for input beyond the others
+  int input_rank = -1;       // the slowest, where that is most of what it is late by
 
   double computing() const { return compute + awaited; }  // all that rank 0 computed
 };
@@ -61,6 +65,8 @@ Efficiency efficiency(const RunFold& run, const TimeShares& shares);
 bool crosses_network(const RunFold& run);
 
 constexpr double kWellUsed = 0.3;  // of the capacity, below which computing itself is inefficient
+constexpr double kSlower = 1.15;   // than the others' median, to be called a straggler
+constexpr double kHeld = 0.1;      // of the time not let run, beyond twice the others' median
 
 double median(std::vector<double> values);  // 0 of none
 

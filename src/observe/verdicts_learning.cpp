@@ -8,10 +8,14 @@
 namespace reigen {
 namespace {
 
+constexpr const char* kTrainOn = "train on with `reigen train --run RUN --max-steps N`";
 constexpr double kWorse = 0.01;  // of the loss
 constexpr double kTrainedGain = 0.005;
 constexpr ptrdiff_t kLeastWorse = 2;  // evaluations
 constexpr size_t kLeastTrend = 3;     // evaluations
+// From one evaluation to the next, to be improving where no curve can be fitted. Twice kWorse: one
+// fall alone has to say it.
+constexpr double kFalling = 0.02;
 
 // Of all steps after `from` up to `to`: a single batch says little. A row of a long run may hold
 // more steps than lie between two evaluations; then it is the one with `to` in it.
@@ -59,6 +63,38 @@ Verdict getting_worse(Verdict v, const LossTrend& trend) {
   v.advice =
       "lower the learning rate, lengthen its warm-up or set optimizer.clip; the checkpoint "
       "best-loss is the one to go on from";
+  return v;
+}
+
+// Too few evaluations for a curve, or a loss that falls faster than any curve that levels off above
+// zero, as it does in the middle of learning. The last fall tells all the same whether it goes on.
+Verdict without_curve(Verdict v, const Points& valid) {
+  const bool few = valid.size() < kLeastEvaluations;
+  const std::string why =
+      few ? format("{} evaluations are too few to fit a curve; {} are needed", valid.size(),
+                   kLeastEvaluations)
+          : "the losses fall too steeply for a curve that levels off above zero";
+  const auto best = std::min_element(
+      valid.begin(), valid.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const bool falling = valid.size() > 1 && best + 1 == valid.end() &&
+                       best->second < (1 - kFalling) * valid[valid.size() - 2].second;
+  if (!falling) {
+    v.verdict = "cannot tell";
+    v.because = why;
+    if (valid.size() > 1) {
+      v.because +=
+          format(", and the last loss is not the best by more than {:.0f}%", 100 * kFalling);
+    }
+    return v;
+  }
+  const auto& [before, loss] = valid[valid.size() - 2];
+  v.verdict = "no, still improving";
+  v.confidence = few ? "low" : "medium";
+  v.because = format(
+      "from step {:.0f} to step {:.0f}, the last two evaluations, validation loss fell from {:.3f} "
+      "to {:.3f}, by {:.0f}%; what more steps would gain cannot be told: {}",
+      before, best->first, loss, best->second, 100 * (1 - best->second / loss), why);
+  v.advice = kTrainOn;
   return v;
 }
 
@@ -138,8 +174,11 @@ Verdict trained(const RunFold& run) {
       "a curve c + a * step^-b through the validation losses of the last half of the run; "
       "fully trained when another 50% of the steps is expected to gain less than {:.1f}% of the "
       "loss, or when the model overfits; getting worse when the last two evaluations or more are "
-      "{:.0f}% above the best and training loss did not fall either",
-      100 * kTrainedGain, 100 * kWorse);
+      "{:.0f}% above the best and training loss did not fall either. With fewer than {} "
+      "evaluations, "
+      "or a fall too steep for such a curve: still improving when the last loss is the best and "
+      "more than {:.0f}% below the one before",
+      100 * kTrainedGain, 100 * kWorse, kLeastEvaluations, 100 * kFalling);
   if (run.ended && run.ends.back().reason == "diverged") {
     return diverged(v, run.ends.back(), run.steps.total("skipped"));
   }
@@ -156,12 +195,7 @@ Verdict trained(const RunFold& run) {
     return getting_worse(v, *trend);
   }
   const auto curve = fit_loss_curve(valid);
-  if (!curve) {
-    v.verdict = "cannot tell";
-    v.because = format("{} evaluations are too few to fit a curve; {} are needed", valid.size(),
-                       kLeastEvaluations);
-    return v;
-  }
+  if (!curve) return without_curve(v, valid);
   for (const ExpectedGain& gain : curve->gains) {
     v.because += format("{}another {:.0f}% of the steps: {}", v.because.empty() ? "" : "; ",
                         100 * gain.more, text_of(gain));
@@ -178,7 +212,7 @@ Verdict trained(const RunFold& run) {
   v.verdict = half.gain < limit ? "yes" : "no, still improving";
   const bool sure = half.gain < limit ? half.high < limit : half.low > limit;
   v.confidence = sure ? "high" : "medium";
-  if (half.gain >= limit) v.advice = "train on with `reigen train --run RUN --max-steps N`";
+  if (half.gain >= limit) v.advice = kTrainOn;
   return v;
 }
 

@@ -84,6 +84,7 @@ class Attempt {
   Stopwatch spans_;            // likewise; its laps are what is not the stepper's
   PreflightReport flight_;
   double capacity_ = 0;
+  double data_seconds_ = 0;  // see StartRecord
   std::optional<uint64_t> saved_step_;
   bool save_wanted_ = false;
   double input_wait_ = 0;

@@ -26,7 +26,9 @@ Attempt::Attempt(const TrainOptions& options, RunDirectory* run, Crew& crew, std
     check_transport(opened_.device, options);
     check_sharding(opened_.device, options.workers);
   }
+  const Stopwatch others;
   check_same_data(crew, data_.fingerprint, options.data);
+  data_seconds_ = data_.seconds + others.seconds();
   if (run != nullptr) keeper_ = std::make_unique<RunKeeper>(*run, options, data_, model_);
   resume(run);
   Counters& counters = state_.counters;
@@ -151,6 +153,8 @@ AttemptFacts Attempt::attempt_facts() const {
   facts.forecast_line = flight_.line;
   if (!crew_.alone()) facts.forecast = flight_.forecast;
   facts.capacity = capacity_;
+  facts.setup_seconds = watch_.seconds();
+  facts.data_seconds = data_seconds_;
   for (const std::string& text : {flight_.warning, flight_.slow_worker}) {
     if (!text.empty()) facts.warnings.push_back(text);
   }

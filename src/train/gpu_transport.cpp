@@ -65,7 +65,7 @@ std::unique_ptr<Group> form(Crew& crew, const GpuOps& gpu, const TrainOptions& o
   nccl.outside = [&team] { return team.group().status(); };
   nccl.start_within = milliseconds(options.workers.start_within);
   nccl.timeout = milliseconds(options.workers.stall);
-  for (const Member& member : team.control().members()) nccl.hosts.push_back(member.host);
+  for (const Member& member : team.control().members()) nccl.machines.push_back(member.machine());
   try {
     return make_nccl_group(nccl, team.group().epoch());
   } catch (const Error& e) {

@@ -7,14 +7,13 @@ namespace {
 
 constexpr double kWindowSeconds = 1;
 
-// The lowest rank on a machine samples it. Two containers may have one name, but not one address.
+// The lowest rank on a machine samples it.
 bool first_on_machine(Crew& crew) {
   if (crew.alone()) return true;
   const std::vector<Member>& members = crew.team()->control().members();
   const auto mine = static_cast<size_t>(crew.rank());
-  return std::none_of(members.begin(), members.begin() + crew.rank(), [&](const Member& m) {
-    return m.host == members[mine].host && m.address == members[mine].address;
-  });
+  return std::none_of(members.begin(), members.begin() + crew.rank(),
+                      [&](const Member& m) { return m.machine() == members[mine].machine(); });
 }
 
 }  // namespace

@@ -70,6 +70,8 @@ void RunKeeper::announce(const AttemptFacts& attempt) {
   start.source_token_flops = flops.source;
   start.target_token_flops = flops.target;
   start.capacity = attempt.capacity;
+  start.setup_seconds = attempt.setup_seconds;
+  start.data_seconds = attempt.data_seconds;
   reporter_->start(start);
   if (attempt.forecast) reporter_->forecast(*attempt.forecast);
 }

@@ -31,6 +31,8 @@ struct AttemptFacts {
   std::string forecast_line;
   std::optional<ForecastRecord> forecast;  // what their steps should take
   double capacity = 0;                     // see StartRecord
+  double setup_seconds = 0;                // likewise
+  double data_seconds = 0;                 // likewise
   std::vector<std::string> warnings;
   uint64_t first_step = 0;
   bool resumed = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
@@ -72,6 +73,7 @@ std::optional<HeldOut> open_valid(const TrainOptions& options, const Manifest& m
 }  // namespace
 
 TrainingData open_data(const TrainOptions& options) {
+  const Stopwatch watch;
   Manifest manifest = read_manifest(options.data);
   check_files(options.data, manifest);
   if (manifest.train_pairs() == 0) {
@@ -86,6 +88,7 @@ TrainingData open_data(const TrainOptions& options) {
   for (const auto& file : manifest.files()) {
     if (file.file.ends_with(".shard")) data.bytes += file.bytes;
   }
+  data.seconds = watch.seconds();
   return data;
 }
 

@@ -24,6 +24,7 @@ struct TrainingData {
   Dataset train;
   std::optional<HeldOut> valid;
   uint64_t bytes = 0;  // mapped
+  double seconds = 0;  // that opening and verifying it took
 };
 
 // Throws DataError when a split is damaged, empty, or has a sentence the model cannot take.

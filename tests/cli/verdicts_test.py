@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ import time
 import harness
 from harness import REIGEN, run
 from quota import Quota, thread_of
+from slow_disk import SlowDisk
 
 sys.path.insert(0, os.path.join(harness.SOURCE, "tests/dist"))
 import namespaces
@@ -19,6 +21,8 @@ MODEL = ["--preset", "tiny", "--model.heads", 2, "--model.encoder-layers", 1, "-
 # Steps that mostly compute, and steps of some milliseconds.
 LONG = ["--model.width", 64, "--model.ffn-width", 128, "--batch.target-tokens", 1500]
 SHORT = ["--model.width", 32, "--model.ffn-width", 64, "--batch.target-tokens", 200]
+# Steps that eat text faster than a reader without a processor makes it.
+LITTLE = ["--model.width", 16, "--model.ffn-width", 16, "--batch.target-tokens", 400]
 # Two megabytes of gradient: more than computing takes at 100 Mbit/s, next to nothing without a limit.
 HEAVY = ["--model.width", 128, "--model.ffn-width", 512, "--batch.target-tokens", 2000]
 
@@ -41,22 +45,35 @@ class Planted(harness.Case):
         verdict = self.report()["verdicts"]["bottleneck"]
         return verdict["verdict"], verdict
 
-    def two_workers(self, *more, network=None, starts=(None, None)):
-        """Starts two workers, in namespaces of their own where there is a network, and waits for them."""
+    def workers(self, *more, network=None, starts=(None, None), begun=None, on_each=1):
+        """Starts two workers, or `on_each` in each of two namespaces where there is a network, and waits for them.
+
+        `begun` is called with the processes when they are about to take steps.
+        """
         Planted.port += 1
         workers = []
-        for rank in range(2):
-            place = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": network.address(0)} if network else \
+        size = 2 * on_each
+        for rank in range(size):
+            place = {"LOCAL_RANK": str(rank % on_each), "LOCAL_WORLD_SIZE": str(on_each),
+                     "MASTER_ADDR": network.address(0)} if network else \
                 {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
-            env = {**os.environ, **place, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": str(Planted.port)}
+            env = {**os.environ, **place, "RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_PORT": str(Planted.port)}
             command = [REIGEN, *self.arguments(*more)]
             if network:
-                command = network.command(rank, *command)
+                command = network.command(rank // on_each, *command)
             workers.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                            text=True, preexec_fn=starts[rank]))
+                                            text=True, preexec_fn=None if network else starts[rank]))
+        if begun:
+            while not self.has_started() and workers[0].poll() is None:
+                time.sleep(0.01)
+            begun(workers)
         for worker in workers:
             error = worker.communicate(timeout=300)[1]
             self.assertEqual(worker.returncode, 0, error)
+
+    def has_started(self):
+        log = "run/measurements/rank-0.jsonl"
+        return os.path.exists(self.path(log)) and '"start"' in self.read(log)
 
     def assert_spans_add_up(self, ranks):
         for rank in range(ranks):
@@ -76,21 +93,37 @@ class Links(Planted):
 
     def test_a_slow_link_is_the_network_and_the_wire_is_explained(self):
         with namespaces.Network(2, rate="100mbit") as network:
-            self.two_workers(*HEAVY, "--max-steps", 30, network=network)
+            self.workers(*HEAVY, "--max-steps", 40, network=network)
         self.assertEqual(self.bottleneck()[0], "network", self.bottleneck()[1])
         self.assertIn("--compress", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(2)
         numbers = self.report()["numbers"]
+        for rank in numbers["ranks"]:  # the two have one name, and are two machines
+            self.assertEqual(rank["bytes_sent_away"], rank["bytes_sent"])
         self.assertEqual([w["rank"] for w in numbers["wire"]], [0, 1])
         for wire in numbers["wire"]:
             self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
+        # A link that is waited for is not said to make no difference.
+        correlation = next(q["answer"] for q in self.report()["questions"] if q["id"] == "correlation")
+        self.assertRegex(correlation, "link (was full|carried).* of .* MB/s")
         # What was foretold stands beside what came.
         self.assertGreater(numbers["forecast"]["exposed"], 0.2 * numbers["forecast"]["seconds"])
         self.assertEqual(numbers["forecast"]["measured_median"], numbers["median_step_seconds"])
 
+    def test_of_two_workers_on_each_machine_what_crosses_is_told(self):
+        with namespaces.Network(2, rate="100mbit") as network:
+            self.workers(*HEAVY, "--max-steps", 15, network=network, on_each=2)
+        numbers = self.report()["numbers"]
+        for rank in numbers["ranks"]:
+            self.assertGreater(rank["bytes_sent_away"], 0)
+            self.assertLess(rank["bytes_sent_away"], rank["bytes_sent"])
+        self.assertEqual([w["rank"] for w in numbers["wire"]], [0, 2])
+        for wire in numbers["wire"]:
+            self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
+
     def test_the_same_without_a_limit_is_computing(self):
         with namespaces.Network(2) as network:
-            self.two_workers(*HEAVY, "--max-steps", 30, network=network)
+            self.workers(*HEAVY, "--max-steps", 30, network=network)
         self.assertEqual(self.bottleneck()[0], "compute", self.bottleneck()[1])
         self.assert_spans_add_up(2)
         flops = self.report()["numbers"]["flops"]
@@ -110,7 +143,7 @@ class Processors(Planted):
     def held_rank(self, rank):
         starts = [None, None]
         starts[rank] = self.quota(0.25).hold_me
-        self.two_workers(*LONG, "--max-steps", 25, starts=starts)
+        self.workers(*LONG, "--max-steps", 25, starts=starts)
         self.assertEqual(self.bottleneck()[0], f"straggler: rank {rank}", self.bottleneck()[1])
         self.assertIn("quota", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(2)
@@ -122,34 +155,71 @@ class Processors(Planted):
         self.held_rank(0)
 
     def test_also_when_steps_are_shorter_than_the_time_it_is_held(self):
-        self.two_workers(*SHORT, "--max-steps", 500, starts=[None, self.quota(0.2).hold_me])
+        self.workers(*SHORT, "--max-steps", 500, starts=[None, self.quota(0.2).hold_me])
         steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
         steps = sorted(r["seconds"] for r in steps if r["kind"] == "step")
         self.assertLess(steps[len(steps) // 4], 0.1)
         self.assertEqual(self.bottleneck()[0], "straggler: rank 1", self.bottleneck()[1])
 
-    # The thread that reads and packs batches gets a thousandth of a processor. A slow disk would do as
-    # well, but the data of a test is in memory after it was verified, and stays there.
-    def test_a_reader_that_is_held_back_is_input(self):
+    def hold_reader(self, worker):
+        """The thread that reads and packs batches gets a thousandth of a processor. A slow disk would do as
+        well, but the data of a test is in memory after it was verified, and stays there."""
         quota = self.quota(0.001, period=1_000_000)
-        little = ["--model.width", 16, "--model.ffn-width", 16, "--batch.target-tokens", 400, "--max-steps", 250]
-        worker = subprocess.Popen([REIGEN, *self.arguments(*little)], stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, text=True)
         thread = None
         while thread is None and worker.poll() is None:
             thread = thread_of(worker.pid, "reigen-input")
             time.sleep(0.001)
         self.assertIsNotNone(thread, "it ended before its reader was found")
         quota.hold(thread)
+
+    def test_a_reader_that_is_held_back_is_input(self):
+        worker = subprocess.Popen([REIGEN, *self.arguments(*LITTLE, "--max-steps", 250)], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True)
+        self.hold_reader(worker)
         error = worker.communicate(timeout=300)[1]
         self.assertEqual(worker.returncode, 0, error)
         self.assertEqual(self.bottleneck()[0], "input", self.bottleneck()[1])
         self.assert_spans_add_up(1)
 
+    def late_reader(self, rank):
+        self.workers(*LITTLE, "--max-steps", 250, begun=lambda workers: self.hold_reader(workers[rank]))
+        verdict, all_of_it = self.bottleneck()
+        self.assertEqual(verdict, "input", all_of_it)
+        self.assertIn(f"rank {rank} waited", all_of_it["because"])
+        self.assertIn(f"rank {rank} reads the data", all_of_it["advice"])
+        self.assert_spans_add_up(2)
+
+    def test_the_reader_of_one_rank_is_input_and_no_straggler(self):
+        self.late_reader(1)
+
+    def test_also_when_that_is_the_first(self):
+        self.late_reader(0)
+
+
+class Disks(Planted):
+    def test_a_start_on_a_slow_disk_is_told(self):
+        size = sum(os.path.getsize(os.path.join(self.data, name)) for name in os.listdir(self.data))
+        try:
+            disk = SlowDisk(self.folder, size // 8)
+        except PermissionError as error:
+            self.skipTest(str(error))
+        with disk:
+            data = os.path.join(disk.path, "data")
+            shutil.copytree(self.data, data)
+            disk.forget()
+            run(*self.arguments(*SHORT, "--max-steps", 50, "--data", data), preexec_fn=disk.hold_me)
+        self.assertIn("start-up took", self.bottleneck()[1]["because"])
+        self.assertIn("opening and verifying data", self.bottleneck()[1]["because"])
+        self.assertIn("a faster disk for the data", self.bottleneck()[1]["advice"])
+        busy = next(q["answer"] for q in self.report()["questions"] if q["id"] == "busy")
+        self.assertRegex(busy, "^no: .*computing once steps had begun; .*start-up took")
+        numbers = self.report()["numbers"]
+        self.assertGreater(numbers["data_seconds"], numbers["seconds"] / 2)
+
 
 class Timeline(Planted):
     def test_all_ranks_are_on_one_clock(self):
-        self.two_workers(*LONG, "--max-steps", 12, "--timeline", "6:8")
+        self.workers(*LONG, "--max-steps", 12, "--timeline", "6:8")
         trace = json.loads(self.read("run/timeline-6-8.json"))
         events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
         self.assertEqual({e["args"]["step"] for e in events}, {6, 7, 8})

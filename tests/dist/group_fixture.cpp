@@ -20,6 +20,7 @@ void with_group(int size, const std::function<void(Group&)>& body, int64_t epoch
       options.size = size;
       options.address = "127.0.0.1";
       for (int r = 0; r < size; ++r) options.hosts.push_back(format("host{}", r / on_each));
+      options.machines = options.hosts;
       options.prefix = format("{}/", epoch);
       options.secret = "secret";
       options.timeout = timeout;

@@ -22,7 +22,9 @@ StartRecord sample_start(uint64_t step, uint64_t attempt) {
           .lost_seconds = 3.25,
           .source_token_flops = 2.5e8,
           .target_token_flops = 3.5e8,
-          .capacity = 6.5e14};
+          .capacity = 6.5e14,
+          .setup_seconds = 7.5,
+          .data_seconds = 5.25};
 }
 
 StepRecord sample_step(uint64_t step) {

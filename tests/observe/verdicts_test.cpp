@@ -86,6 +86,51 @@ TEST(Bottleneck, WhatASlowFirstRankComputesIsComputing) {
   EXPECT_THAT(bottleneck(run, shares).because, HasSubstr("98% was computing"));
 }
 
+// Everybody computes for 0.2 of a second and waits for input, each as long as is given; then they
+// wait for the last.
+RunFold run_with_inputs(const std::vector<double>& inputs) {
+  RunFold run;
+  const double last = *std::max_element(inputs.begin(), inputs.end());
+  for (uint64_t step = 1; step <= 40; ++step) {
+    for (size_t rank = 0; rank < inputs.size(); ++rank) {
+      const Spans spans = {{"input", inputs[rank]},
+                           {"backward", 0.2},
+                           {"communication", last - inputs[rank] + 0.05}};
+      const CommunicationTimes times{.least = 0.05};
+      if (rank == 0) {
+        run.add(0,
+                StepRecord{
+                    .step = step, .seconds = last + 0.25, .spans = spans, .communication = times});
+      } else {
+        run.add(static_cast<int>(rank), SpansRecord{.step = step,
+                                                    .steps = 1,
+                                                    .seconds = last + 0.25,
+                                                    .spans = spans,
+                                                    .communication = times});
+      }
+    }
+  }
+  return run;
+}
+
+TEST(Bottleneck, ARankThatIsLateBecauseOfItsInputIsInput) {
+  for (size_t late = 0; late < 3; ++late) {
+    std::vector<double> inputs = {0.01, 0.01, 0.01};
+    inputs[late] = 0.6;
+    const RunFold run = run_with_inputs(inputs);
+    EXPECT_EQ(bottleneck_of(run), "input") << late;
+    const Verdict v = bottleneck(run, time_shares(run));
+    EXPECT_EQ(v.confidence, "high") << v.because;
+    EXPECT_THAT(v.because, HasSubstr("71% waiting for input"));
+    EXPECT_THAT(v.because, HasSubstr("rank " + std::to_string(late) + " waited 0.59 s a step"));
+    EXPECT_THAT(v.because, Not(HasSubstr("slower rank")));
+    EXPECT_THAT(v.advice, HasSubstr("the host of rank " + std::to_string(late)));
+  }
+  const RunFold all = run_with_inputs({0.6, 0.6});
+  EXPECT_EQ(bottleneck_of(all), "input");
+  EXPECT_EQ(time_shares(all).input_rank, -1);
+}
+
 // A run of one worker goes on with three, whose steps are shorter: nobody is slow.
 TEST(Bottleneck, AnotherNumberOfWorkersIsNoStraggler) {
   RunFold run;
@@ -213,6 +258,11 @@ TEST(Bottleneck, EvaluationsAndCheckpointsCount) {
   EXPECT_EQ(bottleneck_of(run), "evaluation");
   run.add(0, CheckpointRecord{.step = 40, .held_seconds = 200});
   EXPECT_EQ(bottleneck_of(run), "checkpoint");
+  const std::string advice = bottleneck(run, time_shares(run)).advice;
+  EXPECT_THAT(advice, HasSubstr("--eval.every further apart"));
+  EXPECT_THAT(advice, Not(HasSubstr("gathers")));
+  run.add(0, ForecastRecord{.method = "int8"});
+  EXPECT_THAT(bottleneck(run, time_shares(run)).advice, HasSubstr("--compress int8 each save"));
 }
 
 TEST(Bottleneck, AFifthBesideMuchComputingIsSaidAndNotNamed) {
@@ -272,6 +322,41 @@ TEST(Trained, ARunStoppedEarlyIsNot) {
   }
   EXPECT_THAT(trained(run).verdict, StartsWith("no"));
   EXPECT_THAT(trained(run).because, HasSubstr("another 100% of the steps"));
+}
+
+// Stopped in the middle of learning: no curve that levels off above zero falls like that.
+TEST(Trained, ARunStoppedWhileTheLossFallsSteeplyIsNot) {
+  RunFold run;
+  const double valid[] = {5.5, 5, 4.6, 4.1, 3.3, 2.2, 1.3, 0.8, 0.5, 0.35};
+  for (uint64_t i = 0; i < 10; ++i) evaluate(run, 100 * (i + 1), valid[i], valid[i]);
+  EXPECT_FALSE(fit_loss_curve(validation_losses(run)).has_value());
+  const Verdict v = trained(run);
+  EXPECT_EQ(v.verdict, "no, still improving");
+  EXPECT_EQ(v.confidence, "medium");
+  EXPECT_THAT(v.because, HasSubstr("fell from 0.500 to 0.350, by 30%"));
+  EXPECT_THAT(v.because, HasSubstr("too steeply"));
+  EXPECT_THAT(v.because, Not(HasSubstr("too few")));
+  // Once it levels off, that is not said any more.
+  evaluate(run, 1100, 0.349, 0.349);
+  EXPECT_THAT(trained(run).because, Not(HasSubstr("fell from")));
+}
+
+TEST(Trained, AFewEvaluationsTellThatALossStillFallsAndNoMore) {
+  auto verdict_of = [](const std::vector<double>& losses) {
+    RunFold run;
+    uint64_t step = 0;
+    for (const double loss : losses) evaluate(run, step += 100, loss, loss);
+    return trained(run);
+  };
+  const Verdict falling = verdict_of({5, 4.2, 3.9});
+  EXPECT_EQ(falling.verdict, "no, still improving");
+  EXPECT_EQ(falling.confidence, "low");
+  EXPECT_THAT(falling.because, HasSubstr("3 evaluations are too few to fit a curve"));
+  EXPECT_THAT(falling.rule, HasSubstr("more than 2% below the one before"));
+  EXPECT_EQ(verdict_of({5, 4.95}).verdict, "cannot tell");
+  EXPECT_EQ(verdict_of({5, 3, 4}).verdict, "cannot tell");
+  EXPECT_EQ(verdict_of({5}).verdict, "cannot tell");
+  EXPECT_EQ(verdict_of({}).verdict, "cannot tell");
 }
 
 TEST(Trained, ALossThatRisesWhileTrainingDoesNotFallIsGettingWorse) {

@@ -177,9 +177,9 @@ class NcclGroup : public QueuedGroup {
     if (result != ncclSuccess && result != ncclInProgress) fail(result);
   }
   bool away(int other) const {
-    if (options_.hosts.size() != static_cast<size_t>(size())) return false;
-    return options_.hosts[static_cast<size_t>(other)] !=
-           options_.hosts[static_cast<size_t>(rank())];
+    if (options_.machines.size() != static_cast<size_t>(size())) return false;
+    return options_.machines[static_cast<size_t>(other)] !=
+           options_.machines[static_cast<size_t>(rank())];
   }
   void count(size_t bytes, int to) {
     counter_->bytes_sent += bytes;

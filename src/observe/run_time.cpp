@@ -17,7 +17,9 @@ RunTime run_time(const RunFold& run) {
   }
   // What the clock on the wall cannot get wrong.
   const double least = time.measured + time.start_up;
+  bool told = !run.attempts.empty();  // by every attempt itself
   for (const AttemptTime& a : run.attempts) {
+    told = told && a.seconds > 0;
     // Time stamps are worth nothing once the clock was set.
     if (a.seconds <= 0 && run.clock_jumps > 0) {
       time.wall = least;
@@ -25,7 +27,7 @@ RunTime run_time(const RunFold& run) {
     }
     time.wall += a.seconds > 0 ? a.seconds : std::max(0.0, a.last - a.first);
   }
-  time.wall = std::max(time.wall, least);
+  if (!told) time.wall = std::max(time.wall, least);
   return time;
 }
 
@@ -42,8 +44,7 @@ std::string start_up_told(const RunTime& time) {
 std::string start_up_advice(const RunTime& time) {
   if (time.data >= time.start_up / 2) {
     return "for the start-up, a faster disk for the data, or a copy on the host itself: all of it "
-           "is "
-           "read and verified before the first step";
+           "is read and verified before the first step";
   }
   return "start-up is paid once in each attempt: a longer one spends less of its time on it";
 }

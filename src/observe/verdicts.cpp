@@ -183,6 +183,13 @@ Verdict limit_of_steps(const RunFold& run, const TimeShares& s) {
   return v;
 }
 
+// Or only hands over what it has.
+bool compresses(const RunFold& run) {
+  if (run.forecasts.empty()) return false;
+  const std::string& method = run.forecasts.back().method;
+  return method != "none" && method != "bf16" && method != "fp16";
+}
+
 }  // namespace
 
 // Workers of one machine alone wait for each other's memory and cores.
@@ -206,7 +213,7 @@ bool crosses_network(const RunFold& run) {
 std::vector<std::pair<std::string, double>> parts_of(const RunFold& run, const TimeShares& s) {
   const std::string exchange = crosses_network(run) ? "waiting for the network" : kExchange;
   std::vector<std::pair<std::string, double>> parts = {
-      {"compressing", s.compression},
+      {compresses(run) ? "compressing" : "handing gradients over", s.compression},
       {exchange, s.network},
       {"waiting for a slower rank", s.straggler - s.awaited},
       {"waiting for input", s.input},

@@ -56,9 +56,10 @@ std::string curve_table(const std::string& title, const std::vector<CurvePoint>&
                rate_text(2 * (n - 1) / n * p.bytes / p.seconds),
                format("{:.4f}", link.seconds(p.bytes, workers))});
   }
-  return table.text() +
-         format("  model: {:.3f} ms + 2(n-1)/n bytes / {}, off by {:.0f}% at most\n\n",
-                1e3 * link.latency, rate_text(link.bandwidth), 100 * link.error);
+  return table.text() + format(
+                            "  model: {:.3f} ms for each MB begun + 2(n-1)/n bytes / {}, off by "
+                            "{:.0f}% at most\n\n",
+                            1e3 * link.latency, rate_text(link.bandwidth), 100 * link.error);
 }
 
 Json curve_json(const std::vector<CurvePoint>& curve, const LinkModel& link, int workers) {

@@ -11,22 +11,37 @@
 namespace reigen {
 namespace {
 
-// How much of backward the network can use: what backward finishes last cannot leave before.
+// How much of backward the network can use: the first layer has to be done before anything leaves.
 constexpr double kHides = 0.8;
-constexpr double kNeverHidden = 1.0 / 16;
 // A method is fast enough when a step takes at most so much more than computing.
 constexpr double kFastEnough = 1.15;
-constexpr int64_t kMostLocalSteps = 64;
 
-double hidden_by_backward(const Measured& m, double communication) {
-  const double hidden =
-      std::min((1 - kNeverHidden) * communication, kHides * m.compute.last_backward);
-  return communication - hidden;
+// What travels in a step, and how much of it backward cannot hide.
+void forecast_traffic(const Measured& m, const ParameterLayout& layout, StepForecast& f) {
+  const LinkModel& link = m.link_for(f.setting);
+  const StepTraffic t = traffic_per_step(layout, f.setting, m.workers, m.bucket);
+  // The network's thread rounds to integers, between one message and the next.
+  const bool blocks =
+      f.setting.method == CompressMethod::kInt8 || f.setting.method == CompressMethod::kInt4;
+  const double rounding =
+      blocks ? static_cast<double>(layout.elements()) * m.compress.element_blocks : 0;
+  const double each_byte = 1 / link.bandwidth + rounding / t.bytes;
+  const double late = t.late_messages * link.latency + t.late_bytes * each_byte;
+  f.bytes = t.bytes;
+  f.communication = t.messages * link.latency + t.bytes * each_byte;
+  f.exposed = std::max(late, f.communication - kHides * m.compute.last_backward);
+  // Losses are summed in every step, too.
+  f.communication += m.link.latency;
+  f.exposed += m.link.latency;
 }
 
-// Two exchanges in a row, of which only the first can leave before backward ends.
-double factors_exposed(const Measured& m, double communication) {
-  return hidden_by_backward(m, communication / 2) + communication / 2;
+void forecast_compression(const Measured& m, size_t elements, StepForecast& f) {
+  double each = 0;
+  if (f.setting.method == CompressMethod::kTopK) each = m.compress.element;
+  if (f.setting.method == CompressMethod::kPowerSgd) {
+    each = m.compress.element + m.compress.element_rank * static_cast<double>(f.setting.rank);
+  }
+  f.compression = static_cast<double>(elements) * each;
 }
 
 // There and back, for each element.
@@ -76,32 +91,13 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
   StepForecast f;
   f.setting = setting;
   f.compute = m.compute.all();
-  f.bytes = bytes_per_step(layout, setting, m.workers);
-  const LinkModel& link = m.link_for(setting);
-  const auto elements = static_cast<double>(layout.elements());
-  if (m.workers < 2) {
-    f.bytes = 0;
-  } else if (setting.method == CompressMethod::kLocal) {
-    f.communication = link.seconds(2 * elements, m.workers) / static_cast<double>(setting.every);
-    f.exposed = f.communication + 2 * link.latency;
-  } else if (setting.method == CompressMethod::kPowerSgd) {
-    f.compression = elements * (m.compress.element +
-                                m.compress.element_rank * static_cast<double>(setting.rank));
-    f.communication = 2 * link.latency + f.bytes / link.bandwidth;
-    f.exposed = factors_exposed(m, f.communication);
-  } else if (setting.method == CompressMethod::kTopK) {
-    f.compression = elements * m.compress.element;
-    f.communication = link.latency + f.bytes / link.bandwidth;
-    f.exposed = f.communication;
-  } else {
-    f.communication = link.latency + f.bytes / link.bandwidth;
-    const bool blocks =
-        setting.method == CompressMethod::kInt8 || setting.method == CompressMethod::kInt4;
-    if (blocks) f.communication += elements * m.compress.element_blocks;
-    f.exposed = hidden_by_backward(m, f.communication);
+  if (m.workers > 1) {
+    forecast_compression(m, layout.elements(), f);
+    forecast_traffic(m, layout, f);
   }
   if (m.shared_moments && m.workers > 1) {
-    const double bytes = 4 * elements * (m.workers - 1) / m.workers;
+    const LinkModel& link = m.link_for(setting);
+    const double bytes = 4 * static_cast<double>(layout.elements()) * (m.workers - 1) / m.workers;
     const double seconds = link.latency + bytes / link.bandwidth;
     f.bytes += bytes;
     f.communication += seconds;

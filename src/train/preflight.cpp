@@ -9,6 +9,7 @@
 #include "model/flops.h"
 #include "ops/adam.h"
 #include "ops/gpu_ops.h"
+#include "train/agreements.h"
 
 namespace reigen {
 namespace {
@@ -182,7 +183,8 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
   const CompressCost cost = measure_compress_cost(host_device(opened.device, options.threads));
   // A row for each worker, summed into what all know.
   constexpr size_t kColumns = 7;
-  std::vector<double> table(kColumns * size);
+  std::vector<double> table(kColumns * size + 1);
+  if (crew.first()) table.back() = static_cast<double>(asked_bucket(options.workers));
   const double row[kColumns] = {mine.forward,       mine.backward, mine.optimizer,
                                 mine.last_backward, cost.element,  cost.element_rank,
                                 cost.element_blocks};
@@ -194,6 +196,10 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
   m.only_direct = options.workers.transport == Transport::kNccl;
   m.link = fit(flight.curve, crew.size());
   if (direct != nullptr) m.direct = fit(flight.direct_curve, crew.size());
+  m.bucket = table.back() > 0
+                 ? static_cast<size_t>(table.back())
+                 : measured_bucket(model.layout().elements(),
+                                   direct != nullptr ? flight.direct_curve : flight.curve);
   size_t slowest = 0;
   for (size_t r = 0; r < size; ++r) {
     const double* other = table.data() + kColumns * r;

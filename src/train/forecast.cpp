@@ -13,8 +13,11 @@ namespace {
 
 // How much of backward the network can use: the first layer has to be done before anything leaves.
 constexpr double kHides = 0.8;
-// A method is fast enough when a step takes at most so much more than computing.
-constexpr double kFastEnough = 1.15;
+// A method is fast enough when a step takes at most so much more than computing. After int4 come
+// methods that cost loss (docs/design/compression.md), so it may take longer.
+double fast_enough(const CompressSetting& setting) {
+  return setting.method == CompressMethod::kInt4 ? 1.25 : 1.15;
+}
 
 // What travels in a step, and how much of it backward cannot hide.
 void forecast_traffic(const Measured& m, const ParameterLayout& layout, StepForecast& f) {
@@ -119,12 +122,11 @@ std::vector<CompressSetting> candidates() {
 }
 
 CompressSetting choose(const Measured& m, const ParameterLayout& layout) {
-  const double enough = kFastEnough * m.compute.all();
   StepForecast best;
   for (const CompressSetting& setting : candidates()) {
     if (m.only_direct && computed_on_host(setting)) continue;
     const StepForecast f = forecast(m, layout, setting);
-    if (f.seconds <= enough) return setting;
+    if (f.seconds <= fast_enough(setting) * f.compute) return setting;
     if (best.seconds == 0 || f.seconds < best.seconds) best = f;
   }
   return best.setting;

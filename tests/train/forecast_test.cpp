@@ -79,7 +79,10 @@ TEST(Forecast, LeavesOutNoMoreThanTheLinkAsksFor) {
   const CompressSetting slow = choose(on_a_link_of(100), layout);
   EXPECT_EQ(text_of(slow), "int4");
   EXPECT_LE(forecast(on_a_link_of(100), layout, slow).seconds, 1.15 * 0.85);
-  const CompressSetting slower = choose(on_a_link_of(70), layout);
+  // PowerSGD costs loss: integers may take a little longer.
+  EXPECT_EQ(text_of(choose(on_a_link_of(70), layout)), "int4");
+  EXPECT_GT(forecast(on_a_link_of(70), layout, slow).seconds, 1.15 * 0.85);
+  const CompressSetting slower = choose(on_a_link_of(60), layout);
   const CompressSetting slowest = choose(on_a_link_of(25), layout);
   EXPECT_EQ(slower.method, CompressMethod::kPowerSgd);
   EXPECT_EQ(slowest.method, CompressMethod::kPowerSgd);

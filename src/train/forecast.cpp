@@ -157,16 +157,15 @@ Measured simulate(const Measured& m, int workers, double bandwidth, double laten
 }
 
 StepVerdict verdict(const StepForecast& f, const LinkModel& link) {
-  constexpr double kMuch = 0.25;
   const double waiting = f.exposed / f.seconds;
   const std::string rate = format("{}/s", human_bytes(static_cast<uint64_t>(link.bandwidth)));
-  if (waiting > kMuch) {
+  if (waiting > kMuchWaiting) {
     return {"network",
             format("the network is the bottleneck: the link carries {}, and {:.0f}% of a "
                    "step of {} is spent waiting for it",
                    rate, 100 * waiting, human_seconds(f.seconds))};
   }
-  if (f.compression > f.exposed && f.compression > kMuch * f.seconds) {
+  if (f.compression > f.exposed && f.compression > kMuchWaiting * f.seconds) {
     return {"compression", format("compressing is the bottleneck: it takes {:.0f}% of a step of {}",
                                   100 * f.compression / f.seconds, human_seconds(f.seconds))};
   }

@@ -67,6 +67,10 @@ std::vector<CompressSetting> candidates();
 Measured simulate(const Measured& measured, int workers, double bandwidth, double latency,
                   bool same_share);
 
+// Of a step: from here on it is the network's, also for the warning at the start of a run. The report
+// has the same limit where computing took most of the time.
+constexpr double kMuchWaiting = 0.3;
+
 // "network", "compute" or "compression", and a sentence that says why.
 struct StepVerdict {
   std::string bottleneck;

@@ -246,7 +246,6 @@ void choose_compression(const TrainOptions& options, const Preflight& preflight,
 
 PreflightReport report_of(const Preflight& preflight, const ParameterLayout& layout,
                           const TrainOptions& options, const Counters& counters) {
-  constexpr double kMuch = 0.3;
   constexpr double kUneven = 1.5;
   const Measured& m = preflight.measured;
   const CompressSetting setting = parse_compress(counters.compress);
@@ -280,14 +279,14 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
         slowest - preflight.compute_by_rank.begin(), human_seconds(*slowest),
         quickest - preflight.compute_by_rank.begin(), human_seconds(*quickest));
   }
-  if (f.exposed < kMuch * f.seconds) return report;
+  if (f.exposed <= kMuchWaiting * f.seconds) return report;
   const StepForecast better = forecast(m, layout, choose(m, layout));
   report.warning = format("this link carries {}: a step will take {}, {} of them waiting", rate,
                           human_seconds(f.seconds), human_seconds(f.exposed));
   if (!automatic && better.seconds < 0.9 * f.seconds) {
     report.warning += format("; --compress auto brings it to {} ({})",
                              human_seconds(better.seconds), text_of(better.setting));
-  } else if (better.exposed > kMuch * better.seconds) {
+  } else if (better.exposed > kMuchWaiting * better.seconds) {
     report.warning += "; a larger batch would make more of each exchange";
   }
   return report;

@@ -146,7 +146,7 @@ AttemptFacts Attempt::attempt_facts() const {
   facts.forecast_line = flight_.line;
   if (!crew_.alone()) facts.forecast = flight_.forecast;
   facts.capacity = capacity_;
-  for (const std::string& text : {flight_.warning, flight_.slow_worker}) {
+  for (const std::string& text : {flight_.warning, flight_.slow_warmup, flight_.slow_worker}) {
     if (!text.empty()) facts.warnings.push_back(text);
   }
   facts.first_step = first_step_;

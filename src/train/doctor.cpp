@@ -258,6 +258,17 @@ FewerCores measure_half(Crew& crew, const OpenedDevice& opened, Transformer& mod
   return {threads / 2, threads, *std::max_element(seconds.begin(), seconds.end())};
 }
 
+// Of the steps until whatever ends the run first; 0 where nothing is known to.
+double run_seconds(const Examination& e, const TrainOptions& options, double steps_in_epoch) {
+  double steps = INFINITY;
+  if (options.max_steps > 0) steps = static_cast<double>(options.max_steps);
+  if (options.max_epochs > 0) steps = std::min(steps, options.max_epochs * steps_in_epoch);
+  const double first = std::min(steps, static_cast<double>(e.warmup));
+  double seconds = first * e.warmup_step.seconds + (steps - first) * e.forecasts[0].seconds;
+  if (options.max_time > 0) seconds = std::min(seconds, options.max_time);
+  return std::isfinite(seconds) ? seconds : 0;
+}
+
 ReadyBatch first_batch(const TrainOptions& options, const TrainingData& data,
                        const MemoryPlan& memory, const Crew& crew) {
   BatchSize size = {.target_tokens = static_cast<uint64_t>(options.batch.target_tokens)};
@@ -350,24 +361,21 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
       if (s != e.setting) e.forecasts.push_back(forecast(m, layout, s));
     }
   }
-  const StepForecast& f = e.forecasts[0];
-  // Whatever ends the run first.
-  double seconds = INFINITY;
-  if (options.max_steps > 0) seconds = static_cast<double>(options.max_steps) * f.seconds;
-  if (options.max_epochs > 0) {
-    const double steps = options.max_epochs * static_cast<double>(data.manifest.train_pairs()) /
-                         static_cast<double>(ready.batch.pairs.size());
-    seconds = std::min(seconds, steps * f.seconds);
+  if (m.workers > 1 && has_warmup(e.setting)) {
+    e.warmup = warmup_steps(options);
+    e.warmup_step = forecast_warmup(m, layout);
   }
-  if (options.max_time > 0) seconds = std::min(seconds, options.max_time);
-  e.hours = std::isfinite(seconds) ? seconds / 3600 : 0;
+  const auto pairs = static_cast<double>(ready.batch.pairs.size());
+  e.hours =
+      run_seconds(e, options, static_cast<double>(data.manifest.train_pairs()) / pairs) / 3600;
   std::set<std::string> hosts;
   for (const WorkerFacts& w : e.workers) hosts.insert(w.host);
   e.cost = e.hours * given.price_per_hour * static_cast<double>(hosts.size());
+  const StepForecast& f = e.forecasts[0];
   e.verdict = verdict(f, m.link_for(f.setting));
   const double each_pair =
       static_cast<double>(data.bytes) / static_cast<double>(data.manifest.train_pairs());
-  warn_of_hosts(e, each_pair * static_cast<double>(ready.batch.pairs.size()) / f.seconds);
+  warn_of_hosts(e, each_pair * pairs / f.seconds);
   advise(e, layout);
   return e;
 }

@@ -53,7 +53,9 @@ struct Examination {
   double tokens = 0;  // target tokens in a step
   CompressSetting setting;
   std::vector<StepForecast> forecasts;  // of the setting, then of all that could be chosen
-  double hours = 0;                     // of the configured run; 0 where it has no limit of steps
+  uint64_t warmup = 0;                  // steps before the setting begins
+  StepForecast warmup_step;
+  double hours = 0;  // of the run's steps; 0 where nothing limits them
   double cost = 0;
   StepVerdict verdict;
   std::vector<std::string> warnings;

@@ -152,6 +152,7 @@ Json to_json(const Examination& e) {
   for (size_t i = 1; i < e.forecasts.size(); ++i) {
     json["alternatives"].push_back(to_json(e.forecasts[i]));
   }
+  json["warmup"] = {{"steps", e.warmup}, {"step_seconds", e.warmup_step.seconds}};
   json["hours"] = e.hours;
   json["cost"] = e.cost;
   json["bottleneck"] = e.verdict.bottleneck;
@@ -185,6 +186,11 @@ std::string to_text(const Examination& e, const DoctorOptions& options) {
     if (!e.transport.empty()) text += e.transport + "\n\n";
   }
   text += forecast_table(e) + "\n";
+  if (e.warmup > 0) {
+    text +=
+        format("{} begins after a warm-up of {} steps at {}, in which gradients travel as bf16\n",
+               text_of(e.setting), with_commas(e.warmup), human_seconds(e.warmup_step.seconds));
+  }
   if (e.hours > 0) {
     text += format("the run: {:.2f} hours", e.hours);
     if (options.price_per_hour > 0)

@@ -110,6 +110,12 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
   return f;
 }
 
+StepForecast forecast_warmup(const Measured& m, const ParameterLayout& layout) {
+  Measured through_hosts = m;
+  through_hosts.direct.reset();
+  return forecast(through_hosts, layout, {.method = CompressMethod::kBf16});
+}
+
 std::vector<CompressSetting> candidates() {
   std::vector<CompressSetting> all = {{},
                                       {.method = CompressMethod::kBf16},

@@ -58,6 +58,9 @@ struct StepForecast {
 StepForecast forecast(const Measured& measured, const ParameterLayout& layout,
                       const CompressSetting& setting);
 
+// A step of the warm-up, in which gradients travel as bf16, on the way of what follows.
+StepForecast forecast_warmup(const Measured& measured, const ParameterLayout& layout);
+
 // What loses least among what is nearly as fast as computing alone; see docs/design/compression.md.
 CompressSetting choose(const Measured& measured, const ParameterLayout& layout);
 // All it chooses from, the most faithful first.
@@ -67,8 +70,8 @@ std::vector<CompressSetting> candidates();
 Measured simulate(const Measured& measured, int workers, double bandwidth, double latency,
                   bool same_share);
 
-// Of a step: from here on it is the network's, also for the warning at the start of a run. The report
-// has the same limit where computing took most of the time.
+// Of a step: from here on it is the network's, also for the warning at the start of a run. The
+// report has the same limit where computing took most of the time.
 constexpr double kMuchWaiting = 0.3;
 
 // "network", "compute" or "compression", and a sentence that says why.

@@ -78,6 +78,19 @@ class Doctor(WorkersCase):
         self.assertEqual([w["rank"] for w in found["workers"]], [0, 1])
         self.assertLess(abs(found["workers"][1]["clock_ahead_seconds"]), 1)
 
+    def test_a_warm_up_is_part_of_the_run(self):
+        found = self.examine("--workers", 2, "--compress", "powersgd:4")
+        step, first = found["forecast"]["step_seconds"], found["warmup"]
+        self.assertEqual(first["steps"], 100)
+        bf16 = next(a for a in found["alternatives"] if a["compress"] == "bf16")
+        self.assertAlmostEqual(first["step_seconds"], bf16["step_seconds"])
+        self.assertAlmostEqual(found["hours"], (100 * first["step_seconds"] + 900 * step) / 3600)
+        text = run(*self.options("--workers", 2, "--compress", "powersgd:4", "--compress-warmup", 7)).stdout
+        self.assertIn("powersgd:4 begins after a warm-up of 7 steps at ", text)
+        done = self.train("warm", "--workers", 2, "--compress", "powersgd:4", "--max-steps", 20, "--eval.every", 0)
+        self.assertRegex(done.stderr, "compression powersgd:4 after a warm-up of 2 steps at ")
+        self.assertEqual(self.examine("--workers", 2, "--compress", "int4")["warmup"]["steps"], 0)
+
     def test_a_training_run_is_told_what_to_expect(self):
         done = self.train("run", "--workers", 2, "--compress", "auto", "--max-steps", 3, "--eval.every", 0)
         self.assertRegex(done.stderr, "the link carries .* a step should take .* auto chose ")
@@ -135,6 +148,9 @@ class AcrossLinks(LinksCase):
             self.assertTrue(any("--compress" in a["change"] for a in slow["advice"]), slow["advice"])
             warned = self.across(net, self.arguments("run", *WIDE[:-2], "--max-steps", 2, "--eval.every", 0))[1]
             self.assertRegex(warned, "this link carries .* waiting; --compress auto brings it to")
+            warned = self.across(net, self.arguments("warm", *WIDE[:-2], "--max-steps", 12, "--eval.every", 0,
+                                                     "--compress", "powersgd:2"))[1]
+            self.assertRegex(warned, "the 1 steps of the warm-up will take .* --compress-warmup makes them fewer")
             net.shape(None)
             # Work enough for a step that no busy machine's loopback can outlast.
             fast = json.loads(self.across(net, [*arguments, "--batch.target-tokens", "6000"])[0])

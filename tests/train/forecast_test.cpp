@@ -121,6 +121,13 @@ TEST(Forecast, WhatGpusExchangeDirectlyNeedsNoLinkBetweenHosts) {
   EXPECT_FALSE(simulate(m, 4, 1e9, 0, false).direct.has_value());
 }
 
+TEST(Forecast, AWarmupTakesTheWayOfWhatFollows) {
+  Measured m = on_a_link_of(100);
+  const double slow = forecast(m, ten_million(), parse_compress("bf16")).seconds;
+  m.direct = {.latency = 2e-5, .bandwidth = 1e11};
+  EXPECT_EQ(forecast_warmup(m, ten_million()).seconds, slow);
+}
+
 TEST(Forecast, OneWorkerWaitsForNobody) {
   Measured one = on_a_link_of(100);
   one.workers = 1;

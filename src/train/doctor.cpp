@@ -366,6 +366,7 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
     e.warmup_step = forecast_warmup(m, layout);
   }
   const auto pairs = static_cast<double>(ready.batch.pairs.size());
+  if (given.open_end) options.max_time = 0;
   e.hours =
       run_seconds(e, options, static_cast<double>(data.manifest.train_pairs()) / pairs) / 3600;
   std::set<std::string> hosts;

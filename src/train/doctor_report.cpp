@@ -195,6 +195,9 @@ std::string to_text(const Examination& e, const DoctorOptions& options) {
     text += format("the run: {:.2f} hours", e.hours);
     if (options.price_per_hour > 0)
       text += format(", {:.2f} at {} an hour and host", e.cost, options.price_per_hour);
+    // A limit of time ends them as well.
+    const double limit = options.train.max_time;
+    if (limit == 0 || 3600 * e.hours < limit) text += "; evaluations and checkpoints not counted";
     text += "\n";
   }
   text += e.verdict.sentence + "\n";

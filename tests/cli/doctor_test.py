@@ -53,6 +53,13 @@ class Doctor(WorkersCase):
         self.assertGreater(found["hours"], 0)
         self.assertAlmostEqual(found["cost"], 2 * found["hours"])
 
+    def test_a_run_without_an_end_has_no_hours(self):
+        endless = self.examine("--price-per-hour", 2, "--max-steps", 0)
+        self.assertEqual([endless["hours"], endless["cost"]], [0, 0])
+        self.assertNotIn("the run:", run(*self.options("--max-steps", 0)).stdout)
+        self.assertRegex(run(*self.options()).stdout, r"the run: .* hours; evaluations and checkpoints not counted")
+        self.assertRegex(run(*self.options("--max-time", "1h", "--max-steps", 10 ** 9)).stdout, r"the run: 1.00 hours\n")
+
     def test_cores_that_hardly_help_or_would(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("one core")

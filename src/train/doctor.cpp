@@ -114,15 +114,30 @@ std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<int>& ranks)
   return pairs;
 }
 
-double median_of(std::vector<double> values) {
+// The median, of two the lower.
+double usual_compute(const Examination& e) {
+  std::vector<double> values;
+  for (const WorkerFacts& w : e.workers) values.push_back(w.compute);
   std::sort(values.begin(), values.end());
   return values[(values.size() - 1) / 2];
 }
 
+// Where one takes much longer than the others, not computing is to blame but who does it.
+void name_straggler(Examination& e) {
+  const double usual = usual_compute(e);
+  const WorkerFacts& w = *std::max_element(
+      e.workers.begin(), e.workers.end(),
+      [](const WorkerFacts& a, const WorkerFacts& b) { return a.compute < b.compute; });
+  if (e.verdict.bottleneck != "compute" || w.compute <= kSlowWorker * usual) return;
+  e.verdict = {"straggler",
+               format("straggler: {} computes its share in {}, the others in {}, and everybody "
+                      "waits for it in a step of {}",
+                      rank_and_host(w.rank, w.host), human_seconds(w.compute), human_seconds(usual),
+                      human_seconds(e.forecasts[0].seconds))};
+}
+
 void warn_of_hosts(Examination& e, double bytes_needed) {
-  std::vector<double> computing;
-  for (const WorkerFacts& w : e.workers) computing.push_back(w.compute);
-  const double usual = median_of(computing);
+  const double usual = usual_compute(e);
   for (const WorkerFacts& w : e.workers) {
     const std::string who = rank_and_host(w.rank, w.host);
     if (w.compute > kSlowWorker * usual) {
@@ -140,10 +155,10 @@ void warn_of_hosts(Examination& e, double bytes_needed) {
           human_seconds(std::abs(w.clock_ahead)), w.clock_ahead > 0 ? "ahead of" : "behind"));
     }
     if (w.disk_rate > 0 && w.disk_rate < bytes_needed) {
-      e.warnings.push_back(
-          format("the disk of {} reads {}/s but training needs {}/s: copy the data to a faster one",
-                 who, human_bytes(static_cast<uint64_t>(w.disk_rate)),
-                 human_bytes(static_cast<uint64_t>(bytes_needed))));
+      e.warnings.push_back(format(
+          "the disk of {} reads {}/s but training needs {}/s: copy the data to a faster one", who,
+          human_bytes(static_cast<uint64_t>(w.disk_rate)),
+          human_bytes(static_cast<uint64_t>(bytes_needed))));
     }
   }
   for (const PairLink& link : e.links) {
@@ -374,6 +389,7 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
   e.cost = e.hours * given.price_per_hour * static_cast<double>(hosts.size());
   const StepForecast& f = e.forecasts[0];
   e.verdict = verdict(f, m.link_for(f.setting));
+  name_straggler(e);
   const double each_pair =
       static_cast<double>(data.bytes) / static_cast<double>(data.manifest.train_pairs());
   warn_of_hosts(e, each_pair * pairs / f.seconds);

@@ -74,7 +74,7 @@ Measured simulate(const Measured& measured, int workers, double bandwidth, doubl
 // report has the same limit where computing took most of the time.
 constexpr double kMuchWaiting = 0.3;
 
-// "network", "compute" or "compression", and a sentence that says why.
+// "network", "compute" or "compression" (doctor also: "straggler"), and a sentence that says why.
 struct StepVerdict {
   std::string bottleneck;
   std::string sentence;

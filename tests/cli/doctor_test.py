@@ -161,15 +161,18 @@ class AcrossLinks(LinksCase):
             net.shape(None)
             # Work enough for a step that no busy machine's loopback can outlast.
             fast = json.loads(self.across(net, [*arguments, "--batch.target-tokens", "6000"])[0])
-            self.assertEqual(fast["bottleneck"], "compute", fast["verdict"])
+            # Other work on this machine may hold one of the two up.
+            self.assertIn(fast["bottleneck"], ("compute", "straggler"), fast["verdict"])
 
 
 class Trouble(LinksCase):
     """Each planted for real, in the second host alone."""
 
+    def found(self, net, *more, **second):
+        return json.loads(self.across(net, Doctor.options(self, "--json", *more), **second)[0])
+
     def notes(self, net, *more, **second):
-        found = json.loads(self.across(net, Doctor.options(self, "--json", *more), **second)[0])
-        return found["warnings"]
+        return self.found(net, *more, **second)["warnings"]
 
     def test_a_clock_that_is_minutes_off(self):
         if shutil.which("faketime") is None:
@@ -184,9 +187,12 @@ class Trouble(LinksCase):
         except PermissionError as error:
             self.skipTest(str(error))
         with quota, namespaces.Network(2) as net:
-            notes = self.notes(net, preexec=quota.hold_me)
+            found = self.found(net, preexec=quota.hold_me)
+            notes = found["warnings"]
             self.assertTrue(any(re.search("rank 1 .* computes its share in .* take it out", n) for n in notes), notes)
             self.assertFalse(any(n.startswith("rank 0") for n in notes), notes)
+            self.assertEqual(found["bottleneck"], "straggler", found["verdict"])
+            self.assertRegex(found["verdict"], r"^straggler: rank 1 \(.*\) computes its share in ")
 
     def test_an_interface_that_carries_far_less_than_it_says(self):
         with namespaces.Network(2, rate="100mbit") as net:

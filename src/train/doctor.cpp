@@ -136,6 +136,7 @@ void name_straggler(Examination& e) {
                       human_seconds(e.forecasts[0].seconds))};
 }
 
+// `bytes_needed`: of the data in a second, by each worker.
 void warn_of_hosts(Examination& e, double bytes_needed) {
   const double usual = usual_compute(e);
   for (const WorkerFacts& w : e.workers) {
@@ -156,7 +157,7 @@ void warn_of_hosts(Examination& e, double bytes_needed) {
     }
     if (w.disk_rate > 0 && w.disk_rate < bytes_needed) {
       e.warnings.push_back(format(
-          "the disk of {} reads {}/s but training needs {}/s: copy the data to a faster one", who,
+          "the disk of {} reads {}/s but its share needs {}/s: copy the data to a faster one", who,
           human_bytes(static_cast<uint64_t>(w.disk_rate)),
           human_bytes(static_cast<uint64_t>(bytes_needed))));
     }
@@ -392,7 +393,7 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
   name_straggler(e);
   const double each_pair =
       static_cast<double>(data.bytes) / static_cast<double>(data.manifest.train_pairs());
-  warn_of_hosts(e, each_pair * pairs / f.seconds);
+  warn_of_hosts(e, each_pair * pairs / m.workers / f.seconds);  // each reads its share
   advise(e, layout);
   return e;
 }

@@ -254,6 +254,15 @@ void extrapolate(Examination& e, const ParameterLayout& layout, const SimulateSe
     const bool automatic = e.setting.method == CompressMethod::kAuto;
     e.simulated_workers.push_back(n);
     e.simulated.push_back(forecast(other, layout, automatic ? choose(other, layout) : e.setting));
+    const auto all = static_cast<uint64_t>(n);
+    e.simulated_idle.push_back(!s.same_share && all > e.sentences ? all - e.sentences : 0);
+  }
+  if (e.simulated_idle.back() > 0) {
+    e.warnings.push_back(
+        format("simulated: a batch has {} sentences, so {} of {} workers would have nothing to do; "
+               "take a larger batch, or one that grows with them (batch=grows)",
+               with_commas(e.sentences), with_commas(e.simulated_idle.back()),
+               with_commas(static_cast<uint64_t>(s.workers))));
   }
 }
 
@@ -367,6 +376,7 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
   e.parameters = layout.parameters();
   e.tokens = static_cast<double>(ready.batch.target_tokens);
   e.setting = options.workers.compress;
+  e.sentences = ready.batch.pairs.size();
   extrapolate(e, layout, given.simulate);
   if (e.setting.method == CompressMethod::kAuto) e.setting = choose(m, layout);
   keep_to(transport, e.setting);
@@ -381,7 +391,7 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
     e.warmup = warmup_steps(options);
     e.warmup_step = forecast_warmup(m, layout);
   }
-  const auto pairs = static_cast<double>(ready.batch.pairs.size());
+  const auto pairs = static_cast<double>(e.sentences);
   if (given.open_end) options.max_time = 0;
   e.hours =
       run_seconds(e, options, static_cast<double>(data.manifest.train_pairs()) / pairs) / 3600;

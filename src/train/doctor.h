@@ -50,7 +50,8 @@ struct Examination {
   Preflight preflight;
   FewerCores half;
   uint64_t parameters = 0;
-  double tokens = 0;  // target tokens in a step
+  double tokens = 0;       // target tokens in a step
+  uint64_t sentences = 0;  // the same
   CompressSetting setting;
   std::vector<StepForecast> forecasts;  // of the setting, then of all that could be chosen
   uint64_t warmup = 0;                  // steps before the setting begins
@@ -62,6 +63,7 @@ struct Examination {
   std::vector<Advice> advice;
   std::vector<StepForecast> simulated;  // by rising number of workers
   std::vector<int> simulated_workers;
+  std::vector<uint64_t> simulated_idle;  // of them, with more workers than a batch has sentences
 };
 
 // All workers at once; rank 0's is complete.

@@ -115,8 +115,10 @@ std::string simulated_table(const Examination& e, bool same_share) {
 
 Json to_json(const Examination& e) {
   const Measured& m = e.preflight.measured;
-  Json json = {
-      {"parameters", e.parameters}, {"target_tokens", e.tokens}, {"workers", Json::array()}};
+  Json json = {{"parameters", e.parameters},
+               {"target_tokens", e.tokens},
+               {"sentences", e.sentences},
+               {"workers", Json::array()}};
   for (const WorkerFacts& w : e.workers) {
     json["workers"].push_back({{"rank", w.rank},
                                {"host", w.host},
@@ -166,6 +168,7 @@ Json to_json(const Examination& e) {
   for (size_t i = 0; i < e.simulated.size(); ++i) {
     Json row = to_json(e.simulated[i]);
     row["workers"] = e.simulated_workers[i];
+    row["idle_workers"] = e.simulated_idle[i];
     json["simulated"].push_back(row);
   }
   return json;

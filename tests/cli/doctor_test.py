@@ -81,7 +81,11 @@ class Doctor(WorkersCase):
         for part in ("rank 0 to rank 1", "all-reduce of", "bottleneck", "simulated", "efficiency", "off by"):
             self.assertIn(part, text)
         found = self.examine("--workers", 2, "--simulate", "workers=4096,link=10gbit,latency=20us")
-        self.assertEqual(found["simulated"][-1]["workers"], 4096)
+        last = found["simulated"][-1]
+        self.assertEqual(last["workers"], 4096)
+        self.assertEqual(last["idle_workers"], 4096 - found["sentences"])
+        self.assertEqual(found["simulated"][0]["idle_workers"], 0)
+        self.assertTrue(any(re.search("workers would have nothing to do", n) for n in found["warnings"]), found["warnings"])
         self.assertEqual([w["rank"] for w in found["workers"]], [0, 1])
         self.assertLess(abs(found["workers"][1]["clock_ahead_seconds"]), 1)
 

@@ -89,7 +89,10 @@ CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget
       if (!status.ok()) return status;
       if (i > 0) times.push_back(watch.seconds());
     }
-    const double time = bytes <= kSmall ? median(times) : (times[0] + times[1]) / 2;
+    // The smallest tell the latency, and whatever else runs on the machine only adds to it.
+    const double time = bytes < kSmall    ? *std::min_element(times.begin(), times.end())
+                        : bytes == kSmall ? median(times)
+                                          : (times[0] + times[1]) / 2;
     // The next one takes kGrowth times as long, three times over.
     double told[] = {time, all.seconds() + 3 * kGrowth * time};
     const CommStatus status = share(group, 0, told);
@@ -124,13 +127,17 @@ LinkModel fit(const std::vector<CurvePoint>& curve, int workers) {
   auto seen_by_large = [&](double way) {
     return (last.seconds - way * pieces_of(last.bytes)) / (2 * (n - 1) / n * last.bytes);
   };
-  // What matters is what large messages see; a burst that small ones profit from bends the line.
-  if (latency < 0 || slope <= 0 || std::abs(seen_by_large(latency) / slope - 1) > 0.1) {
-    // The smallest message is nearly all latency, more so where a burst carries it.
-    const CurvePoint& first = curve.front();
-    const double moved = seen_by_large(0) * 2 * (n - 1) / n * first.bytes;
+  const CurvePoint& quick =
+      *std::min_element(curve.begin(), curve.end(),
+                        [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  // What matters is what large messages see. A burst that small ones profit from bends the line,
+  // and other work on the machine, which holds some of them up; but every message pays the latency.
+  if (latency < 0 || slope <= 0 || latency > 1.1 * quick.seconds ||
+      std::abs(seen_by_large(latency) / slope - 1) > 0.1) {
+    // The quickest message is nearly all latency, more so where a burst carries it.
+    const double moved = seen_by_large(0) * 2 * (n - 1) / n * quick.bytes;
     const double most = last.seconds / pieces_of(last.bytes) / 2;
-    latency = std::min(std::max(first.seconds - moved, first.seconds / 2), most);
+    latency = std::min(std::max(quick.seconds - moved, quick.seconds / 2), most);
     slope = seen_by_large(latency);
   }
   model.bandwidth = 1 / slope;

@@ -34,6 +34,14 @@ TEST(LinkProbe, ALongWayIsNotTakenForANarrowOne) {
   EXPECT_LT(found.error, 0.02);
 }
 
+TEST(LinkProbe, SmallMessagesThatWereHeldUpAreNotTheLatency) {
+  const std::vector<CurvePoint> curve = {{1 << 12, 4e-3},  {1 << 14, 2.3e-3}, {1 << 16, 4e-3},
+                                         {1 << 18, 0.022}, {1 << 20, 0.088},  {1 << 22, 0.355}};
+  const LinkModel found = fit(curve, 2);
+  EXPECT_LT(found.latency, 1.5e-3);
+  EXPECT_NEAR(found.bandwidth, 4.0 * (1 << 20) / 0.355, 3e5);
+}
+
 TEST(LinkProbe, ABurstThatSmallMessagesPassInDoesNotCount) {
   std::vector<CurvePoint> curve = {
       {1 << 16, 2e-4}, {1 << 18, 1e-3}, {1 << 20, 0.084}, {1 << 22, 0.336}};

@@ -18,21 +18,28 @@ def summary(output, rate, method):
         state = json.load(file)["training"]["state"]
     with open(f"{output}/{name}.json") as file:
         doctor = json.load(file)
-    steps = [r for r in found if r["kind"] == "step" and r["step"] > 1]
+    with open(f"{run}/report.json") as file:
+        report = json.load(file)
+    all_steps = [r for r in found if r["kind"] == "step"]
+    steps = all_steps[1:] or all_steps
     warmup = 0 if state["compress"] in WITHOUT_WARMUP else state["compress_warmup"]
     after = [r for r in steps if r["step"] > warmup] or steps
     span = lambda key: statistics.median(r["spans"].get(key, 0) for r in after)
     seconds = statistics.median(r["seconds"] for r in after)
     sent = statistics.mean(r["communication"]["sent"] for r in after)
     losses = [r["nll"] for r in found if r["kind"] == "evaluation"]
+    # The first host's interface, headers and all; a run of a second has no sample of it.
+    wire = report["numbers"].get("wire", [])
     return {
         "rate": rate, "asked": method, "method": state["compress"], "step": seconds,
         "compressing": span("compression"), "waiting": span("communication"),
         "computing": seconds - span("compression") - span("communication"),
-        "megabytes": sent / 1e6, "wire": sent / 1e6 / statistics.mean(r["seconds"] for r in after),
+        "megabytes": sent / 1e6,
+        "wire": wire[0]["interface_bytes"] / wire[0]["seconds"] / 1e6 if wire else None,
         "link": min(l["bytes_per_second"] for l in doctor["links"]) / 1e6,
-        "predicted": doctor["forecast"]["step_seconds"], "verdict": doctor["bottleneck"],
-        "nll": losses[-1] if losses else None, "steps": len(steps) + 1,
+        "predicted": doctor["forecast"]["step_seconds"], "foretold": doctor["bottleneck"],
+        "verdict": report["verdicts"]["bottleneck"]["verdict"],
+        "nll": losses[-1] if losses else None, "steps": len(all_steps),
     }
 
 
@@ -42,12 +49,13 @@ def label(row):
 
 def table(rows):
     lines = [["link", "compression", "step s", "predicted", "computing", "compressing", "waiting",
-              "MB sent/step", "MB/s on the wire", "MB/s of the link", "doctor says", "valid nll"]]
+              "MB sent/step", "MB/s on the wire", "MB/s of the link", "doctor said", "it was", "valid nll"]]
     for r in rows:
         nll = "-" if r["nll"] is None else f"{r['nll']:.4f}"
+        wire = "-" if r["wire"] is None else f"{r['wire']:.1f}"
         times = [f"{r[k]:.3f}" for k in ("step", "predicted", "computing", "compressing", "waiting")]
-        lines.append([r["rate"], label(r), *times, f"{r['megabytes']:.2f}", f"{r['wire']:.1f}",
-                      f"{r['link']:.1f}", r["verdict"], nll])
+        lines.append([r["rate"], label(r), *times, f"{r['megabytes']:.2f}", wire,
+                      f"{r['link']:.1f}", r["foretold"], r["verdict"], nll])
     widths = [max(map(len, column)) for column in zip(*lines)]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths)).rstrip() for line in lines)
 

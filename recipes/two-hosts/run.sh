@@ -14,14 +14,17 @@ source "$here/../common.sh"
 
 usage() {
   cat <<'EOF'
-usage: run.sh --data DIR [--output DIR] [--reigen PATH] [--rates LIST] [--methods LIST] [-- OPTION...]
+usage: run.sh --data DIR [--output DIR] [--reigen PATH] [--rates LIST] [--methods LIST] [--seconds N]
+              [-- OPTION...]
 
   --data DIR      written by reigen prepare
   --output DIR    where runs, table and drawing go (default: runs/two-hosts)
   --reigen PATH   the reigen program (default: build/release/reigen here, else the one in PATH)
   --rates LIST    links (default: 100mbit,1gbit,unshaped)
   --methods LIST  values of --compress (default: none,auto)
-  OPTION...       further options of reigen train (default: --preset small --max-steps 300)
+  --seconds N     about how long reigen doctor measures (default: 8)
+  OPTION...       options of reigen train, after --preset small --max-steps 300; the later one counts. With
+                  --config they stand alone
 
 Needs root, ip and tc. Exit codes: 1 failed, 2 wrong arguments, 3 a program or a permission is missing.
 EOF
@@ -33,9 +36,10 @@ reigen=
 reigen_given=
 rates=100mbit,1gbit,unshaped
 methods=none,auto
+seconds=8
 while [[ $# -gt 0 ]]; do
   case $1 in
-    --data | --output | --reigen | --rates | --methods)
+    --data | --output | --reigen | --rates | --methods | --seconds)
       [[ $# -ge 2 && -n $2 ]] || die "$EXIT_USAGE" "$1 needs a value"
       case $1 in
         --data) data=$2 ;;
@@ -43,6 +47,7 @@ while [[ $# -gt 0 ]]; do
         --reigen) reigen_given=$2 ;;
         --rates) rates=$2 ;;
         --methods) methods=$2 ;;
+        --seconds) seconds=$2 ;;
       esac
       shift 2
       ;;
@@ -61,8 +66,9 @@ while [[ $# -gt 0 ]]; do
   esac
 done
 [[ -n $data ]] || die "$EXIT_USAGE" "--data is required"
-options=("$@")
-[[ ${#options[@]} -gt 0 ]] || options=(--preset small --max-steps 300)
+options=(--preset small --max-steps 300 "$@")
+# A file of options would lose against ours.
+case " $* " in *" --config"[\ =]*) options=("$@") ;; esac
 need ip tc python3
 find_reigen "$reigen_given"
 
@@ -93,16 +99,16 @@ shape() { # RATE
   done
 }
 
-cores=$(nproc)
-threads=$((cores > 1 ? cores / 2 : 1))
+# Those this process may use, which need not begin at 0 nor be all.
+mapfile -t cpus < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
+threads=$((${#cpus[@]} > 1 ? ${#cpus[@]} / 2 : 1))
 # on HOST RANK ARGUMENT...: reigen as one of two workers, on its half of the cores.
 on() {
-  local name=$1 rank=$2
+  local name=$1 rank=$2 mine
   shift 2
-  local cpus="$((rank * threads))-$((rank * threads + threads - 1))"
-  [[ $cores -gt 1 ]] || cpus=0
+  mine=$(IFS=, && echo "${cpus[*]:rank * threads:threads}")
   RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.78.0.1 MASTER_PORT=29700 \
-    ip netns exec "$name" taskset -c "$cpus" "$reigen" "$@"
+    ip netns exec "$name" taskset -c "${mine:-${cpus[0]}}" "$reigen" "$@"
 }
 # both LOG ARGUMENT...: on the two hosts; rank 0's stdout is ours.
 both() {
@@ -122,10 +128,11 @@ for rate in ${rates//,/ }; do
     name=$rate-${method//:/-}
     say "$rate, --compress $method"
     rm -rf "${output:?}/$name"
-    both "$output/$name.doctor" doctor --json --seconds 8 --data "$data" --threads "$threads" --compress "$method" \
+    both "$output/$name.doctor" doctor --json --seconds "$seconds" --data "$data" --threads "$threads" --compress "$method" \
       "${options[@]}" >"$output/$name.json"
     both "$output/$name.log" train --data "$data" --run "$output/$name" --threads "$threads" \
       --compress "$method" "${options[@]}"
+    "$reigen" report "$output/$name" --doctor "$output/$name.json" >/dev/null
   done
 done
 python3 "$here/compare.py" "$output" "$rates" "$methods"

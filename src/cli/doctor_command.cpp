@@ -10,11 +10,10 @@ namespace {
 
 void examine_as_worker(DoctorOptions options) {
   options.train.as_given = options.as_given;
-  // A job without an end can be examined too.
-  if (options.train.max_epochs == 0 && options.train.max_time == 0 &&
-      options.train.max_steps == 0 && options.train.eval.patience == 0) {
-    options.train.max_time = 1;
-  }
+  // A job without an end can be examined too, but no options of a run may lack one.
+  options.open_end = options.train.max_epochs == 0 && options.train.max_time == 0 &&
+                     options.train.max_steps == 0 && options.train.eval.patience == 0;
+  if (options.open_end) options.train.max_time = 1;
   Crew crew = join_crew(options.train, version_line());
   try {
     const Examination found = examine(options, crew);

@@ -25,6 +25,7 @@ struct DoctorOptions {
   double price_per_hour = 0;  // of one host
   double seconds = 20;
   bool json = false;
+  bool open_end = false;  // nothing says when the run ends
   std::string simulate_text;
   SimulateSetting simulate;
   std::vector<std::string> arguments;

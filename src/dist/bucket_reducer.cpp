@@ -9,14 +9,13 @@ namespace {
 
 double seconds(CommClock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// Equal buckets rather than full ones and a rest: a small last one would leave the link idle.
+}  // namespace
+
 size_t even_bucket(size_t elements, size_t wanted) {
   const size_t buckets = std::max<size_t>(1, (elements + wanted / 2) / std::max<size_t>(1, wanted));
   const size_t even = (elements + buckets - 1) / buckets;
   return std::max(kBlockValues, (even + kBlockValues - 1) / kBlockValues * kBlockValues);
 }
-
-}  // namespace
 
 ReduceTimes reduce_times(const std::vector<BucketTimes>& sent, CommClock::time_point computed) {
   ReduceTimes sum;

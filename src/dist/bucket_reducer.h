@@ -32,6 +32,10 @@ struct ReduceTimes {
 // `sent` in the order they left; `computed`: when backward ended.
 ReduceTimes reduce_times(const std::vector<BucketTimes>& sent, CommClock::time_point computed);
 
+// Equal buckets of about `wanted` elements rather than full ones and a rest: a small last one would
+// leave the link idle.
+size_t even_bucket(size_t elements, size_t wanted);
+
 class BucketReducer {
  public:
   // All buckets have about `bucket` elements. All that is given must outlive it; `unsent` is as in

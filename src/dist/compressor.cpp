@@ -59,6 +59,41 @@ class Dense : public Compressor {
   std::optional<BucketReducer> reducer_;
 };
 
+double bytes_of(const ParameterLayout& layout, const CompressSetting& setting, int workers) {
+  const auto n = static_cast<double>(workers);
+  const double reduced = 2 * (n - 1) / n;
+  const auto elements = static_cast<double>(layout.elements());
+  switch (setting.method) {
+    case CompressMethod::kBf16:
+    case CompressMethod::kFp16:
+      return reduced * 2 * elements;
+    case CompressMethod::kInt8:
+      return reduced * static_cast<double>(wire_bytes(Wire::kInt8, layout.elements()));
+    case CompressMethod::kInt4:
+      return reduced * static_cast<double>(wire_bytes(Wire::kInt4, layout.elements()));
+    case CompressMethod::kPowerSgd:
+      return reduced * PowerSgd::payload(layout, setting.rank).bytes;
+    case CompressMethod::kTopK:
+      return (n - 1) * 8 * static_cast<double>(TopK::entries(layout.elements(), setting.fraction));
+    case CompressMethod::kLocal:
+      return reduced * 2 * elements / static_cast<double>(setting.every);
+    case CompressMethod::kNone:
+    case CompressMethod::kAuto:
+      break;
+  }
+  return reduced * 4 * elements;
+}
+
+StepTraffic in_buckets(const ParameterLayout& layout, double bytes, size_t bucket) {
+  const size_t even = even_bucket(layout.elements(), bucket);
+  const size_t before = layout.slices().empty() ? 0 : layout.slices().back().offset / even;
+  const size_t messages = (layout.elements() + even - 1) / even;
+  const double late = static_cast<double>(layout.elements() - before * even) /
+                      static_cast<double>(layout.elements());
+  return {bytes, static_cast<double>(messages), late * bytes,
+          static_cast<double>(messages - before)};
+}
+
 }  // namespace
 
 std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
@@ -86,29 +121,27 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
   throw std::logic_error("not a method that sums gradients");
 }
 
-double bytes_per_step(const ParameterLayout& layout, const CompressSetting& setting, int workers) {
-  const auto n = static_cast<double>(workers);
-  const double reduced = 2 * (n - 1) / n;
-  const auto elements = static_cast<double>(layout.elements());
+StepTraffic traffic_per_step(const ParameterLayout& layout, const CompressSetting& setting,
+                             int workers, size_t bucket) {
+  const double bytes = bytes_of(layout, setting, workers);
   switch (setting.method) {
-    case CompressMethod::kBf16:
-    case CompressMethod::kFp16:
-      return reduced * 2 * elements;
-    case CompressMethod::kInt8:
-      return reduced * static_cast<double>(wire_bytes(Wire::kInt8, layout.elements()));
-    case CompressMethod::kInt4:
-      return reduced * static_cast<double>(wire_bytes(Wire::kInt4, layout.elements()));
-    case CompressMethod::kPowerSgd:
-      return reduced * PowerSgd::payload_bytes(layout, setting.rank);
-    case CompressMethod::kTopK:
-      return (n - 1) * 8 * static_cast<double>(TopK::entries(layout.elements(), setting.fraction));
-    case CompressMethod::kLocal:
-      return reduced * 2 * elements / static_cast<double>(setting.every);
     case CompressMethod::kNone:
     case CompressMethod::kAuto:
-      break;
+      return in_buckets(layout, bytes, bucket);
+    case CompressMethod::kPowerSgd: {
+      const StepTraffic own = PowerSgd::payload(layout, setting.rank);
+      return {bytes, own.messages, bytes * own.late_bytes / own.bytes, own.late_messages};
+    }
+    case CompressMethod::kTopK:
+      return {bytes, 1, bytes, 1};
+    case CompressMethod::kLocal: {
+      const StepTraffic meeting = in_buckets(layout, bytes, bucket);
+      const double messages = meeting.messages / static_cast<double>(setting.every);
+      return {bytes, messages, bytes, messages};
+    }
+    default:
+      return in_buckets(layout, bytes, kRoundedBucket);
   }
-  return reduced * 4 * elements;
 }
 
 }  // namespace reigen

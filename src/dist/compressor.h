@@ -59,8 +59,18 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
                                             const ParameterLayout& layout,
                                             const CompressorPlan& plan);
 
-// What a rank hands to the network in a step, on average, in bytes; the factor 2(n-1)/n of an
-// all-reduce or n-1 of an all-gather is part of it.
-double bytes_per_step(const ParameterLayout& layout, const CompressSetting& setting, int workers);
+// What a rank hands to the network in a step, on average; the factor 2(n-1)/n of an all-reduce or
+// n-1 of an all-gather is part of it. The last slice of a layout, an embedding, is complete only
+// when backward has ended: late are the buckets it reaches into, and whatever needs the whole
+// gradient.
+struct StepTraffic {
+  double bytes = 0;
+  double messages = 0;  // one at a time, so that each pays the latency
+  double late_bytes = 0;
+  double late_messages = 0;
+};
+// `bucket` as in CompressorPlan.
+StepTraffic traffic_per_step(const ParameterLayout& layout, const CompressSetting& setting,
+                             int workers, size_t bucket);
 
 }  // namespace reigen

@@ -9,6 +9,12 @@
 namespace reigen {
 namespace {
 
+constexpr size_t kPiece = 1 << 20;  // bytes
+
+double pieces_of(double bytes) {
+  return std::max(1.0, std::ceil(bytes / static_cast<double>(kPiece)));
+}
+
 // What rank `root` says, everywhere.
 CommStatus share(Group& group, int root, std::span<double> values) {
   if (group.rank() != root) std::fill(values.begin(), values.end(), 0.0);
@@ -47,10 +53,10 @@ CommStatus ping(Group& group, int from, int to, int times, std::vector<double>& 
 
 // As gradients travel: one behind the other, so that the link does not rest and then burst.
 CommStatus reduce_in_pieces(Group& group, std::span<float> data) {
-  constexpr size_t kPiece = (1 << 20) / sizeof(float);
+  constexpr size_t kElements = kPiece / sizeof(float);
   std::vector<Pending> pending;
-  for (size_t at = 0; at < data.size(); at += kPiece) {
-    pending.push_back(group.all_reduce(data.subspan(at, std::min(kPiece, data.size() - at))));
+  for (size_t at = 0; at < data.size(); at += kElements) {
+    pending.push_back(group.all_reduce(data.subspan(at, std::min(kElements, data.size() - at))));
   }
   CommStatus status;
   for (const Pending& piece : pending) {
@@ -64,7 +70,7 @@ CommStatus reduce_in_pieces(Group& group, std::span<float> data) {
 
 double LinkModel::seconds(double bytes, int workers) const {
   const double n = workers;
-  return workers < 2 ? 0 : latency + 2 * (n - 1) / n * bytes / bandwidth;
+  return workers < 2 ? 0 : pieces_of(bytes) * latency + 2 * (n - 1) / n * bytes / bandwidth;
 }
 
 CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget,
@@ -83,7 +89,10 @@ CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget
       if (!status.ok()) return status;
       if (i > 0) times.push_back(watch.seconds());
     }
-    const double time = bytes <= kSmall ? median(times) : (times[0] + times[1]) / 2;
+    // The smallest tell the latency, and whatever else runs on the machine only adds to it.
+    const double time = bytes < kSmall    ? *std::min_element(times.begin(), times.end())
+                        : bytes == kSmall ? median(times)
+                                          : (times[0] + times[1]) / 2;
     // The next one takes kGrowth times as long, three times over.
     double told[] = {time, all.seconds() + 3 * kGrowth * time};
     const CommStatus status = share(group, 0, told);
@@ -103,24 +112,33 @@ LinkModel fit(const std::vector<CurvePoint>& curve, int workers) {
   double s0 = 0, s1 = 0, s2 = 0, t0 = 0, t1 = 0;
   for (const CurvePoint& p : curve) {
     const double x = 2 * (n - 1) / n * p.bytes;
+    const double k = pieces_of(p.bytes);
     const double w = 1 / (p.seconds * p.seconds);
-    s0 += w;
-    s1 += w * x;
+    s0 += w * k * k;
+    s1 += w * k * x;
     s2 += w * x * x;
-    t0 += w * p.seconds;
+    t0 += w * k * p.seconds;
     t1 += w * x * p.seconds;
   }
   const double determinant = s0 * s2 - s1 * s1;
   double slope = determinant > 0 ? (s0 * t1 - s1 * t0) / determinant : 0;
   double latency = (t0 - slope * s1) / s0;
   const CurvePoint& last = curve.back();
-  const double plain = last.seconds / (2 * (n - 1) / n * last.bytes);
-  // What matters is what large messages see; a burst that small ones profit from bends the line.
-  if (latency < 0 || slope <= 0 || std::abs(slope / plain - 1) > 0.1) {
-    slope = plain;
-    // The smallest message is nearly all latency, more so where a burst carries it.
-    const CurvePoint& first = curve.front();
-    latency = std::max(first.seconds - slope * 2 * (n - 1) / n * first.bytes, first.seconds / 2);
+  auto seen_by_large = [&](double way) {
+    return (last.seconds - way * pieces_of(last.bytes)) / (2 * (n - 1) / n * last.bytes);
+  };
+  const CurvePoint& quick =
+      *std::min_element(curve.begin(), curve.end(),
+                        [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  // What matters is what large messages see. A burst that small ones profit from bends the line,
+  // and other work on the machine, which holds some of them up; but every message pays the latency.
+  if (latency < 0 || slope <= 0 || latency > 1.1 * quick.seconds ||
+      std::abs(seen_by_large(latency) / slope - 1) > 0.1) {
+    // The quickest message is nearly all latency, more so where a burst carries it.
+    const double moved = seen_by_large(0) * 2 * (n - 1) / n * quick.bytes;
+    const double most = last.seconds / pieces_of(last.bytes) / 2;
+    latency = std::min(std::max(quick.seconds - moved, quick.seconds / 2), most);
+    slope = seen_by_large(latency);
   }
   model.bandwidth = 1 / slope;
   model.latency = latency;

@@ -1,8 +1,9 @@
 // What the network between workers carries, measured through the group that will train over it.
 //
-// A time is modelled as latency + bytes / bandwidth. The model is fitted to an all-reduce of rising
-// sizes and says how far it was off; a shaper or a cloud port that lets a burst pass is drained by
-// a message of the same size first. All ranks call each function at the same time.
+// A time is modelled as latency + bytes / bandwidth for each piece of 1 MB. The model is fitted to
+// an all-reduce of rising sizes and says how far it was off; a shaper or a cloud port that lets a
+// burst pass is drained by a message of the same size first. All ranks call each function at the
+// same time.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +19,13 @@ struct CurvePoint {
   double seconds = 0;
 };
 
-// Seconds of an all-reduce of b bytes over n workers: latency + 2(n-1)/n b / bandwidth.
+// Seconds of an all-reduce of b bytes over n workers, in p pieces one behind the other:
+// p latency + 2(n-1)/n b / bandwidth.
 struct LinkModel {
   double latency = 0;    // seconds
   double bandwidth = 1;  // bytes a second that a worker sends and receives at once
   double error = 0;      // the largest relative one at a size that was measured
-  double seconds(double bytes, int workers) const;
+  double seconds(double bytes, int workers) const;  // in pieces of 1 MB
 };
 
 // Rising sizes up to all of `data`, which is where the group wants it and zero; those above 1 MB in

@@ -83,6 +83,49 @@ void add_scaled(float scale, const float* values, size_t count, float* sum) {
 
 }  // namespace
 
+PowerSgd::Parts PowerSgd::cut(const ParameterLayout& layout, size_t rank) {
+  const size_t enough = layout.elements() / kChunks;
+  Parts parts;
+  size_t elements = 0;
+  Chunk chunk;
+  auto close = [&] {
+    if (chunk.matrices.empty()) return;
+    chunk.left.end = parts.left;
+    chunk.right.end = parts.right;
+    parts.chunks.push_back(std::move(chunk));
+    chunk = {};
+    chunk.left.begin = parts.left;
+    chunk.right.begin = parts.right;
+    elements = 0;
+  };
+  auto add_whole = [&](size_t begin, size_t end) {
+    if (begin == end) return;
+    parts.wholes.push_back({begin, end - begin, parts.whole});
+    parts.whole += end - begin;
+  };
+  const std::vector<ParameterSlice>& slices = layout.slices();
+  for (size_t s = 0; s < slices.size(); ++s) {
+    const ParameterSlice& slice = slices[s];
+    // Gaps between slices hold nothing, but that has to be the same everywhere, too.
+    const size_t next = s + 1 < slices.size() ? slices[s + 1].offset : layout.elements();
+    if (!shrinks(slice, rank)) {
+      add_whole(slice.offset, next);
+      continue;
+    }
+    add_whole(slice.offset + slice.size(), next);
+    const Matrix matrix = {static_cast<size_t>(slice.rows), static_cast<size_t>(slice.cols),
+                           slice.offset, parts.left, parts.right};
+    chunk.matrices.push_back(matrix);
+    chunk.end = slice.offset + slice.size();
+    parts.left += matrix.rows * rank;
+    parts.right += matrix.cols * rank;
+    elements += slice.size();
+    if (elements >= enough) close();
+  }
+  close();
+  return parts;
+}
+
 PowerSgd::PowerSgd(Group& group, const Device& device, const ParameterLayout& layout, int64_t rank,
                    uint64_t seed)
     : group_(group),
@@ -90,62 +133,30 @@ PowerSgd::PowerSgd(Group& group, const Device& device, const ParameterLayout& la
       rank_(static_cast<size_t>(rank)),
       seed_(seed),
       error_(layout.elements()) {
-  const size_t enough = layout.elements() / kChunks;
-  size_t left = 0;
-  size_t right = 0;
-  size_t whole = 0;
-  size_t elements = 0;
-  Chunk chunk;
-  auto close = [&] {
-    if (chunk.matrices.empty()) return;
-    chunk.left.end = left;
-    chunk.right.end = right;
-    chunks_.push_back(std::move(chunk));
-    chunk = {};
-    chunk.left.begin = left;
-    chunk.right.begin = right;
-    elements = 0;
-  };
-  auto add_whole = [&](size_t begin, size_t end) {
-    if (begin == end) return;
-    wholes_.push_back({begin, end - begin, whole});
-    whole += end - begin;
-  };
-  const std::vector<ParameterSlice>& slices = layout.slices();
-  for (size_t s = 0; s < slices.size(); ++s) {
-    const ParameterSlice& slice = slices[s];
-    // Gaps between slices hold nothing, but that has to be the same everywhere, too.
-    const size_t next = s + 1 < slices.size() ? slices[s + 1].offset : layout.elements();
-    if (!shrinks(slice, rank_)) {
-      add_whole(slice.offset, next);
-      continue;
-    }
-    add_whole(slice.offset + slice.size(), next);
-    const Matrix matrix = {static_cast<size_t>(slice.rows), static_cast<size_t>(slice.cols),
-                           slice.offset, left, right};
-    chunk.matrices.push_back(matrix);
-    chunk.end = slice.offset + slice.size();
-    left += matrix.rows * rank_;
-    right += matrix.cols * rank_;
-    elements += slice.size();
-    if (elements >= enough) close();
-  }
-  close();
-  left_.resize(left);
-  right_.resize(right);
-  whole_.resize(whole);
+  Parts parts = cut(layout, rank_);
+  chunks_ = std::move(parts.chunks);
+  wholes_ = std::move(parts.wholes);
+  left_.resize(parts.left);
+  right_.resize(parts.right);
+  whole_.resize(parts.whole);
   fill_normal(right_, seed_);
 }
 
-double PowerSgd::payload_bytes(const ParameterLayout& layout, int64_t rank) {
-  double bytes = 0;
-  const auto r = static_cast<size_t>(rank);
-  for (const ParameterSlice& slice : layout.slices()) {
-    bytes += shrinks(slice, r)
-                 ? 2.0 * static_cast<double>(r) * static_cast<double>(slice.rows + slice.cols)
-                 : 4.0 * static_cast<double>(slice.size());
+StepTraffic PowerSgd::payload(const ParameterLayout& layout, int64_t rank) {
+  const Parts parts = cut(layout, static_cast<size_t>(rank));
+  const size_t last = layout.slices().empty() ? 0 : layout.slices().back().offset;
+  size_t early = 0;  // left factors that leave while backward runs
+  size_t early_messages = 0;
+  for (const Chunk& chunk : parts.chunks) {
+    if (chunk.end > last) continue;
+    early += chunk.left.size();
+    ++early_messages;
   }
-  return bytes;
+  const size_t messages = 2 * parts.chunks.size() + (parts.whole > 0 ? 1 : 0);
+  const double bytes =
+      2.0 * static_cast<double>(parts.left + parts.right) + 4.0 * static_cast<double>(parts.whole);
+  return {bytes, static_cast<double>(messages), bytes - 2.0 * static_cast<double>(early),
+          static_cast<double>(messages - early_messages)};
 }
 
 std::vector<KeptTensor> PowerSgd::kept() {

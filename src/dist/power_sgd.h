@@ -24,7 +24,7 @@ class PowerSgd : public Compressor {
   std::vector<KeptTensor> kept() override;
 
   // What one rank puts in, before the all-reduce multiplies it.
-  static double payload_bytes(const ParameterLayout& layout, int64_t rank);
+  static StepTraffic payload(const ParameterLayout& layout, int64_t rank);
 
  private:
   struct Matrix {
@@ -41,7 +41,13 @@ class PowerSgd : public Compressor {
   struct Whole {  // a slice that is not compressed
     size_t offset, size, at;
   };
+  struct Parts {  // of a gradient
+    std::vector<Chunk> chunks;
+    std::vector<Whole> wholes;
+    size_t left = 0, right = 0, whole = 0;  // elements
+  };
 
+  static Parts cut(const ParameterLayout& layout, size_t rank);
   void project(Chunk& chunk);
   void project_back(Chunk& chunk);
   void rebuild(Chunk& chunk);

@@ -228,6 +228,7 @@ void ReportMaker::explain_wire(Answer& a) {
                out / sampled / kMega, 100 * kHeaders, 100 * explained));
     report_.numbers["wire"].push_back({{"rank", rank},
                                        {"interface_bytes", out},
+                                       {"seconds", sampled},
                                        {"reducer_bytes", sent},
                                        {"headers", kHeaders},
                                        {"explained", explained}});

@@ -75,16 +75,12 @@ void share_scores(Crew& crew, EvaluationRecord& record) {
   record.chrf = values[2];
 }
 
-void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
-                   const std::vector<CurvePoint>& curve, Counters& counters) {
-  if (crew.alone()) return;
-  if (options.bucket > 0) {
-    counters.bucket = std::max<uint64_t>(options.bucket / sizeof(float), kSmallestBucket);
-  }
-  double known[] = {crew.first() ? static_cast<double>(counters.bucket) : 0};
-  crew.sum(known);
-  counters.bucket = static_cast<uint64_t>(known[0]);
-  if (counters.bucket > 0) return;
+uint64_t asked_bucket(const WorkerOptions& options) {
+  if (options.bucket == 0) return 0;
+  return std::max<uint64_t>(options.bucket / sizeof(float), kSmallestBucket);
+}
+
+uint64_t measured_bucket(size_t elements, const std::vector<CurvePoint>& curve) {
   const double most = curve.back().bytes / curve.back().seconds;
   double chosen = curve.back().bytes;
   for (const CurvePoint& p : curve) {
@@ -92,8 +88,19 @@ void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
     chosen = p.bytes;
     break;
   }
-  counters.bucket = std::clamp(static_cast<uint64_t>(chosen) / sizeof(float), kLeastBucket,
-                               std::max<uint64_t>(kLeastBucket, elements / kLeastBuckets));
+  return std::clamp(static_cast<uint64_t>(chosen) / sizeof(float), kLeastBucket,
+                    std::max<uint64_t>(kLeastBucket, elements / kLeastBuckets));
+}
+
+void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
+                   const std::vector<CurvePoint>& curve, Counters& counters) {
+  if (crew.alone()) return;
+  if (options.bucket > 0) counters.bucket = asked_bucket(options);
+  double known[] = {crew.first() ? static_cast<double>(counters.bucket) : 0};
+  crew.sum(known);
+  counters.bucket = static_cast<uint64_t>(known[0]);
+  if (counters.bucket > 0) return;
+  counters.bucket = measured_bucket(elements, curve);
 }
 
 bool check_same_weights(Crew& crew, TrainState& state, bool own_moments) {

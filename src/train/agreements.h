@@ -21,9 +21,12 @@ void check_same_data(Crew& crew, const std::string& fingerprint, const std::stri
 // Scores of decoded text, which only the first worker has.
 void share_scores(Crew& crew, EvaluationRecord& record);
 
-// How many of the gradient's `elements` leave at once: as given, as recorded, or by what was
-// measured: the smallest size that nearly reaches what the largest does. What leaves last can hide
-// behind nothing, so it is a sixteenth of the gradient at most.
+// How many of the gradient's `elements` leave at once by what was measured: the smallest size that
+// nearly reaches what the largest does. What leaves last can hide behind nothing, so it is a
+// sixteenth of the gradient at most.
+uint64_t measured_bucket(size_t elements, const std::vector<CurvePoint>& curve);
+uint64_t asked_bucket(const WorkerOptions& options);  // 0 where it has to be measured
+// As given, as recorded, or as measured.
 void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
                    const std::vector<CurvePoint>& curve, Counters& counters);
 

@@ -155,7 +155,7 @@ AttemptFacts Attempt::attempt_facts() const {
   facts.capacity = capacity_;
   facts.setup_seconds = watch_.seconds();
   facts.data_seconds = data_seconds_;
-  for (const std::string& text : {flight_.warning, flight_.slow_worker}) {
+  for (const std::string& text : {flight_.warning, flight_.slow_warmup, flight_.slow_worker}) {
     if (!text.empty()) facts.warnings.push_back(text);
   }
   facts.first_step = first_step_;

@@ -114,15 +114,31 @@ std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<int>& ranks)
   return pairs;
 }
 
-double median_of(std::vector<double> values) {
+// The median, of two the lower.
+double usual_compute(const Examination& e) {
+  std::vector<double> values;
+  for (const WorkerFacts& w : e.workers) values.push_back(w.compute);
   std::sort(values.begin(), values.end());
   return values[(values.size() - 1) / 2];
 }
 
+// Where one takes much longer than the others, not computing is to blame but who does it.
+void name_straggler(Examination& e) {
+  const double usual = usual_compute(e);
+  const WorkerFacts& w = *std::max_element(
+      e.workers.begin(), e.workers.end(),
+      [](const WorkerFacts& a, const WorkerFacts& b) { return a.compute < b.compute; });
+  if (e.verdict.bottleneck != "compute" || w.compute <= kSlowWorker * usual) return;
+  e.verdict = {"straggler",
+               format("straggler: {} computes its share in {}, the others in {}, and everybody "
+                      "waits for it in a step of {}",
+                      rank_and_host(w.rank, w.host), human_seconds(w.compute), human_seconds(usual),
+                      human_seconds(e.forecasts[0].seconds))};
+}
+
+// `bytes_needed`: of the data in a second, by each worker.
 void warn_of_hosts(Examination& e, double bytes_needed) {
-  std::vector<double> computing;
-  for (const WorkerFacts& w : e.workers) computing.push_back(w.compute);
-  const double usual = median_of(computing);
+  const double usual = usual_compute(e);
   for (const WorkerFacts& w : e.workers) {
     const std::string who = rank_and_host(w.rank, w.host);
     if (w.compute > kSlowWorker * usual) {
@@ -140,10 +156,10 @@ void warn_of_hosts(Examination& e, double bytes_needed) {
           human_seconds(std::abs(w.clock_ahead)), w.clock_ahead > 0 ? "ahead of" : "behind"));
     }
     if (w.disk_rate > 0 && w.disk_rate < bytes_needed) {
-      e.warnings.push_back(
-          format("the disk of {} reads {}/s but training needs {}/s: copy the data to a faster one",
-                 who, human_bytes(static_cast<uint64_t>(w.disk_rate)),
-                 human_bytes(static_cast<uint64_t>(bytes_needed))));
+      e.warnings.push_back(format(
+          "the disk of {} reads {}/s but its share needs {}/s: copy the data to a faster one", who,
+          human_bytes(static_cast<uint64_t>(w.disk_rate)),
+          human_bytes(static_cast<uint64_t>(bytes_needed))));
     }
   }
   for (const PairLink& link : e.links) {
@@ -238,6 +254,15 @@ void extrapolate(Examination& e, const ParameterLayout& layout, const SimulateSe
     const bool automatic = e.setting.method == CompressMethod::kAuto;
     e.simulated_workers.push_back(n);
     e.simulated.push_back(forecast(other, layout, automatic ? choose(other, layout) : e.setting));
+    const auto all = static_cast<uint64_t>(n);
+    e.simulated_idle.push_back(!s.same_share && all > e.sentences ? all - e.sentences : 0);
+  }
+  if (e.simulated_idle.back() > 0) {
+    e.warnings.push_back(
+        format("simulated: a batch has {} sentences, so {} of {} workers would have nothing to do; "
+               "take a larger batch, or one that grows with them (batch=grows)",
+               with_commas(e.sentences), with_commas(e.simulated_idle.back()),
+               with_commas(static_cast<uint64_t>(s.workers))));
   }
 }
 
@@ -256,6 +281,17 @@ FewerCores measure_half(Crew& crew, const OpenedDevice& opened, Transformer& mod
   seconds[static_cast<size_t>(crew.rank())] = times.forward + times.backward;
   crew.sum(seconds);
   return {threads / 2, threads, *std::max_element(seconds.begin(), seconds.end())};
+}
+
+// Of the steps until whatever ends the run first; 0 where nothing is known to.
+double run_seconds(const Examination& e, const TrainOptions& options, double steps_in_epoch) {
+  double steps = INFINITY;
+  if (options.max_steps > 0) steps = static_cast<double>(options.max_steps);
+  if (options.max_epochs > 0) steps = std::min(steps, options.max_epochs * steps_in_epoch);
+  const double first = std::min(steps, static_cast<double>(e.warmup));
+  double seconds = first * e.warmup_step.seconds + (steps - first) * e.forecasts[0].seconds;
+  if (options.max_time > 0) seconds = std::min(seconds, options.max_time);
+  return std::isfinite(seconds) ? seconds : 0;
 }
 
 ReadyBatch first_batch(const TrainOptions& options, const TrainingData& data,
@@ -342,6 +378,7 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
   e.parameters = layout.parameters();
   e.tokens = static_cast<double>(ready.batch.target_tokens);
   e.setting = options.workers.compress;
+  e.sentences = ready.batch.pairs.size();
   extrapolate(e, layout, given.simulate);
   if (e.setting.method == CompressMethod::kAuto) e.setting = choose(m, layout);
   keep_to(transport, e.setting);
@@ -352,24 +389,23 @@ Examination examine(const DoctorOptions& given, Crew& crew) {
       if (s != e.setting) e.forecasts.push_back(forecast(m, layout, s));
     }
   }
-  const StepForecast& f = e.forecasts[0];
-  // Whatever ends the run first.
-  double seconds = INFINITY;
-  if (options.max_steps > 0) seconds = static_cast<double>(options.max_steps) * f.seconds;
-  if (options.max_epochs > 0) {
-    const double steps = options.max_epochs * static_cast<double>(data.manifest.train_pairs()) /
-                         static_cast<double>(ready.batch.pairs.size());
-    seconds = std::min(seconds, steps * f.seconds);
+  if (m.workers > 1 && has_warmup(e.setting)) {
+    e.warmup = warmup_steps(options);
+    e.warmup_step = forecast_warmup(m, layout);
   }
-  if (options.max_time > 0) seconds = std::min(seconds, options.max_time);
-  e.hours = std::isfinite(seconds) ? seconds / 3600 : 0;
+  const auto pairs = static_cast<double>(e.sentences);
+  if (given.open_end) options.max_time = 0;
+  e.hours =
+      run_seconds(e, options, static_cast<double>(data.manifest.train_pairs()) / pairs) / 3600;
   std::set<std::string> hosts;
   for (const WorkerFacts& w : e.workers) hosts.insert(w.host);
   e.cost = e.hours * given.price_per_hour * static_cast<double>(hosts.size());
+  const StepForecast& f = e.forecasts[0];
   e.verdict = verdict(f, m.link_for(f.setting));
+  name_straggler(e);
   const double each_pair =
       static_cast<double>(data.bytes) / static_cast<double>(data.manifest.train_pairs());
-  warn_of_hosts(e, each_pair * static_cast<double>(ready.batch.pairs.size()) / f.seconds);
+  warn_of_hosts(e, each_pair * pairs / m.workers / f.seconds);  // each reads its share
   advise(e, layout);
   return e;
 }

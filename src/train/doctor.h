@@ -50,16 +50,20 @@ struct Examination {
   Preflight preflight;
   FewerCores half;
   uint64_t parameters = 0;
-  double tokens = 0;  // target tokens in a step
+  double tokens = 0;       // target tokens in a step
+  uint64_t sentences = 0;  // the same
   CompressSetting setting;
   std::vector<StepForecast> forecasts;  // of the setting, then of all that could be chosen
-  double hours = 0;                     // of the configured run; 0 where it has no limit of steps
+  uint64_t warmup = 0;                  // steps before the setting begins
+  StepForecast warmup_step;
+  double hours = 0;  // of the run's steps; 0 where nothing limits them
   double cost = 0;
   StepVerdict verdict;
   std::vector<std::string> warnings;
   std::vector<Advice> advice;
   std::vector<StepForecast> simulated;  // by rising number of workers
   std::vector<int> simulated_workers;
+  std::vector<uint64_t> simulated_idle;  // of them, with more workers than a batch has sentences
 };
 
 // All workers at once; rank 0's is complete.

@@ -56,9 +56,10 @@ std::string curve_table(const std::string& title, const std::vector<CurvePoint>&
                rate_text(2 * (n - 1) / n * p.bytes / p.seconds),
                format("{:.4f}", link.seconds(p.bytes, workers))});
   }
-  return table.text() +
-         format("  model: {:.3f} ms + 2(n-1)/n bytes / {}, off by {:.0f}% at most\n\n",
-                1e3 * link.latency, rate_text(link.bandwidth), 100 * link.error);
+  return table.text() + format(
+                            "  model: {:.3f} ms for each MB begun + 2(n-1)/n bytes / {}, off by "
+                            "{:.0f}% at most\n\n",
+                            1e3 * link.latency, rate_text(link.bandwidth), 100 * link.error);
 }
 
 Json curve_json(const std::vector<CurvePoint>& curve, const LinkModel& link, int workers) {
@@ -114,8 +115,10 @@ std::string simulated_table(const Examination& e, bool same_share) {
 
 Json to_json(const Examination& e) {
   const Measured& m = e.preflight.measured;
-  Json json = {
-      {"parameters", e.parameters}, {"target_tokens", e.tokens}, {"workers", Json::array()}};
+  Json json = {{"parameters", e.parameters},
+               {"target_tokens", e.tokens},
+               {"sentences", e.sentences},
+               {"workers", Json::array()}};
   for (const WorkerFacts& w : e.workers) {
     json["workers"].push_back({{"rank", w.rank},
                                {"host", w.host},
@@ -151,6 +154,7 @@ Json to_json(const Examination& e) {
   for (size_t i = 1; i < e.forecasts.size(); ++i) {
     json["alternatives"].push_back(to_json(e.forecasts[i]));
   }
+  json["warmup"] = {{"steps", e.warmup}, {"step_seconds", e.warmup_step.seconds}};
   json["hours"] = e.hours;
   json["cost"] = e.cost;
   json["bottleneck"] = e.verdict.bottleneck;
@@ -164,6 +168,7 @@ Json to_json(const Examination& e) {
   for (size_t i = 0; i < e.simulated.size(); ++i) {
     Json row = to_json(e.simulated[i]);
     row["workers"] = e.simulated_workers[i];
+    row["idle_workers"] = e.simulated_idle[i];
     json["simulated"].push_back(row);
   }
   return json;
@@ -184,10 +189,18 @@ std::string to_text(const Examination& e, const DoctorOptions& options) {
     if (!e.transport.empty()) text += e.transport + "\n\n";
   }
   text += forecast_table(e) + "\n";
+  if (e.warmup > 0) {
+    text +=
+        format("{} begins after a warm-up of {} steps at {}, in which gradients travel as bf16\n",
+               text_of(e.setting), with_commas(e.warmup), human_seconds(e.warmup_step.seconds));
+  }
   if (e.hours > 0) {
     text += format("the run: {:.2f} hours", e.hours);
     if (options.price_per_hour > 0)
       text += format(", {:.2f} at {} an hour and host", e.cost, options.price_per_hour);
+    // A limit of time ends them as well.
+    const double limit = options.train.max_time;
+    if (limit == 0 || 3600 * e.hours < limit) text += "; evaluations and checkpoints not counted";
     text += "\n";
   }
   text += e.verdict.sentence + "\n";

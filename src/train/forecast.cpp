@@ -11,22 +11,40 @@
 namespace reigen {
 namespace {
 
-// How much of backward the network can use: what backward finishes last cannot leave before.
+// How much of backward the network can use: the first layer has to be done before anything leaves.
 constexpr double kHides = 0.8;
-constexpr double kNeverHidden = 1.0 / 16;
-// A method is fast enough when a step takes at most so much more than computing.
-constexpr double kFastEnough = 1.15;
-constexpr int64_t kMostLocalSteps = 64;
-
-double hidden_by_backward(const Measured& m, double communication) {
-  const double hidden =
-      std::min((1 - kNeverHidden) * communication, kHides * m.compute.last_backward);
-  return communication - hidden;
+// A method is fast enough when a step takes at most so much more than computing. After int4 come
+// methods that cost loss (docs/design/compression.md), so it may take longer.
+double fast_enough(const CompressSetting& setting) {
+  return setting.method == CompressMethod::kInt4 ? 1.25 : 1.15;
 }
 
-// Two exchanges in a row, of which only the first can leave before backward ends.
-double factors_exposed(const Measured& m, double communication) {
-  return hidden_by_backward(m, communication / 2) + communication / 2;
+// What travels in a step, and how much of it backward cannot hide.
+void forecast_traffic(const Measured& m, const ParameterLayout& layout, StepForecast& f) {
+  const LinkModel& link = m.link_for(f.setting);
+  const StepTraffic t = traffic_per_step(layout, f.setting, m.workers, m.bucket);
+  // The network's thread rounds to integers, between one message and the next.
+  const bool blocks =
+      f.setting.method == CompressMethod::kInt8 || f.setting.method == CompressMethod::kInt4;
+  const double rounding =
+      blocks ? static_cast<double>(layout.elements()) * m.compress.element_blocks : 0;
+  const double each_byte = 1 / link.bandwidth + rounding / t.bytes;
+  const double late = t.late_messages * link.latency + t.late_bytes * each_byte;
+  f.bytes = t.bytes;
+  f.communication = t.messages * link.latency + t.bytes * each_byte;
+  f.exposed = std::max(late, f.communication - kHides * m.compute.last_backward);
+  // Losses are summed in every step, too.
+  f.communication += m.link.latency;
+  f.exposed += m.link.latency;
+}
+
+void forecast_compression(const Measured& m, size_t elements, StepForecast& f) {
+  double each = 0;
+  if (f.setting.method == CompressMethod::kTopK) each = m.compress.element;
+  if (f.setting.method == CompressMethod::kPowerSgd) {
+    each = m.compress.element + m.compress.element_rank * static_cast<double>(f.setting.rank);
+  }
+  f.compression = static_cast<double>(elements) * each;
 }
 
 // There and back, for each element.
@@ -76,32 +94,13 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
   StepForecast f;
   f.setting = setting;
   f.compute = m.compute.all();
-  f.bytes = bytes_per_step(layout, setting, m.workers);
-  const LinkModel& link = m.link_for(setting);
-  const auto elements = static_cast<double>(layout.elements());
-  if (m.workers < 2) {
-    f.bytes = 0;
-  } else if (setting.method == CompressMethod::kLocal) {
-    f.communication = link.seconds(2 * elements, m.workers) / static_cast<double>(setting.every);
-    f.exposed = f.communication + 2 * link.latency;
-  } else if (setting.method == CompressMethod::kPowerSgd) {
-    f.compression = elements * (m.compress.element +
-                                m.compress.element_rank * static_cast<double>(setting.rank));
-    f.communication = 2 * link.latency + f.bytes / link.bandwidth;
-    f.exposed = factors_exposed(m, f.communication);
-  } else if (setting.method == CompressMethod::kTopK) {
-    f.compression = elements * m.compress.element;
-    f.communication = link.latency + f.bytes / link.bandwidth;
-    f.exposed = f.communication;
-  } else {
-    f.communication = link.latency + f.bytes / link.bandwidth;
-    const bool blocks =
-        setting.method == CompressMethod::kInt8 || setting.method == CompressMethod::kInt4;
-    if (blocks) f.communication += elements * m.compress.element_blocks;
-    f.exposed = hidden_by_backward(m, f.communication);
+  if (m.workers > 1) {
+    forecast_compression(m, layout.elements(), f);
+    forecast_traffic(m, layout, f);
   }
   if (m.shared_moments && m.workers > 1) {
-    const double bytes = 4 * elements * (m.workers - 1) / m.workers;
+    const LinkModel& link = m.link_for(setting);
+    const double bytes = 4 * static_cast<double>(layout.elements()) * (m.workers - 1) / m.workers;
     const double seconds = link.latency + bytes / link.bandwidth;
     f.bytes += bytes;
     f.communication += seconds;
@@ -109,6 +108,12 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
   }
   f.seconds = f.compute + f.compression + f.exposed;
   return f;
+}
+
+StepForecast forecast_warmup(const Measured& m, const ParameterLayout& layout) {
+  Measured through_hosts = m;
+  through_hosts.direct.reset();
+  return forecast(through_hosts, layout, {.method = CompressMethod::kBf16});
 }
 
 std::vector<CompressSetting> candidates() {
@@ -123,12 +128,11 @@ std::vector<CompressSetting> candidates() {
 }
 
 CompressSetting choose(const Measured& m, const ParameterLayout& layout) {
-  const double enough = kFastEnough * m.compute.all();
   StepForecast best;
   for (const CompressSetting& setting : candidates()) {
     if (m.only_direct && computed_on_host(setting)) continue;
     const StepForecast f = forecast(m, layout, setting);
-    if (f.seconds <= enough) return setting;
+    if (f.seconds <= fast_enough(setting) * f.compute) return setting;
     if (best.seconds == 0 || f.seconds < best.seconds) best = f;
   }
   return best.setting;
@@ -159,16 +163,15 @@ Measured simulate(const Measured& m, int workers, double bandwidth, double laten
 }
 
 StepVerdict verdict(const StepForecast& f, const LinkModel& link) {
-  constexpr double kMuch = 0.25;
   const double waiting = f.exposed / f.seconds;
   const std::string rate = format("{}/s", human_bytes(static_cast<uint64_t>(link.bandwidth)));
-  if (waiting > kMuch) {
+  if (waiting > kMuchWaiting) {
     return {"network",
             format("the network is the bottleneck: the link carries {}, and {:.0f}% of a "
                    "step of {} is spent waiting for it",
                    rate, 100 * waiting, human_seconds(f.seconds))};
   }
-  if (f.compression > f.exposed && f.compression > kMuch * f.seconds) {
+  if (f.compression > f.exposed && f.compression > kMuchWaiting * f.seconds) {
     return {"compression", format("compressing is the bottleneck: it takes {:.0f}% of a step of {}",
                                   100 * f.compression / f.seconds, human_seconds(f.seconds))};
   }

@@ -39,6 +39,7 @@ struct Measured {
   std::optional<LinkModel> direct;  // between their GPUs
   bool only_direct = false;         // nothing goes through the hosts, as asked
   bool shared_moments = false;      // parameters travel after each update
+  size_t bucket = 1 << 18;          // elements that leave at once, where nothing is rounded
 
   const LinkModel& link_for(const CompressSetting& setting) const {
     return direct && !computed_on_host(setting) ? *direct : link;
@@ -57,6 +58,9 @@ struct StepForecast {
 StepForecast forecast(const Measured& measured, const ParameterLayout& layout,
                       const CompressSetting& setting);
 
+// A step of the warm-up, in which gradients travel as bf16, on the way of what follows.
+StepForecast forecast_warmup(const Measured& measured, const ParameterLayout& layout);
+
 // What loses least among what is nearly as fast as computing alone; see docs/design/compression.md.
 CompressSetting choose(const Measured& measured, const ParameterLayout& layout);
 // All it chooses from, the most faithful first.
@@ -66,7 +70,11 @@ std::vector<CompressSetting> candidates();
 Measured simulate(const Measured& measured, int workers, double bandwidth, double latency,
                   bool same_share);
 
-// "network", "compute" or "compression", and a sentence that says why.
+// Of a step: from here on it is the network's, also for the warning at the start of a run. The
+// report has the same limit where computing took most of the time.
+constexpr double kMuchWaiting = 0.3;
+
+// "network", "compute" or "compression" (doctor also: "straggler"), and a sentence that says why.
 struct StepVerdict {
   std::string bottleneck;
   std::string sentence;

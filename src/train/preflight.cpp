@@ -9,6 +9,7 @@
 #include "model/flops.h"
 #include "ops/adam.h"
 #include "ops/gpu_ops.h"
+#include "train/agreements.h"
 
 namespace reigen {
 namespace {
@@ -122,6 +123,39 @@ void measure_links(Crew& crew, const Device& device, Group* direct, size_t eleme
   crew.check(measure_all_reduce(*direct, floats, budget / 2, flight.direct_curve));
 }
 
+std::string warn_of_slowest(const std::vector<double>& compute_by_rank) {
+  constexpr double kUneven = 1.5;
+  const auto [quickest, slowest] =
+      std::minmax_element(compute_by_rank.begin(), compute_by_rank.end());
+  if (*slowest <= kUneven * *quickest) return "";
+  return format(
+      "rank {} computes its share in {}, rank {} in {}: everybody waits for the slowest; `reigen "
+      "doctor` says more",
+      slowest - compute_by_rank.begin(), human_seconds(*slowest),
+      quickest - compute_by_rank.begin(), human_seconds(*quickest));
+}
+
+std::string warn_of_waiting(const StepForecast& f, const StepForecast& better, bool automatic,
+                            const std::string& rate) {
+  std::string warning = format("this link carries {}: a step will take {}, {} of them waiting",
+                               rate, human_seconds(f.seconds), human_seconds(f.exposed));
+  if (!automatic && better.seconds < 0.9 * f.seconds) {
+    warning += format("; --compress auto brings it to {} ({})", human_seconds(better.seconds),
+                      text_of(better.setting));
+  } else if (better.exposed > kMuchWaiting * better.seconds) {
+    warning += "; a larger batch would make more of each exchange";
+  }
+  return warning;
+}
+
+std::string warn_of_warmup(uint64_t steps, const StepForecast& first, const std::string& rate) {
+  if (first.exposed <= kMuchWaiting * first.seconds) return "";
+  return format(
+      "this link carries {}: the {} steps of the warm-up will take {} each, {} of them waiting; "
+      "--compress-warmup makes them fewer",
+      rate, with_commas(steps), human_seconds(first.seconds), human_seconds(first.exposed));
+}
+
 }  // namespace
 
 ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
@@ -186,7 +220,8 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
   const CompressCost cost = measure_compress_cost(host_device(opened.device, options.threads));
   // A row for each worker, summed into what all know.
   constexpr size_t kColumns = 7;
-  std::vector<double> table(kColumns * size);
+  std::vector<double> table(kColumns * size + 1);
+  if (crew.first()) table.back() = static_cast<double>(asked_bucket(options.workers));
   const double row[kColumns] = {mine.forward,       mine.backward, mine.optimizer,
                                 mine.last_backward, cost.element,  cost.element_rank,
                                 cost.element_blocks};
@@ -198,6 +233,10 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
   m.only_direct = options.workers.transport == Transport::kNccl;
   m.link = fit(flight.curve, crew.size());
   if (direct != nullptr) m.direct = fit(flight.direct_curve, crew.size());
+  m.bucket = table.back() > 0
+                 ? static_cast<size_t>(table.back())
+                 : measured_bucket(model.layout().elements(),
+                                   direct != nullptr ? flight.direct_curve : flight.curve);
   size_t slowest = 0;
   for (size_t r = 0; r < size; ++r) {
     const double* other = table.data() + kColumns * r;
@@ -225,27 +264,27 @@ CompressSetting known_compression(const TrainOptions& options, const Counters& c
              : given;
 }
 
+uint64_t warmup_steps(const TrainOptions& options) {
+  constexpr int64_t kMost = 1000;
+  constexpr uint64_t kOpenEnd = 500;
+  const int64_t asked = options.workers.compress_warmup;
+  if (asked >= 0) return static_cast<uint64_t>(asked);
+  if (options.max_steps == 0) return kOpenEnd;
+  return static_cast<uint64_t>(std::min(kMost, options.max_steps / 10));
+}
+
 void choose_compression(const TrainOptions& options, const Preflight& preflight,
                         const ParameterLayout& layout, Counters& counters) {
-  constexpr int64_t kMostWarmup = 1000;
-  constexpr uint64_t kOpenEnd = 500;
-  const WorkerOptions& w = options.workers;
   CompressSetting setting = known_compression(options, counters);
   if (setting.method == CompressMethod::kAuto) setting = choose(preflight.measured, layout);
   counters.compress = text_of(setting);
-  if (w.compress_warmup >= 0) {
-    counters.compress_warmup = static_cast<uint64_t>(w.compress_warmup);
-  } else if (!begun(counters)) {
-    counters.compress_warmup =
-        options.max_steps > 0 ? static_cast<uint64_t>(std::min(kMostWarmup, options.max_steps / 10))
-                              : kOpenEnd;
+  if (options.workers.compress_warmup >= 0 || !begun(counters)) {
+    counters.compress_warmup = warmup_steps(options);
   }
 }
 
 PreflightReport report_of(const Preflight& preflight, const ParameterLayout& layout,
                           const TrainOptions& options, const Counters& counters) {
-  constexpr double kMuch = 0.3;
-  constexpr double kUneven = 1.5;
   const Measured& m = preflight.measured;
   const CompressSetting setting = parse_compress(counters.compress);
   const StepForecast f = forecast(m, layout, setting);
@@ -269,24 +308,16 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
       "waiting; {}{}",
       rate, 1e3 * link.latency, human_seconds(f.seconds), human_seconds(f.compute), compressing,
       human_seconds(f.exposed), automatic ? "auto chose " : "compression ", counters.compress);
-  const auto [quickest, slowest] =
-      std::minmax_element(preflight.compute_by_rank.begin(), preflight.compute_by_rank.end());
-  if (*slowest > kUneven * *quickest) {
-    report.slow_worker = format(
-        "rank {} computes its share in {}, rank {} in {}: everybody waits for the slowest; "
-        "`reigen doctor` says more",
-        slowest - preflight.compute_by_rank.begin(), human_seconds(*slowest),
-        quickest - preflight.compute_by_rank.begin(), human_seconds(*quickest));
+  report.slow_worker = warn_of_slowest(preflight.compute_by_rank);
+  if (has_warmup(setting) && counters.step < counters.compress_warmup) {
+    const StepForecast first = forecast_warmup(m, layout);
+    const uint64_t steps = counters.compress_warmup - counters.step;
+    report.line += format(" after a warm-up of {} steps at {}", with_commas(steps),
+                          human_seconds(first.seconds));
+    report.slow_warmup = warn_of_warmup(steps, first, rate);
   }
-  if (f.exposed < kMuch * f.seconds) return report;
-  const StepForecast better = forecast(m, layout, choose(m, layout));
-  report.warning = format("this link carries {}: a step will take {}, {} of them waiting", rate,
-                          human_seconds(f.seconds), human_seconds(f.exposed));
-  if (!automatic && better.seconds < 0.9 * f.seconds) {
-    report.warning += format("; --compress auto brings it to {} ({})",
-                             human_seconds(better.seconds), text_of(better.setting));
-  } else if (better.exposed > kMuch * better.seconds) {
-    report.warning += "; a larger batch would make more of each exchange";
+  if (f.exposed > kMuchWaiting * f.seconds) {
+    report.warning = warn_of_waiting(f, forecast(m, layout, choose(m, layout)), automatic, rate);
   }
   return report;
 }

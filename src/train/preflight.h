@@ -35,6 +35,8 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
 // to compute, measured at the same time by all.
 double measure_capacity(Crew& crew, const OpenedDevice& opened);
 
+// Steps of a new run before a method that has a warm-up begins.
+uint64_t warmup_steps(const TrainOptions& options);
 // How gradients travel: as given, or as recorded; auto when it has to be chosen.
 CompressSetting known_compression(const TrainOptions& options, const Counters& counters);
 // The same, chosen where it has to be, and from which step on.
@@ -47,6 +49,7 @@ struct PreflightReport {
   std::string line;
   std::string warning;
   std::string slow_worker;
+  std::string slow_warmup;
 };
 PreflightReport report_of(const Preflight& preflight, const ParameterLayout& layout,
                           const TrainOptions& options, const Counters& counters);

@@ -60,23 +60,41 @@ TEST_P(EveryMethod, GivesAllRanksTheSameBits) {
   run_steps(setting, 3, 3);
 }
 
-TEST_P(EveryMethod, SendsWhatItSays) {
+struct Sent {
+  double bytes = 0;
+  double messages = 0;
+};
+Sent sent_by(const Group& group) {
+  Sent sent;
+  for (const CommCounter& counter : group.counters()) {
+    sent.bytes += static_cast<double>(counter.bytes_sent);
+    sent.messages += static_cast<double>(counter.operations);
+  }
+  return sent;
+}
+
+TEST_P(EveryMethod, SendsWhatItSaysWhenItSays) {
+  constexpr size_t kBucket = 40'000;
   const CompressSetting setting = parse_compress(GetParam());
   ParameterLayout layout;
   layout.add("a", 512, 256);
   layout.add("b", 256, 256);
   const Device device = Device::cpu(1);
   with_group(2, [&](Group& group) {
-    auto compressor = make_compressor(group, device, layout, {setting, 40'000, 7});
+    auto compressor = make_compressor(group, device, layout, {setting, kBucket, 7});
     auto gradient = random_gradient(layout.elements(), 1);
+    const StepTraffic said = traffic_per_step(layout, setting, 2, kBucket);
     compressor->begin(gradient);
+    compressor->ready(layout.slices().back().offset);
+    double none[] = {0.0};
+    ASSERT_TRUE(group.sum(none).wait().ok());  // behind all that has left
+    Sent early = sent_by(group);
+    EXPECT_EQ(early.messages - 1, said.messages - said.late_messages);
+    EXPECT_NEAR(early.bytes, said.bytes - said.late_bytes, 0.02 * said.bytes + 64);
     ASSERT_TRUE(compressor->finish().ok());
-    double sent = 0;
-    for (const CommCounter& counter : group.counters()) {
-      sent += static_cast<double>(counter.bytes_sent);
-    }
-    const double said = bytes_per_step(layout, setting, 2);
-    EXPECT_NEAR(sent, said, 0.02 * said + 64);
+    const Sent all = sent_by(group);
+    EXPECT_EQ(all.messages - 1, said.messages);
+    EXPECT_NEAR(all.bytes, said.bytes, 0.02 * said.bytes + 64);
     EXPECT_TRUE(group.leave().ok());
   });
 }

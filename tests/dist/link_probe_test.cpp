@@ -21,6 +21,27 @@ TEST(LinkProbe, FitsLatencyAndBandwidth) {
   EXPECT_LT(found.error, 1e-3);
 }
 
+// Large sizes travel in pieces: what each waits for is not the link's width.
+TEST(LinkProbe, ALongWayIsNotTakenForANarrowOne) {
+  const std::vector<CurvePoint> curve = {{1 << 12, 0.04},
+                                         {1 << 18, 0.04 + 0.002},
+                                         {1 << 20, 0.04 + 0.008},
+                                         {1 << 22, 4 * 0.048},
+                                         {1 << 24, 16 * 0.048}};
+  const LinkModel found = fit(curve, 2);
+  EXPECT_NEAR(found.bandwidth, (1 << 20) / 0.008, 5e6);
+  EXPECT_NEAR(found.latency, 0.04, 1e-3);
+  EXPECT_LT(found.error, 0.02);
+}
+
+TEST(LinkProbe, SmallMessagesThatWereHeldUpAreNotTheLatency) {
+  const std::vector<CurvePoint> curve = {{1 << 12, 4e-3},  {1 << 14, 2.3e-3}, {1 << 16, 4e-3},
+                                         {1 << 18, 0.022}, {1 << 20, 0.088},  {1 << 22, 0.355}};
+  const LinkModel found = fit(curve, 2);
+  EXPECT_LT(found.latency, 1.5e-3);
+  EXPECT_NEAR(found.bandwidth, 4.0 * (1 << 20) / 0.355, 3e5);
+}
+
 TEST(LinkProbe, ABurstThatSmallMessagesPassInDoesNotCount) {
   std::vector<CurvePoint> curve = {
       {1 << 16, 2e-4}, {1 << 18, 1e-3}, {1 << 20, 0.084}, {1 << 22, 0.336}};

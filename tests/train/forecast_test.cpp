@@ -7,8 +7,8 @@ namespace {
 
 ParameterLayout ten_million() {
   ParameterLayout layout;
-  layout.add("embedding", 8000, 256);
   for (int i = 0; i < 112; ++i) layout.add("m", 256, 256);
+  layout.add("embedding", 8000, 256);  // complete when backward ends, as a model's
   return layout;
 }
 
@@ -31,6 +31,46 @@ TEST(Forecast, TheNetworkIsToBlameAtAHundredMegabitsAndComputingAtTenThousand) {
   EXPECT_EQ(verdict(fast, on_a_link_of(10'000).link).bottleneck, "compute");
 }
 
+TEST(Forecast, TheEmbeddingHidesBehindNothing) {
+  const Measured m = on_a_link_of(1000);
+  const ParameterLayout layout = ten_million();
+  for (const char* method : {"none", "bf16", "int8", "int4"}) {
+    const StepForecast f = forecast(m, layout, parse_compress(method));
+    const double share = 8000.0 * 256 / static_cast<double>(layout.elements());
+    EXPECT_GT(f.exposed, share * f.communication) << method;
+    EXPECT_LT(f.exposed, 1.5 * share * f.communication) << method;
+  }
+  // All right factors, and the embedding's left ones.
+  const StepForecast f = forecast(m, layout, parse_compress("powersgd:8"));
+  const double late = 2 * 8 * (112 * 256 + 8000 + 256);
+  EXPECT_NEAR(f.exposed, late / m.link.bandwidth, 15 * m.link.latency);
+}
+
+TEST(Forecast, SomethingIsAlwaysReadyLast) {
+  ParameterLayout layout;
+  for (int i = 0; i < 128; ++i) layout.add("m", 256, 256);
+  const Measured m = on_a_link_of(1000);
+  const StepForecast f = forecast(m, layout, parse_compress("bf16"));
+  EXPECT_NEAR(f.exposed, 2 * (1 << 19) / m.link.bandwidth, 3 * m.link.latency);
+}
+
+TEST(Forecast, EveryMessagePaysTheWay) {
+  const ParameterLayout layout = ten_million();
+  const Measured near = on_a_link_of(1000);
+  Measured far = near;
+  far.link.latency += 0.05;
+  auto more = [&](const char* method) {
+    const CompressSetting setting = parse_compress(method);
+    return (forecast(far, layout, setting).communication -
+            forecast(near, layout, setting).communication) /
+           0.05;
+  };
+  // And one for the losses.
+  EXPECT_NEAR(more("bf16"), 18 + 1, 1e-6);
+  EXPECT_NEAR(more("powersgd:8"), 2 * 7 + 1, 1e-6);
+  EXPECT_NEAR(more("topk:0.01"), 1 + 1, 1e-6);
+}
+
 TEST(Forecast, LeavesOutNoMoreThanTheLinkAsksFor) {
   const ParameterLayout layout = ten_million();
   EXPECT_EQ(text_of(choose(on_a_link_of(10'000), layout)), "none");
@@ -38,8 +78,11 @@ TEST(Forecast, LeavesOutNoMoreThanTheLinkAsksFor) {
   EXPECT_EQ(text_of(choose(on_a_link_of(200), layout)), "int8");
   const CompressSetting slow = choose(on_a_link_of(100), layout);
   EXPECT_EQ(text_of(slow), "int4");
-  EXPECT_LE(forecast(on_a_link_of(100), layout, slow).seconds, 1.1 * 0.85);
-  const CompressSetting slower = choose(on_a_link_of(70), layout);
+  EXPECT_LE(forecast(on_a_link_of(100), layout, slow).seconds, 1.15 * 0.85);
+  // PowerSGD costs loss: integers may take a little longer.
+  EXPECT_EQ(text_of(choose(on_a_link_of(70), layout)), "int4");
+  EXPECT_GT(forecast(on_a_link_of(70), layout, slow).seconds, 1.15 * 0.85);
+  const CompressSetting slower = choose(on_a_link_of(60), layout);
   const CompressSetting slowest = choose(on_a_link_of(25), layout);
   EXPECT_EQ(slower.method, CompressMethod::kPowerSgd);
   EXPECT_EQ(slowest.method, CompressMethod::kPowerSgd);
@@ -76,6 +119,13 @@ TEST(Forecast, WhatGpusExchangeDirectlyNeedsNoLinkBetweenHosts) {
   EXPECT_EQ(text_of(choose(m, layout)), "bf16");
   // Another link is other machines.
   EXPECT_FALSE(simulate(m, 4, 1e9, 0, false).direct.has_value());
+}
+
+TEST(Forecast, AWarmupTakesTheWayOfWhatFollows) {
+  Measured m = on_a_link_of(100);
+  const double slow = forecast(m, ten_million(), parse_compress("bf16")).seconds;
+  m.direct = {.latency = 2e-5, .bandwidth = 1e11};
+  EXPECT_EQ(forecast_warmup(m, ten_million()).seconds, slow);
 }
 
 TEST(Forecast, OneWorkerWaitsForNobody) {

@@ -13,10 +13,11 @@ namespace {
 
 // How much of backward the network can use: the first layer has to be done before anything leaves.
 constexpr double kHides = 0.8;
-// A method is fast enough when a step takes at most so much more than computing. After int4 come
-// methods that cost loss (docs/design/compression.md), so it may take longer.
+// A method is fast enough when a step takes at most so much more than computing. From int4 on the
+// next one costs loss (docs/design/compression.md), so it may take longer.
 double fast_enough(const CompressSetting& setting) {
-  return setting.method == CompressMethod::kInt4 ? 1.25 : 1.15;
+  const bool last_exact = setting.method == CompressMethod::kInt4;
+  return last_exact || setting.method == CompressMethod::kPowerSgd ? 1.25 : 1.15;
 }
 
 // What travels in a step, and how much of it backward cannot hide.

@@ -151,7 +151,8 @@ std::string warn_of_waiting(const StepForecast& f, const StepForecast& better, b
 std::string warn_of_warmup(uint64_t steps, const StepForecast& first, const std::string& rate) {
   if (first.exposed <= kMuchWaiting * first.seconds) return "";
   return format(
-      "this link carries {}: the {} steps of the warm-up will take {} each, {} of them waiting; "
+      "this link carries {}: the first steps ({}, the warm-up) will take {} each, {} of them "
+      "waiting; "
       "--compress-warmup makes them fewer",
       rate, with_commas(steps), human_seconds(first.seconds), human_seconds(first.exposed));
 }

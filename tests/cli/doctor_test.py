@@ -161,7 +161,7 @@ class AcrossLinks(LinksCase):
             self.assertRegex(warned, "this link carries .* waiting; --compress auto brings it to")
             warned = self.across(net, self.arguments("warm", *WIDE[:-2], "--max-steps", 12, "--eval.every", 0,
                                                      "--compress", "powersgd:2"))[1]
-            self.assertRegex(warned, "the 1 steps of the warm-up will take .* --compress-warmup makes them fewer")
+            self.assertRegex(warned, "the first steps \\(1, the warm-up\\) will take .* --compress-warmup makes them fewer")
             net.shape(None)
             # Work enough for a step that no busy machine's loopback can outlast.
             fast = json.loads(self.across(net, [*arguments, "--batch.target-tokens", "6000"])[0])

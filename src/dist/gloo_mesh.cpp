@@ -3,6 +3,8 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <array>
 #include <condition_variable>
@@ -55,6 +57,28 @@ class Store : public gloo::rendezvous::Store {
   KeyValue& values_;
   std::string prefix_;
   Clock::time_point deadline_;
+};
+
+// While it lives, threads begin their life in no hurry. Gloo's own does not wait for a connection
+// that is in use but asks for it again and again: where it interrupts the thread that uses one, on
+// the same core, both stand still until the kernel's next tick, milliseconds for every message. A
+// thread in no hurry does not interrupt others.
+class UnhurriedThreads {
+ public:
+  UnhurriedThreads() {
+    pthread_getschedparam(pthread_self(), &policy_, &param_);
+    const sched_param none{};
+    if (policy_ == SCHED_OTHER) pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+  }
+  ~UnhurriedThreads() {
+    if (policy_ == SCHED_OTHER) pthread_setschedparam(pthread_self(), policy_, &param_);
+  }
+  UnhurriedThreads(const UnhurriedThreads&) = delete;
+  UnhurriedThreads& operator=(const UnhurriedThreads&) = delete;
+
+ private:
+  int policy_ = SCHED_OTHER;
+  sched_param param_{};
 };
 
 // Gloo's messages begin with the place in its source: "[/build/.../pair.cc:589] Read error ...".
@@ -117,6 +141,7 @@ struct GlooMesh::Parts {
 
 void GlooMesh::Parts::connect(KeyValue& values) {
   gloo::transport::tcp::attr attributes(options.address.c_str());
+  const UnhurriedThreads unhurried;
   device = gloo::transport::tcp::CreateDevice(attributes);
   context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
   // Gloo waits five times its timeout for a connection; every later wait has a limit of its own.

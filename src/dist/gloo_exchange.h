@@ -27,6 +27,7 @@ class GlooExchange {
 
  private:
   class Sum;
+  enum Phase : int { kParts, kSums, kForward };
 
   // Ranks that exchange something, in order, and where this one is among them.
   struct Circle {
@@ -93,6 +94,10 @@ class GlooExchange {
     std::vector<std::byte> parts_out;  // all other chunks as they travel, unless that is fp32
     std::vector<std::byte> sums;       // all chunks' sums as they travel, likewise
   };
+  template <class T>
+  static void grow(std::vector<T>& buffer, size_t size) {
+    if (buffer.size() < size) buffer.resize(size);
+  }
   std::vector<Scratch> scratch_;
   std::vector<float> sum_;   // of one piece
   std::vector<float> back_;  // a piece as it arrives

@@ -78,10 +78,10 @@ CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget
   constexpr double kFirst = 1 << 12;
   constexpr double kSmall = 1 << 18;
   constexpr double kGrowth = 4;
+  int repeats = 5;
   Stopwatch all;
   for (double bytes = kFirst; bytes <= static_cast<double>(data.size_bytes()); bytes *= kGrowth) {
     const std::span<float> part = data.first(static_cast<size_t>(bytes) / sizeof(float));
-    const int repeats = bytes <= kSmall ? 5 : 2;
     std::vector<double> times;
     for (int i = 0; i <= repeats; ++i) {
       Stopwatch watch;
@@ -90,15 +90,18 @@ CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget
       if (i > 0) times.push_back(watch.seconds());
     }
     // The smallest tell the latency, and whatever else runs on the machine only adds to it.
-    const double time = bytes < kSmall    ? *std::min_element(times.begin(), times.end())
-                        : bytes == kSmall ? median(times)
-                                          : (times[0] + times[1]) / 2;
-    // The next one takes kGrowth times as long, three times over.
-    double told[] = {time, all.seconds() + 3 * kGrowth * time};
+    const double time = bytes < kSmall ? *std::min_element(times.begin(), times.end())
+                        : repeats > 2  ? median(times)
+                                       : (times.front() + times.back()) / 2;
+    double told[] = {time, all.seconds()};
     const CommStatus status = share(group, 0, told);
     if (!status.ok()) return status;
     curve.push_back({bytes, told[0]});
-    if (part.size() >= kLeastProbe && told[1] > budget) break;
+    const double next = kGrowth * told[0];  // each time
+    const bool late = part.size() >= kLeastProbe || (bytes >= kSmall && told[1] > 2 * budget);
+    if (late && told[1] + 3 * next > budget) break;
+    repeats = bytes < kSmall ? 5 : 2;
+    if (told[1] + (repeats + 1) * next > budget) repeats = 1;
   }
   return {};
 }
@@ -150,29 +153,30 @@ LinkModel fit(const std::vector<CurvePoint>& curve, int workers) {
 
 CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink& link) {
   constexpr int kPings = 20;
-  constexpr size_t kLeast = 1 << 20;
-  constexpr double kMost = 1 << 28;
+  constexpr size_t kFirst = 1 << 18;
+  constexpr size_t kMost = 1 << 28;
+  constexpr size_t kGrowth = 4;
   link = {.from = from, .to = to};
   std::vector<double> trips;
   CommStatus status = ping(group, from, to, kPings, trips);
   if (!status.ok()) return status;
-  std::vector<std::byte> data(kLeast);
-  double facts[] = {trips.empty() ? 0 : median(trips) / 2, 0, static_cast<double>(kLeast)};
-  for (int round = 0; round < 2; ++round) {  // the first says how much the second should send
+  double facts[] = {trips.empty() ? 0 : median(trips) / 2, 0, 0};
+  // The last of rising sizes counts: what a burst lets pass is gone by then.
+  for (size_t bytes = kFirst; bytes <= kMost && facts[2] < seconds / kGrowth; bytes *= kGrowth) {
+    std::vector<std::byte> data(bytes);
     Stopwatch watch;
     std::byte done{};
     if (group.rank() == from) {
       status = group.send(data, to).wait();
       if (status.ok()) status = group.receive({&done, 1}, to).wait();
-      facts[1] = static_cast<double>(data.size()) / std::max(1e-6, watch.seconds() - facts[0]);
-      facts[2] = std::clamp(facts[1] * seconds, static_cast<double>(kLeast), kMost);
+      facts[2] = watch.seconds();
+      facts[1] = static_cast<double>(bytes) / std::max(1e-6, facts[2] - facts[0]);
     } else if (group.rank() == to) {
       status = group.receive(data, from).wait();
       if (status.ok()) status = group.send({&done, 1}, from).wait();
     }
     if (status.ok()) status = share(group, from, facts);
     if (!status.ok()) return status;
-    data.resize(static_cast<size_t>(facts[2]));
   }
   link.latency = facts[0];
   link.bandwidth = facts[1];

@@ -29,8 +29,9 @@ struct LinkModel {
 };
 
 // Rising sizes up to all of `data`, which is where the group wants it and zero; those above 1 MB in
-// pieces of it. Ended early when `budget` seconds are over, but never before kLeastProbe elements,
-// which there have to be. The same on all ranks.
+// pieces of it. Ended early when `budget` seconds are over, but not before kLeastProbe elements,
+// which there have to be, or a quarter of them where these take twice as long. The same on all
+// ranks.
 constexpr size_t kLeastProbe = 1 << 18;
 CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget,
                               std::vector<CurvePoint>& curve);

@@ -69,7 +69,7 @@ done
 options=(--preset small --max-steps 300 "$@")
 # A file of options would lose against ours.
 case " $* " in *" --config"[\ =]*) options=("$@") ;; esac
-need ip tc python3
+need ip tc awk python3
 find_reigen "$reigen_given"
 
 a=rg$$a
@@ -90,12 +90,23 @@ for host in "$a 1" "$b 2"; do
   ip -n "$name" link set lo up
 done
 
+# burst RATE: what passes at once, for tc. A fiftieth of a second's worth at most: more of
+# it would make a slow link faster than it is for what is small.
+burst() {
+  local bits=${1//[^0-9.]/}
+  case ${1,,} in
+    *kbit) bits=${bits}e3 ;;
+    *mbit) bits=${bits}e6 ;;
+    *gbit) bits=${bits}e9 ;;
+  esac
+  awk -v bits="$bits" 'BEGIN { b = bits / 8 / 50; print int(b < 16e3 ? 16e3 : b > 262144 ? 262144 : b) }'
+}
 shape() { # RATE
   local name
   for name in "$a" "$b"; do
     ip netns exec "$name" tc qdisc del dev eth0 root 2>/dev/null || true
     [[ $1 == unshaped ]] ||
-      ip netns exec "$name" tc qdisc add dev eth0 root tbf rate "$1" burst 256kb latency 50ms
+      ip netns exec "$name" tc qdisc add dev eth0 root tbf rate "$1" burst "$(burst "$1")" latency 50ms
   done
 }
 
@@ -121,6 +132,14 @@ both() {
   [[ $status -eq 0 ]] || die "$EXIT_ERROR" "reigen $1 failed:" "$(tail -n 3 "$log.0")"
 }
 
+# expected FILE: what doctor foretold, in words.
+expected() {
+  python3 -c 'import json, sys
+found = json.load(open(sys.argv[1]))
+total = ", %.1f minutes in all" % (60 * found["hours"]) if found["hours"] else ""
+print("steps of about %.2f s%s" % (found["forecast"]["step_seconds"], total))' "$1"
+}
+
 mkdir -p "$output"
 for rate in ${rates//,/ }; do
   shape "$rate"
@@ -130,6 +149,7 @@ for rate in ${rates//,/ }; do
     rm -rf "${output:?}/$name"
     both "$output/$name.doctor" doctor --json --seconds "$seconds" --data "$data" --threads "$threads" --compress "$method" \
       "${options[@]}" >"$output/$name.json"
+    say "  $(expected "$output/$name.json"); the log: $output/$name.log.0"
     both "$output/$name.log" train --data "$data" --run "$output/$name" --threads "$threads" \
       --compress "$method" "${options[@]}"
     "$reigen" report "$output/$name" --doctor "$output/$name.json" >/dev/null

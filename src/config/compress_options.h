@@ -31,7 +31,8 @@ struct CompressSetting {
 CompressSetting parse_compress(const std::string& text);
 std::string text_of(const CompressSetting& setting);
 
-// Whether the first steps of a run travel uncompressed.
+// How gradients travel in the first steps of a run, where has_warmup().
+inline constexpr CompressSetting kWarmupSetting = {.method = CompressMethod::kInt4};
 inline bool has_warmup(const CompressSetting& setting) {
   return setting.method == CompressMethod::kPowerSgd || setting.method == CompressMethod::kTopK ||
          setting.method == CompressMethod::kLocal;

@@ -45,7 +45,7 @@ void describe(Schema& s, WorkerOptions& o) {
   s.custom(compress_option(o.compress));
   s.option("compress-warmup", o.compress_warmup,
            "steps of a run before powersgd, topk and local begin, in which gradients travel as "
-           "bf16; -1 for a tenth of max-steps, 1,000 at most",
+           "int4; -1 for a tenth of max-steps, 1,000 at most",
            -1, 1'000'000'000);
   s.custom(bytes_option("bucket", o.bucket,
                         "gradients leave in pieces of this size while backward still runs; 0 to "

@@ -20,8 +20,13 @@ constexpr size_t kRoundedBucket = size_t{1} << 19;
 // step.
 class Dense : public Compressor {
  public:
-  Dense(Group& group, size_t bucket, Wire wire, size_t kept = 0)
-      : group_(group), bucket_(bucket), wire_(wire), unsent_(kept) {}
+  Dense(Group& group, size_t bucket, Wire wire) : group_(group), bucket_(bucket), wire_(wire) {}
+  // Rounding to integers loses too much to forget it.
+  Dense(Group& group, Wire wire, size_t elements, std::span<float> unsent)
+      : Dense(group, kRoundedBucket, wire) {
+    if (unsent.empty()) own_.resize(elements);
+    unsent_ = unsent.empty() ? std::span<float>(own_) : unsent;
+  }
 
   void begin(std::span<float> gradient) override {
     gradient_ = gradient;
@@ -40,6 +45,7 @@ class Dense : public Compressor {
     if (unsent_.empty()) return {};
     return {{"unsent", unsent_, true}};
   }
+  std::span<float> unsent() override { return unsent_; }
 
  private:
   // The largest exponent tells, and is found with vectors.
@@ -54,7 +60,8 @@ class Dense : public Compressor {
   Group& group_;
   size_t bucket_;
   Wire wire_;
-  std::vector<float> unsent_;
+  std::vector<float> own_;
+  std::span<float> unsent_;
   std::span<float> gradient_;
   std::optional<BucketReducer> reducer_;
 };
@@ -86,7 +93,7 @@ double bytes_of(const ParameterLayout& layout, const CompressSetting& setting, i
 
 StepTraffic in_buckets(const ParameterLayout& layout, double bytes, size_t bucket) {
   const size_t even = even_bucket(layout.elements(), bucket);
-  const size_t before = layout.slices().empty() ? 0 : layout.slices().back().offset / even;
+  const size_t before = layout.last_complete() / even;
   const size_t messages = (layout.elements() + even - 1) / even;
   const double late = static_cast<double>(layout.elements() - before * even) /
                       static_cast<double>(layout.elements());
@@ -107,9 +114,9 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
     case CompressMethod::kFp16:
       return std::make_unique<Dense>(group, kRoundedBucket, Wire::kFp16);
     case CompressMethod::kInt8:
-      return std::make_unique<Dense>(group, kRoundedBucket, Wire::kInt8, layout.elements());
+      return std::make_unique<Dense>(group, Wire::kInt8, layout.elements(), plan.unsent);
     case CompressMethod::kInt4:
-      return std::make_unique<Dense>(group, kRoundedBucket, Wire::kInt4, layout.elements());
+      return std::make_unique<Dense>(group, Wire::kInt4, layout.elements(), plan.unsent);
     case CompressMethod::kPowerSgd:
       return std::make_unique<PowerSgd>(group, device, layout, plan.setting.rank, plan.seed);
     case CompressMethod::kTopK:

@@ -46,12 +46,15 @@ class Compressor {
   virtual double compute_seconds() const { return 0; }  // in finish(), not waiting for anybody
 
   virtual std::vector<KeptTensor> kept() { return {}; }
+  // Of these, what is added to this rank's next gradient; empty where nothing is left out.
+  virtual std::span<float> unsent() { return {}; }
 };
 
 struct CompressorPlan {
   CompressSetting setting;  // not auto, not local
   size_t bucket = 0;        // elements that leave at once, where nothing is left out
   uint64_t seed = 1;
+  std::span<float> unsent = {};  // takes what rounding to integers loses; empty for its own
 };
 
 // All that is given must outlive it.
@@ -60,9 +63,8 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
                                             const CompressorPlan& plan);
 
 // What a rank hands to the network in a step, on average; the factor 2(n-1)/n of an all-reduce or
-// n-1 of an all-gather is part of it. The last slice of a layout, an embedding, is complete only
-// when backward has ended: late are the buckets it reaches into, and whatever needs the whole
-// gradient.
+// n-1 of an all-gather is part of it. Late are the buckets that reach into what is complete only
+// when backward has ended, and whatever needs the whole gradient.
 struct StepTraffic {
   double bytes = 0;
   double messages = 0;  // one at a time, so that each pays the latency

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "base/clock.h"
 #include "tensor/philox.h"
@@ -144,7 +145,7 @@ PowerSgd::PowerSgd(Group& group, const Device& device, const ParameterLayout& la
 
 StepTraffic PowerSgd::payload(const ParameterLayout& layout, int64_t rank) {
   const Parts parts = cut(layout, static_cast<size_t>(rank));
-  const size_t last = layout.slices().empty() ? 0 : layout.slices().back().offset;
+  const size_t last = layout.last_complete();
   size_t early = 0;  // left factors that leave while backward runs
   size_t early_messages = 0;
   for (const Chunk& chunk : parts.chunks) {
@@ -245,9 +246,13 @@ void PowerSgd::look_elsewhere(const Chunk& chunk) {
   }
 }
 
+// With what a warm-up may have kept back of it.
 void PowerSgd::send_whole() {
   for (const Whole& w : wholes_) {
-    std::copy_n(gradient_.data() + w.offset, w.size, whole_.data() + w.at);
+    float* unsent = error_.data() + w.offset;
+    std::transform(unsent, unsent + w.size, gradient_.data() + w.offset, whole_.data() + w.at,
+                   std::plus<>());
+    std::fill_n(unsent, w.size, 0.0F);
   }
   if (!whole_.empty()) whole_sent_ = group_.all_reduce(whole_);
 }

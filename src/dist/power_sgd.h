@@ -22,6 +22,7 @@ class PowerSgd : public Compressor {
   ReduceTimes times() const override;
   double compute_seconds() const override { return compute_; }
   std::vector<KeptTensor> kept() override;
+  std::span<float> unsent() override { return error_; }
 
   // What one rank puts in, before the all-reduce multiplies it.
   static StepTraffic payload(const ParameterLayout& layout, int64_t rank);

@@ -19,6 +19,7 @@ class TopK : public Compressor {
   ReduceTimes times() const override { return reduce_times(sent_, computed_); }
   double compute_seconds() const override { return compute_; }
   std::vector<KeptTensor> kept() override { return {{"error", error_, true}}; }
+  std::span<float> unsent() override { return error_; }
 
   static size_t entries(size_t elements, double fraction);  // that each rank sends
 

@@ -7,7 +7,7 @@ namespace reigen {
 LayerStack::LayerStack(ParameterLayout& layout, const std::string& name,
                        const ModelOptions& options, const DropoutOptions& dropout, int64_t layers,
                        bool decoder, uint32_t first_site)
-    : decoder_(decoder), post_(options.norm == NormPlace::kPost) {
+    : decoder_(decoder), post_(options.norm == NormPlace::kPost), begin_(layout.elements()) {
   using Kind = AttentionLayer::Kind;
   std::vector<Seam> seams;  // from the output down, as they enter the layout
   auto add_seam = [&](const std::string& seam_name, uint32_t site) {
@@ -140,6 +140,10 @@ Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
   const Tensor dbranch = pass.matrix(dout.rows, dout.cols);
   const Tensor dinput = post_ ? dresidual : pass.matrix(dout.rows, dout.cols);
   Tensor dn = dout;  // gradient of what the next seam up gave
+  auto complete = [&](const Layer& layer) {
+    settle_gradients(pass.device);
+    ready(layer.end);
+  };
   for (size_t i = sublayers(); i-- > 0;) {
     const Arena::Mark mark = pass.arena.mark();
     const bool top = i + 1 == sublayers();
@@ -147,21 +151,16 @@ Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
     // thing and the sublayer adds its own to it.
     seams_[post_ ? i : i + 1].backward(pass, dn, post_ || top ? Tensor() : dresidual, dresidual,
                                        dbranch);
+    // That was the first norm of the pre-norm layer above, and the last thing it lacked.
+    if (!post_ && !top && (i + 1) % per_layer == 0) complete(layers_[(i + 1) / per_layer]);
     sublayer_backward(pass, i, dbranch, dinput, post_, dmemory);
     dn = dinput;
     pass.arena.release(mark);
-    // In a pre-norm layer the first norm is still to come; the next layer's turn completes it.
-    const bool layer_done = i % per_layer == 0;
-    if (layer_done) settle_gradients(pass.device);
-    if (layer_done && post_) ready(layers_[i / per_layer].end);
-    if (layer_done && !post_ && i + per_layer < sublayers()) {
-      ready(layers_[i / per_layer + 1].end);
-    }
+    if (post_ && i % per_layer == 0) complete(layers_[i / per_layer]);
   }
   if (post_) return dresidual;
   seams_[0].backward(pass, dn, dresidual, dresidual, {});
-  settle_gradients(pass.device);
-  ready(layers_[0].end);
+  complete(layers_[0]);
   return dresidual;
 }
 

@@ -35,10 +35,16 @@ class LayerStack {
   void project_memory(const Pass& pass, Tensor memory, std::span<const Tensor> cross_caches) const;
 
   // From the gradient of the output to that of the input. Writes the memory's to dmemory. Calls
-  // `ready(n)` after each layer: the first n elements of the gradient are complete, except that
+  // `ready(n)` for each layer: the first n elements of the gradient are complete, except that
   // tied tables have parts still to come and stand last for that reason.
   Tensor backward(const Pass& pass, Tensor dout, Tensor dmemory,
                   const std::function<void(size_t)>& ready);
+
+  // Elements of all layers and of the top one, which backward completes first; where the bottom
+  // one begins in the layout.
+  size_t elements() const { return layers_.front().end - begin_; }
+  size_t top_elements() const { return layers_.back().end - begin_; }
+  size_t bottom_begin() const { return layers_.size() > 1 ? layers_[1].end : begin_; }
 
  private:
   struct Layer {
@@ -58,6 +64,7 @@ class LayerStack {
 
   bool decoder_;
   bool post_;
+  size_t begin_;               // in the layout
   std::vector<Layer> layers_;  // layers_[0] is nearest to the input
   // Pre-norm: seams_[i] norms the input of sublayer i, the last one the output. Post-norm:
   // seams_[i] norms what sublayer i gave.

@@ -52,6 +52,11 @@ Transformer::Transformer(const ModelOptions& options, const DropoutOptions& drop
   source_table_ =
       layout_.add(options.tied ? "embedding.weight" : "source_embedding.weight", pieces, width);
   if (options.tied) projection_ = target_table_ = source_table_;
+  // A layer takes about as long as it has parameters.
+  const size_t layers = decoder_->elements() + encoder_->elements();
+  layout_.set_completion(
+      static_cast<double>(decoder_->top_elements()) / static_cast<double>(layers),
+      encoder_->bottom_begin());
 }
 
 Transformer::~Transformer() = default;

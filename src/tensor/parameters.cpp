@@ -24,6 +24,15 @@ size_t ParameterLayout::parameters() const {
   return sum;
 }
 
+void ParameterLayout::set_completion(double first, size_t last) {
+  first_complete_ = first;
+  last_complete_ = last;
+}
+
+size_t ParameterLayout::last_complete() const {
+  return last_complete_.value_or(slices_.empty() ? 0 : slices_.back().offset);
+}
+
 Tensor slice_of(const ParameterLayout& layout, size_t index, float* buffer) {
   const ParameterSlice& slice = layout.slices()[index];
   return f32_matrix(buffer + slice.offset, slice.rows, slice.cols);

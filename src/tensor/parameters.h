@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,17 @@ class ParameterLayout {
   size_t parameters() const;                                  // without alignment gaps
   size_t elements() const { return elements_; }               // length of a buffer, with gaps
 
+  // When backward completes gradients: the first of them after this share of its time, those from
+  // `last` on only as it ends. Without being told, after a fifth, and the last slice.
+  void set_completion(double first, size_t last);
+  double first_complete() const { return first_complete_; }
+  size_t last_complete() const;
+
  private:
   std::vector<ParameterSlice> slices_;
   size_t elements_ = 0;
+  double first_complete_ = 0.2;
+  std::optional<size_t> last_complete_;
 };
 
 // A view of slice `index` in a buffer laid out so.

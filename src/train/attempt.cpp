@@ -141,7 +141,6 @@ void Attempt::evaluate() {
 void Attempt::save() {
   const Stopwatch held;
   state_.counters.seconds = seconds();
-  state_.counters.kept_by = state_.counters.compress;
   stepper_->collect();
   stepper_->swap_shared();
   if (!check_same_weights(crew_, state_, stepper_->own_moments())) stepper_->put_state();

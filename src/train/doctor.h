@@ -32,8 +32,9 @@ struct WorkerFacts {
 
 struct Advice {
   std::string change;
-  double step = 0;  // seconds then
-  double gain = 0;  // times as many tokens a second
+  double step = 0;     // seconds then
+  double gain = 0;     // times as many tokens a second
+  bool costs = false;  // other machines, or more of them
 };
 
 // The same share on fewer threads: what cores are worth. Nothing on a GPU or a single core.
@@ -45,6 +46,7 @@ struct FewerCores {
 
 struct Examination {
   std::vector<WorkerFacts> workers;
+  uint64_t machines = 1;
   std::vector<PairLink> links;
   std::string transport;  // what carries gradients between GPUs; empty on the CPU
   Preflight preflight;
@@ -69,6 +71,7 @@ struct Examination {
 // All workers at once; rank 0's is complete.
 Examination examine(const DoctorOptions& options, Crew& crew);
 
+Json to_json(const WorkerFacts& facts);
 Json to_json(const Examination& examination);
 std::string to_text(const Examination& examination, const DoctorOptions& options);
 

@@ -113,6 +113,21 @@ std::string simulated_table(const Examination& e, bool same_share) {
 
 }  // namespace
 
+Json to_json(const WorkerFacts& f) {
+  return {{"rank", f.rank},
+          {"host", f.host},
+          {"cores", f.cores},
+          {"threads", f.threads},
+          {"memory_bytes", f.memory},
+          {"disk_bytes_per_second", f.disk_rate},
+          {"device", f.device},
+          {"interface", f.interface},
+          {"interface_note", f.interface_note},
+          {"claimed_mbit", f.speed},
+          {"clock_ahead_seconds", f.clock_ahead},
+          {"compute_seconds", f.compute}};
+}
+
 Json to_json(const Examination& e) {
   const Measured& m = e.preflight.measured;
   Json json = {{"parameters", e.parameters},
@@ -120,18 +135,9 @@ Json to_json(const Examination& e) {
                {"sentences", e.sentences},
                {"workers", Json::array()}};
   for (const WorkerFacts& w : e.workers) {
-    json["workers"].push_back({{"rank", w.rank},
-                               {"host", w.host},
-                               {"cores", w.cores},
-                               {"threads", w.threads},
-                               {"memory_bytes", w.memory},
-                               {"disk_bytes_per_second", w.disk_rate},
-                               {"device", w.device},
-                               {"interface", w.interface},
-                               {"claimed_mbit", w.speed},
-                               {"clock_ahead_seconds", w.clock_ahead},
-                               {"compute_seconds", w.compute}});
+    json["workers"].push_back(to_json(w));
   }
+  json["machines"] = e.machines;
   json["links"] = Json::array();
   for (const PairLink& link : e.links) {
     json["links"].push_back({{"from", link.from},
@@ -139,8 +145,10 @@ Json to_json(const Examination& e) {
                              {"bytes_per_second", link.bandwidth},
                              {"latency_seconds", link.latency}});
   }
-  json["all_reduce"] = curve_json(e.preflight.curve, m.link, m.workers);
-  json["model"] = model_json(m.link);
+  if (m.workers > 1) {
+    json["all_reduce"] = curve_json(e.preflight.curve, m.link, m.workers);
+    json["model"] = model_json(m.link);
+  }
   if (m.direct) {
     json["all_reduce_between_gpus"] = curve_json(e.preflight.direct_curve, *m.direct, m.workers);
     json["model_between_gpus"] = model_json(*m.direct);
@@ -190,9 +198,9 @@ std::string to_text(const Examination& e, const DoctorOptions& options) {
   }
   text += forecast_table(e) + "\n";
   if (e.warmup > 0) {
-    text +=
-        format("{} begins after a warm-up of {} steps at {}, in which gradients travel as bf16\n",
-               text_of(e.setting), with_commas(e.warmup), human_seconds(e.warmup_step.seconds));
+    text += format("{} begins after a warm-up of {} steps at {}, in which gradients travel as {}\n",
+                   text_of(e.setting), with_commas(e.warmup), human_seconds(e.warmup_step.seconds),
+                   text_of(kWarmupSetting));
   }
   if (e.hours > 0) {
     text += format("the run: {:.2f} hours", e.hours);

@@ -29,7 +29,8 @@ Exchange::Exchange(Crew& crew, const Device& device, const ParameterLayout& layo
     compressor_ = make_compressor(group_, device, layout, plan);
   }
   if (has_warmup(setting_)) {
-    plan.setting = {.method = CompressMethod::kBf16};
+    plan.setting = kWarmupSetting;
+    if (compressor_) plan.unsent = compressor_->unsent();
     first_ = make_compressor(group_, device, layout, plan);
   }
   restore();
@@ -38,6 +39,7 @@ Exchange::Exchange(Crew& crew, const Device& device, const ParameterLayout& layo
 
 void Exchange::begin(uint64_t step, std::span<float> gradient) {
   const bool warmup = in_warmup(step);
+  if (!warmup) first_.reset();
   local_ = outer_ && !warmup;
   if (local_ && !outer_->begun()) outer_->begin(state_.parameters);
   now_ = local_ ? nullptr : warmup ? first_.get() : compressor_.get();
@@ -85,9 +87,15 @@ CommunicationTimes Exchange::communication() const {
           .sent_away = now.away - sent_before_.away};
 }
 
+// Local steps have no place for what the warm-up kept back.
+std::string Exchange::keeper() const {
+  return outer_ && in_warmup(state_.counters.step) ? text_of(kWarmupSetting)
+                                                   : state_.counters.compress;
+}
+
 std::vector<KeptTensor> Exchange::kept() {
-  if (in_warmup(state_.counters.step)) return {};
   if (!outer_) return compressor_->kept();
+  if (in_warmup(state_.counters.step)) return first_->kept();
   std::vector<KeptTensor> all = outer_->kept();
   if (!outer_->begun()) return {};
   all.push_back({"parameters", state_.parameters, true});
@@ -98,6 +106,7 @@ std::vector<KeptTensor> Exchange::kept() {
 
 void Exchange::collect() {
   state_.kept.clear();
+  state_.counters.kept_by = keeper();
   for (const KeptTensor& tensor : kept()) {
     if (!tensor.own) {
       if (crew_.first()) state_.kept.push_back({tensor.name, {}});
@@ -120,9 +129,9 @@ void Exchange::restore() {
   crew_.sum(had);
   if (had[0] == 0) return;
   const bool same_workers = counters.workers == static_cast<uint64_t>(crew_.size());
-  const bool same_method = counters.kept_by == counters.compress;
+  const bool same_method = counters.kept_by == keeper();
   if (same_workers && same_method) {
-    if (outer_) {
+    if (outer_ && !in_warmup(counters.step)) {
       // The run's weights are where all met last; each worker's own follow.
       outer_->begin(state_.parameters);
       outer_->resume(counters.local_steps);
@@ -147,9 +156,10 @@ void Exchange::restore() {
     }
   } else if (crew_.first()) {
     log_warning(format(
-        "{} workers with {} before, {} with {} now: what each had kept back of its gradients is "
+        "{} workers with {} before, {} with {} now{}: what each had kept back of its gradients is "
         "dropped; the run goes on from the weights all share",
-        counters.workers, counters.kept_by, crew_.size(), counters.compress));
+        counters.workers, counters.kept_by, crew_.size(), keeper(),
+        keeper() == counters.compress ? "" : " (the warm-up)"));
   }
   state_.kept.clear();
 }

@@ -1,8 +1,9 @@
 // What workers give each other in a step: gradients, whole or compressed, or every so often
 // weights.
 //
-// A run begins with a warm-up in which nothing is left out, because compression hurts most while
-// the loss still falls fast (PowerSGD's authors and ours: docs/design/compression.md). What a
+// A run begins with a warm-up in which gradients travel as int4, which loses nothing that could be
+// measured: leaving more out hurts most while the loss still falls fast (PowerSGD's authors and
+// ours: docs/design/compression.md). What rounding kept back then is the method's to send. What a
 // method remembers is collected by the first worker for a checkpoint and given back on resume. With
 // another number of workers, or another method, there is nothing to give back: that is said.
 #pragma once
@@ -43,7 +44,7 @@ class Exchange {
   double compute_seconds() const { return compute_; }
   double ready_seconds() const { return ready_seconds_; }  // of them, while backward ran
 
-  // For a checkpoint: everybody's state goes to the first worker's `state`.
+  // For a checkpoint: everybody's state goes to the first worker's `state`, with whose it is.
   void collect();
   // Between local steps the run's weights are those all met at; they take the place of the
   // worker's own until the second call.
@@ -54,6 +55,7 @@ class Exchange {
   bool in_warmup(uint64_t step) const {
     return first_ != nullptr && step <= state_.counters.compress_warmup;
   }
+  std::string keeper() const;
   std::vector<KeptTensor> kept();
   void restore();
   // Bytes since the workers met: to all others, and of that to other machines.

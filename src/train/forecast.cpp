@@ -11,10 +11,9 @@
 namespace reigen {
 namespace {
 
-// How much of backward the network can use: the first layer has to be done before anything leaves.
-constexpr double kHides = 0.8;
-// A method is fast enough when a step takes at most so much more than computing. From int4 on the
-// next one costs loss (docs/design/compression.md), so it may take longer.
+// A method is fast enough when a step takes at most so much more than it would without exchanging
+// gradients. From int4 on the next one costs loss (docs/design/compression.md), so it may take
+// longer.
 double fast_enough(const CompressSetting& setting) {
   const bool last_exact = setting.method == CompressMethod::kInt4;
   return last_exact || setting.method == CompressMethod::kPowerSgd ? 1.25 : 1.15;
@@ -32,9 +31,12 @@ void forecast_traffic(const Measured& m, const ParameterLayout& layout, StepFore
   const double each_byte = 1 / link.bandwidth + rounding / t.bytes;
   const double late = t.late_messages * link.latency + t.late_bytes * each_byte;
   f.bytes = t.bytes;
-  f.communication = t.messages * link.latency + t.bytes * each_byte;
-  f.exposed = std::max(late, f.communication - kHides * m.compute.last_backward);
+  f.latency = t.messages * link.latency;
+  f.communication = f.latency + t.bytes * each_byte;
+  const double hides = (1 - layout.first_complete()) * m.compute.last_backward;
+  f.exposed = std::max(late, f.communication - hides);
   // Losses are summed in every step, too.
+  f.latency += m.link.latency;
   f.communication += m.link.latency;
   f.exposed += m.link.latency;
 }
@@ -99,6 +101,7 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
     forecast_compression(m, layout.elements(), f);
     forecast_traffic(m, layout, f);
   }
+  f.least = f.compute;
   if (m.shared_moments && m.workers > 1) {
     const LinkModel& link = m.link_for(setting);
     const double bytes = 4 * static_cast<double>(layout.elements()) * (m.workers - 1) / m.workers;
@@ -106,6 +109,7 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
     f.bytes += bytes;
     f.communication += seconds;
     f.exposed += seconds;
+    f.least += seconds;
   }
   f.seconds = f.compute + f.compression + f.exposed;
   return f;
@@ -114,7 +118,7 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
 StepForecast forecast_warmup(const Measured& m, const ParameterLayout& layout) {
   Measured through_hosts = m;
   through_hosts.direct.reset();
-  return forecast(through_hosts, layout, {.method = CompressMethod::kBf16});
+  return forecast(through_hosts, layout, kWarmupSetting);
 }
 
 std::vector<CompressSetting> candidates() {
@@ -129,14 +133,23 @@ std::vector<CompressSetting> candidates() {
 }
 
 CompressSetting choose(const Measured& m, const ParameterLayout& layout) {
-  StepForecast best;
+  std::vector<StepForecast> all;
+  double limit = INFINITY;
+  // Nothing is left out for a few percent: not of a step that is fast enough, and more of them
+  // where the link is too slow for any.
+  constexpr double kAsFast = 1.03;
+  constexpr double kHardlySlower = 1.1;
   for (const CompressSetting& setting : candidates()) {
     if (m.only_direct && computed_on_host(setting)) continue;
-    const StepForecast f = forecast(m, layout, setting);
-    if (f.seconds <= fast_enough(setting) * f.compute) return setting;
-    if (best.seconds == 0 || f.seconds < best.seconds) best = f;
+    const StepForecast f = all.emplace_back(forecast(m, layout, setting));
+    limit = std::min(limit, kHardlySlower * f.seconds);
+    if (f.seconds > fast_enough(setting) * f.least) continue;
+    limit = kAsFast * f.seconds;
+    break;
   }
-  return best.setting;
+  return std::find_if(all.begin(), all.end(),
+                      [&](const StepForecast& f) { return f.seconds <= limit; })
+      ->setting;
 }
 
 Measured simulate(const Measured& m, int workers, double bandwidth, double latency,
@@ -166,6 +179,13 @@ Measured simulate(const Measured& m, int workers, double bandwidth, double laten
 StepVerdict verdict(const StepForecast& f, const LinkModel& link) {
   const double waiting = f.exposed / f.seconds;
   const std::string rate = format("{}/s", human_bytes(static_cast<uint64_t>(link.bandwidth)));
+  if (waiting > kMuchWaiting && f.latency > f.communication / 2) {
+    return {
+        "network",
+        format("the network is the bottleneck: a message takes {}, however small, and {:.0f}% of "
+               "a step of {} is spent waiting for them",
+               human_seconds(link.latency), 100 * waiting, human_seconds(f.seconds))};
+  }
   if (waiting > kMuchWaiting) {
     return {"network",
             format("the network is the bottleneck: the link carries {}, and {:.0f}% of a "

@@ -50,15 +50,17 @@ struct StepForecast {
   CompressSetting setting;
   double seconds = 0;  // of a step, on average after the warm-up
   double compute = 0;
+  double least = 0;  // with what travels whatever becomes of gradients
   double compression = 0;
   double communication = 0;  // the network is busy
+  double latency = 0;        // of that, on the way whatever is sent
   double exposed = 0;        // and nobody computes
   double bytes = 0;          // that a worker sends
 };
 StepForecast forecast(const Measured& measured, const ParameterLayout& layout,
                       const CompressSetting& setting);
 
-// A step of the warm-up, in which gradients travel as bf16, on the way of what follows.
+// A step of the warm-up, on the way of what follows.
 StepForecast forecast_warmup(const Measured& measured, const ParameterLayout& layout);
 
 // What loses least among what is nearly as fast as computing alone; see docs/design/compression.md.

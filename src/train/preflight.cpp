@@ -15,7 +15,7 @@ namespace reigen {
 namespace {
 
 double adam_seconds(const Device& device, size_t elements) {
-  constexpr size_t kSample = 1 << 20;
+  constexpr size_t kSample = 1 << 22;  // with its moments far more than a cache holds
   const size_t count = std::min(elements, kSample);
   std::vector<float> gradient(count, 1e-3F), parameters(count), first(count), second(count);
   double best = INFINITY;
@@ -135,13 +135,15 @@ std::string warn_of_slowest(const std::vector<double>& compute_by_rank) {
       quickest - compute_by_rank.begin(), human_seconds(*quickest));
 }
 
-std::string warn_of_waiting(const StepForecast& f, const StepForecast& better, bool automatic,
+std::string warn_of_waiting(const StepForecast& f, const StepForecast& better, bool chosen_now,
                             const std::string& rate) {
   std::string warning = format("this link carries {}: a step will take {}, {} of them waiting",
                                rate, human_seconds(f.seconds), human_seconds(f.exposed));
-  if (!automatic && better.seconds < 0.9 * f.seconds) {
-    warning += format("; --compress auto brings it to {} ({})", human_seconds(better.seconds),
-                      text_of(better.setting));
+  if (better.setting != f.setting && better.seconds < 0.9 * f.seconds) {
+    warning += chosen_now ? format("; --compress auto brings it to {} ({})",
+                                   human_seconds(better.seconds), text_of(better.setting))
+                          : format("; --compress {} brings it to {}", text_of(better.setting),
+                                   human_seconds(better.seconds));
   } else if (better.exposed > kMuchWaiting * better.seconds) {
     warning += "; a larger batch would make more of each exchange";
   }
@@ -152,8 +154,7 @@ std::string warn_of_warmup(uint64_t steps, const StepForecast& first, const std:
   if (first.exposed <= kMuchWaiting * first.seconds) return "";
   return format(
       "this link carries {}: the first steps ({}, the warm-up) will take {} each, {} of them "
-      "waiting; "
-      "--compress-warmup makes them fewer",
+      "waiting; --compress-warmup makes them fewer",
       rate, with_commas(steps), human_seconds(first.seconds), human_seconds(first.exposed));
 }
 
@@ -308,7 +309,9 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
       "the link carries {} with {:.2f} ms: a step should take {}, {} of them computing, {}{} "
       "waiting; {}{}",
       rate, 1e3 * link.latency, human_seconds(f.seconds), human_seconds(f.compute), compressing,
-      human_seconds(f.exposed), automatic ? "auto chose " : "compression ", counters.compress);
+      human_seconds(f.exposed),
+      automatic ? (begun(counters) ? "auto had chosen " : "auto chose ") : "compression ",
+      counters.compress);
   report.slow_worker = warn_of_slowest(preflight.compute_by_rank);
   if (has_warmup(setting) && counters.step < counters.compress_warmup) {
     const StepForecast first = forecast_warmup(m, layout);
@@ -318,7 +321,9 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
     report.slow_warmup = warn_of_warmup(steps, first, rate);
   }
   if (f.exposed > kMuchWaiting * f.seconds) {
-    report.warning = warn_of_waiting(f, forecast(m, layout, choose(m, layout)), automatic, rate);
+    // What a run has recorded stays until another method is asked for by name.
+    report.warning =
+        warn_of_waiting(f, forecast(m, layout, choose(m, layout)), !begun(counters), rate);
   }
   return report;
 }

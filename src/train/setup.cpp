@@ -103,10 +103,13 @@ uint64_t state_bytes(const Transformer& model, int moment_shards) {
   return kBytesOfNumber * (3 * elements + 2 * own);
 }
 
-// Among several workers: gradients of the step before, what was not sent, and a copy of it.
+// Among several workers: gradients of the step before, what was not sent, and a copy of it; as
+// much for where local steps met, and what their warm-up did not send.
 uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
-  return computed_on_host(options.workers.compress) ? 4 * kBytesOfNumber * model.layout().elements()
-                                                    : 0;
+  const CompressSetting& compress = options.workers.compress;
+  if (!computed_on_host(compress)) return 0;
+  const uint64_t buffers = compress.method == CompressMethod::kLocal ? 5 : 4;
+  return buffers * kBytesOfNumber * model.layout().elements();
 }
 
 MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const TrainingData& data,

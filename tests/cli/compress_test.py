@@ -7,7 +7,7 @@ import signal
 import harness
 from workers_test import WorkersCase
 
-METHODS = ["bf16", "int4", "powersgd:2", "topk:0.05", "local:7"]
+METHODS = ["bf16", "fp16", "int8", "int4", "powersgd:2", "topk:0.05", "local:7"]
 
 
 class Compression(WorkersCase):

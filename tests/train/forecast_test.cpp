@@ -123,9 +123,27 @@ TEST(Forecast, WhatGpusExchangeDirectlyNeedsNoLinkBetweenHosts) {
 
 TEST(Forecast, AWarmupTakesTheWayOfWhatFollows) {
   Measured m = on_a_link_of(100);
-  const double slow = forecast(m, ten_million(), parse_compress("bf16")).seconds;
+  const double slow = forecast(m, ten_million(), parse_compress("int4")).seconds;
   m.direct = {.latency = 2e-5, .bandwidth = 1e11};
   EXPECT_EQ(forecast_warmup(m, ten_million()).seconds, slow);
+}
+
+TEST(Forecast, NothingIsLeftOutThatGainsHardlyAnything) {
+  ParameterLayout little;
+  little.add("m", 64, 64);
+  Measured m = on_a_link_of(10'000);
+  m.compute = {.forward = 1e-3, .backward = 5e-4, .last_backward = 5e-4};
+  EXPECT_EQ(text_of(choose(m, little)), "none");  // a message takes its 0.2 ms whatever is in it
+  m.link.latency = 5e-3;
+  EXPECT_EQ(text_of(choose(m, little)), "none");
+  EXPECT_NE(verdict(forecast(m, little, {}), m.link).sentence.find("however small"),
+            std::string::npos);
+}
+
+TEST(Forecast, ParametersThatTravelAnywayAreNotHeldAgainstAMethod) {
+  Measured m = on_a_link_of(100);
+  m.shared_moments = true;
+  EXPECT_EQ(text_of(choose(m, ten_million())), "int4");
 }
 
 TEST(Forecast, OneWorkerWaitsForNobody) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <string>
 
 #include "base/clock.h"
@@ -25,6 +26,12 @@ double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2),
                    values.end());
   return values[values.size() / 2];
+}
+
+double cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 double unix_seconds() {
@@ -83,6 +90,7 @@ CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget
   for (double bytes = kFirst; bytes <= static_cast<double>(data.size_bytes()); bytes *= kGrowth) {
     const std::span<float> part = data.first(static_cast<size_t>(bytes) / sizeof(float));
     std::vector<double> times;
+    const double cpu = cpu_seconds();
     for (int i = 0; i <= repeats; ++i) {
       Stopwatch watch;
       const CommStatus status = reduce_in_pieces(group, part);
@@ -93,10 +101,10 @@ CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget
     const double time = bytes < kSmall ? *std::min_element(times.begin(), times.end())
                         : repeats > 2  ? median(times)
                                        : (times.front() + times.back()) / 2;
-    double told[] = {time, all.seconds()};
+    double told[] = {time, all.seconds(), (cpu_seconds() - cpu) / (repeats + 1)};
     const CommStatus status = share(group, 0, told);
     if (!status.ok()) return status;
-    curve.push_back({bytes, told[0]});
+    curve.push_back({bytes, told[0], told[2]});
     const double next = kGrowth * told[0];  // each time
     const bool late = part.size() >= kLeastProbe || (bytes >= kSmall && told[1] > 2 * budget);
     if (late && told[1] + 3 * next > budget) break;
@@ -143,6 +151,7 @@ LinkModel fit(const std::vector<CurvePoint>& curve, int workers) {
     latency = std::min(std::max(quick.seconds - moved, quick.seconds / 2), most);
     slope = seen_by_large(latency);
   }
+  model.cpu = last.cpu / (2 * (n - 1) / n * last.bytes);
   model.bandwidth = 1 / slope;
   model.latency = latency;
   for (const CurvePoint& p : curve) {

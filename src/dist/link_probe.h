@@ -17,6 +17,7 @@ namespace reigen {
 struct CurvePoint {
   double bytes = 0;  // of the vector that is summed
   double seconds = 0;
+  double cpu = 0;  // seconds that this machine's processors were busy with it
 };
 
 // Seconds of an all-reduce of b bytes over n workers, in p pieces one behind the other:
@@ -25,6 +26,7 @@ struct LinkModel {
   double latency = 0;    // seconds
   double bandwidth = 1;  // bytes a second that a worker sends and receives at once
   double error = 0;      // the largest relative one at a size that was measured
+  double cpu = 0;        // seconds of a processor for each byte that a worker sends
   double seconds(double bytes, int workers) const;  // in pieces of 1 MB
 };
 

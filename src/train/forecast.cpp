@@ -35,6 +35,10 @@ void forecast_traffic(const Measured& m, const ParameterLayout& layout, StepFore
   f.communication = f.latency + t.bytes * each_byte;
   const double hides = (1 - layout.first_complete()) * m.compute.last_backward;
   f.exposed = std::max(late, f.communication - hides);
+  if (m.no_spare_core) {
+    const double hidden = 1 - f.exposed / f.communication;
+    f.compute += hidden * (t.bytes * link.cpu + rounding);
+  }
   // Losses are summed in every step, too.
   f.latency += m.link.latency;
   f.communication += m.link.latency;
@@ -101,7 +105,7 @@ StepForecast forecast(const Measured& m, const ParameterLayout& layout,
     forecast_compression(m, layout.elements(), f);
     forecast_traffic(m, layout, f);
   }
-  f.least = f.compute;
+  f.least = m.compute.all();
   if (m.shared_moments && m.workers > 1) {
     const LinkModel& link = m.link_for(setting);
     const double bytes = 4 * static_cast<double>(layout.elements()) * (m.workers - 1) / m.workers;

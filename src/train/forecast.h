@@ -39,6 +39,7 @@ struct Measured {
   std::optional<LinkModel> direct;  // between their GPUs
   bool only_direct = false;         // nothing goes through the hosts, as asked
   bool shared_moments = false;      // parameters travel after each update
+  bool no_spare_core = false;       // what backward hides takes time from it
   size_t bucket = 1 << 18;          // elements that leave at once, where nothing is rounded
 
   const LinkModel& link_for(const CompressSetting& setting) const {

@@ -123,6 +123,16 @@ void measure_links(Crew& crew, const Device& device, Group* direct, size_t eleme
   crew.check(measure_all_reduce(*direct, floats, budget / 2, flight.direct_curve));
 }
 
+// Of this worker's machine: none is left for the threads that exchange gradients.
+bool all_cores_compute(Crew& crew, const Device& device) {
+  if (device.gpu() != nullptr) return false;
+  const std::vector<Member>& members = crew.team()->control().members();
+  const std::string here = members[static_cast<size_t>(crew.rank())].machine();
+  const auto workers = std::count_if(members.begin(), members.end(),
+                                     [&](const Member& m) { return m.machine() == here; });
+  return workers * device.threads() >= usable_cores();
+}
+
 std::string warn_of_slowest(const std::vector<double>& compute_by_rank) {
   constexpr double kUneven = 1.5;
   const auto [quickest, slowest] =
@@ -221,12 +231,14 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
   const ComputeTimes mine = measure_compute(opened, model, options, parameters, ready, budget / 2);
   const CompressCost cost = measure_compress_cost(host_device(opened.device, options.threads));
   // A row for each worker, summed into what all know.
-  constexpr size_t kColumns = 7;
+  constexpr size_t kColumns = 8;
   std::vector<double> table(kColumns * size + 1);
   if (crew.first()) table.back() = static_cast<double>(asked_bucket(options.workers));
-  const double row[kColumns] = {mine.forward,       mine.backward, mine.optimizer,
-                                mine.last_backward, cost.element,  cost.element_rank,
-                                cost.element_blocks};
+  const double row[kColumns] = {
+      mine.forward,        mine.backward,
+      mine.optimizer,      mine.last_backward,
+      cost.element,        cost.element_rank,
+      cost.element_blocks, all_cores_compute(crew, opened.device) ? 1.0 : 0.0};
   std::copy_n(row, kColumns, table.data() + kColumns * rank);
   crew.sum(table);
   Measured& m = flight.measured;
@@ -248,6 +260,7 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
   const double* worst = table.data() + kColumns * slowest;
   m.compute = {worst[0], worst[1], worst[2], worst[3]};
   m.compress = {worst[4], worst[5], worst[6]};
+  m.no_spare_core = worst[7] > 0;
   return flight;
 }
 

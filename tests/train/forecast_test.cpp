@@ -146,6 +146,17 @@ TEST(Forecast, ParametersThatTravelAnywayAreNotHeldAgainstAMethod) {
   EXPECT_EQ(text_of(choose(m, ten_million())), "int4");
 }
 
+TEST(Forecast, WhatBackwardHidesIsNotFreeWhereNoCoreIsLeft) {
+  Measured m = on_a_link_of(10'000);
+  m.link.cpu = 1e-9;
+  const double free = forecast(m, ten_million(), {}).seconds;
+  m.no_spare_core = true;
+  const StepForecast f = forecast(m, ten_million(), {});
+  const double hidden = 1 - f.exposed / f.communication;
+  EXPECT_NEAR(f.seconds - free, 1e-9 * f.bytes * hidden, 1e-3);
+  EXPECT_EQ(f.least, m.compute.all());
+}
+
 TEST(Forecast, OneWorkerWaitsForNobody) {
   Measured one = on_a_link_of(100);
   one.workers = 1;

@@ -160,6 +160,22 @@ LinkModel fit(const std::vector<CurvePoint>& curve, int workers) {
   return model;
 }
 
+CommStatus measure_rounding(Group& group, const std::vector<CurvePoint>& curve, double& each) {
+  constexpr double kLongest = 0.2;  // seconds
+  const double rate = curve.back().bytes / curve.back().seconds;
+  const auto bytes = static_cast<size_t>(kLongest * rate);
+  const size_t elements = std::clamp<size_t>(bytes, 1 << 16, 1 << 20) & ~size_t{63};
+  std::vector<float> data(elements), unsent(elements);
+  for (size_t i = 0; i < elements; ++i) data[i] = 1e-3F * static_cast<float>(i % 61);
+  for (int round = 0; round < 2; ++round) {  // the first makes room
+    const double before = cpu_seconds();
+    const CommStatus status = group.all_reduce(data, Wire::kInt4, unsent).wait();
+    if (!status.ok()) return status;
+    each = (cpu_seconds() - before) / static_cast<double>(elements);
+  }
+  return {};
+}
+
 CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink& link) {
   constexpr int kPings = 20;
   constexpr size_t kFirst = 1 << 18;

@@ -39,6 +39,10 @@ CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget
                               std::vector<CurvePoint>& curve);
 LinkModel fit(const std::vector<CurvePoint>& curve, int workers);
 
+// Seconds of a processor for each element, with what moving it takes, of an all-reduce that rounds
+// to 4 bits: on each rank its own. `curve` tells how many elements there is time for.
+CommStatus measure_rounding(Group& group, const std::vector<CurvePoint>& curve, double& each);
+
 struct PairLink {
   int from = 0;
   int to = 0;

@@ -229,7 +229,8 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
   measure_links(crew, opened.device, direct, model.layout().elements(), budget / 2, flight);
   // All compute at the same time, as they will: workers of a machine share its memory.
   const ComputeTimes mine = measure_compute(opened, model, options, parameters, ready, budget / 2);
-  const CompressCost cost = measure_compress_cost(host_device(opened.device, options.threads));
+  CompressCost cost = measure_compress_cost(host_device(opened.device, options.threads));
+  crew.check(measure_rounding(crew.team()->group(), flight.curve, cost.element_blocks));
   // A row for each worker, summed into what all know.
   constexpr size_t kColumns = 8;
   std::vector<double> table(kColumns * size + 1);
@@ -259,7 +260,12 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
   }
   const double* worst = table.data() + kColumns * slowest;
   m.compute = {worst[0], worst[1], worst[2], worst[3]};
-  m.compress = {worst[4], worst[5], worst[6]};
+  const double moving =
+      m.link.cpu *
+      traffic_per_step(model.layout(), {.method = CompressMethod::kInt4}, m.workers, m.bucket)
+          .bytes /
+      static_cast<double>(model.layout().elements());
+  m.compress = {worst[4], worst[5], std::max(0.0, worst[6] - moving)};
   m.no_spare_core = worst[7] > 0;
   return flight;
 }

@@ -60,6 +60,10 @@ TEST(LinkProbe, MeasuresTheSameOnAllRanks) {
     curve.clear();
     ASSERT_TRUE(measure_all_reduce(group, data, 60, curve).ok());
     ASSERT_EQ(curve.back().bytes, 1 << 20);
+    double rounding = 0;
+    ASSERT_TRUE(measure_rounding(group, curve, rounding).ok());
+    EXPECT_GT(rounding, 1e-11);
+    EXPECT_LT(rounding, 1e-6);
     PairLink link;
     ASSERT_TRUE(measure_pair(group, 2, 1, 0.01, link).ok());
     std::vector<double> ahead;

@@ -141,8 +141,10 @@ struct GlooMesh::Parts {
 
 void GlooMesh::Parts::connect(KeyValue& values) {
   gloo::transport::tcp::attr attributes(options.address.c_str());
-  const UnhurriedThreads unhurried;
-  device = gloo::transport::tcp::CreateDevice(attributes);
+  {
+    const UnhurriedThreads unhurried;
+    device = gloo::transport::tcp::CreateDevice(attributes);
+  }
   context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
   // Gloo waits five times its timeout for a connection; every later wait has a limit of its own.
   constexpr int kPatience = 5;

@@ -198,11 +198,14 @@ ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
   constexpr size_t kMost = 1000;
   const double enough = std::min(1.0, budget / 2);
   std::vector<TimedPasses::Seconds> seen;
+  double last = 0;  // seconds of a pass; the first one is rarely a fair one
   do {
+    const Stopwatch one;
     seen.push_back(one_pass());
+    last = one.seconds();
   } while (seen.size() < kMost &&
            (all.seconds() < enough || (seen.size() < kFew && all.seconds() < budget) ||
-            (seen.size() < 2 && all.seconds() < 1.5 * budget)));
+            (seen.size() < 2 && last < budget)));
   auto of = [](const TimedPasses::Seconds& s) { return s.forward + s.backward; };
   TimedPasses::Seconds counts = *std::min_element(
       seen.begin(), seen.end(), [&](const auto& x, const auto& y) { return of(x) < of(y); });

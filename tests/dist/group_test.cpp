@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <numeric>
@@ -334,6 +336,22 @@ TEST(Group, IsFormedAgainUnderANewEpochByWhoIsLeft) {
         EXPECT_TRUE(group.leave().ok());
       },
       2);
+}
+
+// Otherwise it interrupts the thread that uses a connection, and asks for that until the next tick.
+TEST(Group, OnlyGloosOwnThreadsAreInNoHurry) {
+  with_group(2, [](Group& group) {
+    std::vector<float> one(64, 1.0F);
+    ASSERT_TRUE(group.all_reduce(one).wait().ok());
+    int unhurried = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      unhurried += sched_getscheduler(std::stoi(task.path().filename())) == SCHED_BATCH ? 1 : 0;
+    }
+    EXPECT_EQ(unhurried, 2);  // one of each rank
+    EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+    ASSERT_TRUE(group.barrier().wait().ok());
+    EXPECT_TRUE(group.leave().ok());
+  });
 }
 
 TEST(Group, ChunksCoverEverythingOnce) {

@@ -29,7 +29,7 @@ threaded=(base_tests data_tests dist_tests)
 [ "$all" = --all ] && threaded+=(train_tests)  # needs the whole engine built once more
 scripts/build.sh tsan "${threaded[@]}"
 # The vocabulary is trained in a child; its own threads are SentencePiece's.
-TSAN_OPTIONS=die_after_fork=0 ctest --test-dir build/tsan --output-on-failure -j "$jobs" \
+TSAN_OPTIONS="die_after_fork=0 suppressions=$PWD/tests/tsan.supp" ctest --test-dir build/tsan --output-on-failure -j "$jobs" \
   -R '^(base|data|train)\..*(Pipeline|Prepare|Progress|AppendFile|LogCopy|Prefetch|CheckpointWriter)|^dist\.(Group|Rendezvous|Team|BucketReducer)'
 
 stage "fuzzing"

@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "dist/team.h"
+#include "dist/members/team.h"
 
 namespace reigen {
 namespace {

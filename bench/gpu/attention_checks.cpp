@@ -1,6 +1,6 @@
 // Attention over packed sentences, forward and backward.
 #include "checker.h"
-#include "ops/cuda/attention.h"
+#include "ops/cuda/attention/attention.h"
 
 namespace reigen::bench {
 

@@ -8,7 +8,7 @@
 
 #include "base_step.h"
 #include "gpu_buffers.h"
-#include "ops/cuda/attention.h"
+#include "ops/cuda/attention/attention.h"
 #include "ops/cuda/embed.h"
 
 namespace reigen::bench {

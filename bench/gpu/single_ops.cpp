@@ -7,7 +7,7 @@
 
 #include "gpu_buffers.h"
 #include "medians.h"
-#include "ops/cuda/attention.h"
+#include "ops/cuda/attention/attention.h"
 #include "ops/cuda/cached_attention.h"
 #include "ops/cuda/top_rows.h"
 

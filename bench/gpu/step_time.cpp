@@ -22,8 +22,8 @@
 #include "device/gpu_memory.h"
 #include "model/open_device.h"
 #include "timed_ops.h"
-#include "train/setup.h"
-#include "train/stepper.h"
+#include "train/run/setup.h"
+#include "train/step/stepper.h"
 
 namespace reigen::bench {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "base/format.h"
 #include "base/terminal.h"
-#include "observe/measurement_log.h"
-#include "observe/records.h"
+#include "observe/record/measurement_log.h"
+#include "observe/record/records.h"
 
 namespace {
 

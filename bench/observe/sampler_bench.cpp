@@ -7,8 +7,8 @@
 
 #include "base/format.h"
 #include "base/terminal.h"
-#include "observe/host_counters.h"
-#include "observe/nvml.h"
+#include "observe/sample/host_counters.h"
+#include "observe/sample/nvml.h"
 
 namespace {
 

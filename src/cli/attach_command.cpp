@@ -1,6 +1,6 @@
 // `reigen attach`: back to a run in the background.
 #include "cli/commands.h"
-#include "train/background.h"
+#include "train/run/background.h"
 
 namespace reigen {
 

@@ -6,7 +6,7 @@
 #include "base/ordered_pipeline.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "text/demo_corpus.h"
+#include "corpus/demo_corpus.h"
 
 namespace reigen {
 namespace {

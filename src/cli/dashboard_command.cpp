@@ -7,8 +7,8 @@
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "observe/live_server.h"
-#include "observe/run_reader.h"
+#include "observe/record/run_reader.h"
+#include "report/live/live_server.h"
 
 namespace reigen {
 

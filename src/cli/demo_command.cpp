@@ -6,10 +6,10 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "data/byte_source.h"
+#include "data/input/byte_source.h"
 #include "decode/translator.h"
 #include "model/saved_model.h"
-#include "train/run_directory.h"
+#include "train/run/run_directory.h"
 
 namespace reigen {
 namespace {

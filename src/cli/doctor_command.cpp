@@ -2,8 +2,8 @@
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/launching.h"
-#include "train/doctor.h"
-#include "train/join.h"
+#include "doctor/doctor.h"
+#include "train/workers/join.h"
 
 namespace reigen {
 namespace {

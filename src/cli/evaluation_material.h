@@ -7,7 +7,7 @@
 
 #include "config/evaluate_options.h"
 #include "eval/corpus.h"
-#include "train/validation.h"
+#include "eval/validation.h"
 
 namespace reigen {
 

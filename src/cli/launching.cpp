@@ -3,8 +3,8 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
-#include "dist/host_launch.h"
-#include "train/join.h"
+#include "dist/launch/host_launch.h"
+#include "train/workers/join.h"
 
 namespace reigen {
 namespace {

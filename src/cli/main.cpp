@@ -12,7 +12,7 @@
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "config/suggest.h"
-#include "dist/host_launch.h"
+#include "dist/launch/host_launch.h"
 
 namespace reigen {
 namespace {

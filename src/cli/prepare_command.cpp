@@ -1,5 +1,5 @@
 // `reigen prepare`: runs the preparation and says what was kept, what was dropped and why.
-#include "data/prepare.h"
+#include "data/prepare/prepare.h"
 
 #include <algorithm>
 #include <cctype>

@@ -6,7 +6,7 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "observe/report.h"
+#include "report/report.h"
 
 namespace reigen {
 

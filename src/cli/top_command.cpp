@@ -8,12 +8,12 @@
 #include <chrono>
 
 #include "base/format.h"
+#include "base/identity.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "observe/identity.h"
-#include "observe/run_reader.h"
-#include "observe/top_picture.h"
+#include "observe/record/run_reader.h"
+#include "report/live/top_picture.h"
 
 namespace reigen {
 namespace {

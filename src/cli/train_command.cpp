@@ -1,9 +1,9 @@
 // `reigen train`: alone, as one of several workers, or as the one who starts them.
 #include "cli/commands.h"
 #include "cli/launching.h"
-#include "train/background.h"
-#include "train/join.h"
+#include "train/run/background.h"
 #include "train/trainer.h"
+#include "train/workers/join.h"
 
 namespace reigen {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "data/byte_source.h"
+#include "data/input/byte_source.h"
 #include "data/shard.h"
 #include "text/cleaner.h"
 

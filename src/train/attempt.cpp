@@ -7,13 +7,13 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "base/memory.h"
 #include "base/terminal.h"
 #include "decode/beam_search.h"
 #include "device/gpu_memory.h"
 #include "model/memory.h"
-#include "observe/memory.h"
-#include "train/agreements.h"
-#include "train/algorithm_records.h"
+#include "train/workers/agreements.h"
+#include "train/workers/algorithm_records.h"
 
 namespace reigen {
 namespace {

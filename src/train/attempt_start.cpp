@@ -2,9 +2,9 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/terminal.h"
-#include "train/agreements.h"
-#include "train/algorithm_records.h"
 #include "train/attempt.h"
+#include "train/workers/agreements.h"
+#include "train/workers/algorithm_records.h"
 
 namespace reigen {
 namespace {

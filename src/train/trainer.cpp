@@ -9,11 +9,11 @@
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "data/manifest.h"
-#include "observe/live_server.h"
 #include "optim/schedule.h"
-#include "train/agreements.h"
+#include "report/live/live_server.h"
 #include "train/attempt.h"
-#include "train/send_data.h"
+#include "train/workers/agreements.h"
+#include "train/workers/send_data.h"
 
 namespace reigen {
 namespace {

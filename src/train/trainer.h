@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/train_options.h"
-#include "train/crew.h"
+#include "dist/members/crew.h"
 
 namespace reigen {
 

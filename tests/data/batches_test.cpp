@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "data/prepare.h"
+#include "data/prepare/prepare.h"
 #include "support/sample_data.h"
 #include "support/temp_dir.h"
 

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "data/prepare.h"
+#include "data/prepare/prepare.h"
 #include "support/sample_data.h"
 #include "support/temp_dir.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/pair_reader.h"
+#include "data/input/pair_reader.h"
 #include "support/temp_dir.h"
 
 namespace reigen {

@@ -13,9 +13,9 @@
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
-#include "dist/host_launch.h"
-#include "dist/launch.h"
-#include "dist/team.h"
+#include "dist/launch/host_launch.h"
+#include "dist/launch/launch.h"
+#include "dist/members/team.h"
 
 namespace reigen {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/message.h"
+#include "dist/members/message.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // TSV, plain or compressed: any bytes give pairs or a reigen::Error. Reaches every decoder.
-#include "data/pair_reader.h"
+#include "data/input/pair_reader.h"
 #include "fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

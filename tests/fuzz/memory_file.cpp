@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "data/pair_reader.h"
+#include "data/input/pair_reader.h"
 
 namespace reigen {
 namespace {

@@ -1,6 +1,6 @@
 #include "train/small_run.h"
 
-#include "data/prepare.h"
+#include "data/prepare/prepare.h"
 #include "support/sample_data.h"
 
 namespace reigen {

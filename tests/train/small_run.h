@@ -6,7 +6,7 @@
 #include "config/train_options.h"
 #include "model/transformer.h"
 #include "support/temp_dir.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
 
 namespace reigen {
 

@@ -11,7 +11,7 @@
 #include "base/format.h"
 #include "ops/cuda/activation.h"
 #include "ops/cuda/adam.h"
-#include "ops/cuda/attention.h"
+#include "ops/cuda/attention/attention.h"
 #include "ops/cuda/batch_slots.h"
 #include "ops/cuda/cached_attention.h"
 #include "ops/cuda/column_sums.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "ops/cuda/attention.h"
-#include "ops/cuda/attention_layout.h"
+#include "ops/cuda/attention/attention.h"
+#include "ops/cuda/attention/attention_layout.h"
 #include "ops/cuda/embed.h"
 
 namespace reigen::cuda {

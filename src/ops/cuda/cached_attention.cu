@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "ops/cuda/attention_softmax.cuh"
+#include "ops/cuda/attention/attention_softmax.cuh"
 
 namespace reigen::cuda {
 namespace {

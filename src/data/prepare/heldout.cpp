@@ -1,0 +1,93 @@
+#include "data/prepare/heldout.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/interrupt.h"
+#include "base/terminal.h"
+#include "data/shard.h"
+#include "text/unicode.h"
+
+namespace reigen {
+namespace {
+
+// BLEU is of plain text: as it came, or put together again where it came cut into pieces.
+std::string scoring_text(const std::string& line, const Vocabulary& vocabulary) {
+  return vocabulary.cuts_text() ? line : Vocabulary::join_pieces(line);
+}
+
+}  // namespace
+
+HeldoutSplit::HeldoutSplit(std::string name, const CorpusSpec& spec, const PrepareOptions& options,
+                           const Cleaner& cleaner)
+    : name_(std::move(name)), languages_{options.source, options.target} {
+  auto reader = open_pairs(spec, options.source, options.target);
+  facts_.name = spec.name;
+  for (RawPair raw; reader->next(raw); raw = {}) {
+    if (++facts_.lines_read % 1024 == 0) check_interrupt();
+    if (std::max(raw.source.size(), raw.target.size()) > kMaxLineBytes) {
+      throw DataError(
+          format("{}: entry {} is longer than {} bytes; nothing is dropped from --{}, so "
+                 "mend it",
+                 spec.paths[0], facts_.lines_read, with_commas(kMaxLineBytes), name_));
+    }
+    if (raw.malformed) {
+      throw DataError(
+          format("{}: entry {} is not a usable pair; nothing is dropped from --{}, so mend it",
+                 spec.paths[0], facts_.lines_read, name_));
+    }
+    add(std::move(raw), cleaner);
+  }
+  if (facts_.lines_read == 0) throw DataError(format("{}: is empty", spec.paths[0]));
+  if (repaired_ > 0) {
+    log_warning(format("--{}: {} lines are not valid UTF-8; their bad bytes became U+FFFD", name_,
+                       with_commas(repaired_)));
+  }
+  facts_.lines_kept = facts_.lines_read;
+  facts_.inputs = reader->inputs();
+}
+
+void HeldoutSplit::add(RawPair raw, const Cleaner& cleaner) {
+  for (std::string* text : {&raw.source, &raw.target}) {
+    if (!is_valid_utf8(*text)) {
+      *text = repair_utf8(*text);
+      ++repaired_;
+    }
+    std::replace(text->begin(), text->end(), '\n', ' ');  // a .po entry may span lines
+  }
+  PairItem& pair = pairs_.emplace_back();
+  pair.source = raw.source;
+  pair.target = raw.target;
+  pair.original = std::move(raw);
+  cleaner.normalise(pair.source);
+  cleaner.normalise(pair.target);
+}
+
+void HeldoutSplit::add_to(PairSet& set) const {
+  for (const auto& pair : pairs_) set.insert(hash_of(pair));
+}
+
+CorpusFacts HeldoutSplit::write(const std::string& directory, const Vocabulary& vocabulary,
+                                std::vector<OutputFile>& texts) {
+  Encoder encoder(vocabulary);
+  ShardBuilder builder(vocabulary.size());
+  FileWriter source(format("{}/{}.{}", directory, name_, languages_[0]));
+  FileWriter target(format("{}/{}.{}", directory, name_, languages_[1]));
+  for (auto& pair : pairs_) {
+    encode(encoder, pair);
+    count_pair(facts_, pair, vocabulary.unk());
+    builder.add(pair.source_ids, pair.target_ids, vocabulary.eos());
+    source.write(scoring_text(pair.original.source, vocabulary) + "\n");
+    target.write(scoring_text(pair.original.target, vocabulary) + "\n");
+  }
+  source.close();
+  target.close();
+  texts.push_back({format("{}.{}", name_, languages_[0]), source.bytes(), source.sha256()});
+  texts.push_back({format("{}.{}", name_, languages_[1]), target.bytes(), target.sha256()});
+  facts_.shards.push_back(builder.write(directory, name_ + ".shard"));
+  return facts_;
+}
+
+}  // namespace reigen

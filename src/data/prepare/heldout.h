@@ -1,0 +1,39 @@
+// Validation and test pairs: read whole, never filtered, kept as text for scoring.
+//
+// Nothing is dropped from them, or two people could not compare their scores; and training must
+// not see them, so their hashes are what the `heldout` rule looks for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/options.h"
+#include "data/manifest.h"
+#include "data/prepare/pair_item.h"
+#include "data/prepare/pair_set.h"
+
+namespace reigen {
+
+class HeldoutSplit {
+ public:
+  // `name` is "valid" or "test".
+  HeldoutSplit(std::string name, const CorpusSpec& spec, const PrepareOptions& options,
+               const Cleaner& cleaner);
+
+  void add_to(PairSet& set) const;
+
+  // Encodes all pairs and writes NAME.shard, NAME.<source> and NAME.<target>.
+  CorpusFacts write(const std::string& directory, const Vocabulary& vocabulary,
+                    std::vector<OutputFile>& texts);
+
+ private:
+  void add(RawPair raw, const Cleaner& cleaner);
+
+  std::string name_;
+  std::string languages_[2];
+  CorpusFacts facts_;
+  std::vector<PairItem> pairs_;
+  uint64_t repaired_ = 0;
+};
+
+}  // namespace reigen

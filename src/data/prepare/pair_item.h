@@ -1,0 +1,36 @@
+// One pair on its way through the preparation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "data/input/pair_reader.h"
+#include "data/manifest.h"
+#include "text/cleaner.h"
+#include "text/vocabulary.h"
+
+namespace reigen {
+
+struct PairItem {
+  std::string source;  // normalised
+  std::string target;
+  RawPair original;  // kept only where it will be shown or stored
+  uint32_t corpus = 0;
+  uint64_t line = 0;  // in its corpus, from 1
+  Rule rule = Rule::kKept;
+  Hash128 hash;
+  std::vector<uint32_t> source_ids;  // without end of sentence
+  std::vector<uint32_t> target_ids;
+};
+
+// What a pair is known by when looking for duplicates.
+Hash128 hash_of(const PairItem& pair);
+
+void encode(Encoder& encoder, PairItem& pair);
+
+// Adds an encoded pair to the figures of its corpus.
+void count_pair(CorpusFacts& corpus, const PairItem& pair, uint32_t unk);
+
+}  // namespace reigen

@@ -1,0 +1,410 @@
+#include "data/prepare/prepare.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/ordered_pipeline.h"
+#include "base/terminal.h"
+#include "data/order.h"
+#include "data/prepare/heldout.h"
+#include "data/prepare/pair_item.h"
+#include "data/prepare/pair_set.h"
+#include "data/prepare/spool.h"
+#include "text/vocab_trainer.h"
+#include "text/vocabulary.h"
+
+namespace reigen {
+namespace {
+
+constexpr size_t kBatchPairs = 512;
+constexpr const char* kSpoolName = "spool.tmp";
+constexpr size_t kExampleBytes = 1000;  // of a line too long to look at
+
+struct PairBatch : PipelineItem {
+  std::vector<PairItem> pairs;
+};
+
+PairBatch& as_batch(PipelineItem& item) { return static_cast<PairBatch&>(item); }
+
+// Writes the pairs of one corpus after another into numbered shards.
+class ShardSeries {
+ public:
+  ShardSeries(std::string directory, size_t vocabulary_size, uint64_t shard_tokens)
+      : directory_(std::move(directory)), builder_(vocabulary_size), shard_tokens_(shard_tokens) {}
+
+  void add(CorpusFacts& corpus, const PairItem& pair, uint32_t eos) {
+    if (corpus_ != &corpus) flush();
+    corpus_ = &corpus;
+    builder_.add(pair.source_ids, pair.target_ids, eos);
+    if (builder_.tokens() >= shard_tokens_) flush();
+  }
+
+  void flush() {
+    if (builder_.empty()) return;
+    corpus_->shards.push_back(builder_.write(directory_, format("train-{:05}.shard", number_++)));
+  }
+
+ private:
+  std::string directory_;
+  ShardBuilder builder_;
+  uint64_t shard_tokens_;
+  CorpusFacts* corpus_ = nullptr;
+  int number_ = 0;
+};
+
+class Preparation {
+ public:
+  explicit Preparation(const PrepareOptions& options)
+      : options_(options),
+        threads_(thread_count(options.threads)),
+        staged_(options.output, options.overwrite) {}
+
+  PrepareResult run() {
+    if (!options_.vocab.file.empty()) vocabulary_ = Vocabulary::load(options_.vocab.file);
+    cleaner_.emplace(options_.clean, options_.source, options_.target,
+                     vocabulary_ && !vocabulary_->cuts_text());
+    begin_manifest();
+    for (const auto& spec : options_.valid) valid_.emplace("valid", spec, options_, *cleaner_);
+    for (const auto& spec : options_.test) test_.emplace("test", spec, options_, *cleaner_);
+    if (valid_) valid_->add_to(heldout_);
+    if (test_) test_->add_to(heldout_);
+    if (vocabulary_) {
+      start_encoding();
+      clean_all();
+    } else {
+      clean_to_spool_and_train();
+      start_encoding();
+      encode_spool();
+    }
+    shards_->flush();
+    if (result_.manifest.train_pairs() == 0) throw_nothing_left();
+    check_unknown();
+    finish_manifest();
+    staged_.commit();
+    return std::move(result_);
+  }
+
+ private:
+  void begin_manifest() {
+    Manifest& m = result_.manifest;
+    m.source_language = options_.source;
+    m.target_language = options_.target;
+    m.options = recorded_options(options_);
+    for (const auto& spec : options_.train) {
+      m.train.push_back({.name = spec.name, .weight = spec.weight});
+    }
+  }
+
+  void start_encoding() {
+    for (unsigned t = 0; t < threads_; ++t) encoders_.emplace_back(*vocabulary_);
+    shards_.emplace(staged_.path(), vocabulary_->size(),
+                    static_cast<uint64_t>(options_.shard_tokens));
+  }
+
+  uint64_t input_bytes() const {
+    uint64_t sum = 0;
+    for (const auto& spec : options_.train) {
+      for (const auto& path : spec.paths) {
+        std::error_code pipe;  // has no size: progress then shows none either
+        if (std::filesystem::is_regular_file(path, pipe)) sum += file_size(path);
+      }
+    }
+    return sum;
+  }
+
+  // A missing or ill-placed file is found before hours of work on the ones before it. A pipe can be
+  // opened only once, so nothing is opened here.
+  void check_inputs() const {
+    const std::string output = std::filesystem::weakly_canonical(options_.output).string() + "/";
+    for (const auto* specs : {&options_.train, &options_.valid, &options_.test}) {
+      for (const auto& spec : *specs) {
+        for (const auto& path : spec.paths) {
+          if (access(path.c_str(), R_OK) != 0) {
+            throw DataError(format("{}: {}", path, errno_text(errno)));
+          }
+          std::error_code pipe;  // has no place in the file system
+          if (std::filesystem::weakly_canonical(path, pipe).string().starts_with(output)) {
+            throw ConfigError(
+                format("{}: lies in --output {}, which is about to be replaced; choose another",
+                       path, options_.output));
+          }
+        }
+      }
+    }
+  }
+
+  // Reads all corpora one after the other; cleans (and encodes, once there is a vocabulary) in
+  // parallel; counts, drops what depends on other pairs, and hands on, in order.
+  void clean_all() {
+    check_inputs();
+    Progress progress(vocabulary_ ? "encode" : "clean", input_bytes(), "B");
+    uint32_t corpus = 0;
+    uint64_t bytes_before = 0;
+    std::unique_ptr<PairReader> reader;
+    auto read = [&]() -> std::unique_ptr<PipelineItem> {
+      auto batch = std::make_unique<PairBatch>();
+      while (batch->pairs.empty() && corpus < options_.train.size()) {
+        if (!reader) {
+          reader = open_pairs(options_.train[corpus], options_.source, options_.target);
+        }
+        if (!read_batch(*reader, corpus, *batch)) {
+          // The writer may be at this corpus still, but never touches its inputs.
+          result_.manifest.train[corpus].inputs = reader->inputs();
+          bytes_before += reader->raw_bytes_read();
+          reader.reset();
+          ++corpus;
+        }
+        progress.set(bytes_before + (reader ? reader->raw_bytes_read() : 0));
+      }
+      if (batch->pairs.empty()) return nullptr;
+      return batch;
+    };
+    auto work = [&](PipelineItem& item, unsigned thread) {
+      for (auto& pair : as_batch(item).pairs) clean_pair(pair, thread);
+    };
+    auto write = [&](PipelineItem& item) {
+      for (auto& pair : as_batch(item).pairs) take_cleaned(pair);
+    };
+    run_ordered({read, work, write}, threads_);
+  }
+
+  // False when the reader has ended.
+  bool read_batch(PairReader& reader, uint32_t corpus, PairBatch& batch) {
+    RawPair raw;
+    while (batch.pairs.size() < kBatchPairs) {
+      raw.malformed = false;
+      if (!reader.next(raw)) return false;
+      PairItem& item = batch.pairs.emplace_back();
+      item.corpus = corpus;
+      item.rule = raw.malformed ? Rule::kMalformed : Rule::kKept;
+      if (std::max(raw.source.size(), raw.target.size()) > kMaxLineBytes) {
+        item.rule = Rule::kPieces;  // cut short by the reader; only its beginning is kept, to show
+        raw.source.resize(std::min(raw.source.size(), kExampleBytes));
+        raw.target.resize(std::min(raw.target.size(), kExampleBytes));
+      }
+      if (options_.examples > 0) item.original = raw;
+      item.source = std::move(raw.source);
+      item.target = std::move(raw.target);
+    }
+    return true;
+  }
+
+  void clean_pair(PairItem& pair, unsigned thread) {
+    if (pair.rule != Rule::kKept) return;
+    pair.rule = cleaner_->clean(pair.source, pair.target);
+    if (pair.rule != Rule::kKept) return;
+    pair.hash = hash_of(pair);
+    if (vocabulary_) encode(encoders_[thread], pair);
+  }
+
+  void take_cleaned(PairItem& pair) {
+    CorpusFacts& corpus = result_.manifest.train[pair.corpus];
+    pair.line = ++corpus.lines_read;
+    if (pair.rule == Rule::kKept && options_.clean.heldout && heldout_.contains(pair.hash)) {
+      pair.rule = Rule::kHeldout;
+    }
+    if (pair.rule == Rule::kKept && options_.clean.duplicate && !seen_.insert(pair.hash)) {
+      pair.rule = Rule::kDuplicate;
+    }
+    if (pair.rule != Rule::kKept) {
+      drop(pair);
+    } else if (spool_) {
+      spool_->add(pair.corpus, pair.line, pair.source, pair.target);
+    } else {
+      take_encoded(pair);
+    }
+  }
+
+  void drop(const PairItem& pair) {
+    CorpusFacts& corpus = result_.manifest.train[pair.corpus];
+    auto rule = static_cast<size_t>(pair.rule);
+    ++corpus.dropped[rule];
+    auto& examples = result_.examples[rule];
+    if (examples.size() < static_cast<size_t>(options_.examples)) {
+      bool original = !pair.original.source.empty() || !pair.original.target.empty();
+      examples.push_back({options_.train[pair.corpus].name, pair.line,
+                          original ? pair.original.source : pair.source,
+                          original ? pair.original.target : pair.target});
+    }
+  }
+
+  void take_encoded(PairItem& pair) {
+    CorpusFacts& corpus = result_.manifest.train[pair.corpus];
+    pair.rule = cleaner_->check_lengths(pair.source_ids.size(), pair.target_ids.size());
+    if (pair.rule != Rule::kKept) {
+      drop(pair);
+      return;
+    }
+    ++corpus.lines_kept;
+    count_pair(corpus, pair, vocabulary_->unk());
+    shards_->add(corpus, pair, vocabulary_->eos());
+  }
+
+  void clean_to_spool_and_train() {
+    spool_.emplace(staged_.file(kSpoolName));
+    clean_all();
+    spool_->close();
+    spooled_pairs_ = spool_->pairs();
+    spool_.reset();
+    seen_ = PairSet();  // its memory is wanted by the trainer
+    if (spooled_pairs_ == 0) throw_nothing_left();
+    WordCounts words = count_words();
+    log_note(format("training a vocabulary of {} pieces on {} pairs",
+                    with_commas(static_cast<uint64_t>(options_.vocab.size)),
+                    with_commas(sampled_pairs_)));
+    std::optional<Progress> progress;
+    std::string model = train_vocabulary(options_.vocab, words, [&]() -> ReportProgress {
+      progress.emplace("vocabulary", static_cast<uint64_t>(options_.vocab.size));
+      return [&](uint64_t done) { progress->set(done); };
+    });
+    vocabulary_ = Vocabulary::from_model_bytes(std::move(model), "the trained vocabulary");
+  }
+
+  // Reads the spool in batches; `wanted` chooses pairs by their number.
+  template <class Wanted>
+  std::function<std::unique_ptr<PipelineItem>()> spool_reader(SpoolReader& spool, uint64_t& number,
+                                                              Progress& progress, Wanted wanted) {
+    return [&spool, &number, &progress, wanted]() -> std::unique_ptr<PipelineItem> {
+      auto batch = std::make_unique<PairBatch>();
+      SpooledPair pair;
+      while (batch->pairs.size() < kBatchPairs && spool.next(pair)) {
+        if (!wanted(number++)) continue;
+        PairItem& item = batch->pairs.emplace_back();
+        item.corpus = pair.corpus;
+        item.line = pair.line;
+        item.source = std::move(pair.source);
+        item.target = std::move(pair.target);
+      }
+      progress.set(number);
+      if (batch->pairs.empty()) return nullptr;
+      return batch;
+    };
+  }
+
+  // Over at most vocab.sample-pairs pairs, the first in a random order of all: spread evenly, and
+  // the same whatever the number of threads.
+  WordCounts count_words() {
+    const auto most = static_cast<uint64_t>(options_.vocab.sample_pairs);
+    const Permutation place(spooled_pairs_, static_cast<uint64_t>(options_.seed));
+    auto wanted = [most, place](uint64_t number) { return place(number) < most; };
+    Progress progress("count", spooled_pairs_, "pairs");
+    SpoolReader spool(staged_.file(kSpoolName));
+    uint64_t number = 0;
+    std::vector<WordCounts> counts(threads_);
+    auto work = [&](PipelineItem& item, unsigned thread) {
+      for (const auto& pair : as_batch(item).pairs) {
+        counts[thread].add(pair.source);
+        counts[thread].add(pair.target);
+      }
+    };
+    auto write = [&](PipelineItem& item) { sampled_pairs_ += as_batch(item).pairs.size(); };
+    run_ordered({spool_reader(spool, number, progress, wanted), work, write}, threads_);
+    for (unsigned t = 1; t < threads_; ++t) counts[0].merge(std::move(counts[t]));
+    return std::move(counts[0]);
+  }
+
+  void encode_spool() {
+    Progress progress("encode", spooled_pairs_, "pairs");
+    SpoolReader spool(staged_.file(kSpoolName));
+    uint64_t number = 0;
+    auto work = [&](PipelineItem& item, unsigned thread) {
+      for (auto& pair : as_batch(item).pairs) encode(encoders_[thread], pair);
+    };
+    auto write = [&](PipelineItem& item) {
+      for (auto& pair : as_batch(item).pairs) take_encoded(pair);
+    };
+    auto all = [](uint64_t) { return true; };
+    run_ordered({spool_reader(spool, number, progress, all), work, write}, threads_);
+    std::filesystem::remove(staged_.file(kSpoolName));
+  }
+
+  // A vocabulary that does not fit the text makes data that looks fine and trains nothing.
+  void check_unknown() const {
+    for (const auto& corpus : result_.manifest.train) {
+      const uint64_t pieces = corpus.source.pieces + corpus.target.pieces;
+      const uint64_t unknown = corpus.source.unknown + corpus.target.unknown;
+      if (corpus.lines_read == 0) log_warning(format("corpus {} is empty", corpus.name));
+      if (unknown * 20 <= pieces) continue;
+      std::string message = format("{} of the pieces of corpus {} are unknown to the vocabulary",
+                                   percent(unknown, pieces), corpus.name);
+      if (unknown * 2 <= pieces) {
+        log_warning(message);
+      } else {
+        throw DataError(message + (vocabulary_->cuts_text()
+                                       ? "; give a vocabulary made for this text"
+                                       : "; a .vocab is for text already cut into its pieces, for "
+                                         "plain text give the .model"));
+      }
+    }
+  }
+
+  [[noreturn]] void throw_nothing_left() {
+    std::string counts;
+    for (int r = 0; r < kRuleCount; ++r) {
+      uint64_t sum = 0;
+      for (const auto& corpus : result_.manifest.train) {
+        sum += corpus.dropped[static_cast<size_t>(r)];
+      }
+      if (sum > 0) counts += format(" {} by {}", with_commas(sum), rule_name(static_cast<Rule>(r)));
+    }
+    throw DataError(
+        format("no training pair is left:{}; check the files, or relax a rule (see "
+               "`reigen prepare --help`)",
+               counts.empty() ? " the files are empty" : counts));
+  }
+
+  void finish_manifest() {
+    Manifest& m = result_.manifest;
+    const std::string& directory = staged_.path();
+    if (valid_) m.valid = {valid_->write(directory, *vocabulary_, m.texts)};
+    if (test_) m.test = {test_->write(directory, *vocabulary_, m.texts)};
+    OutputFile vocabulary = write_file(vocabulary_->file_name(), vocabulary_->bytes());
+    m.vocab = {vocabulary, vocabulary_->size(), vocabulary_->cuts_text()};
+    OutputFile manifest = write_file("manifest.json", pretty(to_json(m)));
+
+    // SHA256SUMS covers every other file, so `sha256sum -c SHA256SUMS` works without Reigen.
+    std::vector<OutputFile> files = m.files();
+    files.push_back(manifest);
+    std::sort(files.begin(), files.end(),
+              [](const auto& a, const auto& b) { return a.file < b.file; });
+    std::string sums;
+    for (const auto& file : files) sums += format("{}  {}\n", file.sha256, file.file);
+    write_file("SHA256SUMS", sums);
+  }
+
+  OutputFile write_file(const std::string& name, const std::string& text) {
+    FileWriter out(staged_.file(name));
+    out.write(text);
+    out.close();
+    return {name, out.bytes(), out.sha256()};
+  }
+
+  const PrepareOptions& options_;
+  const unsigned threads_;
+  StagedDirectory staged_;
+  PrepareResult result_;
+  std::optional<Vocabulary> vocabulary_;
+  std::optional<Cleaner> cleaner_;
+  std::vector<Encoder> encoders_;
+  std::optional<ShardSeries> shards_;
+  std::optional<SpoolWriter> spool_;
+  uint64_t spooled_pairs_ = 0;
+  uint64_t sampled_pairs_ = 0;
+  std::optional<HeldoutSplit> valid_;
+  std::optional<HeldoutSplit> test_;
+  PairSet heldout_;
+  PairSet seen_;
+};
+
+}  // namespace
+
+PrepareResult prepare(const PrepareOptions& options) { return Preparation(options).run(); }
+
+}  // namespace reigen

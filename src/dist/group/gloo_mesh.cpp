@@ -1,0 +1,361 @@
+#include "dist/group/gloo_mesh.h"
+
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <array>
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/quiet_thread.h"
+
+namespace reigen {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kForever = std::chrono::hours(24 * 365);
+constexpr uint64_t kGoodbyeSlot = 1;
+constexpr uint64_t kProofSlot = 2;
+constexpr size_t kProofBytes = 64;
+
+// Gloo asks by these three calls for the addresses of the others.
+class Store : public gloo::rendezvous::Store {
+ public:
+  Store(KeyValue& values, std::string prefix, milliseconds within)
+      : values_(values), prefix_(std::move(prefix)), deadline_(Clock::now() + within) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    values_.set(prefix_ + key, {data.begin(), data.end()});
+  }
+
+  std::vector<char> get(const std::string& key) override {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
+    const auto value = values_.get(prefix_ + key, std::max(left, milliseconds(0)));
+    if (!value) throw CommError(format("rank {} gave no address for its data", key));
+    return {value->begin(), value->end()};
+  }
+
+  void wait(const std::vector<std::string>& keys) override {
+    for (const auto& key : keys) get(key);
+  }
+
+  void wait(const std::vector<std::string>& keys, const milliseconds&) override { wait(keys); }
+
+ private:
+  KeyValue& values_;
+  std::string prefix_;
+  Clock::time_point deadline_;
+};
+
+// While it lives, threads begin their life in no hurry. Gloo's own does not wait for a connection
+// that is in use but asks for it again and again: where it interrupts the thread that uses one, on
+// the same core, both stand still until the kernel's next tick, milliseconds for every message. A
+// thread in no hurry does not interrupt others.
+class UnhurriedThreads {
+ public:
+  UnhurriedThreads() {
+    pthread_getschedparam(pthread_self(), &policy_, &param_);
+    const sched_param none{};
+    if (policy_ == SCHED_OTHER) pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+  }
+  ~UnhurriedThreads() {
+    if (policy_ == SCHED_OTHER) pthread_setschedparam(pthread_self(), policy_, &param_);
+  }
+  UnhurriedThreads(const UnhurriedThreads&) = delete;
+  UnhurriedThreads& operator=(const UnhurriedThreads&) = delete;
+
+ private:
+  int policy_ = SCHED_OTHER;
+  sched_param param_{};
+};
+
+// Gloo's messages begin with the place in its source: "[/build/.../pair.cc:589] Read error ...".
+std::string without_place(const std::string& message) {
+  const size_t end = message.find("] ");
+  return message.starts_with('[') && end != std::string::npos ? message.substr(end + 2) : message;
+}
+
+}  // namespace
+
+struct MeshBuffer::Parts {
+  GlooMesh& mesh;
+  std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+  int peer = kNobody;  // the only one it has to do with
+
+  static constexpr int kNobody = -1;
+  static constexpr int kSeveral = -2;
+  void with(int other) { peer = peer == kNobody || peer == other ? other : kSeveral; }
+};
+
+struct GlooMesh::Parts {
+  MeshOptions options;
+  std::shared_ptr<gloo::transport::Device> device;
+  std::shared_ptr<gloo::rendezvous::Context> context;
+
+  mutable std::mutex mutex;
+  CommStatus status;
+  bool left = false;  // in peace: what is still on its way must arrive
+  std::set<gloo::transport::UnboundBuffer*> waiting;  // called off when the mesh fails
+
+  // A receive that is always there on every connection: Gloo tells it at once when one breaks.
+  std::thread watcher;
+  std::vector<char> goodbyes;  // one byte from each rank
+  std::unique_ptr<gloo::transport::UnboundBuffer> goodbye_in;
+  std::condition_variable goodbye_came;
+  int gone = 0;  // how many have said goodbye
+
+  std::string host(int rank) const {
+    return rank >= 0 && static_cast<size_t>(rank) < options.hosts.size()
+               ? options.hosts[static_cast<size_t>(rank)]
+               : std::string();
+  }
+
+  milliseconds limit() const { return options.timeout.count() > 0 ? options.timeout : kForever; }
+
+  template <class Each>
+  void for_peers(Each each) const {
+    for (int distance = 1; distance < options.size; ++distance) {
+      each((options.rank + distance) % options.size);
+    }
+  }
+
+  void connect(KeyValue& store);
+  void prove();
+  void watch();
+  int broken_peer();
+  template <class Call>
+  void guarded(GlooMesh& mesh, int peer, Call call);
+};
+
+void GlooMesh::Parts::connect(KeyValue& values) {
+  gloo::transport::tcp::attr attributes(options.address.c_str());
+  {
+    const UnhurriedThreads unhurried;
+    device = gloo::transport::tcp::CreateDevice(attributes);
+  }
+  context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
+  // Gloo waits five times its timeout for a connection; every later wait has a limit of its own.
+  constexpr int kPatience = 5;
+  context->setTimeout(std::max(options.connect_timeout / kPatience, milliseconds(1)));
+  Store store(values, options.prefix, options.connect_timeout);
+  context->connectFullMesh(store, device);
+}
+
+// Data ports take whoever connects first. Before anything else each side shows that it knows the
+// job's secret, and its rank.
+void GlooMesh::Parts::prove() {
+  const auto proof = [this](int from, int to) {
+    return hmac_sha256(options.secret, format("{} {} {}", options.prefix, from, to));
+  };
+  std::vector<std::string> out(static_cast<size_t>(options.size));
+  std::vector<std::array<char, kProofBytes>> in(static_cast<size_t>(options.size));
+  std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> buffers;
+  const auto deadline = Clock::now() + options.connect_timeout;
+  for_peers([&](int peer) {
+    const auto at = static_cast<size_t>(peer);
+    out[at] = proof(options.rank, peer);
+    buffers.push_back(context->createUnboundBuffer(in[at].data(), kProofBytes));
+    buffers.back()->recv(peer, kProofSlot, 0, kProofBytes);
+    buffers.push_back(context->createUnboundBuffer(out[at].data(), kProofBytes));
+    buffers.back()->send(peer, kProofSlot, 0, kProofBytes);
+  });
+  size_t at = 0;
+  for_peers([&](int peer) {
+    buffers[at++]->waitRecv(deadline);
+    buffers[at++]->waitSend(deadline);
+    if (!same_secret({in[static_cast<size_t>(peer)].data(), kProofBytes},
+                     proof(peer, options.rank))) {
+      throw CommError(
+          format("a stranger answered in place of {}", rank_and_host(peer, host(peer))));
+    }
+  });
+}
+
+// Which connection is down: Gloo refuses to use it.
+int GlooMesh::Parts::broken_peer() {
+  int broken = -1;
+  char byte = 0;
+  auto probe = context->createUnboundBuffer(&byte, 1);
+  for_peers([&](int peer) {
+    if (broken >= 0 || goodbyes[static_cast<size_t>(peer)] != 0) return;
+    try {
+      probe->recv(peer, kGoodbyeSlot, 0, 1);
+    } catch (const std::exception&) {
+      broken = peer;
+    }
+  });
+  return broken;
+}
+
+void GlooMesh::Parts::watch() {
+  while (true) {
+    if (!goodbye_in->waitRecv(kForever)) return;  // called off
+    std::lock_guard lock(mutex);
+    ++gone;
+    goodbye_came.notify_all();
+  }
+}
+
+GlooMesh::GlooMesh(const MeshOptions& options, KeyValue& store)
+    : parts_(std::make_unique<Parts>()) {
+  std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to connections that may be closed
+  Parts& p = *parts_;
+  p.options = options;
+  try {
+    p.connect(store);
+    p.prove();
+    p.goodbyes.resize(static_cast<size_t>(options.size));
+    p.goodbye_in = p.context->createUnboundBuffer(p.goodbyes.data(), p.goodbyes.size());
+    p.for_peers(
+        [&](int peer) { p.goodbye_in->recv(peer, kGoodbyeSlot, static_cast<size_t>(peer), 1); });
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw CommError(format("rank {} cannot connect from {} to all others: {}", options.rank,
+                           options.address, without_place(e.what())));
+  }
+  p.watcher = quiet_thread([this] {
+    try {
+      parts_->watch();
+    } catch (const std::exception& e) {
+      // After a timeout Gloo closes everything; whoever waited too long reports it.
+      if (without_place(e.what()).starts_with("Application timeout")) return;
+      const int peer = parts_->broken_peer();
+      fail(CommStatus::lost(peer, parts_->host(peer), without_place(e.what())));
+    }
+  });
+}
+
+GlooMesh::~GlooMesh() {
+  Parts& p = *parts_;
+  fail(CommStatus::closed(""));
+  if (p.goodbye_in) p.goodbye_in->abortWaitRecv();
+  if (p.watcher.joinable()) p.watcher.join();
+}
+
+void GlooMesh::fail(const CommStatus& why) {
+  Parts& p = *parts_;
+  {
+    std::lock_guard lock(p.mutex);
+    if (!p.status.ok()) return;
+    p.status = why;
+    if (p.left) return;
+    for (auto* buffer : p.waiting) {
+      buffer->abortWaitRecv();
+      buffer->abortWaitSend();
+    }
+    p.goodbye_came.notify_all();
+  }
+  // Outside of the lock: closing waits for Gloo's thread, and the others must hear of it at once.
+  try {
+    p.context->closeConnections();
+  } catch (const std::exception&) {
+    // They are as good as closed.
+  }
+}
+
+CommStatus GlooMesh::status() const {
+  std::lock_guard lock(parts_->mutex);
+  return parts_->status;
+}
+
+CommStatus GlooMesh::leave(milliseconds within) {
+  Parts& p = *parts_;
+  char goodbye = 1;
+  try {
+    std::span<const char> byte(&goodbye, 1);
+    auto out = buffer(std::as_bytes(byte));
+    p.for_peers([&](int peer) { out->send(peer, kGoodbyeSlot, 0, 1); });
+    p.for_peers([&](int) { out->wait_sent(); });
+    std::unique_lock lock(p.mutex);
+    const auto all_gone = [&] { return p.gone == p.options.size - 1 || !p.status.ok(); };
+    if (!p.goodbye_came.wait_for(lock, within, all_gone)) {
+      return CommStatus::timeout(-1, "", "the others did not leave");
+    }
+    p.left = p.status.ok();
+    return p.status;
+  } catch (const MeshFailure& failure) {
+    return failure.status;
+  }
+}
+
+std::unique_ptr<MeshBuffer> GlooMesh::buffer(std::span<std::byte> memory) {
+  return std::unique_ptr<MeshBuffer>(new MeshBuffer(*this, memory.data(), memory.size()));
+}
+
+std::unique_ptr<MeshBuffer> GlooMesh::buffer(std::span<const std::byte> memory) {
+  // Gloo has one kind of buffer for both ways; sending only reads.
+  return std::unique_ptr<MeshBuffer>(
+      new MeshBuffer(*this, const_cast<std::byte*>(memory.data()), memory.size()));
+}
+
+MeshBuffer::MeshBuffer(GlooMesh& mesh, void* data, size_t bytes)
+    : parts_(std::make_unique<Parts>(Parts{mesh, nullptr})) {
+  GlooMesh::Parts& p = *mesh.parts_;
+  std::lock_guard lock(p.mutex);
+  if (!p.status.ok()) throw MeshFailure{p.status};
+  parts_->buffer = p.context->createUnboundBuffer(data, bytes);
+  p.waiting.insert(parts_->buffer.get());
+}
+
+MeshBuffer::~MeshBuffer() {
+  if (!parts_->buffer) return;
+  GlooMesh::Parts& p = *parts_->mesh.parts_;
+  std::lock_guard lock(p.mutex);
+  p.waiting.erase(parts_->buffer.get());
+}
+
+// Runs a call of Gloo's; what it throws is the loss of `peer`.
+template <class Call>
+void GlooMesh::Parts::guarded(GlooMesh& mesh, int peer, Call call) {
+  bool completed = false;
+  try {
+    completed = call();
+  } catch (const std::exception& e) {
+    const std::string what = without_place(e.what());
+    if (peer < 0) peer = broken_peer();
+    mesh.fail(what.starts_with("Timed out") ? CommStatus::timeout(peer, host(peer), what)
+                                            : CommStatus::lost(peer, host(peer), what));
+  }
+  if (!completed) throw MeshFailure{mesh.status()};
+}
+
+void MeshBuffer::send(int to, uint64_t slot, size_t offset, size_t bytes) {
+  parts_->with(to);
+  parts_->mesh.parts_->guarded(parts_->mesh, to, [&] {
+    parts_->buffer->send(to, slot, offset, bytes);
+    return true;
+  });
+}
+
+void MeshBuffer::receive(int from, uint64_t slot, size_t offset, size_t bytes) {
+  parts_->with(from);
+  parts_->mesh.parts_->guarded(parts_->mesh, from, [&] {
+    parts_->buffer->recv(from, slot, offset, bytes);
+    return true;
+  });
+}
+
+void MeshBuffer::wait_sent() {
+  GlooMesh::Parts& p = *parts_->mesh.parts_;
+  p.guarded(parts_->mesh, parts_->peer, [&] { return parts_->buffer->waitSend(p.limit()); });
+}
+
+void MeshBuffer::wait_received() {
+  GlooMesh::Parts& p = *parts_->mesh.parts_;
+  p.guarded(parts_->mesh, parts_->peer, [&] { return parts_->buffer->waitRecv(p.limit()); });
+}
+
+}  // namespace reigen

@@ -1,0 +1,12 @@
+// A group of one: every operation is done when it is started.
+#pragma once
+
+#include <memory>
+
+#include "dist/group/group.h"
+
+namespace reigen {
+
+std::unique_ptr<Group> make_single_group(int64_t epoch = 0);
+
+}  // namespace reigen

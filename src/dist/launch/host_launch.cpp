@@ -1,0 +1,393 @@
+#include "dist/launch/host_launch.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <list>
+#include <map>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/interrupt.h"
+#include "base/terminal.h"
+#include "config/schema.h"
+#include "dist/launch/agent_talk.h"
+#include "dist/launch/launch.h"
+#include "dist/members/message.h"
+
+namespace reigen {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+std::string own_binary() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+// For the shell on the other side.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::vector<std::string> ssh_command(const HostLaunch& launch, const std::string& host,
+                                     const std::string& remote) {
+  const char* replaced = std::getenv("REIGEN_SSH");
+  std::vector<std::string> command = {replaced == nullptr ? "ssh" : replaced, "-T"};
+  // No questions; and a cut link is noticed.
+  for (const char* option : {"BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3"}) {
+    command.insert(command.end(), {"-o", option});
+  }
+  if (launch.port > 0) command.insert(command.end(), {"-p", std::to_string(launch.port)});
+  if (!launch.user.empty()) command.insert(command.end(), {"-l", launch.user});
+  command.insert(command.end(), {host, remote});
+  return command;
+}
+
+// An agent, seen from here.
+class Host {
+ public:
+  Host(const HostSlots& slots, int first_rank) : slots_(slots), first_rank_(first_rank) {}
+
+  void connect(const HostLaunch& launch, const std::string& binary) {
+    ChildSpec spec;
+    spec.command = ssh_command(launch, slots_.host, format("exec {} {}", binary, kAgentCommand));
+    spec.with_input = true;
+    process_ = std::make_unique<ChildProcess>(spec);
+  }
+
+  void say(const Json& message) {
+    unsent_ += encode_message(message);
+    if (process_->in().open() && !write_available(process_->in(), unsent_)) process_->in().close();
+  }
+
+  // What has come since the last call. `own` gets lines of ssh and of the shell.
+  std::vector<Json> hear(const std::function<void(const std::string&)>& own) {
+    std::string bytes;
+    constexpr size_t kMost = size_t{4} << 20;
+    if (process_->err().open() && !read_available(process_->err(), bytes, kMost)) {
+      process_->close_err();
+    }
+    for (const auto& line : err_.add(bytes)) {
+      last_words_ = line;
+      own(line);
+    }
+    if (process_->out().open() && !read_available(process_->out(), unheard_, kMost)) {
+      process_->close_out();
+    }
+    if (!greeted_) {
+      const size_t greeting = unheard_.find(kAgentGreeting);
+      if (greeting == std::string::npos) return {};
+      unheard_.erase(0, greeting + std::string_view(kAgentGreeting).size());
+      greeted_ = true;
+    }
+    std::vector<Json> messages;
+    Json message;
+    Decoded decoded = Decoded::kIncomplete;
+    while ((decoded = decode_message(unheard_, kMostFromMember, message)) == Decoded::kMessage) {
+      messages.push_back(message);
+    }
+    if (decoded == Decoded::kBroken) process_->signal(SIGKILL);
+    return messages;
+  }
+
+  ChildProcess& process() { return *process_; }
+  const HostSlots& slots() const { return slots_; }
+  int first_rank() const { return first_rank_; }
+  const std::string& last_words() const { return last_words_; }
+  bool owns(int rank) const { return rank >= first_rank_ && rank < first_rank_ + slots_.workers; }
+
+  int ended = 0;      // workers
+  bool done = false;  // all of them, or the connection is lost
+
+ private:
+  HostSlots slots_;
+  int first_rank_;
+  std::unique_ptr<ChildProcess> process_;
+  bool greeted_ = false;
+  std::string unheard_;
+  std::string unsent_;
+  LineSplitter err_;
+  std::string last_words_;
+};
+
+class Launch {
+ public:
+  explicit Launch(const HostLaunch& options) : options_(options) {
+    for (const HostSlots& slots : options.hosts) {
+      hosts_.emplace_back(slots, size_);
+      size_ += slots.workers;
+    }
+  }
+
+  LaunchResult run() {
+    const std::string binary = remote_binary();
+    for (Host& host : hosts_) host.connect(options_, binary);
+    for (Host& host : hosts_) check_version(host, expect(host, "hello"));
+    start(open_rendezvous(hosts_.front()));
+    attend();
+    show_status("");
+    if (!failure_) return {};
+    return *failure_;
+  }
+
+ private:
+  // The path on the hosts, quoted for their shells; copies the binary there if that is wanted.
+  std::string remote_binary() {
+    if (!options_.copy_binary) {
+      return quoted(options_.binary.empty() ? own_binary() : options_.binary);
+    }
+    constexpr size_t kDigits = 16;
+    const std::string name = "reigen-" + sha256_of_file(own_binary()).substr(0, kDigits);
+    for (Host& host : hosts_) copy_to(host.slots().host, name);
+    return "\"$HOME/.cache/reigen/" + name + "\"";
+  }
+
+  void copy_to(const std::string& host, const std::string& name) {
+    ChildSpec spec;
+    spec.command = ssh_command(
+        options_, host,
+        format("d=\"$HOME/.cache/reigen\"; f=\"$d/{}\"; mkdir -p \"$d\" && "
+               "if [ -x \"$f\" ]; then cat >/dev/null; else cat >\"$f.$$\" && chmod 755 \"$f.$$\" "
+               "&& mv \"$f.$$\" \"$f\"; fi",
+               name));
+    spec.with_input = true;
+    ChildProcess copy(spec);
+    std::ifstream file("/proc/self/exe", std::ios::binary);
+    std::string piece;
+    std::string said;
+    while (!copy.ended()) {
+      check_interrupt();
+      if (piece.empty() && copy.in().open()) {
+        piece.resize(size_t{1} << 20);
+        file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+        piece.resize(static_cast<size_t>(file.gcount()));
+        if (piece.empty()) copy.in().close();
+      }
+      pollfd waiting[] = {{copy.in().fd(), POLLOUT, 0}, {copy.err().fd(), POLLIN, 0}};
+      poll(waiting, 2, 100);
+      if (copy.in().open() && !write_available(copy.in(), piece)) copy.in().close();
+      if (copy.err().open() && !read_available(copy.err(), said, 1 << 16)) copy.close_err();
+    }
+    if (copy.ended() != 0) {
+      throw CommError(format("cannot copy the program to {}: {}", host, said));
+    }
+  }
+
+  // A message of that kind, which must come before any other.
+  Json expect(Host& host, const std::string& kind) {
+    const auto deadline = Clock::now() + options_.connect_within;
+    while (Clock::now() < deadline) {
+      check_interrupt();
+      const auto code = host.process().ended();
+      for (const Json& message : host.hear(own_lines(host))) {
+        if (text_field(message, "kind") == kind) return message;
+      }
+      if (code) throw CommError(cannot_use(host, *code));
+      pollfd readable{host.process().out().fd(), POLLIN, 0};
+      poll(&readable, 1, 50);
+    }
+    throw CommError(format("{} did not answer within {:.3g} s", host.slots().host,
+                           std::chrono::duration<double>(options_.connect_within).count()));
+  }
+
+  std::string cannot_use(const Host& host, int code) const {
+    const std::string& name = host.slots().host;
+    constexpr int kNotFound = 127;
+    constexpr int kNotExecutable = 126;
+    constexpr int kSshFailed = 255;
+    if (code == kNotFound || code == kNotExecutable) {
+      return format(
+          "{} has no program at {}; install it there, name it with --remote-binary, or "
+          "let --copy-binary copy it",
+          name, options_.binary.empty() ? own_binary() : options_.binary);
+    }
+    if (code == kSshFailed) return format("ssh to {} failed: {}", name, host.last_words());
+    return format("the program on {} does not fit this one ({}); it ended with status {}: {}", name,
+                  options_.version, code, host.last_words());
+  }
+
+  void check_version(const Host& host, const Json& hello) const {
+    const std::string version = text_field(hello, "version").value_or("");
+    if (version == options_.version) return;
+    throw CommError(
+        format("{} has {}, this is {}; install the same on all hosts, or let "
+               "--copy-binary copy it",
+               host.slots().host, version, options_.version));
+  }
+
+  std::string open_rendezvous(Host& first) {
+    first.say({{"kind", "listen"}, {"everybody_is_here", hosts_.size() == 1}});
+    const Json listening = expect(first, "listening");
+    std::string at;
+    for (const Json& endpoint : listening.value("at", Json::array())) {
+      at += (at.empty() ? "" : ",") + endpoint.get<std::string>();
+    }
+    if (at.empty()) {
+      throw CommError(format("{} has no address that others could reach", first.slots().host));
+    }
+    return at;
+  }
+
+  void start(const std::string& rendezvous) {
+    std::string names;
+    for (const Host& host : hosts_) {
+      for (int i = 0; i < host.slots().workers; ++i) {
+        names += (names.empty() ? "" : ",") + host.slots().host;
+      }
+    }
+    const std::string token = random_hex(kTokenBytes);
+    for (Host& host : hosts_) {
+      host.say({{"kind", "start"},
+                {"token", token},
+                {"rendezvous", rendezvous},
+                {"hosts", names},
+                {"size", size_},
+                {"first_rank", host.first_rank()},
+                {"workers", host.slots().workers},
+                {"folder", std::filesystem::current_path().string()},
+                {"width", stderr_is_terminal() ? terminal_width() : -1},
+                {"arguments", options_.arguments}});
+    }
+  }
+
+  void attend() {
+    auto beat = Clock::now();
+    bool stopped = false;
+    while (std::any_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return !h.done; })) {
+      wait_for_any();
+      for (Host& host : hosts_) {
+        if (!host.done) attend(host);
+      }
+      if (Clock::now() - beat > kAgentBeat) {
+        beat = Clock::now();
+        say_all({{"kind", "beat"}});
+      }
+      if (interrupt_requested() && !stopped) {
+        stopped = true;
+        say_all({{"kind", "stop"}});
+        limit(options_.grace.after_stop);
+      }
+      enforce();
+    }
+  }
+
+  void wait_for_any() {
+    std::vector<pollfd> waiting;
+    for (Host& host : hosts_) {
+      if (host.done) continue;
+      waiting.push_back({host.process().out().fd(), POLLIN, 0});
+      waiting.push_back({host.process().err().fd(), POLLIN, 0});
+    }
+    constexpr int kTick = 100;
+    poll(waiting.data(), waiting.size(), kTick);
+  }
+
+  void say_all(const Json& message) {
+    for (Host& host : hosts_) {
+      if (!host.done) host.say(message);
+    }
+  }
+
+  void attend(Host& host) {
+    const auto code = host.process().ended();
+    for (const Json& message : host.hear(own_lines(host))) take(host, message);
+    if (host.ended == host.slots().workers) {
+      host.done = true;
+    } else if (code) {
+      host.done = true;
+      fail({static_cast<int>(ExitCode::kComm), -1, host.slots().host,
+            format("the connection ended ({})",
+                   host.last_words().empty() ? format("status {}", *code) : host.last_words())});
+    }
+  }
+
+  void take(Host& host, const Json& message) {
+    const std::string kind = *text_field(message, "kind");
+    const int rank = static_cast<int>(number_field(message, "rank").value_or(-1));
+    const std::string text = text_field(message, "text").value_or("");
+    if (kind == "line") show_.line(rank, text);
+    if (kind == "out") show_.out_line(rank, text);
+    if (kind == "status") show_.status(rank, text);
+    if (kind == "ended" && host.owns(rank)) {
+      ++host.ended;
+      const int code = static_cast<int>(number_field(message, "code").value_or(1));
+      if (code != 0) fail({code, rank, host.slots().host, text});
+    }
+  }
+
+  void fail(const LaunchResult& failure) {
+    if (!failure_ || (!kill_at_ && explains(failure.code, failure_->code))) failure_ = failure;
+    limit(options_.grace.after_failure);
+  }
+
+  void limit(milliseconds grace) {
+    const auto latest = Clock::now() + grace;
+    ask_at_ = ask_at_ ? std::min(*ask_at_, latest) : latest;
+  }
+
+  // Agents end their workers when they are told to stop, and when their input ends.
+  void enforce() {
+    if (!ask_at_ || Clock::now() < *ask_at_) return;
+    if (!kill_at_) {
+      say_all({{"kind", "stop"}});
+      kill_at_ = Clock::now() + options_.grace.after_term;
+    } else if (Clock::now() > *kill_at_) {
+      for (Host& host : hosts_) {
+        if (!host.done) host.process().signal(SIGTERM);
+      }
+    }
+  }
+
+  std::function<void(const std::string&)> own_lines(const Host& host) const {
+    return [name = host.slots().host](const std::string& line) {
+      log_note(format("[{}] {}", name, line));
+    };
+  }
+
+  const HostLaunch& options_;
+  std::list<Host> hosts_;
+  int size_ = 0;
+  WorkerOutput show_ = show_workers();
+  std::optional<LaunchResult> failure_;
+  std::optional<Clock::time_point> ask_at_;
+  std::optional<Clock::time_point> kill_at_;
+};
+
+}  // namespace
+
+std::vector<HostSlots> parse_hosts(const std::string& text) {
+  std::vector<HostSlots> hosts;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, comma - begin);
+    begin = comma + 1;
+    const size_t colon = part.rfind(':');
+    HostSlots slots{part.substr(0, colon), 1};
+    if (slots.host.empty() || slots.host.starts_with('-')) {
+      throw ConfigError(format("'{}' is no list of hosts, such as vm1:2,vm2:2", text));
+    }
+    if (colon != std::string::npos) {
+      constexpr int kMostOnAHost = 1024;
+      try {
+        slots.workers = static_cast<int>(parse_integer(part.substr(colon + 1), 1, kMostOnAHost));
+      } catch (const ConfigError& e) {
+        throw ConfigError(format("--hosts {}: workers of '{}' {}", text, part, e.what()));
+      }
+    }
+    hosts.push_back(slots);
+  }
+  return hosts;
+}
+
+LaunchResult launch_hosts(const HostLaunch& launch) { return Launch(launch).run(); }
+
+}  // namespace reigen

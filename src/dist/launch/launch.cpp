@@ -1,0 +1,295 @@
+#include "dist/launch/launch.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/terminal.h"
+#include "config/schema.h"
+#include "dist/launch/pmix.h"
+
+namespace reigen {
+namespace {
+
+constexpr int kMostWorkers = 1'000'000;
+constexpr int kPortsToTry = 16;
+
+int number(const Environment& environment, const char* name, int least, int most, int otherwise) {
+  const auto text = environment(name);
+  if (!text) return otherwise;
+  try {
+    return static_cast<int>(parse_integer(*text, least, most));
+  } catch (const ConfigError& e) {
+    throw ConfigError(format("environment variable {}={}: {}", name, *text, e.what()));
+  }
+}
+
+bool has(const Environment& environment, std::initializer_list<const char*> names) {
+  return std::all_of(names.begin(), names.end(),
+                     [&](const char* name) { return environment(name).has_value(); });
+}
+
+// Rank, size and the place on this machine, by the names that a launcher has for them.
+void read_place(const Environment& environment, Placement& p, const char* rank, const char* size,
+                const char* local_rank, const char* local_size) {
+  p.size = number(environment, size, 1, kMostWorkers, 1);
+  p.rank = number(environment, rank, 0, kMostWorkers, 0);
+  p.local_rank = number(environment, local_rank, 0, kMostWorkers, 0);
+  p.local_size = number(environment, local_size, 1, kMostWorkers, 1);
+  if (p.rank >= p.size) {
+    throw ConfigError(format("{}={} does not fit {}={}; ranks are 0 to {}", rank, p.rank, size,
+                             p.size, p.size - 1));
+  }
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while (!text.empty()) {
+    const size_t comma = text.find(',', begin);
+    parts.push_back(text.substr(begin, comma - begin));
+    if (comma == std::string::npos) break;
+    begin = comma + 1;
+  }
+  return parts;
+}
+
+// A port that follows from what every rank is told, and some after it in case it is taken.
+void use_ports(Placement& p, const std::string& host, int first) {
+  for (int port = first; port < first + kPortsToTry && port < 65536; ++port) {
+    p.ports.push_back(port);
+    p.rendezvous.push_back({host, port});
+  }
+}
+
+// Without a secret of its own a job is known by what its launcher calls it: strangers that come by
+// mistake stay out, those who want in do not.
+void use_token(const Environment& environment, Placement& p, const std::string& name) {
+  const auto given = environment("REIGEN_TOKEN");
+  p.secret = given.has_value();
+  p.token = given.value_or(name);
+}
+
+Placement reigen_place(const Environment& environment) {
+  Placement p;
+  p.launcher = Launcher::kReigen;
+  read_place(environment, p, "REIGEN_RANK", "REIGEN_SIZE", "REIGEN_LOCAL_RANK",
+             "REIGEN_LOCAL_SIZE");
+  p.rendezvous = parse_endpoints(*environment("REIGEN_RENDEZVOUS"));
+  use_token(environment, p, "");
+  if (p.token.empty()) throw ConfigError("REIGEN_RANK is set but REIGEN_TOKEN is not");
+  p.listen_fd = number(environment, "REIGEN_LISTEN_FD", 0, 1'000'000, -1);
+  if (p.listen_fd < 0) p.ports = {p.rendezvous.front().port};
+  p.hosts = split(environment("REIGEN_HOSTS").value_or(""));
+  return p;
+}
+
+// torchrun's own agent listens on MASTER_PORT, so the rendezvous is at one of those after it.
+Placement torchrun_place(const Environment& environment) {
+  Placement p;
+  p.launcher = Launcher::kTorchrun;
+  read_place(environment, p, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  constexpr int kUsualPort = 29500;  // torchrun's
+  const int port = environment("MASTER_PORT")
+                       ? number(environment, "MASTER_PORT", 1, 65535 - kPortsToTry, 1)
+                       : kUsualPort;
+  const std::string host = *environment("MASTER_ADDR");
+  use_ports(p, host, port + 1);
+  use_token(
+      environment, p,
+      format("torchrun {} {} {}", host, port, environment("TORCHELASTIC_RUN_ID").value_or("none")));
+  return p;
+}
+
+Placement open_mpi_place(const Environment& environment) {
+  Placement p;
+  p.launcher = Launcher::kOpenMpi;
+  read_place(environment, p, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
+  return p;
+}
+
+// The tasks of a node in Slurm's words: "2(x2),1" is 2, 2 and 1. 0 where it does not say.
+int tasks_of_node(const std::string& text, int node) {
+  for (const std::string& part : split(text)) {
+    int tasks = 0;
+    int nodes = 1;
+    if (std::sscanf(part.c_str(), "%d(x%d)", &tasks, &nodes) < 1) return 0;
+    if (node < nodes) return tasks;
+    node -= nodes;
+  }
+  return 0;
+}
+
+Placement slurm_place(const Environment& environment) {
+  Placement p;
+  p.launcher = Launcher::kSlurm;
+  read_place(environment, p, "SLURM_PROCID",
+             environment("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
+             "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE");
+  // The number for each node is only told where it was asked for.
+  const auto tasks = environment("SLURM_STEP_TASKS_PER_NODE");
+  const int node = number(environment, "SLURM_NODEID", 0, kMostWorkers, 0);
+  if (tasks) p.local_size = std::max(1, tasks_of_node(*tasks, node));
+  if (environment("PMIX_NAMESPACE")) return p;
+  const auto nodes = environment("SLURM_STEP_NODELIST");
+  const std::string host = first_of_nodelist(nodes ? *nodes : *environment("SLURM_NODELIST"));
+  const std::string job = format("slurm {} {} {}", environment("SLURM_JOB_ID").value_or("0"),
+                                 *environment("SLURM_STEP_ID"), getuid());
+  constexpr int kFirstPort = 20'000;
+  constexpr uint64_t kPorts = 10'000;  // below those the system gives out by itself
+  use_ports(p, host, kFirstPort + static_cast<int>(xxh3(job.data(), job.size()) % kPorts));
+  use_token(environment, p, job);
+  return p;
+}
+
+Socket open_port(const Placement& p) {
+  if (p.listen_fd >= 0) {
+    fcntl(p.listen_fd, F_SETFD, FD_CLOEXEC);
+    return Socket(p.listen_fd);
+  }
+  if (p.ports.empty()) return listen_on("", 0);
+  std::string why;
+  for (int port : p.ports) {
+    try {
+      return listen_on("", port);
+    } catch (const CommError& e) {
+      why = e.what();
+    }
+  }
+  throw CommError(
+      format("none of the ports {} to {} is free: {}", p.ports.front(), p.ports.back(), why));
+}
+
+}  // namespace
+
+const char* name_of(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::kReigen:
+      return "reigen";
+    case Launcher::kTorchrun:
+      return "torchrun";
+    case Launcher::kOpenMpi:
+      return "mpirun";
+    case Launcher::kSlurm:
+      return "srun";
+  }
+  return "";
+}
+
+std::optional<std::string> process_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::optional<Placement> detect_launch(const Environment& environment) {
+  if (has(environment, {"REIGEN_RANK", "REIGEN_SIZE", "REIGEN_RENDEZVOUS"})) {
+    return reigen_place(environment);
+  }
+  if (has(environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR"})) {
+    return torchrun_place(environment);
+  }
+  if (has(environment, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"})) {
+    return open_mpi_place(environment);
+  }
+  // A batch script has most of these too, but is no step of srun's.
+  if (has(environment, {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID", "SLURM_NODELIST"})) {
+    return slurm_place(environment);
+  }
+  if (has(environment, {"RANK", "WORLD_SIZE"}) && *environment("WORLD_SIZE") != "1") {
+    throw ConfigError(format(
+        "RANK {} and WORLD_SIZE {} are set but MASTER_ADDR is not: set it to the first worker's "
+        "address, or unset the others to train alone",
+        *environment("RANK"), *environment("WORLD_SIZE")));
+  }
+  return std::nullopt;
+}
+
+TeamOptions meet(Placement p) {
+  TeamOptions options;
+  options.rank = p.rank;
+  options.size = p.size;
+  options.hosts = p.hosts;
+  if (p.hosts.size() == static_cast<size_t>(p.size)) {
+    options.host = p.hosts[static_cast<size_t>(p.rank)];  // the name its user knows it by
+  }
+  if (p.rank == 0) options.listener = open_port(p);
+  if (p.rendezvous.empty()) {
+    const bool here = p.local_size == p.size;
+    std::string given;
+    if (p.rank == 0) {
+      Json shared = {{"token", random_hex(kTokenBytes)}, {"at", Json::array()}};
+      for (const Endpoint& e : own_endpoints(port_of(options.listener), here)) {
+        shared["at"].push_back(text_of(e));
+      }
+      given = one_line(shared);
+    }
+    const Json shared = Json::parse(share_from_rank_0(p.rank, given), nullptr, false);
+    if (!shared.is_object()) throw CommError("PMIx: what rank 0 left cannot be read");
+    for (const Json& at : shared.value("at", Json::array())) {
+      p.rendezvous.push_back(parse_endpoints(at.get<std::string>()).front());
+    }
+    p.token = shared.value("token", "");
+    p.secret = true;
+  }
+  if (p.rank == 0 && !p.secret && p.local_size < p.size) {
+    log_warning(
+        "this job has no secret token, so anyone who reaches its port can join it; set "
+        "REIGEN_TOKEN to the same random text for every worker");
+  }
+  // Rank 0 knows which port it got; the others may have to look.
+  if (p.rank == 0) {
+    const int port = port_of(options.listener);
+    std::erase_if(p.rendezvous, [&](const Endpoint& e) { return e.port != port; });
+  }
+  options.rendezvous = p.rendezvous;
+  options.token = p.token;
+  return options;
+}
+
+std::vector<std::string> place_environment(const PlaceOnHost& place, int listen_fd) {
+  std::vector<std::string> variables = {
+      format("REIGEN_RANK={}", place.rank),
+      format("REIGEN_SIZE={}", place.size),
+      format("REIGEN_LOCAL_RANK={}", place.local_rank),
+      format("REIGEN_LOCAL_SIZE={}", place.local_size),
+      "REIGEN_RENDEZVOUS=" + place.rendezvous,
+      "REIGEN_TOKEN=" + place.token,
+      "REIGEN_HOSTS=" + place.hosts,
+  };
+  if (listen_fd >= 0) variables.push_back(format("REIGEN_LISTEN_FD={}", listen_fd));
+  return variables;
+}
+
+std::vector<Endpoint> own_endpoints(int port, bool everybody_is_here) {
+  if (everybody_is_here) return {{"127.0.0.1", port}};
+  std::vector<Endpoint> endpoints;
+  for (const NetworkInterface& i : network_interfaces()) {
+    const bool link_local = i.address.starts_with("fe80:") || i.address.starts_with("169.254.");
+    if (!is_loopback(i.address) && !link_local) endpoints.push_back({i.address, port});
+  }
+  if (endpoints.empty()) return own_endpoints(port, true);
+  return endpoints;
+}
+
+std::string first_of_nodelist(const std::string& list) {
+  const size_t bracket = list.find('[');
+  const size_t comma = list.find(',');
+  if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
+  const size_t end = list.find_first_of("-,]", bracket);
+  const size_t close = list.find(']', bracket);
+  if (end == std::string::npos || close == std::string::npos) return list;
+  const size_t after = list.find(',', close);
+  const size_t suffix = after == std::string::npos ? std::string::npos : after - close - 1;
+  return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1) +
+         list.substr(close + 1, suffix);
+}
+
+}  // namespace reigen

@@ -1,0 +1,66 @@
+#include "dist/launch/local_launch.h"
+
+#include <csignal>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/interrupt.h"
+#include "base/terminal.h"
+#include "dist/launch/launch.h"
+
+namespace reigen {
+
+WorkerOutput show_workers() {
+  WorkerOutput output;
+  output.line = [](int rank, const std::string& line) { log_note(format("[{}] {}", rank, line)); };
+  output.out_line = [](int rank, const std::string& line) {
+    if (rank == 0) return print(line + "\n");
+    log_note(format("[{}] {}", rank, line));
+  };
+  output.status = [](int rank, const std::string& text) {
+    if (rank == 0) show_status(text);
+  };
+  return output;
+}
+
+LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
+                          const Grace& grace) {
+  // The port is open before anybody starts, so nobody can take it and nobody has to wait for it.
+  const Socket listener = listen_on("127.0.0.1", 0);
+  PlaceOnHost place;
+  place.size = workers;
+  place.local_size = workers;
+  place.token = random_hex(kTokenBytes);
+  place.rendezvous = text_of({"127.0.0.1", port_of(listener)});
+  WorkerSet set(show_workers(), grace);
+  for (int rank = 0; rank < workers; ++rank) {
+    place.rank = rank;
+    place.local_rank = rank;
+    ChildSpec spec;
+    spec.command = {"reigen"};
+    spec.file = "/proc/self/exe";
+    spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
+    if (rank == 0) spec.inherited = listener.fd();
+    spec.environment = place_environment(place, spec.inherited);
+    if (rank == 0 && stderr_is_terminal()) {
+      spec.environment.push_back(format("REIGEN_TERMINAL={}", terminal_width()));
+    }
+    set.start(rank, spec);
+  }
+  bool stopped = false;
+  while (set.running()) {
+    constexpr std::chrono::milliseconds kTick{100};
+    set.attend(kTick);
+    if (interrupt_requested() && !stopped) {
+      stopped = true;
+      set.stop(SIGTERM);
+    }
+  }
+  show_status("");
+  const auto& failure = set.failure();
+  if (!failure) return {};
+  return {failure->code, failure->rank, host_name(), failure->error};
+}
+
+}  // namespace reigen

@@ -1,0 +1,185 @@
+#include "dist/launch/worker_set.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+constexpr std::string_view kRedraw = "\r\x1b[K";  // how base/terminal.cpp begins a status
+constexpr size_t kMostOfALine = size_t{64} << 10;
+constexpr int kKilledBase = 128;
+
+std::string after_redraw(const std::string& text) {
+  const size_t last = text.rfind(kRedraw);
+  std::string shown = last == std::string::npos ? text : text.substr(last + kRedraw.size());
+  if (shown.ends_with('\r')) shown.pop_back();
+  return shown;
+}
+
+std::string without_colour(const std::string& line) {
+  std::string plain;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\x1b' && i + 1 < line.size() && line[i + 1] == '[') {
+      i += 2;
+      while (i < line.size() && (line[i] < '@' || line[i] > '~')) ++i;
+    } else {
+      plain += line[i];
+    }
+  }
+  return plain;
+}
+
+std::string killed_text(int code) {
+  return format("was killed by signal {} ({})", code - kKilledBase, strsignal(code - kKilledBase));
+}
+
+}  // namespace
+
+std::vector<std::string> LineSplitter::add(std::string_view bytes) {
+  pending_ += bytes;
+  std::vector<std::string> lines;
+  size_t begin = 0;
+  for (size_t end = 0; (end = pending_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    lines.push_back(after_redraw(pending_.substr(begin, end - begin)));
+  }
+  pending_.erase(0, begin);
+  if (pending_.find(kRedraw) != std::string::npos) {
+    status_ = after_redraw(pending_);
+    pending_ = status_;
+  }
+  if (pending_.size() > kMostOfALine) {
+    lines.push_back(std::move(pending_));
+    pending_.clear();
+  }
+  return lines;
+}
+
+std::vector<std::string> LineSplitter::rest() {
+  std::vector<std::string> lines;
+  if (pending_ != status_) lines.push_back(pending_);  // a status is drawn again after each line
+  pending_.clear();
+  status_.clear();
+  return lines;
+}
+
+bool explains(int code, int earlier) {
+  constexpr int kComm = static_cast<int>(ExitCode::kComm);
+  return earlier == kComm && code != kComm && code != 0;
+}
+
+std::optional<std::string> error_in(const std::string& line) {
+  constexpr std::string_view kTag = "error: ";
+  const std::string plain = without_colour(line);
+  if (!plain.starts_with(kTag)) return std::nullopt;
+  return plain.substr(kTag.size());
+}
+
+struct WorkerSet::Worker {
+  int rank;
+  std::unique_ptr<ChildProcess> process;
+  LineSplitter err;
+  LineSplitter out;
+  std::string shown_status;
+  std::string error;
+  bool done = false;
+};
+
+WorkerSet::WorkerSet(WorkerOutput output, const Grace& grace)
+    : output_(std::move(output)), grace_(grace) {}
+
+WorkerSet::~WorkerSet() = default;
+
+void WorkerSet::start(int rank, const ChildSpec& spec) {
+  Worker& worker = workers_.emplace_back();
+  worker.rank = rank;
+  worker.process = std::make_unique<ChildProcess>(spec);
+}
+
+bool WorkerSet::running() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.done; });
+}
+
+void WorkerSet::stop(int signal_number) {
+  for (Worker& worker : workers_) worker.process->signal(signal_number);
+  if (!ask_at_) ask_at_ = Clock::now() + grace_.after_stop;
+}
+
+std::vector<WorkerEnd> WorkerSet::take_ended() { return std::exchange(ended_, {}); }
+
+void WorkerSet::attend(std::chrono::milliseconds within) {
+  std::vector<pollfd> waiting;
+  if (watched_ >= 0) waiting.push_back({watched_, POLLIN, 0});
+  for (const Worker& worker : workers_) {
+    for (int fd : {worker.process->out().fd(), worker.process->err().fd()}) {
+      if (fd >= 0) waiting.push_back({fd, POLLIN, 0});
+    }
+  }
+  poll(waiting.data(), waiting.size(), static_cast<int>(within.count()));
+  for (Worker& worker : workers_) {
+    if (worker.done) continue;
+    const auto code = worker.process->ended();  // before the last words are read
+    hear(worker);
+    if (code) settle(worker, *code);
+  }
+  enforce();
+}
+
+void WorkerSet::hear(Worker& worker) {
+  std::string bytes;
+  constexpr size_t kMost = size_t{1} << 20;
+  ChildProcess& process = *worker.process;
+  if (process.err().open() && !read_available(process.err(), bytes, kMost)) process.close_err();
+  for (const auto& line : worker.err.add(bytes)) take(worker, line, false);
+  bytes.clear();
+  if (process.out().open() && !read_available(process.out(), bytes, kMost)) process.close_out();
+  for (const auto& line : worker.out.add(bytes)) take(worker, line, true);
+  if (worker.err.status() != worker.shown_status) {
+    worker.shown_status = worker.err.status();
+    if (output_.status) output_.status(worker.rank, worker.shown_status);
+  }
+}
+
+void WorkerSet::take(Worker& worker, const std::string& line, bool out) {
+  if (const auto error = error_in(line); error && !out) worker.error = *error;
+  const auto& show = out ? output_.out_line : output_.line;
+  if (show) show(worker.rank, line);
+}
+
+void WorkerSet::settle(Worker& worker, int code) {
+  for (const auto& line : worker.err.rest()) take(worker, line, false);
+  for (const auto& line : worker.out.rest()) take(worker, line, true);
+  worker.done = true;
+  WorkerEnd end{worker.rank, code, worker.error};
+  if (code > kKilledBase && end.error.empty()) end.error = killed_text(code);
+  if (code != 0 && end.error.empty()) end.error = format("ended with status {}", code);
+  if (code != 0 && (!failure_ || (!kill_at_ && explains(code, failure_->code)))) {
+    failure_ = end;
+    const auto latest = Clock::now() + grace_.after_failure;
+    ask_at_ = ask_at_ ? std::min(*ask_at_, latest) : latest;
+  }
+  ended_.push_back(std::move(end));
+}
+
+void WorkerSet::enforce() {
+  if (!running()) return;
+  const auto now = Clock::now();
+  if (kill_at_ && now >= *kill_at_) {
+    for (Worker& worker : workers_) worker.process->signal(SIGKILL);
+  } else if (!kill_at_ && ask_at_ && now >= *ask_at_) {
+    for (Worker& worker : workers_) {
+      worker.process->signal(SIGTERM);
+      worker.process->signal(SIGCONT);  // one that was stopped can only then hear it
+    }
+    kill_at_ = now + grace_.after_term;
+  }
+}
+
+}  // namespace reigen

@@ -1,0 +1,410 @@
+#include "dist/members/rendezvous.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/interrupt.h"
+#include "base/quiet_thread.h"
+#include "dist/members/message.h"
+
+namespace reigen {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kConnectWithin{2'000};
+constexpr milliseconds kAnswerWithin{5'000};
+constexpr milliseconds kBetweenTries{100};
+
+milliseconds left_until(Clock::time_point deadline) {
+  return std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()),
+                  milliseconds(0));
+}
+
+// A conversation in turns, before the control thread takes over.
+class Talk {
+ public:
+  explicit Talk(Socket socket) : socket_(std::move(socket)) {}
+
+  void say(const Json& message) {
+    out_ += encode_message(message);
+    write_available(socket_, out_);
+  }
+
+  // Nothing when the other side is gone, sends junk or nothing in time.
+  std::optional<Json> hear(Clock::time_point deadline) {
+    Json message;
+    while (true) {
+      switch (decode_message(in_, kMostFromMember, message)) {
+        case Decoded::kMessage:
+          return message;
+        case Decoded::kBroken:
+          return std::nullopt;
+        case Decoded::kIncomplete:
+          break;
+      }
+      check_interrupt();
+      const milliseconds left = left_until(deadline);
+      if (left.count() == 0) return std::nullopt;
+      constexpr int kTick = 100;
+      pollfd readable{socket_.fd(), POLLIN, 0};
+      const int ready = poll(&readable, 1, std::min<int>(kTick, static_cast<int>(left.count())));
+      write_available(socket_, out_);
+      if (ready <= 0) continue;
+      const size_t before = in_.size();
+      const bool open = read_available(socket_, in_, kMostFromMember + 4);
+      if (!open && in_.size() == before) return std::nullopt;
+    }
+  }
+
+  const Socket& socket() const { return socket_; }
+  Socket take(std::string& unread) {
+    unread = std::move(in_);
+    return std::move(socket_);
+  }
+
+ private:
+  Socket socket_;
+  std::string in_;
+  std::string out_;
+};
+
+struct Refused {
+  std::string text;
+  bool for_good;
+};
+
+// Both sides show that they know the token; neither sends it.
+void prove(Talk& talk, const std::string& token) {
+  const auto deadline = Clock::now() + kAnswerWithin;
+  const auto hello = talk.hear(deadline);
+  const auto nonce = hello ? text_field(*hello, "nonce") : std::nullopt;
+  if (!nonce || text_field(*hello, "kind") != "hello") {
+    throw Refused{"what answers there is no rendezvous", false};
+  }
+  const std::string own = random_hex(kNonceBytes);
+  talk.say({{"kind", "prove"},
+            {"nonce", own},
+            {"proof", hmac_sha256(token, "member " + *nonce + " " + own)}});
+  const auto answer = talk.hear(deadline);
+  if (answer && text_field(*answer, "kind") == "refused") {
+    throw Refused{text_field(*answer, "text").value_or(""), false};
+  }
+  const auto proof = answer ? text_field(*answer, "proof") : std::nullopt;
+  if (!proof || !same_secret(*proof, hmac_sha256(token, "host " + own + " " + *nonce))) {
+    throw Refused{"what answers there does not know the job token", false};
+  }
+}
+
+}  // namespace
+
+class Rendezvous::Loop {
+ public:
+  explicit Loop(const JoinOptions& options) : options_(options) {
+    if (options_.host.empty()) options_.host = host_name();
+    join();
+    thread_ = quiet_thread([this] { run(); });
+  }
+
+  ~Loop() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.wake();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void say(const Json& message) {
+    {
+      std::lock_guard lock(mutex_);
+      out_ += encode_message(message);
+    }
+    wake_.wake();
+  }
+
+  std::optional<std::string> get(const std::string& key, milliseconds within) {
+    int64_t id = 0;
+    {
+      std::lock_guard lock(mutex_);
+      id = next_id_++;
+    }
+    say({{"kind", "get"}, {"key", key}, {"id", id}});
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, within, [&] { return answers_.contains(id) || down_; });
+    const auto answer = answers_.find(id);
+    if (answer == answers_.end()) return std::nullopt;
+    return hex_decode(answer->second);
+  }
+
+  void leave() {
+    {
+      std::lock_guard lock(mutex_);
+      if (leaving_) return;
+      leaving_ = true;
+    }
+    say({{"kind", "leave"}});
+    std::unique_lock lock(mutex_);
+    constexpr milliseconds kFlush{1'000};
+    changed_.wait_for(lock, kFlush, [this] { return out_.empty() || down_; });
+  }
+
+  void on_loss(std::function<void(const CommStatus&)> call) {
+    std::lock_guard calling(call_mutex_);
+    std::unique_lock lock(mutex_);
+    on_loss_ = loss_ ? nullptr : call;
+    const std::optional<CommStatus> before = loss_;
+    lock.unlock();
+    if (before && call) call(*before);
+  }
+
+  std::optional<CommStatus> wait_for_loss(milliseconds within) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, within, [this] { return loss_.has_value() || down_; });
+    return loss_;
+  }
+
+  template <class T>
+  T locked(const T& value) const {
+    std::lock_guard lock(mutex_);
+    return value;
+  }
+
+  const JoinOptions& options() const { return options_; }
+
+  int rank_ = 0;
+  int host_rank_ = 0;
+  std::vector<Member> members_;
+  std::string local_address_;
+  std::optional<CommStatus> loss_;
+  std::optional<Notice> stop_;
+  std::optional<Notice> error_;
+
+ private:
+  void join();
+  bool try_join(const Endpoint& endpoint, std::string& why, Clock::time_point deadline);
+  void await_start(Talk& talk, Clock::time_point deadline);
+  void read_members(const Json& formed);
+  void run();
+  void take(const Json& message);
+  void lose(const CommStatus& loss);
+  void go_down();
+
+  JoinOptions options_;
+  Socket socket_;
+  std::string in_;
+  std::string out_;
+  WakePipe wake_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int64_t, std::string> answers_;
+  int64_t next_id_ = 0;
+  std::mutex call_mutex_;  // held while the call is made, so that it can be taken back
+  std::function<void(const CommStatus&)> on_loss_;
+  bool leaving_ = false;
+  bool stopping_ = false;
+  bool down_ = false;  // the connection is gone
+  Clock::time_point heard_ = Clock::now();
+  std::thread thread_;
+};
+
+void Rendezvous::Loop::join() {
+  const auto deadline = Clock::now() + options_.start_within;
+  std::string why = "no address was given";
+  do {
+    for (const Endpoint& endpoint : options_.at) {
+      check_interrupt();
+      if (try_join(endpoint, why, deadline)) return;
+      why = format("{} ({})", text_of(endpoint), why);
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+  } while (Clock::now() < deadline && !options_.at.empty());
+  throw CommError(format("rank {} on {} found no rendezvous within {:.3g} s: {}", options_.rank,
+                         options_.host, seconds_of(options_.start_within), why));
+}
+
+bool Rendezvous::Loop::try_join(const Endpoint& endpoint, std::string& why,
+                                Clock::time_point deadline) {
+  Socket socket = connect_to(endpoint, std::min(kConnectWithin, left_until(deadline)), why);
+  if (!socket.open()) return false;
+  Talk talk(std::move(socket));
+  try {
+    prove(talk, options_.token);
+    local_address_ = reigen::local_address(talk.socket());
+    Json facts = Json::object();
+    for (const auto& [key, value] : options_.facts) facts[key] = value;
+    talk.say({{"kind", "join"},
+              {"rank", options_.rank},
+              {"size", options_.size},
+              {"epoch", options_.epoch},
+              {"host", options_.host},
+              {"address", options_.address.empty() ? local_address_ : options_.address},
+              {"chosen", options_.address.empty() ? "by the way here" : "as asked"},
+              {"port", options_.port},
+              {"facts", facts}});
+    await_start(talk, deadline);
+  } catch (const Refused& refused) {
+    why = refused.text;
+    // Another job may answer at one of several addresses; at the only one it is ours or nothing.
+    if (!refused.for_good && options_.at.size() > 1) return false;
+    throw CommError(why);
+  }
+  socket_ = talk.take(in_);
+  return true;
+}
+
+void Rendezvous::Loop::await_start(Talk& talk, Clock::time_point deadline) {
+  // The server's deadline began at another time; it tells everybody when it has passed.
+  deadline = std::max(deadline, Clock::now()) + options_.start_within;
+  while (true) {
+    const auto message = talk.hear(std::min(deadline, Clock::now() + options_.silence));
+    const auto kind = message ? text_field(*message, "kind") : std::nullopt;
+    if (!kind) throw Refused{"the worker that hosts the rendezvous is gone", true};
+    if (*kind == "refused") throw Refused{text_field(*message, "text").value_or(""), true};
+    if (*kind == "formed") return read_members(*message);
+  }
+}
+
+void Rendezvous::Loop::read_members(const Json& formed) {
+  rank_ = static_cast<int>(number_field(formed, "rank").value_or(0));
+  host_rank_ = static_cast<int>(number_field(formed, "host_rank").value_or(0));
+  for (const Json& m : formed.value("members", Json::array())) {
+    members_.push_back({static_cast<int>(number_field(m, "rank").value_or(0)),
+                        static_cast<int>(number_field(m, "old_rank").value_or(0)),
+                        text_field(m, "host").value_or(""), text_field(m, "address").value_or(""),
+                        static_cast<int>(number_field(m, "port").value_or(0))});
+  }
+  const int size = static_cast<int>(members_.size());
+  if (rank_ < 0 || rank_ >= size || host_rank_ < 0 || host_rank_ >= size) {
+    throw Refused{"the rendezvous gave a list of members that does not fit together", true};
+  }
+}
+
+void Rendezvous::Loop::run() {
+  heard_ = Clock::now();
+  auto beat = heard_;
+  while (true) {
+    bool unsent = false;
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_) return;
+      const auto now = Clock::now();
+      if (now - beat > options_.silence / 10) {
+        beat = now;
+        out_ += encode_message({{"kind", "beat"}});
+      }
+      if (!write_available(socket_, out_)) break;
+      unsent = !out_.empty();
+      changed_.notify_all();
+    }
+    pollfd waiting[] = {{wake_.fd(), POLLIN, 0},
+                        {socket_.fd(), static_cast<short>(POLLIN | (unsent ? POLLOUT : 0)), 0}};
+    constexpr int kTick = 50;  // ms
+    poll(waiting, 2, kTick);
+    wake_.drain();
+    const size_t before = in_.size();
+    const bool open = read_available(socket_, in_, kMostFromMember + 4);
+    if (in_.size() > before) heard_ = Clock::now();
+    Json message;
+    Decoded decoded = Decoded::kIncomplete;
+    while ((decoded = decode_message(in_, kMostFromMember, message)) == Decoded::kMessage) {
+      take(message);
+    }
+    if (!open || decoded == Decoded::kBroken) break;
+    if (Clock::now() - heard_ > options_.silence) {
+      lose(CommStatus::lost(host_rank_, members_[static_cast<size_t>(host_rank_)].host,
+                            format("silent for {:.3g} s", seconds_of(options_.silence))));
+      return go_down();
+    }
+  }
+  lose(CommStatus::lost(host_rank_, members_[static_cast<size_t>(host_rank_)].host,
+                        "its connection closed"));
+  go_down();
+}
+
+void Rendezvous::Loop::go_down() {
+  std::lock_guard lock(mutex_);
+  down_ = true;
+  changed_.notify_all();
+}
+
+void Rendezvous::Loop::take(const Json& message) {
+  const std::string kind = *text_field(message, "kind");
+  const int rank = static_cast<int>(number_field(message, "rank").value_or(-1));
+  const std::string host = text_field(message, "host").value_or("");
+  const std::string text = text_field(message, "text").value_or("");
+  if (kind == "lost") return lose(CommStatus::lost(rank, host, text));
+  std::lock_guard lock(mutex_);
+  if (kind == "value") {
+    answers_[number_field(message, "id").value_or(-1)] = text_field(message, "value").value_or("");
+  } else if (kind == "stop" && !stop_) {
+    stop_ = Notice{rank, host, text};
+  } else if (kind == "error" && !error_) {
+    error_ = Notice{rank, host, text};
+  }
+  changed_.notify_all();
+}
+
+void Rendezvous::Loop::lose(const CommStatus& loss) {
+  std::lock_guard calling(call_mutex_);
+  std::function<void(const CommStatus&)> call;
+  {
+    std::lock_guard lock(mutex_);
+    if (loss_ || leaving_) return;
+    loss_ = loss;
+    call = std::move(on_loss_);
+    changed_.notify_all();
+  }
+  if (call) call(loss);
+}
+
+Rendezvous::Rendezvous(const JoinOptions& options) : loop_(std::make_unique<Loop>(options)) {}
+Rendezvous::~Rendezvous() = default;
+
+int Rendezvous::rank() const { return loop_->rank_; }
+int Rendezvous::size() const { return static_cast<int>(loop_->members_.size()); }
+const std::vector<Member>& Rendezvous::members() const { return loop_->members_; }
+const std::string& Rendezvous::local_address() const { return loop_->local_address_; }
+
+void Rendezvous::set(const std::string& key, const std::string& value) {
+  loop_->say({{"kind", "set"}, {"key", key}, {"value", hex_encode(value)}});
+}
+
+std::optional<std::string> Rendezvous::get(const std::string& key, milliseconds within) {
+  return loop_->get(key, within);
+}
+
+void Rendezvous::request_stop(const std::string& reason) {
+  loop_->say({{"kind", "stop"}, {"text", reason}});
+}
+
+void Rendezvous::report_error(const std::string& text) {
+  loop_->say({{"kind", "error"}, {"text", text}});
+}
+
+std::optional<CommStatus> Rendezvous::loss() const { return loop_->locked(loop_->loss_); }
+std::optional<Notice> Rendezvous::stop_request() const { return loop_->locked(loop_->stop_); }
+std::optional<Notice> Rendezvous::first_error() const { return loop_->locked(loop_->error_); }
+
+void Rendezvous::on_loss(std::function<void(const CommStatus&)> call) {
+  loop_->on_loss(std::move(call));
+}
+
+std::optional<CommStatus> Rendezvous::wait_for_loss(milliseconds within) const {
+  return loop_->wait_for_loss(within);
+}
+
+void Rendezvous::leave() { loop_->leave(); }
+
+}  // namespace reigen

@@ -1,0 +1,461 @@
+#include "dist/members/rendezvous_server.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <list>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/quiet_thread.h"
+#include "dist/group/comm_status.h"
+#include "dist/members/message.h"
+
+namespace reigen {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kProveWithin{5'000};
+constexpr size_t kMostStrangers = 64;
+constexpr size_t kMostUnsent = size_t{16} << 20;
+constexpr size_t kMostValues = 100'000;
+
+struct Connection {
+  Socket socket;
+  std::string in;
+  std::string out;
+  std::string nonce;
+  Clock::time_point since = Clock::now();
+  Clock::time_point heard = since;
+  bool proved = false;
+  bool joined = false;
+  bool left = false;
+  bool closing = false;  // once everything is sent
+  bool broken = false;
+  int rank = -1;
+  std::string host;
+  Json member;       // what the others are told of it
+  bool free = true;  // nobody asked for its address: another of the same machine does as well
+  Json facts;
+};
+
+}  // namespace
+
+class RendezvousServer::Loop {
+ public:
+  Loop(const ServerOptions& options, Socket listener)
+      : options_(options),
+        listener_(std::move(listener)),
+        port_(port_of(listener_)),
+        deadline_(Clock::now() + options.start_within) {
+    thread_ = quiet_thread([this] { run(); });
+  }
+
+  ~Loop() {
+    stopping_ = true;
+    wake_.wake();
+    thread_.join();
+  }
+
+  int port() const { return port_; }
+  uint64_t turned_away() const { return turned_away_; }
+  int left() const { return left_; }
+
+ private:
+  void run();
+  void poll_all();
+  void admit();
+  void serve(Connection& c);
+  void take(Connection& c, const Json& message);
+  void prove(Connection& c, const Json& message);
+  void join(Connection& c, const Json& message);
+  void control(Connection& c, const std::string& kind, const Json& message);
+  void give_values(const std::string& key);
+  void refuse(Connection& c, const std::string& why);
+  void refuse_all(const std::string& why);
+  void form();
+  void check_deadlines(milliseconds pause);
+  void lose(Connection& c, const std::string& why);
+  void drop_broken();
+  std::string missing() const;
+  std::string outward_address() const;
+  std::string differences() const;
+
+  static void send(Connection& c, const Json& message) { c.out += encode_message(message); }
+  void send_members(const Json& message) {
+    for (Connection& c : connections_) {
+      if (c.joined && !c.left) send(c, message);
+    }
+  }
+  std::vector<const Connection*> joined() const;
+  std::string expected_host(int rank) const {
+    const auto at = static_cast<size_t>(rank);
+    return at < options_.hosts.size() ? options_.hosts[at] : std::string();
+  }
+
+  ServerOptions options_;
+  Socket listener_;
+  int port_;
+  Clock::time_point deadline_;
+  Clock::time_point beat_ = Clock::now();
+  WakePipe wake_;
+  std::list<Connection> connections_;
+  bool formed_ = false;
+  std::string refusal_;  // why this job will never start
+  std::map<std::string, std::string> values_;
+  struct Question {
+    Connection* from;
+    std::string key;
+    int64_t id;
+  };
+  std::list<Question> questions_;
+  std::optional<Json> first_error_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<uint64_t> turned_away_ = 0;
+  std::atomic<int> left_ = 0;
+  std::thread thread_;
+};
+
+void RendezvousServer::Loop::run() {
+  auto last = Clock::now();
+  while (!stopping_) {
+    poll_all();
+    const auto now = Clock::now();
+    check_deadlines(std::chrono::duration_cast<milliseconds>(now - last));
+    last = now;
+    drop_broken();
+  }
+  // What was said last should still be heard.
+  for (Connection& c : connections_) write_available(c.socket, c.out);
+}
+
+void RendezvousServer::Loop::poll_all() {
+  std::vector<pollfd> waiting = {{wake_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+  std::vector<Connection*> who;
+  for (Connection& c : connections_) {
+    waiting.push_back(
+        {c.socket.fd(), static_cast<short>(POLLIN | (c.out.empty() ? 0 : POLLOUT)), 0});
+    who.push_back(&c);
+  }
+  constexpr int kTick = 50;  // ms
+  if (poll(waiting.data(), waiting.size(), kTick) <= 0) return;
+  wake_.drain();
+  for (size_t i = 0; i < who.size(); ++i) {
+    const short events = waiting[i + 2].revents;
+    if ((events & (POLLIN | POLLERR | POLLHUP)) != 0) serve(*who[i]);
+  }
+  if ((waiting[1].revents & POLLIN) != 0) admit();
+  for (Connection& c : connections_) {
+    if (!c.out.empty() && !write_available(c.socket, c.out)) c.broken = true;
+  }
+}
+
+void RendezvousServer::Loop::admit() {
+  Socket socket = accept_from(listener_);
+  if (!socket.open()) return;
+  const auto strangers = std::count_if(connections_.begin(), connections_.end(),
+                                       [](const Connection& c) { return !c.proved; });
+  if (static_cast<size_t>(strangers) >= kMostStrangers) {
+    ++turned_away_;
+    return;
+  }
+  Connection& c = connections_.emplace_back();
+  c.socket = std::move(socket);
+  c.nonce = random_hex(kNonceBytes);
+  send(c, {{"kind", "hello"}, {"nonce", c.nonce}});
+}
+
+void RendezvousServer::Loop::serve(Connection& c) {
+  const size_t most = c.proved ? kMostFromMember : kMostFromStranger;
+  const bool open = read_available(c.socket, c.in, most + 4);
+  Json message;
+  while (!c.broken && !c.closing) {
+    const Decoded decoded = decode_message(c.in, most, message);
+    if (decoded == Decoded::kIncomplete) break;
+    if (decoded == Decoded::kBroken) {
+      c.broken = true;
+      break;
+    }
+    c.heard = Clock::now();
+    take(c, message);
+  }
+  if (!open) c.broken = true;
+}
+
+void RendezvousServer::Loop::take(Connection& c, const Json& message) {
+  const std::string kind = *text_field(message, "kind");
+  if (!c.proved) {
+    prove(c, message);
+  } else if (!c.joined) {
+    join(c, message);
+  } else {
+    control(c, kind, message);
+  }
+}
+
+void RendezvousServer::Loop::prove(Connection& c, const Json& message) {
+  const auto nonce = text_field(message, "nonce");
+  const auto proof = text_field(message, "proof");
+  if (!nonce || !proof ||
+      !same_secret(*proof, hmac_sha256(options_.token, "member " + c.nonce + " " + *nonce))) {
+    ++turned_away_;
+    refuse(c, "the job token is wrong");
+    return;
+  }
+  c.proved = true;
+  send(c, {{"kind", "proved"},
+           {"proof", hmac_sha256(options_.token, "host " + *nonce + " " + c.nonce)}});
+}
+
+void RendezvousServer::Loop::join(Connection& c, const Json& message) {
+  const auto rank = number_field(message, "rank");
+  const auto size = number_field(message, "size");
+  const auto epoch = number_field(message, "epoch");
+  const auto host = text_field(message, "host");
+  const auto address = text_field(message, "address");
+  const auto port = number_field(message, "port");
+  const auto facts = message.find("facts");
+  if (!rank || !size || !epoch || !host || !address || !port || facts == message.end() ||
+      !facts->is_object()) {
+    c.broken = true;
+    return;
+  }
+  const std::string who = rank_and_host(static_cast<int>(*rank), *host);
+  if (!refusal_.empty()) return refuse(c, refusal_);
+  if (*epoch != options_.epoch) {
+    return refuse(c, format("{} belongs to forming {} of the group, this is forming {}", who,
+                            *epoch, options_.epoch));
+  }
+  if (*size != options_.size || *rank < 0 || *rank >= *size) {
+    return refuse(c,
+                  format("{} of {} workers does not fit a job of {}", who, *size, options_.size));
+  }
+  for (const Connection* other : joined()) {
+    if (other->rank == *rank) {
+      return refuse(c,
+                    format("there are two of rank {}: on {} and on {}", *rank, other->host, *host));
+    }
+  }
+  if (formed_) return refuse(c, format("the job has started without {}", who));
+  c.joined = true;
+  c.rank = static_cast<int>(*rank);
+  c.host = *host;
+  c.member = {{"rank", c.rank}, {"host", c.host}, {"address", *address}, {"port", *port}};
+  c.free = text_field(message, "chosen") != "as asked";
+  c.facts = *facts;
+  if (joined().size() == static_cast<size_t>(options_.size)) form();
+}
+
+std::vector<const Connection*> RendezvousServer::Loop::joined() const {
+  std::vector<const Connection*> members;
+  for (const Connection& c : connections_) {
+    if (c.joined && !c.left && !c.broken) members.push_back(&c);
+  }
+  std::sort(members.begin(), members.end(),
+            [](const Connection* a, const Connection* b) { return a->rank < b->rank; });
+  return members;
+}
+
+// "config: rank 0 (vm1) has 3f2a, rank 2 (vm2) has 91bc", for each fact on which two differ.
+std::string RendezvousServer::Loop::differences() const {
+  const auto members = joined();
+  std::string text;
+  for (const auto& [key, value] : members.front()->facts.items()) {
+    for (const Connection* other : members) {
+      const auto theirs = other->facts.find(key);
+      if (theirs != other->facts.end() && *theirs == value) continue;
+      text += format("{}{}: {} has {}, {} has {}", text.empty() ? "" : "; ", key,
+                     rank_and_host(members.front()->rank, members.front()->host),
+                     value.is_string() ? value.get<std::string>() : one_line(value),
+                     rank_and_host(other->rank, other->host),
+                     theirs == other->facts.end() ? "none"
+                     : theirs->is_string()        ? theirs->get<std::string>()
+                                                  : one_line(*theirs));
+      break;
+    }
+  }
+  return text;
+}
+
+// This machine's address as members on other machines reach it; empty when there are none.
+std::string RendezvousServer::Loop::outward_address() const {
+  for (const Connection* c : joined()) {
+    std::string here = local_address(c->socket);
+    if (!is_loopback(here) && peer_address(c->socket) != here) return here;
+  }
+  return "";
+}
+
+void RendezvousServer::Loop::form() {
+  if (const std::string different = differences(); !different.empty()) {
+    return refuse_all("workers do not fit together: " + different);
+  }
+  // Ranks of those who came are made dense; all of them came unless fewer were asked for.
+  Json members = Json::array();
+  int host_rank = 0;
+  const std::string outward = outward_address();
+  std::map<int, int> new_ranks;
+  for (const Connection* c : joined()) {
+    const int rank = static_cast<int>(members.size());
+    if (c->rank == options_.host_rank) host_rank = rank;
+    new_ranks[c->rank] = rank;
+    Json member = c->member;
+    // Whoever came from here came by any of this machine's addresses; others know one of them.
+    const std::string from = peer_address(c->socket);
+    if (!outward.empty() && c->free && from == local_address(c->socket))
+      member["address"] = outward;
+    member["rank"] = rank;
+    member["old_rank"] = c->rank;
+    members.push_back(member);
+  }
+  for (Connection& c : connections_) {
+    if (!c.joined || c.broken) continue;
+    c.rank = new_ranks[c.rank];
+    c.heard = Clock::now();
+    send(c, {{"kind", "formed"}, {"rank", c.rank}, {"host_rank", host_rank}, {"members", members}});
+  }
+  formed_ = true;
+}
+
+void RendezvousServer::Loop::control(Connection& c, const std::string& kind, const Json& message) {
+  if (kind == "beat") return;
+  if (kind == "leave") {
+    c.left = true;
+    ++left_;
+    return;
+  }
+  if (kind == "stop") {
+    return send_members({{"kind", "stop"},
+                         {"rank", c.rank},
+                         {"host", c.host},
+                         {"text", text_field(message, "text").value_or("")}});
+  }
+  if (kind == "error") {
+    if (first_error_) return;
+    first_error_ = Json{{"kind", "error"},
+                        {"rank", c.rank},
+                        {"host", c.host},
+                        {"text", text_field(message, "text").value_or("")}};
+    return send_members(*first_error_);
+  }
+  const auto key = text_field(message, "key");
+  const auto value = text_field(message, "value");
+  const auto id = number_field(message, "id");
+  if (kind == "set" && key && value && values_.size() < kMostValues) {
+    values_[*key] = *value;
+    give_values(*key);
+  } else if (kind == "get" && key && id) {
+    questions_.push_back({&c, *key, *id});
+    give_values(*key);
+  } else {
+    c.broken = true;
+  }
+}
+
+void RendezvousServer::Loop::give_values(const std::string& key) {
+  const auto value = values_.find(key);
+  if (value == values_.end()) return;
+  for (auto q = questions_.begin(); q != questions_.end();) {
+    if (q->key != key) {
+      ++q;
+      continue;
+    }
+    send(*q->from, {{"kind", "value"}, {"id", q->id}, {"value", value->second}});
+    q = questions_.erase(q);
+  }
+}
+
+void RendezvousServer::Loop::refuse(Connection& c, const std::string& why) {
+  send(c, {{"kind", "refused"}, {"text", why}});
+  c.closing = true;
+}
+
+void RendezvousServer::Loop::refuse_all(const std::string& why) {
+  refusal_ = why;
+  for (Connection& c : connections_) {
+    if (c.joined) refuse(c, why);
+    c.joined = false;
+  }
+}
+
+std::string RendezvousServer::Loop::missing() const {
+  const auto members = joined();
+  std::string text;
+  int count = 0;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (std::any_of(members.begin(), members.end(),
+                    [&](const Connection* c) { return c->rank == rank; })) {
+      continue;
+    }
+    text += (count++ > 0 ? ", " : "") + rank_and_host(rank, expected_host(rank));
+  }
+  return text;
+}
+
+void RendezvousServer::Loop::check_deadlines(milliseconds pause) {
+  const auto now = Clock::now();
+  // A server that was itself asleep cannot blame others for silence.
+  if (pause > options_.silence / 2) {
+    for (Connection& c : connections_) c.heard = now;
+  }
+  for (Connection& c : connections_) {
+    if (!c.proved && !c.closing && now - c.since > kProveWithin) c.broken = true;
+    if (formed_ && c.joined && !c.left && now - c.heard > options_.silence) {
+      lose(c, format("silent for {:.3g} s", seconds_of(options_.silence)));
+    }
+  }
+  if (!formed_ && refusal_.empty() && now > deadline_) {
+    const size_t least = static_cast<size_t>(options_.least > 0 ? options_.least : options_.size);
+    if (joined().size() >= least) {
+      form();
+    } else {
+      const uint64_t strangers = turned_away_;
+      refuse_all(
+          format("{} did not come within {:.3g} s{}", missing(), seconds_of(options_.start_within),
+                 strangers == 0 ? "" : format("; {} connections were turned away", strangers)));
+    }
+  }
+  if (now - beat_ > options_.silence / 10) {
+    beat_ = now;
+    send_members({{"kind", "beat"}});
+  }
+}
+
+// Tells everybody, the lost one too: it may only have been asleep.
+void RendezvousServer::Loop::lose(Connection& c, const std::string& why) {
+  send_members({{"kind", "lost"}, {"rank", c.rank}, {"host", c.host}, {"text", why}});
+  write_available(c.socket, c.out);
+  c.left = true;
+  c.broken = true;
+}
+
+void RendezvousServer::Loop::drop_broken() {
+  for (auto c = connections_.begin(); c != connections_.end();) {
+    if (c->closing && c->out.empty()) c->broken = true;
+    if (c->out.size() > kMostUnsent) c->broken = true;
+    if (!c->broken) {
+      ++c;
+      continue;
+    }
+    if (formed_ && c->joined && !c->left) lose(*c, "its connection closed");
+    if (!c->proved && !c->closing) ++turned_away_;
+    questions_.remove_if([&](const Question& q) { return q.from == &*c; });
+    c = connections_.erase(c);
+  }
+}
+
+RendezvousServer::RendezvousServer(const ServerOptions& options, Socket listener)
+    : loop_(std::make_unique<Loop>(options, std::move(listener))) {}
+RendezvousServer::~RendezvousServer() = default;
+int RendezvousServer::port() const { return loop_->port(); }
+int RendezvousServer::left() const { return loop_->left(); }
+uint64_t RendezvousServer::turned_away() const { return loop_->turned_away(); }
+
+}  // namespace reigen

@@ -1,0 +1,224 @@
+#include "doctor/doctor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "doctor/doctor_advice.h"
+#include "doctor/doctor_facts.h"
+#include "train/run/setup.h"
+#include "train/step/gpu_transport.h"
+#include "train/step/stepper.h"
+#include "train/workers/agreements.h"
+
+namespace reigen {
+namespace {
+
+// The first worker of each machine, by rank; all workers where there is one machine.
+std::vector<int> one_of_each_machine(const std::vector<Member>& members) {
+  std::vector<int> first, all;
+  std::set<std::string> seen;
+  for (const Member& member : members) {
+    all.push_back(member.rank);
+    if (seen.insert(member.machine()).second) first.push_back(member.rank);
+  }
+  return first.size() > 1 ? first : all;
+}
+
+// Every pair of machines while there are few; a ring of them when all pairs would take too long.
+std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<int>& ranks) {
+  constexpr size_t kFew = 6;
+  std::vector<std::pair<int, int>> pairs;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    for (size_t j = i + 1; j < ranks.size(); ++j) {
+      const bool neighbours = j == i + 1 || (i == 0 && j + 1 == ranks.size());
+      if (ranks.size() <= kFew || neighbours) pairs.emplace_back(ranks[i], ranks[j]);
+    }
+  }
+  return pairs;
+}
+
+// Of the steps until whatever ends the run first; 0 where nothing is known to.
+double run_seconds(const Examination& e, const TrainOptions& options, double steps_in_epoch) {
+  double steps = INFINITY;
+  if (options.max_steps > 0) steps = static_cast<double>(options.max_steps);
+  if (options.max_epochs > 0) steps = std::min(steps, options.max_epochs * steps_in_epoch);
+  const double first = std::min(steps, static_cast<double>(e.warmup));
+  double seconds = first * e.warmup_step.seconds + (steps - first) * e.forecasts[0].seconds;
+  if (options.max_time > 0) seconds = std::min(seconds, options.max_time);
+  return std::isfinite(seconds) ? seconds : 0;
+}
+
+ReadyBatch first_batch(const TrainOptions& options, const TrainingData& data,
+                       const MemoryPlan& memory, const Crew& crew) {
+  BatchSize size = {.target_tokens = static_cast<uint64_t>(options.batch.target_tokens)};
+  if (options.batch.pairs > 0) size = {.pairs = static_cast<uint64_t>(options.batch.pairs)};
+  Prefetcher input(data.train, BatchStream(data.train, static_cast<uint64_t>(options.seed), size),
+                   {.micro_tokens = memory.micro_tokens,
+                    .bos = data.vocabulary.bos(),
+                    .depth = 1,
+                    .rank = crew.rank(),
+                    .workers = crew.size()});
+  return input.next();
+}
+
+// One examination, from what is there to what it means.
+class Examiner {
+ public:
+  Examiner(const DoctorOptions& given, Crew& crew)
+      : given_(given),
+        crew_(crew),
+        options_(agreed_options(given.train, crew)),
+        opened_(open_device(options_.device, static_cast<int>(options_.threads))),
+        data_(open_data(options_)),
+        model_(options_.model, options_.dropout, data_.vocabulary.size()) {
+    check_same_data(crew_, data_.fingerprint, options_.data);
+    check_simulation(given_.simulate, crew_.size());
+    check_model_for(opened_.device, options_.model);
+    if (!crew_.alone()) {
+      check_transport(opened_.device, options_);
+      check_sharding(opened_.device, options_.workers);
+    }
+    parameters_ = first_state(model_, static_cast<uint64_t>(options_.seed)).parameters;
+    const Company company = {.workers = crew_.size(),
+                             .on_gpu = workers_on_gpu(crew_, opened_.device)};
+    const MemoryPlan memory = plan_memory(options_, model_, data_, 0, opened_, company);
+    ready_ = first_batch(options_, data_, memory, crew_);
+  }
+
+  Examination examine() {
+    e_.workers = gather_facts(crew_, opened_, data_, options_.data);
+    if (crew_.alone()) {
+      measure_alone();
+    } else {
+      measure_together();
+    }
+    measure_half();
+    if (crew_.first()) conclude();
+    return std::move(e_);
+  }
+
+ private:
+  static TrainOptions agreed_options(TrainOptions options, Crew& crew) {
+    if (crew.first()) {
+      if (options.data.empty()) throw ConfigError("--data is required (written by reigen prepare)");
+      options = resolve(options);
+    }
+    return shared_options(crew, options);
+  }
+
+  ComputeTimes compute(const OpenedDevice& opened, double budget) {
+    return measure_compute(opened, model_, options_, parameters_, ready_, budget);
+  }
+
+  void measure_alone() {
+    Measured& m = e_.preflight.measured;
+    m.compute = compute(opened_, given_.seconds / 2);
+    m.compress = measure_compress_cost(host_device(opened_.device, options_.threads));
+    e_.preflight.compute_by_rank = {m.compute.all()};
+  }
+
+  void measure_together() {
+    const std::vector<Member>& members = crew_.team()->control().members();
+    std::set<std::string> machines;
+    for (const Member& member : members) machines.insert(member.machine());
+    e_.machines = machines.size();
+    measure_pairs(pairs_to_measure(one_of_each_machine(members)));
+    std::vector<double> ahead;
+    crew_.check(measure_clocks(crew_.team()->group(), ahead));
+    for (WorkerFacts& w : e_.workers) w.clock_ahead = ahead[static_cast<size_t>(w.rank)];
+    transport_ =
+        choose_transport(crew_, opened_.device, options_, {.method = CompressMethod::kAuto});
+    e_.preflight = measure_crew(crew_, transport_.direct.get(), opened_, model_, options_,
+                                parameters_, ready_, given_.seconds * 3 / 4);
+  }
+
+  void measure_pairs(const std::vector<std::pair<int, int>>& pairs) {
+    const double each = given_.seconds / 4 / static_cast<double>(2 * pairs.size());
+    for (const auto& [a, b] : pairs) {
+      for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+        PairLink link;
+        crew_.check(measure_pair(crew_.team()->group(), from, to, std::min(1.0, each), link));
+        e_.links.push_back(link);
+      }
+    }
+  }
+
+  void measure_half() {
+    const int threads = opened_.device.threads();
+    double counts[] = {opened_.device.kind() == DeviceKind::kCpu && threads > 1 ? 1.0 : 0.0};
+    crew_.sum(counts);
+    if (counts[0] < crew_.size()) return;
+    OpenedDevice half = opened_;
+    half.device = Device::cpu(threads / 2);
+    const ComputeTimes times = compute(half, given_.seconds / 4);
+    Device::cpu(threads);  // threads are the process's, and its own again
+    std::vector<double> seconds(static_cast<size_t>(crew_.size()));
+    seconds[static_cast<size_t>(crew_.rank())] = times.forward + times.backward;
+    crew_.sum(seconds);
+    e_.half = {threads / 2, threads, *std::max_element(seconds.begin(), seconds.end())};
+  }
+
+  void conclude() {
+    for (WorkerFacts& w : e_.workers) {
+      w.compute = e_.preflight.compute_by_rank[static_cast<size_t>(w.rank)];
+    }
+    e_.parameters = model_.layout().parameters();
+    e_.tokens = static_cast<double>(ready_.batch.target_tokens);
+    e_.sentences = ready_.batch.pairs.size();
+    e_.setting = options_.workers.compress;
+    extrapolate(e_, model_.layout(), given_.simulate);
+    predict();
+    const StepForecast& f = e_.forecasts[0];
+    e_.verdict = verdict(f, e_.preflight.measured.link_for(f.setting));
+    name_straggler(e_);
+    const double each_pair =
+        static_cast<double>(data_.bytes) / static_cast<double>(data_.manifest.train_pairs());
+    const double share = static_cast<double>(e_.sentences) / crew_.size();
+    warn_of_hosts(e_, each_pair * share / f.seconds);
+    advise(e_, model_.layout());
+  }
+
+  void predict() {
+    const Measured& m = e_.preflight.measured;
+    const ParameterLayout& layout = model_.layout();
+    if (e_.setting.method == CompressMethod::kAuto) e_.setting = choose(m, layout);
+    keep_to(transport_, e_.setting);
+    e_.transport = transport_.text;
+    e_.forecasts.push_back(forecast(m, layout, e_.setting));
+    if (m.workers > 1) {
+      for (const CompressSetting& s : candidates()) {
+        if (s != e_.setting) e_.forecasts.push_back(forecast(m, layout, s));
+      }
+    }
+    if (m.workers > 1 && has_warmup(e_.setting)) {
+      e_.warmup = warmup_steps(options_);
+      e_.warmup_step = forecast_warmup(m, layout);
+    }
+    if (given_.open_end) options_.max_time = 0;
+    const double steps_in_epoch =
+        static_cast<double>(data_.manifest.train_pairs()) / static_cast<double>(e_.sentences);
+    e_.hours = run_seconds(e_, options_, steps_in_epoch) / 3600;
+    e_.cost = e_.hours * given_.price_per_hour * static_cast<double>(e_.machines);
+  }
+
+  const DoctorOptions& given_;
+  Crew& crew_;
+  TrainOptions options_;
+  OpenedDevice opened_;
+  TrainingData data_;
+  Transformer model_;
+  std::vector<float> parameters_;
+  ReadyBatch ready_;
+  GpuTransport transport_;
+  Examination e_;
+};
+
+}  // namespace
+
+Examination examine(const DoctorOptions& given, Crew& crew) {
+  return Examiner(given, crew).examine();
+}
+
+}  // namespace reigen

@@ -1,0 +1,88 @@
+#include "doctor/doctor_facts.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/memory.h"
+
+namespace reigen {
+namespace {
+
+// Reads from the disk, not from what the system remembers of it.
+double disk_rate(const std::string& directory, const Manifest& manifest) {
+  constexpr size_t kMost = 64 << 20;
+  constexpr size_t kLeast = 1 << 20;
+  constexpr size_t kPiece = 128 << 10;
+  constexpr double kLongest = 2;  // seconds: a slow disk shows sooner
+  constexpr double kTelling = 0.5;
+  size_t total = 0;
+  double seconds = 0;
+  // Past what the system remembers of the file, where the file system lets us.
+  constexpr size_t kAlignment = 4096;
+  const std::unique_ptr<void, void (*)(void*)> buffer(std::aligned_alloc(kAlignment, kPiece),
+                                                      &std::free);
+  for (const auto& file : manifest.files()) {
+    if (!file.file.ends_with(".shard") || total >= kMost || seconds > kLongest) continue;
+    const std::string path = directory + "/" + file.file;
+    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+    if (fd < 0) fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    Stopwatch watch;
+    ssize_t got = 0;
+    const double before = seconds;
+    while (total < kMost && seconds < kLongest && (got = read(fd, buffer.get(), kPiece)) > 0) {
+      total += static_cast<size_t>(got);
+      seconds = before + watch.seconds();
+    }
+    close(fd);
+  }
+  const bool enough = total >= kLeast || seconds >= kTelling;
+  return !enough ? 0 : static_cast<double>(total) / std::max(seconds, 1e-6);
+}
+
+WorkerFacts facts_from(const Json& json) {
+  WorkerFacts f;
+  f.rank = json.at("rank");
+  f.host = json.at("host");
+  f.cores = json.at("cores");
+  f.threads = json.at("threads");
+  f.memory = json.at("memory_bytes");
+  f.disk_rate = json.at("disk_bytes_per_second");
+  f.device = json.at("device");
+  f.interface = json.at("interface");
+  f.interface_note = json.at("interface_note");
+  f.speed = json.at("claimed_mbit");
+  return f;
+}
+
+}  // namespace
+
+std::vector<WorkerFacts> gather_facts(Crew& crew, const OpenedDevice& opened,
+                                      const TrainingData& data, const std::string& directory) {
+  WorkerFacts mine;
+  mine.rank = crew.rank();
+  mine.host = host_name();
+  mine.cores = usable_cores();
+  mine.threads = opened.device.threads();
+  mine.memory = available_memory();
+  mine.disk_rate = disk_rate(directory, data.manifest);
+  mine.device = describe(opened);
+  if (!crew.alone()) {
+    mine.interface = crew.team()->interface().name;
+    mine.interface_note = crew.team()->interface_note();
+    mine.speed = crew.team()->interface().speed;
+  }
+  std::vector<WorkerFacts> all;
+  for (const std::string& text : crew.gather(one_line(to_json(mine)))) {
+    all.push_back(facts_from(Json::parse(text)));
+  }
+  return all;
+}
+
+}  // namespace reigen

@@ -1,0 +1,65 @@
+// How good the model is on text it does not train on: loss, and BLEU and chrF of what it decodes.
+//
+// The text is decoded once, by beam search, and every metric is of that text: never of what a
+// model says when it is fed the reference.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/decode_options.h"
+#include "data/dataset.h"
+#include "device/device.h"
+#include "dist/members/crew.h"
+#include "eval/corpus.h"
+#include "model/transformer.h"
+#include "observe/record/records.h"
+#include "text/vocabulary.h"
+
+namespace reigen {
+
+// Pairs as token ids, each ending with eos.
+struct EncodedPairs {
+  std::vector<std::vector<uint32_t>> sources;
+  std::vector<std::vector<uint32_t>> targets;
+};
+
+// A held-out split: ids, and the text to score against.
+struct HeldOut {
+  EncodedPairs pairs;
+  Lines sources;
+  Lines references;
+};
+
+// From a directory written by `reigen prepare`; `split` is "valid" or "test". Throws DataError when
+// the text does not match the pairs line by line.
+HeldOut open_heldout(const std::string& data, const Manifest& manifest, const std::string& split);
+
+// Without dropout and label smoothing.
+struct PairsLoss {
+  double nll = 0;  // per target token, ends of sentences included
+  uint64_t tokens = 0;
+};
+PairsLoss loss_of(const Device& device, Transformer& model, const Weights& weights,
+                  const EncodedPairs& pairs, uint32_t bos, uint64_t micro_tokens);
+
+// The first `count` sources (0 for all), translated.
+Lines translate_pairs(const Device& device, Transformer& model, const Weights& weights,
+                      const EncodedPairs& pairs, size_t count, const Vocabulary& vocabulary,
+                      const DecodeOptions& options);
+
+struct ValidationPlan {
+  bool decode = true;
+  size_t sentences = 0;  // 0 for all
+  size_t samples = 3;
+  uint64_t micro_tokens = 0;
+  DecodeOptions options;
+};
+
+// Among several workers each takes every n-th pair, and rank 0 has the scores; the loss is known to
+// all. Nobody may leave in between, so a signal waits.
+EvaluationRecord validate(const Device& device, Transformer& model, const Weights& weights,
+                          const HeldOut& set, const Vocabulary& vocabulary,
+                          const ValidationPlan& plan, Crew* crew = nullptr);
+
+}  // namespace reigen

@@ -1,0 +1,83 @@
+#include "observe/record/log_reader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+constexpr size_t kReadBytes = 1 << 18;
+// An evaluation with its samples is some kilobytes. A longer line is a file that is no log.
+constexpr size_t kMostOfALine = 64 << 20;
+
+}  // namespace
+
+LogLineReader::LogLineReader(std::string path, uint64_t from) : path_(std::move(path)), end_(from) {
+  fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd_ < 0) throw DataError(format("{}: {}", path_, errno_text(errno)));
+  lseek(fd_, static_cast<off_t>(from), SEEK_SET);
+}
+
+LogLineReader::~LogLineReader() { ::close(fd_); }
+
+bool LogLineReader::next(std::string_view& line) {
+  size_t searched = at_;
+  size_t newline = std::string::npos;
+  while ((newline = buffer_.find('\n', searched)) == std::string::npos) {
+    buffer_.erase(0, at_);
+    at_ = 0;
+    searched = buffer_.size();
+    if (!read_more()) return false;
+  }
+  line = std::string_view(buffer_).substr(at_, newline - at_);
+  end_ += line.size() + 1;
+  at_ = newline + 1;
+  ++number_;
+  return true;
+}
+
+bool LogLineReader::read_more() {
+  const size_t had = buffer_.size();
+  if (had > kMostOfALine) {
+    throw DataError(format("{}:{}: a line longer than {}; this is no measurement log", path_,
+                           number_ + 1, human_bytes(kMostOfALine)));
+  }
+  buffer_.resize(had + kReadBytes);
+  ssize_t got = 0;
+  do {
+    got = read(fd_, buffer_.data() + had, kReadBytes);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) throw IoError(format("{}: cannot be read: {}", path_, errno_text(errno)));
+  buffer_.resize(had + static_cast<size_t>(got));
+  return got > 0;
+}
+
+Record parse_record(std::string_view line, const std::string& path, uint64_t number) {
+  try {
+    return record_from_json(Json::parse(line));
+  } catch (const Json::exception&) {
+    throw DataError(format("{}:{}: is not valid JSON; the file is damaged", path, number));
+  } catch (const DataError& e) {
+    throw DataError(format("{}:{}: {}", path, number, e.what()));
+  }
+}
+
+void for_each_record(const std::string& path, const std::function<void(const Record&)>& visit) {
+  LogLineReader reader(path);
+  std::string_view line;
+  while (reader.next(line)) visit(parse_record(line, path, reader.number()));
+}
+
+std::vector<Record> read_records(const std::string& path) {
+  std::vector<Record> records;
+  for_each_record(path, [&](const Record& record) { records.push_back(record); });
+  return records;
+}
+
+}  // namespace reigen

@@ -1,0 +1,202 @@
+#include "observe/record/run_reader.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "observe/record/log_reader.h"
+#include "observe/record/measurement_log.h"
+#include "observe/record/record_parser.h"
+
+namespace reigen {
+namespace {
+
+constexpr int kVersion = 5;
+constexpr uint64_t kHashedBytes = 256;
+constexpr uint64_t kWorthThreads = 16 << 20;  // bytes
+constexpr size_t kMostThreads = 8;
+
+std::string rollup_of(const std::string& run) { return run + "/measurements/rollup.json"; }
+
+// Of the bytes just before `end`; nothing when the file is shorter.
+std::optional<uint64_t> hash_before(const std::string& path, uint64_t end) {
+  std::ifstream in(path, std::ios::binary);
+  const uint64_t size = std::min(end, kHashedBytes);
+  std::string bytes(size, '\0');
+  in.seekg(static_cast<std::streamoff>(end - size));
+  if (!in.read(bytes.data(), static_cast<std::streamsize>(size))) return std::nullopt;
+  return xxh3(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+std::vector<int> ranks_logged(const std::string& run_directory) {
+  std::vector<int> ranks;
+  std::error_code none;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(run_directory + "/measurements", none)) {
+    const std::string name = entry.path().filename().string();
+    int rank = -1;
+    char rest = 0;
+    const bool is_log = std::sscanf(name.c_str(), "rank-%d.json%c", &rank, &rest) == 2 &&
+                        name == format("rank-{}.jsonl", rank);
+    if (is_log && rank >= 0) ranks.push_back(rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+RunReader::RunReader(std::string run_directory) : directory_(std::move(run_directory)) {}
+
+// All of it or nothing.
+bool RunReader::load() {
+  const std::string path = rollup_of(directory_);
+  if (!path_exists(path)) return false;
+  try {
+    const Json json = read_json(path);
+    if (json.at("version") != kVersion) return false;
+    std::map<int, Position> positions;
+    for (const Json& entry : json.at("positions")) {
+      positions[entry.at("rank").get<int>()] = {entry.at("bytes").get<uint64_t>(),
+                                                entry.at("hash").get<uint64_t>()};
+    }
+    const auto damaged = json.at("damaged_lines").get<uint64_t>();
+    fold_ = RunFold::from_json(json.at("run"));
+    positions_ = std::move(positions);
+    damaged_ = damaged;
+  } catch (const Json::exception&) {
+    return false;
+  } catch (const DataError&) {
+    return false;
+  }
+  return true;
+}
+
+bool RunReader::fits() const {
+  return std::all_of(positions_.begin(), positions_.end(), [&](const auto& entry) {
+    const auto& [rank, position] = entry;
+    return hash_before(MeasurementLog::path_of(directory_, rank), position.bytes) == position.hash;
+  });
+}
+
+double RunReader::progress() const {
+  const uint64_t all = to_read_;
+  return all == 0 ? 0 : static_cast<double>(have_read_) / static_cast<double>(all);
+}
+
+// Touches nothing but this rank's part of the fold, and what only the first rank has.
+void RunReader::read_log(int rank) {
+  const std::string path = MeasurementLog::path_of(directory_, rank);
+  Position& position = positions_.at(rank);
+  LogLineReader reader(path, position.bytes);
+  RecordParser parser;
+  std::string_view line;
+  while (reader.next(line)) {
+    if (cancelled_) throw Interrupted("reading the logs was given up");
+    try {
+      fold_.add(rank, parser.parse(line, path, reader.number()));
+    } catch (const DataError&) {
+      ++damaged_;
+    }
+    have_read_.fetch_add(line.size() + 1, std::memory_order_relaxed);
+  }
+  if (reader.end() == position.bytes) return;
+  position.bytes = reader.end();
+  position.hash = hash_before(path, position.bytes).value_or(0);
+}
+
+// Gigabytes of logs, with several threads; what came in some seconds, without.
+void RunReader::read_logs(const std::vector<int>& ranks) {
+  std::atomic<size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  auto work = [&] {
+    for (size_t i = next++; i < ranks.size(); i = next++) {
+      try {
+        read_log(ranks[i]);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::thread> helpers;
+  if (to_read_ > kWorthThreads) {
+    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    while (helpers.size() + 1 < std::min({cores, ranks.size(), kMostThreads})) {
+      helpers.emplace_back(work);
+    }
+  }
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+bool RunReader::refresh() {
+  const std::vector<int> ranks = ranks_logged(directory_);
+  if (ranks.empty()) {
+    throw DataError(format("{}: is not a run (it has no measurements/rank-0.jsonl)", directory_));
+  }
+  bool any = false;
+  if (!opened_) any = load();
+  opened_ = true;
+  if (!fits()) {
+    fold_ = RunFold();
+    positions_.clear();
+    damaged_ = 0;
+    any = true;
+  }
+  uint64_t bytes = 0;
+  for (int rank : ranks) {
+    const uint64_t size = file_size(MeasurementLog::path_of(directory_, rank));
+    bytes += size - std::min(size, positions_[rank].bytes);
+    fold_.ranks[rank];
+  }
+  have_read_ = 0;
+  to_read_ = bytes;
+  read_logs(ranks);
+  unfinished_ = static_cast<uint64_t>(std::count_if(ranks.begin(), ranks.end(), [&](int rank) {
+    return file_size(MeasurementLog::path_of(directory_, rank)) > positions_[rank].bytes;
+  }));
+  // A log without a record is not a rank yet.
+  std::erase_if(fold_.ranks, [](const auto& entry) {
+    return entry.second.spans.rows().empty() && !entry.second.last_sample;
+  });
+  return any || have_read_ > 0;
+}
+
+void RunReader::save() const {
+  Json positions = Json::array();
+  for (const auto& [rank, position] : positions_) {
+    positions.push_back({{"rank", rank}, {"bytes", position.bytes}, {"hash", position.hash}});
+  }
+  const std::string path = rollup_of(directory_);
+  // A reader may save one as well, also in the process that trains.
+  static std::atomic<int> saved = 0;
+  const std::string partial = format("{}.{}.{}", path, getpid(), saved++);
+  try {
+    FileWriter writer(partial);
+    writer.write(one_line({{"version", kVersion},
+                           {"positions", std::move(positions)},
+                           {"damaged_lines", damaged_.load()},
+                           {"run", fold_.to_json()}}));
+    writer.close();
+    std::filesystem::rename(partial, path);
+  } catch (const std::exception&) {  // the logs have everything
+    std::error_code none;
+    std::filesystem::remove(partial, none);
+  }
+}
+
+}  // namespace reigen

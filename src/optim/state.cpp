@@ -1,0 +1,132 @@
+#include "optim/state.h"
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+constexpr const char* kFirst = "first_moment.";
+constexpr const char* kSecond = "second_moment.";
+
+Json best_json(const std::optional<Best>& best) {
+  if (!best) return nullptr;
+  return {{"step", best->step}, {"value", best->value}};
+}
+
+std::optional<Best> best_from_json(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return Best{json.at("step"), json.at("value")};
+}
+
+}  // namespace
+
+Json to_json(const Counters& c) {
+  return {{"step", c.step},
+          {"updates", c.updates},
+          {"epoch", c.cursor.epoch},
+          {"position", c.cursor.position},
+          {"pairs", c.pairs},
+          {"source_tokens", c.source_tokens},
+          {"target_tokens", c.target_tokens},
+          {"skipped", c.skipped},
+          {"skipped_in_row", c.skipped_in_row},
+          {"evaluated_step", c.evaluated_step},
+          {"evaluations_without_gain", c.evaluations_without_gain},
+          {"best_loss", best_json(c.best_loss)},
+          {"best_bleu", best_json(c.best_bleu)},
+          {"seconds", c.seconds},
+          {"step_seconds", c.step_seconds},
+          {"attempt", c.attempt},
+          {"micro_tokens", c.micro_tokens},
+          {"threads", c.threads},
+          {"bucket", c.bucket},
+          {"compress", c.compress},
+          {"kept_by", c.kept_by},
+          {"workers", c.workers},
+          {"compress_warmup", c.compress_warmup},
+          {"local_steps", c.local_steps},
+          {"precision", c.precision},
+          {"loss_scale",
+           {{"scale", c.loss_scale.scale},
+            {"ceiling", c.loss_scale.ceiling},
+            {"good_steps", c.loss_scale.good_steps},
+            {"mean", c.loss_scale.mean},
+            {"variance", c.loss_scale.variance},
+            {"seen", c.loss_scale.seen}}}};
+}
+
+Counters counters_from_json(const Json& json) {
+  Counters c;
+  c.step = json.at("step");
+  c.updates = json.at("updates");
+  c.cursor = {json.at("epoch"), json.at("position")};
+  c.pairs = json.at("pairs");
+  c.source_tokens = json.at("source_tokens");
+  c.target_tokens = json.at("target_tokens");
+  c.skipped = json.at("skipped");
+  c.skipped_in_row = json.at("skipped_in_row");
+  c.evaluated_step = json.at("evaluated_step");
+  c.evaluations_without_gain = json.at("evaluations_without_gain");
+  c.best_loss = best_from_json(json.at("best_loss"));
+  c.best_bleu = best_from_json(json.at("best_bleu"));
+  c.seconds = json.at("seconds");
+  c.step_seconds = json.at("step_seconds");
+  c.attempt = json.at("attempt");
+  c.micro_tokens = json.at("micro_tokens");
+  c.threads = json.at("threads");
+  c.bucket = json.at("bucket");
+  c.compress = json.at("compress");
+  c.kept_by = json.at("kept_by");
+  c.workers = json.at("workers");
+  c.compress_warmup = json.at("compress_warmup");
+  c.local_steps = json.at("local_steps");
+  c.precision = json.at("precision");
+  const Json& scale = json.at("loss_scale");
+  c.loss_scale = {scale.at("scale"), scale.at("ceiling"),  scale.at("good_steps"),
+                  scale.at("mean"),  scale.at("variance"), scale.at("seen")};
+  return c;
+}
+
+std::vector<NamedBuffer> moments_of(const TrainState& state) {
+  return {{kFirst, state.first_moment}, {kSecond, state.second_moment}};
+}
+
+std::vector<SafeTensorSource> kept_of(const TrainState& state) {
+  std::vector<SafeTensorSource> tensors;
+  for (const SavedTensor& t : state.kept) {
+    tensors.push_back({t.name, {static_cast<int64_t>(t.values.size())}, t.values});
+  }
+  return tensors;
+}
+
+TrainState read_state(const std::string& checkpoint, const ParameterLayout& layout) {
+  const CheckpointFacts facts = read_checkpoint_facts(checkpoint);
+  for (const auto& file : facts.files) verify_checkpoint_file(checkpoint, file);
+  find_file(facts, checkpoint, "optimizer.safetensors");
+  TrainState state;
+  try {
+    state.counters = counters_from_json(facts.training.at("state"));
+  } catch (const Json::exception& e) {
+    throw CheckpointError(
+        format("{}: cannot be trained on, its state is incomplete ({})", checkpoint, e.what()));
+  }
+  state.parameters.resize(layout.elements());
+  state.first_moment.resize(layout.elements());
+  state.second_moment.resize(layout.elements());
+  read_buffer(checkpoint + "/model.safetensors", layout, "", state.parameters);
+  const std::string moments = checkpoint + "/optimizer.safetensors";
+  read_buffer(moments, layout, kFirst, state.first_moment);
+  read_buffer(moments, layout, kSecond, state.second_moment);
+  for (const auto& file : facts.files) {
+    if (file.file != kWorkersFile) continue;
+    const SafeTensorsFile kept(checkpoint + "/" + file.file);
+    for (const auto& [name, tensor] : kept.tensors()) {
+      const std::span<const float> values = tensor.f32();
+      state.kept.push_back({name, {values.begin(), values.end()}});
+    }
+  }
+  return state;
+}
+
+}  // namespace reigen

@@ -1,0 +1,242 @@
+#include "plan/link_probe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <string>
+
+#include "base/clock.h"
+
+namespace reigen {
+namespace {
+
+constexpr size_t kPiece = 1 << 20;  // bytes
+
+double pieces_of(double bytes) {
+  return std::max(1.0, std::ceil(bytes / static_cast<double>(kPiece)));
+}
+
+// What rank `root` says, everywhere.
+CommStatus share(Group& group, int root, std::span<double> values) {
+  if (group.rank() != root) std::fill(values.begin(), values.end(), 0.0);
+  return group.sum(values).wait();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+double cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// There and back again, so many times; the seconds of each at `from`.
+CommStatus ping(Group& group, int from, int to, int times, std::vector<double>& seconds) {
+  std::byte byte{};
+  const std::span<std::byte> one(&byte, 1);
+  for (int i = 0; i < times; ++i) {
+    Stopwatch watch;
+    CommStatus status;
+    if (group.rank() == from) {
+      status = group.send(one, to).wait();
+      if (status.ok()) status = group.receive(one, to).wait();
+      seconds.push_back(watch.seconds());
+    } else if (group.rank() == to) {
+      status = group.receive(one, from).wait();
+      if (status.ok()) status = group.send(one, from).wait();
+    }
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+// As gradients travel: one behind the other, so that the link does not rest and then burst.
+CommStatus reduce_in_pieces(Group& group, std::span<float> data) {
+  constexpr size_t kElements = kPiece / sizeof(float);
+  std::vector<Pending> pending;
+  for (size_t at = 0; at < data.size(); at += kElements) {
+    pending.push_back(group.all_reduce(data.subspan(at, std::min(kElements, data.size() - at))));
+  }
+  CommStatus status;
+  for (const Pending& piece : pending) {
+    CommStatus ended = piece.wait();
+    if (status.ok()) status = std::move(ended);
+  }
+  return status;
+}
+
+}  // namespace
+
+double LinkModel::seconds(double bytes, int workers) const {
+  const double n = workers;
+  return workers < 2 ? 0 : pieces_of(bytes) * latency + 2 * (n - 1) / n * bytes / bandwidth;
+}
+
+CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget,
+                              std::vector<CurvePoint>& curve) {
+  constexpr double kFirst = 1 << 12;
+  constexpr double kSmall = 1 << 18;
+  constexpr double kGrowth = 4;
+  int repeats = 5;
+  Stopwatch all;
+  for (double bytes = kFirst; bytes <= static_cast<double>(data.size_bytes()); bytes *= kGrowth) {
+    const std::span<float> part = data.first(static_cast<size_t>(bytes) / sizeof(float));
+    std::vector<double> times;
+    const double cpu = cpu_seconds();
+    for (int i = 0; i <= repeats; ++i) {
+      Stopwatch watch;
+      const CommStatus status = reduce_in_pieces(group, part);
+      if (!status.ok()) return status;
+      if (i > 0) times.push_back(watch.seconds());
+    }
+    // The smallest tell the latency, and whatever else runs on the machine only adds to it.
+    const double time = bytes < kSmall ? *std::min_element(times.begin(), times.end())
+                        : repeats > 2  ? median(times)
+                                       : (times.front() + times.back()) / 2;
+    double told[] = {time, all.seconds(), (cpu_seconds() - cpu) / (repeats + 1)};
+    const CommStatus status = share(group, 0, told);
+    if (!status.ok()) return status;
+    curve.push_back({bytes, told[0], told[2]});
+    const double next = kGrowth * told[0];  // each time
+    const bool late = part.size() >= kLeastProbe || (bytes >= kSmall && told[1] > 2 * budget);
+    if (late && told[1] + 3 * next > budget) break;
+    repeats = bytes < kSmall ? 5 : 2;
+    if (told[1] + (repeats + 1) * next > budget) repeats = 1;
+  }
+  return {};
+}
+
+// Relative errors are what counts, from microseconds to minutes: least squares, each point weighed
+// by its time.
+LinkModel fit(const std::vector<CurvePoint>& curve, int workers) {
+  LinkModel model;
+  if (curve.empty() || workers < 2) return model;
+  const double n = workers;
+  double s0 = 0, s1 = 0, s2 = 0, t0 = 0, t1 = 0;
+  for (const CurvePoint& p : curve) {
+    const double x = 2 * (n - 1) / n * p.bytes;
+    const double k = pieces_of(p.bytes);
+    const double w = 1 / (p.seconds * p.seconds);
+    s0 += w * k * k;
+    s1 += w * k * x;
+    s2 += w * x * x;
+    t0 += w * k * p.seconds;
+    t1 += w * x * p.seconds;
+  }
+  const double determinant = s0 * s2 - s1 * s1;
+  double slope = determinant > 0 ? (s0 * t1 - s1 * t0) / determinant : 0;
+  double latency = (t0 - slope * s1) / s0;
+  const CurvePoint& last = curve.back();
+  auto seen_by_large = [&](double way) {
+    return (last.seconds - way * pieces_of(last.bytes)) / (2 * (n - 1) / n * last.bytes);
+  };
+  const CurvePoint& quick =
+      *std::min_element(curve.begin(), curve.end(),
+                        [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  // What matters is what large messages see. A burst that small ones profit from bends the line,
+  // and other work on the machine, which holds some of them up; but every message pays the latency.
+  if (latency < 0 || slope <= 0 || latency > 1.1 * quick.seconds ||
+      std::abs(seen_by_large(latency) / slope - 1) > 0.1) {
+    // The quickest message is nearly all latency, more so where a burst carries it.
+    const double moved = seen_by_large(0) * 2 * (n - 1) / n * quick.bytes;
+    const double most = last.seconds / pieces_of(last.bytes) / 2;
+    latency = std::min(std::max(quick.seconds - moved, quick.seconds / 2), most);
+    slope = seen_by_large(latency);
+  }
+  model.cpu = last.cpu / (2 * (n - 1) / n * last.bytes);
+  model.bandwidth = 1 / slope;
+  model.latency = latency;
+  for (const CurvePoint& p : curve) {
+    model.error = std::max(model.error, std::abs(model.seconds(p.bytes, workers) / p.seconds - 1));
+  }
+  return model;
+}
+
+CommStatus measure_rounding(Group& group, const std::vector<CurvePoint>& curve, double& each) {
+  constexpr double kLongest = 0.2;  // seconds
+  const double rate = curve.back().bytes / curve.back().seconds;
+  const auto bytes = static_cast<size_t>(kLongest * rate);
+  const size_t elements = std::clamp<size_t>(bytes, 1 << 16, 1 << 20) & ~size_t{63};
+  std::vector<float> data(elements), unsent(elements);
+  for (size_t i = 0; i < elements; ++i) data[i] = 1e-3F * static_cast<float>(i % 61);
+  for (int round = 0; round < 2; ++round) {  // the first makes room
+    const double before = cpu_seconds();
+    const CommStatus status = group.all_reduce(data, Wire::kInt4, unsent).wait();
+    if (!status.ok()) return status;
+    each = (cpu_seconds() - before) / static_cast<double>(elements);
+  }
+  return {};
+}
+
+CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink& link) {
+  constexpr int kPings = 20;
+  constexpr size_t kFirst = 1 << 18;
+  constexpr size_t kMost = 1 << 28;
+  constexpr size_t kGrowth = 4;
+  link = {.from = from, .to = to};
+  std::vector<double> trips;
+  CommStatus status = ping(group, from, to, kPings, trips);
+  if (!status.ok()) return status;
+  double facts[] = {trips.empty() ? 0 : median(trips) / 2, 0, 0};
+  // The last of rising sizes counts: what a burst lets pass is gone by then.
+  for (size_t bytes = kFirst; bytes <= kMost && facts[2] < seconds / kGrowth; bytes *= kGrowth) {
+    std::vector<std::byte> data(bytes);
+    Stopwatch watch;
+    std::byte done{};
+    if (group.rank() == from) {
+      status = group.send(data, to).wait();
+      if (status.ok()) status = group.receive({&done, 1}, to).wait();
+      facts[2] = watch.seconds();
+      facts[1] = static_cast<double>(bytes) / std::max(1e-6, facts[2] - facts[0]);
+    } else if (group.rank() == to) {
+      status = group.receive(data, from).wait();
+      if (status.ok()) status = group.send({&done, 1}, from).wait();
+    }
+    if (status.ok()) status = share(group, from, facts);
+    if (!status.ok()) return status;
+  }
+  link.latency = facts[0];
+  link.bandwidth = facts[1];
+  return {};
+}
+
+CommStatus measure_clocks(Group& group, std::vector<double>& ahead) {
+  constexpr int kTries = 5;
+  ahead.assign(static_cast<size_t>(group.size()), 0);
+  for (int rank = 1; rank < group.size(); ++rank) {
+    double best = INFINITY;
+    double offset = 0;
+    for (int i = 0; i < kTries; ++i) {
+      double theirs = 0;
+      const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&theirs, 1));
+      CommStatus status;
+      if (group.rank() == 0) {
+        const double before = unix_seconds();
+        status = group.send(bytes, rank).wait();
+        if (status.ok()) status = group.receive(bytes, rank).wait();
+        const double after = unix_seconds();
+        if (after - before < best) {
+          best = after - before;
+          offset = theirs - (before + after) / 2;
+        }
+      } else if (group.rank() == rank) {
+        status = group.receive(bytes, 0).wait();
+        theirs = unix_seconds();
+        if (status.ok()) status = group.send(bytes, 0).wait();
+      }
+      if (!status.ok()) return status;
+    }
+    ahead[static_cast<size_t>(rank)] = offset;
+  }
+  return share(group, 0, ahead);
+}
+
+}  // namespace reigen

@@ -1,0 +1,55 @@
+// Answers about checkpoints.
+#include <filesystem>
+#include <set>
+
+#include "base/files.h"
+#include "base/format.h"
+#include "report/report_maker.h"
+
+namespace reigen {
+
+void ReportMaker::checkpoint_files() {
+  Answer& a = add("checkpoint-files", "What files make up a checkpoint?");
+  std::error_code none;
+  std::set<std::pair<std::string, uint64_t>> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_ + "/last", none)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(".")) files.emplace(name, file_size(entry.path().string()));
+  }
+  for (const auto& [name, size] : files) {
+    a.answer += (a.answer.empty() ? "" : ", ") + name;
+    a.figures.emplace_back(name, human_bytes(size));
+    checkpoint_bytes_ += size;
+  }
+  if (files.empty()) a.answer = "none was written, or it is not here any more";
+  PlotSeries sizes = {"a checkpoint", {}, true};
+  for (const auto& c : run_.checkpoints) {
+    if (!c.error.empty()) continue;
+    sizes.points.emplace_back(static_cast<double>(c.step), static_cast<double>(c.bytes) / kMega);
+  }
+  a.plots.push_back(
+      {.title = "Checkpoints as written", .y = "MB", .series = {sizes}, .from_zero = true});
+}
+
+void ReportMaker::checkpoint_size() {
+  Answer& a = add("checkpoint-size", "How big is a checkpoint?");
+  if (checkpoint_bytes_ == 0 && !run_.checkpoints.empty()) {
+    checkpoint_bytes_ = run_.checkpoints.back().bytes;
+  }
+  a.answer = checkpoint_bytes_ > 0 ? human_bytes(checkpoint_bytes_) : "none was written";
+  report_.numbers["checkpoint_bytes"] = checkpoint_bytes_;
+  double written = 0;
+  for (const auto& c : run_.checkpoints) written += c.error.empty() ? 1 : 0;
+  a.figures = {{"written", whole(written)},
+               {"training stood still", human_seconds(report_.shares.checkpoint)}};
+  PlotSeries held = {"training waited", {}, true};
+  PlotSeries wrote = {"writing took", {}, true};
+  for (const auto& c : run_.checkpoints) {
+    held.points.emplace_back(static_cast<double>(c.step), c.held_seconds);
+    wrote.points.emplace_back(static_cast<double>(c.step), c.write_seconds);
+  }
+  a.plots.push_back(
+      {.title = "Checkpoints", .y = "seconds", .series = {held, wrote}, .from_zero = true});
+}
+
+}  // namespace reigen

@@ -1,0 +1,175 @@
+// Answers about what was learnt, from what, and how fast it was to be.
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "config/schedule_options.h"
+#include "data/manifest.h"
+#include "report/report_maker.h"
+
+namespace reigen {
+namespace {
+
+// The last half of the run and as many steps again: early losses would dwarf both.
+Plot expectation_plot(const Points& valid, const LossCurve& curve) {
+  const auto [last, loss] = valid.back();
+  PlotSeries measured = {"measured", {}, true};
+  for (const auto& point : valid) {
+    if (point.first >= last / 2) measured.points.push_back(point);
+  }
+  PlotSeries fitted = {"fitted", {}, false, true};
+  for (int i = 0; i <= 100; ++i) {
+    const double step = last * (0.5 + 1.5 * i / 100);
+    fitted.points.emplace_back(step, curve.at(step));
+  }
+  PlotSeries least = {"80% interval, the least gained", {}, true, true};
+  PlotSeries most = {"the most gained", {}, true, true};
+  for (const ExpectedGain& gain : curve.gains) {
+    least.points.emplace_back(last * (1 + gain.more), loss - gain.low);
+    most.points.emplace_back(last * (1 + gain.more), loss - gain.high);
+  }
+  return {.title = "Expected of more steps",
+          .y = "validation loss",
+          .series = {measured, fitted, least, most}};
+}
+
+}  // namespace
+
+void ReportMaker::is_trained() {
+  Answer& a = add("trained", "Is the model fully trained, and how can you tell?");
+  const Verdict& v = report_.verdicts[1];
+  a.answer = v.verdict;
+  const Points valid = validation_losses(run_);
+  a.plots.push_back(
+      {.title = "Validation loss", .y = "per target token", .series = {{"measured", valid, true}}});
+  if (const auto curve = fit_loss_curve(valid)) {
+    a.plots.push_back(expectation_plot(valid, *curve));
+    for (const ExpectedGain& gain : curve->gains) {
+      a.figures.emplace_back(format("expected of another {:.0f}% of the steps", 100 * gain.more),
+                             text_of(gain));
+      report_.numbers["expected_gains"].push_back(
+          {{"more", gain.more}, {"gain", gain.gain}, {"low", gain.low}, {"high", gain.high}});
+    }
+  }
+  if (!valid.empty()) a.figures.emplace_back("last loss", format("{:.4f}", valid.back().second));
+  Plot bleu = {.title = "BLEU of decoded text"};
+  PlotSeries scores = {"BLEU", {}, true};
+  for (const auto& e : run_.evaluations) {
+    if (e.bleu) scores.points.emplace_back(static_cast<double>(e.step), *e.bleu);
+  }
+  if (!scores.points.empty()) {
+    const auto best =
+        std::max_element(scores.points.begin(), scores.points.end(),
+                         [](const auto& x, const auto& y) { return x.second < y.second; });
+    a.figures.emplace_back("best BLEU",
+                           format("{:.2f} at step {}", best->second, whole(best->first)));
+  }
+  bleu.series.push_back(std::move(scores));
+  a.plots.push_back(std::move(bleu));
+}
+
+void ReportMaker::is_overfitting() {
+  Answer& a = add("overfitting", "Was it overfitting?");
+  a.answer = report_.verdicts[2].verdict;
+  const Points valid = validation_losses(run_);
+  if (const std::optional<LossTrend> trend = loss_trend(run_)) {
+    a.figures = {
+        {"best validation loss", format("{:.4f} at step {}", trend->best, whole(trend->best_step))},
+        {"last validation loss", format("{:.4f}", trend->last)},
+        {"training loss since the evaluation before",
+         format("{:.4f}, with dropout", trend->train_now)},
+        {"gap", format("{:+.4f}", trend->gap())}};
+    report_.numbers["overfitting"] = {{"gap", trend->gap()},
+                                      {"best_step", trend->best_step},
+                                      {"best_loss", trend->best},
+                                      {"last_loss", trend->last}};
+    if (valid.size() >= 2) {
+      const auto& before = valid[valid.size() - 2];
+      a.figures.emplace_back(
+          "trend of validation loss",
+          format("{:+.4f} since the evaluation before", valid.back().second - before.second));
+    }
+  }
+  a.plots.push_back({.title = "Training and validation loss",
+                     .y = "per target token, training with dropout",
+                     .series = {{"training", training_losses(run_)},
+                                {"validation", validation_losses(run_), true}}});
+}
+
+std::string ReportMaker::schedule_told(const Points& rates) const {
+  const std::string kind = option({"schedule", "kind"});
+  const double warmup = std::strtod(option({"schedule", "warmup-steps"}).c_str(), nullptr);
+  const auto last = static_cast<double>(run_.last_step ? run_.last_step->step : 0);
+  const double rate = rates.back().second;
+  if (last < warmup) {
+    return format("schedule.kind {}: the run {} inside its warm-up, at step {} of {}, with {:.2e}",
+                  kind, report_.live() ? "is still" : "ended", whole(last), whole(warmup), rate);
+  }
+  if (kind == "fixed") {
+    return format("schedule.kind fixed: it stayed at {:.2e}{}", rate,
+                  warmup > 1 ? format(" after a warm-up of {} steps", whole(warmup)) : "");
+  }
+  const auto peak = std::max_element(rates.begin(), rates.end(),
+                                     [](auto& x, auto& y) { return x.second < y.second; });
+  const char* way = warmup > 1 ? "it rose to" : "it was highest with";
+  return format("schedule.kind {}: {} {:.2e} around step {} and stood at {:.2e} at the end", kind,
+                way, peak->second, whole(peak->first), rate);
+}
+
+void ReportMaker::learning_rate() {
+  Answer& a =
+      add("learning-rate", "What does the learning-rate plot say, and which setting made it?");
+  const auto points = run_.steps.ratio("rate", "steps");
+  if (points.empty()) {
+    a.answer = "no steps yet";
+    return;
+  }
+  a.answer = schedule_told(points);
+  if (config_.contains("schedule")) {
+    const std::set<std::string> used = settings_of(option({"schedule", "kind"}));
+    for (const auto& [key, value] : config_["schedule"].items()) {
+      if (!used.contains(key)) continue;
+      a.figures.emplace_back("schedule." + key,
+                             value.is_string() ? value.get<std::string>() : one_line(value));
+    }
+  }
+  a.plots.push_back({.title = "Learning rate", .series = {{"rate", points}}, .from_zero = true});
+}
+
+void ReportMaker::training_set() {
+  Answer& a = add("training-set", "How big was the training set, how many lines?");
+  // The run's own copy: the folder may have moved, or hold something else by now.
+  const std::string kept = directory_ + "/measurements";
+  try {
+    const bool has_copy = path_exists(kept + "/manifest.json");
+    const Manifest manifest = read_manifest(has_copy ? kept : option({"data"}));
+    uint64_t bytes = 0;
+    uint64_t pieces = 0;
+    uint64_t read = 0;
+    for (const CorpusFacts& c : manifest.train) {
+      bytes += c.source.bytes + c.target.bytes;
+      pieces += c.source.pieces + c.target.pieces;
+      read += c.lines_read;
+      a.figures.emplace_back(c.name, format("{} of {} lines kept", with_commas(c.lines_kept),
+                                            with_commas(c.lines_read)));
+    }
+    a.answer = format("{} sentence pairs, {} of text, {} pieces",
+                      with_commas(manifest.train_pairs()), human_bytes(bytes), with_commas(pieces));
+    a.figures.emplace_back("vocabulary", with_commas(manifest.vocab.size) + " pieces");
+    a.figures.emplace_back("passes over it", format("{:.2f}", run_.steps.total("epoch")));
+    report_.numbers["training_pairs"] = manifest.train_pairs();
+    report_.numbers["training_bytes"] = bytes;
+    report_.numbers["lines_read"] = read;
+  } catch (const Error& e) {
+    a.answer = format("cannot tell, because {}", e.what());
+  }
+  a.plots.push_back({.title = "Passes over the training set",
+                     .y = "epochs",
+                     .series = {{"epochs", run_.steps.values("epoch")}},
+                     .from_zero = true});
+}
+
+}  // namespace reigen

@@ -1,0 +1,12 @@
+// The charts of the live page as JSON: titles, units, series of points and the words that stand for
+// them where they cannot be seen.
+#pragma once
+
+#include "base/json.h"
+#include "observe/record/run_fold.h"
+
+namespace reigen {
+
+Json live_charts(const RunFold& run);
+
+}  // namespace reigen

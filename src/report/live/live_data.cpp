@@ -1,0 +1,243 @@
+#include "report/live/live_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "config/yaml.h"
+#include "report/live/live_charts.h"
+#include "report/live/log_tail.h"
+#include "report/verdicts.h"
+
+namespace reigen {
+namespace {
+
+constexpr size_t kPageLogLines = 40;
+constexpr size_t kMostRanks = 256;
+constexpr size_t kSingleGpus = 2;
+
+std::string name_of_run(const std::string& directory) {
+  std::filesystem::path path = std::filesystem::absolute(directory).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return path.filename().string();
+}
+
+// The limit the run was started with; nothing where there is none.
+std::optional<uint64_t> max_steps(const std::string& directory) {
+  const std::string path = directory + "/config.yaml";
+  if (!path_exists(path)) return std::nullopt;
+  try {
+    const Json config = parse_yaml(read_file(path), path);
+    if (!config.is_object() || !config.contains("max-steps")) return std::nullopt;
+    const Json& value = config["max-steps"];
+    const uint64_t steps = value.is_string()
+                               ? std::strtoull(value.get<std::string>().c_str(), nullptr, 10)
+                               : value.get<uint64_t>();
+    return steps > 0 ? std::optional(steps) : std::nullopt;
+  } catch (const std::exception&) {  // the page is no place to complain about it
+    return std::nullopt;
+  }
+}
+
+class Facts {
+ public:
+  void add(const char* name, std::string value, std::string detail = "") {
+    json_.push_back({{"name", name}, {"value", std::move(value)}, {"detail", std::move(detail)}});
+  }
+  Json take() { return std::move(json_); }
+
+ private:
+  Json json_ = Json::array();
+};
+
+Json facts_of(const RunFold& run, const std::string& directory, bool running) {
+  Facts facts;
+  if (!run.last_step) return facts.take();
+  const StepRecord& last = *run.last_step;
+  const std::optional<uint64_t> limit = max_steps(directory);
+  const double step_seconds = run.steps.latest("seconds", "steps");
+  facts.add("step", with_commas(last.step),
+            limit ? format("of {}", with_commas(*limit)) : "no limit");
+  if (running && limit && *limit > last.step) {
+    facts.add("time left", human_seconds(static_cast<double>(*limit - last.step) * step_seconds),
+              "at the pace of now, without evaluations");
+  }
+  facts.add("training loss", format("{:.4f}", last.loss), format("epoch {:.2f}", last.epoch));
+  if (!run.evaluations.empty()) {
+    const EvaluationRecord& e = run.evaluations.back();
+    facts.add("validation loss", format("{:.4f}", e.nll),
+              format("at step {}", with_commas(e.step)));
+    if (e.bleu)
+      facts.add("BLEU", format("{:.2f}", *e.bleu), format("at step {}", with_commas(e.step)));
+  }
+  facts.add("learning rate", format("{:.3e}", last.rate));
+  facts.add("target tokens a second",
+            with_commas(static_cast<uint64_t>(run.steps.latest("target_tokens", "seconds"))));
+  facts.add("a step takes", human_seconds(step_seconds));
+  return facts.take();
+}
+
+Json verdicts_of(const RunFold& run) {
+  Json all = Json::array();
+  for (const Verdict& v : {bottleneck(run, time_shares(run)), trained(run), overfitting(run)}) {
+    all.push_back({{"about", v.about},
+                   {"verdict", v.verdict},
+                   {"confidence", v.confidence},
+                   {"because", v.because},
+                   {"advice", v.advice},
+                   {"rule", v.rule}});
+  }
+  return all;
+}
+
+// Bars as shares from 0 to 1, with the words beside them.
+Json meter(double share, std::string text) {
+  return {{"share", std::clamp(share, 0.0, 1.0)}, {"text", std::move(text)}};
+}
+
+// One for each, or one for all where they are many: what is unusual then shows in the range.
+Json gpu_meters(const std::vector<GpuSample>& gpus) {
+  Json meters = Json::array();
+  if (gpus.size() <= kSingleGpus) {
+    for (size_t g = 0; g < gpus.size(); ++g) {
+      const GpuSample& gpu = gpus[g];
+      meters.push_back(meter(gpu.utilisation / 100,
+                             format("{}: {:.0f}%, {} of {}, {:.0f} W, {:.0f} MHz", g,
+                                    gpu.utilisation, human_bytes(gpu.memory_used),
+                                    human_bytes(gpu.memory_total), gpu.watts, gpu.megahertz)));
+    }
+    return meters;
+  }
+  double sum = 0;
+  double low = INFINITY;
+  double high = 0;
+  double watts = 0;
+  uint64_t memory = 0;
+  for (const GpuSample& gpu : gpus) {
+    sum += gpu.utilisation;
+    low = std::min(low, gpu.utilisation);
+    high = std::max(high, gpu.utilisation);
+    watts += gpu.watts;
+    memory = std::max(memory, gpu.memory_used);
+  }
+  const double mean = sum / static_cast<double>(gpus.size());
+  meters.push_back(
+      meter(mean / 100, format("{} GPUs: {:.0f}% ({:.0f} to {:.0f}), at most {} of {}, "
+                               "{:.0f} W in all",
+                               gpus.size(), mean, low, high, human_bytes(memory),
+                               human_bytes(gpus[0].memory_total), watts)));
+  return meters;
+}
+
+Json host_row(int rank, const SampleRecord& s) {
+  double busy = 0;
+  for (double core : s.cores) busy += core / static_cast<double>(s.cores.size());
+  Json row = {{"host", s.host}, {"rank", rank}};
+  row["cpu"] = meter(busy / 100, format("{:.0f}% of {} cores", busy, s.cores.size()));
+  row["memory"] =
+      meter(static_cast<double>(s.memory_used) / std::max(1.0, static_cast<double>(s.memory_total)),
+            format("{} of {}", human_bytes(s.memory_used), human_bytes(s.memory_total)));
+  row["network"] = Json::array();
+  for (const InterfaceSample& i : s.interfaces) {
+    if (!i.used && (i.name == "lo" || i.in + i.out < 1)) continue;
+    const auto speed = static_cast<double>(i.speed);
+    row["network"].push_back(meter(
+        speed > 0 ? std::max(i.in, i.out) / speed : 0,
+        format("{}{}: {:.2f} MB/s in, {:.2f} out{}", i.name, i.used ? " (job)" : "", i.in / 1e6,
+               i.out / 1e6, speed > 0 ? format(", claims {:.0f} Mbit/s", speed / 125'000) : "")));
+  }
+  row["gpus"] = gpu_meters(s.gpus);
+  return row;
+}
+
+Json hosts_of(const RunFold& run) {
+  Json rows = Json::array();
+  for (const auto& [rank, fold] : run.ranks) {
+    if (fold.last_sample) rows.push_back(host_row(rank, *fold.last_sample));
+  }
+  return rows;
+}
+
+Json ranks_of(const RunFold& run) {
+  Json rows = Json::array();
+  for (const auto& [rank, fold] : run.ranks) {
+    if (fold.spans.rows().empty() || rows.size() == kMostRanks) continue;
+    const double step = 1000 * fold.spans.latest("seconds", "steps");
+    const double wait = 1000 * fold.spans.latest("communication", "steps");
+    rows.push_back({std::to_string(rank), format("{:.1f}", step), format("{:.1f}", step - wait),
+                    format("{:.1f}", wait),
+                    format("{:.2f}", fold.spans.latest("sent", "steps") / 1e6),
+                    format("{:.2f}", fold.spans.latest("sent_away", "steps") / 1e6)});
+  }
+  return rows;
+}
+
+Json notes_of(const RunReader& reader) {
+  const RunFold& run = reader.run();
+  Json notes = Json::array();
+  if (reader.damaged_lines() > 0) {
+    notes.push_back(format("damaged lines of the log that were left out: {}",
+                           with_commas(reader.damaged_lines())));
+  }
+  if (run.clock_jumps > 0) {
+    notes.push_back(
+        format("the clock was set during the run (jumps seen: {}); durations are of a "
+               "clock that only goes forward",
+               with_commas(run.clock_jumps)));
+  }
+  if (run.repeated_steps > 0) {
+    notes.push_back(
+        format("two processes wrote this run at once: {} steps are in its log twice, and "
+               "were counted once; stop one of them",
+               with_commas(run.repeated_steps)));
+  }
+  uint64_t lost = 0;
+  for (const StartRecord& s : run.starts) lost += s.lost_steps;
+  if (lost > 0)
+    notes.push_back(format("steps that were done twice after a stop: {}", with_commas(lost)));
+  for (const CheckpointRecord& c : run.checkpoints) {
+    if (!c.error.empty()) {
+      notes.push_back(
+          format("the checkpoint of step {} was not written: {}", with_commas(c.step), c.error));
+    }
+  }
+  const auto hidden = static_cast<int64_t>(run.ranks.size()) - static_cast<int64_t>(kMostRanks);
+  if (hidden > 0) notes.push_back(format("{} more ranks are not in the table", hidden));
+  return notes;
+}
+
+}  // namespace
+
+Json live_placeholder(const std::string& run_directory, const char* kind, const std::string& text) {
+  Json json = {{"name", name_of_run(run_directory)}, {"state", {{"kind", kind}, {"text", text}}}};
+  for (const char* part : {"facts", "verdicts", "charts", "hosts", "ranks", "samples", "notes"}) {
+    json[part] = Json::array();
+  }
+  json["log"] = log_tail(run_directory + "/log.txt", kPageLogLines);
+  return json;
+}
+
+Json live_data(const std::string& run_directory, const RunReader& reader, double now) {
+  const RunFold& run = reader.run();
+  const RunState state = state_of(run, now);
+  Json json = live_placeholder(run_directory, name_of(state.kind), state.text);
+  json["facts"] = facts_of(run, run_directory, state.kind == RunStateKind::kRunning);
+  json["verdicts"] = verdicts_of(run);
+  json["charts"] = live_charts(run);
+  json["hosts"] = hosts_of(run);
+  json["ranks"] = ranks_of(run);
+  json["notes"] = notes_of(reader);
+  if (run.evaluations.empty()) return json;
+  for (const Sample& s : run.evaluations.back().samples) {
+    json["samples"].push_back(
+        {{"source", s.source}, {"reference", s.reference}, {"hypothesis", s.hypothesis}});
+  }
+  return json;
+}
+
+}  // namespace reigen

@@ -1,0 +1,21 @@
+// What the live page shows, as JSON: the state of the run, the figures of now, verdicts, series to
+// draw, a row for every host and rank, translations and the end of the log.
+//
+// Its size does not grow with the run, so that asking for it every two seconds stays cheap.
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+#include "observe/record/run_reader.h"
+#include "report/run_state.h"
+
+namespace reigen {
+
+// `reader` is refreshed; `now` is in seconds since 1970.
+Json live_data(const std::string& run_directory, const RunReader& reader, double now);
+
+// The same page for a run that cannot be shown yet.
+Json live_placeholder(const std::string& run_directory, const char* kind, const std::string& text);
+
+}  // namespace reigen

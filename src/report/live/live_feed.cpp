@@ -1,0 +1,103 @@
+#include "report/live/live_feed.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <csignal>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "base/host.h"
+#include "base/identity.h"
+#include "base/interrupt.h"
+#include "report/live/live_data.h"
+
+namespace reigen {
+namespace {
+
+constexpr double kFresh = 0.9;      // seconds; the page asks every two
+constexpr double kLongReading = 1;  // seconds; worth rolling up for the next who looks
+constexpr auto kPatience = std::chrono::milliseconds(700);
+
+double steady_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+LiveFeed::LiveFeed(std::string run_directory, bool beside_work)
+    : directory_(run_directory), beside_work_(beside_work), reader_(std::move(run_directory)) {
+  wanted_ = !beside_work;  // whoever asks for a page will look at it
+  const sigset_t signals = interrupt_signals();
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &signals, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+LiveFeed::~LiveFeed() {
+  reader_.cancel();
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+std::string LiveFeed::made() {
+  try {
+    Stopwatch watch;
+    reader_.refresh();
+    if (watch.seconds() > kLongReading) reader_.save();
+    return one_line(live_data(directory_, reader_, unix_now()));
+  } catch (const DataError&) {  // no log yet: a run that is being set up, or resumed
+    return one_line(live_placeholder(directory_, "starting", "starting: nothing was measured yet"));
+  } catch (const std::exception& e) {
+    return one_line(live_placeholder(directory_, "unreadable", e.what()));
+  }
+}
+
+void LiveFeed::run() {
+  pthread_setname_np(pthread_self(), "live page");
+  if (beside_work_) lower_priority();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return wanted_ || stopping_; });
+    if (stopping_) return;
+    lock.unlock();
+    std::string text;
+    {
+      const std::lock_guard reading(reader_mutex_);
+      text = made();
+    }
+    lock.lock();
+    text_ = std::move(text);
+    made_at_ = steady_now();
+    wanted_ = false;
+    changed_.notify_all();
+  }
+}
+
+std::string LiveFeed::json() {
+  std::unique_lock lock(mutex_);
+  if (text_.empty() || steady_now() - made_at_ > kFresh) {
+    wanted_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, kPatience, [this] { return !wanted_ || stopping_; });
+  }
+  if (!text_.empty()) return text_;
+  return one_line(
+      live_placeholder(directory_, "reading",
+                       format("reading the logs: {:.0f}% of {}", 100 * reader_.progress(),
+                              human_bytes(reader_.bytes_to_read()))));
+}
+
+void LiveFeed::look(const std::function<void(const RunReader&)>& visit) {
+  const std::lock_guard reading(reader_mutex_);
+  reader_.refresh();
+  visit(reader_);
+}
+
+}  // namespace reigen

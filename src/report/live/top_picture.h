@@ -1,0 +1,15 @@
+// A run as lines for a plain terminal of any width: what `reigen top` shows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "observe/record/run_fold.h"
+
+namespace reigen {
+
+// No line is wider than `width` columns. `now` is in seconds since 1970.
+std::vector<std::string> top_picture(const std::string& name, const RunFold& run, double now,
+                                     size_t width);
+
+}  // namespace reigen

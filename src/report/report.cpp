@@ -1,0 +1,276 @@
+#include "report/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/identity.h"
+#include "config/yaml.h"
+#include "observe/tensorboard/hparams.h"
+#include "report/report_maker.h"
+#include "report/report_page.h"
+
+namespace reigen {
+namespace {
+
+constexpr size_t kLogLines = 15;
+
+void write_whole(const std::string& path, const std::string& text) {
+  FileWriter writer(path + ".partial");
+  writer.write(text);
+  writer.close();
+  std::filesystem::rename(path + ".partial", path);
+}
+
+}  // namespace
+
+std::string whole(double value) {
+  return with_commas(static_cast<uint64_t>(std::max(0.0, std::round(value))));
+}
+
+Points scaled(Points points, double factor) {
+  for (auto& point : points) point.second *= factor;
+  return points;
+}
+
+Points smoothed(const Points& points) {
+  constexpr size_t kMost = 80;
+  const size_t each = (points.size() + kMost - 1) / kMost;
+  if (each < 2) return points;
+  Points few;
+  for (size_t i = 0; i < points.size(); i += each) {
+    const size_t count = std::min(each, points.size() - i);
+    double sum = 0;
+    for (size_t j = i; j < i + count; ++j) sum += points[j].second;
+    few.emplace_back(points[i + count - 1].first, sum / static_cast<double>(count));
+  }
+  return few;
+}
+
+Report ReportMaker::make() {
+  report_.name = std::filesystem::path(directory_).lexically_normal().filename().string();
+  if (report_.name.empty()) report_.name = directory_;
+  read_config();
+  report_.state = state_of(run_, unix_now());
+  report_.shares = time_shares(run_);
+  time_ = run_time(run_);
+  bottleneck_ = bottleneck(run_, report_.shares);
+  report_.verdicts = {bottleneck_, trained(run_), overfitting(run_)};
+  how_long();
+  is_trained();
+  is_overfitting();
+  is_busy();
+  is_network();
+  learning_rate();
+  training_set();
+  checkpoint_files();
+  checkpoint_size();
+  average_step();
+  correlation();
+  environment();
+  notes();
+  if (!run_.evaluations.empty()) report_.samples = run_.evaluations.back().samples;
+  read_log_tail();
+  numbers();
+  return std::move(report_);
+}
+
+Answer& ReportMaker::add(const char* id, const char* question) {
+  report_.answers.push_back({.id = id, .question = question});
+  return report_.answers.back();
+}
+
+const RankFold* ReportMaker::first() const {
+  const auto found = run_.ranks.find(0);
+  return found == run_.ranks.end() ? nullptr : &found->second;
+}
+
+bool ReportMaker::started() const { return run_.steps.total("steps") > 0; }
+
+std::string ReportMaker::option(std::initializer_list<const char*> path) const {
+  const Json* at = &config_;
+  for (const char* key : path) {
+    if (!at->is_object() || !at->contains(key)) return "?";
+    at = &(*at)[key];
+  }
+  return at->is_string() ? at->get<std::string>() : one_line(*at);
+}
+
+void ReportMaker::read_config() {
+  const std::string path = directory_ + "/config.yaml";
+  if (!path_exists(path)) return;
+  report_.config = read_file(path);
+  try {
+    config_ = parse_yaml(report_.config, path);
+    report_.settings = session_settings(config_);
+  } catch (const ConfigError&) {
+    report_.notes.emplace_back("config.yaml", "cannot be read");
+  }
+}
+
+void ReportMaker::read_log_tail() {
+  std::ifstream in(directory_ + "/log.txt");
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(std::move(line));
+    if (lines.size() > kLogLines) lines.pop_front();
+  }
+  report_.log_tail.assign(lines.begin(), lines.end());
+}
+
+void ReportMaker::environment() {
+  if (run_.starts.empty()) return;
+  const StartRecord& s = run_.starts.back();
+  report_.environment = {{"version", s.version},
+                         {"host", s.host},
+                         {"device", s.device},
+                         {"threads", with_commas(s.threads)},
+                         {"workers", with_commas(s.workers)},
+                         {"data", option({"data"})}};
+  if (s.capacity > 0) {
+    report_.environment.emplace_back("large products run at",
+                                     format("{:.1f} GFLOP/s in all", s.capacity / 1e9));
+  }
+  for (const auto& [rank, fold] : run_.ranks) {
+    if (!fold.last_sample) continue;
+    const SampleRecord& sample = *fold.last_sample;
+    std::string machine =
+        format("{} cores, {} of memory", sample.cores.size(), human_bytes(sample.memory_total));
+    for (const GpuSample& gpu : sample.gpus) machine += ", " + gpu.name;
+    report_.environment.emplace_back(format("{} (rank {})", sample.host, rank), machine);
+  }
+}
+
+void ReportMaker::notes() {
+  if (report_.state.kind != RunStateKind::kEnded) {
+    report_.notes.emplace_back("not ended", report_.state.text);
+  }
+  if (reader_.unfinished_lines() > 0 && report_.state.kind != RunStateKind::kRunning) {
+    report_.notes.emplace_back("cut off",
+                               format("the last line of {} logs was not written to its end, and "
+                                      "was left out",
+                                      reader_.unfinished_lines()));
+  }
+  if (run_.steps.total("skipped") > 0) {
+    report_.notes.emplace_back("skipped steps", format("{} of {}: loss or gradient was not finite",
+                                                       whole(run_.steps.total("skipped")),
+                                                       whole(run_.steps.total("steps"))));
+  }
+  if (reader_.damaged_lines() > 0) {
+    report_.notes.emplace_back("damaged lines",
+                               format("{} were left out", reader_.damaged_lines()));
+  }
+  if (run_.clock_jumps > 0) {
+    report_.notes.emplace_back("clock", format("it was set {} times during the run; durations "
+                                               "are of a clock that only goes forward",
+                                               run_.clock_jumps));
+  }
+  if (run_.repeated_steps > 0) {
+    report_.notes.emplace_back(
+        "two writers", format("{} steps are in the log twice, because two processes wrote it at "
+                              "once; they were counted once",
+                              with_commas(run_.repeated_steps)));
+  }
+  uint64_t lost = 0;
+  for (const auto& s : run_.starts) lost += s.lost_steps;
+  if (lost > 0) report_.notes.emplace_back("steps done twice", with_commas(lost));
+}
+
+void ReportMaker::numbers() {
+  const TimeShares& s = report_.shares;
+  Json& n = report_.numbers;
+  n["seconds"] = time_.wall;
+  n["start_up_seconds"] = time_.start_up;
+  n["data_seconds"] = time_.data;
+  n["steps"] = run_.steps.total("steps");
+  n["shares"] = {{"total", s.total},           {"input", s.input},
+                 {"compute", s.compute},       {"compression", s.compression},
+                 {"network", s.network},       {"straggler", s.straggler},
+                 {"contended", s.contended},   {"evaluation", s.evaluation},
+                 {"checkpoint", s.checkpoint}, {"other", s.other}};
+  for (const auto& e : run_.evaluations) {
+    Json row = {{"step", e.step}, {"nll", e.nll}};
+    if (e.bleu) row["bleu"] = *e.bleu;
+    n["evaluations"].push_back(std::move(row));
+  }
+  for (const auto& [rank, fold] : run_.ranks) {
+    n["ranks"].push_back(
+        {{"rank", rank},
+         {"steps", fold.spans.total("steps")},
+         {"own_seconds", fold.spans.total("seconds") - fold.spans.total("communication")},
+         {"communication_seconds", fold.spans.total("communication")},
+         {"bytes_sent", fold.spans.total("sent")},
+         {"bytes_sent_away", fold.spans.total("sent_away")},
+         {"bytes_out_of_interface", fold.machine.total("out")}});
+  }
+}
+
+bool Report::live() const {
+  return state.kind == RunStateKind::kStarting || state.kind == RunStateKind::kRunning;
+}
+
+Report make_report(const std::string& run_directory, const RunReader& reader,
+                   const ReportSettings& settings) {
+  return ReportMaker(run_directory, reader, settings).make();
+}
+
+Json to_json(const Report& report) {
+  Json json = {{"run", report.name},
+               {"live", report.live()},
+               {"state", report.state.text},
+               {"questions", Json::array()}};
+  auto table = [](const Figures& figures) {
+    Json object = Json::object();
+    for (const auto& [name, value] : figures) object[name] = value;
+    return object;
+  };
+  for (const Answer& a : report.answers) {
+    json["questions"].push_back({{"id", a.id},
+                                 {"question", a.question},
+                                 {"answer", a.answer},
+                                 {"figures", table(a.figures)}});
+  }
+  for (const Verdict& v : report.verdicts) {
+    json["verdicts"][v.about] = {{"verdict", v.verdict},
+                                 {"confidence", v.confidence},
+                                 {"because", v.because},
+                                 {"rule", v.rule},
+                                 {"advice", v.advice}};
+  }
+  json["environment"] = table(report.environment);
+  json["settings"] = report.settings;
+  json["notes"] = table(report.notes);
+  json["numbers"] = report.numbers;
+  return json;
+}
+
+std::string to_text(const Report& report) {
+  std::string text = format("{} ({})\n\n", report.name, report.state.text);
+  for (const Answer& a : report.answers) text += format("  {}\n      {}\n", a.question, a.answer);
+  text += "\n";
+  for (const Verdict& v : report.verdicts) {
+    text += format("  {}: {}{}\n      {}\n", v.about, v.verdict,
+                   v.confidence.empty() ? "" : format(" (confidence {})", v.confidence), v.because);
+    if (!v.advice.empty()) text += format("      advice: {}\n", v.advice);
+  }
+  for (const auto& [name, value] : report.notes) text += format("  note, {}: {}\n", name, value);
+  return text;
+}
+
+std::vector<std::string> write_report(const std::vector<Report>& reports,
+                                      const std::string& directory) {
+  Json json = Json::array();
+  for (const Report& report : reports) json.push_back(to_json(report));
+  const std::string page = directory + "/report.html";
+  const std::string data = directory + "/report.json";
+  write_whole(page, report_page(reports));
+  write_whole(data, pretty(reports.size() == 1 ? json[0] : json));
+  return {page, data};
+}
+
+}  // namespace reigen

@@ -1,0 +1,91 @@
+// Makes a Report of a run: one function for each question, in files by what they are about.
+//
+// answers_learning.cpp: trained, overfitting, learning rate, training set. answers_time.cpp: how
+// long, average step, what was foretold. answers_machine.cpp: busy, network, correlation.
+// answers_files.cpp: checkpoints.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "report/report.h"
+#include "report/run_time.h"
+
+namespace reigen {
+
+constexpr double kMega = 1e6;
+constexpr size_t kMostLines = 6;  // in a plot: more than there are colours say nothing
+
+constexpr const char* kNoStep = "cannot tell, because no step was finished";
+
+std::string whole(double value);  // "12,345"
+Points scaled(Points points, double factor);
+Points smoothed(const Points& points);  // as few as make a line that can be followed
+
+// What left rank 0's machine for others, without headers, and what its workers could send as
+// measured before the first step: bytes a second. Zeros where nothing crosses or it is not known.
+struct LinkUse {
+  double carried = 0;
+  double most = 0;
+  bool full() const { return most > 0 && carried >= kFull * most; }
+
+  static constexpr double kFull = 0.8;
+};
+
+class ReportMaker {
+ public:
+  // All that is given must outlive it.
+  ReportMaker(const std::string& directory, const RunReader& reader, const ReportSettings& settings)
+      : directory_(directory), reader_(reader), run_(reader.run()), settings_(settings) {}
+
+  Report make();
+
+ private:
+  void read_config();
+  void read_log_tail();
+  void how_long();
+  void is_trained();
+  void is_overfitting();
+  void is_busy();
+  void is_network();
+  void learning_rate();
+  void training_set();
+  void checkpoint_files();
+  void checkpoint_size();
+  void average_step();
+  void correlation();
+  void environment();
+  void notes();
+  void numbers();
+
+  Answer& add(const char* id, const char* question);
+  void add_cost(Answer& answer, double seconds);
+  void add_forecast(Answer& answer);
+  void add_doctor(Answer& answer);
+  void explain_wire(Answer& answer);
+  std::string use_told(const Efficiency& products) const;
+  LinkUse link_use() const;
+  std::string correlation_answer(double r, size_t stretches) const;
+  Plot split_plot() const;
+  Plot own_work_plot() const;
+  const RankFold* first() const;
+  std::string ending() const;
+  bool started() const;  // a step was finished
+  std::string schedule_told(const Points& rates) const;
+  // "?" where the configuration does not say.
+  std::string option(std::initializer_list<const char*> path) const;
+
+  const std::string& directory_;
+  const RunReader& reader_;
+  const RunFold& run_;
+  const ReportSettings& settings_;
+  Report report_;
+  Verdict bottleneck_;
+  RunTime time_;
+  Json config_ = Json::object();
+  uint64_t checkpoint_bytes_ = 0;
+};
+
+}  // namespace reigen

@@ -1,0 +1,13 @@
+// The page of one or several reports: HTML that needs nothing else, in light and dark.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/report.h"
+
+namespace reigen {
+
+std::string report_page(const std::vector<Report>& reports);
+
+}  // namespace reigen

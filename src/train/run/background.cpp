@@ -1,0 +1,176 @@
+#include "train/run/background.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/host.h"
+#include "base/interrupt.h"
+#include "base/json.h"
+#include "base/terminal.h"
+
+namespace reigen {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr auto kTick = 50ms;
+
+std::string console(const std::string& run) { return run + "/console.log"; }
+std::string note(const std::string& run) { return run + "/background.json"; }
+
+// Steps are written down as they are done, whatever the terminal is told.
+std::string steps_file(const std::string& run) { return run + "/measurements/rank-0.jsonl"; }
+
+uintmax_t size_of(const std::string& path) {
+  std::error_code none;
+  const uintmax_t size = fs::file_size(path, none);
+  return none ? 0 : size;
+}
+
+bool has_trained(const std::string& run, uintmax_t before) {
+  if (size_of(steps_file(run)) <= before) return false;
+  return read_file(steps_file(run)).find(R"("kind":"step")", before) != std::string::npos;
+}
+
+void write_note(const std::string& run, const Json& json) {
+  const std::string path = note(run);
+  std::ofstream(path + ".new") << pretty(json) << "\n";
+  fs::rename(path + ".new", path);
+}
+
+// In the new process: no terminal, no signals of one, output to the file.
+void leave_terminal(const std::string& run) {
+  setsid();
+  const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int out = open(console(run).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (in < 0 || out < 0) throw IoError(format("{}: {}", console(run), errno_text(errno)));
+  dup2(in, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(out, STDERR_FILENO);
+}
+
+// Returns the exit code.
+int work_and_note(const std::string& run, const std::function<void()>& work) {
+  Json facts = {{"process", getpid()}, {"host", host_name()}};
+  int code = 0;
+  std::string error;
+  try {
+    leave_terminal(run);
+    write_note(run, facts);
+    work();
+  } catch (const Error& e) {
+    code = static_cast<int>(e.code());
+    error = e.what();
+  } catch (const std::exception& e) {
+    code = static_cast<int>(ExitCode::kInternal);
+    error = e.what();
+  }
+  if (!error.empty()) log_error(error);
+  facts["code"] = code;
+  facts["error"] = error;
+  write_note(run, facts);
+  return code;
+}
+
+Json read_note(const std::string& run) {
+  if (!path_exists(note(run))) {
+    throw ConfigError(format(
+        "{}: nothing was started in the background there; `reigen train --detach` does", run));
+  }
+  return Json::parse(read_file(note(run)));
+}
+
+bool is_alive(const Json& facts) {
+  const int process = facts.at("process");
+  return facts.at("host") != host_name() || kill(process, 0) == 0 || errno == EPERM;
+}
+
+void throw_end(const Json& facts) {
+  const int code = facts.value("code", 0);
+  if (code != 0) throw Error(static_cast<ExitCode>(code), facts.value("error", "it failed"));
+}
+
+}  // namespace
+
+void run_in_background(const std::string& run, const std::function<void()>& work) {
+  std::error_code failed;
+  fs::create_directories(run, failed);
+  if (failed) throw IoError(format("{}: {}", run, failed.message()));
+  std::error_code ignored;
+  fs::remove(note(run), ignored);
+  fs::remove(console(run), ignored);
+  const uintmax_t before = size_of(steps_file(run));
+  const pid_t child = fork();
+  if (child < 0) throw IoError(format("cannot start a process: {}", errno_text(errno)));
+  if (child == 0) {
+    const int code = work_and_note(run, work);
+    fflush(nullptr);
+    _exit(code);
+  }
+  while (waitpid(child, nullptr, WNOHANG) == 0) {
+    if (has_trained(run, before)) {
+      log_note(format("training in the background as process {}; `reigen attach {}` shows it",
+                      child, run));
+      return;
+    }
+    if (interrupt_requested()) {
+      kill(child, SIGTERM);
+      waitpid(child, nullptr, 0);
+      break;
+    }
+    std::this_thread::sleep_for(kTick);
+  }
+  const Json facts = read_note(run);  // it has ended before it trained
+  if (facts.value("code", 0) != 0 && !path_exists(run + "/config.yaml")) {
+    for (const std::string& made : {note(run), console(run), run}) fs::remove(made, ignored);
+  }
+  throw_end(facts);
+}
+
+void attach(const std::string& run) {
+  Json facts = read_note(run);
+  std::ifstream in(console(run));
+  auto show = [&] {
+    in.clear();
+    std::string text;
+    for (std::string line; std::getline(in, line);) {
+      if (in.eof()) {  // not whole yet
+        in.clear();
+        in.seekg(-static_cast<std::streamoff>(line.size()), std::ios::cur);
+        break;
+      }
+      text += line + "\n";
+    }
+    if (!text.empty()) print(text);
+  };
+  while (!facts.contains("code") && is_alive(facts)) {
+    show();
+    if (interrupt_requested()) {
+      log_note(format("the run goes on; `reigen attach {}` shows it again", run));
+      return;
+    }
+    std::this_thread::sleep_for(kTick);
+    facts = read_note(run);
+  }
+  show();
+  if (!facts.contains("code")) {
+    throw CommError(
+        format("{}: its process {} is gone without a word; `reigen train --run {}` goes "
+               "on from its last checkpoint",
+               run, facts.at("process").get<int>(), run));
+  }
+  throw_end(facts);
+}
+
+}  // namespace reigen

@@ -1,0 +1,214 @@
+#include "train/run/reporter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/terminal.h"
+#include "config/yaml.h"
+
+namespace reigen {
+namespace {
+
+std::string stamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  localtime_r(&now, &parts);
+  std::array<char, 32> text = {};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
+  return text.data();
+}
+
+// A model that has gone astray has one of thirty digits.
+std::string perplexity_text(double perplexity) {
+  return perplexity < 1e6 ? format("{:.2f}", perplexity) : format("{:.2e}", perplexity);
+}
+
+}  // namespace
+
+Reporter::Reporter(const TrainOptions& options, uint64_t after_step, double earlier_seconds)
+    : options_(options),
+      text_(options.run + "/log.txt", std::ios::app),
+      log_(options.run, 0, after_step),
+      board_(options.run, log_.cut().attempts + 1, after_step,
+             static_cast<uint64_t>(std::clamp<int64_t>(options.log_every, 1, 10))),
+      rollup_(options.run),
+      after_step_(after_step),
+      earlier_seconds_(earlier_seconds) {
+  // Also those of ranks that are no more: none may tell of steps that are done again.
+  for (int rank : ranks_logged(options.run)) {
+    if (rank > 0) log_of(rank);
+  }
+  set_log_copy([this](std::string_view line) {
+    text_.clear();
+    text_ << stamp() << "  " << line << std::endl;
+  });
+}
+
+Reporter::~Reporter() {
+  show_status("");
+  set_log_copy({});
+}
+
+MeasurementLog& Reporter::log_of(int rank) {
+  if (rank == 0) return log_;
+  std::unique_ptr<MeasurementLog>& log = others_[rank];
+  if (!log) log = std::make_unique<MeasurementLog>(options_.run, rank, after_step_);
+  return *log;
+}
+
+void Reporter::add_lines(const std::vector<std::string>& lines) {
+  for (size_t rank = 0; rank < lines.size(); ++rank) {
+    if (lines[rank].empty()) continue;
+    log_of(static_cast<int>(rank)).append_lines(lines[rank]);
+    show_samples(static_cast<int>(rank), lines[rank]);
+  }
+}
+
+// The lines are ready for the log; of those about machines TensorBoard wants the numbers.
+void Reporter::show_samples(int rank, const std::string& lines) {
+  constexpr std::string_view kSample = R"({"kind":"sample")";
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = lines.find('\n', at);
+    const std::string_view line(lines.data() + at, end - at);
+    if (line.starts_with(kSample)) {
+      board_.add_sample(rank, std::get<SampleRecord>(record_from_json(Json::parse(line))));
+    }
+    at = end + 1;
+  }
+}
+
+// Whoever looks at the run then need not read what is rolled up.
+void Reporter::flush() {
+  log_.flush();
+  board_.flush();
+  for (auto& [rank, log] : others_) log->flush();
+  try {
+    rollup_.refresh();
+    rollup_.save();
+  } catch (const Error&) {  // a log that cannot be read now is no reason to stop training
+  }
+}
+
+void Reporter::start(StartRecord record) {
+  record.attempt = log_.cut().attempts + 1;
+  record.lost_steps = log_.cut().lost_steps;
+  record.lost_seconds = log_.cut().lost_seconds;
+  log_.append(record);
+  const Json config = recorded_options(options_);
+  board_.begin(config, to_yaml(config), after_step_, record.time);
+}
+
+// The limit that comes first, at the pace of this attempt; negative when that cannot be told yet.
+double Reporter::seconds_left(const StepRecord& record) const {
+  if (attempt_steps_ < 2) return -1;
+  const double passed = since_first_.seconds();
+  const double pace = passed / static_cast<double>(attempt_steps_ - 1);
+  double left = INFINITY;
+  if (options_.max_steps > 0) {
+    left = pace * (static_cast<double>(options_.max_steps) - static_cast<double>(record.step));
+  }
+  if (options_.max_epochs > 0 && record.epoch > first_epoch_) {
+    left = std::min(left,
+                    passed * (options_.max_epochs - record.epoch) / (record.epoch - first_epoch_));
+  }
+  if (options_.max_time > 0) left = std::min(left, options_.max_time - earlier_seconds_ - passed);
+  return std::isfinite(left) ? std::max(0.0, left) : -1;
+}
+
+std::string Reporter::progress_line(const StepRecord& record, double loss,
+                                    double rate_of_tokens) const {
+  std::string line = format("step {}", with_commas(record.step));
+  if (options_.max_steps > 0) {
+    line += format("/{}", with_commas(static_cast<uint64_t>(options_.max_steps)));
+  }
+  line += format("  epoch {:.2f}  loss {:.4f}  rate {:.2e}  {} tok/s", record.epoch, loss,
+                 record.rate, with_commas(static_cast<uint64_t>(rate_of_tokens)));
+  const double left = seconds_left(record);
+  if (left >= 0) line += format("  ETA {}", human_seconds(left));
+  return line;
+}
+
+void Reporter::plain_line(const StepRecord& record) {
+  const double loss =
+      finite_steps_ > 0 ? loss_sum_ / static_cast<double>(finite_steps_) : record.loss;
+  const std::string line =
+      progress_line(record, loss, static_cast<double>(tokens_) / std::max(seconds_, 1e-9));
+  if (stderr_is_terminal()) {
+    log_copy_only(line);  // the terminal shows it live
+  } else {
+    log_note(line);
+  }
+  loss_sum_ = seconds_ = 0;
+  finite_steps_ = tokens_ = 0;
+}
+
+void Reporter::step(const StepRecord& record) {
+  log_.append(record);
+  board_.add(record);
+  if (attempt_steps_++ == 0) {
+    since_first_ = {};
+    first_epoch_ = record.epoch;
+  }
+  if (!record.skipped) {
+    loss_sum_ += record.loss;
+    ++finite_steps_;
+  } else {
+    log_warning(format("step {}: loss {} and gradient norm {} are not both finite; step skipped",
+                       with_commas(record.step), record.loss, record.norm));
+  }
+  tokens_ += record.target_tokens;
+  seconds_ += record.seconds;
+  const auto last = static_cast<uint64_t>(options_.max_steps);
+  const bool due = record.step % static_cast<uint64_t>(options_.log_every) == 0 ||
+                   record.step == after_step_ + 1 || record.step == last;
+  if (due) plain_line(record);
+  constexpr double kRedraw = 0.2;
+  if (status_.seconds() > kRedraw || due) {
+    status_ = {};
+    show_status(progress_line(record, record.loss,
+                              static_cast<double>(record.target_tokens) / record.seconds));
+  }
+}
+
+void Reporter::evaluation(const EvaluationRecord& record) {
+  log_.append(record);
+  board_.add(record);
+  std::string line =
+      format("evaluation at step {}: loss {:.4f}{}  perplexity {}", with_commas(record.step),
+             record.nll, record.is_best_loss ? " (best)" : "", perplexity_text(record.perplexity));
+  if (record.bleu) {
+    line += format("  BLEU {:.2f}{}  chrF {:.2f}", *record.bleu,
+                   record.is_best_bleu ? " (best)" : "", *record.chrf);
+  }
+  log_note(line + format("  {}", human_seconds(record.seconds)));
+  for (const Sample& sample : record.samples) {
+    log_note(format("  source      {}\n  reference   {}\n  translation {}", sample.source,
+                    sample.reference, sample.hypothesis));
+  }
+}
+
+void Reporter::checkpoint(const CheckpointRecord& record) {
+  log_.append(record);
+  if (!record.error.empty()) {
+    log_warning(
+        format("checkpoint of step {} was not written: {}; training goes on and earlier "
+               "checkpoints are intact",
+               with_commas(record.step), record.error));
+    return;
+  }
+  log_copy_only(format("checkpoint of step {}: {} in {}, training waited {}",
+                       with_commas(record.step), human_bytes(record.bytes),
+                       human_seconds(record.write_seconds), human_seconds(record.held_seconds)));
+}
+
+void Reporter::end(const EndRecord& record) {
+  show_status("");
+  log_.append(record);
+  board_.add(record);
+  flush();
+}
+
+}  // namespace reigen

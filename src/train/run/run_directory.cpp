@@ -1,0 +1,221 @@
+#include "train/run/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "model/checkpoint.h"
+
+namespace reigen {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "step-";
+constexpr const char* kLock = ".lock";
+
+[[noreturn]] void throw_io(const std::string& path, int error_number) {
+  throw IoError(format("{}: cannot write: {}", path, errno_text(error_number)));
+}
+
+std::string name_of_step(uint64_t step) { return format("{}{:08}", kPrefix, step); }
+
+// The step in "step-00001000"; nothing in "step-00001000.partial" or a name of somebody else's.
+bool step_of_name(const std::string& name, uint64_t& step) {
+  if (!name.starts_with(kPrefix)) return false;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + 5, end, step);
+  return error == std::errc() && stop == end && name == name_of_step(step);
+}
+
+// Checkpoints are renamed into place whole and renamed away before they are removed, so what has a
+// manifest is a checkpoint: should another file be missing, that is damage, to be reported.
+bool has_manifest(const fs::path& path) { return path_exists(path / "manifest.json"); }
+
+constexpr const char* kRemoved = ".removed";
+
+// Renamed first, so that a crash half way leaves nothing that looks like a checkpoint.
+void remove_checkpoint(const fs::path& path) {
+  const fs::path aside = path.string() + kRemoved;
+  std::error_code error;
+  fs::remove_all(aside, error);
+  fs::rename(path, aside, error);
+  fs::remove_all(error ? path : aside, error);
+}
+
+// What a crash left while writing or removing a checkpoint.
+bool is_leftover(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return false;
+  return name.ends_with(kRemoved) || name.ends_with(".partial") || name.ends_with(".partial.lock");
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
+  while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) throw_io(path_, error.value());
+  check_is_run();
+  lock();
+  fs::create_directories(file("checkpoints"), error);
+  if (error) throw_io(file("checkpoints"), error.value());
+  for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
+    if (is_leftover(entry.path().filename())) fs::remove_all(entry.path(), error);
+  }
+}
+
+RunDirectory::~RunDirectory() {
+  remove_if_unused();
+  ::close(lock_fd_);
+}
+
+// What failed before it began leaves nothing behind.
+void RunDirectory::remove_if_unused() const {
+  std::error_code error;
+  size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(path_, error)) ++files;
+  constexpr size_t kOwn = 2;  // the lock and the folder of checkpoints
+  if (error || files != kOwn || !fs::remove(file("checkpoints"), error)) return;
+  fs::remove(file(kLock), error);
+  fs::remove(path_, error);
+}
+
+void RunDirectory::check_is_run() const {
+  if (path_exists(file("config.yaml"))) return;
+  static constexpr std::array kOurs = {kLock,         "log.txt",         "checkpoints",
+                                       "console.log", "background.json", "config.yaml.new"};
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    const std::string name = entry.path().filename();
+    if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
+      throw ConfigError(
+          format("{}: holds {} but is no run of reigen; choose another --run", path_, name));
+    }
+  }
+}
+
+void RunDirectory::lock() {
+  const std::string path = file(kLock);
+  lock_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_fd_ < 0) throw_io(path, errno);
+  if (flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+    std::array<char, 32> owner = {};
+    const ssize_t got = pread(lock_fd_, owner.data(), owner.size() - 1, 0);
+    ::close(lock_fd_);
+    throw ConfigError(format("{}: another reigen{} is training in it now", path_,
+                             got > 0 ? format(" (process {})", owner.data()) : ""));
+  }
+  const std::string owner = std::to_string(getpid());
+  if (ftruncate(lock_fd_, 0) != 0 || pwrite(lock_fd_, owner.data(), owner.size(), 0) < 0) {
+    // Only the number is missing from a message then; the lock itself holds.
+  }
+}
+
+std::string RunDirectory::checkpoint(uint64_t step) const {
+  return format("{}/checkpoints/{}", path_, name_of_step(step));
+}
+
+std::vector<uint64_t> RunDirectory::checkpoints() const {
+  std::vector<uint64_t> steps;
+  for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
+    uint64_t step = 0;
+    if (step_of_name(entry.path().filename(), step) && has_manifest(entry.path())) {
+      steps.push_back(step);
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+void RunDirectory::link(const std::string& name, uint64_t step) const {
+  const std::string to = fs::path(checkpoint(step)).lexically_relative(path_);
+  const std::string aside = file("." + name + ".new");
+  unlink(aside.c_str());
+  if (symlink(to.c_str(), aside.c_str()) != 0) throw_io(aside, errno);
+  if (rename(aside.c_str(), file(name).c_str()) == 0) return;
+  // A run that was copied without its links has whole checkpoints in their place.
+  const int error_number = errno;  // before looking, which sets it
+  if (error_number != EISDIR || !is_checkpoint(file(name))) throw_io(file(name), error_number);
+  remove_checkpoint(file(name));
+  if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
+}
+
+std::optional<uint64_t> RunDirectory::linked(const std::string& name) const {
+  std::error_code error;
+  const fs::path to = fs::read_symlink(file(name), error);
+  uint64_t step = 0;
+  if (error || !step_of_name(to.filename(), step)) return std::nullopt;
+  return step;
+}
+
+void RunDirectory::prune(uint64_t newest, size_t keep, const std::vector<uint64_t>& needed) const {
+  std::vector<uint64_t> steps = checkpoints();
+  std::erase_if(steps, [&](uint64_t step) { return step > newest; });
+  if (steps.size() <= keep) return;
+  steps.resize(steps.size() - keep);
+  for (uint64_t step : steps) {
+    if (std::find(needed.begin(), needed.end(), step) == needed.end()) {
+      remove_checkpoint(checkpoint(step));
+    }
+  }
+}
+
+void RunDirectory::set_aside(uint64_t step) const {
+  std::error_code ignored;
+  const std::string aside = checkpoint(step) + ".damaged";
+  fs::remove_all(aside, ignored);
+  fs::rename(checkpoint(step), aside, ignored);
+}
+
+void RunDirectory::write(const std::string& name, const std::string& text) const {
+  const std::string aside = file(name + ".new");
+  FileWriter writer(aside);
+  writer.write(text);
+  writer.close();
+  if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
+}
+
+void remove_run(const std::string& path) {
+  if (!path_exists(path)) return;
+  static constexpr std::array kOurs = {kLock,
+                                       "log.txt",
+                                       "config.yaml",
+                                       "checkpoints",
+                                       "last",
+                                       "algorithms.txt",
+                                       "console.log",
+                                       "background.json",
+                                       "best-loss",
+                                       "best-bleu",
+                                       "tensorboard",
+                                       "measurements",
+                                       "report.html",
+                                       "report.json",
+                                       "config.yaml.new",
+                                       ".last.new",
+                                       ".best-loss.new",
+                                       ".best-bleu.new"};
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename();
+    if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
+      throw ConfigError(
+          format("{}: holds {}, which reigen did not write there; move it first", path, name));
+    }
+  }
+  const RunDirectory held(path);  // nobody trains in it
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) throw_io(path, error.value());
+}
+
+}  // namespace reigen

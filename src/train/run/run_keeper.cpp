@@ -1,0 +1,220 @@
+#include "train/run/run_keeper.h"
+
+#include <unistd.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/identity.h"
+#include "base/terminal.h"
+#include "config/yaml.h"
+#include "model/flops.h"
+#include "optim/schedule.h"
+#include "report/report.h"
+
+namespace reigen {
+
+RunKeeper::RunKeeper(RunDirectory& run, const TrainOptions& options, const TrainingData& data,
+                     const Transformer& model)
+    : run_(run), options_(options), data_(data), model_(model) {}
+
+void RunKeeper::open(Counters& counters) {
+  if (counters.step > 0) saved_step_ = counters.step;
+  run_.write("config.yaml", to_yaml(recorded_options(options_)));
+  reporter_ = std::make_unique<Reporter>(options_, counters.step, counters.seconds);
+  // What the data was, for whoever reads of the run where it is not.
+  keep("measurements/manifest.json", read_file(options_.data + "/manifest.json"));
+  counters.attempt = reporter_->cut().attempts + 1;
+  writer_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
+                                               static_cast<size_t>(options_.checkpoint.keep));
+}
+
+void RunKeeper::announce(const AttemptFacts& attempt) {
+  attempt_ = attempt;
+  const ModelOptions& m = options_.model;
+  log_note(format("{} to {}: {} training pairs, {} pieces", data_.manifest.source_language,
+                  data_.manifest.target_language, with_commas(data_.manifest.train_pairs()),
+                  with_commas(data_.vocabulary.size())));
+  log_note(format("model: width {}, {} heads, ffn {}, {}+{} layers, {} parameters", m.width,
+                  m.heads, m.ffn_width, m.encoder_layers, m.decoder_layers,
+                  with_commas(model_.layout().parameters())));
+  const std::string batch =
+      options_.batch.pairs > 0
+          ? format("{} pairs", with_commas(static_cast<uint64_t>(options_.batch.pairs)))
+          : format("{} target tokens",
+                   with_commas(static_cast<uint64_t>(options_.batch.target_tokens)));
+  log_note(format("a step: {}, at most {} tokens at once; memory {}", batch,
+                  with_commas(attempt.memory.micro_tokens), human_bytes(attempt.memory.budget)));
+  log_note(format("on {}", attempt.device));
+  if (!attempt.workers.empty()) log_note(attempt.workers);
+  if (!attempt.forecast_line.empty()) log_note(attempt.forecast_line);
+  for (const std::string& warning : attempt.warnings) log_warning(warning);
+  for (const std::string& key : ignored_settings(options_.schedule)) {
+    log_warning(
+        format("{} means nothing to schedule.kind {}", key, schedule_name(options_.schedule.kind)));
+  }
+  log_note(attempt.resumed
+               ? format("resuming {} after step {}", run_.path(), with_commas(attempt.first_step))
+               : format("starting {}", run_.path()));
+  StartRecord start;
+  start.step = attempt.first_step;
+  start.version = attempt.version;
+  start.host = host_name();
+  start.process = static_cast<uint64_t>(getpid());
+  start.device = attempt.device;
+  start.threads = attempt.threads;
+  start.workers = attempt.worker_count;
+  const TokenFlops flops = token_flops(m, static_cast<int64_t>(data_.vocabulary.size()));
+  start.source_token_flops = flops.source;
+  start.target_token_flops = flops.target;
+  start.capacity = attempt.capacity;
+  start.setup_seconds = attempt.setup_seconds;
+  start.data_seconds = attempt.data_seconds;
+  reporter_->start(start);
+  if (attempt.forecast) reporter_->forecast(*attempt.forecast);
+}
+
+void RunKeeper::collect(const std::optional<CheckpointRecord>& record) {
+  if (record) reporter_->checkpoint(*record);
+}
+
+void RunKeeper::step(const StepRecord& record) {
+  reporter_->step(record);
+  collect(writer_->finished());
+}
+
+void RunKeeper::evaluation(const EvaluationRecord& record) {
+  reporter_->evaluation(record);
+  last_evaluation_ = record;
+}
+
+CheckpointFacts RunKeeper::facts(const Counters& counters) const {
+  const Manifest& manifest = data_.manifest;
+  CheckpointFacts facts;
+  facts.step = counters.step;
+  facts.model = options_.model;
+  facts.source_language = manifest.source_language;
+  facts.target_language = manifest.target_language;
+  const Json& clean = manifest.options.at("clean");
+  facts.nfkc = clean.at("nfkc") && manifest.vocab.cuts_text;
+  facts.whitespace = clean.at("whitespace");
+  if (last_evaluation_ && last_evaluation_->step == facts.step) {
+    if (std::isfinite(last_evaluation_->perplexity)) {
+      facts.scores = {{"nll", last_evaluation_->nll}, {"perplexity", last_evaluation_->perplexity}};
+    }
+    if (last_evaluation_->bleu) facts.scores["bleu"] = *last_evaluation_->bleu;
+    if (last_evaluation_->chrf) facts.scores["chrf"] = *last_evaluation_->chrf;
+  }
+  facts.training = {{"reigen", attempt_.version},
+                    {"device", attempt_.device},
+                    {"data", data_.fingerprint},
+                    {"state", to_json(counters)},
+                    {"options", recorded_options(options_)}};
+  return facts;
+}
+
+void RunKeeper::save(const TrainState& state, StateSource* elsewhere, const Stopwatch& held) {
+  reporter_->flush();
+  collect(writer_->wait());
+  writer_->save(state, facts(state.counters), elsewhere, held);
+  saved_step_ = state.counters.step;
+}
+
+void RunKeeper::keep(const std::string& name, std::string text) {
+  std::string& last = kept_[name];
+  if (last == text) return;
+  run_.write(name, text);
+  last = std::move(text);
+}
+
+void RunKeeper::end(uint64_t step, const char* reason, double seconds) {
+  collect(writer_->wait());
+  reporter_->end({.step = step, .reason = reason, .seconds = seconds});
+  write_reports();
+}
+
+void RunKeeper::finish(uint64_t step, const char* reason, double seconds) {
+  const Stopwatch held;
+  std::optional<CheckpointRecord> last = writer_->wait();
+  if (last) last->held_seconds += held.seconds();
+  collect(last);
+  reporter_->end({.step = step, .reason = reason, .seconds = seconds});
+  write_reports();
+  if (!last || last->error.empty()) return;
+  throw IoError(format("the last checkpoint was not written: {}; {}", last->error,
+                       run_.checkpoints().empty()
+                           ? "there is no other"
+                           : format("the one before it is {}/last", run_.path())));
+}
+
+// What the run was good for must not depend on whether its report can be written.
+void RunKeeper::write_reports() {
+  try {
+    RunReader reader(run_.path());
+    reader.refresh();
+    const Report report = make_report(run_.path(), reader, {});
+    write_report({report}, run_.path());
+    for (const Verdict& v : report.verdicts) {
+      findings_.emplace_back(v.about, v.confidence.empty()
+                                          ? format("{}: {}", v.verdict, v.because)
+                                          : format("{} (confidence {})", v.verdict, v.confidence));
+    }
+    log_note(format("what it did and what limited it: {}", run_.file("report.html")));
+  } catch (const std::exception& e) {
+    log_warning(format("the report was not written: {}; `reigen report {}` tries again", e.what(),
+                       run_.path()));
+  }
+}
+
+std::string RunKeeper::last_checkpoint() const {
+  return run_.checkpoints().empty() ? "no checkpoint was written yet"
+                                    : format("the last good checkpoint is {}/last", run_.path());
+}
+
+std::string RunKeeper::way_on() const {
+  const std::optional<uint64_t> last = run_.linked("last");
+  return last ? format("`reigen train --run {}` goes on from step {}", run_.path(),
+                       with_commas(*last))
+              : "nothing was saved yet";
+}
+
+void RunKeeper::summarise(const Counters& c, double epochs, double seconds, double peak_memory) {
+  std::string text;
+  auto row = [&](const std::string& name, const std::string& value) {
+    text += format("  {:<14}{}\n", name, value);
+  };
+  row("steps", format("{} ({:.2f} epochs)", with_commas(c.step), epochs));
+  std::string time = human_seconds(c.seconds);
+  if (attempt_.resumed) time += format(", {} since it was resumed", human_seconds(seconds));
+  row("time", time);
+  if (c.step > 0) {
+    row("average step", human_seconds(c.step_seconds / static_cast<double>(c.step)));
+  }
+  if (c.step == attempt_.first_step) {
+    row("this time", "nothing to do: the run had reached its limit");
+  }
+  row("tokens",
+      format("{} source, {} target", with_commas(c.source_tokens), with_commas(c.target_tokens)));
+  if (c.skipped > 0) row("skipped steps", with_commas(c.skipped));
+  if (c.best_loss) {
+    row("best loss", format("{:.4f} (perplexity {:.2f}) at step {}", c.best_loss->value,
+                            std::exp(c.best_loss->value), with_commas(c.best_loss->step)));
+  }
+  if (c.best_bleu) {
+    row("best BLEU",
+        format("{:.2f} at step {}", c.best_bleu->value, with_commas(c.best_bleu->step)));
+  }
+  for (const auto& [about, verdict] : findings_) row(about, verdict);
+  row("peak memory", format("{} of {}", human_bytes(static_cast<uint64_t>(peak_memory)),
+                            human_bytes(attempt_.memory.budget)));
+  const bool best = c.best_bleu.has_value() || c.best_loss.has_value();
+  row("checkpoints", format("{}/last{}", run_.path(), best ? ", best-*" : ""));
+  row("log", run_.file("log.txt"));
+  row("TensorBoard", format("tensorboard --logdir {}", run_.file("tensorboard")));
+  text.pop_back();
+  log_note(text);
+}
+
+}  // namespace reigen

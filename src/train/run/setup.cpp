@@ -1,0 +1,265 @@
+#include "train/run/setup.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/format.h"
+#include "base/memory.h"
+#include "base/terminal.h"
+#include "config/yaml.h"
+#include "model/memory.h"
+#include "ops/gpu_ops.h"
+
+namespace reigen {
+namespace {
+
+// Code, libraries, threads' stacks and the matrix library's own buffers: whole runs of models with
+// next to no parameters peak at 37 to 55 MB, and wider matrices need larger buffers.
+constexpr uint64_t kProgramBytes = 100'000'000;
+constexpr uint64_t kBytesOfNumber = sizeof(float);
+constexpr uint64_t kMegabyte = 1'000'000;
+// More at once gains nothing on a CPU: `small` trains at 2,881 target tokens/s in micro-batches of
+// 512 target tokens, 3,009 in 1,024, 3,072 in 2,048 and 3,098 in 4,096.
+constexpr uint64_t kMostMicroTokens = 4096;
+
+// A GPU takes whole batches at once; this many tokens keep every index below 2^31.
+constexpr uint64_t kMostGpuMicroTokens = 400'000;
+// Scratch of operations, the matrix library's workspace, sums over tokens, batches on their way.
+constexpr uint64_t kGpuProgramBytes = 300'000'000;
+
+uint32_t longest_target(const std::vector<CorpusFacts>& corpora) {
+  uint32_t longest = 0;
+  for (const auto& corpus : corpora) longest = std::max(longest, corpus.target.lengths.longest());
+  return longest + 1;  // the end of the sentence
+}
+
+uint32_t longest_source(const std::vector<CorpusFacts>& corpora) {
+  uint32_t longest = 0;
+  for (const auto& corpus : corpora) longest = std::max(longest, corpus.source.lengths.longest());
+  return longest + 1;
+}
+
+void check_lengths(const TrainOptions& options, const char* split,
+                   const std::vector<CorpusFacts>& corpora) {
+  const uint32_t longest = std::max(longest_source(corpora), longest_target(corpora));
+  if (longest <= options.model.max_length) return;
+  throw DataError(
+      format("{}: the longest sentence of {} has {} tokens but the model takes {}; set "
+             "--model.max-length {} or prepare the data with --max-pieces {}",
+             options.data, split, longest, options.model.max_length, longest,
+             options.model.max_length - 1));
+}
+
+std::optional<HeldOut> open_valid(const TrainOptions& options, const Manifest& manifest) {
+  if (manifest.valid.empty() || manifest.valid[0].lines_kept == 0) {
+    if (options.eval.patience > 0) {
+      throw DataError(
+          format("{}: has no validation pairs, which eval.patience needs; prepare it "
+                 "with --valid",
+                 options.data));
+    }
+    log_warning(
+        format("{}: has no validation pairs, so nothing is evaluated and no checkpoint is "
+               "the best; prepare it with --valid",
+               options.data));
+    return std::nullopt;
+  }
+  check_lengths(options, "the validation set", manifest.valid);
+  return open_heldout(options.data, manifest, "valid");
+}
+
+}  // namespace
+
+TrainingData open_data(const TrainOptions& options) {
+  const Stopwatch watch;
+  Manifest manifest = read_manifest(options.data);
+  check_files(options.data, manifest);
+  if (manifest.train_pairs() == 0) {
+    throw DataError(format("{}: has no pairs to train on", options.data));
+  }
+  check_lengths(options, "the training set", manifest.train);
+  TrainingData data{.manifest = manifest,
+                    .fingerprint = sha256_of_file(options.data + "/manifest.json"),
+                    .vocabulary = Vocabulary::load(options.data + "/" + manifest.vocab.file.file),
+                    .train = Dataset(options.data, manifest.train),
+                    .valid = open_valid(options, manifest)};
+  for (const auto& file : manifest.files()) {
+    if (file.file.ends_with(".shard")) data.bytes += file.bytes;
+  }
+  data.seconds = watch.seconds();
+  return data;
+}
+
+namespace {
+
+// Parameters, gradients and two moments; of three of them a copy for the checkpoint.
+// Where moments are shared out: parameters, gradients, those of the step before, and the own share.
+uint64_t state_bytes(const Transformer& model, int moment_shards) {
+  const uint64_t elements = model.layout().elements();
+  if (moment_shards <= 1) return 7 * kBytesOfNumber * elements;
+  const uint64_t own = elements / static_cast<uint64_t>(moment_shards);
+  return kBytesOfNumber * (3 * elements + 2 * own);
+}
+
+// Among several workers: gradients of the step before, what was not sent, and a copy of it; as
+// much for where local steps met, and what their warm-up did not send.
+uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
+  const CompressSetting& compress = options.workers.compress;
+  if (!computed_on_host(compress)) return 0;
+  const uint64_t buffers = compress.method == CompressMethod::kLocal ? 5 : 4;
+  return buffers * kBytesOfNumber * model.layout().elements();
+}
+
+MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const TrainingData& data,
+                    const Company& company) {
+  return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
+          .fixed = state_bytes(model, company.moment_shards) + worker_bytes(options, model) +
+                   data.bytes + kProgramBytes,
+          .micro_tokens = kMostMicroTokens};
+}
+
+// Where GPUs exchange directly: the gradient of the step before, and NCCL's buffers.
+uint64_t direct_bytes(const TrainOptions& options, const Transformer& model,
+                      const Company& company) {
+  constexpr uint64_t kNcclBytes = 512 << 20;
+  const bool direct =
+      company.workers > 1 && company.on_gpu == 1 && options.workers.transport != Transport::kGloo;
+  return direct ? kBytesOfNumber * model.layout().elements() + kNcclBytes : 0;
+}
+
+MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
+                    const OpenedDevice& opened, const Company& company) {
+  const uint64_t copy = opened.type == DType::kF32 ? 0 : size_of(opened.type);
+  const uint64_t available =
+      opened.device.gpu()->free_memory() / static_cast<uint64_t>(company.on_gpu);
+  if (options.memory > available) {
+    throw ConfigError(format("memory {} is more than the {} that are free on {}; lower --memory",
+                             human_bytes(options.memory), human_bytes(available),
+                             opened.device.gpu()->facts().name));
+  }
+  return {.budget = options.memory > 0 ? options.memory : available / 10 * 9,
+          .fixed = state_bytes(model, 1) + copy * model.layout().elements() +
+                   direct_bytes(options, model, company) + kGpuProgramBytes,
+          .micro_tokens = kMostGpuMicroTokens};
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
+                       const TrainingData& data, uint64_t before, const OpenedDevice& opened,
+                       const Company& company) {
+  const bool gpu = opened.device.kind() == DeviceKind::kGpu;
+  MemoryPlan plan =
+      gpu ? gpu_plan(options, model, opened, company) : cpu_plan(options, model, data, company);
+  const ActivationBytes bytes =
+      activation_bytes(options.model, data.vocabulary.size(),
+                       gpu ? gpu_activations(options.model, opened.type) : ActivationShape());
+  const uint64_t longest =
+      uint64_t{longest_source(data.manifest.train)} + longest_target(data.manifest.train);
+  const double left = static_cast<double>(plan.budget) - static_cast<double>(plan.fixed);
+  const uint64_t most = bytes.most_tokens(left);
+  if (most < longest && (before == 0 || options.memory > 0)) {
+    const auto pair = static_cast<uint64_t>(bytes.of_any(longest));
+    throw ConfigError(
+        format("memory {} is too little: the model and data take {} and the longest pair another "
+               "{}; raise --memory to {}MB, or use a smaller model",
+               human_bytes(plan.budget), human_bytes(plan.fixed), human_bytes(pair),
+               (plan.fixed + pair) / kMegabyte + 1));
+  }
+  if (options.micro_tokens > 0) plan.micro_tokens = static_cast<uint64_t>(options.micro_tokens);
+  if (before > 0) plan.micro_tokens = before;
+  // What happens to be free is no reason to leave the course of a run.
+  if (before == 0 || options.memory > 0) plan.micro_tokens = std::min(plan.micro_tokens, most);
+  if (before > 0 && plan.micro_tokens != before) {
+    log_warning(
+        format("micro-batches are of {} tokens now, not {} as before: the run goes on, but not bit "
+               "for bit as it would have",
+               plan.micro_tokens, before));
+  }
+  return plan;
+}
+
+TrainState first_state(const Transformer& model, uint64_t seed) {
+  TrainState state;
+  const size_t n = model.layout().elements();
+  state.parameters.resize(n);
+  state.first_moment.resize(n);
+  state.second_moment.resize(n);
+  model.initialise(state.parameters, seed);
+  return state;
+}
+
+namespace {
+
+void check_same_run(const std::string& checkpoint, const TrainingData& data,
+                    const TrainOptions& options) {
+  const CheckpointFacts facts = read_checkpoint_facts(checkpoint);
+  const Json& training = facts.training;
+  if (!training.contains("data") || !training.contains("options")) {
+    throw CheckpointError(format(
+        "{}: was not written by a run, so none can go on from it; move it aside", checkpoint));
+  }
+  if (facts.pieces != data.vocabulary.size()) {
+    throw CheckpointError(format(
+        "{} was trained with a vocabulary of {} pieces but {} has {}; give the run's own "
+        "--data, or another --run",
+        options.run, with_commas(facts.pieces), options.data, with_commas(data.vocabulary.size())));
+  }
+  if (training.at("data") != data.fingerprint) {
+    throw CheckpointError(
+        format("{} was trained on other data than {} holds (its manifest "
+               "differs); give the run's own --data, or another --run",
+               options.run, options.data));
+  }
+  const auto changes = changed_settings(training.at("options"), recorded_options(options));
+  if (!changes.empty()) {
+    throw CheckpointError(
+        format("{} cannot go on with other settings: {}; leave them as they "
+               "were, or give another --run",
+               options.run, fmt::join(changes, "; ")));
+  }
+}
+
+}  // namespace
+
+std::optional<TrainState> resume_state(const RunDirectory& run, const Transformer& model,
+                                       const TrainingData& data, const TrainOptions& options) {
+  const std::vector<uint64_t> steps = run.checkpoints();
+  if (steps.empty() && run.linked("last")) {
+    throw CheckpointError(
+        format("{}: its checkpoints are gone; put them back, or move the run aside "
+               "to start anew",
+               run.path()));
+  }
+  std::vector<uint64_t> unreadable;
+  std::string first_error;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const std::string path = run.checkpoint(*step);
+    auto unless_damaged = [&](const auto& read) {
+      try {
+        read();
+        return true;
+      } catch (const CheckpointError& e) {
+        log_warning(format("{}; trying the checkpoint before it", e.what()));
+        if (first_error.empty()) first_error = e.what();
+        unreadable.push_back(*step);
+        return false;
+      }
+    };
+    if (!unless_damaged([&] { read_checkpoint_facts(path); })) continue;
+    check_same_run(path, data, options);
+    TrainState state;
+    if (!unless_damaged([&] { state = read_state(path, model.layout()); })) continue;
+    for (uint64_t later : unreadable) run.set_aside(later);
+    return state;
+  }
+  if (steps.empty()) return std::nullopt;
+  throw CheckpointError(
+      format("{}: none of its {} checkpoints can be read ({}); move the run "
+             "aside to start anew",
+             run.path(), steps.size(), first_error));
+}
+
+}  // namespace reigen

@@ -1,0 +1,148 @@
+#include "train/step/gpu_transport.h"
+
+#include <cstdlib>
+#include <set>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "base/terminal.h"
+#include "dist/group/nccl_group.h"
+#include "dist/members/message.h"
+#include "ops/gpu_ops.h"
+
+namespace reigen {
+namespace {
+
+std::string on_host(const CompressSetting& compress) {
+  return format("compression {} is computed on the host", text_of(compress));
+}
+
+std::string through_host(const std::string& why) {
+  return format("gradients through the host ({})", why);
+}
+
+// A GPU as NCCL tells them apart: two processes may share one when they claim other machines.
+std::string identity(const GpuOps& gpu) {
+  const char* machine = std::getenv("NCCL_HOSTID");
+  return gpu.facts().uuid + (machine != nullptr ? format(" of {}", machine) : "");
+}
+
+// Why NCCL cannot be, by what every worker said of itself; empty when it can.
+std::string obstacle(const std::vector<std::string>& workers, const CompressSetting& compress) {
+  if (compress.method != CompressMethod::kAuto && computed_on_host(compress)) {
+    return on_host(compress);
+  }
+  std::set<std::string> gpus;
+  for (size_t rank = 0; rank < workers.size(); ++rank) {
+    const Json worker = Json::parse(workers[rank]);
+    const auto gpu = worker.at("gpu").get<std::string>();
+    const auto why = worker.at("why").get<std::string>();
+    if (gpu.empty()) return format("rank {} computes on the CPU", rank);
+    if (!why.empty()) return format("rank {}: {}", rank, why);
+    if (!gpus.insert(gpu).second) return format("rank {} shares its GPU with another", rank);
+  }
+  return "";
+}
+
+// NCCL's own connections between machines go where ours do.
+void use_interface(const std::string& name) {
+  if (name != "lo") setenv("NCCL_SOCKET_IFNAME", ("=" + name).c_str(), 0);
+}
+
+// Null where it cannot be, and `failed` says why.
+std::unique_ptr<Group> form(Crew& crew, const GpuOps& gpu, const TrainOptions& options,
+                            const std::string& id, std::string& failed) {
+  Team& team = *crew.team();
+  const auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
+  };
+  NcclOptions nccl;
+  nccl.rank = crew.rank();
+  nccl.size = crew.size();
+  nccl.gpu = gpu.facts().index;
+  nccl.id = id;
+  nccl.outside = [&team] { return team.group().status(); };
+  nccl.start_within = milliseconds(options.workers.start_within);
+  nccl.timeout = milliseconds(options.workers.stall);
+  for (const Member& member : team.control().members()) nccl.machines.push_back(member.machine());
+  try {
+    return make_nccl_group(nccl, team.group().epoch());
+  } catch (const Error& e) {
+    failed = e.what();
+    return nullptr;
+  }
+}
+
+// What went wrong at the first rank where anything did, everywhere; empty when nothing did.
+std::string first_failure(Crew& crew, const std::string& mine) {
+  std::string told;
+  int rank = 0;
+  for (const std::string& failure : crew.gather(mine)) {
+    const Member& member = crew.team()->control().members()[static_cast<size_t>(rank++)];
+    if (told.empty() && !failure.empty()) {
+      told = format("{}: {}", rank_and_host(member.rank, member.host), failure);
+    }
+  }
+  return crew.broadcast(told);
+}
+
+}  // namespace
+
+void check_transport(const Device& device, const TrainOptions& options) {
+  if (options.workers.transport != Transport::kNccl || device.gpu() != nullptr) return;
+  throw ConfigError("--transport nccl is for GPUs, and this worker computes on the CPU");
+}
+
+GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptions& options,
+                              const CompressSetting& compress) {
+  if (crew.alone()) return {};
+  const GpuOps* gpu = device.gpu();
+  const Transport wanted = options.workers.transport;
+  Json mine = {{"gpu", gpu != nullptr ? identity(*gpu) : ""}, {"why", ""}};
+  std::string why;
+  const std::string version = nccl_version(&why);
+  if (version.empty()) mine["why"] = why;
+  const std::vector<std::string> workers = crew.gather(one_line(mine));
+  use_interface(crew.team()->interface().name);  // an id already tells where rank 0 is
+
+  Json decision = {{"id", ""}, {"why", ""}};
+  if (crew.first()) {
+    if (wanted == Transport::kGloo) {
+      decision["why"] = "as asked";
+    } else {
+      decision["why"] = obstacle(workers, compress);
+    }
+    try {
+      if (decision["why"].get<std::string>().empty()) decision["id"] = hex_encode(new_nccl_id());
+    } catch (const CommError& e) {
+      decision["why"] = e.what();
+    }
+  }
+  decision = Json::parse(crew.broadcast(one_line(decision)));
+  const auto reason = decision.at("why").get<std::string>();
+  if (!reason.empty()) {
+    if (wanted == Transport::kNccl) {
+      throw ConfigError(format("--transport nccl cannot be: {}; use --transport auto", reason));
+    }
+    if (gpu == nullptr) return {};
+    return {nullptr, through_host(reason)};
+  }
+  std::string failed;
+  const std::string id = hex_decode(decision.at("id").get<std::string>()).value_or("");
+  std::unique_ptr<Group> group = form(crew, *gpu, options, id, failed);
+  failed = first_failure(crew, failed);
+  if (failed.empty()) return {std::move(group), format("gradients by NCCL {}", version)};
+  if (wanted == Transport::kNccl) {
+    throw CommError(format("{}; --transport gloo goes through the hosts", failed));
+  }
+  if (crew.first()) log_warning(format("{}: gradients go through the hosts", failed));
+  return {nullptr, through_host("NCCL does not join the GPUs")};
+}
+
+void keep_to(GpuTransport& transport, const CompressSetting& compress) {
+  if (!transport.direct || !computed_on_host(compress)) return;
+  transport = {nullptr, through_host(on_host(compress))};
+}
+
+}  // namespace reigen

@@ -1,0 +1,48 @@
+#include "train/step/moment_shards.h"
+
+#include <algorithm>
+
+namespace reigen {
+
+MomentShards::MomentShards(Crew& crew, TrainState& state)
+    : crew_(crew),
+      state_(state),
+      own_(chunk_of(state.parameters.size(), crew.rank(), crew.size())) {
+  keep_own(state.first_moment);
+  keep_own(state.second_moment);
+}
+
+void MomentShards::keep_own(std::vector<float>& moment) const {
+  const std::span<const float> own = own_of(moment);
+  moment = std::vector<float>(own.begin(), own.end());
+}
+
+void MomentShards::share_parameters() {
+  crew_.check(crew_.team()->group().all_gather(state_.parameters).wait());
+}
+
+// Chunks travel as large as the first, which is the largest.
+void MomentShards::collect() {
+  const size_t elements = state_.parameters.size();
+  const size_t most = chunk_of(elements, 0, crew_.size()).size();
+  for (std::vector<float>* moment : {&state_.first_moment, &state_.second_moment}) {
+    std::vector<float> padded = *moment;
+    padded.resize(most);
+    const std::vector<std::vector<float>> chunks = crew_.gather(std::span<const float>(padded));
+    if (!crew_.first()) continue;
+    moment->resize(elements);
+    for (int rank = 0; rank < crew_.size(); ++rank) {
+      const ChunkRange range = chunk_of(elements, rank, crew_.size());
+      std::copy_n(chunks[static_cast<size_t>(rank)].begin(), range.size(),
+                  moment->begin() + static_cast<ptrdiff_t>(range.begin));
+    }
+  }
+}
+
+void MomentShards::release() {
+  if (!crew_.first()) return;
+  keep_own(state_.first_moment);
+  keep_own(state_.second_moment);
+}
+
+}  // namespace reigen

@@ -1,0 +1,117 @@
+#include "train/workers/agreements.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/terminal.h"
+#include "config/yaml.h"
+#include "ops/gpu_ops.h"
+
+namespace reigen {
+
+TrainOptions shared_options(Crew& crew, const TrainOptions& mine) {
+  if (crew.alone()) return mine;
+  const std::string text = crew.broadcast(crew.first() ? to_yaml(recorded_options(mine)) : "");
+  if (crew.first()) return mine;
+  TrainOptions options;
+  Schema schema("train", "");
+  describe(schema, options);
+  schema.parse_yaml(text, "the first worker's options");
+  options.threads = mine.threads;
+  options.memory = mine.memory;
+  options.device = mine.device;
+  options.workers = mine.workers;
+  if (!mine.data.empty()) options.data = mine.data;
+  return options;
+}
+
+void check_same_data(Crew& crew, const std::string& fingerprint, const std::string& path) {
+  if (crew.alone()) return;
+  std::string others;
+  int rank = 0;
+  for (const std::string& theirs : crew.gather(fingerprint)) {
+    if (crew.first() && theirs != fingerprint) {
+      const Member& member = crew.team()->control().members()[static_cast<size_t>(rank)];
+      others += (others.empty() ? "" : ", ") + rank_and_host(rank, member.host);
+    }
+    ++rank;
+  }
+  others = crew.broadcast(others);
+  if (others.empty()) return;
+  throw DataError(
+      format("{} holds other data on {} than on the first worker (its manifest differs); copy the "
+             "same prepared directory to every host, or let --send-data do it",
+             path, others));
+}
+
+int workers_on_gpu(Crew& crew, const Device& device) {
+  if (crew.alone()) return 1;
+  const std::string mine = device.gpu() != nullptr ? device.gpu()->facts().uuid : "";
+  const Json all = Json::parse(crew.broadcast(one_line(Json(crew.gather(mine)))));
+  const auto sharing = mine.empty() ? 1 : std::count(all.begin(), all.end(), Json(mine));
+  if (sharing > 1 && crew.first()) {
+    log_warning(format("{} workers share a GPU: each has a part of its memory and time", sharing));
+  }
+  return static_cast<int>(sharing);
+}
+
+void share_scores(Crew& crew, EvaluationRecord& record) {
+  if (crew.alone()) return;
+  const bool have = crew.first() && record.bleu.has_value();
+  double values[] = {have ? 1.0 : 0.0, have ? *record.bleu : 0, have ? *record.chrf : 0};
+  crew.sum(values);
+  if (values[0] == 0) return;
+  record.bleu = values[1];
+  record.chrf = values[2];
+}
+
+void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
+                   const std::vector<CurvePoint>& curve, Counters& counters) {
+  if (crew.alone()) return;
+  if (options.bucket > 0) counters.bucket = asked_bucket(options);
+  double known[] = {crew.first() ? static_cast<double>(counters.bucket) : 0};
+  crew.sum(known);
+  counters.bucket = static_cast<uint64_t>(known[0]);
+  if (counters.bucket > 0) return;
+  counters.bucket = measured_bucket(elements, curve);
+}
+
+bool check_same_weights(Crew& crew, TrainState& state, bool own_moments) {
+  if (crew.alone()) return true;
+  auto print = [](const std::vector<float>& v) { return xxh3(v.data(), v.size() * sizeof(float)); };
+  std::string mine = std::to_string(print(state.parameters));
+  if (!own_moments) mine += format(" {}", print(state.second_moment));
+  std::string apart;
+  int rank = 0;
+  for (const std::string& theirs : crew.gather(mine)) {
+    if (theirs != mine) apart += format("{}{}", apart.empty() ? "" : ", ", rank);
+    ++rank;
+  }
+  apart = crew.broadcast(apart);
+  if (apart.empty()) return true;
+  if (crew.first()) {
+    log_warning(
+        format("step {}: the weights of ranks {} have drifted apart from the first worker's; all "
+               "go on from its weights (are the machines of one kind?)",
+               with_commas(state.counters.step), apart));
+  }
+  crew.broadcast(state.parameters);
+  if (own_moments) return false;
+  crew.broadcast(state.first_moment);
+  crew.broadcast(state.second_moment);
+  return false;
+}
+
+std::string describe(Crew& crew, const Counters& counters) {
+  if (crew.alone()) return "";
+  std::string text = format("{} workers over {}; compression {}", crew.size(),
+                            describe(crew.team()->interface()), counters.compress);
+  if (has_warmup(parse_compress(counters.compress))) {
+    text += format(" after step {}", with_commas(counters.compress_warmup));
+  }
+  return text + format(", {} at once", human_bytes(counters.bucket * sizeof(float)));
+}
+
+}  // namespace reigen

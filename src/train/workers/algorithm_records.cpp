@@ -1,0 +1,44 @@
+#include "train/workers/algorithm_records.h"
+
+#include "base/files.h"
+#include "base/format.h"
+#include "base/json.h"
+#include "base/terminal.h"
+#include "ops/gpu_ops.h"
+
+namespace reigen {
+namespace {
+
+std::string name_of(int rank) {
+  return rank == 0 ? "algorithms.txt" : format("algorithms-{}.txt", rank);
+}
+
+}  // namespace
+
+void keep_algorithms(Crew& crew, const Device& device, RunKeeper* keeper) {
+  const GpuOps* gpu = device.gpu();
+  const std::vector<std::string> records =
+      crew.gather(gpu != nullptr ? gpu->recorded_algorithms() : "");
+  for (size_t rank = 0; keeper != nullptr && rank < records.size(); ++rank) {
+    if (!records[rank].empty()) keeper->keep(name_of(static_cast<int>(rank)), records[rank]);
+  }
+}
+
+void replay_algorithms(Crew& crew, const Device& device, RunKeeper* keeper,
+                       const TrainOptions& options, bool resumed) {
+  Json found = Json::array();
+  for (int rank = 0; keeper != nullptr && rank < crew.size(); ++rank) {
+    const std::string own = keeper->run().file(name_of(rank));
+    const std::string path = resumed && path_exists(own) ? own : options.algorithms;
+    found.push_back(path.empty() ? "" : read_file(path));
+  }
+  found = Json::parse(crew.broadcast(one_line(found)));
+  GpuOps* gpu = device.gpu();
+  const auto mine = found.at(static_cast<size_t>(crew.rank())).get<std::string>();
+  if (gpu == nullptr || mine.empty() || gpu->replay_algorithms(mine)) return;
+  log_warning(
+      "the recorded algorithms are of another version of the matrix library or another GPU; new "
+      "ones are chosen, so results differ in rounding");
+}
+
+}  // namespace reigen

@@ -1,0 +1,49 @@
+// `--timeline FIRST:LAST`: the chosen steps of all workers in one trace, by one clock.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "dist/members/crew.h"
+#include "observe/sample/timeline.h"
+#include "train/run/run_keeper.h"
+
+namespace reigen {
+
+class TracedSteps {
+ public:
+  // Nothing when `range` is empty. The crew must outlive it.
+  static std::unique_ptr<TracedSteps> of(Crew& crew, const std::string& range);
+  TracedSteps(Crew& crew, uint64_t first, uint64_t last);
+  ~TracedSteps();
+  TracedSteps(const TracedSteps&) = delete;
+  TracedSteps& operator=(const TracedSteps&) = delete;
+
+  Timeline& timeline() { return timeline_; }
+  void begin(uint64_t step) {
+    timeline_.at_step(step);
+    timeline_.mark();
+  }
+
+  // All workers after the same step, or at the end of the run. Once the last of the chosen steps is
+  // done (or `ending`) the first worker's `keeper` keeps timeline-FIRST-LAST.json.
+  void after(uint64_t step, RunKeeper* keeper, bool ending = false);
+
+ private:
+  void write(RunKeeper* keeper);
+
+  Crew& crew_;
+  Timeline timeline_;
+  uint64_t traced_ = 0;  // steps seen of those chosen
+  bool done_ = false;
+};
+
+// How far this worker's steady clock is ahead of the first one's, and how far off that may be: half
+// of the quickest of several messages to it and back. All workers at once.
+struct ClockDistance {
+  double ahead = 0;
+  double error = 0;
+};
+ClockDistance clock_distance(Crew& crew);
+
+}  // namespace reigen

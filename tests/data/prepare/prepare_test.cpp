@@ -1,0 +1,257 @@
+// The preparation as a library call: what it writes, and that nothing but its input decides it.
+#include "data/prepare/prepare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/dataset.h"
+#include "support/sample_data.h"
+#include "support/temp_dir.h"
+#include "text/vocabulary.h"
+
+namespace reigen {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::map<std::string, std::string> contents(const std::string& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    files[entry.path().filename()] = read_file(entry.path());
+  }
+  return files;
+}
+
+TEST(Prepare, WritesTheSameBytesWhateverTheNumberOfThreads) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 5000);
+  for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
+    PrepareOptions options = sample_options(train, dir.path("one"));
+    options.vocab.type = type;
+    options.vocab.sample_pairs = 1500;
+    options.shard_tokens = 20'000;
+    options.overwrite = true;
+    options.threads = 1;
+    prepare(options);
+    options.output = dir.path("five");
+    options.threads = 5;
+    prepare(options);
+    EXPECT_EQ(contents(dir.path("one")), contents(dir.path("five")));
+    EXPECT_GT(read_manifest(dir.path("one")).train[0].shards.size(), 2u);
+  }
+}
+
+TEST(Prepare, GivesTheSameShardsWithTheVocabularyItTrained) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 2000);
+  PrepareOptions options = sample_options(train, dir.path("trained"));
+  prepare(options);
+  options.vocab.file = dir.path("trained/vocab.model");
+  options.output = dir.path("given");
+  prepare(options);
+  auto trained = contents(dir.path("trained"));
+  auto given = contents(dir.path("given"));
+  EXPECT_EQ(trained["train-00000.shard"], given["train-00000.shard"]);
+  EXPECT_EQ(trained["vocab.model"], given["vocab.model"]);
+}
+
+TEST(Prepare, StoresWhatTheEncoderGives) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
+  prepare(sample_options(train, dir.path("out")));
+  Manifest manifest = read_manifest(dir.path("out"));
+  Dataset dataset(dir.path("out"), manifest.train);
+  Vocabulary vocabulary = Vocabulary::load(dir.path("out/vocab.model"));
+  ASSERT_EQ(dataset.pairs(), 300u);
+  std::vector<uint32_t> ids;
+  dataset.append_target(17, ids);
+  ASSERT_EQ(ids.back(), vocabulary.eos());
+  ids.pop_back();
+  EXPECT_THAT(vocabulary.decode(ids), HasSubstr("Nummer 17"));
+  EXPECT_EQ(manifest.train[0].target.lengths.sentences(), 300u);
+  EXPECT_EQ(manifest.train[0].target.lengths.pieces(), manifest.train[0].target.pieces);
+}
+
+TEST(Prepare, CountsEveryDropUnderItsRuleAndShowsExamples) {
+  TempDir dir;
+  std::string rows =
+      "good one\tgut eins\ngood one\tgut eins\nonly one column\n\tleer\nsame\tsame\n"
+      "bad \xFF\tschlecht\nbell\a\tGlocke\nПривет мир\tHallo Welt\nheld out\tgehalten\n"
+      "x\ta b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k l m n\n"
+      "good two\tgut zwei\n";
+  write_text(dir.path("t.tsv"), rows);
+  write_text(dir.path("v.tsv"), "held  out\tgehalten\n");
+  write_text(dir.path("p.vocab"), "</s>\n<unk>\ngood\none\ngut\neins\ntwo\nzwei\n");
+  PrepareOptions options =
+      sample_options({.name = "t", .paths = {dir.path("t.tsv")}}, dir.path("out"));
+  options.valid = {{.name = "v", .paths = {dir.path("v.tsv")}}};
+  options.vocab.file = dir.path("p.vocab");
+  options.examples = 1;
+  PrepareResult result = prepare(options);
+  const CorpusFacts& train = result.manifest.train[0];
+  EXPECT_EQ(train.lines_read, 11u);
+  EXPECT_EQ(train.lines_kept, 2u);
+  for (Rule rule : {Rule::kMalformed, Rule::kUtf8, Rule::kControl, Rule::kEmpty, Rule::kCopy,
+                    Rule::kScript, Rule::kHeldout, Rule::kDuplicate, Rule::kRatio}) {
+    EXPECT_EQ(train.dropped[static_cast<size_t>(rule)], 1u) << rule_name(rule);
+    EXPECT_EQ(result.examples[static_cast<size_t>(rule)].size(), 1u) << rule_name(rule);
+  }
+  EXPECT_EQ(result.examples[static_cast<size_t>(Rule::kDuplicate)][0].line, 2u);
+}
+
+TEST(Prepare, KeepsHeldOutTextWholeAndUnchanged) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 500);
+  write_text(dir.path("v.en"), "  two  spaces\n\nﬁne\n");
+  write_text(dir.path("v.de"), "zwei\nleer\nﬁne\n");
+  PrepareOptions options = sample_options(train, dir.path("out"));
+  options.test = {{.name = "v", .paths = {dir.path("v.en"), dir.path("v.de")}}};
+  prepare(options);
+  EXPECT_EQ(read_file(dir.path("out/test.en")), "  two  spaces\n\nﬁne\n");
+  EXPECT_EQ(read_file(dir.path("out/test.de")), "zwei\nleer\nﬁne\n");
+  Manifest manifest = read_manifest(dir.path("out"));
+  Dataset dataset(dir.path("out"), manifest.test);
+  EXPECT_EQ(dataset.pairs(), 3u);
+  EXPECT_EQ(dataset.source_length(1), 1u);  // the end of sentence alone
+}
+
+TEST(Prepare, SaysWhichRulesLeftNothing) {
+  TempDir dir;
+  write_text(dir.path("t.tsv"), "same\tsame\nother\tother\n");
+  PrepareOptions options =
+      sample_options({.name = "t", .paths = {dir.path("t.tsv")}}, dir.path("out"));
+  try {
+    prepare(options);
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("2 by copy"));
+  }
+  EXPECT_FALSE(path_exists(dir.path("out")));
+  EXPECT_FALSE(path_exists(dir.path("out.partial")));
+}
+
+TEST(VerifyDirectory, FindsAnyChangedFileAndNamesIt) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
+  PrepareOptions options = sample_options(train, dir.path("out"));
+  options.valid = {write_sample_corpus(dir.path(), "v", 20)};
+  prepare(options);
+  EXPECT_EQ(verify_directory(dir.path("out")), 6u);
+  for (const auto& [name, bytes] : contents(dir.path("out"))) {
+    if (name == "SHA256SUMS" || name == ".reigen") continue;
+    std::string changed = bytes;
+    changed[changed.size() / 2] = static_cast<char>(changed[changed.size() / 2] ^ 1);
+    write_text(dir.path("out/" + name), changed);
+    try {
+      verify_directory(dir.path("out"));
+      ADD_FAILURE() << name << " changed unnoticed";
+    } catch (const DataError& e) {
+      EXPECT_THAT(e.what(), HasSubstr(name));
+    }
+    write_text(dir.path("out/" + name), bytes);
+  }
+}
+
+TEST(VerifyDirectory, NoticesAListOfChecksumsThatWasCut) {
+  TempDir dir;
+  prepare(sample_options(write_sample_corpus(dir.path(), "a", 300), dir.path("out")));
+  std::string sums = read_file(dir.path("out/SHA256SUMS"));
+  size_t line = sums.rfind('\n', sums.find("vocab.model")) + 1;
+  write_text(dir.path("out/SHA256SUMS"), sums.substr(0, line));
+  try {
+    verify_directory(dir.path("out"));
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("does not list vocab.model"));
+  }
+  size_t manifest = sums.rfind('\n', sums.find("manifest.json")) + 1;
+  write_text(dir.path("out/SHA256SUMS"), sums.substr(0, manifest) + sums.substr(manifest + 80));
+  EXPECT_THROW(verify_directory(dir.path("out")), DataError);
+}
+
+TEST(Prepare, RefusesInputThatLiesInItsOutput) {
+  TempDir dir;
+  prepare(sample_options(write_sample_corpus(dir.path(), "a", 300), dir.path("out")));
+  PrepareOptions options =
+      sample_options(write_sample_corpus(dir.path("out"), "b", 300), dir.path("out"));
+  options.overwrite = true;
+  EXPECT_THROW(prepare(options), ConfigError);
+  EXPECT_TRUE(path_exists(dir.path("out/b.en")));
+}
+
+TEST(Prepare, DropsALineTooLongToLookAt) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
+  std::string huge(3'000'000, 'x');
+  write_text(dir.path("b.en"), "one\n" + huge + "\nthree\n");
+  write_text(dir.path("b.de"), "eins\nzwei\ndrei\n");
+  PrepareOptions options = sample_options(train, dir.path("out"));
+  options.train.push_back({.name = "b", .paths = {dir.path("b.en"), dir.path("b.de")}});
+  PrepareResult result = prepare(options);
+  EXPECT_EQ(result.manifest.train[1].lines_kept, 2u);
+  EXPECT_EQ(result.manifest.train[1].dropped[static_cast<size_t>(Rule::kPieces)], 1u);
+}
+
+TEST(Prepare, TakesExactlyAsManyPairsForTheVocabularyAsAsked) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
+  for (int64_t seed = 1; seed < 6;
+       ++seed) {  // one pair is enough text for few pieces, not for none
+    PrepareOptions options = sample_options(train, dir.path("out"));
+    options.overwrite = true;
+    options.vocab.sample_pairs = 1;
+    options.vocab.size = 1000;
+    options.seed = seed;
+    try {
+      prepare(options);
+      FAIL() << "expected an error";
+    } catch (const ConfigError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("more than this text can fill"));
+    }
+  }
+}
+
+TEST(Prepare, RefusesPlainTextWithAListOfPieces) {
+  TempDir dir;
+  CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
+  write_text(dir.path("p.vocab"), "</s>\n<unk>\n▁the\n");
+  PrepareOptions options = sample_options(train, dir.path("out"));
+  options.vocab.file = dir.path("p.vocab");
+  try {
+    prepare(options);
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("unknown to the vocabulary"));
+  }
+}
+
+TEST(ReadManifest, SaysWhatIsNotAPreparedDirectory) {
+  TempDir dir;
+  EXPECT_THROW(read_manifest(dir.path()), DataError);
+  write_text(dir.path("manifest.json"), "{\"format\": \"reigen-data\", \"version\": 99}");
+  try {
+    read_manifest(dir.path());
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("version 99"));
+  }
+}
+
+TEST(LengthHistogram, KnowsMeanAndPercentiles) {
+  LengthHistogram lengths;
+  for (uint32_t pieces = 1; pieces <= 100; ++pieces) lengths.add(pieces);
+  EXPECT_EQ(lengths.sentences(), 100u);
+  EXPECT_DOUBLE_EQ(lengths.mean(), 50.5);
+  EXPECT_EQ(lengths.percentile(0.5), 50u);
+  EXPECT_EQ(lengths.percentile(0.99), 99u);
+  EXPECT_EQ(lengths.longest(), 100u);
+  EXPECT_EQ(LengthHistogram().percentile(0.5), 0u);
+}
+
+}  // namespace
+}  // namespace reigen

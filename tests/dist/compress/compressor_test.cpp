@@ -1,0 +1,258 @@
+#include "dist/compress/compressor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+#include <random>
+
+#include "dist/compress/outer_step.h"
+#include "dist/group/group_fixture.h"
+
+namespace reigen {
+namespace {
+
+ParameterLayout small_layout() {
+  ParameterLayout layout;
+  layout.add("a", 40, 64);
+  layout.add("bias", 1, 50);
+  layout.add("b", 96, 32);
+  layout.add("tiny", 4, 4);
+  return layout;
+}
+
+std::vector<float> random_gradient(size_t size, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(size);
+  for (float& x : values) x = normal(engine);
+  return values;
+}
+
+// Runs steps of a method on ranks with gradients of their own; returns what rank 0 had after each
+// step, having seen that all others had the same.
+std::vector<std::vector<float>> run_steps(const CompressSetting& setting, int ranks, int steps) {
+  const ParameterLayout layout = small_layout();
+  const Device device = Device::cpu(1);
+  std::vector<std::vector<std::vector<float>>> seen(static_cast<size_t>(ranks));
+  with_group(ranks, [&](Group& group) {
+    auto compressor = make_compressor(group, device, layout, {setting, 1000, 7});
+    for (int step = 0; step < steps; ++step) {
+      auto gradient =
+          random_gradient(layout.elements(), static_cast<unsigned>(100 * step + group.rank()));
+      compressor->begin(gradient);
+      compressor->ready(layout.elements() / 2);
+      ASSERT_TRUE(compressor->finish().ok());
+      seen[static_cast<size_t>(group.rank())].push_back(gradient);
+    }
+    EXPECT_TRUE(group.leave().ok());
+  });
+  for (const auto& other : seen) EXPECT_EQ(other, seen[0]);
+  return seen[0];
+}
+
+class EveryMethod : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryMethod, GivesAllRanksTheSameBits) {
+  const CompressSetting setting = parse_compress(GetParam());
+  EXPECT_EQ(run_steps(setting, 2, 3), run_steps(setting, 2, 3));
+  run_steps(setting, 3, 3);
+}
+
+struct Sent {
+  double bytes = 0;
+  double messages = 0;
+};
+Sent sent_by(const Group& group) {
+  Sent sent;
+  for (const CommCounter& counter : group.counters()) {
+    sent.bytes += static_cast<double>(counter.bytes_sent);
+    sent.messages += static_cast<double>(counter.operations);
+  }
+  return sent;
+}
+
+TEST_P(EveryMethod, SendsWhatItSaysWhenItSays) {
+  constexpr size_t kBucket = 40'000;
+  const CompressSetting setting = parse_compress(GetParam());
+  ParameterLayout layout;
+  layout.add("a", 512, 256);
+  layout.add("b", 256, 256);
+  const Device device = Device::cpu(1);
+  with_group(2, [&](Group& group) {
+    auto compressor = make_compressor(group, device, layout, {setting, kBucket, 7});
+    auto gradient = random_gradient(layout.elements(), 1);
+    const StepTraffic said = traffic_per_step(layout, setting, 2, kBucket);
+    compressor->begin(gradient);
+    compressor->ready(layout.slices().back().offset);
+    double none[] = {0.0};
+    ASSERT_TRUE(group.sum(none).wait().ok());  // behind all that has left
+    Sent early = sent_by(group);
+    EXPECT_EQ(early.messages - 1, said.messages - said.late_messages);
+    EXPECT_NEAR(early.bytes, said.bytes - said.late_bytes, 0.02 * said.bytes + 64);
+    ASSERT_TRUE(compressor->finish().ok());
+    const Sent all = sent_by(group);
+    EXPECT_EQ(all.messages - 1, said.messages);
+    EXPECT_NEAR(all.bytes, said.bytes, 0.02 * said.bytes + 64);
+    EXPECT_TRUE(group.leave().ok());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Compressor, EveryMethod,
+                         testing::Values("none", "bf16", "fp16", "int8", "int4", "powersgd:2",
+                                         "powersgd:8", "topk:0.05"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
+                               '_');
+                           return name;
+                         });
+
+class LossyMethod : public testing::TestWithParam<const char*> {};
+
+// Nothing is lost: what came out and what is still kept is what went in.
+TEST_P(LossyMethod, KeepsWhatItDoesNotSend) {
+  const ParameterLayout layout = small_layout();
+  const Device device = Device::cpu(1);
+  std::mutex mutex;
+  std::vector<double> balance(layout.elements());
+  with_group(2, [&](Group& group) {
+    auto compressor = make_compressor(group, device, layout, {parse_compress(GetParam()), 1000, 7});
+    for (unsigned step = 0; step < 4; ++step) {
+      auto gradient =
+          random_gradient(layout.elements(), 100 * step + static_cast<unsigned>(group.rank()));
+      {
+        std::lock_guard lock(mutex);
+        for (size_t i = 0; i < gradient.size(); ++i) balance[i] += gradient[i];
+      }
+      compressor->begin(gradient);
+      ASSERT_TRUE(compressor->finish().ok());
+      if (group.rank() != 0) continue;
+      std::lock_guard lock(mutex);
+      for (size_t i = 0; i < gradient.size(); ++i) balance[i] -= gradient[i];
+    }
+    std::lock_guard lock(mutex);
+    for (const KeptTensor& kept : compressor->kept()) {
+      if (!kept.own) continue;
+      for (size_t i = 0; i < kept.values.size(); ++i) balance[i] -= kept.values[i];
+    }
+  });
+  for (const ParameterSlice& slice : layout.slices()) {
+    for (size_t i = slice.offset; i < slice.offset + slice.size(); ++i) {
+      ASSERT_NEAR(balance[i], 0, 1e-4) << slice.name << " " << i - slice.offset;
+    }
+  }
+}
+
+TEST_P(LossyMethod, GoesOnFromWhatItKept) {
+  const ParameterLayout layout = small_layout();
+  const Device device = Device::cpu(1);
+  with_group(2, [&](Group& group) {
+    const CompressorPlan plan = {parse_compress(GetParam()), 1000, 7};
+    auto straight = make_compressor(group, device, layout, plan);
+    auto resumed = make_compressor(group, device, layout, plan);
+    auto step = [&](Compressor& compressor, unsigned number) {
+      auto gradient =
+          random_gradient(layout.elements(), 100 * number + static_cast<unsigned>(group.rank()));
+      compressor.begin(gradient);
+      EXPECT_TRUE(compressor.finish().ok());
+      return gradient;
+    };
+    step(*straight, 1);
+    step(*straight, 2);
+    auto from = straight->kept();
+    auto to = resumed->kept();
+    ASSERT_EQ(from.size(), to.size());
+    for (size_t i = 0; i < from.size(); ++i) {
+      ASSERT_EQ(from[i].values.size(), to[i].values.size());
+      std::copy(from[i].values.begin(), from[i].values.end(), to[i].values.begin());
+    }
+    EXPECT_EQ(step(*straight, 3), step(*resumed, 3));
+    EXPECT_TRUE(group.leave().ok());
+  });
+}
+
+TEST_P(LossyMethod, ForgetsAGradientThatIsNotFinite) {
+  const ParameterLayout layout = small_layout();
+  const Device device = Device::cpu(1);
+  with_group(2, [&](Group& group) {
+    auto compressor = make_compressor(group, device, layout, {parse_compress(GetParam()), 1000, 7});
+    auto gradient = random_gradient(layout.elements(), 1);
+    if (group.rank() == 1) gradient[70] = INFINITY;
+    compressor->begin(gradient);
+    ASSERT_TRUE(compressor->finish().ok());
+    const auto finite = [](float x) { return std::isfinite(x); };
+    EXPECT_FALSE(std::all_of(gradient.begin(), gradient.end(), finite));  // so the step is skipped
+    gradient = random_gradient(layout.elements(), 2);
+    compressor->begin(gradient);
+    ASSERT_TRUE(compressor->finish().ok());
+    EXPECT_TRUE(std::all_of(gradient.begin(), gradient.end(), finite));
+    EXPECT_TRUE(group.leave().ok());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Compressor, LossyMethod,
+                         testing::Values("int8", "int4", "powersgd:2", "topk:0.05"),
+                         [](const auto& info) { return std::string(info.param).substr(0, 4); });
+
+TEST(PowerSgd, FindsAGradientOfItsRankAfterAFewSteps) {
+  ParameterLayout layout;
+  layout.add("a", 60, 80);
+  std::vector<float> wanted(layout.elements());
+  for (size_t i = 0; i < 60; ++i) {
+    for (size_t j = 0; j < 80; ++j) {
+      const auto x = static_cast<float>(i);
+      const auto y = static_cast<float>(j);
+      wanted[i * 80 + j] = std::sin(x) * std::cos(y) + 0.3F * std::cos(2 * x) * std::sin(3 * y);
+    }
+  }
+  const Device device = Device::cpu(1);
+  with_group(2, [&](Group& group) {
+    auto compressor = make_compressor(group, device, layout, {parse_compress("powersgd:2"), 0, 7});
+    double worst = 0;
+    for (int step = 0; step < 5; ++step) {
+      std::vector<float> gradient = wanted;
+      for (float& x : gradient) x *= step == 0 ? 0.0F : 0.5F;  // once there is nothing to send
+      for (const KeptTensor& kept : compressor->kept()) {
+        if (kept.own) std::fill(kept.values.begin(), kept.values.end(), 0.0F);
+      }
+      compressor->begin(gradient);
+      ASSERT_TRUE(compressor->finish().ok());
+      worst = 0;
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        worst = std::max(worst, std::abs(double{gradient[i]} - wanted[i]));
+      }
+    }
+    EXPECT_LT(worst, 0.02);  // factors are of bf16
+    EXPECT_TRUE(group.leave().ok());
+  });
+}
+
+TEST(OuterStep, IsNesterovOnTheAverageWay) {
+  with_group(2, [](Group& group) {
+    OuterStep outer(group, 64, 2, 1000);
+    std::vector<float> weights(64, 1.0F);
+    outer.begin(weights);
+    auto walk = [&](float each) {
+      for (float& w : weights) w -= group.rank() == 0 ? each : 3 * each;
+      EXPECT_TRUE(outer.after_step(weights).ok());
+    };
+    walk(0.25F);
+    EXPECT_FALSE(outer.met());
+    EXPECT_EQ(outer.shared()[0], 1.0F);
+    walk(0.25F);  // 0.5 and 1.5: on average 1
+    EXPECT_TRUE(outer.met());
+    const double first = 1 - 0.7 * (1 + 0.9 * 1);
+    EXPECT_THAT(weights, testing::Each(testing::FloatNear(static_cast<float>(first), 1e-6F)));
+    walk(0.25F);
+    walk(0.25F);
+    const double second = first - 0.7 * (1 + 0.9 * 1.9);
+    EXPECT_THAT(weights, testing::Each(testing::FloatNear(static_cast<float>(second), 1e-5F)));
+    EXPECT_TRUE(group.leave().ok());
+  });
+}
+
+}  // namespace
+}  // namespace reigen

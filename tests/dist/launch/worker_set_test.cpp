@@ -1,0 +1,177 @@
+// Workers as children: what they say, how they end, and that nothing of them is left.
+#include "dist/launch/worker_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+using std::chrono::milliseconds;
+
+ChildSpec shell(const std::string& script) {
+  ChildSpec spec;
+  spec.command = {"sh", "-c", script};
+  return spec;
+}
+
+struct Heard {
+  std::vector<std::string> lines;
+  std::vector<std::string> statuses;
+  WorkerOutput output() {
+    WorkerOutput out;
+    out.line = [this](int rank, const std::string& line) {
+      lines.push_back(format("{} {}", rank, line));
+    };
+    out.out_line = [this](int rank, const std::string& line) {
+      lines.push_back(format("{} out {}", rank, line));
+    };
+    out.status = [this](int rank, const std::string& text) {
+      statuses.push_back(format("{} {}", rank, text));
+    };
+    return out;
+  }
+};
+
+constexpr Grace kShort{milliseconds(200), milliseconds(200), milliseconds(200)};
+
+void wait_for_all(WorkerSet& set) {
+  while (set.running()) set.attend(milliseconds(10));
+}
+
+TEST(LineSplitter, GivesWholeLinesAndTheStatusBetween) {
+  LineSplitter splitter;
+  EXPECT_THAT(splitter.add("a"), testing::IsEmpty());
+  EXPECT_THAT(splitter.add("b\nc\n"), testing::ElementsAre("ab", "c"));
+  EXPECT_THAT(splitter.add("\r\x1b[Kstep 1"), testing::IsEmpty());
+  EXPECT_EQ(splitter.status(), "step 1");
+  EXPECT_THAT(splitter.add("\r\x1b[Knote\nstep 1"), testing::ElementsAre("note"));
+  EXPECT_EQ(splitter.status(), "step 1");
+  EXPECT_THAT(splitter.add("\r\x1b[Kstep 2\r\x1b[Kstep 3"), testing::IsEmpty());
+  EXPECT_EQ(splitter.status(), "step 3");
+  EXPECT_THAT(splitter.rest(), testing::IsEmpty());
+  EXPECT_THAT(splitter.add("no end"), testing::IsEmpty());
+  EXPECT_THAT(splitter.rest(), testing::ElementsAre("no end"));
+}
+
+TEST(ErrorIn, TakesTheTagAndTheColourAway) {
+  EXPECT_EQ(error_in("error: no space"), "no space");
+  EXPECT_EQ(error_in("\x1b[31merror:\x1b[0m no space"), "no space");
+  EXPECT_EQ(error_in("no error: here"), std::nullopt);
+}
+
+TEST(WorkerSet, CollectsLinesOfBothStreams) {
+  Heard heard;
+  WorkerSet set(heard.output(), kShort);
+  set.start(0, shell("echo one; echo two >&2; printf three"));
+  set.start(1, shell("echo four >&2"));
+  wait_for_all(set);
+  EXPECT_THAT(heard.lines,
+              testing::UnorderedElementsAre("0 out one", "0 two", "0 out three", "1 four"));
+  EXPECT_FALSE(set.failure());
+}
+
+TEST(WorkerSet, TheFirstFailureCountsAndTheOthersAreEnded) {
+  Heard heard;
+  WorkerSet set(heard.output(), kShort);
+  set.start(0, shell("sleep 100"));
+  set.start(1, shell("echo 'error: the disk is full' >&2; exit 7"));
+  wait_for_all(set);
+  ASSERT_TRUE(set.failure());
+  EXPECT_EQ(set.failure()->rank, 1);
+  EXPECT_EQ(set.failure()->code, 7);
+  EXPECT_EQ(set.failure()->error, "the disk is full");
+  EXPECT_EQ(set.take_ended().size(), 2u);
+}
+
+TEST(WorkerSet, WhoFailedByItselfCountsBeforeWhoLostIt) {
+  Heard heard;
+  WorkerSet set(heard.output(), Grace());
+  set.start(0, shell("echo 'error: lost rank 1' >&2; exit 5"));
+  set.start(1, shell("sleep 0.1; kill -9 $$"));
+  set.start(2, shell("sleep 0.2; exit 7"));
+  wait_for_all(set);
+  ASSERT_TRUE(set.failure());
+  EXPECT_EQ(set.failure()->rank, 1);
+  EXPECT_EQ(set.failure()->code, 137);
+}
+
+TEST(WorkerSet, KillsWhatDoesNotListenEvenWhenItIsStopped) {
+  Heard heard;
+  WorkerSet set(heard.output(), kShort);
+  set.start(0, shell("trap '' TERM INT; while true; do sleep 1; done"));
+  set.start(1, shell("kill -STOP $$; sleep 100"));
+  set.attend(milliseconds(50));
+  set.stop(SIGTERM);
+  wait_for_all(set);
+  ASSERT_TRUE(set.failure());
+}
+
+TEST(WorkerSet, TellsBySignalHowAWorkerWasKilled) {
+  Heard heard;
+  WorkerSet set(heard.output(), kShort);
+  set.start(3, shell("kill -9 $$"));
+  wait_for_all(set);
+  ASSERT_TRUE(set.failure());
+  EXPECT_EQ(set.failure()->code, 137);
+  EXPECT_EQ(set.failure()->error, "was killed by signal 9 (Killed)");
+}
+
+TEST(WorkerSet, WhatAWorkerStartedEndsWithIt) {
+  Heard heard;
+  {
+    WorkerSet set(heard.output(), kShort);
+    set.start(0, shell("sleep 1000 & echo $! >&2"));
+    wait_for_all(set);
+  }
+  ASSERT_EQ(heard.lines.size(), 1u);
+  const pid_t left = std::stoi(heard.lines[0].substr(2));
+  for (int i = 0; i < 1000 && kill(left, 0) == 0; ++i) std::this_thread::sleep_for(milliseconds(1));
+  // Somebody else's child by now; gone, or dead and not yet waited for.
+  std::ifstream stat(format("/proc/{}/stat", left));
+  std::string text;
+  std::getline(stat, text);
+  EXPECT_TRUE(text.empty() || text.find(") Z ") != std::string::npos) << text;
+}
+
+TEST(ChildProcess, DiesWithItsParent) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    ChildSpec spec = shell("sleep 1000");
+    ChildProcess child(spec);
+    const pid_t pid = child.pid();
+    if (write(ends[1], &pid, sizeof pid) < 0) _exit(1);
+    kill(getpid(), SIGKILL);
+  }
+  pid_t child = 0;
+  ASSERT_EQ(read(ends[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  waitpid(parent, nullptr, 0);
+  const auto alive = [&] {
+    std::ifstream stat(format("/proc/{}/stat", child));
+    std::string text;
+    std::getline(stat, text);
+    return !text.empty() && text.find(") Z ") == std::string::npos;
+  };
+  for (int i = 0; i < 2000 && alive(); ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_FALSE(alive());
+}
+
+TEST(ChildProcess, WhatCannotBeStartedIsAnError) {
+  ChildSpec spec;
+  spec.command = {"/no/such/program"};
+  EXPECT_THROW(ChildProcess child(spec), IoError);
+}
+
+}  // namespace
+}  // namespace reigen

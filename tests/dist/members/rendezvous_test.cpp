@@ -1,0 +1,331 @@
+// Joining a job, who is kept out of it, and what members hear of each other.
+#include "dist/members/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <thread>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "dist/members/message.h"
+#include "dist/members/rendezvous_server.h"
+
+namespace reigen {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+// A server on loopback, and options to join it with.
+struct Job {
+  explicit Job(int size, milliseconds start_within = milliseconds(5000),
+               milliseconds silence = milliseconds(5000)) {
+    server_options.size = size;
+    server_options.token = "right";
+    server_options.start_within = start_within;
+    server_options.silence = silence;
+    server_options.hosts = {"vm0", "vm1", "vm2"};
+  }
+
+  void start() {
+    server = std::make_unique<RendezvousServer>(server_options, listen_on("127.0.0.1", 0));
+  }
+
+  JoinOptions member(int rank) const {
+    JoinOptions options;
+    options.at = {{"127.0.0.1", server->port()}};
+    options.token = "right";
+    options.rank = rank;
+    options.size = server_options.size;
+    options.host = format("vm{}", rank);
+    options.facts = {{"version", "1"}, {"config", "abc"}};
+    options.start_within = milliseconds(5000);
+    options.silence = server_options.silence;
+    return options;
+  }
+
+  ServerOptions server_options;
+  std::unique_ptr<RendezvousServer> server;
+};
+
+// Each rank on a thread of its own; what its constructor throws is its text.
+std::vector<std::string> join_all(std::vector<JoinOptions> members,
+                                  const std::function<void(Rendezvous&)>& body) {
+  std::vector<std::string> errors(members.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < members.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        Rendezvous member(members[i]);
+        body(member);
+        member.leave();
+      } catch (const CommError& e) {
+        errors[i] = e.what();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return errors;
+}
+
+void wait_until(const std::function<bool()>& done) {
+  for (int i = 0; i < 5000 && !done(); ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(done());
+}
+
+TEST(Rendezvous, TellsEverybodyWhoIsThere) {
+  Job job(3);
+  job.start();
+  const auto errors = join_all({job.member(0), job.member(1), job.member(2)}, [](Rendezvous& m) {
+    ASSERT_EQ(m.size(), 3);
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(m.members()[static_cast<size_t>(rank)].host, format("vm{}", rank));
+      EXPECT_EQ(m.members()[static_cast<size_t>(rank)].address, "127.0.0.1");
+    }
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(Rendezvous, PassesValuesOfAnyBytesToWhoWaitsForThem) {
+  Job job(2);
+  job.start();
+  const std::string bytes("\0\xFF\n\"", 4);
+  const auto errors = join_all({job.member(0), job.member(1)}, [&](Rendezvous& m) {
+    if (m.rank() == 0) {
+      std::this_thread::sleep_for(milliseconds(20));
+      m.set("key", bytes);
+    }
+    EXPECT_EQ(m.get("key", milliseconds(5000)), bytes);
+    EXPECT_EQ(m.get("never", milliseconds(10)), std::nullopt);
+    m.set(format("done{}", m.rank()), "");
+    for (int r : {0, 1}) m.get(format("done{}", r), milliseconds(5000));
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(Rendezvous, NamesWhoIsMissing) {
+  Job job(3, milliseconds(300));
+  job.start();
+  const auto errors = join_all({job.member(0), job.member(2)}, [](Rendezvous&) { FAIL(); });
+  EXPECT_THAT(errors, testing::Each("rank 1 (vm1) did not come within 0.3 s"));
+}
+
+TEST(Rendezvous, StartsWithFewerWhenThatIsAllowed) {
+  Job job(3, milliseconds(300));
+  job.server_options.least = 2;
+  job.start();
+  const auto errors = join_all({job.member(0), job.member(2)}, [](Rendezvous& m) {
+    ASSERT_EQ(m.size(), 2);
+    EXPECT_EQ(m.members()[1].host, "vm2");
+    EXPECT_EQ(m.members()[1].old_rank, 2);
+    EXPECT_EQ(m.members()[static_cast<size_t>(m.rank())].rank, m.rank());
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(Rendezvous, NamesWhoBringsSomethingElse) {
+  Job job(3);
+  job.start();
+  JoinOptions other = job.member(2);
+  other.facts["config"] = "xyz";
+  const auto errors = join_all({job.member(0), job.member(1), other}, [](Rendezvous&) { FAIL(); });
+  EXPECT_THAT(errors, testing::Each("workers do not fit together: config: rank 0 (vm0) has abc, "
+                                    "rank 2 (vm2) has xyz"));
+}
+
+TEST(Rendezvous, RefusesAnotherSizeEpochOrASecondOfARank) {
+  Job job(2, milliseconds(500));
+  job.start();
+  JoinOptions size = job.member(1);
+  size.size = 4;
+  EXPECT_THAT(join_all({size}, [](Rendezvous&) { FAIL(); })[0],
+              HasSubstr("rank 1 (vm1) of 4 workers does not fit a job of 2"));
+  JoinOptions epoch = job.member(1);
+  epoch.epoch = 7;
+  EXPECT_THAT(join_all({epoch}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("forming 7"));
+  const auto errors = join_all({job.member(0), job.member(0)}, [](Rendezvous&) { FAIL(); });
+  EXPECT_THAT(errors, testing::Contains(HasSubstr("there are two of rank 0: on vm0 and on vm0")));
+}
+
+TEST(Rendezvous, AWrongTokenStaysOutsideAndIsCounted) {
+  Job job(2);
+  job.start();
+  JoinOptions stranger = job.member(1);
+  stranger.token = "wrong";
+  EXPECT_THAT(join_all({stranger}, [](Rendezvous&) { FAIL(); })[0],
+              HasSubstr("the job token is wrong"));
+  EXPECT_EQ(job.server->turned_away(), 1u);
+  // And the job is none the worse for it.
+  EXPECT_THAT(join_all({job.member(0), job.member(1)}, [](Rendezvous&) {}), testing::Each(""));
+}
+
+TEST(Rendezvous, AMemberKnowsAServerThatDoesNotKnowTheToken) {
+  Socket listener = listen_on("127.0.0.1", 0);
+  const int port = port_of(listener);
+  std::thread impostor([&] {
+    Socket socket;
+    while (!socket.open()) {
+      socket = accept_from(listener);
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    std::string out = encode_message({{"kind", "hello"}, {"nonce", "00"}}) +
+                      encode_message({{"kind", "proved"}, {"proof", std::string(64, '0')}});
+    write_available(socket, out);
+    std::string in;
+    wait_until([&] { return !read_available(socket, in, 1 << 16); });
+  });
+  JoinOptions options;
+  options.at = {{"127.0.0.1", port}};
+  options.token = "right";
+  options.start_within = milliseconds(1000);
+  EXPECT_THAT(join_all({options}, [](Rendezvous&) { FAIL(); })[0],
+              HasSubstr("does not know the job token"));
+  impostor.join();
+}
+
+TEST(Rendezvous, JunkDoesNotDisturbTheJob) {
+  Job job(2);
+  job.start();
+  const std::string junk[] = {
+      "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+      std::string(100'000, '\xFF'),
+      std::string(4, '\0'),
+      std::string("\0\0\0\2{}", 6),
+      std::string("\0\0\0\4\xFF\xFE{}", 8),
+      encode_message({{"kind", "join"}, {"rank", 0}}),
+      encode_message({{"kind", "prove"}, {"nonce", 1}, {"proof", Json::array()}}),
+      encode_message({{"kind", "prove"}, {"nonce", ""}, {"proof", ""}}),
+      "",
+  };
+  std::vector<Socket> open;
+  std::string why;
+  const auto throw_junk = [&] {
+    for (const std::string& bytes : junk) {
+      open.push_back(connect_to({"127.0.0.1", job.server->port()}, milliseconds(1000), why));
+      ASSERT_TRUE(open.back().open()) << why;
+      std::string out = bytes;
+      write_available(open.back(), out);
+    }
+  };
+  throw_junk();
+  const auto errors = join_all({job.member(0), job.member(1)}, [&](Rendezvous& m) {
+    if (m.rank() == 0) throw_junk();
+    m.set(format("here{}", m.rank()), "");
+    EXPECT_TRUE(m.get(format("here{}", 1 - m.rank()), milliseconds(5000)));
+    EXPECT_FALSE(m.loss());
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+  // All but the silent ones, which have some time yet.
+  wait_until([&] { return job.server->turned_away() >= 2 * (std::size(junk) - 2); });
+}
+
+TEST(Rendezvous, FindsItsJobAmongSeveralAddresses) {
+  Job other(1);
+  other.server_options.token = "another";
+  other.start();
+  Job job(1);
+  job.start();
+  JoinOptions options = job.member(0);
+  const int closed = [] { return port_of(listen_on("127.0.0.1", 0)); }();
+  options.at = {{"127.0.0.1", closed},
+                {"127.0.0.1", other.server->port()},
+                {"127.0.0.1", job.server->port()}};
+  EXPECT_EQ(Rendezvous(options).size(), 1);
+}
+
+TEST(Rendezvous, SaysWhereItLookedWhenNobodyAnswers) {
+  JoinOptions options;
+  options.at = {{"127.0.0.1", [] { return port_of(listen_on("127.0.0.1", 0)); }()}};
+  options.host = "vm3";
+  options.rank = 3;
+  options.start_within = milliseconds(200);
+  EXPECT_THAT(join_all({options}, [](Rendezvous&) { FAIL(); })[0],
+              testing::AllOf(HasSubstr("rank 3 on vm3 found no rendezvous within 0.2 s"),
+                             HasSubstr("Connection refused")));
+}
+
+TEST(Rendezvous, StopRequestsAndTheFirstErrorReachEverybody) {
+  Job job(3);
+  job.start();
+  const auto errors = join_all({job.member(0), job.member(1), job.member(2)}, [](Rendezvous& m) {
+    if (m.rank() == 1) m.request_stop("enough");
+    wait_until([&] { return m.stop_request().has_value(); });
+    EXPECT_EQ(m.stop_request()->rank, 1);
+    EXPECT_EQ(m.stop_request()->host, "vm1");
+    EXPECT_EQ(m.stop_request()->text, "enough");
+    if (m.rank() == 2) {
+      m.report_error("no space left");
+      m.report_error("and then some");
+    }
+    wait_until([&] { return m.first_error().has_value(); });
+    EXPECT_EQ(m.first_error()->rank, 2);
+    EXPECT_EQ(m.first_error()->text, "no space left");
+    m.set(format("done{}", m.rank()), "");
+    for (int r : {0, 1, 2}) m.get(format("done{}", r), milliseconds(5000));
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(Rendezvous, GoingWithoutAWordIsALoss) {
+  Job job(2);
+  job.start();
+  auto one = job.member(1);
+  std::thread other([&] { Rendezvous member(one); });
+  const auto errors = join_all({job.member(0)}, [](Rendezvous& m) {
+    const auto loss = m.wait_for_loss(milliseconds(5000));
+    ASSERT_TRUE(loss);
+    EXPECT_EQ(describe(*loss), "lost rank 1 (vm1): its connection closed");
+  });
+  other.join();
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(Rendezvous, TheLossOfItsHostIsALossToo) {
+  Job job(1);
+  job.start();
+  Rendezvous member(job.member(0));
+  job.server.reset();
+  const auto loss = member.wait_for_loss(milliseconds(5000));
+  ASSERT_TRUE(loss);
+  EXPECT_EQ(describe(*loss), "lost rank 0 (vm0): its connection closed");
+}
+
+TEST(Rendezvous, LeavingIsNoLoss) {
+  Job job(2);
+  job.start();
+  const auto errors = join_all({job.member(0), job.member(1)}, [](Rendezvous& m) {
+    if (m.rank() == 1) return m.leave();
+    EXPECT_FALSE(m.wait_for_loss(milliseconds(200)));
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(Rendezvous, ASilentMemberIsLostAndNamedToEverybody) {
+  Job job(3, milliseconds(5000), milliseconds(300));
+  job.start();
+  // Rank 2 joins by hand and then says nothing more.
+  std::thread silent([&] {
+    JoinOptions options = job.member(2);
+    options.silence = milliseconds(100'000);  // beats every ten seconds: never, here
+    Rendezvous member(options);
+    const auto loss = member.wait_for_loss(milliseconds(5000));
+    ASSERT_TRUE(loss);
+    EXPECT_EQ(loss->rank, 2);  // hears it of itself
+  });
+  const auto errors = join_all({job.member(0), job.member(1)}, [](Rendezvous& m) {
+    std::atomic<bool> called = false;
+    m.on_loss([&](const CommStatus&) { called = true; });
+    const auto loss = m.wait_for_loss(milliseconds(5000));
+    ASSERT_TRUE(loss);
+    EXPECT_EQ(describe(*loss), "lost rank 2 (vm2): silent for 0.3 s");
+    wait_until([&] { return called.load(); });
+  });
+  silent.join();
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+}  // namespace
+}  // namespace reigen

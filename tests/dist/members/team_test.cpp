@@ -1,0 +1,83 @@
+// Whole teams in one process: rendezvous, mesh, and forming anew.
+#include "dist/members/team.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+using std::chrono::milliseconds;
+
+void run_team(int size, const std::function<void(Team&)>& body) {
+  Socket listener = listen_on("127.0.0.1", 0);
+  const Endpoint at{"127.0.0.1", port_of(listener)};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      TeamOptions options;
+      options.rank = rank;
+      options.size = size;
+      options.rendezvous = {at};
+      if (rank == 0) options.listener = std::move(listener);
+      options.token = "token";
+      options.host = format("vm{}", rank);
+      options.silence = milliseconds(2000);
+      options.start_within = milliseconds(5000);
+      Team team(std::move(options));
+      body(team);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(Team, OfOneNeedsNobody) {
+  run_team(1, [](Team& team) {
+    std::vector<float> data = {1, 2};
+    EXPECT_TRUE(team.group().all_reduce(data).wait().ok());
+    EXPECT_TRUE(team.leave().ok());
+  });
+}
+
+TEST(Team, ComputesAndLeavesInPeace) {
+  run_team(3, [](Team& team) {
+    std::vector<float> data(1000, 1.0f);
+    ASSERT_TRUE(team.group().all_reduce(data).wait().ok());
+    EXPECT_THAT(data, testing::Each(3.0f));
+    EXPECT_TRUE(team.leave().ok());
+    EXPECT_FALSE(team.control().loss());
+  });
+}
+
+TEST(Team, NamesWhoWasReallyLostAndIsFormedAnewByTheRest) {
+  run_team(4, [](Team& team) {
+    team.group().barrier().wait();
+    const int rank = team.group().rank();
+    if (rank == 0) return;  // the host of the rendezvous is gone without a word
+    std::vector<float> data(100'000, 1.0f);
+    CommStatus status;
+    while (status.ok()) status = team.group().all_reduce(data).wait();
+    status = team.explain(status);
+    EXPECT_EQ(status.state, CommState::kLostPeer);
+    EXPECT_EQ(status.rank, 0) << describe(status);
+    EXPECT_EQ(status.host, "vm0");
+
+    Team next(team.next_epoch({1, 2, 3}));
+    EXPECT_EQ(next.group().epoch(), 1);
+    EXPECT_EQ(next.group().rank(), rank - 1);
+    EXPECT_EQ(next.control().members()[0].host, "vm1");
+    std::vector<float> ones(10, 1.0f);
+    ASSERT_TRUE(next.group().all_reduce(ones).wait().ok());
+    EXPECT_THAT(ones, testing::Each(3.0f));
+    EXPECT_TRUE(next.leave().ok());
+  });
+}
+
+}  // namespace
+}  // namespace reigen

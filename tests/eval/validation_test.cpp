@@ -1,0 +1,155 @@
+// Evaluation on held-out text: the loss is the model's own, and the text that is scored is decoded.
+#include "eval/validation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "train/small_run.h"
+
+namespace reigen {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ValidationTest : public ::testing::Test {
+ protected:
+  ValidationTest() : set(*small.data.valid), parameters(first_state(small.model, 4).parameters) {}
+
+  PairsLoss loss(uint64_t micro_tokens) {
+    return loss_of(device, small.model, parameters, set.pairs, small.data.vocabulary.bos(),
+                   micro_tokens);
+  }
+  EvaluationRecord record(const ValidationPlan& plan) {
+    return validate(device, small.model, parameters, set, small.data.vocabulary, plan);
+  }
+
+  SmallRun small;
+  HeldOut set;
+  std::vector<float> parameters;
+  Device device = Device::cpu(2);
+};
+
+TEST_F(ValidationTest, OpensEveryPairWithItsText) {
+  EXPECT_EQ(set.pairs.sources.size(), 20u);
+  EXPECT_EQ(set.pairs.targets.size(), 20u);
+  EXPECT_EQ(set.sources.size(), 20u);
+  EXPECT_EQ(set.references.size(), 20u);
+  EXPECT_THAT(set.references[7], HasSubstr("Nummer 7"));
+  const Vocabulary& vocabulary = small.data.vocabulary;
+  for (size_t i = 0; i < 20; ++i) {
+    std::vector<uint32_t> ids = set.pairs.targets[i];
+    EXPECT_EQ(ids.back(), vocabulary.eos());
+    ids.pop_back();
+    EXPECT_EQ(vocabulary.decode(ids), set.references[i]);
+  }
+}
+
+TEST_F(ValidationTest, RefusesTextThatDoesNotMatchThePairs) {
+  for (const char* name : {"valid.en", "valid.de"}) {
+    const std::string path = small.options.data + "/" + name;
+    const std::string whole = read_file(path);
+    write_text(path, whole + "one more\n");
+    try {
+      open_heldout(small.options.data, small.data.manifest, "valid");
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const DataError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("valid has 20 pairs but its text"));
+      EXPECT_THAT(e.what(), HasSubstr("21"));
+    }
+    write_text(path, whole);
+  }
+  EXPECT_EQ(open_heldout(small.options.data, small.data.manifest, "valid").sources, set.sources);
+}
+
+TEST_F(ValidationTest, LossIsThatOfTheModelOnTheWholeSet) {
+  PackedBatch batch;
+  for (size_t i = 0; i < set.pairs.sources.size(); ++i) {
+    const auto& source = set.pairs.sources[i];
+    const auto& target = set.pairs.targets[i];
+    batch.source.insert(batch.source.end(), source.begin(), source.end());
+    batch.target_in.push_back(small.data.vocabulary.bos());
+    batch.target_in.insert(batch.target_in.end(), target.begin(), target.end() - 1);
+    batch.target_out.insert(batch.target_out.end(), target.begin(), target.end());
+    batch.source_offsets.push_back(static_cast<uint32_t>(batch.source.size()));
+    batch.target_offsets.push_back(static_cast<uint32_t>(batch.target_out.size()));
+    batch.first_source_token.push_back(0);
+    batch.first_target_token.push_back(0);
+  }
+  Arena arena;
+  const double nll = small.model.evaluate(device, batch, parameters, 0, arena).nll;
+  const auto tokens = static_cast<double>(batch.target_out.size());
+  for (uint64_t micro_tokens : {0, 1, 57, 200, 1'000'000}) {  // however it is cut
+    const PairsLoss found = loss(micro_tokens);
+    EXPECT_EQ(found.tokens, batch.target_out.size()) << micro_tokens;
+    EXPECT_NEAR(found.nll, nll / tokens, 1e-6) << micro_tokens;
+  }
+}
+
+TEST_F(ValidationTest, LossOfNoPairsIsZero) {
+  set.pairs = {};
+  EXPECT_EQ(loss(100).tokens, 0u);
+  EXPECT_EQ(loss(100).nll, 0);
+}
+
+TEST_F(ValidationTest, TranslatesAsManyAsAskedFor) {
+  auto translated = [&](size_t count) {
+    return translate_pairs(device, small.model, parameters, set.pairs, count, small.data.vocabulary,
+                           {.beam = 2});
+  };
+  const Lines all = translated(0);
+  EXPECT_EQ(all.size(), 20u);
+  EXPECT_EQ(translated(20), all);
+  EXPECT_EQ(translated(1000), all);
+  const Lines some = translated(5);
+  EXPECT_EQ(some, Lines(all.begin(), all.begin() + 5));
+}
+
+TEST_F(ValidationTest, RecordsLossAndScoresOfTheTextThatWasDecoded) {
+  ValidationPlan plan{.sentences = 6, .samples = 0, .micro_tokens = 200, .options = {.beam = 1}};
+  const EvaluationRecord found = record(plan);
+  EXPECT_EQ(found.nll, loss(200).nll);
+  EXPECT_EQ(found.perplexity, std::exp(found.nll));
+  EXPECT_EQ(found.tokens, loss(200).tokens);
+  EXPECT_EQ(found.sentences, 20u);
+  ASSERT_TRUE(found.bleu && found.chrf);
+  EXPECT_LT(*found.bleu, 5);  // random weights know no German
+  // The decoded text as its own reference is without fault.
+  const Lines decoded = translate_pairs(device, small.model, parameters, set.pairs, 6,
+                                        small.data.vocabulary, plan.options);
+  std::copy(decoded.begin(), decoded.end(), set.references.begin());
+  EXPECT_NEAR(*record(plan).chrf, 100, 1e-9);
+}
+
+TEST_F(ValidationTest, DecodesNothingWhenToldNotTo) {
+  const EvaluationRecord found = record({.decode = false, .samples = 3, .micro_tokens = 200});
+  EXPECT_FALSE(found.bleu);
+  EXPECT_FALSE(found.chrf);
+  EXPECT_TRUE(found.samples.empty());
+  EXPECT_EQ(found.nll, loss(200).nll);
+}
+
+std::vector<std::string> sources_of(const EvaluationRecord& record) {
+  std::vector<std::string> sources;
+  for (const auto& sample : record.samples) sources.push_back(sample.source);
+  return sources;
+}
+
+TEST_F(ValidationTest, ShowsSamplesSpreadEvenlyEachOfADifferentSentence) {
+  ValidationPlan plan{.sentences = 10, .samples = 3, .micro_tokens = 200, .options = {.beam = 1}};
+  const EvaluationRecord found = record(plan);
+  EXPECT_EQ(sources_of(found), (Lines{set.sources[0], set.sources[3], set.sources[6]}));
+  for (const auto& sample : found.samples) {
+    const auto at = static_cast<size_t>(
+        std::find(set.sources.begin(), set.sources.end(), sample.source) - set.sources.begin());
+    EXPECT_EQ(sample.reference, set.references[at]);
+  }
+  plan.sentences = 2;  // fewer sentences than samples: each once
+  EXPECT_EQ(sources_of(record(plan)), (Lines{set.sources[0], set.sources[1]}));
+}
+
+}  // namespace
+}  // namespace reigen

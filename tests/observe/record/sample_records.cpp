@@ -1,0 +1,121 @@
+// Sample records: values follow the step, so that a record in the wrong place is seen.
+#include "observe/record/sample_records.h"
+
+namespace reigen {
+namespace {
+
+double time_of(uint64_t step) { return 1'700'000'000.25 + 0.5 * static_cast<double>(step); }
+
+}  // namespace
+
+StartRecord sample_start(uint64_t step, uint64_t attempt) {
+  return {.step = step,
+          .time = time_of(step),
+          .attempt = attempt,
+          .version = "reigen 0.1.0 (abc1234)",
+          .host = "node-7",
+          .process = 4242,
+          .threads = 16,
+          .workers = 4,
+          .device = "NVIDIA H200",
+          .lost_steps = 12,
+          .lost_seconds = 3.25,
+          .source_token_flops = 2.5e8,
+          .target_token_flops = 3.5e8,
+          .capacity = 6.5e14,
+          .setup_seconds = 7.5,
+          .data_seconds = 5.25};
+}
+
+StepRecord sample_step(uint64_t step) {
+  const double x = static_cast<double>(step);
+  return {.step = step,
+          .time = time_of(step),
+          .epoch = x / 8,
+          .loss = 10 / (x + 0.1),
+          .nll = 9 / (x + 0.3),
+          .rate = 1e-4 * x,
+          .norm = 1.0 / 3 + x,
+          .source_tokens = 24'000 + step,
+          .target_tokens = 25'000 + step,
+          .pairs = 900 + step,
+          .micro_batches = 4,
+          .seconds = 0.5,
+          .held_seconds = 0.75,
+          .spans = {{"input", 0.001}, {"forward", 0.2}, {"backward", 0.25}, {"optimizer", 0.04}}};
+}
+
+EvaluationRecord sample_evaluation(uint64_t step) {
+  return {.step = step,
+          .time = time_of(step),
+          .seconds = 7.5,
+          .spans = {{"loss", 1.5}, {"decode", 5.5}, {"score", 0.5}},
+          .nll = 1.75,
+          .perplexity = 5.754602676005731,
+          .bleu = 27.25,
+          .chrf = 55.5,
+          .sentences = 3000,
+          .tokens = 64'000,
+          .is_best_loss = true,
+          .is_best_bleu = false,
+          .samples = {{"Ein \"Wort\" | zwei.", "One *word* | two.", "A <b>word</b> & two."},
+                      {"größer\tals\n1", "larger than 1", "greater than [1](x)"}}};
+}
+
+CheckpointRecord sample_checkpoint(uint64_t step) {
+  return {.step = step,
+          .time = time_of(step),
+          .path = "checkpoints/step-" + std::to_string(step),
+          .bytes = 987'654'321,
+          .held_seconds = 0.25,
+          .write_seconds = 4.5};
+}
+
+EndRecord sample_end(uint64_t step) {
+  return {.step = step, .time = time_of(step), .reason = "signal", .seconds = 123.5};
+}
+
+SpansRecord sample_spans(uint64_t step) {
+  return {.step = step,
+          .time = time_of(step),
+          .steps = 7,
+          .seconds = 1.25,
+          .held_seconds = 0.5,
+          .spans = {{"input", 0.25}, {"backward", 0.5}, {"communication", 0.5}},
+          .communication = {.least = 0.125,
+                            .busy = 0.75,
+                            .hidden = 0.25,
+                            .hideable = 0.375,
+                            .sent = 123'456,
+                            .sent_away = 23'456}};
+}
+
+SampleRecord sample_machine(uint64_t step) {
+  return {
+      .step = step,
+      .time = time_of(step),
+      .seconds = 1.0,
+      .host = "node-7",
+      .cores = {97, 3, 0},
+      .memory_used = 12'000'000'000,
+      .memory_total = 64'000'000'000,
+      .disk_read = 1'000'000,
+      .disk_written = 2'000'000,
+      .interfaces = {{"eth0", 11'800'000, 11'700'000, 125'000'000, true}, {"lo", 10, 10, 0, false}},
+      .gpus = {{"NVIDIA H200", 100, 6'000'000'000, 150'000'000'000, 640, 1980}}};
+}
+
+ForecastRecord sample_forecast(uint64_t step) {
+  return {.step = step,
+          .time = time_of(step),
+          .method = "powersgd:8",
+          .seconds = 1.75,
+          .compute = 1.5,
+          .compression = 0.125,
+          .exposed = 0.125,
+          .bytes = 1.5e6,
+          .bandwidth = 11.8e6,
+          .latency = 0.000125};
+}
+
+}  // namespace reigen

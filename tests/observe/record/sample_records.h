@@ -1,0 +1,17 @@
+// Records with a value in every field, for the tests of what keeps and shows them.
+#pragma once
+
+#include "observe/record/records.h"
+
+namespace reigen {
+
+StartRecord sample_start(uint64_t step, uint64_t attempt);
+StepRecord sample_step(uint64_t step);
+EvaluationRecord sample_evaluation(uint64_t step);
+CheckpointRecord sample_checkpoint(uint64_t step);
+EndRecord sample_end(uint64_t step);
+SpansRecord sample_spans(uint64_t step);
+SampleRecord sample_machine(uint64_t step);
+ForecastRecord sample_forecast(uint64_t step);
+
+}  // namespace reigen

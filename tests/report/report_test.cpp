@@ -1,0 +1,104 @@
+// Answers of a report about runs made up to show one thing.
+#include "report/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "observe/record/measurement_log.h"
+#include "support/temp_dir.h"
+
+namespace reigen {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+// Two machines that send `rate` bytes a second, up and down a little by turns, over a link that was
+// measured at ten megabytes a second. A step is a second: `waiting` of it for the network.
+void write_run(const std::string& directory, double rate, double waiting) {
+  for (int rank = 0; rank < 2; ++rank) {
+    MeasurementLog log(directory, rank, 0);
+    if (rank == 0) log.append(StartRecord{.time = 1000, .workers = 2});
+    if (rank == 0) log.append(ForecastRecord{.method = "none", .seconds = 1, .bandwidth = 1e7});
+    for (uint64_t step = 1; step <= 40; ++step) {
+      const Spans spans = {{"backward", 1 - waiting}, {"communication", waiting}};
+      const CommunicationTimes times{.least = waiting, .sent = 8'000'000, .sent_away = 8'000'000};
+      const double now = 1000 + static_cast<double>(step);
+      if (rank == 0) {
+        log.append(StepRecord{.step = step,
+                              .time = now,
+                              .target_tokens = 100,
+                              .seconds = 1 + 0.01 * static_cast<double>(step / 2 % 2),
+                              .spans = spans,
+                              .communication = times});
+      } else {
+        log.append(SpansRecord{.step = step,
+                               .time = now,
+                               .steps = 1,
+                               .seconds = 1,
+                               .spans = spans,
+                               .communication = times});
+      }
+      const double out = rate * (1 + 0.01 * static_cast<double>(step % 2));
+      log.append(SampleRecord{.step = step,
+                              .time = now,
+                              .seconds = 1,
+                              .host = "one-name",
+                              .cores = {50},
+                              .interfaces = {{.name = "eth0", .out = out, .used = true}}});
+    }
+    if (rank == 0) log.append(EndRecord{.step = 40, .time = 1050, .reason = "x", .seconds = 50});
+  }
+}
+
+Report report_of(const std::string& directory, const ReportSettings& settings = {}) {
+  RunReader reader(directory);
+  reader.refresh();
+  return make_report(directory, reader, settings);
+}
+
+std::string answer_to(const Report& report, const std::string& id) {
+  const auto found = std::find_if(report.answers.begin(), report.answers.end(),
+                                  [&](const Answer& a) { return a.id == id; });
+  return found == report.answers.end() ? "no such question" : found->answer;
+}
+
+TEST(Report, ALinkThatIsFullSaysWhyNothingCorrelates) {
+  TempDir run;
+  write_run(run.path(), 9.9e6, 0.7);
+  const Report report = report_of(run.path());
+  EXPECT_EQ(answer_to(report, "network"), "yes");
+  EXPECT_THAT(answer_to(report, "correlation"),
+              StartsWith("the link was full (9.6 of 10.0 MB/s), so that what it carried hardly "
+                         "varied; steps took as long with a little more or less of it (r = "));
+}
+
+TEST(Report, ALinkThatIsWaitedForAndNotFullSaysThat) {
+  TempDir run;
+  write_run(run.path(), 2e6, 0.7);
+  EXPECT_THAT(answer_to(report_of(run.path()), "correlation"),
+              StartsWith("steps waited for the network (the link carried 1.9 of 10.0 MB/s)"));
+}
+
+TEST(Report, ALinkThatNobodyWaitsForExplainsNothing) {
+  TempDir run;
+  write_run(run.path(), 2e6, 0.02);
+  const Report report = report_of(run.path());
+  EXPECT_THAT(answer_to(report, "correlation"), StartsWith("hardly: steps took as long"));
+  EXPECT_THAT(answer_to(report, "how-long"), Not(HasSubstr("cost")));
+}
+
+TEST(Report, APriceIsOfOneMachineAndTheCostOfAll) {
+  TempDir run;
+  write_run(run.path(), 2e6, 0.02);
+  const Report report = report_of(run.path(), {.price_per_hour = 36});
+  EXPECT_DOUBLE_EQ(report.numbers["cost"].get<double>(), 1.0);  // 50 seconds of two
+  EXPECT_EQ(report.numbers["machines"], 2);
+  EXPECT_THAT(answer_to(report, "how-long"), HasSubstr("it cost 1.00"));
+}
+
+}  // namespace
+}  // namespace reigen

@@ -1,0 +1,195 @@
+// Checkpoints written behind the trainer's back: of the state at save(), and of nothing later.
+#include "train/run/checkpoint_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "support/full_disk.h"
+#include "train/small_run.h"
+
+namespace reigen {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class CheckpointWriterTest : public ::testing::Test {
+ protected:
+  // At `step` every number is the step itself.
+  static TrainState filled(const SmallRun& small, uint64_t step) {
+    TrainState state = small.state(step);
+    for (auto* values : {&state.parameters, &state.first_moment, &state.second_moment}) {
+      std::fill(values->begin(), values->end(), static_cast<float>(step));
+    }
+    return state;
+  }
+  void expect_step(uint64_t step) {
+    const TrainState read = read_state(run.checkpoint(step), small.model.layout());
+    const TrainState wanted = filled(small, step);
+    EXPECT_EQ(to_json(read.counters), to_json(wanted.counters));
+    for (const auto& slice : small.model.layout().slices()) {  // gaps between them are not kept
+      EXPECT_EQ(read.parameters[slice.offset], static_cast<float>(step));
+      EXPECT_EQ(read.first_moment[slice.offset + slice.size() - 1], static_cast<float>(step));
+      EXPECT_EQ(read.second_moment[slice.offset], static_cast<float>(step));
+    }
+  }
+
+  SmallRun small;
+  RunDirectory run{small.options.run};
+};
+
+TEST_F(CheckpointWriterTest, WritesTheStateAsItWasWhenAsked) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  EXPECT_FALSE(writer.finished());
+  EXPECT_FALSE(writer.wait());
+  TrainState state = filled(small, 10);
+  writer.save(state, small.facts(state));
+  std::fill(state.parameters.begin(), state.parameters.end(), -1.0F);  // training goes on
+  std::fill(state.first_moment.begin(), state.first_moment.end(), -1.0F);
+  std::fill(state.second_moment.begin(), state.second_moment.end(), -1.0F);
+  state.counters.step = 11;
+  const auto record = writer.wait();
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->error, "");
+  EXPECT_EQ(record->step, 10u);
+  EXPECT_EQ(record->path, run.checkpoint(10));
+  uint64_t bytes = 0;
+  for (const auto& file : read_checkpoint_facts(run.checkpoint(10)).files) bytes += file.bytes;
+  EXPECT_EQ(record->bytes, bytes);
+  EXPECT_FALSE(writer.finished());  // told once
+  expect_step(10);
+  EXPECT_EQ(fs::read_symlink(run.file("last")), "checkpoints/step-00000010");
+}
+
+TEST_F(CheckpointWriterTest, WritesOneAfterAnotherWithoutMixingThem) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 100);
+  for (uint64_t step = 1; step <= 8; ++step) {
+    const TrainState state = filled(small, step);
+    writer.save(state, small.facts(state));  // waits for the one before
+    if (step > 1) {
+      EXPECT_TRUE(is_checkpoint(run.checkpoint(step - 1)));
+    }
+  }
+  EXPECT_EQ(writer.wait()->step, 8u);
+  for (uint64_t step = 1; step <= 8; ++step) expect_step(step);
+}
+
+// As a GPU does it: a copy at once, brought over on the writer's thread.
+class Elsewhere : public StateSource {
+ public:
+  explicit Elsewhere(TrainState state) : state_(std::move(state)) {}
+  TrainState& state() { return state_; }
+  void begin() override { copy_ = state_; }
+  void complete(TrainState& into) override {
+    if (fail) throw DeviceError("the GPU fell off the bus");
+    into.parameters = copy_.parameters;
+    into.first_moment = copy_.first_moment;
+    into.second_moment = copy_.second_moment;
+  }
+  bool fail = false;
+
+ private:
+  TrainState state_;
+  TrainState copy_;
+};
+
+TEST_F(CheckpointWriterTest, TakesParametersFromWhereTheyAre) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  Elsewhere elsewhere(filled(small, 7));
+  TrainState counters;
+  counters.counters = elsewhere.state().counters;
+  writer.save(counters, small.facts(elsewhere.state()), &elsewhere);
+  std::fill(elsewhere.state().parameters.begin(), elsewhere.state().parameters.end(), -1.0F);
+  EXPECT_EQ(writer.wait()->error, "");
+  expect_step(7);
+}
+
+TEST_F(CheckpointWriterTest, LeavesTheLastOneWhenParametersCannotBeHad) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  Elsewhere elsewhere(filled(small, 7));
+  writer.save(elsewhere.state(), small.facts(elsewhere.state()), &elsewhere);
+  writer.wait();
+  elsewhere.state() = filled(small, 8);
+  elsewhere.fail = true;
+  writer.save(elsewhere.state(), small.facts(elsewhere.state()), &elsewhere);
+  EXPECT_THAT(writer.wait()->error, HasSubstr("fell off the bus"));
+  expect_step(7);
+  EXPECT_EQ(read_checkpoint_facts(run.file("last")).step, 7u);
+}
+
+TEST_F(CheckpointWriterTest, FinishesTheOneUnderWayBeforeItGoes) {
+  {
+    CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+    const TrainState state = filled(small, 5);
+    writer.save(state, small.facts(state));
+  }
+  expect_step(5);
+}
+
+TEST_F(CheckpointWriterTest, KeepsTheLatestAndTheBest) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 2);
+  for (uint64_t step = 1; step <= 6; ++step) {
+    TrainState state = filled(small, step);
+    state.counters.best_loss = Best{std::min<uint64_t>(step, 2), 1.5};
+    if (step >= 3) state.counters.best_bleu = Best{3, 20};
+    writer.save(state, small.facts(state));
+    EXPECT_EQ(writer.wait()->error, "");
+  }
+  EXPECT_THAT(run.checkpoints(), ElementsAre(2, 3, 5, 6));
+  EXPECT_EQ(read_checkpoint_facts(run.file("best-loss")).step, 2u);
+  EXPECT_EQ(read_checkpoint_facts(run.file("best-bleu")).step, 3u);
+  EXPECT_EQ(read_checkpoint_facts(run.file("last")).step, 6u);
+}
+
+TEST_F(CheckpointWriterTest, DoesNotLinkABestThatWasNeverWritten) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 2);
+  TrainState state = filled(small, 4);
+  state.counters.best_loss = Best{3, 1.5};  // its disk was full
+  writer.save(state, small.facts(state));
+  EXPECT_EQ(writer.wait()->error, "");
+  EXPECT_FALSE(fs::is_symlink(run.file("best-loss")));
+}
+
+TEST_F(CheckpointWriterTest, ReportsAFailureAndLeavesTheEarlierAsTheyWere) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 1);
+  const TrainState first = filled(small, 1);
+  writer.save(first, small.facts(first));
+  EXPECT_EQ(writer.wait()->error, "");
+  const TrainState second = filled(small, 2);
+  {
+    FullDisk full(2000);
+    writer.save(second, small.facts(second));
+    const auto record = writer.wait();
+    ASSERT_TRUE(record);
+    EXPECT_EQ(record->step, 2u);
+    EXPECT_THAT(record->error, HasSubstr("step-00000002.partial/model.safetensors: cannot write"));
+  }
+  EXPECT_THAT(run.checkpoints(), ElementsAre(1));
+  EXPECT_EQ(std::distance(fs::directory_iterator(run.file("checkpoints")), {}), 1);
+  EXPECT_EQ(read_checkpoint_facts(run.file("last")).step, 1u);
+  expect_step(1);
+  writer.save(second, small.facts(second));  // and it works again once there is room
+  EXPECT_EQ(writer.wait()->error, "");
+  expect_step(2);
+}
+
+TEST_F(CheckpointWriterTest, ReplacesTheCheckpointOfAStepDoneAgain) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  TrainState state = filled(small, 2);
+  state.parameters[0] = 99;
+  writer.save(state, small.facts(state));
+  EXPECT_EQ(writer.wait()->error, "");
+  state = filled(small, 2);
+  writer.save(state, small.facts(state));
+  EXPECT_EQ(writer.wait()->error, "");
+  expect_step(2);
+}
+
+}  // namespace
+}  // namespace reigen

@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json.h"
-#include "dist/members/team.h"
+#include "dist/members/membership.h"
 
 namespace reigen {
 namespace {
@@ -58,14 +58,16 @@ void read_all(const Socket& socket, char* data, size_t size) {
   }
 }
 
-Socket open_stream(Team& team) {
-  if (team.group().rank() == 0) {
-    const Socket listener = listen_on(team.interface().address, 0);
-    team.control().set("stream", text_of({team.interface().address, port_of(listener)}));
+Socket open_stream(Membership& membership) {
+  if (membership.group().rank() == 0) {
+    const Socket listener = listen_on(membership.interface().address, 0);
+    membership.control().set("stream",
+                             text_of({membership.interface().address, port_of(listener)}));
     wait_for(listener, POLLIN);
     return accept_from(listener);
   }
-  const auto at = parse_endpoints(*team.control().get("stream", milliseconds(10'000))).front();
+  const auto at =
+      parse_endpoints(*membership.control().get("stream", milliseconds(10'000))).front();
   std::string why;
   return connect_to(at, milliseconds(10'000), why);
 }
@@ -113,28 +115,28 @@ double reduce_seconds(Group& group, std::vector<float>& data, Wire wire) {
 
 void run(int rank, int size, const std::string& machine, const Endpoint& at,
          const std::vector<double>& megabytes) {
-  TeamOptions options;
+  MembershipOptions options;
   options.rank = rank;
   options.size = size;
   options.rendezvous = {at};
   options.host = machine;
   options.token = "bench";
   if (rank == 0) options.listener = listen_on("", at.port);
-  Team team(std::move(options));
-  const Socket stream = rank < 2 ? open_stream(team) : Socket();
+  Membership membership(std::move(options));
+  const Socket stream = rank < 2 ? open_stream(membership) : Socket();
   for (const double mb : megabytes) {
     std::vector<float> data(static_cast<size_t>(mb * 1e6 / sizeof(float)));
     Json line = {{"megabytes", mb}, {"ranks", size}};
-    if (!team.group().barrier().wait().ok()) throw CommError("lost a peer");
+    if (!membership.group().barrier().wait().ok()) throw CommError("lost a peer");
     if (rank < 2) line["stream_seconds"] = stream_seconds(stream, rank == 1, data);
-    line["fp32_seconds"] = reduce_seconds(team.group(), data, Wire::kFp32);
-    line["bf16_seconds"] = reduce_seconds(team.group(), data, Wire::kBf16);
+    line["fp32_seconds"] = reduce_seconds(membership.group(), data, Wire::kFp32);
+    line["bf16_seconds"] = reduce_seconds(membership.group(), data, Wire::kBf16);
     if (rank == 0) {
       std::puts(one_line(line).c_str());
       std::fflush(stdout);
     }
   }
-  team.leave();
+  membership.leave();
 }
 
 }  // namespace

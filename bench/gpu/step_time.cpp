@@ -141,7 +141,7 @@ class Bench {
 
   Result measure(const Device& device, int steps) {
     TrainState state = first_state(*model_, 1);
-    Crew alone;
+    Job alone;
     auto stepper = make_stepper(device, opened_->type, *model_, options_, state, alone);
     run(device, *stepper, kWarmUp * kBatches, nullptr);
     Result result;

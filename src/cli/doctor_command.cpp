@@ -14,14 +14,14 @@ void examine_as_worker(DoctorOptions options) {
   options.open_end = options.train.max_epochs == 0 && options.train.max_time == 0 &&
                      options.train.max_steps == 0 && options.train.eval.patience == 0;
   if (options.open_end) options.train.max_time = 1;
-  Crew crew = join_crew(options.train, version_line());
+  Job job = join_job(options.train, version_line());
   try {
-    const Examination found = examine(options, crew);
-    crew.leave();
-    if (!crew.first()) return;
+    const Examination found = examine(options, job);
+    job.leave();
+    if (!job.first()) return;
     print(options.json ? pretty(to_json(found)) : to_text(found, options));
   } catch (const std::exception& e) {
-    if (crew.team() != nullptr) crew.team()->control().report_error(e.what());
+    if (job.membership() != nullptr) job.membership()->control().report_error(e.what());
     throw;
   }
 }

@@ -31,8 +31,8 @@ std::string data_of(const EvaluateOptions& options, const SavedModel& saved) {
       format("{}: {}; give --data DIR, or --sources and --references", options.model, why));
 }
 
-HeldOut open_split(const EvaluateOptions& options, const std::string& data,
-                   const SavedModel& saved) {
+ValidationSet open_split(const EvaluateOptions& options, const std::string& data,
+                         const SavedModel& saved) {
   const Manifest manifest = read_manifest(data);
   check_files(data, manifest);
   if (manifest.vocab.file.sha256 != vocabulary_file(saved.facts, saved.path).sha256) {
@@ -51,9 +51,9 @@ HeldOut open_split(const EvaluateOptions& options, const std::string& data,
   return open_heldout(data, manifest, options.split);
 }
 
-HeldOut read_text(const EvaluateOptions& options, SavedModel& saved) {
-  HeldOut set{.sources = read_scored_lines(options.sources),
-              .references = read_scored_lines(options.references[0])};
+ValidationSet read_text(const EvaluateOptions& options, SavedModel& saved) {
+  ValidationSet set{.sources = read_scored_lines(options.sources),
+                    .references = read_scored_lines(options.references[0])};
   if (set.sources.size() != set.references.size()) {
     throw DataError(format("{} has {} lines but {} has {}; they must match line by line",
                            options.sources, set.sources.size(), options.references[0],
@@ -141,7 +141,7 @@ EvaluationMaterial translate_material(const EvaluateOptions& options) {
   if (!options.output.empty()) output.emplace(options.output);
   EvaluationMaterial material;
   material.name = saved.path;
-  HeldOut set;
+  ValidationSet set;
   if (options.sources.empty()) {
     const std::string data = data_of(options, saved);
     set = open_split(options, data, saved);

@@ -10,11 +10,11 @@ namespace {
 
 // A worker's end is everybody's: the others hear why before they notice that it is gone.
 void train_as_worker(TrainOptions options) {
-  Crew crew = join_crew(options, version_line());
+  Job job = join_job(options, version_line());
   try {
-    train(options, version_line(), crew);
+    train(options, version_line(), job);
   } catch (const std::exception& e) {
-    if (crew.team() != nullptr) crew.team()->control().report_error(e.what());
+    if (job.membership() != nullptr) job.membership()->control().report_error(e.what());
     throw;
   }
 }

@@ -51,61 +51,61 @@ double run_seconds(const Examination& e, const TrainOptions& options, double ste
 }
 
 ReadyBatch first_batch(const TrainOptions& options, const TrainingData& data,
-                       const MemoryPlan& memory, const Crew& crew) {
+                       const MemoryPlan& memory, const Job& job) {
   BatchSize size = {.target_tokens = static_cast<uint64_t>(options.batch.target_tokens)};
   if (options.batch.pairs > 0) size = {.pairs = static_cast<uint64_t>(options.batch.pairs)};
   Prefetcher input(data.train, BatchStream(data.train, static_cast<uint64_t>(options.seed), size),
                    {.micro_tokens = memory.micro_tokens,
                     .bos = data.vocabulary.bos(),
                     .depth = 1,
-                    .rank = crew.rank(),
-                    .workers = crew.size()});
+                    .rank = job.rank(),
+                    .workers = job.size()});
   return input.next();
 }
 
 // One examination, from what is there to what it means.
 class Examiner {
  public:
-  Examiner(const DoctorOptions& given, Crew& crew)
+  Examiner(const DoctorOptions& given, Job& job)
       : given_(given),
-        crew_(crew),
-        options_(agreed_options(given.train, crew)),
+        job_(job),
+        options_(agreed_options(given.train, job)),
         opened_(open_device(options_.device, static_cast<int>(options_.threads))),
         data_(open_data(options_)),
         model_(options_.model, options_.dropout, data_.vocabulary.size()) {
-    check_same_data(crew_, data_.fingerprint, options_.data);
-    check_simulation(given_.simulate, crew_.size());
+    check_same_data(job_, data_.fingerprint, options_.data);
+    check_simulation(given_.simulate, job_.size());
     check_model_for(opened_.device, options_.model);
-    if (!crew_.alone()) {
+    if (!job_.alone()) {
       check_transport(opened_.device, options_);
       check_sharding(opened_.device, options_.workers);
     }
     parameters_ = first_state(model_, static_cast<uint64_t>(options_.seed)).parameters;
-    const Company company = {.workers = crew_.size(),
-                             .on_gpu = workers_on_gpu(crew_, opened_.device)};
+    const MemorySharing company = {.workers = job_.size(),
+                                   .on_gpu = workers_on_gpu(job_, opened_.device)};
     const MemoryPlan memory = plan_memory(options_, model_, data_, 0, opened_, company);
-    ready_ = first_batch(options_, data_, memory, crew_);
+    ready_ = first_batch(options_, data_, memory, job_);
   }
 
   Examination examine() {
-    e_.workers = gather_facts(crew_, opened_, data_, options_.data);
-    if (crew_.alone()) {
+    e_.workers = gather_facts(job_, opened_, data_, options_.data);
+    if (job_.alone()) {
       measure_alone();
     } else {
       measure_together();
     }
     measure_half();
-    if (crew_.first()) conclude();
+    if (job_.first()) conclude();
     return std::move(e_);
   }
 
  private:
-  static TrainOptions agreed_options(TrainOptions options, Crew& crew) {
-    if (crew.first()) {
+  static TrainOptions agreed_options(TrainOptions options, Job& job) {
+    if (job.first()) {
       if (options.data.empty()) throw ConfigError("--data is required (written by reigen prepare)");
       options = resolve(options);
     }
-    return shared_options(crew, options);
+    return shared_options(job, options);
   }
 
   ComputeTimes compute(const OpenedDevice& opened, double budget) {
@@ -120,18 +120,18 @@ class Examiner {
   }
 
   void measure_together() {
-    const std::vector<Member>& members = crew_.team()->control().members();
+    const std::vector<Member>& members = job_.membership()->control().members();
     std::set<std::string> machines;
     for (const Member& member : members) machines.insert(member.machine());
     e_.machines = machines.size();
     measure_pairs(pairs_to_measure(one_of_each_machine(members)));
     std::vector<double> ahead;
-    crew_.check(measure_clocks(crew_.team()->group(), ahead));
+    job_.check(measure_clocks(job_.membership()->group(), ahead));
     for (WorkerFacts& w : e_.workers) w.clock_ahead = ahead[static_cast<size_t>(w.rank)];
     transport_ =
-        choose_transport(crew_, opened_.device, options_, {.method = CompressMethod::kAuto});
-    e_.preflight = measure_crew(crew_, transport_.direct.get(), opened_, model_, options_,
-                                parameters_, ready_, given_.seconds * 3 / 4);
+        choose_transport(job_, opened_.device, options_, {.method = CompressMethod::kAuto});
+    e_.preflight = measure_job(job_, transport_.direct.get(), opened_, model_, options_,
+                               parameters_, ready_, given_.seconds * 3 / 4);
   }
 
   void measure_pairs(const std::vector<std::pair<int, int>>& pairs) {
@@ -139,7 +139,7 @@ class Examiner {
     for (const auto& [a, b] : pairs) {
       for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
         PairLink link;
-        crew_.check(measure_pair(crew_.team()->group(), from, to, std::min(1.0, each), link));
+        job_.check(measure_pair(job_.membership()->group(), from, to, std::min(1.0, each), link));
         e_.links.push_back(link);
       }
     }
@@ -148,15 +148,15 @@ class Examiner {
   void measure_half() {
     const int threads = opened_.device.threads();
     double counts[] = {opened_.device.kind() == DeviceKind::kCpu && threads > 1 ? 1.0 : 0.0};
-    crew_.sum(counts);
-    if (counts[0] < crew_.size()) return;
+    job_.sum(counts);
+    if (counts[0] < job_.size()) return;
     OpenedDevice half = opened_;
     half.device = Device::cpu(threads / 2);
     const ComputeTimes times = compute(half, given_.seconds / 4);
     Device::cpu(threads);  // threads are the process's, and its own again
-    std::vector<double> seconds(static_cast<size_t>(crew_.size()));
-    seconds[static_cast<size_t>(crew_.rank())] = times.forward + times.backward;
-    crew_.sum(seconds);
+    std::vector<double> seconds(static_cast<size_t>(job_.size()));
+    seconds[static_cast<size_t>(job_.rank())] = times.forward + times.backward;
+    job_.sum(seconds);
     e_.half = {threads / 2, threads, *std::max_element(seconds.begin(), seconds.end())};
   }
 
@@ -175,7 +175,7 @@ class Examiner {
     name_straggler(e_);
     const double each_pair =
         static_cast<double>(data_.bytes) / static_cast<double>(data_.manifest.train_pairs());
-    const double share = static_cast<double>(e_.sentences) / crew_.size();
+    const double share = static_cast<double>(e_.sentences) / job_.size();
     warn_of_hosts(e_, each_pair * share / f.seconds);
     advise(e_, model_.layout());
   }
@@ -204,7 +204,7 @@ class Examiner {
   }
 
   const DoctorOptions& given_;
-  Crew& crew_;
+  Job& job_;
   TrainOptions options_;
   OpenedDevice opened_;
   TrainingData data_;
@@ -217,8 +217,6 @@ class Examiner {
 
 }  // namespace
 
-Examination examine(const DoctorOptions& given, Crew& crew) {
-  return Examiner(given, crew).examine();
-}
+Examination examine(const DoctorOptions& given, Job& job) { return Examiner(given, job).examine(); }
 
 }  // namespace reigen

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "config/doctor_options.h"
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 #include "plan/preflight.h"
 
 namespace reigen {
@@ -69,7 +69,7 @@ struct Examination {
 };
 
 // All workers at once; rank 0's is complete.
-Examination examine(const DoctorOptions& options, Crew& crew);
+Examination examine(const DoctorOptions& options, Job& job);
 
 Json to_json(const WorkerFacts& facts);
 Json to_json(const Examination& examination);

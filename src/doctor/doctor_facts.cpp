@@ -63,23 +63,23 @@ WorkerFacts facts_from(const Json& json) {
 
 }  // namespace
 
-std::vector<WorkerFacts> gather_facts(Crew& crew, const OpenedDevice& opened,
+std::vector<WorkerFacts> gather_facts(Job& job, const OpenedDevice& opened,
                                       const TrainingData& data, const std::string& directory) {
   WorkerFacts mine;
-  mine.rank = crew.rank();
+  mine.rank = job.rank();
   mine.host = host_name();
   mine.cores = usable_cores();
   mine.threads = opened.device.threads();
   mine.memory = available_memory();
   mine.disk_rate = disk_rate(directory, data.manifest);
   mine.device = describe(opened);
-  if (!crew.alone()) {
-    mine.interface = crew.team()->interface().name;
-    mine.interface_note = crew.team()->interface_note();
-    mine.speed = crew.team()->interface().speed;
+  if (!job.alone()) {
+    mine.interface = job.membership()->interface().name;
+    mine.interface_note = job.membership()->interface_note();
+    mine.speed = job.membership()->interface().speed;
   }
   std::vector<WorkerFacts> all;
-  for (const std::string& text : crew.gather(one_line(to_json(mine)))) {
+  for (const std::string& text : job.gather(one_line(to_json(mine)))) {
     all.push_back(facts_from(Json::parse(text)));
   }
   return all;

@@ -7,7 +7,7 @@
 namespace reigen {
 
 // All workers at once: everybody's, by rank. What takes measuring together is left out.
-std::vector<WorkerFacts> gather_facts(Crew& crew, const OpenedDevice& opened,
+std::vector<WorkerFacts> gather_facts(Job& job, const OpenedDevice& opened,
                                       const TrainingData& data, const std::string& directory);
 
 }  // namespace reigen

@@ -54,7 +54,7 @@ double score(ScoreMetric metric, const Lines& hypotheses, const Lines& reference
   return score_of(metric, sum_of(table));
 }
 
-void score_lines(const HeldOut& set, const Lines& hypotheses, const ValidationPlan& plan,
+void score_lines(const ValidationSet& set, const Lines& hypotheses, const ValidationPlan& plan,
                  EvaluationRecord& record) {
   const Lines references(set.references.begin(),
                          set.references.begin() + static_cast<ptrdiff_t>(hypotheses.size()));
@@ -67,9 +67,10 @@ void score_lines(const HeldOut& set, const Lines& hypotheses, const ValidationPl
 
 }  // namespace
 
-HeldOut open_heldout(const std::string& data, const Manifest& manifest, const std::string& split) {
+ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
+                           const std::string& split) {
   const Dataset dataset(data, split == "valid" ? manifest.valid : manifest.test);
-  HeldOut set;
+  ValidationSet set;
   set.pairs.sources.resize(dataset.pairs());
   set.pairs.targets.resize(dataset.pairs());
   for (uint64_t p = 0; p < dataset.pairs(); ++p) {
@@ -126,29 +127,28 @@ Lines translate_pairs(const Device& device, Transformer& model, const Weights& w
 namespace {
 
 // Every n-th of the first `count` pairs (0 for all).
-EncodedPairs share_of(const EncodedPairs& pairs, size_t count, const Crew& crew) {
+EncodedPairs share_of(const EncodedPairs& pairs, size_t count, const Job& job) {
   if (count == 0 || count > pairs.sources.size()) count = pairs.sources.size();
   EncodedPairs mine;
-  for (auto i = static_cast<size_t>(crew.rank()); i < count;
-       i += static_cast<size_t>(crew.size())) {
+  for (auto i = static_cast<size_t>(job.rank()); i < count; i += static_cast<size_t>(job.size())) {
     mine.sources.push_back(pairs.sources[i]);
     mine.targets.push_back(pairs.targets[i]);
   }
   return mine;
 }
 
-PairsLoss shared_loss(PairsLoss mine, Crew& crew) {
+PairsLoss shared_loss(PairsLoss mine, Job& job) {
   double values[] = {mine.nll * static_cast<double>(mine.tokens), static_cast<double>(mine.tokens)};
-  crew.sum(values);
+  job.sum(values);
   return {values[0] / std::max(1.0, values[1]), static_cast<uint64_t>(values[1])};
 }
 
 // Everybody's lines in the order of the set, at rank 0.
-Lines shared_lines(const Lines& mine, Crew& crew) {
+Lines shared_lines(const Lines& mine, Job& job) {
   std::string text;
   for (const std::string& line : mine) text += line + '\0';
-  const std::vector<std::string> all = crew.gather(text);
-  if (!crew.first()) return {};
+  const std::vector<std::string> all = job.gather(text);
+  if (!job.first()) return {};
   std::vector<Lines> parts;
   size_t count = 0;
   for (const std::string& part : all) {
@@ -168,10 +168,10 @@ Lines shared_lines(const Lines& mine, Crew& crew) {
 }  // namespace
 
 EvaluationRecord validate(const Device& device, Transformer& model, const Weights& weights,
-                          const HeldOut& set, const Vocabulary& vocabulary,
-                          const ValidationPlan& plan, Crew* crew) {
-  Crew alone;
-  Crew& all = crew != nullptr ? *crew : alone;
+                          const ValidationSet& set, const Vocabulary& vocabulary,
+                          const ValidationPlan& plan, Job* job) {
+  Job alone;
+  Job& all = job != nullptr ? *job : alone;
   std::optional<HoldInterrupts> hold;
   if (!all.alone()) hold.emplace();
   EvaluationRecord record;

@@ -10,7 +10,7 @@
 #include "config/decode_options.h"
 #include "data/dataset.h"
 #include "device/device.h"
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 #include "eval/corpus.h"
 #include "model/transformer.h"
 #include "observe/record/records.h"
@@ -25,7 +25,7 @@ struct EncodedPairs {
 };
 
 // A held-out split: ids, and the text to score against.
-struct HeldOut {
+struct ValidationSet {
   EncodedPairs pairs;
   Lines sources;
   Lines references;
@@ -33,7 +33,8 @@ struct HeldOut {
 
 // From a directory written by `reigen prepare`; `split` is "valid" or "test". Throws DataError when
 // the text does not match the pairs line by line.
-HeldOut open_heldout(const std::string& data, const Manifest& manifest, const std::string& split);
+ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
+                           const std::string& split);
 
 // Without dropout and label smoothing.
 struct PairsLoss {
@@ -59,7 +60,7 @@ struct ValidationPlan {
 // Among several workers each takes every n-th pair, and rank 0 has the scores; the loss is known to
 // all. Nobody may leave in between, so a signal waits.
 EvaluationRecord validate(const Device& device, Transformer& model, const Weights& weights,
-                          const HeldOut& set, const Vocabulary& vocabulary,
-                          const ValidationPlan& plan, Crew* crew = nullptr);
+                          const ValidationSet& set, const Vocabulary& vocabulary,
+                          const ValidationPlan& plan, Job* job = nullptr);
 
 }  // namespace reigen

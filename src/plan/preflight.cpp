@@ -109,25 +109,25 @@ class TimedPasses {
 
 bool begun(const Counters& counters) { return counters.step > 0 && counters.workers > 1; }
 
-void measure_links(Crew& crew, const Device& device, Group* direct, size_t elements, double budget,
+void measure_links(Job& job, const Device& device, Group* direct, size_t elements, double budget,
                    Preflight& flight) {
   const size_t most = std::max(elements, kLeastProbe);
   std::vector<float> data(most);
-  crew.check(measure_all_reduce(crew.team()->group(), data, budget, flight.curve));
+  job.check(measure_all_reduce(job.membership()->group(), data, budget, flight.curve));
   if (direct == nullptr) return;
   GpuOps& gpu = *device.gpu();
   const DeviceBuffer there(DeviceKind::kGpu, most * sizeof(float), "a gradient to measure with");
   const std::span<float> floats(there.as<float>(), most);
   gpu.clear(there.data(), there.size());
   gpu.wait();
-  crew.check(measure_all_reduce(*direct, floats, budget / 2, flight.direct_curve));
+  job.check(measure_all_reduce(*direct, floats, budget / 2, flight.direct_curve));
 }
 
 // Of this worker's machine: none is left for the threads that exchange gradients.
-bool all_cores_compute(Crew& crew, const Device& device) {
+bool all_cores_compute(Job& job, const Device& device) {
   if (device.gpu() != nullptr) return false;
-  const std::vector<Member>& members = crew.team()->control().members();
-  const std::string here = members[static_cast<size_t>(crew.rank())].machine();
+  const std::vector<Member>& members = job.membership()->control().members();
+  const std::string here = members[static_cast<size_t>(job.rank())].machine();
   const auto workers = std::count_if(members.begin(), members.end(),
                                      [&](const Member& m) { return m.machine() == here; });
   return workers * device.threads() >= usable_cores();
@@ -223,34 +223,34 @@ ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
   return times;
 }
 
-Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Transformer& model,
-                       const TrainOptions& options, std::span<const float> parameters,
-                       const ReadyBatch& ready, double budget) {
+Preflight measure_job(Job& job, Group* direct, const OpenedDevice& opened, Transformer& model,
+                      const TrainOptions& options, std::span<const float> parameters,
+                      const ReadyBatch& ready, double budget) {
   Preflight flight;
-  const auto rank = static_cast<size_t>(crew.rank());
-  const auto size = static_cast<size_t>(crew.size());
-  measure_links(crew, opened.device, direct, model.layout().elements(), budget / 2, flight);
+  const auto rank = static_cast<size_t>(job.rank());
+  const auto size = static_cast<size_t>(job.size());
+  measure_links(job, opened.device, direct, model.layout().elements(), budget / 2, flight);
   // All compute at the same time, as they will: workers of a machine share its memory.
   const ComputeTimes mine = measure_compute(opened, model, options, parameters, ready, budget / 2);
   CompressCost cost = measure_compress_cost(host_device(opened.device, options.threads));
-  crew.check(measure_rounding(crew.team()->group(), flight.curve, cost.element_blocks));
+  job.check(measure_rounding(job.membership()->group(), flight.curve, cost.element_blocks));
   // A row for each worker, summed into what all know.
   constexpr size_t kColumns = 8;
   std::vector<double> table(kColumns * size + 1);
-  if (crew.first()) table.back() = static_cast<double>(asked_bucket(options.workers));
+  if (job.first()) table.back() = static_cast<double>(asked_bucket(options.workers));
   const double row[kColumns] = {
       mine.forward,        mine.backward,
       mine.optimizer,      mine.last_backward,
       cost.element,        cost.element_rank,
-      cost.element_blocks, all_cores_compute(crew, opened.device) ? 1.0 : 0.0};
+      cost.element_blocks, all_cores_compute(job, opened.device) ? 1.0 : 0.0};
   std::copy_n(row, kColumns, table.data() + kColumns * rank);
-  crew.sum(table);
+  job.sum(table);
   Measured& m = flight.measured;
-  m.workers = crew.size();
+  m.workers = job.size();
   m.shared_moments = options.workers.shard_optimizer;
   m.only_direct = options.workers.transport == Transport::kNccl;
-  m.link = fit(flight.curve, crew.size());
-  if (direct != nullptr) m.direct = fit(flight.direct_curve, crew.size());
+  m.link = fit(flight.curve, job.size());
+  if (direct != nullptr) m.direct = fit(flight.direct_curve, job.size());
   m.bucket = table.back() > 0
                  ? static_cast<size_t>(table.back())
                  : measured_bucket(model.layout().elements(),
@@ -273,11 +273,11 @@ Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Tr
   return flight;
 }
 
-double measure_capacity(Crew& crew, const OpenedDevice& opened) {
+double measure_capacity(Job& job, const OpenedDevice& opened) {
   double none[] = {0.0};
-  crew.sum(none);  // all begin together: workers of a machine share its memory
+  job.sum(none);  // all begin together: workers of a machine share its memory
   double capacity[] = {measure_flops(opened.device, opened.type)};
-  crew.sum(capacity);
+  job.sum(capacity);
   return capacity[0];
 }
 

@@ -4,7 +4,7 @@
 
 #include "config/train_options.h"
 #include "data/prefetch.h"
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 #include "model/open_device.h"
 #include "model/transformer.h"
 #include "observe/record/records.h"
@@ -27,13 +27,13 @@ struct Preflight {
 };
 
 // All workers at once; the result is the same for all. `direct` joins their GPUs, or is null.
-Preflight measure_crew(Crew& crew, Group* direct, const OpenedDevice& opened, Transformer& model,
-                       const TrainOptions& options, std::span<const float> parameters,
-                       const ReadyBatch& ready, double budget);
+Preflight measure_job(Job& job, Group* direct, const OpenedDevice& opened, Transformer& model,
+                      const TrainOptions& options, std::span<const float> parameters,
+                      const ReadyBatch& ready, double budget);
 
 // Floating-point operations that all workers together do in a second when each has a large product
 // to compute, measured at the same time by all.
-double measure_capacity(Crew& crew, const OpenedDevice& opened);
+double measure_capacity(Job& job, const OpenedDevice& opened);
 
 // Steps of a new run before a method that has a warm-up begins.
 uint64_t warmup_steps(const TrainOptions& options);

@@ -144,7 +144,7 @@ void ReportMaker::is_network() {
              : bottleneck_.verdict == "network"   ? "yes"
                                                   : format("no, it was {}", bottleneck_.verdict);
   const TimeShares& s = report_.shares;
-  const RolledTable& spans = first()->spans;
+  const RollupTable& spans = first()->spans;
   const double steps = std::max(1.0, spans.total("steps"));
   const double share = s.total > 0 ? s.network / s.total : 0;
   a.figures = {{"exposed waiting for the network", format("{:.0f}% of the time", 100 * share)},
@@ -269,8 +269,8 @@ void ReportMaker::correlation() {
     return;
   }
   // Both over the same rows of the first rank's tables.
-  const RolledTable& spans = first()->spans;
-  const RolledTable& machine = first()->machine;
+  const RollupTable& spans = first()->spans;
+  const RollupTable& machine = first()->machine;
   std::vector<std::pair<double, double>> pairs;
   PlotSeries cloud = {"a stretch of steps", {}, true};
   for (const auto& [number, row] : machine.rows()) {

@@ -79,7 +79,7 @@ class ReportMaker {
 
   const std::string& directory_;
   const RunReader& reader_;
-  const RunFold& run_;
+  const RunSummary& run_;
   const ReportSettings& settings_;
   Report report_;
   Verdict bottleneck_;

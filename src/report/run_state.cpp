@@ -35,7 +35,7 @@ std::optional<double> process_began(uint64_t process) {
   return std::nullopt;
 }
 
-double longest_pause(const RunFold& run) {
+double longest_pause(const RunSummary& run) {
   double longest = run.steps.total("slowest");
   for (const EvaluationRecord& e : run.evaluations) longest = std::max(longest, e.seconds);
   for (const CheckpointRecord& c : run.checkpoints) longest = std::max(longest, c.held_seconds);
@@ -60,7 +60,7 @@ const char* name_of(RunStateKind kind) {
   return "";
 }
 
-double last_news(const RunFold& run) {
+double last_news(const RunSummary& run) {
   double latest = run.starts.empty() ? 0 : run.starts.back().time;
   if (!run.evaluations.empty()) latest = std::max(latest, run.evaluations.back().time);
   if (!run.checkpoints.empty()) latest = std::max(latest, run.checkpoints.back().time);
@@ -71,7 +71,7 @@ double last_news(const RunFold& run) {
   return latest;
 }
 
-RunState state_of(const RunFold& run, double now) {
+RunState state_of(const RunSummary& run, double now) {
   if (run.ended && !run.ends.empty()) {
     return {RunStateKind::kEnded, format("finished: {}", run.ends.back().reason)};
   }

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "observe/record/run_fold.h"
+#include "observe/record/run_summary.h"
 
 namespace reigen {
 
@@ -21,11 +21,11 @@ struct RunState {
 };
 
 // `now` is in seconds since 1970. Asks this machine about the process when the run is on it.
-RunState state_of(const RunFold& run, double now);
+RunState state_of(const RunSummary& run, double now);
 
 const char* name_of(RunStateKind kind);
 
 // The latest time stamp of any rank.
-double last_news(const RunFold& run);
+double last_news(const RunSummary& run);
 
 }  // namespace reigen

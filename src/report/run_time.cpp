@@ -6,7 +6,7 @@
 
 namespace reigen {
 
-RunTime run_time(const RunFold& run) {
+RunTime run_time(const RunSummary& run) {
   RunTime time;
   time.measured = run.steps.total("seconds");
   for (const auto& e : run.evaluations) time.measured += e.seconds;

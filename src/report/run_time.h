@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "observe/record/run_fold.h"
+#include "observe/record/run_summary.h"
 
 namespace reigen {
 
@@ -19,7 +19,7 @@ struct RunTime {
   static constexpr double kSlowStart = 0.15;  // of the wall time, to be told of
 };
 
-RunTime run_time(const RunFold& run);
+RunTime run_time(const RunSummary& run);
 
 // "start-up took 40.0 s, 60% of the 1m 06s of the run; 38.0 s of it went into opening and verifying
 // data"

@@ -21,11 +21,11 @@ double span_of(const StepRecord& record, const char* name) {
 
 // What a rank did itself, waiting for nobody.
 double own_work(const RankFold& rank) {
-  const RolledTable& t = rank.spans;
+  const RollupTable& t = rank.spans;
   return t.total("seconds") - t.total("communication");
 }
 
-bool same_workers(const RunFold& run) {
+bool same_workers(const RunSummary& run) {
   return std::all_of(run.starts.begin(), run.starts.end(), [&](const StartRecord& start) {
     return start.workers == run.starts[0].workers;
   });
@@ -33,7 +33,7 @@ bool same_workers(const RunFold& run) {
 
 // A run may be continued with another number of workers, and steps of other workers are others. Who
 // is only behind with telling of the same ones can be compared.
-bool ranks_compare(const RunFold& run) {
+bool ranks_compare(const RunSummary& run) {
   if (!run.starts.empty() && same_workers(run)) return true;
   double least = INFINITY;
   double most = 0;
@@ -44,7 +44,7 @@ bool ranks_compare(const RunFold& run) {
   return least >= kSameSteps * most;
 }
 
-void find_slowest(const RunFold& run, TimeShares& shares) {
+void find_slowest(const RunSummary& run, TimeShares& shares) {
   std::vector<double> works;
   std::vector<double> held;
   double slowest = -1;
@@ -79,7 +79,7 @@ double each_step(const RankFold& rank, double seconds) {
 
 // The slowest rank may be late because its input is. Then what the others waited for is a disk, and
 // no processor. Who is not let run reads late too, but not because of a disk.
-void find_late_input(const RunFold& run, TimeShares& shares) {
+void find_late_input(const RunSummary& run, TimeShares& shares) {
   if (shares.slowest_ratio < kSlower || shares.held) return;
   const RankFold& slowest = run.ranks.at(shares.slowest_rank);
   std::vector<double> works;
@@ -97,12 +97,13 @@ void find_late_input(const RunFold& run, TimeShares& shares) {
 
 // Rank 0 waited for the network and for others. How much for whom the ranks told each other in
 // every step: all leave an exchange together, so who waited least came last.
-void split_waiting(const RunFold& run, double waited, const StepRecord& warm, TimeShares& shares) {
+void split_waiting(const RunSummary& run, double waited, const StepRecord& warm,
+                   TimeShares& shares) {
   shares.comparable = ranks_compare(run);
   if (shares.comparable) find_slowest(run, shares);
   shares.network = waited;
   if (run.ranks.size() < 2) return;
-  const RolledTable& mine = run.ranks.at(0).spans;
+  const RollupTable& mine = run.ranks.at(0).spans;
   const double warm_least = warm.communication ? warm.communication->least : 0;
   shares.network = std::clamp(mine.total("least") - warm_least, 0.0, waited);
   shares.straggler = waited - shares.network;
@@ -135,21 +136,21 @@ void split_waiting(const RunFold& run, double waited, const StepRecord& warm, Ti
 
 // What exchanges took beyond what the link needs for their bytes, while all cores were busy. Who
 // waits for a link leaves a core idle; where none is, the wait is for a processor.
-void tell_contention(const RunFold& run, TimeShares& shares) {
+void tell_contention(const RunSummary& run, TimeShares& shares) {
   const auto first = run.ranks.find(0);
   if (run.forecasts.empty() || first == run.ranks.end()) return;
   const ForecastRecord& link = run.forecasts.back();
-  const RolledTable& machine = first->second.machine;
+  const RollupTable& machine = first->second.machine;
   const double sampled = machine.total("seconds");
   if (link.bandwidth <= 0 || sampled <= 0 || machine.total("cpu") / sampled < kBusyCores) return;
-  const RolledTable& mine = first->second.spans;
+  const RollupTable& mine = first->second.spans;
   // Without its latency: measured on busy cores, that is mostly waiting for one.
   const double needed = mine.total("sent") / link.bandwidth;
   shares.contended = std::max(0.0, shares.network - kLinkMargin * needed);
   shares.network -= shares.contended;
 }
 
-bool same_machines(const RunFold& run) {
+bool same_machines(const RunSummary& run) {
   double fastest = 0;
   for (const StartRecord& start : run.starts) fastest = std::max(fastest, start.capacity);
   return same_workers(run) &&
@@ -167,7 +168,7 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-Efficiency efficiency(const RunFold& run, const TimeShares& shares) {
+Efficiency efficiency(const RunSummary& run, const TimeShares& shares) {
   Efficiency e;
   if (run.starts.empty() || shares.computing() <= 0 || !same_machines(run)) return e;
   const StartRecord& start = run.starts.back();
@@ -180,11 +181,11 @@ Efficiency efficiency(const RunFold& run, const TimeShares& shares) {
   return e;
 }
 
-TimeShares time_shares(const RunFold& run) {
+TimeShares time_shares(const RunSummary& run) {
   TimeShares shares;
   const auto first = run.ranks.find(0);
   if (first == run.ranks.end()) return shares;
-  const RolledTable& t = first->second.spans;
+  const RollupTable& t = first->second.spans;
   const StepRecord warm = run.first_step.value_or(StepRecord{});  // pays for warming up
   auto spent = [&](const char* name) { return std::max(0.0, t.total(name) - span_of(warm, name)); };
   shares.input = spent("input");

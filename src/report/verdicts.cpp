@@ -23,18 +23,18 @@ struct Cause {
   double seconds;
 };
 
-bool on_gpus(const RunFold& run) {
+bool on_gpus(const RunSummary& run) {
   return !run.starts.empty() && run.starts.back().device.find("(GPU ") != std::string::npos;
 }
 
 // Whether each worker keeps something that is in the checkpoint (dist/compressor.h).
-bool keeps_back(const RunFold& run) {
+bool keeps_back(const RunSummary& run) {
   if (run.forecasts.empty()) return false;
   const std::string& method = run.forecasts.back().method;
   return method != "none" && method != "bf16" && method != "fp16";
 }
 
-std::string compute_advice(const RunFold& run, const TimeShares& shares) {
+std::string compute_advice(const RunSummary& run, const TimeShares& shares) {
   const Efficiency efficiency = reigen::efficiency(run, shares);
   if (shares.contended > kNamed / 2 * shares.total) {
     return "fewer workers or less other work on these machines: their cores are all busy, and "
@@ -50,7 +50,7 @@ std::string compute_advice(const RunFold& run, const TimeShares& shares) {
       100 * efficiency.share(), on_gpus(run) ? "a smaller GPU" : "fewer cores");
 }
 
-std::string advice_for(const std::string& cause, const RunFold& run, const TimeShares& shares) {
+std::string advice_for(const std::string& cause, const RunSummary& run, const TimeShares& shares) {
   if (cause == "network") {
     return "a faster link between hosts, --compress auto (`reigen doctor` says what it would "
            "bring), "
@@ -90,7 +90,7 @@ std::string advice_for(const std::string& cause, const RunFold& run, const TimeS
   return advice;
 }
 
-std::vector<Cause> causes_of(const RunFold& run, const TimeShares& s) {
+std::vector<Cause> causes_of(const RunSummary& run, const TimeShares& s) {
   const bool slow = s.slowest_ratio >= kSlower;
   std::vector<Cause> causes = {{"input", s.input},
                                {crosses_network(run) ? "network" : kExchange, s.network},
@@ -108,7 +108,7 @@ const char* confidence_of(double distance) {
   return distance > 0.1 ? "high" : distance > 0.05 ? "medium" : "low";
 }
 
-std::string evidence(const RunFold& run, const TimeShares& s) {
+std::string evidence(const RunSummary& run, const TimeShares& s) {
   std::string text = format("of the time of steps, evaluations and checkpoints, {} was computing",
                             share(s.computing(), s.total));
   for (const auto& [name, seconds] : parts_of(run, s)) {
@@ -143,7 +143,7 @@ std::string evidence(const RunFold& run, const TimeShares& s) {
 }
 
 // Of the time in which steps could be taken; start-up is told apart.
-Verdict limit_of_steps(const RunFold& run, const TimeShares& s) {
+Verdict limit_of_steps(const RunSummary& run, const TimeShares& s) {
   Verdict v;
   v.about = "bottleneck";
   v.rule = format(
@@ -184,7 +184,7 @@ Verdict limit_of_steps(const RunFold& run, const TimeShares& s) {
 }
 
 // Or only hands over what it has.
-bool compresses(const RunFold& run) {
+bool compresses(const RunSummary& run) {
   if (run.forecasts.empty()) return false;
   const std::string& method = run.forecasts.back().method;
   return method != "none" && method != "bf16" && method != "fp16";
@@ -193,7 +193,7 @@ bool compresses(const RunFold& run) {
 }  // namespace
 
 // Workers of one machine alone wait for each other's memory and cores.
-bool crosses_network(const RunFold& run) {
+bool crosses_network(const RunSummary& run) {
   bool known = false;
   double sent = 0;
   double away = 0;
@@ -210,7 +210,7 @@ bool crosses_network(const RunFold& run) {
   return sent == 0 || away > 0;  // a run of less than a second has no samples
 }
 
-std::vector<std::pair<std::string, double>> parts_of(const RunFold& run, const TimeShares& s) {
+std::vector<std::pair<std::string, double>> parts_of(const RunSummary& run, const TimeShares& s) {
   const std::string exchange = crosses_network(run) ? "waiting for the network" : kExchange;
   std::vector<std::pair<std::string, double>> parts = {
       {compresses(run) ? "compressing" : "handing gradients over", s.compression},
@@ -227,7 +227,7 @@ std::vector<std::pair<std::string, double>> parts_of(const RunFold& run, const T
   return parts;
 }
 
-Verdict bottleneck(const RunFold& run, const TimeShares& s) {
+Verdict bottleneck(const RunSummary& run, const TimeShares& s) {
   Verdict v = limit_of_steps(run, s);
   const RunTime time = run_time(run);
   if (!time.slow_start()) return v;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "observe/record/run_fold.h"
+#include "observe/record/run_summary.h"
 #include "report/curve_fit.h"
 
 namespace reigen {
@@ -59,10 +59,10 @@ struct Efficiency {
   double capacity = 0;
   double share() const { return capacity > 0 ? achieved / capacity : 0; }
 };
-Efficiency efficiency(const RunFold& run, const TimeShares& shares);
+Efficiency efficiency(const RunSummary& run, const TimeShares& shares);
 
 // Whether workers exchange anything between machines.
-bool crosses_network(const RunFold& run);
+bool crosses_network(const RunSummary& run);
 
 constexpr double kWellUsed = 0.3;  // of the capacity, below which computing itself is inefficient
 constexpr double kSlower = 1.15;   // than the others' median, to be called a straggler
@@ -70,12 +70,13 @@ constexpr double kHeld = 0.1;      // of the time not let run, beyond twice the 
 
 double median(std::vector<double> values);  // 0 of none
 
-TimeShares time_shares(const RunFold& run);
+TimeShares time_shares(const RunSummary& run);
 // What rank 0 did besides computing, the largest first, without what is next to nothing.
-std::vector<std::pair<std::string, double>> parts_of(const RunFold& run, const TimeShares& shares);
-Verdict bottleneck(const RunFold& run, const TimeShares& shares);
-Verdict overfitting(const RunFold& run);
-Verdict trained(const RunFold& run);
+std::vector<std::pair<std::string, double>> parts_of(const RunSummary& run,
+                                                     const TimeShares& shares);
+Verdict bottleneck(const RunSummary& run, const TimeShares& shares);
+Verdict overfitting(const RunSummary& run);
+Verdict trained(const RunSummary& run);
 
 // "0.071 less loss (80% interval 0.060 to 0.082)", or more loss.
 std::string text_of(const ExpectedGain& gain);
@@ -92,9 +93,9 @@ struct LossTrend {
   double train_now = 0;
   double gap() const { return last - train_now; }
 };
-std::optional<LossTrend> loss_trend(const RunFold& run);  // nothing without an evaluation
+std::optional<LossTrend> loss_trend(const RunSummary& run);  // nothing without an evaluation
 
-Points validation_losses(const RunFold& run);
-Points training_losses(const RunFold& run);  // without smoothing, with dropout
+Points validation_losses(const RunSummary& run);
+Points training_losses(const RunSummary& run);  // without smoothing, with dropout
 
 }  // namespace reigen

@@ -19,8 +19,8 @@ constexpr double kFalling = 0.02;
 
 // Of all steps after `from` up to `to`: a single batch says little. A row of a long run may hold
 // more steps than lie between two evaluations; then it is the one with `to` in it.
-double training_loss(const RunFold& run, double from, double to) {
-  const RolledTable& t = run.steps;
+double training_loss(const RunSummary& run, double from, double to) {
+  const RollupTable& t = run.steps;
   const auto width = static_cast<double>(t.width());
   double sum = 0;
   double count = 0;
@@ -38,7 +38,7 @@ double training_loss(const RunFold& run, double from, double to) {
   return count > 0 ? sum / count : nearest;
 }
 
-double training_loss_at(const RunFold& run, const Points& valid, size_t evaluation) {
+double training_loss_at(const RunSummary& run, const Points& valid, size_t evaluation) {
   const double from = evaluation == 0 ? 0 : valid[evaluation - 1].first;
   return training_loss(run, from, valid[evaluation].first);
 }
@@ -100,7 +100,7 @@ Verdict without_curve(Verdict v, const Points& valid) {
 
 }  // namespace
 
-Points validation_losses(const RunFold& run) {
+Points validation_losses(const RunSummary& run) {
   Points points;
   for (const EvaluationRecord& e : run.evaluations) {
     if (std::isfinite(e.nll)) points.emplace_back(static_cast<double>(e.step), e.nll);
@@ -108,9 +108,9 @@ Points validation_losses(const RunFold& run) {
   return points;
 }
 
-Points training_losses(const RunFold& run) { return run.steps.ratio("nll", "finite"); }
+Points training_losses(const RunSummary& run) { return run.steps.ratio("nll", "finite"); }
 
-std::optional<LossTrend> loss_trend(const RunFold& run) {
+std::optional<LossTrend> loss_trend(const RunSummary& run) {
   const Points valid = validation_losses(run);
   if (valid.empty() || training_losses(run).empty()) return std::nullopt;
   const auto best = std::min_element(
@@ -127,7 +127,7 @@ std::optional<LossTrend> loss_trend(const RunFold& run) {
   return trend;
 }
 
-Verdict overfitting(const RunFold& run) {
+Verdict overfitting(const RunSummary& run) {
   Verdict v;
   v.about = "overfitting";
   v.rule = format(
@@ -167,7 +167,7 @@ std::string text_of(const ExpectedGain& gain) {
   return format("{:.3f} less loss (80% interval {:.3f} to {:.3f})", gain.gain, gain.low, gain.high);
 }
 
-Verdict trained(const RunFold& run) {
+Verdict trained(const RunSummary& run) {
   Verdict v;
   v.about = "trained";
   v.rule = format(

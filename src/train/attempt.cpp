@@ -60,11 +60,11 @@ double Attempt::epoch_of(const Cursor& cursor) const {
 
 // Among several workers what was agreed on with the last step counts, so that all stop at the same.
 bool Attempt::interrupted() const {
-  return crew_.alone() ? interrupt_requested() : crew_.agreed().interrupted > 0;
+  return job_.alone() ? interrupt_requested() : job_.agreed().interrupted > 0;
 }
 
 bool Attempt::time_over() const {
-  if (!crew_.alone()) return crew_.agreed().time_over > 0;
+  if (!job_.alone()) return job_.agreed().time_over > 0;
   return options_.max_time > 0 && seconds() >= options_.max_time;
 }
 
@@ -131,11 +131,11 @@ void Attempt::evaluate() {
   stepper_->swap_shared();
   const AtExit swap_back([this] { stepper_->swap_shared(); });
   EvaluationRecord record = validate(opened_.device, model_, stepper_->weights(), *data_.valid,
-                                     data_.vocabulary, plan, &crew_);
+                                     data_.vocabulary, plan, &job_);
   record.step = state_.counters.step;
-  share_scores(crew_, record);
+  share_scores(job_, record);
   note_scores(record);
-  if (keeper_) keeper_->evaluation(record);
+  if (writer_) writer_->evaluation(record);
 }
 
 void Attempt::save() {
@@ -143,14 +143,14 @@ void Attempt::save() {
   state_.counters.seconds = seconds();
   stepper_->collect();
   stepper_->swap_shared();
-  if (!check_same_weights(crew_, state_, stepper_->own_moments())) stepper_->put_state();
-  keep_algorithms(crew_, opened_.device, keeper_.get());
-  if (keeper_) keeper_->save(state_, stepper_->source(), held);
+  if (!check_same_weights(job_, state_, stepper_->own_moments())) stepper_->put_state();
+  keep_algorithms(job_, opened_.device, writer_.get());
+  if (writer_) writer_->save(state_, stepper_->source(), held);
   stepper_->swap_shared();
   stepper_->saved();
   // The others wait for the first one here, and not in a step.
   double together[] = {0};
-  crew_.sum(together);
+  job_.sum(together);
   state_.kept.clear();
   saved_step_ = state_.counters.step;
   save_wanted_ = false;
@@ -161,8 +161,8 @@ void Attempt::step() {
   const ReadyBatch ready = input_->next();
   input_wait_ = spans_.lap();
   if (traced_) traced_->timeline().lap("input");
-  const bool late = crew_.first() && options_.max_time > 0 && seconds() >= options_.max_time;
-  crew_.wish({interrupt_requested() ? 1.0 : 0.0, late ? 1.0 : 0.0});
+  const bool late = job_.first() && options_.max_time > 0 && seconds() >= options_.max_time;
+  job_.vote({interrupt_requested() ? 1.0 : 0.0, late ? 1.0 : 0.0});
   stepper_->start(ready);
   launched_ = ready.batch.end;
   while (stepper_->under_way() >= stepper_->most_under_way()) finish_step();
@@ -203,18 +203,18 @@ void Attempt::finish_step() {
 
 // Takes part of the next step's time, and is a span of it.
 void Attempt::tell(const StepRecord& record) {
-  if (keeper_) keeper_->step(record);
+  if (writer_) writer_->step(record);
   logs_->step(record);
-  if (crew_.alone() || record.step % static_cast<uint64_t>(options_.log_every) == 0) {
+  if (job_.alone() || record.step % static_cast<uint64_t>(options_.log_every) == 0) {
     exchange_logs();
   }
-  if (traced_) traced_->after(record.step, keeper_.get());
+  if (traced_) traced_->after(record.step, writer_.get());
   observe_ = spans_.lap();
 }
 
 void Attempt::exchange_logs() {
   const std::vector<std::string> lines = logs_->exchange();
-  if (keeper_) keeper_->add_lines(lines);
+  if (writer_) writer_->add_lines(lines);
 }
 
 void Attempt::check_divergence() {
@@ -238,9 +238,9 @@ void Attempt::check_divergence() {
 void Attempt::diverged(const std::string& what, const std::string& advice) {
   exchange_logs();  // all see it at the same step
   std::string saved = "the first worker says where the last checkpoint is";
-  if (keeper_) {
-    keeper_->end(state_.counters.step, "diverged", watch_.seconds());
-    saved = keeper_->last_checkpoint();
+  if (writer_) {
+    writer_->end(state_.counters.step, "diverged", watch_.seconds());
+    saved = writer_->last_checkpoint();
   }
   throw DivergedError(format("{}; {}; {}", what, saved, advice));
 }
@@ -249,7 +249,7 @@ void Attempt::run() {
   // What is not the run's own fault can be gone on from.
   auto with_way_on = [this](const Error& e) {
     std::string text = e.what();
-    if (keeper_) text += "; " + keeper_->way_on();
+    if (writer_) text += "; " + writer_->way_on();
     log_copy_only(format("ended: {}", text));
     give_up(text);
     return text;
@@ -272,15 +272,15 @@ void Attempt::run() {
 
 // Before gradients that are being sent are freed.
 void Attempt::give_up(const std::string& why) {
-  crew_.give_up(why);
+  job_.give_up(why);
   if (!transport_.direct) return;
   transport_.direct->close();
   transport_.direct->drain();
 }
 
 void Attempt::train() {
-  if (keeper_) keeper_->announce(attempt_facts());
-  logs_ = std::make_unique<RankLogs>(crew_, on_gpu());
+  if (writer_) writer_->announce(attempt_facts());
+  logs_ = std::make_unique<RankLogs>(job_, on_gpu());
   StopReason reason = StopReason::kNone;
   since_last_step_ = spans_ = {};
   while (true) {
@@ -315,24 +315,24 @@ void Attempt::train() {
 void Attempt::finish(StopReason reason) {
   logs_->stop_sampling();
   exchange_logs();
-  if (traced_) traced_->after(state_.counters.step, keeper_.get(), true);
+  if (traced_) traced_->after(state_.counters.step, writer_.get(), true);
   traced_.reset();
-  if (transport_.direct) crew_.check(transport_.direct->leave());
-  crew_.leave();
+  if (transport_.direct) job_.check(transport_.direct->leave());
+  job_.leave();
   state_.counters.seconds = seconds();
-  if (!keeper_) return;
+  if (!writer_) return;
   const Counters& c = state_.counters;
-  keeper_->finish(c.step, text_of(reason), watch_.seconds());
+  writer_->finish(c.step, text_of(reason), watch_.seconds());
   if (reason == StopReason::kSignal) {
     const std::string saved = saved_step_
                                   ? format("saved up to step {}, `reigen train --run {}` goes on",
-                                           *saved_step_, keeper_->run().path())
+                                           *saved_step_, writer_->run().path())
                                   : "nothing was trained yet";
     throw Interrupted(format("stopped by a signal after step {}; {}", c.step, saved));
   }
   log_note(format("done: {} reached", text_of(reason)));
   const uint64_t peak = on_gpu() ? gpu_peak_bytes() : process_memory().peak_resident_bytes;
-  keeper_->summarise(c, epoch_of(c.cursor), watch_.seconds(), static_cast<double>(peak));
+  writer_->summarise(c, epoch_of(c.cursor), watch_.seconds(), static_cast<double>(peak));
 }
 
 }  // namespace reigen

@@ -8,11 +8,11 @@
 #include "base/clock.h"
 #include "config/train_options.h"
 #include "data/prefetch.h"
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 #include "model/open_device.h"
 #include "model/transformer.h"
 #include "plan/preflight.h"
-#include "train/run/run_keeper.h"
+#include "train/run/run_writer.h"
 #include "train/run/setup.h"
 #include "train/step/gpu_transport.h"
 #include "train/step/stepper.h"
@@ -29,7 +29,7 @@ enum class StopReason { kNone, kMaxSteps, kMaxEpochs, kMaxTime, kPatience, kSign
 class Attempt {
  public:
   // `run` is null for workers that do not keep it.
-  Attempt(const TrainOptions& options, RunDirectory* run, Crew& crew, std::string version);
+  Attempt(const TrainOptions& options, RunDirectory* run, Job& job, std::string version);
   void run();
 
  private:
@@ -63,7 +63,7 @@ class Attempt {
   bool on_gpu() const { return opened_.device.kind() == DeviceKind::kGpu; }
 
   const TrainOptions& options_;
-  Crew& crew_;
+  Job& job_;
   std::string version_;
   Stopwatch watch_;
   OpenedDevice opened_;
@@ -73,7 +73,7 @@ class Attempt {
   TrainState state_;
   bool resumed_ = false;
   double earlier_seconds_ = 0;
-  std::unique_ptr<RunKeeper> keeper_;  // the first worker's
+  std::unique_ptr<RunWriter> writer_;  // the first worker's
   std::unique_ptr<RankLogs> logs_;
   GpuTransport transport_;
   std::unique_ptr<Stepper> stepper_;
@@ -82,7 +82,7 @@ class Attempt {
   Cursor launched_;            // past the last batch that was put to work
   Stopwatch since_last_step_;  // was finished, or since what came between ended; on the CPU
   Stopwatch spans_;            // likewise; its laps are what is not the stepper's
-  PreflightReport flight_;
+  PreflightReport preflight_;
   double capacity_ = 0;
   double data_seconds_ = 0;  // see StartRecord
   std::optional<uint64_t> saved_step_;

@@ -14,46 +14,46 @@ constexpr size_t kBatchesAhead = 3;
 
 }  // namespace
 
-Attempt::Attempt(const TrainOptions& options, RunDirectory* run, Crew& crew, std::string version)
+Attempt::Attempt(const TrainOptions& options, RunDirectory* run, Job& job, std::string version)
     : options_(options),
-      crew_(crew),
+      job_(job),
       version_(std::move(version)),
       opened_(open_device(options.device, static_cast<int>(options.threads))),
       data_(open_data(options)),
       model_(options.model, options.dropout, data_.vocabulary.size()) {
   check_model_for(opened_.device, options.model);
-  if (!crew.alone()) {
+  if (!job.alone()) {
     check_transport(opened_.device, options);
     check_sharding(opened_.device, options.workers);
   }
   const Stopwatch others;
-  check_same_data(crew, data_.fingerprint, options.data);
+  check_same_data(job, data_.fingerprint, options.data);
   data_seconds_ = data_.seconds + others.seconds();
-  if (run != nullptr) keeper_ = std::make_unique<RunKeeper>(*run, options, data_, model_);
+  if (run != nullptr) writer_ = std::make_unique<RunWriter>(*run, options, data_, model_);
   resume(run);
   Counters& counters = state_.counters;
   if (resumed_) {
     saved_step_ = counters.step;
     adopt_device();
   }
-  const bool sharded = options.workers.shard_optimizer && !crew.first();
+  const bool sharded = options.workers.shard_optimizer && !job.first();
   memory_ = plan_memory(options, model_, data_, counters.micro_tokens, opened_,
-                        {.workers = crew.size(),
-                         .on_gpu = workers_on_gpu(crew, opened_.device),
-                         .moment_shards = sharded ? crew.size() : 1});
+                        {.workers = job.size(),
+                         .on_gpu = workers_on_gpu(job, opened_.device),
+                         .moment_shards = sharded ? job.size() : 1});
   counters.threads = static_cast<uint64_t>(opened_.device.threads());
   counters.precision = name_of(opened_.precision);
   counters.micro_tokens = memory_.micro_tokens;
   first_step_ = counters.step;
   earlier_seconds_ = counters.seconds;
-  if (keeper_) keeper_->open(counters);
-  replay_algorithms(crew_, opened_.device, keeper_.get(), options_, resumed_);
+  if (writer_) writer_->open(counters);
+  replay_algorithms(job_, opened_.device, writer_.get(), options_, resumed_);
   launched_ = counters.cursor;
-  capacity_ = measure_capacity(crew_, opened_);
-  if (!crew_.alone()) preflight();
-  stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, crew_,
+  capacity_ = measure_capacity(job_, opened_);
+  if (!job_.alone()) preflight();
+  stepper_ = make_stepper(opened_.device, opened_.type, model_, options_, state_, job_,
                           transport_.direct.get());
-  traced_ = TracedSteps::of(crew_, options_.timeline);
+  traced_ = TracedSteps::of(job_, options_.timeline);
   if (traced_) stepper_->trace(&traced_->timeline());
   make_input();
 }
@@ -63,10 +63,10 @@ void Attempt::resume(RunDirectory* run) {
   std::optional<TrainState> found;
   if (run != nullptr) found = resume_state(*run, model_, data_, options_);
   double resumed[] = {found ? 1.0 : 0.0};
-  crew_.sum(resumed);
+  job_.sum(resumed);
   resumed_ = resumed[0] > 0;
   state_ = found ? std::move(*found) : first_state(model_, static_cast<uint64_t>(options_.seed));
-  if (!crew_.alone()) share_state();
+  if (!job_.alone()) share_state();
 }
 
 // A new run's first weights are a pure function of the seed, so they travel only where a machine
@@ -74,16 +74,16 @@ void Attempt::resume(RunDirectory* run) {
 void Attempt::share_state() {
   const size_t bytes = state_.parameters.size() * sizeof(float);
   const uint64_t print = xxh3(state_.parameters.data(), bytes);
-  const std::string mine = resumed_ ? std::to_string(crew_.rank()) : std::to_string(print);
+  const std::string mine = resumed_ ? std::to_string(job_.rank()) : std::to_string(print);
   bool same = true;
-  for (const std::string& other : crew_.gather(mine)) same = same && other == mine;
-  if (crew_.broadcast(same ? "same" : "other") == "same") return;
-  crew_.broadcast(state_.parameters);
+  for (const std::string& other : job_.gather(mine)) same = same && other == mine;
+  if (job_.broadcast(same ? "same" : "other") == "same") return;
+  job_.broadcast(state_.parameters);
   if (!resumed_) return;
-  crew_.broadcast(state_.first_moment);
-  crew_.broadcast(state_.second_moment);
+  job_.broadcast(state_.first_moment);
+  job_.broadcast(state_.second_moment);
   state_.counters =
-      counters_from_json(Json::parse(crew_.broadcast(one_line(to_json(state_.counters)))));
+      counters_from_json(Json::parse(job_.broadcast(one_line(to_json(state_.counters)))));
 }
 
 // What the workers and the link between them can do, before time is wasted on it.
@@ -93,15 +93,15 @@ void Attempt::preflight() {
   input_.reset();
   Counters& counters = state_.counters;
   transport_ =
-      choose_transport(crew_, opened_.device, options_, known_compression(options_, counters));
-  const Preflight flight = measure_crew(crew_, transport_.direct.get(), opened_, model_, options_,
-                                        state_.parameters, ready, kPreflightSeconds);
+      choose_transport(job_, opened_.device, options_, known_compression(options_, counters));
+  const Preflight flight = measure_job(job_, transport_.direct.get(), opened_, model_, options_,
+                                       state_.parameters, ready, kPreflightSeconds);
   const ParameterLayout& layout = model_.layout();
   choose_compression(options_, flight, layout, counters);
   keep_to(transport_, parse_compress(counters.compress));
-  choose_bucket(crew_, options_.workers, layout.elements(),
+  choose_bucket(job_, options_.workers, layout.elements(),
                 transport_.direct ? flight.direct_curve : flight.curve, counters);
-  flight_ = report_of(flight, layout, options_, counters);
+  preflight_ = report_of(flight, layout, options_, counters);
 }
 
 void Attempt::make_input() {
@@ -112,8 +112,8 @@ void Attempt::make_input() {
   PrefetchOptions prefetch{.micro_tokens = memory_.micro_tokens,
                            .bos = data_.vocabulary.bos(),
                            .depth = kBatchesAhead,
-                           .rank = crew_.rank(),
-                           .workers = crew_.size()};
+                           .rank = job_.rank(),
+                           .workers = job_.size()};
   if (on_gpu()) {
     prefetch.stage = [this](const PackedBatch& part) -> std::shared_ptr<void> {
       return std::shared_ptr<BatchIndex>(model_.index(opened_.device, part, opened_.type));
@@ -147,15 +147,16 @@ AttemptFacts Attempt::attempt_facts() const {
   facts.version = version_;
   facts.device = describe(opened_);
   facts.threads = state_.counters.threads;
-  facts.worker_count = static_cast<uint64_t>(crew_.size());
-  facts.workers = describe(crew_, state_.counters);
+  facts.worker_count = static_cast<uint64_t>(job_.size());
+  facts.workers = describe(job_, state_.counters);
   if (!transport_.text.empty()) facts.workers += "; " + transport_.text;
-  facts.forecast_line = flight_.line;
-  if (!crew_.alone()) facts.forecast = flight_.forecast;
+  facts.forecast_line = preflight_.line;
+  if (!job_.alone()) facts.forecast = preflight_.forecast;
   facts.capacity = capacity_;
   facts.setup_seconds = watch_.seconds();
   facts.data_seconds = data_seconds_;
-  for (const std::string& text : {flight_.warning, flight_.slow_warmup, flight_.slow_worker}) {
+  for (const std::string& text :
+       {preflight_.warning, preflight_.slow_warmup, preflight_.slow_worker}) {
     if (!text.empty()) facts.warnings.push_back(text);
   }
   facts.first_step = first_step_;

@@ -39,9 +39,9 @@ void warn_of_timeline(const TrainOptions& options) {
 
 }  // namespace
 
-void train(const TrainOptions& given, const std::string& version, Crew& crew) {
+void train(const TrainOptions& given, const std::string& version, Job& job) {
   TrainOptions options = given;
-  if (crew.first()) {
+  if (job.first()) {
     if (options.data.empty()) {
       throw ConfigError("--data is required (directory written by reigen prepare)");
     }
@@ -49,18 +49,18 @@ void train(const TrainOptions& given, const std::string& version, Crew& crew) {
     check_schedule(options.schedule);
     options.data = absolute(options.data);
   }
-  if (crew.first()) warn_of_timeline(options);
-  options = shared_options(crew, options);
+  if (job.first()) warn_of_timeline(options);
+  options = shared_options(job, options);
   options.data = absolute(options.data);
   ignore_hangup();
-  set_quiet(options.quiet || !crew.first());
-  if (options.workers.send_data) send_data(crew, options.data);
+  set_quiet(options.quiet || !job.first());
+  if (options.workers.send_data) send_data(job, options.data);
   read_manifest(options.data);  // a wrong --data leaves no empty run behind
   std::optional<RunDirectory> run;
-  if (crew.first()) run.emplace(options.run);
+  if (job.first()) run.emplace(options.run);
   std::unique_ptr<LiveServer> page;
   if (run && options.dashboard) page = serve_page(options);
-  Attempt attempt(options, run ? &*run : nullptr, crew, version);
+  Attempt attempt(options, run ? &*run : nullptr, job, version);
   if (page) log_note(format("the run is shown at {}", page->url()));
   attempt.run();
 }

@@ -15,7 +15,7 @@
 #include "base/terminal.h"
 #include "dist/launch/host_launch.h"
 #include "dist/launch/launch.h"
-#include "dist/members/team.h"
+#include "dist/members/membership.h"
 
 namespace reigen {
 namespace {
@@ -26,8 +26,8 @@ std::string setting(const char* name, const std::string& otherwise) {
   return process_environment(name).value_or(otherwise);
 }
 
-TeamOptions options_of(const Placement& place) {
-  TeamOptions options = meet(place);
+MembershipOptions options_of(const Placement& place) {
+  MembershipOptions options = meet(place);
   options.interface = setting("WORK_INTERFACE", "");
   options.silence = milliseconds(std::stoi(setting("WORK_SILENCE", "10000")));
   options.start_within = milliseconds(std::stoi(setting("WORK_START", "20000")));
@@ -35,30 +35,31 @@ TeamOptions options_of(const Placement& place) {
   return options;
 }
 
-void add_once(Team& team) {
-  std::vector<float> data(1000, static_cast<float>(team.group().rank() + 1));
-  const CommStatus status = team.explain(team.group().all_reduce(data).wait());
+void add_once(Membership& membership) {
+  std::vector<float> data(1000, static_cast<float>(membership.group().rank() + 1));
+  const CommStatus status = membership.explain(membership.group().all_reduce(data).wait());
   if (!status.ok()) throw CommError(describe(status));
-  print(format("rank {} of {} on {} by {}: sum {}\n", team.group().rank(), team.group().size(),
-               team.control().members()[static_cast<size_t>(team.group().rank())].host,
-               team.interface().name, data[999]));
+  print(format("rank {} of {} on {} by {}: sum {}\n", membership.group().rank(),
+               membership.group().size(),
+               membership.control().members()[static_cast<size_t>(membership.group().rank())].host,
+               membership.interface().name, data[999]));
 }
 
 // Until somebody is lost, or everybody has heard that it is time to stop.
-void add_until_stopped(Team& team) {
+void add_until_stopped(Membership& membership) {
   std::vector<float> data(500'000);
   bool told = false;
   log_note("ready");
   while (true) {
     std::fill(data.begin(), data.end(), 1.0f);
-    double stop = team.control().stop_request() ? 1 : 0;
-    CommStatus status = team.group().all_reduce(data).wait();
-    if (status.ok()) status = team.group().sum({&stop, 1}).wait();
-    if (!status.ok()) throw CommError(describe(team.explain(status)));
+    double stop = membership.control().stop_request() ? 1 : 0;
+    CommStatus status = membership.group().all_reduce(data).wait();
+    if (status.ok()) status = membership.group().sum({&stop, 1}).wait();
+    if (!status.ok()) throw CommError(describe(membership.explain(status)));
     if (stop > 0) break;
     if (interrupt_requested() && !told) {
       told = true;
-      team.control().request_stop("a signal");
+      membership.control().request_stop("a signal");
     }
   }
 }
@@ -80,13 +81,13 @@ void work(const std::vector<std::string>& args) {
     log_note("ready");
     while (true) std::this_thread::sleep_for(milliseconds(100));
   }
-  Team team(options_of(*place));
+  Membership membership(options_of(*place));
   if (args[0] == "sum") {
-    add_once(team);
+    add_once(membership);
   } else {
-    add_until_stopped(team);
+    add_until_stopped(membership);
   }
-  if (const CommStatus left = team.leave(); !left.ok()) throw CommError(describe(left));
+  if (const CommStatus left = membership.leave(); !left.ok()) throw CommError(describe(left));
   if (interrupt_requested()) throw Interrupted("stopped");
 }
 

@@ -28,7 +28,7 @@ class ValidationTest : public ::testing::Test {
   }
 
   SmallRun small;
-  HeldOut set;
+  ValidationSet set;
   std::vector<float> parameters;
   Device device = Device::cpu(2);
 };

@@ -22,11 +22,11 @@ StartRecord start_on(const std::string& host, uint64_t process, double time) {
 }
 
 TEST(RunState, ARunWithoutARecordIsStarting) {
-  EXPECT_EQ(state_of(RunFold(), 0).kind, RunStateKind::kStarting);
+  EXPECT_EQ(state_of(RunSummary(), 0).kind, RunStateKind::kStarting);
 }
 
 TEST(RunState, AnEndIsAnEndHoweverManyAttemptsHadNone) {
-  RunFold run;
+  RunSummary run;
   run.add(0, start_on("elsewhere", 1, 1000));  // was killed
   run.add(0, start_on("elsewhere", 1, 2000));
   EXPECT_NE(state_of(run, 2001).kind, RunStateKind::kEnded);
@@ -34,31 +34,31 @@ TEST(RunState, AnEndIsAnEndHoweverManyAttemptsHadNone) {
   const RunState ended = state_of(run, 1e9);
   EXPECT_EQ(ended.kind, RunStateKind::kEnded);
   EXPECT_THAT(ended.text, ::testing::HasSubstr("max-steps"));
-  EXPECT_EQ(state_of(RunFold::from_json(run.to_json()), 1e9).kind, RunStateKind::kEnded);
+  EXPECT_EQ(state_of(RunSummary::from_json(run.to_json()), 1e9).kind, RunStateKind::kEnded);
   run.add(0, start_on("elsewhere", 1, 3000));  // resumed
   EXPECT_EQ(state_of(run, 3001).kind, RunStateKind::kRunning);
 }
 
 TEST(RunState, AProcessOfThisMachineThatIsNoMoreIsGone) {
-  RunFold run;
+  RunSummary run;
   run.add(0, start_on(host_name(), kNoProcess, 1000));
   EXPECT_EQ(state_of(run, 1001).kind, RunStateKind::kGone);
 }
 
 TEST(RunState, AProcessThatBeganBeforeTheRunIsTheRun) {
-  RunFold run;
+  RunSummary run;
   run.add(0, start_on(host_name(), static_cast<uint64_t>(getpid()), unix_now()));
   EXPECT_EQ(state_of(run, unix_now() + 1e6).kind, RunStateKind::kRunning);  // however silent it is
 }
 
 TEST(RunState, ANumberThatIsAnotherProcessesNowIsNotTheRun) {
-  RunFold run;
+  RunSummary run;
   run.add(0, start_on(host_name(), static_cast<uint64_t>(getpid()), 1000));
   EXPECT_EQ(state_of(run, 1e6).kind, RunStateKind::kSilent);
 }
 
 TEST(RunState, SilenceOfAnotherMachineIsMeasuredByWhatTookLongest) {
-  RunFold run;
+  RunSummary run;
   run.add(0, start_on("elsewhere", 1, 1000));
   EXPECT_EQ(state_of(run, 1050).kind, RunStateKind::kRunning);
   EXPECT_EQ(state_of(run, 1100).kind, RunStateKind::kSilent);

@@ -13,8 +13,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 // Ten seconds of steps that only compute, after a start-up.
-RunFold run_after(double setup, double data) {
-  RunFold run;
+RunSummary run_after(double setup, double data) {
+  RunSummary run;
   run.add(0, StartRecord{.time = 1000 + setup, .setup_seconds = setup, .data_seconds = data});
   for (uint64_t step = 1; step <= 20; ++step) {
     run.add(0, StepRecord{.step = step,
@@ -26,7 +26,7 @@ RunFold run_after(double setup, double data) {
 }
 
 TEST(RunTime, AnAttemptBeginsBeforeItsFirstRecord) {
-  RunFold run = run_after(30, 25);
+  RunSummary run = run_after(30, 25);
   EXPECT_DOUBLE_EQ(run_time(run).wall, 40);
   EXPECT_DOUBLE_EQ(run_time(run).measured, 10);
   EXPECT_DOUBLE_EQ(run_time(run).start_up, 30);
@@ -34,18 +34,18 @@ TEST(RunTime, AnAttemptBeginsBeforeItsFirstRecord) {
   run.add(0, EndRecord{.step = 20, .time = 1042, .seconds = 42});
   EXPECT_DOUBLE_EQ(run_time(run).wall, 42);
   EXPECT_DOUBLE_EQ(run_time(run).other(), 2);
-  EXPECT_DOUBLE_EQ(run_time(RunFold()).wall, 0);
+  EXPECT_DOUBLE_EQ(run_time(RunSummary()).wall, 0);
 }
 
 TEST(RunTime, IsThatOfAClockThatOnlyGoesForwardOnceTheOtherWasSet) {
-  RunFold run = run_after(30, 25);
+  RunSummary run = run_after(30, 25);
   run.add(0, StepRecord{.step = 21, .time = 9000, .seconds = 0.5});
   ASSERT_EQ(run.clock_jumps, 1u);
   EXPECT_DOUBLE_EQ(run_time(run).wall, 40.5);
 }
 
 TEST(RunTime, ASlowStartIsToldWithTheBottleneck) {
-  const RunFold slow = run_after(30, 25);
+  const RunSummary slow = run_after(30, 25);
   const Verdict v = bottleneck(slow, time_shares(slow));
   EXPECT_EQ(v.verdict, "compute");
   EXPECT_THAT(v.because, HasSubstr("of the time of steps, evaluations and checkpoints, 100% was"));
@@ -53,12 +53,12 @@ TEST(RunTime, ASlowStartIsToldWithTheBottleneck) {
   EXPECT_THAT(v.because, HasSubstr("25.0 s of it went into opening and verifying data"));
   EXPECT_THAT(v.advice, HasSubstr("a faster disk for the data"));
 
-  const RunFold measuring = run_after(4, 1);
+  const RunSummary measuring = run_after(4, 1);
   EXPECT_THAT(bottleneck(measuring, time_shares(measuring)).because, Not(HasSubstr("opening")));
   EXPECT_THAT(bottleneck(measuring, time_shares(measuring)).advice,
               Not(HasSubstr("a faster disk")));
 
-  const RunFold quick = run_after(1, 1);
+  const RunSummary quick = run_after(1, 1);
   EXPECT_THAT(bottleneck(quick, time_shares(quick)).because, Not(HasSubstr("start-up")));
   EXPECT_THAT(bottleneck(quick, time_shares(quick)).rule, HasSubstr("15% of the run"));
 }

@@ -18,8 +18,8 @@ using testing::StartsWith;
 
 // Steps of one second in all: `own` of computing and `input`, the rest communication, for each
 // rank.
-RunFold run_of(const std::vector<double>& own, double input = 0, int steps = 40) {
-  RunFold run;
+RunSummary run_of(const std::vector<double>& own, double input = 0, int steps = 40) {
+  RunSummary run;
   for (int step = 1; step <= steps; ++step) {
     for (size_t rank = 0; rank < own.size(); ++rank) {
       const Spans spans = {
@@ -44,7 +44,7 @@ RunFold run_of(const std::vector<double>& own, double input = 0, int steps = 40)
   return run;
 }
 
-std::string bottleneck_of(const RunFold& run) {
+std::string bottleneck_of(const RunSummary& run) {
   const TimeShares shares = time_shares(run);
   EXPECT_NEAR(shares.input + shares.compute + shares.compression + shares.network +
                   shares.straggler + shares.contended + shares.evaluation + shares.checkpoint +
@@ -53,7 +53,7 @@ std::string bottleneck_of(const RunFold& run) {
   return bottleneck(run, shares).verdict;
 }
 
-void evaluate(RunFold& run, uint64_t step, double valid, double train) {
+void evaluate(RunSummary& run, uint64_t step, double valid, double train) {
   StepRecord record;
   record.step = step;
   record.nll = record.loss = train;
@@ -78,7 +78,7 @@ TEST(Bottleneck, NamesTheRankTheOthersWaitFor) {
 }
 
 TEST(Bottleneck, WhatASlowFirstRankComputesIsComputing) {
-  RunFold run = run_of({0.98, 0.1});
+  RunSummary run = run_of({0.98, 0.1});
   run.add(0, StartRecord{.target_token_flops = 1, .capacity = 1e3});
   const TimeShares shares = time_shares(run);
   EXPECT_NEAR(shares.computing() / shares.total, 0.98, 1e-6);
@@ -88,8 +88,8 @@ TEST(Bottleneck, WhatASlowFirstRankComputesIsComputing) {
 
 // Everybody computes for 0.2 of a second and waits for input, each as long as is given; then they
 // wait for the last.
-RunFold run_with_inputs(const std::vector<double>& inputs) {
-  RunFold run;
+RunSummary run_with_inputs(const std::vector<double>& inputs) {
+  RunSummary run;
   const double last = *std::max_element(inputs.begin(), inputs.end());
   for (uint64_t step = 1; step <= 40; ++step) {
     for (size_t rank = 0; rank < inputs.size(); ++rank) {
@@ -117,7 +117,7 @@ TEST(Bottleneck, ARankThatIsLateBecauseOfItsInputIsInput) {
   for (size_t late = 0; late < 3; ++late) {
     std::vector<double> inputs = {0.01, 0.01, 0.01};
     inputs[late] = 0.6;
-    const RunFold run = run_with_inputs(inputs);
+    const RunSummary run = run_with_inputs(inputs);
     EXPECT_EQ(bottleneck_of(run), "input") << late;
     const Verdict v = bottleneck(run, time_shares(run));
     EXPECT_EQ(v.confidence, "high") << v.because;
@@ -126,14 +126,14 @@ TEST(Bottleneck, ARankThatIsLateBecauseOfItsInputIsInput) {
     EXPECT_THAT(v.because, Not(HasSubstr("slower rank")));
     EXPECT_THAT(v.advice, HasSubstr("the host of rank " + std::to_string(late)));
   }
-  const RunFold all = run_with_inputs({0.6, 0.6});
+  const RunSummary all = run_with_inputs({0.6, 0.6});
   EXPECT_EQ(bottleneck_of(all), "input");
   EXPECT_EQ(time_shares(all).input_rank, -1);
 }
 
 // A run of one worker goes on with three, whose steps are shorter: nobody is slow.
 TEST(Bottleneck, AnotherNumberOfWorkersIsNoStraggler) {
-  RunFold run;
+  RunSummary run;
   run.add(0, StartRecord{.workers = 1, .target_token_flops = 1, .capacity = 1e9});
   for (uint64_t step = 1; step <= 60; ++step) {
     const double mine = step <= 40 ? 0.9 : 0.3;
@@ -163,7 +163,7 @@ TEST(Bottleneck, AnotherNumberOfWorkersIsNoStraggler) {
 // the link. It knows that it was not let run, and that tells.
 TEST(Bottleneck, AWorkerThatIsNotLetRunIsTheCauseOfAllWaiting) {
   auto run_with = [](double mine, double others) {
-    RunFold run;
+    RunSummary run;
     for (uint64_t step = 1; step <= 40; ++step) {
       StepRecord record;
       record.step = step;
@@ -188,7 +188,7 @@ TEST(Bottleneck, AWorkerThatIsNotLetRunIsTheCauseOfAllWaiting) {
 
 // Now one is late and now the other, as on a busy machine: nobody waited for a link.
 TEST(Bottleneck, WorkersThatAreLateInTurnAreNoNetwork) {
-  RunFold run;
+  RunSummary run;
   for (uint64_t step = 1; step <= 40; ++step) {
     const double mine = step % 2 == 0 ? 0.4 : 0.0;
     StepRecord record;
@@ -208,7 +208,7 @@ TEST(Bottleneck, WorkersThatAreLateInTurnAreNoNetwork) {
 // The same waiting with idle cores and with busy ones, on a link that could carry far more.
 TEST(Bottleneck, ExchangesThatWaitForAProcessorAreNoNetwork) {
   auto run_with = [](double busy, double bandwidth) {
-    RunFold run = run_of({0.6, 0.6});
+    RunSummary run = run_of({0.6, 0.6});
     run.add(0, ForecastRecord{.bandwidth = bandwidth, .latency = 1e-4});
     SampleRecord sample;
     sample.step = 20;
@@ -223,7 +223,7 @@ TEST(Bottleneck, ExchangesThatWaitForAProcessorAreNoNetwork) {
 }
 
 TEST(Bottleneck, CompressionIsNoNetwork) {
-  RunFold run;
+  RunSummary run;
   for (uint64_t step = 1; step <= 40; ++step) {
     StepRecord record;
     record.step = step;
@@ -235,7 +235,7 @@ TEST(Bottleneck, CompressionIsNoNetwork) {
 }
 
 TEST(Bottleneck, SaysHowFarComputingIsFromWhatTheDeviceCan) {
-  RunFold run;
+  RunSummary run;
   run.add(0, StartRecord{.source_token_flops = 1e6, .target_token_flops = 3e6, .capacity = 1e9});
   for (uint64_t step = 1; step <= 40; ++step) {
     StepRecord record;
@@ -249,11 +249,11 @@ TEST(Bottleneck, SaysHowFarComputingIsFromWhatTheDeviceCan) {
   EXPECT_DOUBLE_EQ(efficiency(run, shares).achieved, 2e8);
   EXPECT_DOUBLE_EQ(efficiency(run, shares).share(), 0.2);
   EXPECT_THAT(bottleneck(run, shares).advice, HasSubstr("20% of what these processors do"));
-  EXPECT_EQ(efficiency(RunFold(), {}).capacity, 0);
+  EXPECT_EQ(efficiency(RunSummary(), {}).capacity, 0);
 }
 
 TEST(Bottleneck, EvaluationsAndCheckpointsCount) {
-  RunFold run = run_of({0.99});
+  RunSummary run = run_of({0.99});
   run.add(0, EvaluationRecord{.step = 40, .seconds = 60});
   EXPECT_EQ(bottleneck_of(run), "evaluation");
   run.add(0, CheckpointRecord{.step = 40, .held_seconds = 200});
@@ -266,7 +266,7 @@ TEST(Bottleneck, EvaluationsAndCheckpointsCount) {
 }
 
 TEST(Bottleneck, AFifthBesideMuchComputingIsSaidAndNotNamed) {
-  RunFold run = run_of({1.0});
+  RunSummary run = run_of({1.0});
   run.add(0, EvaluationRecord{.step = 40, .seconds = 10});
   const Verdict v = bottleneck(run, time_shares(run));
   EXPECT_EQ(v.verdict, "compute");
@@ -276,11 +276,11 @@ TEST(Bottleneck, AFifthBesideMuchComputingIsSaidAndNotNamed) {
 
 TEST(Bottleneck, FewStepsTellNothing) {
   EXPECT_EQ(bottleneck_of(run_of({0.99}, 0, 5)), "cannot tell");
-  EXPECT_EQ(bottleneck_of(RunFold()), "cannot tell");
+  EXPECT_EQ(bottleneck_of(RunSummary()), "cannot tell");
 }
 
 TEST(Overfitting, IsSeenWithTheStepItBegan) {
-  RunFold run;
+  RunSummary run;
   const double valid[] = {5, 4, 3, 3.2, 3.5, 3.9, 4.2};
   for (uint64_t i = 0; i < 7; ++i) {
     evaluate(run, 100 * (i + 1), valid[i], 5 - 0.6 * static_cast<double>(i));
@@ -291,7 +291,7 @@ TEST(Overfitting, IsSeenWithTheStepItBegan) {
 
 // One easy batch just before the last evaluation does not make training loss fall.
 TEST(Overfitting, TrainingLossIsTheMeanSinceTheEvaluationBefore) {
-  RunFold run;
+  RunSummary run;
   const double valid[] = {4, 3, 3.3, 3.6};
   for (uint64_t i = 0; i < 4; ++i) {
     for (uint64_t step = 1; step <= 10; ++step) {
@@ -307,16 +307,16 @@ TEST(Overfitting, TrainingLossIsTheMeanSinceTheEvaluationBefore) {
 }
 
 TEST(Overfitting, ALossThatStillFallsIsNone) {
-  RunFold run;
+  RunSummary run;
   for (uint64_t i = 1; i < 7; ++i) {
     evaluate(run, 100 * i, 5 - 0.2 * static_cast<double>(i), 5 - 0.3 * static_cast<double>(i));
   }
   EXPECT_EQ(overfitting(run).verdict, "no");
-  EXPECT_EQ(overfitting(RunFold()).verdict, "cannot tell");
+  EXPECT_EQ(overfitting(RunSummary()).verdict, "cannot tell");
 }
 
 TEST(Trained, ARunStoppedEarlyIsNot) {
-  RunFold run;
+  RunSummary run;
   for (uint64_t step = 100; step <= 1000; step += 100) {
     evaluate(run, step, 1.5 + 60 / std::sqrt(static_cast<double>(step)), 2);
   }
@@ -326,7 +326,7 @@ TEST(Trained, ARunStoppedEarlyIsNot) {
 
 // Stopped in the middle of learning: no curve that levels off above zero falls like that.
 TEST(Trained, ARunStoppedWhileTheLossFallsSteeplyIsNot) {
-  RunFold run;
+  RunSummary run;
   const double valid[] = {5.5, 5, 4.6, 4.1, 3.3, 2.2, 1.3, 0.8, 0.5, 0.35};
   for (uint64_t i = 0; i < 10; ++i) evaluate(run, 100 * (i + 1), valid[i], valid[i]);
   EXPECT_FALSE(fit_loss_curve(validation_losses(run)).has_value());
@@ -343,7 +343,7 @@ TEST(Trained, ARunStoppedWhileTheLossFallsSteeplyIsNot) {
 
 TEST(Trained, AFewEvaluationsTellThatALossStillFallsAndNoMore) {
   auto verdict_of = [](const std::vector<double>& losses) {
-    RunFold run;
+    RunSummary run;
     uint64_t step = 0;
     for (const double loss : losses) evaluate(run, step += 100, loss, loss);
     return trained(run);
@@ -360,7 +360,7 @@ TEST(Trained, AFewEvaluationsTellThatALossStillFallsAndNoMore) {
 }
 
 TEST(Trained, ALossThatRisesWhileTrainingDoesNotFallIsGettingWorse) {
-  RunFold run;
+  RunSummary run;
   const double valid[] = {5, 4, 3.5, 3.6, 3.8, 4.1};
   for (uint64_t i = 0; i < 6; ++i) evaluate(run, 100 * (i + 1), valid[i], valid[i] - 0.1);
   EXPECT_EQ(trained(run).verdict, "no, it is getting worse since step 300");
@@ -369,7 +369,7 @@ TEST(Trained, ALossThatRisesWhileTrainingDoesNotFallIsGettingWorse) {
 }
 
 TEST(Trained, LossesThatScatterTellNothing) {
-  RunFold run;
+  RunSummary run;
   for (uint64_t i = 1; i <= 8; ++i) {
     evaluate(run, 100 * i, 3 + (i % 2 == 0 ? 0.2 : -0.2), 3);
   }
@@ -379,7 +379,7 @@ TEST(Trained, LossesThatScatterTellNothing) {
 }
 
 TEST(Trained, ARunThatDivergedIsNot) {
-  RunFold run;
+  RunSummary run;
   evaluate(run, 100, 3, 3);
   StepRecord skipped;
   skipped.step = 101;
@@ -396,7 +396,7 @@ TEST(Trained, WhatIsLostIsMoreLoss) {
 }
 
 TEST(Trained, ACurveThatIsFlatIs) {
-  RunFold run;
+  RunSummary run;
   for (uint64_t step = 1000; step <= 20'000; step += 1000) {
     evaluate(run, step, 1.5 + std::pow(static_cast<double>(step) / 1000, -2), 1.4);
   }

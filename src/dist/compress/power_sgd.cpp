@@ -236,7 +236,7 @@ void PowerSgd::rebuild(Chunk& chunk) {
 
 // A direction in which there was nothing (a gradient of lower rank, or none at all) would stay
 // empty for ever: the next step looks in a new one.
-void PowerSgd::look_elsewhere(const Chunk& chunk) {
+void PowerSgd::reseed_empty_directions(const Chunk& chunk) {
   for (const Matrix& m : chunk.matrices) {
     for (size_t k = 0; k < rank_; ++k) {
       const std::span<float> row(right_.data() + m.right + k * m.cols, m.cols);
@@ -303,7 +303,7 @@ CommStatus PowerSgd::finish() {
     wait(chunk.sent);
     if (!status.ok()) continue;
     rebuild(chunk);
-    look_elsewhere(chunk);
+    reseed_empty_directions(chunk);
     compute_ += watch.lap();
   }
   const auto finite = [](float x) { return std::isfinite(x); };

@@ -52,7 +52,7 @@ class PowerSgd : public Compressor {
   void project(Chunk& chunk);
   void project_back(Chunk& chunk);
   void rebuild(Chunk& chunk);
-  void look_elsewhere(const Chunk& chunk);
+  void reseed_empty_directions(const Chunk& chunk);
   void send_whole();
   void forget();
   void note(const Pending& done);

@@ -95,8 +95,8 @@ GlooExchange::Range GlooExchange::outgoing(int round, int phase, const std::byte
   range.piece = piece;
   const uint64_t what[] = {slot_, static_cast<uint64_t>(round), static_cast<uint64_t>(phase),
                            bytes};
-  constexpr uint64_t kNotTheMeshs = 16;
-  range.slot = xxh3(what, sizeof what) | kNotTheMeshs;
+  constexpr uint64_t kUserSlotBit = 16;
+  range.slot = xxh3(what, sizeof what) | kUserSlotBit;
   if (bytes > 0) range.buffer = mesh_.buffer(std::span<const std::byte>(from, bytes));
   return range;
 }

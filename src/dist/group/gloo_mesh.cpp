@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/quiet_thread.h"
+#include "base/thread.h"
 
 namespace reigen {
 namespace {
@@ -63,18 +63,18 @@ class Store : public gloo::rendezvous::Store {
 // that is in use but asks for it again and again: where it interrupts the thread that uses one, on
 // the same core, both stand still until the kernel's next tick, milliseconds for every message. A
 // thread in no hurry does not interrupt others.
-class UnhurriedThreads {
+class BatchScheduledThreads {
  public:
-  UnhurriedThreads() {
+  BatchScheduledThreads() {
     pthread_getschedparam(pthread_self(), &policy_, &param_);
     const sched_param none{};
     if (policy_ == SCHED_OTHER) pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
   }
-  ~UnhurriedThreads() {
+  ~BatchScheduledThreads() {
     if (policy_ == SCHED_OTHER) pthread_setschedparam(pthread_self(), policy_, &param_);
   }
-  UnhurriedThreads(const UnhurriedThreads&) = delete;
-  UnhurriedThreads& operator=(const UnhurriedThreads&) = delete;
+  BatchScheduledThreads(const BatchScheduledThreads&) = delete;
+  BatchScheduledThreads& operator=(const BatchScheduledThreads&) = delete;
 
  private:
   int policy_ = SCHED_OTHER;
@@ -142,7 +142,7 @@ struct GlooMesh::Parts {
 void GlooMesh::Parts::connect(KeyValue& values) {
   gloo::transport::tcp::attr attributes(options.address.c_str());
   {
-    const UnhurriedThreads unhurried;
+    const BatchScheduledThreads unhurried;
     device = gloo::transport::tcp::CreateDevice(attributes);
   }
   context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
@@ -226,7 +226,7 @@ GlooMesh::GlooMesh(const MeshOptions& options, KeyValue& store)
     throw CommError(format("rank {} cannot connect from {} to all others: {}", options.rank,
                            options.address, without_place(e.what())));
   }
-  p.watcher = quiet_thread([this] {
+  p.watcher = thread_without_signals([this] {
     try {
       parts_->watch();
     } catch (const std::exception& e) {

@@ -1,11 +1,11 @@
 #include "dist/group/queued_group.h"
 
-#include "base/quiet_thread.h"
+#include "base/thread.h"
 
 namespace reigen {
 
 QueuedGroup::QueuedGroup(int rank, int size, int64_t epoch) : Group(rank, size, epoch) {
-  thread_ = quiet_thread([this] { work(); });
+  thread_ = thread_without_signals([this] { work(); });
 }
 
 CommStatus QueuedGroup::status() const {

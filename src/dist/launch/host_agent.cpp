@@ -153,7 +153,7 @@ class Agent {
   bool started_ = false;
   bool stopped_ = false;
   Socket listener_;
-  WorkerSet set_;
+  LaunchedWorkers set_;
 };
 
 }  // namespace

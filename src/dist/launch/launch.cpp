@@ -212,8 +212,8 @@ std::optional<Placement> detect_launch(const Environment& environment) {
   return std::nullopt;
 }
 
-TeamOptions meet(Placement p) {
-  TeamOptions options;
+MembershipOptions meet(Placement p) {
+  MembershipOptions options;
   options.rank = p.rank;
   options.size = p.size;
   options.hosts = p.hosts;

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "dist/members/membership.h"
 #include "dist/members/socket.h"
-#include "dist/members/team.h"
 
 namespace reigen {
 
@@ -44,7 +44,7 @@ std::optional<Placement> detect_launch(const Environment& environment = process_
 
 // Opens rank 0's port and, under PMIx, lets everybody know it; the rest of the options is the
 // caller's. Throws CommError.
-TeamOptions meet(Placement placement);
+MembershipOptions meet(Placement placement);
 
 // What our launchers tell a worker, as environment variables.
 struct PlaceOnHost {

@@ -33,7 +33,7 @@ LaunchResult launch_local(int workers, const std::vector<std::string>& arguments
   place.local_size = workers;
   place.token = random_hex(kTokenBytes);
   place.rendezvous = text_of({"127.0.0.1", port_of(listener)});
-  WorkerSet set(show_workers(), grace);
+  LaunchedWorkers set(show_workers(), grace);
   for (int rank = 0; rank < workers; ++rank) {
     place.rank = rank;
     place.local_rank = rank;

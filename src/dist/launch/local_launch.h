@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/launch/worker_set.h"
+#include "dist/launch/launched_workers.h"
 
 namespace reigen {
 

@@ -13,7 +13,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
-#include "base/quiet_thread.h"
+#include "base/thread.h"
 #include "dist/members/message.h"
 
 namespace reigen {
@@ -113,7 +113,7 @@ class Rendezvous::Loop {
   explicit Loop(const JoinOptions& options) : options_(options) {
     if (options_.host.empty()) options_.host = host_name();
     join();
-    thread_ = quiet_thread([this] { run(); });
+    thread_ = thread_without_signals([this] { run(); });
   }
 
   ~Loop() {

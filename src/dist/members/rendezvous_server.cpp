@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/quiet_thread.h"
+#include "base/thread.h"
 #include "dist/group/comm_status.h"
 #include "dist/members/message.h"
 
@@ -55,7 +55,7 @@ class RendezvousServer::Loop {
         listener_(std::move(listener)),
         port_(port_of(listener_)),
         deadline_(Clock::now() + options.start_within) {
-    thread_ = quiet_thread([this] { run(); });
+    thread_ = thread_without_signals([this] { run(); });
   }
 
   ~Loop() {

@@ -71,7 +71,7 @@ struct StepRecord {
   double loss_scale = 0;    // fp16; 0 where nothing is scaled
   bool skipped = false;     // the gradient was not finite, and the weights were left alone
   double seconds = 0;       // the whole step, by the clock on the wall
-  double held_seconds = 0;  // that this process was not let run; see observe/held_watch.h
+  double held_seconds = 0;  // that this process was not let run; see observe/deschedule_watch.h
   Spans spans;
   std::optional<CommunicationTimes> communication;  // absent for one worker
   bool operator==(const StepRecord&) const = default;

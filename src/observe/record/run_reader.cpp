@@ -72,7 +72,7 @@ bool RunReader::load() {
                                                 entry.at("hash").get<uint64_t>()};
     }
     const auto damaged = json.at("damaged_lines").get<uint64_t>();
-    fold_ = RunFold::from_json(json.at("run"));
+    fold_ = RunSummary::from_json(json.at("run"));
     positions_ = std::move(positions);
     damaged_ = damaged;
   } catch (const Json::exception&) {
@@ -152,7 +152,7 @@ bool RunReader::refresh() {
   if (!opened_) any = load();
   opened_ = true;
   if (!fits()) {
-    fold_ = RunFold();
+    fold_ = RunSummary();
     positions_.clear();
     damaged_ = 0;
     any = true;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "observe/record/run_fold.h"
+#include "observe/record/run_summary.h"
 
 namespace reigen {
 
@@ -23,7 +23,7 @@ class RunReader {
   // run was resumed from a checkpoint) is read anew. Lines that are no records are counted and left
   // out. Throws DataError when there is no log.
   bool refresh();
-  const RunFold& run() const { return fold_; }
+  const RunSummary& run() const { return fold_; }
   uint64_t damaged_lines() const { return damaged_; }
   // Logs that end within a line: it is on its way, or what wrote it was stopped.
   uint64_t unfinished_lines() const { return unfinished_; }
@@ -51,7 +51,7 @@ class RunReader {
   bool opened_ = false;
   uint64_t unfinished_ = 0;
   std::map<int, Position> positions_;
-  RunFold fold_;
+  RunSummary fold_;
   std::atomic<uint64_t> damaged_ = 0;
   std::atomic<uint64_t> to_read_ = 0;
   std::atomic<uint64_t> have_read_ = 0;

@@ -96,7 +96,7 @@ std::vector<PlotSeries> spread(const std::map<std::string, Points>& hosts, doubl
 }
 
 // A line for each host, or for all of them together where they could not be told apart.
-std::vector<PlotSeries> by_host(const RunFold& run, OfMachine values) {
+std::vector<PlotSeries> by_host(const RunSummary& run, OfMachine values) {
   std::map<std::string, Points> hosts;
   std::vector<PlotSeries> series;
   uint64_t width = 1;
@@ -115,12 +115,12 @@ Points megabytes(const RankFold& fold, const char* column) {
   return scaled(fold.machine.ratio(column, "seconds"), 1e-6);
 }
 
-Plot split_plot(const RunFold& run) {
+Plot split_plot(const RunSummary& run) {
   Plot plot = {
       .title = "Where a step's time goes (rank 0)", .y = "milliseconds", .from_zero = true};
   const auto first = run.ranks.find(0);
   if (first == run.ranks.end()) return plot;
-  const RolledTable& spans = first->second.spans;
+  const RollupTable& spans = first->second.spans;
   for (const char* span :
        {"forward", "loss", "backward", "optimizer", "communication", "input", "observe", "other"}) {
     if (spans.total(span) <= 0.002 * spans.total("seconds")) continue;  // too thin to be seen
@@ -131,7 +131,7 @@ Plot split_plot(const RunFold& run) {
 
 }  // namespace
 
-Json live_charts(const RunFold& run) {
+Json live_charts(const RunSummary& run) {
   Json charts = Json::array();
   auto add = [&](const char* id, const Plot& plot, bool stacked = false) {
     if (!is_empty(plot)) charts.push_back(json_of(id, plot, stacked));

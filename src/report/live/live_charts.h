@@ -3,10 +3,10 @@
 #pragma once
 
 #include "base/json.h"
-#include "observe/record/run_fold.h"
+#include "observe/record/run_summary.h"
 
 namespace reigen {
 
-Json live_charts(const RunFold& run);
+Json live_charts(const RunSummary& run);
 
 }  // namespace reigen

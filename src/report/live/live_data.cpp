@@ -55,7 +55,7 @@ class Facts {
   Json json_ = Json::array();
 };
 
-Json facts_of(const RunFold& run, const std::string& directory, bool running) {
+Json facts_of(const RunSummary& run, const std::string& directory, bool running) {
   Facts facts;
   if (!run.last_step) return facts.take();
   const StepRecord& last = *run.last_step;
@@ -82,7 +82,7 @@ Json facts_of(const RunFold& run, const std::string& directory, bool running) {
   return facts.take();
 }
 
-Json verdicts_of(const RunFold& run) {
+Json verdicts_of(const RunSummary& run) {
   Json all = Json::array();
   for (const Verdict& v : {bottleneck(run, time_shares(run)), trained(run), overfitting(run)}) {
     all.push_back({{"about", v.about},
@@ -155,7 +155,7 @@ Json host_row(int rank, const SampleRecord& s) {
   return row;
 }
 
-Json hosts_of(const RunFold& run) {
+Json hosts_of(const RunSummary& run) {
   Json rows = Json::array();
   for (const auto& [rank, fold] : run.ranks) {
     if (fold.last_sample) rows.push_back(host_row(rank, *fold.last_sample));
@@ -163,7 +163,7 @@ Json hosts_of(const RunFold& run) {
   return rows;
 }
 
-Json ranks_of(const RunFold& run) {
+Json ranks_of(const RunSummary& run) {
   Json rows = Json::array();
   for (const auto& [rank, fold] : run.ranks) {
     if (fold.spans.rows().empty() || rows.size() == kMostRanks) continue;
@@ -178,7 +178,7 @@ Json ranks_of(const RunFold& run) {
 }
 
 Json notes_of(const RunReader& reader) {
-  const RunFold& run = reader.run();
+  const RunSummary& run = reader.run();
   Json notes = Json::array();
   if (reader.damaged_lines() > 0) {
     notes.push_back(format("damaged lines of the log that were left out: {}",
@@ -223,7 +223,7 @@ Json live_placeholder(const std::string& run_directory, const char* kind, const 
 }
 
 Json live_data(const std::string& run_directory, const RunReader& reader, double now) {
-  const RunFold& run = reader.run();
+  const RunSummary& run = reader.run();
   const RunState state = state_of(run, now);
   Json json = live_placeholder(run_directory, name_of(state.kind), state.text);
   json["facts"] = facts_of(run, run_directory, state.kind == RunStateKind::kRunning);

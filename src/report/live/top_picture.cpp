@@ -73,7 +73,7 @@ class Picture {
   std::vector<std::string> lines_;
 };
 
-void add_progress(Picture& picture, const RunFold& run) {
+void add_progress(Picture& picture, const RunSummary& run) {
   const StepRecord& last = *run.last_step;
   picture.parts({format("step {}", with_commas(last.step)), format("epoch {:.2f}", last.epoch),
                  format("loss {:.4f}", last.loss), format("rate {:.2e}", last.rate),
@@ -92,7 +92,7 @@ void add_progress(Picture& picture, const RunFold& run) {
                  verdict.confidence.empty() ? "" : "(confidence " + verdict.confidence + ")"});
 }
 
-void add_ranks(Picture& picture, const RunFold& run) {
+void add_ranks(Picture& picture, const RunSummary& run) {
   const bool wide = picture.width() >= kWide;
   Table table;
   table.row(wide ? std::vector<std::string>{"rank", "ms a step", "own work", "waiting",
@@ -142,7 +142,7 @@ void add_machine(Picture& picture, int rank, const SampleRecord& s) {
 
 }  // namespace
 
-std::vector<std::string> top_picture(const std::string& name, const RunFold& run, double now,
+std::vector<std::string> top_picture(const std::string& name, const RunSummary& run, double now,
                                      size_t width) {
   Picture picture(width);
   const RunState state = state_of(run, now);

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "observe/record/run_fold.h"
+#include "observe/record/run_summary.h"
 
 namespace reigen {
 
 // No line is wider than `width` columns. `now` is in seconds since 1970.
-std::vector<std::string> top_picture(const std::string& name, const RunFold& run, double now,
+std::vector<std::string> top_picture(const std::string& name, const RunSummary& run, double now,
                                      size_t width);
 
 }  // namespace reigen

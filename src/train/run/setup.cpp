@@ -52,7 +52,7 @@ void check_lengths(const TrainOptions& options, const char* split,
              options.model.max_length - 1));
 }
 
-std::optional<HeldOut> open_valid(const TrainOptions& options, const Manifest& manifest) {
+std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manifest& manifest) {
   if (manifest.valid.empty() || manifest.valid[0].lines_kept == 0) {
     if (options.eval.patience > 0) {
       throw DataError(
@@ -113,7 +113,7 @@ uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
 }
 
 MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const TrainingData& data,
-                    const Company& company) {
+                    const MemorySharing& company) {
   return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
           .fixed = state_bytes(model, company.moment_shards) + worker_bytes(options, model) +
                    data.bytes + kProgramBytes,
@@ -122,7 +122,7 @@ MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const
 
 // Where GPUs exchange directly: the gradient of the step before, and NCCL's buffers.
 uint64_t direct_bytes(const TrainOptions& options, const Transformer& model,
-                      const Company& company) {
+                      const MemorySharing& company) {
   constexpr uint64_t kNcclBytes = 512 << 20;
   const bool direct =
       company.workers > 1 && company.on_gpu == 1 && options.workers.transport != Transport::kGloo;
@@ -130,7 +130,7 @@ uint64_t direct_bytes(const TrainOptions& options, const Transformer& model,
 }
 
 MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
-                    const OpenedDevice& opened, const Company& company) {
+                    const OpenedDevice& opened, const MemorySharing& company) {
   const uint64_t copy = opened.type == DType::kF32 ? 0 : size_of(opened.type);
   const uint64_t available =
       opened.device.gpu()->free_memory() / static_cast<uint64_t>(company.on_gpu);
@@ -149,7 +149,7 @@ MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
 
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
                        const TrainingData& data, uint64_t before, const OpenedDevice& opened,
-                       const Company& company) {
+                       const MemorySharing& company) {
   const bool gpu = opened.device.kind() == DeviceKind::kGpu;
   MemoryPlan plan =
       gpu ? gpu_plan(options, model, opened, company) : cpu_plan(options, model, data, company);

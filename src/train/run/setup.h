@@ -22,7 +22,7 @@ struct TrainingData {
   std::string fingerprint;  // SHA-256 of manifest.json, which covers every file
   Vocabulary vocabulary;
   Dataset train;
-  std::optional<HeldOut> valid;
+  std::optional<ValidationSet> valid;
   uint64_t bytes = 0;  // mapped
   double seconds = 0;  // that opening and verifying it took
 };
@@ -38,7 +38,7 @@ struct MemoryPlan {
 };
 
 // With whom this worker shares memory, and what it has for the others.
-struct Company {
+struct MemorySharing {
   int workers = 1;
   int on_gpu = 1;         // of them, on the same GPU
   int moment_shards = 1;  // the first worker, which collects them for a checkpoint, counts as one
@@ -49,7 +49,7 @@ struct Company {
 // ConfigError when not even the longest pair fits.
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
                        const TrainingData& data, uint64_t before, const OpenedDevice& opened,
-                       const Company& company = {});
+                       const MemorySharing& company = {});
 
 // The latest checkpoint that can be read; one that cannot is warned about. Nothing when there is
 // none; throws CheckpointError when there are some and none can be read, or when the run's data or

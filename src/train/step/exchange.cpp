@@ -16,10 +16,10 @@ std::string name_of(const KeptTensor& tensor, int rank) {
 
 }  // namespace
 
-Exchange::Exchange(Crew& crew, const Device& device, const ParameterLayout& layout, uint64_t seed,
+Exchange::Exchange(Job& job, const Device& device, const ParameterLayout& layout, uint64_t seed,
                    TrainState& state, Group* group)
-    : crew_(crew),
-      group_(group != nullptr ? *group : crew.team()->group()),
+    : job_(job),
+      group_(group != nullptr ? *group : job.membership()->group()),
       state_(state),
       setting_(parse_compress(state.counters.compress)) {
   CompressorPlan plan = {.setting = setting_, .bucket = state.counters.bucket, .seed = seed};
@@ -34,7 +34,7 @@ Exchange::Exchange(Crew& crew, const Device& device, const ParameterLayout& layo
     first_ = make_compressor(group_, device, layout, plan);
   }
   restore();
-  state.counters.workers = static_cast<uint64_t>(crew.size());
+  state.counters.workers = static_cast<uint64_t>(job.size());
 }
 
 void Exchange::begin(uint64_t step, std::span<float> gradient) {
@@ -58,13 +58,13 @@ void Exchange::ready(size_t elements) {
 
 void Exchange::finish() {
   if (now_ == nullptr) return;
-  crew_.check(now_->finish());
+  job_.check(now_->finish());
   compute_ = ready_seconds_ + now_->compute_seconds();
   times_ = now_->times();
 }
 
 void Exchange::after_update() {
-  crew_.check(outer_->after_step(state_.parameters));
+  job_.check(outer_->after_step(state_.parameters));
   state_.counters.local_steps = outer_->steps();
   times_ = outer_->times();
 }
@@ -88,7 +88,7 @@ CommunicationTimes Exchange::communication() const {
 }
 
 // Local steps have no place for what the warm-up kept back.
-std::string Exchange::keeper() const {
+std::string Exchange::state_owner() const {
   return outer_ && in_warmup(state_.counters.step) ? text_of(kWarmupSetting)
                                                    : state_.counters.compress;
 }
@@ -106,17 +106,17 @@ std::vector<KeptTensor> Exchange::kept() {
 
 void Exchange::collect() {
   state_.kept.clear();
-  state_.counters.kept_by = keeper();
+  state_.counters.kept_by = state_owner();
   for (const KeptTensor& tensor : kept()) {
     if (!tensor.own) {
-      if (crew_.first()) state_.kept.push_back({tensor.name, {}});
-      if (crew_.first()) {
+      if (job_.first()) state_.kept.push_back({tensor.name, {}});
+      if (job_.first()) {
         state_.kept.back().values.assign(tensor.values.begin(), tensor.values.end());
       }
       continue;
     }
     int rank = 0;
-    for (std::vector<float>& values : crew_.gather(tensor.values)) {
+    for (std::vector<float>& values : job_.gather(tensor.values)) {
       state_.kept.push_back({name_of(tensor, rank++), std::move(values)});
     }
   }
@@ -126,10 +126,10 @@ void Exchange::collect() {
 void Exchange::restore() {
   const Counters& counters = state_.counters;
   double had[] = {state_.kept.empty() ? 0.0 : 1.0};
-  crew_.sum(had);
+  job_.sum(had);
   if (had[0] == 0) return;
-  const bool same_workers = counters.workers == static_cast<uint64_t>(crew_.size());
-  const bool same_method = counters.kept_by == keeper();
+  const bool same_workers = counters.workers == static_cast<uint64_t>(job_.size());
+  const bool same_method = counters.kept_by == state_owner();
   if (same_workers && same_method) {
     if (outer_ && !in_warmup(counters.step)) {
       // The run's weights are where all met last; each worker's own follow.
@@ -148,18 +148,18 @@ void Exchange::restore() {
             format("the checkpoint lacks {} of what {} keeps", name, counters.compress));
       };
       if (tensor.own) {
-        crew_.scatter(values_of, tensor.values);
+        job_.scatter(values_of, tensor.values);
       } else {
-        if (crew_.first()) std::ranges::copy(values_of(0), tensor.values.begin());
-        crew_.broadcast(tensor.values);
+        if (job_.first()) std::ranges::copy(values_of(0), tensor.values.begin());
+        job_.broadcast(tensor.values);
       }
     }
-  } else if (crew_.first()) {
+  } else if (job_.first()) {
     log_warning(format(
         "{} workers with {} before, {} with {} now{}: what each had kept back of its gradients is "
         "dropped; the run goes on from the weights all share",
-        counters.workers, counters.kept_by, crew_.size(), keeper(),
-        keeper() == counters.compress ? "" : " (the warm-up)"));
+        counters.workers, counters.kept_by, job_.size(), state_owner(),
+        state_owner() == counters.compress ? "" : " (the warm-up)"));
   }
   state_.kept.clear();
 }

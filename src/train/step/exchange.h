@@ -13,7 +13,7 @@
 
 #include "dist/compress/compressor.h"
 #include "dist/compress/outer_step.h"
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 #include "observe/record/records.h"
 #include "optim/state.h"
 
@@ -23,8 +23,8 @@ class Exchange {
  public:
   // `state` is the run's: its counters say which method, from which step, in pieces of which size;
   // what it kept is taken from it. All that is given must outlive it.
-  // `group` sums gradients, or is null for the crew's own.
-  Exchange(Crew& crew, const Device& device, const ParameterLayout& layout, uint64_t seed,
+  // `group` sums gradients, or is null for the job's own.
+  Exchange(Job& job, const Device& device, const ParameterLayout& layout, uint64_t seed,
            TrainState& state, Group* group = nullptr);
 
   // A step begins. Where it is local() the gradient stays each worker's own.
@@ -55,7 +55,7 @@ class Exchange {
   bool in_warmup(uint64_t step) const {
     return first_ != nullptr && step <= state_.counters.compress_warmup;
   }
-  std::string keeper() const;
+  std::string state_owner() const;
   std::vector<KeptTensor> kept();
   void restore();
   // Bytes since the workers met: to all others, and of that to other machines.
@@ -65,7 +65,7 @@ class Exchange {
   };
   Sent sent() const;
 
-  Crew& crew_;
+  Job& job_;
   Group& group_;
   TrainState& state_;
   CompressSetting setting_;

@@ -22,14 +22,14 @@ void scale(const Device& device, std::span<float> values, float factor) {
 
 }  // namespace
 
-GpuExchange::GpuExchange(Crew& crew, GpuOps& gpu, const ParameterLayout& layout,
+GpuExchange::GpuExchange(Job& job, GpuOps& gpu, const ParameterLayout& layout,
                          const TrainOptions& options, TrainState& state, Group* direct)
-    : crew_(crew),
+    : job_(job),
       gpu_(gpu),
       state_(state),
       host_(Device::cpu(static_cast<int>(options.threads))),
       transfer_(gpu.transfer()),
-      exchange_(crew, host_, layout, static_cast<uint64_t>(options.seed), state, direct),
+      exchange_(job, host_, layout, static_cast<uint64_t>(options.seed), state, direct),
       direct_(direct != nullptr),
       piece_elements_(state.counters.bucket) {
   if (direct_) {
@@ -93,12 +93,12 @@ void GpuExchange::agree(LossSums* sums) {
   LossSums mine;
   gpu_.download(&mine, sums, sizeof(mine));
   constexpr size_t kFirstWait = 2;
-  std::vector<double> values(kFirstWait + static_cast<size_t>(crew_.size()));
+  std::vector<double> values(kFirstWait + static_cast<size_t>(job_.size()));
   values[0] = mine.smoothed;
   values[1] = mine.nll;
-  values[kFirstWait + static_cast<size_t>(crew_.rank())] = waited_;
+  values[kFirstWait + static_cast<size_t>(job_.rank())] = waited_;
   Stopwatch watch;
-  crew_.sum_and_agree(values);
+  job_.sum_and_agree(values);
   waited_ = watch.seconds();
   least_wait_ = *std::min_element(values.begin() + kFirstWait, values.end());
   mine = {values[0], values[1]};

@@ -29,7 +29,7 @@ class GpuExchange {
 
   // What a worker keeps of its own is put into `state`, so this comes before the state moves to the
   // GPU. `direct` sums where the gradient is, or is null. All that is given must outlive it.
-  GpuExchange(Crew& crew, GpuOps& gpu, const ParameterLayout& layout, const TrainOptions& options,
+  GpuExchange(Job& job, GpuOps& gpu, const ParameterLayout& layout, const TrainOptions& options,
               TrainState& state, Group* direct);
   void attach(const Buffers& buffers) { buffers_ = buffers; }
 
@@ -61,7 +61,7 @@ class GpuExchange {
   void fetch_parameters();
   void put_parameters();
 
-  Crew& crew_;
+  Job& job_;
   GpuOps& gpu_;
   TrainState& state_;
   Device host_;  // where gradients are compressed

@@ -27,21 +27,21 @@ LossScaling scaling_of(DType type, LossScalePolicy policy) {
 }  // namespace
 
 GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
-                       const TrainOptions& options, TrainState& state, Crew& crew, Group* direct)
+                       const TrainOptions& options, TrainState& state, Job& job, Group* direct)
     : device_(device),
       gpu_(*device.gpu()),
       model_(model),
       options_(options),
       state_(state),
-      exchange_(crew.alone() ? nullptr
-                             : std::make_unique<GpuExchange>(crew, gpu_, model.layout(), options,
-                                                             state, direct)),
+      exchange_(job.alone() ? nullptr
+                            : std::make_unique<GpuExchange>(job, gpu_, model.layout(), options,
+                                                            state, direct)),
       weights_(device, model, state.parameters, type),
       elements_(state.parameters.size()),
       gradient_(DeviceKind::kGpu, elements_ * sizeof(float), "the gradient"),
       first_moment_(uploaded(gpu_, state.first_moment, "the optimizer's first moment")),
       second_moment_(uploaded(gpu_, state.second_moment, "the optimizer's second moment")) {
-  if (crew.alone()) drop_kept(state);
+  if (job.alone()) drop_kept(state);
   for (auto* host : {&state.parameters, &state.first_moment, &state.second_moment}) {
     std::vector<float>().swap(*host);
   }

@@ -16,7 +16,7 @@ namespace reigen {
 class GpuStepper : public Stepper, public StateSource {
  public:
   GpuStepper(const Device& device, DType type, Transformer& model, const TrainOptions& options,
-             TrainState& state, Crew& crew, Group* direct);
+             TrainState& state, Job& job, Group* direct);
   ~GpuStepper() override;
 
   void start(const ReadyBatch& ready) override;

@@ -51,23 +51,24 @@ void use_interface(const std::string& name) {
 }
 
 // Null where it cannot be, and `failed` says why.
-std::unique_ptr<Group> form(Crew& crew, const GpuOps& gpu, const TrainOptions& options,
+std::unique_ptr<Group> form(Job& job, const GpuOps& gpu, const TrainOptions& options,
                             const std::string& id, std::string& failed) {
-  Team& team = *crew.team();
+  Membership& membership = *job.membership();
   const auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
   };
   NcclOptions nccl;
-  nccl.rank = crew.rank();
-  nccl.size = crew.size();
+  nccl.rank = job.rank();
+  nccl.size = job.size();
   nccl.gpu = gpu.facts().index;
   nccl.id = id;
-  nccl.outside = [&team] { return team.group().status(); };
+  nccl.outside = [&membership] { return membership.group().status(); };
   nccl.start_within = milliseconds(options.workers.start_within);
   nccl.timeout = milliseconds(options.workers.stall);
-  for (const Member& member : team.control().members()) nccl.machines.push_back(member.machine());
+  for (const Member& member : membership.control().members())
+    nccl.machines.push_back(member.machine());
   try {
-    return make_nccl_group(nccl, team.group().epoch());
+    return make_nccl_group(nccl, membership.group().epoch());
   } catch (const Error& e) {
     failed = e.what();
     return nullptr;
@@ -75,16 +76,16 @@ std::unique_ptr<Group> form(Crew& crew, const GpuOps& gpu, const TrainOptions& o
 }
 
 // What went wrong at the first rank where anything did, everywhere; empty when nothing did.
-std::string first_failure(Crew& crew, const std::string& mine) {
+std::string first_failure(Job& job, const std::string& mine) {
   std::string told;
   int rank = 0;
-  for (const std::string& failure : crew.gather(mine)) {
-    const Member& member = crew.team()->control().members()[static_cast<size_t>(rank++)];
+  for (const std::string& failure : job.gather(mine)) {
+    const Member& member = job.membership()->control().members()[static_cast<size_t>(rank++)];
     if (told.empty() && !failure.empty()) {
       told = format("{}: {}", rank_and_host(member.rank, member.host), failure);
     }
   }
-  return crew.broadcast(told);
+  return job.broadcast(told);
 }
 
 }  // namespace
@@ -94,20 +95,20 @@ void check_transport(const Device& device, const TrainOptions& options) {
   throw ConfigError("--transport nccl is for GPUs, and this worker computes on the CPU");
 }
 
-GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptions& options,
+GpuTransport choose_transport(Job& job, const Device& device, const TrainOptions& options,
                               const CompressSetting& compress) {
-  if (crew.alone()) return {};
+  if (job.alone()) return {};
   const GpuOps* gpu = device.gpu();
   const Transport wanted = options.workers.transport;
   Json mine = {{"gpu", gpu != nullptr ? identity(*gpu) : ""}, {"why", ""}};
   std::string why;
   const std::string version = nccl_version(&why);
   if (version.empty()) mine["why"] = why;
-  const std::vector<std::string> workers = crew.gather(one_line(mine));
-  use_interface(crew.team()->interface().name);  // an id already tells where rank 0 is
+  const std::vector<std::string> workers = job.gather(one_line(mine));
+  use_interface(job.membership()->interface().name);  // an id already tells where rank 0 is
 
   Json decision = {{"id", ""}, {"why", ""}};
-  if (crew.first()) {
+  if (job.first()) {
     if (wanted == Transport::kGloo) {
       decision["why"] = "as asked";
     } else {
@@ -119,7 +120,7 @@ GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptio
       decision["why"] = e.what();
     }
   }
-  decision = Json::parse(crew.broadcast(one_line(decision)));
+  decision = Json::parse(job.broadcast(one_line(decision)));
   const auto reason = decision.at("why").get<std::string>();
   if (!reason.empty()) {
     if (wanted == Transport::kNccl) {
@@ -130,13 +131,13 @@ GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptio
   }
   std::string failed;
   const std::string id = hex_decode(decision.at("id").get<std::string>()).value_or("");
-  std::unique_ptr<Group> group = form(crew, *gpu, options, id, failed);
-  failed = first_failure(crew, failed);
+  std::unique_ptr<Group> group = form(job, *gpu, options, id, failed);
+  failed = first_failure(job, failed);
   if (failed.empty()) return {std::move(group), format("gradients by NCCL {}", version)};
   if (wanted == Transport::kNccl) {
     throw CommError(format("{}; --transport gloo goes through the hosts", failed));
   }
-  if (crew.first()) log_warning(format("{}: gradients go through the hosts", failed));
+  if (job.first()) log_warning(format("{}: gradients go through the hosts", failed));
   return {nullptr, through_host("NCCL does not join the GPUs")};
 }
 

@@ -9,7 +9,7 @@
 #include "config/train_options.h"
 #include "device/device.h"
 #include "dist/group/group.h"
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 
 namespace reigen {
 
@@ -23,7 +23,7 @@ void check_transport(const Device& device, const TrainOptions& options);
 
 // All workers at once; they decide the same. Throws ConfigError when NCCL was asked for and cannot
 // be. Where `compress` is auto, keep_to() follows when it is chosen.
-GpuTransport choose_transport(Crew& crew, const Device& device, const TrainOptions& options,
+GpuTransport choose_transport(Job& job, const Device& device, const TrainOptions& options,
                               const CompressSetting& compress);
 void keep_to(GpuTransport& transport, const CompressSetting& compress);
 

@@ -12,18 +12,18 @@ namespace {
 class HostStepper : public Stepper {
  public:
   HostStepper(const Device& device, Transformer& model, const TrainOptions& options,
-              TrainState& state, Crew& crew)
-      : exchange_(crew.alone()
+              TrainState& state, Job& job)
+      : exchange_(job.alone()
                       ? nullptr
-                      : std::make_unique<Exchange>(crew, device, model.layout(),
+                      : std::make_unique<Exchange>(job, device, model.layout(),
                                                    static_cast<uint64_t>(options.seed), state)),
-        shards_(crew.alone() || !options.workers.shard_optimizer
+        shards_(job.alone() || !options.workers.shard_optimizer
                     ? nullptr
-                    : std::make_unique<MomentShards>(crew, state)),
-        runner_(device, model, options, &crew, exchange_.get(), shards_.get()),
+                    : std::make_unique<MomentShards>(job, state)),
+        runner_(device, model, options, &job, exchange_.get(), shards_.get()),
         state_(state),
         weights_(state.parameters) {
-    if (crew.alone()) drop_kept(state);
+    if (job.alone()) drop_kept(state);
   }
 
   void start(const ReadyBatch& ready) override {
@@ -76,12 +76,12 @@ void check_sharding(const Device& device, const WorkerOptions& options) {
 }
 
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
-                                      const TrainOptions& options, TrainState& state, Crew& crew,
+                                      const TrainOptions& options, TrainState& state, Job& job,
                                       Group* direct) {
   if (device.kind() == DeviceKind::kGpu) {
-    return std::make_unique<GpuStepper>(device, type, model, options, state, crew, direct);
+    return std::make_unique<GpuStepper>(device, type, model, options, state, job, direct);
   }
-  return std::make_unique<HostStepper>(device, model, options, state, crew);
+  return std::make_unique<HostStepper>(device, model, options, state, job);
 }
 
 StepRecord record_of(const TrainOptions& options, uint64_t step, const ReadyBatch& ready) {

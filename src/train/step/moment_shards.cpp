@@ -4,10 +4,8 @@
 
 namespace reigen {
 
-MomentShards::MomentShards(Crew& crew, TrainState& state)
-    : crew_(crew),
-      state_(state),
-      own_(chunk_of(state.parameters.size(), crew.rank(), crew.size())) {
+MomentShards::MomentShards(Job& job, TrainState& state)
+    : job_(job), state_(state), own_(chunk_of(state.parameters.size(), job.rank(), job.size())) {
   keep_own(state.first_moment);
   keep_own(state.second_moment);
 }
@@ -18,21 +16,21 @@ void MomentShards::keep_own(std::vector<float>& moment) const {
 }
 
 void MomentShards::share_parameters() {
-  crew_.check(crew_.team()->group().all_gather(state_.parameters).wait());
+  job_.check(job_.membership()->group().all_gather(state_.parameters).wait());
 }
 
 // Chunks travel as large as the first, which is the largest.
 void MomentShards::collect() {
   const size_t elements = state_.parameters.size();
-  const size_t most = chunk_of(elements, 0, crew_.size()).size();
+  const size_t most = chunk_of(elements, 0, job_.size()).size();
   for (std::vector<float>* moment : {&state_.first_moment, &state_.second_moment}) {
     std::vector<float> padded = *moment;
     padded.resize(most);
-    const std::vector<std::vector<float>> chunks = crew_.gather(std::span<const float>(padded));
-    if (!crew_.first()) continue;
+    const std::vector<std::vector<float>> chunks = job_.gather(std::span<const float>(padded));
+    if (!job_.first()) continue;
     moment->resize(elements);
-    for (int rank = 0; rank < crew_.size(); ++rank) {
-      const ChunkRange range = chunk_of(elements, rank, crew_.size());
+    for (int rank = 0; rank < job_.size(); ++rank) {
+      const ChunkRange range = chunk_of(elements, rank, job_.size());
       std::copy_n(chunks[static_cast<size_t>(rank)].begin(), range.size(),
                   moment->begin() + static_cast<ptrdiff_t>(range.begin));
     }
@@ -40,7 +38,7 @@ void MomentShards::collect() {
 }
 
 void MomentShards::release() {
-  if (!crew_.first()) return;
+  if (!job_.first()) return;
   keep_own(state_.first_moment);
   keep_own(state_.second_moment);
 }

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "dist/group/group.h"
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 #include "optim/state.h"
 
 namespace reigen {
@@ -16,7 +16,7 @@ class MomentShards {
  public:
   // The state has all moments, and only this worker's afterwards. All that is given must outlive
   // it.
-  MomentShards(Crew& crew, TrainState& state);
+  MomentShards(Job& job, TrainState& state);
 
   std::span<float> own_of(std::span<float> all) const {
     return all.subspan(own_.begin, own_.size());
@@ -31,7 +31,7 @@ class MomentShards {
  private:
   void keep_own(std::vector<float>& moment) const;
 
-  Crew& crew_;
+  Job& job_;
   TrainState& state_;
   ChunkRange own_;
 };

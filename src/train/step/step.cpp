@@ -26,11 +26,11 @@ void note_exchange(const Exchange& exchange, double waited, StepRecord& record) 
 }  // namespace
 
 StepRunner::StepRunner(const Device& device, Transformer& model, const TrainOptions& options,
-                       Crew* crew, Exchange* exchange, MomentShards* shards)
+                       Job* job, Exchange* exchange, MomentShards* shards)
     : device_(device),
       model_(model),
       options_(options),
-      crew_(crew),
+      job_(job),
       exchange_(exchange),
       shards_(shards) {
   for (size_t i = 0; i < (exchange_ != nullptr ? 2 : 1); ++i) {
@@ -83,12 +83,12 @@ LossSums StepRunner::accumulate(const TrainState& state, const ReadyBatch& ready
 // beyond that. Only step by step can this be told: over many, everybody is late now and then.
 void StepRunner::agree(LossSums& sums, StepRecord& record, double waited) {
   constexpr size_t kFirstWait = 3;
-  std::vector<double> values(kFirstWait + static_cast<size_t>(crew_->size()));
+  std::vector<double> values(kFirstWait + static_cast<size_t>(job_->size()));
   values[0] = sums.smoothed;
   values[1] = sums.nll;
   values[2] = std::isfinite(record.norm) ? 0.0 : 1.0;
-  values[kFirstWait + static_cast<size_t>(crew_->rank())] = waited;
-  crew_->sum_and_agree(values);
+  values[kFirstWait + static_cast<size_t>(job_->rank())] = waited;
+  job_->sum_and_agree(values);
   sums = {values[0], values[1]};
   record.skipped = values[2] > 0;
   least_wait_ = *std::min_element(values.begin() + kFirstWait, values.end());

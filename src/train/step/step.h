@@ -10,7 +10,7 @@
 #include "config/train_options.h"
 #include "data/prefetch.h"
 #include "device/device.h"
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 #include "model/transformer.h"
 #include "observe/record/records.h"
 #include "observe/sample/timeline.h"
@@ -23,9 +23,9 @@ namespace reigen {
 class StepRunner {
  public:
   // `options` are resolved. All that is given must outlive it; the exchange is with the rest of the
-  // crew, where there are others, and the shards are of moments that are shared out among it.
+  // job, where there are others, and the shards are of moments that are shared out among it.
   StepRunner(const Device& device, Transformer& model, const TrainOptions& options,
-             Crew* crew = nullptr, Exchange* exchange = nullptr, MomentShards* shards = nullptr);
+             Job* job = nullptr, Exchange* exchange = nullptr, MomentShards* shards = nullptr);
 
   // Trains on the batch and moves the state past it. When the loss or the gradient is not finite
   // the parameters stay as they were and the step counts as skipped. The record lacks what only
@@ -49,7 +49,7 @@ class StepRunner {
   const Device& device_;
   Transformer& model_;
   const TrainOptions& options_;
-  Crew* crew_;
+  Job* job_;
   Exchange* exchange_;
   MomentShards* shards_;
   // Among several workers a step is committed when its summed gradient is complete, and that is

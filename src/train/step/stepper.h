@@ -11,7 +11,7 @@
 #include "config/train_options.h"
 #include "data/prefetch.h"
 #include "device/device.h"
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 #include "model/transformer.h"
 #include "observe/record/records.h"
 #include "observe/sample/timeline.h"
@@ -60,7 +60,7 @@ void check_sharding(const Device& device, const WorkerOptions& options);
 // All that is given must outlive it; `direct` sums gradients where they are, on GPUs, and may be
 // null. On a GPU parameters and moments move there and `state` keeps only its counters.
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
-                                      const TrainOptions& options, TrainState& state, Crew& crew,
+                                      const TrainOptions& options, TrainState& state, Job& job,
                                       Group* direct = nullptr);
 
 // What is known of a step before it is computed, and what changes when it is done.

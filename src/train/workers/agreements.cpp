@@ -11,10 +11,10 @@
 
 namespace reigen {
 
-TrainOptions shared_options(Crew& crew, const TrainOptions& mine) {
-  if (crew.alone()) return mine;
-  const std::string text = crew.broadcast(crew.first() ? to_yaml(recorded_options(mine)) : "");
-  if (crew.first()) return mine;
+TrainOptions shared_options(Job& job, const TrainOptions& mine) {
+  if (job.alone()) return mine;
+  const std::string text = job.broadcast(job.first() ? to_yaml(recorded_options(mine)) : "");
+  if (job.first()) return mine;
   TrainOptions options;
   Schema schema("train", "");
   describe(schema, options);
@@ -27,18 +27,18 @@ TrainOptions shared_options(Crew& crew, const TrainOptions& mine) {
   return options;
 }
 
-void check_same_data(Crew& crew, const std::string& fingerprint, const std::string& path) {
-  if (crew.alone()) return;
+void check_same_data(Job& job, const std::string& fingerprint, const std::string& path) {
+  if (job.alone()) return;
   std::string others;
   int rank = 0;
-  for (const std::string& theirs : crew.gather(fingerprint)) {
-    if (crew.first() && theirs != fingerprint) {
-      const Member& member = crew.team()->control().members()[static_cast<size_t>(rank)];
+  for (const std::string& theirs : job.gather(fingerprint)) {
+    if (job.first() && theirs != fingerprint) {
+      const Member& member = job.membership()->control().members()[static_cast<size_t>(rank)];
       others += (others.empty() ? "" : ", ") + rank_and_host(rank, member.host);
     }
     ++rank;
   }
-  others = crew.broadcast(others);
+  others = job.broadcast(others);
   if (others.empty()) return;
   throw DataError(
       format("{} holds other data on {} than on the first worker (its manifest differs); copy the "
@@ -46,68 +46,68 @@ void check_same_data(Crew& crew, const std::string& fingerprint, const std::stri
              path, others));
 }
 
-int workers_on_gpu(Crew& crew, const Device& device) {
-  if (crew.alone()) return 1;
+int workers_on_gpu(Job& job, const Device& device) {
+  if (job.alone()) return 1;
   const std::string mine = device.gpu() != nullptr ? device.gpu()->facts().uuid : "";
-  const Json all = Json::parse(crew.broadcast(one_line(Json(crew.gather(mine)))));
+  const Json all = Json::parse(job.broadcast(one_line(Json(job.gather(mine)))));
   const auto sharing = mine.empty() ? 1 : std::count(all.begin(), all.end(), Json(mine));
-  if (sharing > 1 && crew.first()) {
+  if (sharing > 1 && job.first()) {
     log_warning(format("{} workers share a GPU: each has a part of its memory and time", sharing));
   }
   return static_cast<int>(sharing);
 }
 
-void share_scores(Crew& crew, EvaluationRecord& record) {
-  if (crew.alone()) return;
-  const bool have = crew.first() && record.bleu.has_value();
+void share_scores(Job& job, EvaluationRecord& record) {
+  if (job.alone()) return;
+  const bool have = job.first() && record.bleu.has_value();
   double values[] = {have ? 1.0 : 0.0, have ? *record.bleu : 0, have ? *record.chrf : 0};
-  crew.sum(values);
+  job.sum(values);
   if (values[0] == 0) return;
   record.bleu = values[1];
   record.chrf = values[2];
 }
 
-void choose_bucket(Crew& crew, const WorkerOptions& options, size_t elements,
+void choose_bucket(Job& job, const WorkerOptions& options, size_t elements,
                    const std::vector<CurvePoint>& curve, Counters& counters) {
-  if (crew.alone()) return;
+  if (job.alone()) return;
   if (options.bucket > 0) counters.bucket = asked_bucket(options);
-  double known[] = {crew.first() ? static_cast<double>(counters.bucket) : 0};
-  crew.sum(known);
+  double known[] = {job.first() ? static_cast<double>(counters.bucket) : 0};
+  job.sum(known);
   counters.bucket = static_cast<uint64_t>(known[0]);
   if (counters.bucket > 0) return;
   counters.bucket = measured_bucket(elements, curve);
 }
 
-bool check_same_weights(Crew& crew, TrainState& state, bool own_moments) {
-  if (crew.alone()) return true;
+bool check_same_weights(Job& job, TrainState& state, bool own_moments) {
+  if (job.alone()) return true;
   auto print = [](const std::vector<float>& v) { return xxh3(v.data(), v.size() * sizeof(float)); };
   std::string mine = std::to_string(print(state.parameters));
   if (!own_moments) mine += format(" {}", print(state.second_moment));
   std::string apart;
   int rank = 0;
-  for (const std::string& theirs : crew.gather(mine)) {
+  for (const std::string& theirs : job.gather(mine)) {
     if (theirs != mine) apart += format("{}{}", apart.empty() ? "" : ", ", rank);
     ++rank;
   }
-  apart = crew.broadcast(apart);
+  apart = job.broadcast(apart);
   if (apart.empty()) return true;
-  if (crew.first()) {
+  if (job.first()) {
     log_warning(
         format("step {}: the weights of ranks {} have drifted apart from the first worker's; all "
                "go on from its weights (are the machines of one kind?)",
                with_commas(state.counters.step), apart));
   }
-  crew.broadcast(state.parameters);
+  job.broadcast(state.parameters);
   if (own_moments) return false;
-  crew.broadcast(state.first_moment);
-  crew.broadcast(state.second_moment);
+  job.broadcast(state.first_moment);
+  job.broadcast(state.second_moment);
   return false;
 }
 
-std::string describe(Crew& crew, const Counters& counters) {
-  if (crew.alone()) return "";
-  std::string text = format("{} workers over {}; compression {}", crew.size(),
-                            describe(crew.team()->interface()), counters.compress);
+std::string describe(Job& job, const Counters& counters) {
+  if (job.alone()) return "";
+  std::string text = format("{} workers over {}; compression {}", job.size(),
+                            describe(job.membership()->interface()), counters.compress);
   if (has_warmup(parse_compress(counters.compress))) {
     text += format(" after step {}", with_commas(counters.compress_warmup));
   }

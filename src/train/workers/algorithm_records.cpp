@@ -15,26 +15,26 @@ std::string name_of(int rank) {
 
 }  // namespace
 
-void keep_algorithms(Crew& crew, const Device& device, RunKeeper* keeper) {
+void keep_algorithms(Job& job, const Device& device, RunWriter* writer) {
   const GpuOps* gpu = device.gpu();
   const std::vector<std::string> records =
-      crew.gather(gpu != nullptr ? gpu->recorded_algorithms() : "");
-  for (size_t rank = 0; keeper != nullptr && rank < records.size(); ++rank) {
-    if (!records[rank].empty()) keeper->keep(name_of(static_cast<int>(rank)), records[rank]);
+      job.gather(gpu != nullptr ? gpu->recorded_algorithms() : "");
+  for (size_t rank = 0; writer != nullptr && rank < records.size(); ++rank) {
+    if (!records[rank].empty()) writer->keep(name_of(static_cast<int>(rank)), records[rank]);
   }
 }
 
-void replay_algorithms(Crew& crew, const Device& device, RunKeeper* keeper,
+void replay_algorithms(Job& job, const Device& device, RunWriter* writer,
                        const TrainOptions& options, bool resumed) {
   Json found = Json::array();
-  for (int rank = 0; keeper != nullptr && rank < crew.size(); ++rank) {
-    const std::string own = keeper->run().file(name_of(rank));
+  for (int rank = 0; writer != nullptr && rank < job.size(); ++rank) {
+    const std::string own = writer->run().file(name_of(rank));
     const std::string path = resumed && path_exists(own) ? own : options.algorithms;
     found.push_back(path.empty() ? "" : read_file(path));
   }
-  found = Json::parse(crew.broadcast(one_line(found)));
+  found = Json::parse(job.broadcast(one_line(found)));
   GpuOps* gpu = device.gpu();
-  const auto mine = found.at(static_cast<size_t>(crew.rank())).get<std::string>();
+  const auto mine = found.at(static_cast<size_t>(job.rank())).get<std::string>();
   if (gpu == nullptr || mine.empty() || gpu->replay_algorithms(mine)) return;
   log_warning(
       "the recorded algorithms are of another version of the matrix library or another GPU; new "

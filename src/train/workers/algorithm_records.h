@@ -6,16 +6,16 @@
 
 #include "config/train_options.h"
 #include "device/device.h"
-#include "dist/members/crew.h"
-#include "train/run/run_keeper.h"
+#include "dist/members/job.h"
+#include "train/run/run_writer.h"
 
 namespace reigen {
 
-// Both are called by all workers; `keeper` is the first one's, null elsewhere.
-void keep_algorithms(Crew& crew, const Device& device, RunKeeper* keeper);
+// Both are called by all workers; `writer` is the first one's, null elsewhere.
+void keep_algorithms(Job& job, const Device& device, RunWriter* writer);
 
 // What the run recorded, or for a new one what `options` name.
-void replay_algorithms(Crew& crew, const Device& device, RunKeeper* keeper,
+void replay_algorithms(Job& job, const Device& device, RunWriter* writer,
                        const TrainOptions& options, bool resumed);
 
 }  // namespace reigen

@@ -51,7 +51,7 @@ bool started_as_worker() {
   return placement && placement->size > 1;
 }
 
-Crew join_crew(TrainOptions& options, const std::string& version) {
+Job join_job(TrainOptions& options, const std::string& version) {
   std::optional<Placement> placement = detect_launch();
   if (!placement || placement->size <= 1) return {};
   const int local = std::max(1, placement->local_size);
@@ -60,18 +60,18 @@ Crew join_crew(TrainOptions& options, const std::string& version) {
   const bool on_gpu = options.device.device.starts_with("cuda");
   if (options.memory == 0 && !on_gpu)
     options.memory = available_memory() / 2 / static_cast<uint64_t>(local);
-  TeamOptions team = meet(std::move(*placement));
-  team.interface = options.workers.interface;
-  team.start_within = milliseconds(options.workers.start_within);
-  team.silence = milliseconds(options.workers.silence);
-  team.timeout = milliseconds(options.workers.stall);
-  team.facts["version"] = version;
-  add_facts(options.as_given, "", team.facts);
-  auto joined = std::make_unique<Team>(std::move(team));
+  MembershipOptions membership = meet(std::move(*placement));
+  membership.interface = options.workers.interface;
+  membership.start_within = milliseconds(options.workers.start_within);
+  membership.silence = milliseconds(options.workers.silence);
+  membership.timeout = milliseconds(options.workers.stall);
+  membership.facts["version"] = version;
+  add_facts(options.as_given, "", membership.facts);
+  auto joined = std::make_unique<Membership>(std::move(membership));
   if (!joined->interface_note().empty()) {
     log_warning(format("data between workers: {}", joined->interface_note()));
   }
-  return Crew(std::move(joined));
+  return Job(std::move(joined));
 }
 
 }  // namespace reigen

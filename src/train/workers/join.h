@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/train_options.h"
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 
 namespace reigen {
 
@@ -13,6 +13,6 @@ bool started_as_worker();
 
 // Meets the others; alone when nobody started several. Shares this machine's cores and memory out
 // over its workers, in `options`. Throws CommError naming who is missing or does not fit.
-Crew join_crew(TrainOptions& options, const std::string& version);
+Job join_job(TrainOptions& options, const std::string& version);
 
 }  // namespace reigen

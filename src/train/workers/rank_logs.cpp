@@ -8,11 +8,11 @@ namespace {
 constexpr double kWindowSeconds = 1;
 
 // The lowest rank on a machine samples it.
-bool first_on_machine(Crew& crew) {
-  if (crew.alone()) return true;
-  const std::vector<Member>& members = crew.team()->control().members();
-  const auto mine = static_cast<size_t>(crew.rank());
-  return std::none_of(members.begin(), members.begin() + crew.rank(),
+bool first_on_machine(Job& job) {
+  if (job.alone()) return true;
+  const std::vector<Member>& members = job.membership()->control().members();
+  const auto mine = static_cast<size_t>(job.rank());
+  return std::none_of(members.begin(), members.begin() + job.rank(),
                       [&](const Member& m) { return m.machine() == members[mine].machine(); });
 }
 
@@ -42,17 +42,17 @@ void add_step(SpansRecord& sum, const StepRecord& record) {
   sum.communication.sent_away += record.communication->sent_away;
 }
 
-RankLogs::RankLogs(Crew& crew, bool on_gpu) : crew_(crew) {
-  if (!first_on_machine(crew)) return;
+RankLogs::RankLogs(Job& job, bool on_gpu) : job_(job) {
+  if (!first_on_machine(job)) return;
   SamplerOptions options;
-  if (!crew.alone()) options.interface = crew.team()->interface().name;
+  if (!job.alone()) options.interface = job.membership()->interface().name;
   options.gpus = on_gpu;
   sampler_ = std::make_unique<Sampler>(std::move(options));
 }
 
 void RankLogs::step(const StepRecord& record) {
   if (sampler_) sampler_->at_step(record.step);
-  if (crew_.first()) return;  // its steps are in the log one by one
+  if (job_.first()) return;  // its steps are in the log one by one
   add_step(window_, record);
   if (window_.seconds >= kWindowSeconds) close_window();
 }
@@ -72,7 +72,7 @@ std::vector<std::string> RankLogs::exchange() {
   if (sampler_) {
     for (const SampleRecord& sample : sampler_->take()) lines_ += one_line(to_json(sample)) + "\n";
   }
-  std::vector<std::string> all = crew_.gather(lines_);
+  std::vector<std::string> all = job_.gather(lines_);
   lines_.clear();
   return all;
 }

@@ -9,20 +9,20 @@
 #include <string>
 #include <vector>
 
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 #include "observe/record/records.h"
-#include "observe/sample/held_watch.h"
+#include "observe/sample/deschedule_watch.h"
 #include "observe/sample/sampler.h"
 
 namespace reigen {
 
 class RankLogs {
  public:
-  // Samples the machine if this is its first worker. The crew must outlive it.
-  RankLogs(Crew& crew, bool on_gpu);
+  // Samples the machine if this is its first worker. The job must outlive it.
+  RankLogs(Job& job, bool on_gpu);
 
   void step(const StepRecord& record);
-  HeldWatch& held() { return held_; }
+  DescheduleWatch& held() { return held_; }
 
   // All workers, after the same step. At the first one: everybody's lines since the last time, by
   // rank; nothing elsewhere.
@@ -32,8 +32,8 @@ class RankLogs {
  private:
   void close_window();
 
-  Crew& crew_;
-  HeldWatch held_;
+  Job& job_;
+  DescheduleWatch held_;
   std::unique_ptr<Sampler> sampler_;
   SpansRecord window_;
   std::string lines_;

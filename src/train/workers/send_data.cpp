@@ -41,47 +41,47 @@ Json list_files(const std::string& path) {
 }
 
 // Whether this worker is the first of its host.
-bool writes_for_host(Crew& crew) {
-  const auto& members = crew.team()->control().members();
-  const std::string& host = members[static_cast<size_t>(crew.rank())].host;
-  for (int rank = 0; rank < crew.rank(); ++rank) {
+bool writes_for_host(Job& job) {
+  const auto& members = job.membership()->control().members();
+  const std::string& host = members[static_cast<size_t>(job.rank())].host;
+  for (int rank = 0; rank < job.rank(); ++rank) {
     if (members[static_cast<size_t>(rank)].host == host) return false;
   }
   return true;
 }
 
 // Sends a file of the first worker to all, who keep it where they are told to (or not at all).
-void send_file(Crew& crew, const std::string& from, uint64_t bytes, const std::string& to,
+void send_file(Job& job, const std::string& from, uint64_t bytes, const std::string& to,
                Progress* progress) {
   std::ifstream in;
   std::unique_ptr<FileWriter> out;
-  if (crew.first()) in.open(from, std::ios::binary);
+  if (job.first()) in.open(from, std::ios::binary);
   if (!to.empty()) out = std::make_unique<FileWriter>(to);
   std::vector<std::byte> piece(std::min<uint64_t>(kPiece, bytes));
   for (uint64_t sent = 0; sent < bytes;) {
     const std::span<std::byte> part(piece.data(), std::min<uint64_t>(piece.size(), bytes - sent));
     char* data = reinterpret_cast<char*>(part.data());
-    if (crew.first()) in.read(data, static_cast<std::streamsize>(part.size()));
-    crew.check(crew.team()->group().broadcast(part, 0).wait());
+    if (job.first()) in.read(data, static_cast<std::streamsize>(part.size()));
+    job.check(job.membership()->group().broadcast(part, 0).wait());
     if (out) out->write(data, part.size());
     sent += part.size();
     if (progress != nullptr) progress->add(part.size());
   }
-  if (crew.first() && !in) throw IoError(format("cannot read {}", from));
+  if (job.first() && !in) throw IoError(format("cannot read {}", from));
   if (out) out->close();
 }
 
 }  // namespace
 
-void send_data(Crew& crew, const std::string& path) {
-  if (crew.alone()) return;
-  const std::string theirs = crew.broadcast(crew.first() ? fingerprint_of(path) : "");
+void send_data(Job& job, const std::string& path) {
+  if (job.alone()) return;
+  const std::string theirs = job.broadcast(job.first() ? fingerprint_of(path) : "");
   const bool missing = fingerprint_of(path) != theirs;
   double wanted[] = {missing ? 1.0 : 0.0};
-  crew.sum(wanted);
+  job.sum(wanted);
   if (wanted[0] == 0) return;
-  const bool write = missing && writes_for_host(crew);
-  const Json files = Json::parse(crew.broadcast(crew.first() ? one_line(list_files(path)) : ""));
+  const bool write = missing && writes_for_host(job);
+  const Json files = Json::parse(job.broadcast(job.first() ? one_line(list_files(path)) : ""));
   std::unique_ptr<StagedDirectory> staged;
   if (write) staged = std::make_unique<StagedDirectory>(path, false);
   uint64_t total = 0;
@@ -89,15 +89,15 @@ void send_data(Crew& crew, const std::string& path) {
   Progress progress("send data", total, "bytes");
   for (const auto& file : files) {
     const std::string name = file.at("name");
-    send_file(crew, path + "/" + name, file.at("bytes"), write ? staged->path() + "/" + name : "",
-              crew.first() ? &progress : nullptr);
+    send_file(job, path + "/" + name, file.at("bytes"), write ? staged->path() + "/" + name : "",
+              job.first() ? &progress : nullptr);
   }
   if (write) {
     staged->commit();
     check_files(path, read_manifest(path));
   }
   double done[] = {0};
-  crew.sum(done);  // nobody opens it before it is whole
+  job.sum(done);  // nobody opens it before it is whole
   if (fingerprint_of(path) != theirs) {
     throw DataError(format("{}: did not arrive whole; is it the same path on every host?", path));
   }

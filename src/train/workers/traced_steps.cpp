@@ -15,14 +15,14 @@ using Clock = Timeline::Clock;
 
 double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
-void send(Crew& crew, double value, int to) {
-  crew.check(crew.team()->group().send(std::as_bytes(std::span(&value, 1)), to).wait());
+void send(Job& job, double value, int to) {
+  job.check(job.membership()->group().send(std::as_bytes(std::span(&value, 1)), to).wait());
 }
 
-double receive(Crew& crew, int from) {
+double receive(Job& job, int from) {
   double value = 0;
-  crew.check(
-      crew.team()->group().receive(std::as_writable_bytes(std::span(&value, 1)), from).wait());
+  job.check(
+      job.membership()->group().receive(std::as_writable_bytes(std::span(&value, 1)), from).wait());
   return value;
 }
 
@@ -34,22 +34,22 @@ std::string name_of(const Operation& operation, uint64_t bytes) {
 
 }  // namespace
 
-ClockDistance clock_distance(Crew& crew) {
+ClockDistance clock_distance(Job& job) {
   constexpr int kRounds = 20;
   ClockDistance distance;
-  if (crew.alone()) return distance;
-  for (int rank = 1; rank < crew.size(); ++rank) {
-    if (crew.first()) {
+  if (job.alone()) return distance;
+  for (int rank = 1; rank < job.size(); ++rank) {
+    if (job.first()) {
       for (int i = 0; i < kRounds; ++i) {
-        receive(crew, rank);
-        send(crew, now(), rank);
+        receive(job, rank);
+        send(job, now(), rank);
       }
-    } else if (crew.rank() == rank) {
+    } else if (job.rank() == rank) {
       double quickest = INFINITY;
       for (int i = 0; i < kRounds; ++i) {
         const double left = now();
-        send(crew, left, 0);
-        const double there = receive(crew, 0);
+        send(job, left, 0);
+        const double there = receive(job, 0);
         const double back = now();
         if (back - left >= quickest) continue;
         quickest = back - left;
@@ -60,42 +60,42 @@ ClockDistance clock_distance(Crew& crew) {
   return distance;
 }
 
-std::unique_ptr<TracedSteps> TracedSteps::of(Crew& crew, const std::string& range) {
+std::unique_ptr<TracedSteps> TracedSteps::of(Job& job, const std::string& range) {
   if (range.empty()) return nullptr;
   const StepRange steps = parse_step_range(range);
-  return std::make_unique<TracedSteps>(crew, steps.first, steps.last);
+  return std::make_unique<TracedSteps>(job, steps.first, steps.last);
 }
 
-TracedSteps::TracedSteps(Crew& crew, uint64_t first, uint64_t last)
-    : crew_(crew), timeline_(first, last) {
-  if (crew_.alone()) return;
-  crew_.team()->group().watch(
+TracedSteps::TracedSteps(Job& job, uint64_t first, uint64_t last)
+    : job_(job), timeline_(first, last) {
+  if (job_.alone()) return;
+  job_.membership()->group().watch(
       [this](const Operation& operation, const OpTimes& times, uint64_t bytes) {
         timeline_.add("network", name_of(operation, bytes), times.begin, times.end, bytes);
       });
 }
 
 TracedSteps::~TracedSteps() {
-  if (!crew_.alone()) crew_.team()->group().watch({});
+  if (!job_.alone()) job_.membership()->group().watch({});
 }
 
-void TracedSteps::after(uint64_t step, RunKeeper* keeper, bool ending) {
+void TracedSteps::after(uint64_t step, RunWriter* writer, bool ending) {
   timeline_.lap("observe");
   const bool chosen = step >= timeline_.first() && step <= timeline_.last();
   if (!ending && chosen) ++traced_;
   if (done_ || (!ending && step < timeline_.last())) return;
   done_ = true;
   timeline_.at_step(0);
-  if (traced_ > 0) write(keeper);
+  if (traced_ > 0) write(writer);
 }
 
-void TracedSteps::write(RunKeeper* keeper) {
-  const ClockDistance distance = clock_distance(crew_);
-  const std::string name = format("rank {} on {}", crew_.rank(), host_name());
-  const Json mine = {{"events", timeline_.events(crew_.rank(), name, distance.ahead)},
+void TracedSteps::write(RunWriter* writer) {
+  const ClockDistance distance = clock_distance(job_);
+  const std::string name = format("rank {} on {}", job_.rank(), host_name());
+  const Json mine = {{"events", timeline_.events(job_.rank(), name, distance.ahead)},
                      {"error", distance.error}};
-  const std::vector<std::string> all = crew_.gather(one_line(mine));
-  if (keeper == nullptr) return;
+  const std::vector<std::string> all = job_.gather(one_line(mine));
+  if (writer == nullptr) return;
   Json trace = {{"traceEvents", Json::array()}, {"displayTimeUnit", "ms"}};
   Json errors = Json::array();
   for (const std::string& text : all) {
@@ -106,9 +106,9 @@ void TracedSteps::write(RunKeeper* keeper) {
   trace["otherData"] = {{"clock", "rank 0's steady clock"}, {"clock_error_seconds", errors}};
   const std::string name_of_file =
       format("timeline-{}-{}.json", timeline_.first(), timeline_.last());
-  keeper->keep(name_of_file, one_line(trace) + "\n");
+  writer->keep(name_of_file, one_line(trace) + "\n");
   log_note(format("wrote {}: ui.perfetto.dev and chrome://tracing show it",
-                  keeper->run().file(name_of_file)));
+                  writer->run().file(name_of_file)));
 }
 
 }  // namespace reigen

@@ -4,17 +4,17 @@
 #include <memory>
 #include <string>
 
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 #include "observe/sample/timeline.h"
-#include "train/run/run_keeper.h"
+#include "train/run/run_writer.h"
 
 namespace reigen {
 
 class TracedSteps {
  public:
-  // Nothing when `range` is empty. The crew must outlive it.
-  static std::unique_ptr<TracedSteps> of(Crew& crew, const std::string& range);
-  TracedSteps(Crew& crew, uint64_t first, uint64_t last);
+  // Nothing when `range` is empty. The job must outlive it.
+  static std::unique_ptr<TracedSteps> of(Job& job, const std::string& range);
+  TracedSteps(Job& job, uint64_t first, uint64_t last);
   ~TracedSteps();
   TracedSteps(const TracedSteps&) = delete;
   TracedSteps& operator=(const TracedSteps&) = delete;
@@ -26,13 +26,13 @@ class TracedSteps {
   }
 
   // All workers after the same step, or at the end of the run. Once the last of the chosen steps is
-  // done (or `ending`) the first worker's `keeper` keeps timeline-FIRST-LAST.json.
-  void after(uint64_t step, RunKeeper* keeper, bool ending = false);
+  // done (or `ending`) the first worker's `writer` keeps timeline-FIRST-LAST.json.
+  void after(uint64_t step, RunWriter* writer, bool ending = false);
 
  private:
-  void write(RunKeeper* keeper);
+  void write(RunWriter* writer);
 
-  Crew& crew_;
+  Job& job_;
   Timeline timeline_;
   uint64_t traced_ = 0;  // steps seen of those chosen
   bool done_ = false;
@@ -44,6 +44,6 @@ struct ClockDistance {
   double ahead = 0;
   double error = 0;
 };
-ClockDistance clock_distance(Crew& crew);
+ClockDistance clock_distance(Job& job);
 
 }  // namespace reigen

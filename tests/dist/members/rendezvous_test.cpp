@@ -20,9 +20,9 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 
 // A server on loopback, and options to join it with.
-struct Job {
-  explicit Job(int size, milliseconds start_within = milliseconds(5000),
-               milliseconds silence = milliseconds(5000)) {
+struct TestJob {
+  explicit TestJob(int size, milliseconds start_within = milliseconds(5000),
+                   milliseconds silence = milliseconds(5000)) {
     server_options.size = size;
     server_options.token = "right";
     server_options.start_within = start_within;
@@ -77,7 +77,7 @@ void wait_until(const std::function<bool()>& done) {
 }
 
 TEST(Rendezvous, TellsEverybodyWhoIsThere) {
-  Job job(3);
+  TestJob job(3);
   job.start();
   const auto errors = join_all({job.member(0), job.member(1), job.member(2)}, [](Rendezvous& m) {
     ASSERT_EQ(m.size(), 3);
@@ -90,7 +90,7 @@ TEST(Rendezvous, TellsEverybodyWhoIsThere) {
 }
 
 TEST(Rendezvous, PassesValuesOfAnyBytesToWhoWaitsForThem) {
-  Job job(2);
+  TestJob job(2);
   job.start();
   const std::string bytes("\0\xFF\n\"", 4);
   const auto errors = join_all({job.member(0), job.member(1)}, [&](Rendezvous& m) {
@@ -107,14 +107,14 @@ TEST(Rendezvous, PassesValuesOfAnyBytesToWhoWaitsForThem) {
 }
 
 TEST(Rendezvous, NamesWhoIsMissing) {
-  Job job(3, milliseconds(300));
+  TestJob job(3, milliseconds(300));
   job.start();
   const auto errors = join_all({job.member(0), job.member(2)}, [](Rendezvous&) { FAIL(); });
   EXPECT_THAT(errors, testing::Each("rank 1 (vm1) did not come within 0.3 s"));
 }
 
 TEST(Rendezvous, StartsWithFewerWhenThatIsAllowed) {
-  Job job(3, milliseconds(300));
+  TestJob job(3, milliseconds(300));
   job.server_options.least = 2;
   job.start();
   const auto errors = join_all({job.member(0), job.member(2)}, [](Rendezvous& m) {
@@ -127,7 +127,7 @@ TEST(Rendezvous, StartsWithFewerWhenThatIsAllowed) {
 }
 
 TEST(Rendezvous, NamesWhoBringsSomethingElse) {
-  Job job(3);
+  TestJob job(3);
   job.start();
   JoinOptions other = job.member(2);
   other.facts["config"] = "xyz";
@@ -137,7 +137,7 @@ TEST(Rendezvous, NamesWhoBringsSomethingElse) {
 }
 
 TEST(Rendezvous, RefusesAnotherSizeEpochOrASecondOfARank) {
-  Job job(2, milliseconds(500));
+  TestJob job(2, milliseconds(500));
   job.start();
   JoinOptions size = job.member(1);
   size.size = 4;
@@ -151,7 +151,7 @@ TEST(Rendezvous, RefusesAnotherSizeEpochOrASecondOfARank) {
 }
 
 TEST(Rendezvous, AWrongTokenStaysOutsideAndIsCounted) {
-  Job job(2);
+  TestJob job(2);
   job.start();
   JoinOptions stranger = job.member(1);
   stranger.token = "wrong";
@@ -187,7 +187,7 @@ TEST(Rendezvous, AMemberKnowsAServerThatDoesNotKnowTheToken) {
 }
 
 TEST(Rendezvous, JunkDoesNotDisturbTheJob) {
-  Job job(2);
+  TestJob job(2);
   job.start();
   const std::string junk[] = {
       "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -223,10 +223,10 @@ TEST(Rendezvous, JunkDoesNotDisturbTheJob) {
 }
 
 TEST(Rendezvous, FindsItsJobAmongSeveralAddresses) {
-  Job other(1);
+  TestJob other(1);
   other.server_options.token = "another";
   other.start();
-  Job job(1);
+  TestJob job(1);
   job.start();
   JoinOptions options = job.member(0);
   const int closed = [] { return port_of(listen_on("127.0.0.1", 0)); }();
@@ -248,7 +248,7 @@ TEST(Rendezvous, SaysWhereItLookedWhenNobodyAnswers) {
 }
 
 TEST(Rendezvous, StopRequestsAndTheFirstErrorReachEverybody) {
-  Job job(3);
+  TestJob job(3);
   job.start();
   const auto errors = join_all({job.member(0), job.member(1), job.member(2)}, [](Rendezvous& m) {
     if (m.rank() == 1) m.request_stop("enough");
@@ -270,7 +270,7 @@ TEST(Rendezvous, StopRequestsAndTheFirstErrorReachEverybody) {
 }
 
 TEST(Rendezvous, GoingWithoutAWordIsALoss) {
-  Job job(2);
+  TestJob job(2);
   job.start();
   auto one = job.member(1);
   std::thread other([&] { Rendezvous member(one); });
@@ -284,7 +284,7 @@ TEST(Rendezvous, GoingWithoutAWordIsALoss) {
 }
 
 TEST(Rendezvous, TheLossOfItsHostIsALossToo) {
-  Job job(1);
+  TestJob job(1);
   job.start();
   Rendezvous member(job.member(0));
   job.server.reset();
@@ -294,7 +294,7 @@ TEST(Rendezvous, TheLossOfItsHostIsALossToo) {
 }
 
 TEST(Rendezvous, LeavingIsNoLoss) {
-  Job job(2);
+  TestJob job(2);
   job.start();
   const auto errors = join_all({job.member(0), job.member(1)}, [](Rendezvous& m) {
     if (m.rank() == 1) return m.leave();
@@ -304,7 +304,7 @@ TEST(Rendezvous, LeavingIsNoLoss) {
 }
 
 TEST(Rendezvous, ASilentMemberIsLostAndNamedToEverybody) {
-  Job job(3, milliseconds(5000), milliseconds(300));
+  TestJob job(3, milliseconds(5000), milliseconds(300));
   job.start();
   // Rank 2 joins by hand and then says nothing more.
   std::thread silent([&] {

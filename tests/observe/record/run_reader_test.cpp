@@ -100,7 +100,7 @@ TEST(RunReader, DamagedLinesAreCountedAndAnUnfinishedOneWaits) {
 }
 
 TEST(RunReader, AnAttemptLastsAsLongAsItSaysOrAsItsTimeStamps) {
-  RunFold run;
+  RunSummary run;
   run.add(0, StartRecord{.time = 100});
   run.add(0, StepRecord{.step = 1, .time = 130});
   run.add(0, StartRecord{.step = 1, .time = 1000});

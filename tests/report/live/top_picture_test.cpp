@@ -16,8 +16,8 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-RunFold busy_run() {
-  RunFold run;
+RunSummary busy_run() {
+  RunSummary run;
   StartRecord start = sample_start(0, 1);
   start.host = "elsewhere";
   start.time = 1000;
@@ -58,7 +58,7 @@ TEST(TopPicture, ShowsProgressRanksAndBars) {
 }
 
 TEST(TopPicture, NoLineIsWiderThanTheTerminal) {
-  const RunFold run = busy_run();
+  const RunSummary run = busy_run();
   for (size_t width = 1; width <= 200; ++width) {
     for (const std::string& line : top_picture("a run with a name", run, 1002, width)) {
       EXPECT_LE(display_width(line), width) << line;
@@ -74,7 +74,7 @@ TEST(TopPicture, ANarrowTerminalLosesNoNumberOfARank) {
 }
 
 TEST(TopPicture, ARunWithoutAStepSaysSo) {
-  EXPECT_THAT(top_picture("run", RunFold(), 0, 80), Contains(HasSubstr("no step yet")));
+  EXPECT_THAT(top_picture("run", RunSummary(), 0, 80), Contains(HasSubstr("no step yet")));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Whole teams in one process: rendezvous, mesh, and forming anew.
-#include "dist/members/team.h"
+// Whole memberships in one process: rendezvous, mesh, and forming anew.
+#include "dist/members/membership.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,13 +15,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-void run_team(int size, const std::function<void(Team&)>& body) {
+void run_team(int size, const std::function<void(Membership&)>& body) {
   Socket listener = listen_on("127.0.0.1", 0);
   const Endpoint at{"127.0.0.1", port_of(listener)};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      TeamOptions options;
+      MembershipOptions options;
       options.rank = rank;
       options.size = size;
       options.rendezvous = {at};
@@ -30,45 +30,45 @@ void run_team(int size, const std::function<void(Team&)>& body) {
       options.host = format("vm{}", rank);
       options.silence = milliseconds(2000);
       options.start_within = milliseconds(5000);
-      Team team(std::move(options));
-      body(team);
+      Membership membership(std::move(options));
+      body(membership);
     });
   }
   for (auto& thread : threads) thread.join();
 }
 
-TEST(Team, OfOneNeedsNobody) {
-  run_team(1, [](Team& team) {
+TEST(Membership, OfOneNeedsNobody) {
+  run_team(1, [](Membership& membership) {
     std::vector<float> data = {1, 2};
-    EXPECT_TRUE(team.group().all_reduce(data).wait().ok());
-    EXPECT_TRUE(team.leave().ok());
+    EXPECT_TRUE(membership.group().all_reduce(data).wait().ok());
+    EXPECT_TRUE(membership.leave().ok());
   });
 }
 
-TEST(Team, ComputesAndLeavesInPeace) {
-  run_team(3, [](Team& team) {
+TEST(Membership, ComputesAndLeavesInPeace) {
+  run_team(3, [](Membership& membership) {
     std::vector<float> data(1000, 1.0f);
-    ASSERT_TRUE(team.group().all_reduce(data).wait().ok());
+    ASSERT_TRUE(membership.group().all_reduce(data).wait().ok());
     EXPECT_THAT(data, testing::Each(3.0f));
-    EXPECT_TRUE(team.leave().ok());
-    EXPECT_FALSE(team.control().loss());
+    EXPECT_TRUE(membership.leave().ok());
+    EXPECT_FALSE(membership.control().loss());
   });
 }
 
-TEST(Team, NamesWhoWasReallyLostAndIsFormedAnewByTheRest) {
-  run_team(4, [](Team& team) {
-    team.group().barrier().wait();
-    const int rank = team.group().rank();
+TEST(Membership, NamesWhoWasReallyLostAndIsFormedAnewByTheRest) {
+  run_team(4, [](Membership& membership) {
+    membership.group().barrier().wait();
+    const int rank = membership.group().rank();
     if (rank == 0) return;  // the host of the rendezvous is gone without a word
     std::vector<float> data(100'000, 1.0f);
     CommStatus status;
-    while (status.ok()) status = team.group().all_reduce(data).wait();
-    status = team.explain(status);
+    while (status.ok()) status = membership.group().all_reduce(data).wait();
+    status = membership.explain(status);
     EXPECT_EQ(status.state, CommState::kLostPeer);
     EXPECT_EQ(status.rank, 0) << describe(status);
     EXPECT_EQ(status.host, "vm0");
 
-    Team next(team.next_epoch({1, 2, 3}));
+    Membership next(membership.next_epoch({1, 2, 3}));
     EXPECT_EQ(next.group().epoch(), 1);
     EXPECT_EQ(next.group().rank(), rank - 1);
     EXPECT_EQ(next.control().members()[0].host, "vm1");

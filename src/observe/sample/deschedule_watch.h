@@ -14,12 +14,12 @@
 
 namespace reigen {
 
-class HeldWatch {
+class DescheduleWatch {
  public:
-  HeldWatch();
-  ~HeldWatch();
-  HeldWatch(const HeldWatch&) = delete;
-  HeldWatch& operator=(const HeldWatch&) = delete;
+  DescheduleWatch();
+  ~DescheduleWatch();
+  DescheduleWatch(const DescheduleWatch&) = delete;
+  DescheduleWatch& operator=(const DescheduleWatch&) = delete;
 
   double take();  // seconds since the last call
 

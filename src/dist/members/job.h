@@ -1,4 +1,4 @@
-// The workers of a run as the trainer sees them: alone, or a team.
+// The workers of a run as the trainer sees them: alone, or a membership.
 //
 // What all must agree on is decided by rank 0 and sent, or summed over all. A worker that was lost
 // ends the run for everybody with a CommError that names it.
@@ -11,20 +11,20 @@
 #include <string>
 #include <vector>
 
-#include "dist/members/team.h"
+#include "dist/members/membership.h"
 
 namespace reigen {
 
-class Crew {
+class Job {
  public:
-  Crew() = default;  // alone
-  explicit Crew(std::unique_ptr<Team> team) : team_(std::move(team)) {}
+  Job() = default;  // alone
+  explicit Job(std::unique_ptr<Membership> membership) : membership_(std::move(membership)) {}
 
-  int rank() const { return team_ ? team_->group().rank() : 0; }
-  int size() const { return team_ ? team_->group().size() : 1; }
+  int rank() const { return membership_ ? membership_->group().rank() : 0; }
+  int size() const { return membership_ ? membership_->group().size() : 1; }
   bool first() const { return rank() == 0; }
   bool alone() const { return size() == 1; }
-  Team* team() { return team_.get(); }
+  Membership* membership() { return membership_.get(); }
 
   // Each value becomes the sum over all workers.
   void sum(std::span<double> values);
@@ -42,15 +42,15 @@ class Crew {
   // Throws CommError when the status is not ok.
   void check(const CommStatus& status);
 
-  // Whether to stop is agreed on with the sums of a step: a worker says what it wishes, and after
+  // Whether to stop is agreed on with the sums of a step: a worker says what it votes, and after
   // agree() all know whether anybody did.
-  struct Wishes {
+  struct StopVotes {
     double interrupted = 0;  // a signal
     double time_over = 0;
   };
-  void wish(const Wishes& wishes) { wishes_ = wishes; }
-  const Wishes& agreed() const { return agreed_; }
-  // Sums `values` and the wishes.
+  void vote(const StopVotes& votes) { votes_ = votes; }
+  const StopVotes& agreed() const { return agreed_; }
+  // Sums `values` and the votes.
   void sum_and_agree(std::span<double> values);
 
   // All ends in peace.
@@ -60,9 +60,9 @@ class Crew {
   void give_up(const std::string& why);
 
  private:
-  std::unique_ptr<Team> team_;
-  Wishes wishes_;
-  Wishes agreed_;
+  std::unique_ptr<Membership> membership_;
+  StopVotes votes_;
+  StopVotes agreed_;
 };
 
 }  // namespace reigen

@@ -21,7 +21,7 @@
 
 namespace reigen {
 
-// What is fixed for an attempt at a run, as its keeper tells of it.
+// What is fixed for an attempt at a run, as its writer tells of it.
 struct AttemptFacts {
   std::string version;
   std::string device;
@@ -39,10 +39,10 @@ struct AttemptFacts {
   MemoryPlan memory;
 };
 
-class RunKeeper {
+class RunWriter {
  public:
   // All that is given must outlive it.
-  RunKeeper(RunDirectory& run, const TrainOptions& options, const TrainingData& data,
+  RunWriter(RunDirectory& run, const TrainOptions& options, const TrainingData& data,
             const Transformer& model);
 
   // Writes config.yaml, opens the logs after `counters.step` and counts the attempt.

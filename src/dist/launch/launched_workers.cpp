@@ -1,4 +1,4 @@
-#include "dist/launch/worker_set.h"
+#include "dist/launch/launched_workers.h"
 
 #include <poll.h>
 
@@ -82,7 +82,7 @@ std::optional<std::string> error_in(const std::string& line) {
   return plain.substr(kTag.size());
 }
 
-struct WorkerSet::Worker {
+struct LaunchedWorkers::Worker {
   int rank;
   std::unique_ptr<ChildProcess> process;
   LineSplitter err;
@@ -92,29 +92,29 @@ struct WorkerSet::Worker {
   bool done = false;
 };
 
-WorkerSet::WorkerSet(WorkerOutput output, const Grace& grace)
+LaunchedWorkers::LaunchedWorkers(WorkerOutput output, const Grace& grace)
     : output_(std::move(output)), grace_(grace) {}
 
-WorkerSet::~WorkerSet() = default;
+LaunchedWorkers::~LaunchedWorkers() = default;
 
-void WorkerSet::start(int rank, const ChildSpec& spec) {
+void LaunchedWorkers::start(int rank, const ChildSpec& spec) {
   Worker& worker = workers_.emplace_back();
   worker.rank = rank;
   worker.process = std::make_unique<ChildProcess>(spec);
 }
 
-bool WorkerSet::running() const {
+bool LaunchedWorkers::running() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.done; });
 }
 
-void WorkerSet::stop(int signal_number) {
+void LaunchedWorkers::stop(int signal_number) {
   for (Worker& worker : workers_) worker.process->signal(signal_number);
   if (!ask_at_) ask_at_ = Clock::now() + grace_.after_stop;
 }
 
-std::vector<WorkerEnd> WorkerSet::take_ended() { return std::exchange(ended_, {}); }
+std::vector<WorkerEnd> LaunchedWorkers::take_ended() { return std::exchange(ended_, {}); }
 
-void WorkerSet::attend(std::chrono::milliseconds within) {
+void LaunchedWorkers::attend(std::chrono::milliseconds within) {
   std::vector<pollfd> waiting;
   if (watched_ >= 0) waiting.push_back({watched_, POLLIN, 0});
   for (const Worker& worker : workers_) {
@@ -132,7 +132,7 @@ void WorkerSet::attend(std::chrono::milliseconds within) {
   enforce();
 }
 
-void WorkerSet::hear(Worker& worker) {
+void LaunchedWorkers::hear(Worker& worker) {
   std::string bytes;
   constexpr size_t kMost = size_t{1} << 20;
   ChildProcess& process = *worker.process;
@@ -147,13 +147,13 @@ void WorkerSet::hear(Worker& worker) {
   }
 }
 
-void WorkerSet::take(Worker& worker, const std::string& line, bool out) {
+void LaunchedWorkers::take(Worker& worker, const std::string& line, bool out) {
   if (const auto error = error_in(line); error && !out) worker.error = *error;
   const auto& show = out ? output_.out_line : output_.line;
   if (show) show(worker.rank, line);
 }
 
-void WorkerSet::settle(Worker& worker, int code) {
+void LaunchedWorkers::settle(Worker& worker, int code) {
   for (const auto& line : worker.err.rest()) take(worker, line, false);
   for (const auto& line : worker.out.rest()) take(worker, line, true);
   worker.done = true;
@@ -168,7 +168,7 @@ void WorkerSet::settle(Worker& worker, int code) {
   ended_.push_back(std::move(end));
 }
 
-void WorkerSet::enforce() {
+void LaunchedWorkers::enforce() {
   if (!running()) return;
   const auto now = Clock::now();
   if (kill_at_ && now >= *kill_at_) {

@@ -2,7 +2,7 @@
 // the question who was lost.
 //
 // The group notices that a connection broke, often one to a worker that merely gave up first; the
-// control channel knows who really went. A team closes the group as soon as either notices.
+// control channel knows who really went. A membership closes the group as soon as either notices.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace reigen {
 
-struct TeamOptions {
+struct MembershipOptions {
   int rank = 0;
   int size = 1;
   int64_t epoch = 0;
@@ -36,13 +36,13 @@ struct TeamOptions {
   std::chrono::milliseconds timeout{0};  // for one message between workers; 0 for none
 };
 
-class Team {
+class Membership {
  public:
   // Throws CommError (and ConfigError for an interface that is not there).
-  explicit Team(TeamOptions options);
-  ~Team();  // to the others this worker is lost, unless it has left
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+  explicit Membership(MembershipOptions options);
+  ~Membership();  // to the others this worker is lost, unless it has left
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
 
   Group& group() { return *group_; }
   Rendezvous& control() { return *control_; }
@@ -58,13 +58,14 @@ class Team {
   CommStatus leave();
 
   // What the next epoch begins with, for those who go on: hosted by the lowest of `survivors`
-  // (ranks of this team), each with its place among them as its rank. This team is closed.
-  TeamOptions next_epoch(const std::vector<int>& survivors);
+  // (ranks of this membership), each with its place among them as its rank. This membership is
+  // closed.
+  MembershipOptions next_epoch(const std::vector<int>& survivors);
 
  private:
   void choose_interface();
 
-  TeamOptions options_;
+  MembershipOptions options_;
   NetworkInterface interface_;
   std::string interface_note_;
   Socket standby_;  // where this member would host the next rendezvous

@@ -1,4 +1,4 @@
-#include "observe/record/rolled_table.h"
+#include "observe/record/rollup_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,23 +13,23 @@ bool keeps_largest(std::string_view column) { return column.ends_with('^'); }
 
 }  // namespace
 
-RolledTable::RolledTable(std::span<const std::string_view> columns, size_t most_rows)
+RollupTable::RollupTable(std::span<const std::string_view> columns, size_t most_rows)
     : columns_(columns), most_rows_(most_rows) {}
 
-void RolledTable::combine(std::vector<double>& into, std::span<const double> values) const {
+void RollupTable::combine(std::vector<double>& into, std::span<const double> values) const {
   for (size_t i = 0; i < into.size(); ++i) {
     if (!std::isfinite(values[i])) continue;
     into[i] = keeps_largest(columns_[i]) ? std::max(into[i], values[i]) : into[i] + values[i];
   }
 }
 
-void RolledTable::add(uint64_t step, std::span<const double> values) {
+void RollupTable::add(uint64_t step, std::span<const double> values) {
   auto [row, is_new] = rows_.try_emplace(step / width_, columns_.size(), 0.0);
   combine(row->second, values);
   while (is_new && rows_.size() > most_rows_) join_pairs();
 }
 
-void RolledTable::join_pairs() {
+void RollupTable::join_pairs() {
   std::map<uint64_t, std::vector<double>> joined;
   for (auto& [number, row] : rows_) {
     auto [into, is_new] = joined.try_emplace(number / 2, columns_.size(), 0.0);
@@ -39,7 +39,7 @@ void RolledTable::join_pairs() {
   width_ *= 2;
 }
 
-size_t RolledTable::column(std::string_view name) const {
+size_t RollupTable::column(std::string_view name) const {
   for (size_t i = 0; i < columns_.size(); ++i) {
     std::string_view column = columns_[i];
     if (keeps_largest(column)) column.remove_suffix(1);
@@ -48,7 +48,7 @@ size_t RolledTable::column(std::string_view name) const {
   throw Error(ExitCode::kInternal, format("no column {} in a table", name));
 }
 
-double RolledTable::total(std::string_view name) const {
+double RollupTable::total(std::string_view name) const {
   const size_t at = column(name);
   double sum = 0;
   for (const auto& [number, row] : rows_) {
@@ -57,7 +57,7 @@ double RolledTable::total(std::string_view name) const {
   return sum;
 }
 
-std::vector<std::pair<double, double>> RolledTable::ratio(std::string_view name,
+std::vector<std::pair<double, double>> RollupTable::ratio(std::string_view name,
                                                           std::string_view divisor) const {
   const size_t above = column(name);
   const size_t below = column(divisor);
@@ -68,19 +68,19 @@ std::vector<std::pair<double, double>> RolledTable::ratio(std::string_view name,
   return points;
 }
 
-double RolledTable::latest(std::string_view name, std::string_view divisor) const {
+double RollupTable::latest(std::string_view name, std::string_view divisor) const {
   const auto points = ratio(name, divisor);
   return points.empty() ? 0 : points.back().second;
 }
 
-std::vector<std::pair<double, double>> RolledTable::values(std::string_view name) const {
+std::vector<std::pair<double, double>> RollupTable::values(std::string_view name) const {
   const size_t at = column(name);
   std::vector<std::pair<double, double>> points;
   for (const auto& [number, row] : rows_) points.emplace_back(end_of(number), row[at]);
   return points;
 }
 
-Json RolledTable::to_json() const {
+Json RollupTable::to_json() const {
   Json rows = Json::array();
   for (const auto& [number, row] : rows_) {
     Json line = {number};
@@ -93,7 +93,7 @@ Json RolledTable::to_json() const {
   return {{"width", width_}, {"rows", std::move(rows)}};
 }
 
-void RolledTable::load(const Json& json) {
+void RollupTable::load(const Json& json) {
   try {
     width_ = json.at("width").get<uint64_t>();
     rows_.clear();

@@ -1,5 +1,5 @@
 // How long a process was not let run: a child that is stopped for a while.
-#include "observe/sample/held_watch.h"
+#include "observe/sample/deschedule_watch.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -13,12 +13,12 @@ namespace {
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-TEST(HeldWatch, CountsTheTimeAProcessIsStopped) {
+TEST(DescheduleWatch, CountsTheTimeAProcessIsStopped) {
   int from_child[2];
   ASSERT_EQ(pipe(from_child), 0);
   const pid_t child = fork();
   if (child == 0) {
-    HeldWatch watch;
+    DescheduleWatch watch;
     char ready = 'r';
     bool ok = write(from_child[1], &ready, 1) == 1;
     sleep_ms(900);
@@ -43,8 +43,8 @@ TEST(HeldWatch, CountsTheTimeAProcessIsStopped) {
   EXPECT_LT(held, 5);
 }
 
-TEST(HeldWatch, IsEmptyAfterItWasTaken) {
-  HeldWatch watch;
+TEST(DescheduleWatch, IsEmptyAfterItWasTaken) {
+  DescheduleWatch watch;
   watch.take();
   EXPECT_LT(watch.take(), 0.5);
 }

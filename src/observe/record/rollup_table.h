@@ -12,11 +12,11 @@
 
 namespace reigen {
 
-class RolledTable {
+class RollupTable {
  public:
   // A column whose name ends with '^' keeps the largest value, the others the sum. The names must
   // outlive the table.
-  RolledTable(std::span<const std::string_view> columns, size_t most_rows);
+  RollupTable(std::span<const std::string_view> columns, size_t most_rows);
 
   void add(uint64_t step, std::span<const double> values);
 

@@ -1,4 +1,4 @@
-#include "base/quiet_thread.h"
+#include "base/thread.h"
 
 #include <csignal>
 
@@ -6,7 +6,7 @@
 
 namespace reigen {
 
-std::thread quiet_thread(std::function<void()> work) {
+std::thread thread_without_signals(std::function<void()> work) {
   const sigset_t signals = interrupt_signals();
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, &signals, &before);

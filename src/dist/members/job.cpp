@@ -1,4 +1,4 @@
-#include "dist/members/crew.h"
+#include "dist/members/job.h"
 
 #include <algorithm>
 
@@ -14,39 +14,39 @@ std::span<std::byte> bytes_of(std::string& text) {
 
 }  // namespace
 
-void Crew::check(const CommStatus& status) {
+void Job::check(const CommStatus& status) {
   if (status.ok()) return;
-  const CommStatus why = team_->explain(status);
-  if (const auto error = team_->control().first_error()) {
+  const CommStatus why = membership_->explain(status);
+  if (const auto error = membership_->control().first_error()) {
     throw CommError(
         format("{} ended with an error: {}", rank_and_host(error->rank, error->host), error->text));
   }
   throw CommError(describe(why));
 }
 
-void Crew::sum(std::span<double> values) {
-  if (!alone()) check(team_->group().sum(values).wait());
+void Job::sum(std::span<double> values) {
+  if (!alone()) check(membership_->group().sum(values).wait());
 }
 
-void Crew::broadcast(std::span<float> values) {
-  if (!alone()) check(team_->group().broadcast(std::as_writable_bytes(values), 0).wait());
+void Job::broadcast(std::span<float> values) {
+  if (!alone()) check(membership_->group().broadcast(std::as_writable_bytes(values), 0).wait());
 }
 
-std::string Crew::broadcast(std::string text) {
+std::string Job::broadcast(std::string text) {
   if (alone()) return text;
   double length[1] = {first() ? static_cast<double>(text.size()) : 0};
   sum(length);
   text.resize(static_cast<size_t>(length[0]));
-  check(team_->group().broadcast(bytes_of(text), 0).wait());
+  check(membership_->group().broadcast(bytes_of(text), 0).wait());
   return text;
 }
 
-std::vector<std::string> Crew::gather(const std::string& text) {
+std::vector<std::string> Job::gather(const std::string& text) {
   if (alone()) return {text};
   std::vector<double> lengths(static_cast<size_t>(size()));
   lengths[static_cast<size_t>(rank())] = static_cast<double>(text.size());
   sum(lengths);
-  Group& group = team_->group();
+  Group& group = membership_->group();
   if (!first()) {
     std::string copy = text;
     if (!copy.empty()) check(group.send(bytes_of(copy), 0).wait());
@@ -61,45 +61,45 @@ std::vector<std::string> Crew::gather(const std::string& text) {
   return all;
 }
 
-std::vector<std::vector<float>> Crew::gather(std::span<const float> values) {
+std::vector<std::vector<float>> Job::gather(std::span<const float> values) {
   std::vector<std::vector<float>> all;
   if (!first()) {
-    check(team_->group().send(std::as_bytes(values), 0).wait());
+    check(membership_->group().send(std::as_bytes(values), 0).wait());
     return all;
   }
   all.emplace_back(values.begin(), values.end());
   for (int r = 1; r < size(); ++r) {
     std::vector<float> other(values.size());
-    check(team_->group().receive(std::as_writable_bytes(std::span(other)), r).wait());
+    check(membership_->group().receive(std::as_writable_bytes(std::span(other)), r).wait());
     all.push_back(std::move(other));
   }
   return all;
 }
 
-void Crew::scatter(const std::function<std::span<const float>(int rank)>& of,
-                   std::span<float> mine) {
-  if (!first()) return check(team_->group().receive(std::as_writable_bytes(mine), 0).wait());
+void Job::scatter(const std::function<std::span<const float>(int rank)>& of,
+                  std::span<float> mine) {
+  if (!first()) return check(membership_->group().receive(std::as_writable_bytes(mine), 0).wait());
   std::ranges::copy(of(0), mine.begin());
-  for (int r = 1; r < size(); ++r) check(team_->group().send(std::as_bytes(of(r)), r).wait());
+  for (int r = 1; r < size(); ++r) check(membership_->group().send(std::as_bytes(of(r)), r).wait());
 }
 
-void Crew::sum_and_agree(std::span<double> values) {
+void Job::sum_and_agree(std::span<double> values) {
   std::vector<double> all(values.begin(), values.end());
-  all.push_back(wishes_.interrupted);
-  all.push_back(wishes_.time_over);
+  all.push_back(votes_.interrupted);
+  all.push_back(votes_.time_over);
   sum(all);
   std::copy_n(all.begin(), values.size(), values.begin());
   agreed_ = {all[values.size()], all[values.size() + 1]};
 }
 
-void Crew::leave() {
-  if (team_) check(team_->leave());
+void Job::leave() {
+  if (membership_) check(membership_->leave());
 }
 
-void Crew::give_up(const std::string& why) {
-  if (!team_) return;
-  Group& group = team_->group();
-  if (group.status().ok()) team_->control().report_error(why);
+void Job::give_up(const std::string& why) {
+  if (!membership_) return;
+  Group& group = membership_->group();
+  if (group.status().ok()) membership_->control().report_error(why);
   group.close();
   group.drain();
 }

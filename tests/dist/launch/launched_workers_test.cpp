@@ -1,5 +1,5 @@
 // Workers as children: what they say, how they end, and that nothing of them is left.
-#include "dist/launch/worker_set.h"
+#include "dist/launch/launched_workers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ struct Heard {
 
 constexpr Grace kShort{milliseconds(200), milliseconds(200), milliseconds(200)};
 
-void wait_for_all(WorkerSet& set) {
+void wait_for_all(LaunchedWorkers& set) {
   while (set.running()) set.attend(milliseconds(10));
 }
 
@@ -69,9 +69,9 @@ TEST(ErrorIn, TakesTheTagAndTheColourAway) {
   EXPECT_EQ(error_in("no error: here"), std::nullopt);
 }
 
-TEST(WorkerSet, CollectsLinesOfBothStreams) {
+TEST(LaunchedWorkers, CollectsLinesOfBothStreams) {
   Heard heard;
-  WorkerSet set(heard.output(), kShort);
+  LaunchedWorkers set(heard.output(), kShort);
   set.start(0, shell("echo one; echo two >&2; printf three"));
   set.start(1, shell("echo four >&2"));
   wait_for_all(set);
@@ -80,9 +80,9 @@ TEST(WorkerSet, CollectsLinesOfBothStreams) {
   EXPECT_FALSE(set.failure());
 }
 
-TEST(WorkerSet, TheFirstFailureCountsAndTheOthersAreEnded) {
+TEST(LaunchedWorkers, TheFirstFailureCountsAndTheOthersAreEnded) {
   Heard heard;
-  WorkerSet set(heard.output(), kShort);
+  LaunchedWorkers set(heard.output(), kShort);
   set.start(0, shell("sleep 100"));
   set.start(1, shell("echo 'error: the disk is full' >&2; exit 7"));
   wait_for_all(set);
@@ -93,9 +93,9 @@ TEST(WorkerSet, TheFirstFailureCountsAndTheOthersAreEnded) {
   EXPECT_EQ(set.take_ended().size(), 2u);
 }
 
-TEST(WorkerSet, WhoFailedByItselfCountsBeforeWhoLostIt) {
+TEST(LaunchedWorkers, WhoFailedByItselfCountsBeforeWhoLostIt) {
   Heard heard;
-  WorkerSet set(heard.output(), Grace());
+  LaunchedWorkers set(heard.output(), Grace());
   set.start(0, shell("echo 'error: lost rank 1' >&2; exit 5"));
   set.start(1, shell("sleep 0.1; kill -9 $$"));
   set.start(2, shell("sleep 0.2; exit 7"));
@@ -105,9 +105,9 @@ TEST(WorkerSet, WhoFailedByItselfCountsBeforeWhoLostIt) {
   EXPECT_EQ(set.failure()->code, 137);
 }
 
-TEST(WorkerSet, KillsWhatDoesNotListenEvenWhenItIsStopped) {
+TEST(LaunchedWorkers, KillsWhatDoesNotListenEvenWhenItIsStopped) {
   Heard heard;
-  WorkerSet set(heard.output(), kShort);
+  LaunchedWorkers set(heard.output(), kShort);
   set.start(0, shell("trap '' TERM INT; while true; do sleep 1; done"));
   set.start(1, shell("kill -STOP $$; sleep 100"));
   set.attend(milliseconds(50));
@@ -116,9 +116,9 @@ TEST(WorkerSet, KillsWhatDoesNotListenEvenWhenItIsStopped) {
   ASSERT_TRUE(set.failure());
 }
 
-TEST(WorkerSet, TellsBySignalHowAWorkerWasKilled) {
+TEST(LaunchedWorkers, TellsBySignalHowAWorkerWasKilled) {
   Heard heard;
-  WorkerSet set(heard.output(), kShort);
+  LaunchedWorkers set(heard.output(), kShort);
   set.start(3, shell("kill -9 $$"));
   wait_for_all(set);
   ASSERT_TRUE(set.failure());
@@ -126,10 +126,10 @@ TEST(WorkerSet, TellsBySignalHowAWorkerWasKilled) {
   EXPECT_EQ(set.failure()->error, "was killed by signal 9 (Killed)");
 }
 
-TEST(WorkerSet, WhatAWorkerStartedEndsWithIt) {
+TEST(LaunchedWorkers, WhatAWorkerStartedEndsWithIt) {
   Heard heard;
   {
-    WorkerSet set(heard.output(), kShort);
+    LaunchedWorkers set(heard.output(), kShort);
     set.start(0, shell("sleep 1000 & echo $! >&2"));
     wait_for_all(set);
   }

@@ -1,4 +1,4 @@
-#include "observe/record/run_fold.h"
+#include "observe/record/run_summary.h"
 
 #include <algorithm>
 #include <array>
@@ -74,9 +74,9 @@ Json json_of(const std::optional<T>& record) {
 RankFold::RankFold()
     : spans(kSpanColumns, kMostRankRows), machine(kMachineColumns, kMostRankRows) {}
 
-RunFold::RunFold() : steps(kStepColumns, kMostStepRows) {}
+RunSummary::RunSummary() : steps(kStepColumns, kMostStepRows) {}
 
-void RunFold::note_time(const Record& record) {
+void RunSummary::note_time(const Record& record) {
   const double time = std::visit([](const auto& r) { return r.time; }, record);
   if (attempts.empty() || std::holds_alternative<StartRecord>(record)) {
     attempts.push_back({.first = time, .last = time});
@@ -88,7 +88,7 @@ void RunFold::note_time(const Record& record) {
   if (const auto* end = std::get_if<EndRecord>(&record)) attempts.back().seconds = end->seconds;
 }
 
-void RunFold::add(int rank, const Record& record) {
+void RunSummary::add(int rank, const Record& record) {
   if (rank == 0) note_time(record);
   if (const auto* spans = std::get_if<SpansRecord>(&record)) return add_spans(rank, *spans);
   if (const auto* sample = std::get_if<SampleRecord>(&record)) return add_sample(rank, *sample);
@@ -111,7 +111,7 @@ void RunFold::add(int rank, const Record& record) {
   }
 }
 
-void RunFold::add_step(const StepRecord& r) {
+void RunSummary::add_step(const StepRecord& r) {
   if (r.step <= newest_) {
     ++repeated_steps;
     return;
@@ -154,7 +154,7 @@ void RunFold::add_step(const StepRecord& r) {
 }
 
 // Every second one is dropped whenever there are too many, so those kept are evenly spaced.
-void RunFold::note_seconds(const StepRecord& r) {
+void RunSummary::note_seconds(const StepRecord& r) {
   if (r.step % step_stride != 0) return;
   step_seconds.push_back(r.seconds);
   if (step_seconds.size() < kMostStepRows) return;
@@ -163,7 +163,7 @@ void RunFold::note_seconds(const StepRecord& r) {
   step_stride *= 2;
 }
 
-void RunFold::add_spans(int rank, const SpansRecord& r) {
+void RunSummary::add_spans(int rank, const SpansRecord& r) {
   std::array<double, kSpanColumns.size()> values = {};
   values[0] = static_cast<double>(r.steps);
   values[1] = r.seconds;
@@ -185,7 +185,7 @@ void RunFold::add_spans(int rank, const SpansRecord& r) {
 }
 
 // Sums are weighted with the seconds a sample stands for.
-void RunFold::add_sample(int rank, const SampleRecord& r) {
+void RunSummary::add_sample(int rank, const SampleRecord& r) {
   double in = 0;
   double out = 0;
   double fastest = 0;
@@ -229,7 +229,7 @@ void RunFold::add_sample(int rank, const SampleRecord& r) {
   fold.last_sample = r;
 }
 
-Json RunFold::to_json() const {
+Json RunSummary::to_json() const {
   Json json = {{"steps", steps.to_json()},
                {"starts", list_of(starts)},
                {"evaluations", list_of(evaluations)},
@@ -257,8 +257,8 @@ Json RunFold::to_json() const {
   return json;
 }
 
-RunFold RunFold::from_json(const Json& json) {
-  RunFold run;
+RunSummary RunSummary::from_json(const Json& json) {
+  RunSummary run;
   try {
     run.steps.load(json.at("steps"));
     run.starts = records_in<StartRecord>(json.at("starts"));

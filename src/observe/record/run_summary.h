@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "observe/record/records.h"
-#include "observe/record/rolled_table.h"
+#include "observe/record/rollup_table.h"
 
 namespace reigen {
 
 // Where the time of a rank's steps went.
 struct RankFold {
   RankFold();
-  RolledTable spans;    // over steps
-  RolledTable machine;  // over steps; empty for all but the first rank of a machine
+  RollupTable spans;    // over steps
+  RollupTable machine;  // over steps; empty for all but the first rank of a machine
   std::optional<SampleRecord> last_sample;
   double last_time = 0;
 };
@@ -32,12 +32,12 @@ struct AttemptTime {
   double seconds = 0;  // as it said itself when it ended; 0 when it did not
 };
 
-struct RunFold {
-  RunFold();
+struct RunSummary {
+  RunSummary();
 
   void add(int rank, const Record& record);
 
-  RolledTable steps;              // the first rank's: losses, rate, tokens
+  RollupTable steps;              // the first rank's: losses, rate, tokens
   std::map<int, RankFold> ranks;  // spans and machines of all
   std::vector<StartRecord> starts;
   std::vector<AttemptTime> attempts;
@@ -57,7 +57,7 @@ struct RunFold {
   uint64_t repeated_steps = 0;
 
   Json to_json() const;
-  static RunFold from_json(const Json& json);  // throws DataError
+  static RunSummary from_json(const Json& json);  // throws DataError
 
  private:
   void note_time(const Record& record);

@@ -1,4 +1,4 @@
-#include "observe/sample/held_watch.h"
+#include "observe/sample/deschedule_watch.h"
 
 #include <algorithm>
 #include <chrono>
@@ -51,7 +51,7 @@ double throttled_seconds(const std::string& file) {
 
 }  // namespace
 
-HeldWatch::HeldWatch() {
+DescheduleWatch::DescheduleWatch() {
   const sigset_t signals = interrupt_signals();
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, &signals, &before);
@@ -59,7 +59,7 @@ HeldWatch::HeldWatch() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-HeldWatch::~HeldWatch() {
+DescheduleWatch::~DescheduleWatch() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -68,12 +68,12 @@ HeldWatch::~HeldWatch() {
   thread_.join();
 }
 
-double HeldWatch::take() {
+double DescheduleWatch::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(held_, 0);
 }
 
-void HeldWatch::run() {
+void DescheduleWatch::run() {
   const std::string file = stat_file();
   double throttled = throttled_seconds(file);
   Clock::time_point looked = Clock::now();

@@ -48,10 +48,10 @@ struct Grace {
   std::chrono::milliseconds after_term{10'000};     // then they are killed
 };
 
-class WorkerSet {
+class LaunchedWorkers {
  public:
-  WorkerSet(WorkerOutput output, const Grace& grace);
-  ~WorkerSet();  // kills what is left
+  LaunchedWorkers(WorkerOutput output, const Grace& grace);
+  ~LaunchedWorkers();  // kills what is left
 
   void start(int rank, const ChildSpec& spec);
   // Hears and watches for at most so long.

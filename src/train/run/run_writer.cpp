@@ -1,4 +1,4 @@
-#include "train/run/run_keeper.h"
+#include "train/run/run_writer.h"
 
 #include <unistd.h>
 
@@ -16,11 +16,11 @@
 
 namespace reigen {
 
-RunKeeper::RunKeeper(RunDirectory& run, const TrainOptions& options, const TrainingData& data,
+RunWriter::RunWriter(RunDirectory& run, const TrainOptions& options, const TrainingData& data,
                      const Transformer& model)
     : run_(run), options_(options), data_(data), model_(model) {}
 
-void RunKeeper::open(Counters& counters) {
+void RunWriter::open(Counters& counters) {
   if (counters.step > 0) saved_step_ = counters.step;
   run_.write("config.yaml", to_yaml(recorded_options(options_)));
   reporter_ = std::make_unique<Reporter>(options_, counters.step, counters.seconds);
@@ -31,7 +31,7 @@ void RunKeeper::open(Counters& counters) {
                                                static_cast<size_t>(options_.checkpoint.keep));
 }
 
-void RunKeeper::announce(const AttemptFacts& attempt) {
+void RunWriter::announce(const AttemptFacts& attempt) {
   attempt_ = attempt;
   const ModelOptions& m = options_.model;
   log_note(format("{} to {}: {} training pairs, {} pieces", data_.manifest.source_language,
@@ -76,21 +76,21 @@ void RunKeeper::announce(const AttemptFacts& attempt) {
   if (attempt.forecast) reporter_->forecast(*attempt.forecast);
 }
 
-void RunKeeper::collect(const std::optional<CheckpointRecord>& record) {
+void RunWriter::collect(const std::optional<CheckpointRecord>& record) {
   if (record) reporter_->checkpoint(*record);
 }
 
-void RunKeeper::step(const StepRecord& record) {
+void RunWriter::step(const StepRecord& record) {
   reporter_->step(record);
   collect(writer_->finished());
 }
 
-void RunKeeper::evaluation(const EvaluationRecord& record) {
+void RunWriter::evaluation(const EvaluationRecord& record) {
   reporter_->evaluation(record);
   last_evaluation_ = record;
 }
 
-CheckpointFacts RunKeeper::facts(const Counters& counters) const {
+CheckpointFacts RunWriter::facts(const Counters& counters) const {
   const Manifest& manifest = data_.manifest;
   CheckpointFacts facts;
   facts.step = counters.step;
@@ -115,27 +115,27 @@ CheckpointFacts RunKeeper::facts(const Counters& counters) const {
   return facts;
 }
 
-void RunKeeper::save(const TrainState& state, StateSource* elsewhere, const Stopwatch& held) {
+void RunWriter::save(const TrainState& state, StateSource* elsewhere, const Stopwatch& held) {
   reporter_->flush();
   collect(writer_->wait());
   writer_->save(state, facts(state.counters), elsewhere, held);
   saved_step_ = state.counters.step;
 }
 
-void RunKeeper::keep(const std::string& name, std::string text) {
+void RunWriter::keep(const std::string& name, std::string text) {
   std::string& last = kept_[name];
   if (last == text) return;
   run_.write(name, text);
   last = std::move(text);
 }
 
-void RunKeeper::end(uint64_t step, const char* reason, double seconds) {
+void RunWriter::end(uint64_t step, const char* reason, double seconds) {
   collect(writer_->wait());
   reporter_->end({.step = step, .reason = reason, .seconds = seconds});
   write_reports();
 }
 
-void RunKeeper::finish(uint64_t step, const char* reason, double seconds) {
+void RunWriter::finish(uint64_t step, const char* reason, double seconds) {
   const Stopwatch held;
   std::optional<CheckpointRecord> last = writer_->wait();
   if (last) last->held_seconds += held.seconds();
@@ -150,7 +150,7 @@ void RunKeeper::finish(uint64_t step, const char* reason, double seconds) {
 }
 
 // What the run was good for must not depend on whether its report can be written.
-void RunKeeper::write_reports() {
+void RunWriter::write_reports() {
   try {
     RunReader reader(run_.path());
     reader.refresh();
@@ -168,19 +168,19 @@ void RunKeeper::write_reports() {
   }
 }
 
-std::string RunKeeper::last_checkpoint() const {
+std::string RunWriter::last_checkpoint() const {
   return run_.checkpoints().empty() ? "no checkpoint was written yet"
                                     : format("the last good checkpoint is {}/last", run_.path());
 }
 
-std::string RunKeeper::way_on() const {
+std::string RunWriter::way_on() const {
   const std::optional<uint64_t> last = run_.linked("last");
   return last ? format("`reigen train --run {}` goes on from step {}", run_.path(),
                        with_commas(*last))
               : "nothing was saved yet";
 }
 
-void RunKeeper::summarise(const Counters& c, double epochs, double seconds, double peak_memory) {
+void RunWriter::summarise(const Counters& c, double epochs, double seconds, double peak_memory) {
   std::string text;
   auto row = [&](const std::string& name, const std::string& value) {
     text += format("  {:<14}{}\n", name, value);

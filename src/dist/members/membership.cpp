@@ -1,4 +1,4 @@
-#include "dist/members/team.h"
+#include "dist/members/membership.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::chrono::milliseconds kLastLeaves{2'000};
 
 // The first of the rendezvous' addresses that there is a way to.
-std::string reachable_peer(const TeamOptions& options) {
+std::string reachable_peer(const MembershipOptions& options) {
   for (const Endpoint& endpoint : options.rendezvous) {
     try {
       address_towards(endpoint.host);
@@ -29,7 +29,7 @@ std::string reachable_peer(const TeamOptions& options) {
 
 }  // namespace
 
-Team::Team(TeamOptions options) : options_(std::move(options)) {
+Membership::Membership(MembershipOptions options) : options_(std::move(options)) {
   if (options_.host.empty()) options_.host = host_name();
   choose_interface();
   standby_ = listen_on("", 0);
@@ -92,7 +92,7 @@ Team::Team(TeamOptions options) : options_(std::move(options)) {
   control_->on_loss([group](const CommStatus& loss) { group->close(loss); });
 }
 
-void Team::choose_interface() {
+void Membership::choose_interface() {
   const std::string peer = reachable_peer(options_);
   interface_ = interface_towards(peer);
   if (options_.interface.empty()) return;
@@ -107,20 +107,20 @@ void Team::choose_interface() {
   }
 }
 
-Team::~Team() {
+Membership::~Membership() {
   control_->on_loss(nullptr);
   group_.reset();
   control_.reset();
 }
 
-CommStatus Team::explain(const CommStatus& status) const {
+CommStatus Membership::explain(const CommStatus& status) const {
   if (status.state != CommState::kLostPeer && status.state != CommState::kTimeout) return status;
   // Noticing takes the time of silence, and telling a little more.
   const auto known = control_->wait_for_loss(options_.silence + options_.silence / 5);
   return known.value_or(status);
 }
 
-CommStatus Team::leave() {
+CommStatus Membership::leave() {
   CommStatus left = group_->leave();
   control_->leave();
   // The others are about to leave too, and must find the rendezvous until then.
@@ -131,12 +131,12 @@ CommStatus Team::leave() {
   return left;
 }
 
-TeamOptions Team::next_epoch(const std::vector<int>& survivors) {
+MembershipOptions Membership::next_epoch(const std::vector<int>& survivors) {
   const auto own = std::find(survivors.begin(), survivors.end(), control_->rank());
   if (own == survivors.end()) throw std::logic_error("this worker is not among the survivors");
   group_->close(CommStatus::closed("a new group is formed"));
   const Member& host = control_->members()[static_cast<size_t>(survivors.front())];
-  TeamOptions next;
+  MembershipOptions next;
   next.rank = static_cast<int>(own - survivors.begin());
   next.size = static_cast<int>(survivors.size());
   next.epoch = options_.epoch + 1;

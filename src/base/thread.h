@@ -6,6 +6,6 @@
 
 namespace reigen {
 
-std::thread quiet_thread(std::function<void()> work);
+std::thread thread_without_signals(std::function<void()> work);
 
 }  // namespace reigen

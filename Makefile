@@ -1,35 +1,51 @@
 # The two commands a new user needs: `make demo` and `make test`, each from a clean clone.
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-all asan tsan fuzz bench docs format lint clean
+.PHONY: help setup setup-test build demo test test-all asan tsan fuzz bench docs format lint clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: ## install the Debian packages that are missing
+setup: ## install missing Debian packages for building
 	@scripts/setup.sh
 
+setup-test: ## install missing Debian packages for building, testing and linting
+	@scripts/setup.sh --test
+
 build: setup ## build the release binary: build/release/reigen
-	@scripts/build.sh release
+	@scripts/build.sh release reigen
 
 demo: build ## run the whole path on the built-in corpus, into demo/
 	build/release/reigen demo --output demo --overwrite
 
-test: build ## build and run every test that fits in 20 minutes on two cores
+test: setup-test ## lint, build and run the tests: at most 13 minutes on two cores from cold
 	@scripts/test.sh
 
-test-all: build ## the same, and what takes longer: clang-tidy, 5 million lines, long fuzzing
+test-all: setup-test ## every test: also long ones, all sanitizers, fuzzing, clang-tidy, 5 million lines
 	@scripts/test.sh --all
 
-bench: build ## measure against peers in the same run
+asan: setup-test ## unit tests under the address and undefined-behaviour sanitizers
+	@scripts/test.sh asan
+
+tsan: setup-test ## tests of threads under the thread sanitizer
+	@scripts/test.sh tsan
+
+fuzz: setup-test ## fuzz every reader of outside input with libFuzzer
+	@scripts/test.sh fuzz
+
+bench: setup-test ## measure against peers in the same run
+	@cmake --preset release -DREIGEN_TESTS=ON >/dev/null
+	@scripts/build.sh release reigen benchmarks
 	@bench/run.sh
 
-docs: build ## regenerate docs/options.md from the option tables
+docs: build ## regenerate options.md and measurement-log.md (from the program), benchmarks.md (from bench/results)
 	build/release/reigen help --markdown > docs/options.md
+	build/release/reigen help --measurement-log > docs/measurement-log.md
+	@bench/results/tables.py
 
 format: ## apply clang-format to all sources
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i
 
-lint: setup ## check format, layers, scripts and clang-tidy's findings
+lint: setup-test ## check format, layers, scripts, generated tables and clang-tidy's findings
 	@scripts/lint.sh
 
 clean: ## remove everything that was built

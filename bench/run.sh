@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every benchmark that runs on this machine. Arguments go to the data benchmark: real text and a
-# model give numbers worth quoting (see bench/data/prepare_bench.py).
+# Runs every benchmark that needs no GPU. Arguments go to the data benchmark: real text and a
+# vocabulary give realistic numbers (see bench/data/prepare_bench.py).
 set -euo pipefail
 cd "$(dirname "$0")"
 python3 data/prepare_bench.py "$@"

@@ -1,7 +1,7 @@
 # Writes a C++ source that holds a text file as `extern const std::string_view NAME`, in namespace
 # reigen::web: cmake -DINPUT=FILE -DOUTPUT=FILE.cpp -DNAME=NAME -P embed.cmake
 file(READ ${INPUT} text)
-# A compiler need not take literals of more than 65,536 bytes; those next to each other are one.
+# The standard guarantees literals of only 65,536 bytes; adjacent literals are joined.
 set(pieces "")
 string(LENGTH "${text}" left)
 set(from 0)
@@ -10,5 +10,5 @@ while(from LESS left)
   string(APPEND pieces "R\"reigen-text(${piece})reigen-text\"\n")
   math(EXPR from "${from} + 15000")
 endwhile()
-file(WRITE ${OUTPUT} "// Made from ${INPUT} at build.\n#include <string_view>\n\nnamespace reigen::web {\n"
+file(WRITE ${OUTPUT} "// Generated from ${INPUT}.\n#include <string_view>\n\nnamespace reigen::web {\n"
   "extern const std::string_view ${NAME};\nconst std::string_view ${NAME} =\n${pieces};\n}  // namespace reigen::web\n")

@@ -47,7 +47,7 @@ LAYERS = [
     ["cli"],
 ]
 
-# Implementations behind a contract: nobody above includes them.
+# Implementations behind a contract: private to the folder of the contract.
 PRIVATE = {"ops/cpu": "ops", "ops/cuda": "ops", "ops/cuda/attention": "ops", "ops/stub": "ops"}
 
 # Library header -> the only files that may include it.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what a reviewer should not have to: format, layers, scripts, and clang-tidy's allow-list.
-# With --fast, all but clang-tidy.
+# Checks what a reviewer should not have to: format, layers, scripts, generated tables, and
+# clang-tidy's allow-list. With --fast, all but clang-tidy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +12,12 @@ scripts/check_layers.sh
 
 echo "scripts"
 git ls-files '*.sh' '.ci/run' | xargs shellcheck -x
+
+echo "list of tests"
+python3 scripts/check_tests.py
+
+echo "tables of benchmarks"
+bench/results/tables.py --check
 
 [ "${1:-}" = --fast ] && exit 0
 

@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages Reigen builds and tests with. Does nothing when all are there, so
-# it needs root (or sudo) only once.
+# Installs the Debian 12 packages that Reigen builds with; with --test also those of tests, lint and
+# benchmarks. Does nothing when all are there, so it needs root (or sudo) only once.
 set -euo pipefail
 
 packages=(
-  build-essential cmake ninja-build ccache pkg-config git
+  build-essential cmake ninja-build ccache pkg-config git python3
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libxxhash-dev libssl-dev
   libicu-dev libsentencepiece-dev libexpat1-dev zlib1g-dev libzstd-dev liblzma-dev
   libdnnl-dev libhwy-dev libgloo-dev libpmix-dev libcpp-httplib-dev
   libsimdjson-dev libjs-chart.js
+)
+test_packages=(
   libgtest-dev libgmock-dev
   clang libclang-rt-14-dev clang-format clang-tidy shellcheck
-  sentencepiece gettext time gzip zstd xz-utils curl python3
+  sentencepiece gettext time gzip zstd xz-utils curl
   openmpi-bin slurmctld slurmd slurm-client iproute2 faketime chromium
 )
+[ "${1:-}" = --test ] && packages+=("${test_packages[@]}")
 
 missing=()
 for package in "${packages[@]}"; do

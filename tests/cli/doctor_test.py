@@ -19,7 +19,7 @@ import namespaces
 
 # Wide enough that the network matters: 4 MB of gradient.
 WIDE = ["--model.width", 128, "--model.ffn-width", 512, "--model.encoder-layers", 2,
-        "--model.decoder-layers", 2, "--max-steps", 1000, "--seconds", 4]
+        "--model.decoder-layers", 2, "--max-steps", 1000]
 STREAM = """
 import socket, sys, time
 kind, address = sys.argv[1:]
@@ -39,9 +39,12 @@ else:
 
 
 class Doctor(WorkersCase):
+    seconds = 2  # of measuring
+
     def options(self, *more):
         from workers_test import SMALL
-        return [str(a) for a in ["doctor", "--data", self.data, *SMALL[:-8], "--threads", 1, *WIDE, *more]]
+        return [str(a) for a in ["doctor", "--data", self.data, *SMALL[:-8], "--threads", 1, *WIDE,
+                                 "--seconds", self.seconds, *more]]
 
     def examine(self, *more):
         return json.loads(run(*self.options("--json", *more)).stdout)
@@ -112,6 +115,8 @@ class Doctor(WorkersCase):
 
 
 class LinksCase(WorkersCase):
+    seconds = 4
+
     def setUp(self):
         super().setUp()
         if not namespaces.permitted():
@@ -157,13 +162,13 @@ class AcrossLinks(LinksCase):
             for link in slow["links"]:
                 self.assertLess(abs(link["bytes_per_second"] / raw - 1), 0.1)
             self.assertTrue(any("--compress" in a["change"] for a in slow["advice"]), slow["advice"])
-            warned = self.across(net, self.arguments("run", *WIDE[:-2], "--max-steps", 2, "--eval.every", 0))[1]
+            warned = self.across(net, self.arguments("run", *WIDE, "--max-steps", 2, "--eval.every", 0))[1]
             self.assertRegex(warned, "this link carries .* waiting; --compress auto brings it to")
-            warned = self.across(net, self.arguments("warm", *WIDE[:-2], "--max-steps", 12, "--eval.every", 0,
+            warned = self.across(net, self.arguments("warm", *WIDE, "--max-steps", 12, "--eval.every", 0,
                                                      "--compress", "powersgd:2"))[1]
             self.assertRegex(warned, "the first steps \\(1, the warm-up\\) will take .* --compress-warmup makes them fewer")
             net.shape(None)
-            options = [*WIDE[:-2], "--batch.target-tokens", 6000, "--compress", "auto", "--eval.every", 0, "--max-steps"]
+            options = [*WIDE, "--batch.target-tokens", 6000, "--compress", "auto", "--eval.every", 0, "--max-steps"]
             said = self.across(net, self.arguments("later", *options, 1))[1]
             self.assertIn("auto chose none", said)
             # A run that was begun on a fast link is told what would help on a slow one.

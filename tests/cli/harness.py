@@ -1,4 +1,4 @@
-"""What the whole-run tests share: the binary under test, scratch folders, small corpora."""
+"""Shared by the whole-run tests: the binary under test, scratch folders, small corpora."""
 
 import os
 import socket
@@ -8,6 +8,11 @@ import unittest
 
 REIGEN = os.environ["REIGEN"]
 SOURCE = os.environ["REIGEN_SOURCE"]
+
+# Whether this is `make test-all`. A test that only it runs has a shorter one that covers most of the
+# same behaviour.
+TEST_ALL = bool(os.environ.get("REIGEN_TEST_ALL"))
+long_test = unittest.skipUnless(TEST_ALL, "only in make test-all")
 
 
 def run(*args, check=True, **kwargs):
@@ -21,7 +26,7 @@ def run(*args, check=True, **kwargs):
 
 
 def free_port():
-    """A port of this machine that nobody listens on now."""
+    """A free TCP port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

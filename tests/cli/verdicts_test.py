@@ -151,6 +151,7 @@ class Processors(Planted):
     def test_a_rank_with_a_quota_is_the_straggler(self):
         self.held_rank(1)
 
+    @harness.long_test
     def test_also_when_it_is_the_first(self):
         self.held_rank(0)
 
@@ -192,6 +193,7 @@ class Processors(Planted):
     def test_the_reader_of_one_rank_is_input_and_no_straggler(self):
         self.late_reader(1)
 
+    @harness.long_test
     def test_also_when_that_is_the_first(self):
         self.late_reader(0)
 

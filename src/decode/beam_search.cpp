@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
-#include "model/memory.h"
+#include "model/activation_memory.h"
 #include "ops/beam_step.h"
 #include "ops/gpu_ops.h"
 
@@ -28,7 +28,7 @@ struct Search {
   std::vector<Hypothesis> ended;
 };
 
-// A token and what came before it: hypotheses share their beginnings.
+// A token and a link to the one before it: hypotheses share their prefixes.
 struct Node {
   uint32_t before;
   uint32_t token;
@@ -112,15 +112,15 @@ class BatchSearch {
     beam_ = std::move(next);
   }
 
-  // Takes a sentence's candidates in order: those with eos have ended, the others go on, until
-  // there are enough of either.
+  // Takes a sentence's candidates in order: those with eos are finished hypotheses, the others
+  // enter the next step, until there are enough of either.
   void advance(size_t a, size_t first, size_t keep, Beam& next) {
     Search& search = batch_[beam_.alive[a]];
     const auto beam = static_cast<size_t>(options_.beam);
     const size_t first_row = next.rows();
     if (!std::isfinite(totals_[first])) {
-      throw DataError(
-          "the model gives no probabilities: its parameters are not numbers, or too large; use an "
+      throw CheckpointError(
+          "the model's probabilities are not finite: its parameters are NaN or too large; use an "
           "earlier checkpoint");
     }
     for (size_t c = first; c < first + keep && std::isfinite(totals_[c]); ++c) {
@@ -144,7 +144,7 @@ class BatchSearch {
     next.abandon(first_row);
   }
 
-  // Every candidate of this step has length_ tokens, the end included where it has one.
+  // Every candidate of this step has length_ tokens, including the end where it has one.
   Hypothesis hypothesis(uint32_t node, double log_probability) const {
     Hypothesis out;
     out.log_probability = log_probability;
@@ -166,7 +166,7 @@ class BatchSearch {
   std::vector<double> totals_;
 };
 
-// Longest first: what takes most memory comes before much has been done.
+// Longest first: a batch that does not fit into memory fails at the start.
 std::vector<size_t> by_length(const std::vector<Ids>& sources) {
   std::vector<size_t> order(sources.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -175,7 +175,7 @@ std::vector<size_t> by_length(const std::vector<Ids>& sources) {
   return order;
 }
 
-// How many of the sources from order[at] on are searched together, of a budget of tokens.
+// Number of sources from order[at] on that fit into a batch of `tokens`.
 size_t batch_size(const std::vector<Ids>& sources, const std::vector<size_t>& order, size_t at,
                   const DecodeOptions& options, int64_t tokens) {
   const size_t cost =

@@ -1,7 +1,7 @@
 // Beam search over many sentences at once.
 //
-// Sources are sorted by length and searched in batches; results come back in the order given. A
-// sentence's result depends on the others of its batch by rounding only.
+// Sources are sorted by length and searched in batches; results come back in the order given. The
+// other sentences of a batch change a sentence's result by rounding only.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,22 @@ struct SpecialIds {
   uint32_t eos = 0;
 };
 
-// How many hypotheses times source tokens are searched at once.
+// The size of a batch: hypotheses times source tokens.
 int64_t decoding_tokens(const Device& device, const Transformer& model, DType type,
                         const DecodeOptions& options);
 
 // For each source (which ends with eos) its hypotheses, best first, at least one and at most
 // `beam`. A search ends when `beam` hypotheses have ended, or at the length limit, where the
-// unfinished ones are given if none has ended. Throws DataError for a source the model cannot take
-// or a model whose probabilities are not numbers, and Interrupted. `progress` is told how many
-// sources are done.
+// unfinished ones are returned if none has ended. Throws DataError for a source that is too long
+// for the model, CheckpointError for a model whose probabilities are not finite, and Interrupted.
+// `progress` is called with the number of finished sources.
 std::vector<std::vector<Hypothesis>> beam_search(const Device& device, Transformer& model,
                                                  const Weights& weights,
                                                  const std::vector<std::vector<uint32_t>>& sources,
                                                  SpecialIds special, const DecodeOptions& options,
                                                  const std::function<void(size_t)>& progress = {});
 
-// The same with a decoder whose memory is used again from call to call.
+// The same with a decoder that reuses its memory from call to call.
 std::vector<std::vector<Hypothesis>> beam_search(IncrementalDecoder& decoder,
                                                  const std::vector<std::vector<uint32_t>>& sources,
                                                  SpecialIds special, const DecodeOptions& options,
@@ -50,7 +50,7 @@ std::vector<std::vector<Hypothesis>> beam_search(IncrementalDecoder& decoder,
 
 double length_penalty(size_t length, double alpha);
 
-// The most tokens, end included, a translation of `source_tokens` may have.
+// Length limit of a translation of `source_tokens`, in tokens, end included.
 int64_t longest_output(int64_t source_tokens, const DecodeOptions& options, int64_t model_length);
 
 }  // namespace reigen

@@ -19,8 +19,9 @@ bool read_window(LineReader& reader, int64_t most_lines, std::vector<std::string
   while (lines.size() < static_cast<size_t>(most_lines) && bytes < kWindowBytes &&
          reader.next(line)) {
     if (line.size() > kMostLineBytes) {
-      throw DataError(format("{}: line {} is longer than {}; is this text? Cut it into lines first",
-                             reader.source().path(), reader.lines(), human_bytes(kMostLineBytes)));
+      throw DataError(
+          format("{}: line {} is longer than {}; is this file text? Split it into lines first",
+                 reader.source().path(), reader.lines(), human_bytes(kMostLineBytes)));
     }
     bytes += line.size();
     lines.push_back(std::move(line));

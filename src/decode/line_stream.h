@@ -20,12 +20,12 @@ struct StreamOptions {
   bool nbest = false;     // `line ||| text ||| score` instead of the text alone
 };
 
-// Takes the text of a window; false when nobody reads any more.
+// Receives the text of a window; returns false when the reader has closed its end.
 using LineSink = std::function<bool(std::string_view text)>;
 
-// Reads to the end, or until the sink says no. `reader` must have been made with kMostLineBytes: a
-// longer line is a DataError, since nothing may be left out. `progress` is told how many sentences
-// have been translated.
+// Reads to the end, or until the sink returns false. `reader` must have been made with
+// kMostLineBytes: a longer line is a DataError, since no line may be left out. `progress` is called
+// with the number of translated sentences.
 void translate_stream(LineReader& reader, Translator& translator, const StreamOptions& options,
                       const LineSink& sink, const std::function<void(uint64_t)>& progress = {});
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/interrupt.h"
-#include "decode/parts.h"
+#include "decode/fragments.h"
 
 namespace reigen {
 namespace {
@@ -32,15 +32,16 @@ std::vector<uint32_t> Translator::encode(std::string line) {
   if (!is_valid_utf8(line)) ++counts_.repaired;
   cleaner_.normalise(line);
   std::vector<uint32_t> ids;
-  // Only spaces are no text, though they would be pieces where training kept white space.
+  // A line of spaces has no text, although spaces are pieces where training kept white space.
   if (!squeeze_whitespace(line).empty()) encoder_.encode(line, ids);
   return ids;
 }
 
-Translation Translator::joined(std::span<const std::vector<Hypothesis>> parts, size_t rank) const {
+Translation Translator::joined(std::span<const std::vector<Hypothesis>> fragments,
+                               size_t place) const {
   Translation out;
-  for (const auto& part : parts) {
-    const Hypothesis& hypothesis = part[std::min(rank, part.size() - 1)];
+  for (const auto& fragment : fragments) {
+    const Hypothesis& hypothesis = fragment[std::min(place, fragment.size() - 1)];
     const std::string text = vocabulary_.decode(hypothesis.ids);
     if (!out.text.empty() && !text.empty()) out.text += ' ';
     out.text += text;
@@ -60,8 +61,8 @@ std::vector<std::vector<Translation>> Translator::translate(
   for (const std::string& line : lines) {
     check_interrupt();
     const std::vector<uint32_t> ids = encode(line);
-    for (std::span<const uint32_t> part : cut_into_parts(vocabulary_, ids, most)) {
-      sources.emplace_back(part.begin(), part.end());
+    for (std::span<const uint32_t> fragment : cut_into_fragments(vocabulary_, ids, most)) {
+      sources.emplace_back(fragment.begin(), fragment.end());
       sources.back().push_back(vocabulary_.eos());
       counts_.source_tokens += sources.back().size();
     }
@@ -73,14 +74,16 @@ std::vector<std::vector<Translation>> Translator::translate(
       beam_search(decoder_, sources, {vocabulary_.bos(), vocabulary_.eos()}, options_, progress);
   std::vector<std::vector<Translation>> out(lines.size());
   for (size_t l = 0; l < lines.size(); ++l) {
-    const auto parts =
+    const auto fragments =
         std::span(found).subspan(first_source[l], first_source[l + 1] - first_source[l]);
-    size_t ranks = 1;
-    for (const auto& part : parts) {
-      ranks = std::max(ranks, std::min(nbest_, part.size()));
-      counts_.target_tokens += part[0].ids.size() + 1;
+    size_t places = 1;
+    for (const auto& fragment : fragments) {
+      places = std::max(places, std::min(nbest_, fragment.size()));
+      counts_.target_tokens += fragment[0].ids.size() + 1;
     }
-    for (size_t rank = 0; rank < ranks; ++rank) out[l].push_back(joined(parts, rank));
+    for (size_t place = 0; place < places; ++place) {
+      out[l].push_back(joined(fragments, place));
+    }
   }
   return out;
 }

@@ -1,7 +1,7 @@
 // Text in, text out: lines are normalised as training did, cut into pieces, searched, and joined.
 //
-// Every line gets an answer, in order: an empty one for a line without words, and for a line longer
-// than the model takes the translations of its parts, joined by spaces. An answer is one line.
+// Each input line gives one output line, in order: an empty one for a line without words; for a
+// line longer than the model accepts, the translations of its fragments joined by spaces.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace reigen {
 
-// How text was made ready for training.
+// Normalisation of the training text, applied to the input as well.
 struct TextRules {
   std::string source_language;
   std::string target_language;
@@ -26,7 +26,7 @@ struct TextRules {
 
 struct Translation {
   std::string text;
-  double score = 0;  // of a line in parts, the sum of theirs
+  double score = 0;  // of a line in fragments: the sum of their scores
 };
 
 struct TranslationCounts {
@@ -34,19 +34,19 @@ struct TranslationCounts {
   uint64_t source_tokens = 0;  // ends of sentence included
   uint64_t target_tokens = 0;  // of the best translations
   uint64_t repaired = 0;       // lines that were not UTF-8
-  uint64_t cut = 0;            // lines longer than the model takes
+  uint64_t cut = 0;            // lines longer than the model accepts
 };
 
 class Translator {
  public:
-  // What is given by reference must outlive the translator.
+  // All references must outlive the translator.
   Translator(const Device& device, Transformer& model, const Weights& weights,
              const Vocabulary& vocabulary, const TextRules& rules, const DecodeOptions& options,
              int64_t nbest = 1);
 
-  // For each line its translations, best first, one to `nbest` of them. A line in parts joins the
-  // best of each, then the second best of each, and so on. `progress` is told how many parts of
-  // this call are done.
+  // For each line its translations, best first, one to `nbest` of them. For a line in fragments the
+  // best of each fragment are joined, then the second best, and so on. `progress` is called with
+  // the number of finished fragments of this call.
   std::vector<std::vector<Translation>> translate(std::span<const std::string> lines,
                                                   const std::function<void(size_t)>& progress = {});
 
@@ -54,7 +54,7 @@ class Translator {
 
  private:
   std::vector<uint32_t> encode(std::string line);
-  Translation joined(std::span<const std::vector<Hypothesis>> parts, size_t rank) const;
+  Translation joined(std::span<const std::vector<Hypothesis>> fragments, size_t place) const;
 
   IncrementalDecoder decoder_;
   const Vocabulary& vocabulary_;

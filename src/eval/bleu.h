@@ -2,7 +2,7 @@
 // n-grams up to 4, exponential smoothing.
 //
 // A sentence gives ten counts and a score is a function of their sum, so a corpus is counted once
-// and then scored as often as resampling likes. tests/eval holds all of it to sacreBLEU's own
+// and scored for any number of resamples. tests/eval compares all of it with sacreBLEU's own
 // figures.
 #pragma once
 
@@ -59,7 +59,7 @@ struct BleuScore {
   std::string text() const;
 };
 
-// Keeps its tables from one sentence to the next; one per thread.
+// Reuses its tables from one sentence to the next; one object per thread.
 class BleuCounter {
  public:
   BleuCounter();
@@ -73,7 +73,7 @@ class BleuCounter {
 
 BleuScore bleu_score(const BleuCounts& counts, const BleuOptions& options = {});
 
-// See for_each_sentence for what the references may be.
+// References as in for_each_sentence.
 BleuScore corpus_bleu(const Lines& hypotheses, const std::vector<Lines>& references,
                       const BleuOptions& options = {});
 

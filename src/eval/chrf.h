@@ -38,7 +38,7 @@ struct ChrfOrder {
 // Characters of length 1 to 6, then words: of one sentence, or summed over many.
 using ChrfCounts = std::vector<ChrfOrder>;
 
-// Keeps its tables from one sentence to the next; one per thread.
+// Reuses its tables from one sentence to the next; one object per thread.
 class ChrfCounter {
  public:
   explicit ChrfCounter(const ChrfOptions& options = {});
@@ -57,7 +57,7 @@ class ChrfCounter {
 // 0 to 100. Lengths that the hypothesis or the reference is too short for are left out.
 double chrf_score(const ChrfCounts& counts, const ChrfOptions& options = {});
 
-// See for_each_sentence for what the references may be.
+// References as in for_each_sentence.
 double corpus_chrf(const Lines& hypotheses, const std::vector<Lines>& references,
                    const ChrfOptions& options = {});
 

@@ -1,5 +1,4 @@
-// Hypotheses beside their references, sentence by sentence: the one way every metric reads a
-// corpus.
+// Iteration over hypotheses and their references, sentence by sentence, for all metrics.
 #pragma once
 
 #include <functional>

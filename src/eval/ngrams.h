@@ -1,9 +1,9 @@
-// How many n-grams of a hypothesis its references hold: what BLEU counts in words, chrF in
-// characters.
+// Counts n-grams of a hypothesis that its references contain: of words for BLEU, of characters for
+// chrF.
 //
-// N-grams are nodes of a tree, found by their parent and last symbol, so every order comes out of
-// one walk, exactly (no hash stands for an n-gram), and a walk ends where the references know no
-// more.
+// N-grams are nodes of a trie, found by parent and last symbol, so one walk counts every order,
+// exactly (an n-gram is never replaced by its hash), and ends at the first n-gram that no reference
+// has.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class NgramMatcher {
  public:
   explicit NgramMatcher(size_t max_order);
 
-  void clear();  // cheap: memory is kept for the next sentence
+  void clear();  // cheap: memory is reused for the next sentence
 
   // An n-gram then counts as often as it stands in the reference that has it most often.
   void add_reference(std::span<const uint32_t> symbols);
@@ -32,13 +32,13 @@ class NgramMatcher {
   struct Node {
     uint32_t most = 0;       // in any one reference
     uint32_t current = 0;    // in the reference now being added
-    uint32_t reference = 0;  // which one `current` speaks of
+    uint32_t reference = 0;  // the reference that `current` counts
     uint32_t used = 0;       // by the hypothesis
   };
   struct Slot {
     uint64_t key = 0;  // parent node and symbol
     uint32_t node = 0;
-    uint32_t generation = 0;  // other than ours: free
+    uint32_t generation = 0;  // a slot of an older generation is free
   };
 
   size_t slot_of(uint64_t key) const;

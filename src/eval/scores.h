@@ -1,7 +1,7 @@
-// Every metric in one shape: a table of counts with a row per sentence, whose sum is all a score
-// needs.
+// All metrics in one form: a table of counts with a row per sentence; a score is a function of the
+// sum of its rows.
 //
-// Text is cut and compared once; the score of the whole, its interval and a comparison of two
+// Text is tokenised and compared once; the corpus score, its interval and the comparison of two
 // systems are then sums over rows.
 #pragma once
 
@@ -45,8 +45,8 @@ struct Resampling {
   uint64_t seed = 12345;
 };
 
-// What the score depends on, for others to compare: sacreBLEU's own signature for the same
-// settings, version:2.6.0 included because the figure is that version's, and then |by:reigen
+// The settings a score depends on, so that others can compare: sacreBLEU's own signature for the
+// same settings, version:2.6.0 included because the figure is that version's, and then |by:reigen
 // because Reigen computed it. With resampling it has bs and seed, too, where sacreBLEU has them;
 // the resamples of a seed are Reigen's own (see significance.h).
 std::string signature(ScoreMetric metric, size_t references,

@@ -31,7 +31,7 @@ bool is_space(uint32_t c) {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_stop(char c) { return c == '.' || c == ','; }
 
-// Every ASCII mark but ' , - . which 13a treats by what stands beside them, or not at all.
+// Every ASCII mark but ' , - . which 13a treats depending on their neighbours, or not at all.
 bool is_symbol(char c) {
   return (c >= '!' && c <= '&') || (c >= '(' && c <= '+') || c == '/' || (c >= ':' && c <= '@') ||
          (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
@@ -71,9 +71,9 @@ std::string unescape(std::string_view line) {
   return text;
 }
 
-// What a regular expression of two characters substitutes: from the left, never overlapping, so of
-// "..." only the first pair is seen. Bytes will do for characters, because what is looked for is
-// ASCII and "not a digit" holds for every byte of a longer character.
+// Substitution as by a regular expression of two characters: from the left, without overlap, so of
+// "..." only the first pair matches. Bytes can stand for characters, because the patterns are ASCII
+// and "not a digit" holds for every byte of a longer character.
 template <class Match>
 std::string space_pairs(const std::string& in, Match match, bool before, bool between, bool after) {
   std::string out;

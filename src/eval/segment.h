@@ -1,8 +1,8 @@
 // A line of text as sacreBLEU sees it: Python's white space, characters, words, 13a tokens.
 //
-// Scores compare only where text is cut alike, so these follow sacreBLEU 2.6 to the letter,
-// oddities included. All expect valid UTF-8; other bytes give some characters, never a read out of
-// bounds.
+// Scores are comparable only with equal tokenisation, so these follow sacreBLEU 2.6 exactly,
+// including its oddities. All expect valid UTF-8; invalid bytes give some characters, never a read
+// out of bounds.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace reigen {
 
-// What NIST's mteval-v13a does, the tokenizer of WMT's BLEU: one space between tokens.
+// The tokenisation of NIST's mteval-v13a, as used for BLEU at WMT: one space between tokens.
 std::string tokenize_13a(std::string_view line);
 
-// What stands between white space. Python's str.split() also splits at U+001C to U+001F, which
+// The words between white space. Python's str.split() also splits at U+001C to U+001F, which
 // Unicode's property White_Space leaves out; U+0085 and the no-break spaces count in both.
 std::vector<std::string_view> split_words(std::string_view text);
 

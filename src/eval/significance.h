@@ -1,7 +1,7 @@
-// How far a score may be trusted: bootstrap intervals and the paired comparison of two systems
+// Uncertainty of a score: bootstrap intervals and the paired comparison of two systems
 // (Koehn 2004), from counts of sentences, deterministic by seed.
 //
-// Definitions are sacreBLEU's: 95% is what is left after a fortieth of the resampled scores at
+// Definitions are sacreBLEU's: the 95% interval leaves out a fortieth of the resampled scores at
 // either end, and the p-value is that of its paired bootstrap test. Its resamples are numpy's,
 // drawn from PCG64; ours come from splitmix64, so with the same seed single resamples differ and
 // intervals agree as two of sacreBLEU's with different seeds do. It sums counts in float32; ours

@@ -16,7 +16,7 @@
 namespace reigen {
 namespace {
 
-// Sentences [first, last), for the loss alone: dropout is off, so their numbers do not matter.
+// Sentences [first, last), for the loss alone: dropout is off, so token numbers do not matter.
 PackedBatch packed(const EncodedPairs& pairs, size_t first, size_t last, uint32_t bos) {
   PackedBatch batch;
   for (size_t i = first; i < last; ++i) {
@@ -80,9 +80,9 @@ ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
   set.sources = read_text_lines(format("{}/{}.{}", data, split, manifest.source_language));
   set.references = read_text_lines(format("{}/{}.{}", data, split, manifest.target_language));
   if (set.sources.size() != dataset.pairs() || set.references.size() != dataset.pairs()) {
-    throw DataError(
-        format("{}: {} has {} pairs but its text {} and {} lines; prepare the data again", data,
-               split, dataset.pairs(), set.sources.size(), set.references.size()));
+    throw DataError(format(
+        "{}: {} has {} pairs but its text files have {} and {} lines; run reigen prepare again",
+        data, split, dataset.pairs(), set.sources.size(), set.references.size()));
   }
   return set;
 }
@@ -143,7 +143,7 @@ PairsLoss shared_loss(PairsLoss mine, Job& job) {
   return {values[0] / std::max(1.0, values[1]), static_cast<uint64_t>(values[1])};
 }
 
-// Everybody's lines in the order of the set, at rank 0.
+// The lines of all ranks in the order of the set, at rank 0.
 Lines shared_lines(const Lines& mine, Job& job) {
   std::string text;
   for (const std::string& line : mine) text += line + '\0';
@@ -184,7 +184,7 @@ EvaluationRecord validate(const Device& device, Transformer& model, const Weight
   record.tokens = loss.tokens;
   record.sentences = set.sources.size();
   record.spans.emplace_back("loss", watch.lap());
-  if (plan.decode && std::isfinite(record.nll)) {  // else there is nothing to search in
+  if (plan.decode && std::isfinite(record.nll)) {  // a model with NaN parameters cannot be decoded
     const Lines hypotheses = shared_lines(
         translate_pairs(device, model, weights, share_of(set.pairs, plan.sentences, all), 0,
                         vocabulary, plan.options),

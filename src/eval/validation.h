@@ -1,7 +1,7 @@
-// How good the model is on text it does not train on: loss, and BLEU and chrF of what it decodes.
+// Scores on a held-out split: loss, and BLEU and chrF of decoded text.
 //
-// The text is decoded once, by beam search, and every metric is of that text: never of what a
-// model says when it is fed the reference.
+// The split is decoded once by beam search, and every metric is computed from that text, never from
+// teacher-forced output.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ struct ValidationSet {
 ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
                            const std::string& split);
 
-// Without dropout and label smoothing.
+// Loss without dropout and label smoothing.
 struct PairsLoss {
   double nll = 0;  // per target token, ends of sentences included
   uint64_t tokens = 0;
@@ -57,8 +57,8 @@ struct ValidationPlan {
   DecodeOptions options;
 };
 
-// Among several workers each takes every n-th pair, and rank 0 has the scores; the loss is known to
-// all. Nobody may leave in between, so a signal waits.
+// With several workers each takes every n-th pair; rank 0 has the scores, all ranks the loss. All
+// ranks must take part to the end, so a signal is handled afterwards.
 EvaluationRecord validate(const Device& device, Transformer& model, const Weights& weights,
                           const ValidationSet& set, const Vocabulary& vocabulary,
                           const ValidationPlan& plan, Job* job = nullptr);

@@ -141,7 +141,7 @@ void AttentionLayer::forward(const Pass& pass, Tensor x, const SideIndex& side, 
   op_.out = pass.matrix(x.rows, d);
   op_.log_sums = pass.numbers(x.rows, heads_);
   attention_forward(pass.device, op_);
-  // The output's bias is added where the branch meets the residual.
+  // The seam adds the output's bias together with the residual.
   project_into(pass, op_.out, output_, kNone, out);
 }
 
@@ -182,7 +182,7 @@ void AttentionLayer::step(const Pass& pass, Tensor x, Tensor cache, int64_t firs
   if (kind_ == Kind::kCross) {
     op.q = project(pass, x, query_, query_bias_);
   } else {
-    // The product lands in the cache itself; keeping the queries costs memory and saves a copy.
+    // The product is written into the cache itself; storing the queries there saves a copy.
     Tensor fresh = cache.rows_from(first_row, x.rows);
     project_into(pass, x, input_, input_bias_, fresh);
     op.q = fresh.columns(0, d);

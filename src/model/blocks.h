@@ -1,8 +1,8 @@
-// The parts of a Transformer stack: seams (residual and norm), attention and feed-forward
+// The blocks of a Transformer stack: seams (residual add and norm), attention and feed-forward
 // sublayers.
 //
-// A part knows which parameters are its own, keeps what its backward needs from its forward, and
-// adds to the gradients of its parameters. The order of calls is the Transformer's business.
+// A block knows its parameters, stores views of the activations that its backward needs, and adds
+// to the gradients of its parameters. model/stack.cpp calls the blocks in order.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace reigen {
 
-// What every part is handed in a pass.
+// Arguments of one pass, shared by all blocks.
 struct Pass {
   const Device& device;
   const ParameterLayout& layout;
@@ -35,7 +35,7 @@ struct Pass {
   uint64_t seed = 0;
   uint64_t step = 0;
 
-  Tensor weight(size_t index) const;  // a matrix, in the type of products
+  Tensor weight(size_t index) const;  // a matrix, in the compute type
   Tensor vector(size_t index) const;  // a gain, shift or bias, in fp32
   Tensor gradient(size_t index) const { return slice_of(layout, index, gradients); }
   Tensor matrix(int64_t rows, int64_t cols) const { return arena.matrix(rows, cols, weights.type); }
@@ -48,7 +48,7 @@ struct Pass {
 
 constexpr size_t kNone = SIZE_MAX;  // a parameter the model does not have
 
-// A norm's parameters, and the seam that ends in it.
+// Residual add, dropout and the norm that follows.
 class Seam {
  public:
   Seam(ParameterLayout& layout, const std::string& name, int64_t width, double dropout,
@@ -61,12 +61,11 @@ class Seam {
   // h = x + dropout(branch + bias), n = norm(h); without a branch, n = norm(x).
   Output forward(const Pass& pass, Tensor x, Tensor branch, size_t bias, const SideIndex& side);
 
-  // The same without anything for backward, into given memory. h may be x; n may be x where h is
-  // not.
+  // The same for inference, into given memory. h may alias x; n may alias x where h does not.
   void infer(const Pass& pass, Tensor x, Tensor branch, size_t bias, Tensor h, Tensor n) const;
 
-  // From the gradient of n, and of h from the residual path (or empty), to that of x (which may be
-  // dh itself) and of the branch (empty without one).
+  // From the gradients of n and of h (through the residual path, or empty) to those of x (may alias
+  // dh) and of the branch (empty without one).
   void backward(const Pass& pass, Tensor dn, Tensor dh, Tensor dx, Tensor dbranch);
 
  private:
@@ -84,10 +83,10 @@ class AttentionLayer {
   AttentionLayer(ParameterLayout& layout, const std::string& name, const ModelOptions& options,
                  Kind kind, double dropout, uint32_t site);
 
-  // Into `out`. `memory` is the other side's output; empty for self-attention.
+  // Writes `out`. `memory` is the encoder's output; empty for self-attention.
   void forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor memory, Tensor out);
 
-  // Gives the gradient of x, added to `dx` when `accumulate`, and that of the memory, likewise.
+  // Writes the gradients of x and of the memory, or adds to them when told to accumulate.
   void backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate, Tensor dmemory,
                 bool accumulate_memory);
 

@@ -100,7 +100,7 @@ std::string listed_sum(const std::string& directory, const std::string& name) {
   const std::string sums = read_file(directory + "/" + kSums);
   const size_t at = sums.find("  " + name + "\n");
   if (at == std::string::npos || at < 64) {
-    throw CheckpointError(format("{}/{}: cut short or damaged", directory, kSums));
+    throw CheckpointError(format("{}/{}: truncated or damaged", directory, kSums));
   }
   return sums.substr(at - 64, 64);
 }
@@ -120,24 +120,25 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
                                  const ParameterLayout& layout, std::span<const float> parameters,
                                  const std::vector<NamedBuffer>& moments,
                                  const Vocabulary& vocabulary, bool overwrite,
-                                 const std::vector<SafeTensorSource>& kept) {
+                                 const std::vector<SafeTensorSource>& compressor_state) {
   StagedDirectory staged(directory, overwrite);
   facts.parameters = layout.parameters();
   facts.pieces = vocabulary.size();
   facts.files.clear();
   facts.files.push_back(
       write_tensors(staged, "model.safetensors", "parameters, fp32", layout, {{"", parameters}}));
-  facts.files.push_back(write_text(staged, vocabulary.file_name(),
-                                   "the vocabulary of both languages", vocabulary.bytes()));
+  facts.files.push_back(write_text(staged, vocabulary.file_name(), "vocabulary of both languages",
+                                   vocabulary.bytes()));
   if (!moments.empty()) {
     facts.files.push_back(write_tensors(staged, "optimizer.safetensors",
-                                        "Adam's two moments, fp32; only to train on", layout,
+                                        "Adam's two moments, fp32; only needed to resume", layout,
                                         moments));
   }
-  if (!kept.empty()) {
+  if (!compressor_state.empty()) {
     FileWriter file(staged.file(kWorkersFile));
-    write_safetensors(file, kept, {{"format", "pt"}, {"writer", "reigen"}});
-    facts.files.push_back(closed(file, kWorkersFile, "what workers keep of their gradients"));
+    write_safetensors(file, compressor_state, {{"format", "pt"}, {"writer", "reigen"}});
+    facts.files.push_back(
+        closed(file, kWorkersFile, "compressor state of each rank; only needed to resume"));
   }
   std::vector<CheckpointFile> listed = facts.files;
   listed.push_back(write_text(staged, kManifest, "", pretty(to_json(facts))));
@@ -149,8 +150,8 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
 CheckpointFacts read_checkpoint_facts(const std::string& directory) {
   for (const char* name : kAlways) {
     if (path_exists(directory + "/" + name)) continue;
-    throw CheckpointError(format(
-        "{}: is not a checkpoint of reigen, or not a whole one: it has no {}", directory, name));
+    throw CheckpointError(
+        format("{}: not a complete reigen checkpoint: {} is missing", directory, name));
   }
   const std::string path = directory + "/" + kManifest;
   const std::string sum = sha256_of_file(path);
@@ -160,11 +161,11 @@ CheckpointFacts read_checkpoint_facts(const std::string& directory) {
   try {
     const Json json = read_json(path);
     if (json.at("format") != kFormat) {
-      throw CheckpointError(format("{}: is not the manifest of a checkpoint", path));
+      throw CheckpointError(format("{}: not the manifest of a checkpoint", path));
     }
     if (json.at("version") != kVersion) {
-      throw CheckpointError(format("{}: is of version {}, but this reigen reads version {}", path,
-                                   one_line(json["version"]), kVersion));
+      throw CheckpointError(format("{}: has format version {}, but this reigen reads version {}",
+                                   path, one_line(json["version"]), kVersion));
     }
     CheckpointFacts facts = from_json(json);
     std::vector<CheckpointFile> listed = facts.files;
@@ -184,7 +185,7 @@ void verify_checkpoint_file(const std::string& directory, const CheckpointFile& 
   if (!path_exists(path)) throw CheckpointError(format("{}: is missing", path));
   const uint64_t bytes = file_size(path);
   if (bytes != file.bytes) {
-    throw CheckpointError(format("{}: has {} bytes but should have {}; it was cut short or changed",
+    throw CheckpointError(format("{}: has {} bytes instead of {}; it was truncated or changed",
                                  path, with_commas(bytes), with_commas(file.bytes)));
   }
   if (sha256_of_file(path) != file.sha256) {

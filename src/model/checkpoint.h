@@ -1,14 +1,15 @@
-// A checkpoint directory: what is in it, how it is written whole or not at all, how it is checked.
+// The checkpoint directory: its files, written atomically and verified by checksums.
 //
-//   manifest.json          what this is: model, vocabulary, languages, step, scores, every file
-//   model.safetensors      the parameters by name; all that translating needs
-//   vocab.model            the vocabulary (pieces.vocab for text that comes cut into pieces)
-//   optimizer.safetensors  the optimizer's moments; only needed to train on
-//   workers.safetensors    what workers keep of their gradients (--compress); only to train on with
-//                          as many
-//   SHA256SUMS             covers all of them, the manifest included
+//   manifest.json          model, vocabulary, languages, step, scores, options, list of files
+//   model.safetensors      parameters by name; with the vocabulary all that translation needs
+//   vocab.model            vocabulary (pieces.vocab for text that is already split into pieces)
+//   optimizer.safetensors  the optimizer's moments; only needed to resume
+//   workers.safetensors    compressor state of each rank (error-feedback residuals, outer
+//   momentum);
+//                          only needed to resume with the same number of workers
+//   SHA256SUMS             checksums of all files, including the manifest
 //
-// It is self-contained: copied anywhere it can be used without the run or the data it came from.
+// A checkpoint is self-contained: a copy works without its run and its dataset.
 #pragma once
 
 #include <cstdint>
@@ -28,20 +29,20 @@ struct CheckpointFile {
   std::string file;
   uint64_t bytes = 0;
   std::string sha256;
-  std::string holds;  // for people
+  std::string holds;  // description for people
 };
 
 struct CheckpointFacts {
   uint64_t step = 0;
   ModelOptions model;
   uint64_t parameters = 0;
-  uint64_t pieces = 0;  // of the vocabulary
+  uint64_t pieces = 0;  // size of the vocabulary
   std::string source_language;
   std::string target_language;
-  bool nfkc = true;  // how text was normalised before it was cut into pieces
+  bool nfkc = true;  // normalisation of the training text
   bool whitespace = true;
-  Json scores = Json::object();    // of the validation set at this step, if it was evaluated
-  Json training = Json::object();  // options and state, for those who train on
+  Json scores = Json::object();    // on the validation set at this step, if it was evaluated
+  Json training = Json::object();  // options and counters, for a resume
   std::vector<CheckpointFile> files;
 };
 
@@ -53,26 +54,26 @@ struct NamedBuffer {
 
 inline constexpr const char* kWorkersFile = "workers.safetensors";
 
-// Writes `directory` complete or not at all; throws IoError and leaves nothing when the disk is
-// full. `moments` and `kept` may be empty. Returns the facts with their files.
+// Writes `directory` atomically; on a full disk throws IoError and leaves nothing behind. `moments`
+// and `compressor_state` may be empty. Returns the facts completed by the list of files.
 CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts facts,
                                  const ParameterLayout& layout, std::span<const float> parameters,
                                  const std::vector<NamedBuffer>& moments,
                                  const Vocabulary& vocabulary, bool overwrite = false,
-                                 const std::vector<SafeTensorSource>& kept = {});
+                                 const std::vector<SafeTensorSource>& compressor_state = {});
 
-// Checks manifest and SHA256SUMS against each other. Throws CheckpointError naming what is wrong.
+// Reads the manifest and checks it against SHA256SUMS. Throws CheckpointError naming the fault.
 CheckpointFacts read_checkpoint_facts(const std::string& directory);
 
-// Throws CheckpointError when a file is missing, cut short or differs from its checksum.
+// Throws CheckpointError when a file is missing, truncated or differs from its checksum.
 void verify_checkpoint_file(const std::string& directory, const CheckpointFile& file);
 const CheckpointFile& find_file(const CheckpointFacts& facts, const std::string& directory,
                                 const std::string& name);
 // vocab.model or pieces.vocab.
 const CheckpointFile& vocabulary_file(const CheckpointFacts& facts, const std::string& directory);
 
-// Reads a verified file of tensors into a buffer; throws CheckpointError when one is missing or has
-// another shape.
+// Reads a verified file of tensors into a buffer; throws CheckpointError when a tensor is missing
+// or has a different shape.
 void read_buffer(const std::string& path, const ParameterLayout& layout, const std::string& prefix,
                  std::span<float> values);
 

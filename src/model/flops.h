@@ -1,8 +1,8 @@
-// How much a training step computes: the floating-point operations of its matrix products.
+// Floating-point operations of the matrix products of a training step.
 //
-// Products are nearly all of the work, and the only part that can be counted from sizes alone. What
-// attention computes between tokens grows with the length of sentences and is left out (1% of a
-// base model at 28 tokens), so what a device is said to achieve is a little less than it does.
+// Products are nearly all of the work, and the only part that follows from the model's sizes alone.
+// Products inside attention grow with sentence length and are not counted (1% of a base model at 28
+// tokens), so the reported FLOP/s are slightly too low.
 #pragma once
 
 #include "config/model_options.h"
@@ -16,11 +16,11 @@ struct TokenFlops {
   double target = 0;
 };
 
-// Of forward and backward, for one token of either side.
+// Forward and backward of one token of either side.
 TokenFlops token_flops(const ModelOptions& model, int64_t pieces);
 
-// What the device does in a second in a product large enough to fill it: the best of a few, after
-// one that warms up. Takes some hundredths of a second.
+// FLOP/s of the device in a product large enough to fill it: the best of a few after a warm-up.
+// Takes some hundredths of a second.
 double measure_flops(const Device& device, DType type);
 
 }  // namespace reigen

@@ -29,14 +29,14 @@ void IncrementalDecoder::check_start(std::span<const uint32_t> offsets, int64_t 
     const uint32_t length = offsets[s + 1] - offsets[s];
     if (length == 0 || length > limit) {
       throw DataError(
-          format("a source of {} tokens cannot be translated; the model takes 1 to {}, end of "
+          format("a source of {} tokens cannot be translated; the model accepts 1 to {}, end of "
                  "sentence included (model.max-length)",
                  length, limit));
     }
   }
 }
 
-// In one block, which is kept while it is large enough: pages that were touched stay so.
+// One block, reused while it is large enough, so that its pages stay mapped.
 void IncrementalDecoder::make_caches(int64_t source_tokens, int64_t target_rows) {
   const int64_t d = model_.options().width;
   const int64_t layers = model_.options().decoder_layers;
@@ -82,7 +82,7 @@ void IncrementalDecoder::start(std::span<const uint32_t> ids, std::span<const ui
   cached_rows_ = 0;
 }
 
-// Gives each row its parent's lists, and itself as its own last ancestor.
+// Copies each row's ancestor list from its parent and appends the row itself.
 void IncrementalDecoder::follow(std::span<const uint32_t> parents) {
   const auto before = static_cast<size_t>(steps_);
   scratch_.resize(parents.size() * (before + 1));
@@ -120,7 +120,7 @@ Tensor IncrementalDecoder::step(std::span<const uint32_t> parents,
   const auto rows = static_cast<int64_t>(parents.size());
   if (steps_ >= model_.options().max_length || cached_rows_ + rows > self_caches_[0].rows) {
     throw std::logic_error(
-        format("step {} with {} rows is past what start() made room for", steps_ + 1, rows));
+        format("step {} with {} rows exceeds the cache that start() allocated", steps_ + 1, rows));
   }
   follow(parents);
   arena_.reset();
@@ -136,7 +136,7 @@ Tensor IncrementalDecoder::step(std::span<const uint32_t> parents,
                       {lists[5], lists[6], lists[7]}};
   Tensor hidden = model_.decoder_->step(with, embed(with, lists[0], lists[1]), at);
   const Tensor table = with.weight(model_.projection_);
-  // In fp32 whatever the model computes in: scores of a search are sums of many of them.
+  // Logits are fp32 in every precision: scores of a search are sums of many of them.
   Tensor logits = with.numbers(rows, (table.rows + 7) / 8 * 8).columns(0, table.rows);
   linear_forward(device_, hidden, table, logits);
   cached_rows_ += rows;

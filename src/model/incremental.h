@@ -1,8 +1,9 @@
-// Decoding one token at a time: the logits of a full forward, for the price of one token a step.
+// Incremental decoding with a key-value cache: the logits of a full forward at the cost of one
+// token per step.
 //
-// Keys and values of every step stay where they were written; a hypothesis is a list of the cache
-// rows of its ancestors. So reordering, dropping and multiplying hypotheses copies lists of numbers
-// only, and a sentence leaves the batch when none of its rows is a parent any more.
+// Keys and values are never moved; a hypothesis is a list of the cache rows of its ancestors. So
+// reordering, dropping and duplicating hypotheses copies only lists of row numbers, and a sentence
+// leaves the batch when none of its rows is a parent any more.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +16,18 @@ namespace reigen {
 
 class IncrementalDecoder {
  public:
-  // What the weights point to, and the others, must outlive the decoder; a pass of the model may
-  // come between sentences, not between steps.
+  // All arguments and the memory behind the weights must outlive the decoder. The model's layers
+  // store the last pass, so no other pass of the model may run between start() and the last step().
   IncrementalDecoder(const Device& device, Transformer& model, const Weights& weights);
 
-  // Encodes packed sources: sentence s is ids[offsets[s] .. offsets[s+1]). Forgets what was before.
-  // Row s of an imagined step before the first is sentence s. Room is made for `most_rows` rows
+  // Encodes packed sources: sentence s is ids[offsets[s] .. offsets[s+1]); earlier sentences are
+  // dropped. In the first step, parent s means sentence s. The cache has room for `most_rows` rows
   // in each of `most_steps` steps; memory is touched only as steps use it.
   void start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets, int64_t most_rows,
              int64_t most_steps);
 
-  // Row r goes on with tokens[r] from row parents[r] of the step before. Returns logits
-  // [rows, vocabulary], which stand until the next call.
+  // Row r extends row parents[r] of the previous step by tokens[r]. Returns logits
+  // [rows, vocabulary], valid until the next call.
   Tensor step(std::span<const uint32_t> parents, std::span<const uint32_t> tokens);
 
   int64_t steps() const { return steps_; }  // taken since start()
@@ -47,7 +48,7 @@ class IncrementalDecoder {
   Transformer& model_;
   Weights weights_;
   Arena caches_;
-  Arena arena_;  // for one step; free again in the next
+  Arena arena_;  // of one step; reset by the next
   std::vector<Tensor> self_caches_;
   std::vector<Tensor> cross_caches_;
   int64_t steps_ = 0;
@@ -58,7 +59,7 @@ class IncrementalDecoder {
     std::vector<uint32_t> begin;
     std::vector<uint32_t> count;
   };
-  Lists ancestors_;  // steps_ of them for each row
+  Lists ancestors_;  // steps_ entries for each row
   Lists sources_;
   std::vector<uint32_t> scratch_;
   std::vector<uint32_t> scratch_begin_;

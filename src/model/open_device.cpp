@@ -66,7 +66,7 @@ void check_model_for(const Device& device, const ModelOptions& o) {
   auto require = [](bool good, const char* what, int64_t value, const char* wanted) {
     if (good) return;
     throw ConfigError(
-        format("{} {} cannot be computed on a GPU: it takes {}; change it or use --device cpu",
+        format("{} {} is not supported on a GPU, which needs {}; change it or use --device cpu",
                what, value, wanted));
   };
   require(o.width % 8 == 0 && o.width <= kMostWidth, "model.width", o.width,

@@ -16,17 +16,17 @@ struct OpenedDevice {
   DType type = DType::kF32;                // of activations
 };
 
-// Throws DeviceError when the GPU asked for is not there, ConfigError for a precision it does not
-// have. `auto` without a GPU is the CPU with `threads`.
+// Throws DeviceError when the GPU asked for is not there, ConfigError for an unsupported
+// precision. `auto` without a GPU is the CPU with `threads`.
 OpenedDevice open_device(const DeviceOptions& options, int threads);
 
-// What a host computes beside the device: the device itself where that is the CPU.
+// The device for work on the host: the CPU, which is `device` itself where that is the CPU.
 Device host_device(const Device& device, int64_t threads);
 
-// Computes in another precision from now on; false when the device does not have it.
+// Switches to `precision`; returns false when the device does not support it.
 bool use_precision(OpenedDevice& opened, Precision precision);
 
-// Throws ConfigError when the model's sizes do not fit what the GPU's operations take.
+// Throws ConfigError when the GPU operations do not support the model's sizes.
 void check_model_for(const Device& device, const ModelOptions& options);
 
 // "NVIDIA H200, 139.8 GiB, CUDA 13.0 (driver 13.0), bf16" or "2 threads".

@@ -36,7 +36,8 @@ std::string resolve_checkpoint(const std::string& run_or_checkpoint) {
     const std::string path = run_or_checkpoint + "/" + name;
     if (is_checkpoint(path)) return path;
     if (std::filesystem::is_symlink(path)) {
-      log_warning(format("{}: what it points to is missing or incomplete; looking further", path));
+      log_warning(format(
+          "{}: the checkpoint it links to is missing or incomplete; trying the next one", path));
     }
   }
   throw CheckpointError(format(

@@ -1,4 +1,4 @@
-// A trained model, opened for use: from a checkpoint, or from a run, whose best one is taken.
+// A trained model loaded for use, from a checkpoint or from a run's best checkpoint.
 #pragma once
 
 #include <memory>
@@ -19,15 +19,15 @@ struct SavedModel {
   std::vector<float> parameters;
 };
 
-// A saved model on the device it is used on. `saved` must outlive it.
+// A saved model with its weights on a device. `saved` must outlive it.
 struct PlacedModel {
   PlacedModel(SavedModel& saved, const DeviceOptions& options, int threads);
   OpenedDevice opened;
   DeviceWeights weights;
 };
 
-// The checkpoint itself, or the one of a run to use: best-bleu, else best-loss, else last. Throws
-// CheckpointError when there is none.
+// The path itself if it is a checkpoint, otherwise the run's best-bleu, best-loss or last, in this
+// order. Throws CheckpointError when there is none.
 std::string resolve_checkpoint(const std::string& run_or_checkpoint);
 
 SavedModel load_model(const std::string& run_or_checkpoint);

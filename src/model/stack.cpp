@@ -55,7 +55,8 @@ void LayerStack::sublayer_backward(const Pass& pass, size_t index, Tensor dy, Te
   if (part + 1 == per_layer) {
     layer.feed_forward[0].backward(pass, dy, dx, accumulate);
   } else {
-    const bool first = index + 2 == sublayers();  // of those that attend to the encoder
+    const bool first =
+        index + 2 == sublayers();  // the top cross-attention is the first to write dmemory
     layer.attention[part].backward(pass, dy, dx, accumulate, dmemory, !first);
   }
 }
@@ -69,7 +70,8 @@ size_t LayerStack::output_bias(size_t index) const {
 }
 
 Tensor LayerStack::forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor memory) {
-  const Tensor branch = pass.matrix(x.rows, x.cols);  // read by the seam at once; one serves all
+  const Tensor branch =
+      pass.matrix(x.rows, x.cols);  // the seam reads it at once, so one buffer serves all sublayers
   Tensor residual = x;
   Tensor n = post_ ? x : seams_[0].forward(pass, x, {}, kNone, side).n;
   for (size_t i = 0; i < sublayers(); ++i) {
@@ -82,8 +84,8 @@ Tensor LayerStack::forward(const Pass& pass, Tensor x, const SideIndex& side, Te
   return n;
 }
 
-// `sublayer(i, n, branch)` gives the branch of sublayer i. Three buffers serve all the way up; what
-// a sublayer takes beside them is released at once, so that it stays in the cache.
+// `sublayer(i, n, branch)` writes the branch of sublayer i. Three buffers serve all sublayers; a
+// sublayer's temporaries are released at once, so that they stay in the CPU's cache.
 template <class Sublayer>
 Tensor LayerStack::infer_with(const Pass& pass, Tensor x, Sublayer sublayer) {
   const Tensor other = pass.matrix(x.rows, x.cols);
@@ -135,11 +137,11 @@ void LayerStack::project_memory(const Pass& pass, Tensor memory,
 Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
                             const std::function<void(size_t)>& ready) {
   const size_t per_layer = decoder_ ? 3 : 2;
-  // Three buffers serve the whole way down; what a sublayer needs beside them is released at once.
+  // Three buffers serve all sublayers; a sublayer's temporaries are released at once.
   const Tensor dresidual = pass.residual(dout.rows, dout.cols);
   const Tensor dbranch = pass.matrix(dout.rows, dout.cols);
   const Tensor dinput = post_ ? dresidual : pass.matrix(dout.rows, dout.cols);
-  Tensor dn = dout;  // gradient of what the next seam up gave
+  Tensor dn = dout;  // gradient of the output of the seam above
   auto complete = [&](const Layer& layer) {
     settle_gradients(pass.device);
     ready(layer.end);
@@ -147,11 +149,11 @@ Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
   for (size_t i = sublayers(); i-- > 0;) {
     const Arena::Mark mark = pass.arena.mark();
     const bool top = i + 1 == sublayers();
-    // Post-norm: the residual is the seam's own output below, so both gradients are of the same
-    // thing and the sublayer adds its own to it.
+    // Post-norm: the residual is the output of the seam below, so both gradients are of the same
+    // tensor and the sublayer accumulates into it.
     seams_[post_ ? i : i + 1].backward(pass, dn, post_ || top ? Tensor() : dresidual, dresidual,
                                        dbranch);
-    // That was the first norm of the pre-norm layer above, and the last thing it lacked.
+    // Pre-norm: this seam holds the first norm of the layer above, whose gradient is final now.
     if (!post_ && !top && (i + 1) % per_layer == 0) complete(layers_[(i + 1) / per_layer]);
     sublayer_backward(pass, i, dbranch, dinput, post_, dmemory);
     dn = dinput;

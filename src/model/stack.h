@@ -20,28 +20,29 @@ struct DecodeStep {
 
 class LayerStack {
  public:
-  // A decoder has cross-attention and looks only back. Dropout sites count up from `first_site`.
+  // A decoder has cross-attention and causal self-attention. Dropout sites count up from
+  // `first_site`.
   LayerStack(ParameterLayout& layout, const std::string& name, const ModelOptions& options,
              const DropoutOptions& dropout, int64_t layers, bool decoder, uint32_t first_site);
 
   // `memory` is the encoder's output; unused without cross-attention.
   Tensor forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor memory);
 
-  // Without anything for backward: the same result, x overwritten, memory for one sublayer only.
+  // Forward for inference: the same result; x is overwritten and temporaries are one sublayer's.
   Tensor infer(const Pass& pass, Tensor x, const SideIndex& side);
 
-  // Decoding: one new token per row, and the encoder's output for every layer once beforehand.
+  // Decoding: one new token per row; project_memory() first, once per batch of sources.
   Tensor step(const Pass& pass, Tensor x, const DecodeStep& at);
   void project_memory(const Pass& pass, Tensor memory, std::span<const Tensor> cross_caches) const;
 
-  // From the gradient of the output to that of the input. Writes the memory's to dmemory. Calls
-  // `ready(n)` for each layer: the first n elements of the gradient are complete, except that
-  // tied tables have parts still to come and stand last for that reason.
+  // From the gradient of the output to that of the input; writes the memory's gradient to dmemory.
+  // Calls `ready(n)` after each layer: the first n elements of the gradient are final. Tied tables
+  // get further terms later and therefore stand last in the layout.
   Tensor backward(const Pass& pass, Tensor dout, Tensor dmemory,
                   const std::function<void(size_t)>& ready);
 
-  // Elements of all layers and of the top one, which backward completes first; where the bottom
-  // one begins in the layout.
+  // Elements of all layers; of the top layer, whose gradients are final first; and the offset of
+  // the bottom layer in the layout.
   size_t elements() const { return layers_.front().end - begin_; }
   size_t top_elements() const { return layers_.back().end - begin_; }
   size_t bottom_begin() const { return layers_.size() > 1 ? layers_[1].end : begin_; }
@@ -66,8 +67,8 @@ class LayerStack {
   bool post_;
   size_t begin_;               // in the layout
   std::vector<Layer> layers_;  // layers_[0] is nearest to the input
-  // Pre-norm: seams_[i] norms the input of sublayer i, the last one the output. Post-norm:
-  // seams_[i] norms what sublayer i gave.
+  // Pre-norm: seams_[i] norms the input of sublayer i, the last seam the stack's output. Post-norm:
+  // seams_[i] norms the output of sublayer i.
   std::vector<Seam> seams_;
 };
 

@@ -37,7 +37,7 @@ Transformer::Transformer(const ModelOptions& options, const DropoutOptions& drop
   check_model_options(options);
   const auto pieces = static_cast<int64_t>(vocabulary);
   const int64_t width = options.width;
-  // Backward runs projection, decoder, encoder, embeddings; so does the layout.
+  // The layout has the order of backward: projection, decoder, encoder, embeddings.
   if (!options.tied) projection_ = layout_.add("projection.weight", pieces, width);
   decoder_ = std::make_unique<LayerStack>(layout_, "decoder", options, dropout,
                                           options.decoder_layers, true, kDecoderSites);
@@ -52,9 +52,9 @@ Transformer::Transformer(const ModelOptions& options, const DropoutOptions& drop
   source_table_ =
       layout_.add(options.tied ? "embedding.weight" : "source_embedding.weight", pieces, width);
   if (options.tied) projection_ = target_table_ = source_table_;
-  // A layer takes about as long as it has parameters.
+  // A layer's share of backward's time is about its share of the parameters.
   const size_t layers = decoder_->elements() + encoder_->elements();
-  layout_.set_completion(
+  layout_.set_gradient_timing(
       static_cast<double>(decoder_->top_elements()) / static_cast<double>(layers),
       encoder_->bottom_begin());
 }
@@ -229,9 +229,9 @@ void Transformer::initialise(std::span<float> parameters, uint64_t seed) const {
         v = static_cast<float>(deviation * radius * std::cos(2 * M_PI * uniform.next()));
       }
     } else if (slice.name.ends_with(".weight")) {
-      // By the number of inputs alone. Glorot's bound, which looks at both sides, starts the square
-      // and the narrowing matrices of a pre-norm model too high: on Multi30k it is 0.18 nll behind
-      // after 1,000 steps (docs/design/engine.md).
+      // Scaled by the number of inputs alone. Glorot's bound, which uses inputs and outputs, starts
+      // the square and the narrowing matrices of a pre-norm model too high: on Multi30k it is 0.18
+      // nll behind after 1,000 steps (docs/design/engine.md).
       const double bound = 1 / std::sqrt(static_cast<double>(slice.cols));
       for (float& v : values) v = static_cast<float>(bound * (2 * uniform.next() - 1));
     }

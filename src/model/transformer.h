@@ -41,8 +41,8 @@ class Transformer {
   // biases 0; a pure function of the seed.
   void initialise(std::span<float> parameters, uint64_t seed) const;
 
-  // The batch where the device can read it; may be made beside other work (ops/batch_index.h).
-  // Throws DataError for a sentence longer than the model takes.
+  // The batch in the device's memory; may be built on another thread (ops/batch_index.h). Throws
+  // DataError for a sentence longer than model.max-length.
   std::unique_ptr<BatchIndex> index(const Device& device, const PackedBatch& batch,
                                     DType type = DType::kF32) const;
 
@@ -52,17 +52,17 @@ class Transformer {
     uint64_t step = 0;
     float loss_scale = 1;
     float smoothing = 0;
-    const BatchIndex* index = nullptr;  // of the batch, when it was made before
-    LossSums* sums = nullptr;           // on a GPU: where to add the loss, so that nobody waits
+    const BatchIndex* index = nullptr;  // of the batch, if it was built before
+    LossSums* sums = nullptr;           // on a GPU: accumulates the loss there, without a wait
   };
-  // Told while a step is under way; each may be empty.
+  // Callbacks during a step; each may be empty.
   struct StepEvents {
     std::function<void()> forward_done;
     std::function<void()> loss_done;    // projection and loss, forward and backward in one
-    std::function<void(size_t)> ready;  // the first n elements of the gradient are complete
+    std::function<void(size_t)> ready;  // the first n elements of the gradient are final
   };
-  // Adds to `gradients`, which are the device's, as weights and arena are. On a GPU the loss scale
-  // is the step queue's business (ops/gpu_step.h) and events are told when work was put in line.
+  // Adds to `gradients`; gradients, weights and arena are in the device's memory. On a GPU the step
+  // queue owns the loss scale (ops/gpu_step.h), and events are called when work has been enqueued.
   LossSums forward_backward(const Device& device, const StepInput& input, const Weights& weights,
                             std::span<float> gradients, Arena& arena,
                             const StepEvents& events = {});
@@ -72,14 +72,14 @@ class Transformer {
                     float smoothing, Arena& arena);
 
  private:
-  friend class IncrementalDecoder;  // walks the same stacks a token at a time
+  friend class IncrementalDecoder;  // runs the same stacks one token at a time
   Tensor positions(const Pass& pass) const;
   Tensor embed(const Pass& pass, const SideIndex& side, size_t table, uint32_t site) const;
   void embed_gradient(const Pass& pass, const SideIndex& side, size_t table, uint32_t site,
                       Tensor dout) const;
   IndexShape index_shape(DType type) const;
   EmbedInput embed_input(const Pass& pass, const SideIndex& side, uint32_t site) const;
-  Tensor encode(const Pass& pass);  // nothing kept for backward
+  Tensor encode(const Pass& pass);  // for inference
   Tensor run_forward(const Pass& pass);
   void run_backward(const Pass& pass, Tensor dhidden, const std::function<void(size_t)>& on_ready);
   void check_lengths(const PackedBatch& batch) const;
@@ -89,7 +89,7 @@ class Transformer {
   ParameterLayout layout_;
   std::unique_ptr<LayerStack> decoder_;
   std::unique_ptr<LayerStack> encoder_;
-  size_t projection_ = kNone;  // tables; all the same one when tied
+  size_t projection_ = kNone;  // embedding tables; one and the same when tied
   size_t source_table_ = kNone;
   size_t target_table_ = kNone;
   size_t learned_positions_ = kNone;

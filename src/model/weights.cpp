@@ -5,7 +5,7 @@
 
 namespace reigen {
 
-// A 16-bit sum loses what small branches add to it once it has grown. bf16 with a residual of the
+// A 16-bit residual stream loses small branches once it has grown. bf16 with a residual of the
 // same type trains as well as fp32 does (docs/design/cuda.md); fp16 can overflow there.
 DType residual_type(DType type, NormPlace norm) {
   if (type == DType::kF16 && norm == NormPlace::kPre) return DType::kF32;

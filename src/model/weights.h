@@ -1,7 +1,7 @@
-// A model's parameters as a pass reads them, in the device's memory.
+// A model's parameters in the device's memory, as a pass reads them.
 //
-// Matrices are read in the type products take, vectors (gains, shifts, biases) in fp32. On the CPU
-// both are the fp32 buffer itself; on a GPU a 16-bit copy of it stands beside.
+// Matrices are read in the compute type, vectors (gains, shifts, biases) in fp32. On the CPU both
+// are the fp32 master weights; on a GPU there is a 16-bit compute copy beside them.
 #pragma once
 
 #include <span>
@@ -23,14 +23,14 @@ struct Weights {
   float* master = nullptr;
   void* compute = nullptr;
   DType type = DType::kF32;      // of the compute copy and of activations
-  DType residual = DType::kF32;  // of the sum that sublayers add to
-  Tensor sinusoids;              // on a GPU; empty where the model's own can be read
+  DType residual = DType::kF32;  // of the residual stream
+  Tensor sinusoids;              // on a GPU; empty on the CPU, which reads the model's table
 };
 
-// Of the residual, for activations of this type.
+// Type of the residual stream for activations of type `type`.
 DType residual_type(DType type, NormPlace norm);
 
-// Parameters brought to a device. On the CPU they stay where they are and must outlive this.
+// Parameters copied to a device. On the CPU they are not copied and must outlive this object.
 class DeviceWeights {
  public:
   // `type` is that of the compute copy, fp32 on the CPU.

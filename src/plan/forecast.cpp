@@ -33,7 +33,7 @@ void forecast_traffic(const Measured& m, const ParameterLayout& layout, StepFore
   f.bytes = t.bytes;
   f.latency = t.messages * link.latency;
   f.communication = f.latency + t.bytes * each_byte;
-  const double hides = (1 - layout.first_complete()) * m.compute.last_backward;
+  const double hides = (1 - layout.first_final_at()) * m.compute.last_backward;
   f.exposed = std::max(late, f.communication - hides);
   if (m.no_spare_core) {
     const double hidden = 1 - f.exposed / f.communication;

@@ -35,7 +35,7 @@ void* Arena::bytes(size_t size) {
     used_ = 0;
   }
   if (current_ == blocks_.size()) {
-    // Host memory that is never touched costs nothing; a GPU's is gone when it is asked for.
+    // Untouched host memory costs nothing; GPU memory is taken as soon as it is allocated.
     add_block(kind_ == DeviceKind::kGpu ? std::max(size, kLeastGpuBlock)
                                         : std::max({size, kLeastBlock, capacity() / 2}));
   }

@@ -1,7 +1,7 @@
-// Memory for activations: handed out by moving a pointer, taken back all at once or to a mark.
+// Memory for activations: a bump allocator that is freed all at once or back to a mark.
 //
-// It grows by new blocks while the first steps show what is needed; reset() then joins them into
-// one, so that after a few steps no memory is allocated any more.
+// It grows by new blocks during the first steps; reset() then joins them into one block, so that
+// later steps allocate nothing.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class Arena {
   Tensor matrix(int64_t rows, int64_t cols, DType dtype = DType::kF32);  // contents undefined
   void* bytes(size_t size);                                              // 64-byte aligned
 
-  // Everything handed out since mark() is free again after release(mark).
+  // release(mark) frees all memory that was allocated since mark().
   struct Mark {
     size_t block = 0;
     size_t used = 0;
@@ -29,10 +29,10 @@ class Arena {
   void release(Mark mark);
   void reset();
 
-  size_t capacity() const;               // bytes held
+  size_t capacity() const;               // bytes of all blocks
   size_t peak() const { return peak_; }  // most bytes in use at once
   uint64_t allocations() const { return allocations_; }
-  bool in_one_block() const { return blocks_.size() == 1; }  // reset() will leave it where it is
+  bool in_one_block() const { return blocks_.size() == 1; }  // reset() then moves nothing
 
  private:
   size_t in_use() const;
@@ -40,8 +40,8 @@ class Arena {
 
   DeviceKind kind_;
   std::vector<DeviceBuffer> blocks_;
-  size_t current_ = 0;  // block being filled
-  size_t used_ = 0;     // of it
+  size_t current_ = 0;  // index of the block being filled
+  size_t used_ = 0;     // bytes of that block
   size_t peak_ = 0;
   uint64_t allocations_ = 0;
 };

@@ -24,13 +24,13 @@ size_t ParameterLayout::parameters() const {
   return sum;
 }
 
-void ParameterLayout::set_completion(double first, size_t last) {
-  first_complete_ = first;
-  last_complete_ = last;
+void ParameterLayout::set_gradient_timing(double first, size_t last) {
+  first_final_at_ = first;
+  last_final_from_ = last;
 }
 
-size_t ParameterLayout::last_complete() const {
-  return last_complete_.value_or(slices_.empty() ? 0 : slices_.back().offset);
+size_t ParameterLayout::last_final_from() const {
+  return last_final_from_.value_or(slices_.empty() ? 0 : slices_.back().offset);
 }
 
 Tensor slice_of(const ParameterLayout& layout, size_t index, float* buffer) {

@@ -1,8 +1,9 @@
 // The flat parameter store: every parameter of a model is a named slice of one buffer.
 //
 // Slices are laid out in the order backward finishes their gradients, so that a gradient bucket is
-// a contiguous slice which can leave while backward is still running, a checkpoint is a copy, and
-// the optimizer is one loop. Master weights, gradients and moments are buffers of the same layout.
+// a contiguous slice that can be reduced while backward is still running, a checkpoint is a copy,
+// and the optimizer is one loop. Master weights, gradients and moments are buffers of the same
+// layout.
 #pragma once
 
 #include <cstddef>
@@ -35,20 +36,21 @@ class ParameterLayout {
   size_t parameters() const;                                  // without alignment gaps
   size_t elements() const { return elements_; }               // length of a buffer, with gaps
 
-  // When backward completes gradients: the first of them after this share of its time, those from
-  // `last` on only as it ends. Without being told, after a fifth, and the last slice.
-  void set_completion(double first, size_t last);
-  double first_complete() const { return first_complete_; }
-  size_t last_complete() const;
+  // When gradients become final during backward, for predictions of overlap. `first`: fraction of
+  // backward's time until the first gradient is final. `last`: offset from which gradients are
+  // final only when backward ends. Defaults: 0.2, and the offset of the last slice.
+  void set_gradient_timing(double first, size_t last);
+  double first_final_at() const { return first_final_at_; }
+  size_t last_final_from() const;
 
  private:
   std::vector<ParameterSlice> slices_;
   size_t elements_ = 0;
-  double first_complete_ = 0.2;
-  std::optional<size_t> last_complete_;
+  double first_final_at_ = 0.2;
+  std::optional<size_t> last_final_from_;
 };
 
-// A view of slice `index` in a buffer laid out so.
+// A view of slice `index` in a buffer of this layout.
 Tensor slice_of(const ParameterLayout& layout, size_t index, float* buffer);
 
 }  // namespace reigen

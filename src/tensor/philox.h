@@ -1,8 +1,8 @@
 // Philox4x32-7 (Salmon et al. 2011): random bits as a pure function of a key and a counter.
 //
-// Seven rounds are the fewest that pass every test of BigCrush in that paper; ten, its default, are
-// a margin for uses less forgiving than dropout. Masks are drawn in forward and again in backward.
-// This is the scalar definition that every device's vector code must match bit by bit.
+// Seven rounds are the fewest that pass every test of BigCrush in that paper; ten, the paper's
+// default, are a margin that dropout does not need. Masks are drawn in forward and again in
+// backward. This is the scalar definition that every device's vector code must match bit by bit.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ inline constexpr int kPhiloxRounds = 7;
 
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// Where in a run a random decision is taken. The same values give the same decision whichever
-// worker takes it and however often: backward draws the mask again instead of storing it.
+// The place of a random decision in a run. The same values give the same decision on every worker
+// and every time: backward draws the mask again instead of storing it.
 struct RandomSite {
   uint64_t seed = 0;
   uint64_t step = 0;

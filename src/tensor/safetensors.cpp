@@ -21,22 +21,16 @@ uint64_t element_size(const std::string& dtype) {
 }  // namespace
 
 std::span<const float> SafeTensor::f32() const {
-  if (dtype != "F32") throw CheckpointError(format("a tensor is {} where F32 is wanted", dtype));
+  if (dtype != "F32")
+    throw CheckpointError(format("a tensor has the type {}; F32 is required", dtype));
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / 4};
-}
-
-std::vector<int64_t> SafeTensor::i64() const {
-  if (dtype != "I64") throw CheckpointError(format("a tensor is {} where I64 is wanted", dtype));
-  std::vector<int64_t> values(bytes.size() / 8);
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
 }
 
 SafeTensorsFile::SafeTensorsFile(const std::string& path) : path_(path), file_(path) {
   uint64_t header_size = 0;
   if (file_.size() >= 8) std::memcpy(&header_size, file_.data(), 8);
   if (file_.size() < 8 || header_size > kMostHeaderBytes || header_size > file_.size() - 8) {
-    throw CheckpointError(format("{}: cut short or not a safetensors file", path));
+    throw CheckpointError(format("{}: truncated, or not a safetensors file", path));
   }
   const auto* text = reinterpret_cast<const char*>(file_.data()) + 8;
   std::span<const std::byte> data(file_.data() + 8 + header_size, file_.size() - 8 - header_size);
@@ -66,8 +60,8 @@ void SafeTensorsFile::add(const std::string& name, const Json& entry,
     if (wanted != UINT64_MAX) wanted *= static_cast<uint64_t>(n);
   }
   if (begin > end || end > data.size() || end - begin != wanted) {
-    throw CheckpointError(
-        format("{}: tensor {} does not fit the file; it is cut short or damaged", path_, name));
+    throw CheckpointError(format(
+        "{}: tensor {} does not fit into the file; the file is truncated or damaged", path_, name));
   }
   tensor.bytes = data.subspan(begin, end - begin);
   tensors_.emplace(name, std::move(tensor));

@@ -22,12 +22,11 @@ struct SafeTensor {
   std::span<const std::byte> bytes;
 
   std::span<const float> f32() const;  // throws CheckpointError unless dtype is F32
-  std::vector<int64_t> i64() const;    // likewise for I64
 };
 
 class SafeTensorsFile {
  public:
-  // Throws CheckpointError naming the file when it is cut short or malformed.
+  // Throws CheckpointError naming the file when it is truncated or malformed.
   explicit SafeTensorsFile(const std::string& path);
 
   const SafeTensor& find(const std::string& name) const;  // throws CheckpointError naming both

@@ -11,7 +11,7 @@
 #include "base/terminal.h"
 #include "decode/beam_search.h"
 #include "device/gpu_memory.h"
-#include "model/memory.h"
+#include "model/activation_memory.h"
 #include "train/workers/agreements.h"
 #include "train/workers/algorithm_records.h"
 

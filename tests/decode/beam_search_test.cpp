@@ -1,5 +1,5 @@
-// Beam search against one written down plainly over the full forward pass, and what its callers
-// rely on: order, batches and n-best lists.
+// Beam search against a plain implementation over the full forward pass, and the properties its
+// callers rely on: order, batches and n-best lists.
 #include "decode/beam_search.h"
 
 #include <gmock/gmock.h>
@@ -109,7 +109,7 @@ void expect_same(const std::vector<Hypothesis>& got, const std::vector<Hypothesi
 
 class AgainstThePlainSearch : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(AgainstThePlainSearch, FindsTheSame) {
+TEST_P(AgainstThePlainSearch, FindsTheSameHypotheses) {
   size_t whole = 0;
   size_t cut = 0;
   for (uint64_t seed : {2, 3, 5}) {
@@ -128,7 +128,7 @@ TEST_P(AgainstThePlainSearch, FindsTheSame) {
       }
     }
   }
-  // Or the cases would say nothing about sentences that end, and about those that do not.
+  // The cases must cover both sentences that end and sentences that do not.
   EXPECT_GT(whole, 5u);
   EXPECT_GT(cut, 5u);
 }
@@ -136,7 +136,7 @@ TEST_P(AgainstThePlainSearch, FindsTheSame) {
 INSTANTIATE_TEST_SUITE_P(Variants, AgainstThePlainSearch, ::testing::Values("pre", "post", "swish"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(BeamSearch, GivesTheSameWhateverTheBatchAndTheOrder) {
+TEST(BeamSearch, DoesNotDependOnBatchSizeAndOrder) {
   TeacherForced model = eager_model("post", 5);
   std::vector<Ids> sources = some_sources(40, 12);
   auto search = [&](const std::vector<Ids>& in, int64_t batch_tokens) {
@@ -170,7 +170,7 @@ TEST(BeamSearch, ListsDistinctHypothesesBestFirst) {
   }
 }
 
-TEST(BeamSearch, TakesABeamWiderThanTheVocabulary) {
+TEST(BeamSearch, AcceptsABeamWiderThanTheVocabulary) {
   TeacherForced model = eager_model("post", 2);
   const std::vector<Ids> sources = {{5, 6, 1}};
   const DecodeOptions options{.beam = 30, .max_ratio = 0.1};
@@ -179,7 +179,7 @@ TEST(BeamSearch, TakesABeamWiderThanTheVocabulary) {
   expect_same(results[0], naive_search(model, sources[0], options));
 }
 
-TEST(BeamSearch, KeepsToTheLengthLimits) {
+TEST(BeamSearch, RespectsTheLengthLimits) {
   EXPECT_EQ(longest_output(7, {.max_ratio = 2}, 512), 24);
   EXPECT_EQ(longest_output(7, {.max_ratio = 0.5}, 512), 13);
   EXPECT_EQ(longest_output(300, {.max_ratio = 2}, 512), 512);
@@ -191,30 +191,31 @@ TEST(BeamSearch, KeepsToTheLengthLimits) {
   }
 }
 
-TEST(BeamSearch, TellsHowFarItIsAndHasNothingToDoForNothing) {
+TEST(BeamSearch, ReportsProgressAndAcceptsNoSources) {
   TeacherForced model = eager_model("post", 1);
-  std::vector<size_t> told;
+  std::vector<size_t> reported;
   auto search = [&](const std::vector<Ids>& sources) {
     return beam_search(Device::cpu(1), model.model, model.parameters, sources, kSpecial,
-                       {.beam = 2, .batch_tokens = 24}, [&](size_t done) { told.push_back(done); });
+                       {.beam = 2, .batch_tokens = 24},
+                       [&](size_t done) { reported.push_back(done); });
   };
   EXPECT_TRUE(search({}).empty());
-  EXPECT_TRUE(told.empty());
+  EXPECT_TRUE(reported.empty());
   search(some_sources(20, 12));
-  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
-  EXPECT_GT(told.size(), 2u);
-  EXPECT_EQ(told.back(), 20u);
+  EXPECT_TRUE(std::is_sorted(reported.begin(), reported.end()));
+  EXPECT_GT(reported.size(), 2u);
+  EXPECT_EQ(reported.back(), 20u);
 }
 
-TEST(BeamSearch, SaysSoWhenTheModelIsNotNumbers) {
+TEST(BeamSearch, ReportsAModelWithNanParametersAsABadCheckpoint) {
   TeacherForced model(tiny_variant("pre"), kPieces, 1);
   std::fill(model.parameters.begin(), model.parameters.end(),
             std::numeric_limits<float>::quiet_NaN());
   try {
     beam_search(Device::cpu(1), model.model, model.parameters, some_sources(2, 5), kSpecial, {});
     FAIL() << "expected an error";
-  } catch (const DataError& e) {
-    EXPECT_THAT(e.what(), ::testing::HasSubstr("not numbers"));
+  } catch (const CheckpointError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("not finite"));
   }
 }
 

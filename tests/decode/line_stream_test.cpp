@@ -1,4 +1,4 @@
-// Streams: one line out for each line in, whatever the lines, the windows and the end of the file.
+// Streams: one output line per input line, for any lines, windows and ends of file.
 #include "decode/line_stream.h"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ size_t lines_of(const std::string& text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-TEST(LineStream, GivesOneLineForEachLineWhateverTheWindow) {
+TEST(LineStream, WritesOneLinePerInputLineForAnyWindow) {
   std::string input;
   for (int i = 0; i < 57; ++i) input += i % 5 == 0 ? "\n" : format("the number {}\n", i);
   std::vector<size_t> windows;
@@ -50,7 +50,7 @@ TEST(LineStream, GivesOneLineForEachLineWhateverTheWindow) {
   EXPECT_THAT(windows, ElementsAre(10, 10, 10, 10, 10, 7));
 }
 
-TEST(LineStream, KeepsToItWhereverTheInputEnds) {
+TEST(LineStream, WritesOneLinePerInputLineWhereverTheInputEnds) {
   EXPECT_EQ(translated("", 10), "");
   EXPECT_EQ(lines_of(translated("\n", 10)), 1u);
   EXPECT_EQ(lines_of(translated("the", 10)), 1u);
@@ -59,7 +59,7 @@ TEST(LineStream, KeepsToItWhereverTheInputEnds) {
   EXPECT_EQ(lines_of(translated(std::string("a\0b\n\0\n\xFF\n\xE2\x80\xA8\n\x0C\n", 14), 10)), 5u);
 }
 
-TEST(LineStream, LeavesOutNothingOfALineLongerThanCorporaMayHave) {
+TEST(LineStream, TranslatesAllOfALineLongerThanTheLimitOfCorpora) {
   std::string line;
   while (line.size() <= kMaxLineBytes) line += "auf die Zahl 12 folgt größer the number. ";
   const std::string tail = "by number 7";
@@ -78,7 +78,7 @@ TEST(LineStream, LeavesOutNothingOfALineLongerThanCorporaMayHave) {
   Encoder encoder(small_vocabulary());
   encoder.encode(line + tail, ids);
   encoder.encode("the", ids);
-  // Every piece went in, and an end of sentence for each part of at most 11 pieces.
+  // Every piece went in, and an end of sentence for each fragment of at most 11 pieces.
   EXPECT_GT(small.translator.counts().source_tokens, ids.size() + ids.size() / 11);
 }
 
@@ -89,7 +89,7 @@ TEST(LineStream, PrintsBestListsAsMosesDoes) {
   EXPECT_THAT(out, HasSubstr("\n2 ||| "));
 }
 
-TEST(LineStream, StopsWhenNobodyReads) {
+TEST(LineStream, StopsWhenTheReaderIsGone) {
   TempDir dir;
   write_text(dir.path("in"), "the\nnumber\nis\n");
   SmallTranslator small(small_vocabulary());
@@ -102,7 +102,7 @@ TEST(LineStream, StopsWhenNobodyReads) {
   EXPECT_EQ(windows, 2);
 }
 
-TEST(LineStream, NamesALineThatIsNoLine) {
+TEST(LineStream, NamesALineAboveTheByteLimit) {
   TempDir dir;
   const std::string path = dir.path("in");
   write_text(path, "the\n");

@@ -1,5 +1,5 @@
 // A translator with a real vocabulary of 120 pieces and a model of random weights, small enough to
-// translate hundreds of lines in a test. What it says is nonsense, but always the same.
+// translate hundreds of lines in a test. Its output is nonsense, but deterministic.
 #pragma once
 
 #include <memory>

@@ -1,10 +1,10 @@
-// Text through a translator: what comes in may be anything, what comes out is one line each.
+// Text through a translator: any input line gives exactly one output line.
 #include "decode/translator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "decode/parts.h"
+#include "decode/fragments.h"
 #include "decode/small_translator.h"
 
 namespace reigen {
@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Translator, GivesEveryLineTheAnswerItGetsAlone) {
+TEST(Translator, TranslatesALineTheSameAloneAndInABatch) {
   SmallTranslator small(small_vocabulary());
   const std::vector<std::string> lines = {"the number 12 is followed.", "", "Zahl", "by number 7",
                                           "the"};
@@ -25,7 +25,7 @@ TEST(Translator, GivesEveryLineTheAnswerItGetsAlone) {
   EXPECT_EQ(small.translator.counts().lines, 10u);
 }
 
-TEST(Translator, AnswersNothingWithNothing) {
+TEST(Translator, TranslatesAnEmptyLineToAnEmptyLine) {
   SmallTranslator small(small_vocabulary());
   EXPECT_THAT(small.best({"", "   ", "\t", "\u3000\u00A0"}), ElementsAre("", "", "", ""));
   EXPECT_TRUE(small.best({}).empty());
@@ -39,7 +39,7 @@ TEST(Translator, NormalisesAsTrainingDid) {
   EXPECT_EQ(small.best_of("größer"), small.best_of("gro\u0308ßer"));  // o and a combining mark: ö
 }
 
-TEST(Translator, RepairsAndCountsWhatIsNotUtf8) {
+TEST(Translator, RepairsAndCountsInvalidUtf8) {
   SmallTranslator small(small_vocabulary());
   EXPECT_EQ(small.best_of("the \xFF number"), small.best_of("the \uFFFD number"));
   EXPECT_EQ(small.translator.counts().repaired, 1u);
@@ -49,7 +49,7 @@ TEST(Translator, RepairsAndCountsWhatIsNotUtf8) {
   EXPECT_EQ(small.translator.counts().repaired, 6u);
 }
 
-TEST(Translator, TakesOddTextInItsStride) {
+TEST(Translator, AcceptsUnusualText) {
   SmallTranslator small(small_vocabulary());
   const std::vector<std::string> lines = {std::string("the\0number", 10),
                                           std::string(1, '\0'),
@@ -66,16 +66,16 @@ TEST(Translator, TakesOddTextInItsStride) {
   }
 }
 
-TEST(Translator, TranslatesALongLineInPartsAndJoinsThem) {
+TEST(Translator, TranslatesALongLineInFragmentsAndJoinsThem) {
   const Vocabulary& vocabulary = small_vocabulary();
-  SmallTranslator small(vocabulary);  // the model takes 12 tokens, the end included
+  SmallTranslator small(vocabulary);  // the model accepts 12 tokens, end included
   std::string line;
   for (int i = 0; i < 40; ++i) line += "the number 12 is followed. auf die Zahl folgt ";
   std::vector<uint32_t> ids;
   Encoder(vocabulary).encode(line, ids);
   std::string wanted;
   size_t tokens = 0;
-  for (auto part : cut_into_parts(vocabulary, ids, 11)) {
+  for (auto part : cut_into_fragments(vocabulary, ids, 11)) {
     auto found = beam_search(small.device, small.model.model, small.model.parameters, {[&] {
                                std::vector<uint32_t> source(part.begin(), part.end());
                                source.push_back(vocabulary.eos());
@@ -108,7 +108,7 @@ TEST(Translator, ListsTheBestTranslationsInOrder) {
   EXPECT_EQ(one.best_of("the number"), lists[0][0].text);
 }
 
-TEST(Translator, TakesPiecesAndGivesTextWithAListOfPieces) {
+TEST(Translator, ReadsPiecesAndWritesTextWithAPieceList) {
   const Vocabulary pieces = small_piece_list();
   SmallTranslator small(pieces);
   for (const std::string& answer : small.best({"▁a c ▁b .", "▁b", "", "unknown ▁a"})) {

@@ -1,4 +1,5 @@
-// BLEU by hand, and held to sacreBLEU's own figures for awkward text (make_fixture.py wrote them).
+// BLEU by hand, and compared with sacreBLEU's own figures for awkward text (make_fixture.py wrote
+// them).
 #include "eval/bleu.h"
 
 #include <gtest/gtest.h>
@@ -32,12 +33,12 @@ TEST(BleuCounter, ClipsMatchesAtTheReference) {
   EXPECT_EQ(counts.total, (std::array<uint64_t, 4>{7, 6, 5, 4}));
 }
 
-TEST(BleuCounter, TakesTheNearestLengthAndOfTwoTheShorter) {
+TEST(BleuCounter, UsesTheNearestReferenceLengthAndTheShorterOnATie) {
   EXPECT_EQ(counts_of("a b c d", {"a", "a b c d e f", "a b c d e"}).reference_length, 5u);
   EXPECT_EQ(counts_of("a b c d", {"a b c d e", "a b c"}).reference_length, 3u);
 }
 
-TEST(BleuCounter, GivesTheSameForASentenceWhateverCameBefore) {
+TEST(BleuCounter, DoesNotDependOnEarlierSentences) {
   BleuCounter counter;
   const std::string_view reference = "one two three four";
   const BleuCounts first = counter.count("one two four", {&reference, 1});
@@ -66,7 +67,7 @@ TEST(Bleu, SumsCountsOverTheCorpusRatherThanScores) {
   EXPECT_EQ(both.total, (std::array<uint64_t, 4>{7, 5, 3, 2}));
 }
 
-TEST(Bleu, SmoothsWhatHasNoMatchAsAsked) {
+TEST(Bleu, SmoothsOrdersWithoutAMatch) {
   BleuCounts counts = {.hypothesis_length = 10, .reference_length = 10};
   counts.correct = {5, 2, 0, 0};
   counts.total = {10, 9, 8, 7};
@@ -84,7 +85,7 @@ TEST(Bleu, SmoothsWhatHasNoMatchAsAsked) {
   EXPECT_EQ(bleu_score(counts, {kNone}).score, 0);
 }
 
-TEST(Bleu, IsNothingWithoutAnyMatch) {
+TEST(Bleu, IsZeroWithoutAnyMatch) {
   BleuScore score = corpus_bleu({"a b c d"}, {{"e f g h"}});
   EXPECT_EQ(score.score, 0);
   EXPECT_EQ(score.precisions[0], 0);
@@ -104,7 +105,7 @@ TEST(Bleu, RefusesACorpusThatDoesNotMatchLineByLine) {
   EXPECT_THROW(corpus_bleu({}, {{}}), DataError);
 }
 
-TEST(Bleu, ReadsAsSacrebleuPrintsIt) {
+TEST(Bleu, PrintsLikeSacrebleu) {
   BleuScore score = {.score = 39.3571,
                      .precisions = {70.1, 45.64, 32.06, 22.5},
                      .brevity_penalty = 1,
@@ -123,7 +124,7 @@ TEST(Bleu, NamesItsSettings) {
             "case:mixed|eff:no|tok:13a|smooth:add-k[2.00]");
 }
 
-TEST(BleuFixture, HasItsTokens) {
+TEST(BleuFixture, MatchesTokens) {
   size_t lines = 0;
   auto check = [&](const Json& texts, const Json& tokens) {
     ASSERT_EQ(texts.size(), tokens.size());
@@ -141,7 +142,7 @@ TEST(BleuFixture, HasItsTokens) {
   EXPECT_GT(lines, 100u);
 }
 
-TEST(BleuFixture, HasItsCorpusScores) {
+TEST(BleuFixture, MatchesCorpusScores) {
   EXPECT_GE(corpora().size(), 20u);
   for (const Json& corpus : corpora()) {
     SCOPED_TRACE(corpus["name"].get<std::string>());
@@ -166,7 +167,7 @@ TEST(BleuFixture, HasItsCorpusScores) {
   }
 }
 
-TEST(BleuFixture, HasItsSentenceScores) {
+TEST(BleuFixture, MatchesSentenceScores) {
   size_t sentences = 0;
   for (const Json& corpus : corpora()) {
     for (size_t i = 0; i < corpus["hypotheses"].size(); ++i, ++sentences) {

@@ -1,4 +1,5 @@
-// chrF by hand, and held to sacreBLEU's own figures for awkward text (make_fixture.py wrote them).
+// chrF by hand, and compared with sacreBLEU's own figures for awkward text (make_fixture.py wrote
+// them).
 #include "eval/chrf.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +54,7 @@ TEST(ChrfCounter, CountsWordsForPlusPlus) {
   EXPECT_EQ(counts[7], (ChrfOrder{4, 4, 2}));
 }
 
-TEST(ChrfCounter, TakesTheBestReference) {
+TEST(ChrfCounter, UsesTheBestReference) {
   EXPECT_EQ(counts_of("abc", {"xyz", "abd", "xyc"}), counts_of("abc", {"abd"}));
 }
 
@@ -66,7 +67,7 @@ TEST(Chrf, WeighsRecallTwiceAsMuchAsPrecision) {
                100 * 5 * precision * recall / (4 * precision + recall));
 }
 
-TEST(Chrf, IsAHundredForTheSameAndNothingForNothingInCommon) {
+TEST(Chrf, IsAHundredForEqualTextAndZeroForNoOverlap) {
   expect_close(corpus_chrf({"The same."}, {{"The same."}}), 100);
   EXPECT_EQ(corpus_chrf({"abc"}, {{"xyz"}}), 0);
   EXPECT_EQ(corpus_chrf({""}, {{"xyz"}}), 0);
@@ -85,7 +86,7 @@ TEST(Chrf, NamesItselfAndItsSettings) {
   EXPECT_EQ(chrf_settings(kPlusPlus), "case:mixed|eff:yes|nc:6|nw:2|space:no");
 }
 
-TEST(ChrfFixture, HasItsCorpusScores) {
+TEST(ChrfFixture, MatchesCorpusScores) {
   EXPECT_GE(corpora().size(), 20u);
   for (const Json& corpus : corpora()) {
     SCOPED_TRACE(corpus["name"].get<std::string>());
@@ -96,7 +97,7 @@ TEST(ChrfFixture, HasItsCorpusScores) {
   }
 }
 
-TEST(ChrfFixture, HasItsSentenceScores) {
+TEST(ChrfFixture, MatchesSentenceScores) {
   size_t sentences = 0;
   for (const Json& corpus : corpora()) {
     for (size_t i = 0; i < corpus["hypotheses"].size(); ++i, ++sentences) {

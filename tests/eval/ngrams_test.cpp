@@ -64,18 +64,18 @@ TEST(NgramMatcher, CountsAnNgramAtMostAsOftenAsTheReferenceHasIt) {
   EXPECT_THAT(matches_of(matcher, {{1, 2, 1}}, {1, 1, 1, 2}, 2), ElementsAre(3, 1));
 }
 
-TEST(NgramMatcher, TakesTheReferenceThatHasMostNotTheirSum) {
+TEST(NgramMatcher, UsesTheReferenceWithTheMostMatchesNotTheSum) {
   NgramMatcher matcher(1);
   EXPECT_THAT(matches_of(matcher, {{1, 2}, {1, 1}}, {1, 1, 1, 2}, 1), ElementsAre(3));
 }
 
-TEST(NgramMatcher, FindsNothingInNothing) {
+TEST(NgramMatcher, FindsNothingInEmptyText) {
   NgramMatcher matcher(3);
   EXPECT_THAT(matches_of(matcher, {{}}, {1, 2, 3}, 3), ElementsAre(0, 0, 0));
   EXPECT_THAT(matches_of(matcher, {{1, 2, 3}}, {}, 3), ElementsAre(0, 0, 0));
 }
 
-TEST(NgramMatcher, AgreesWithPlainCountingAlsoAfterItsTableGrew) {
+TEST(NgramMatcher, AgreesWithPlainCountingAfterItsTableHasGrown) {
   NgramMatcher matcher(6);
   for (uint64_t round = 0; round < 60; ++round) {
     const size_t length = round % 20 == 19 ? 3000 : round;  // 3,000 makes 18,000 n-grams

@@ -27,12 +27,12 @@ TEST(CountTable, HasARowPerSentenceAndTheScoreOfTheCorpus) {
   EXPECT_DOUBLE_EQ(scores[2], corpus_chrf(kHypotheses, kReferences, {.word_order = 2}));
 }
 
-TEST(CountTable, KeepsThePartsOfBleu) {
+TEST(CountTable, HasThePrecisionsOfBleu) {
   CountTable table = count_sentences(ScoreMetric::kBleu, kHypotheses, kReferences);
   EXPECT_EQ(bleu_of(sum_of(table)).text(), corpus_bleu(kHypotheses, kReferences).text());
 }
 
-TEST(Signature, IsSacrebleusAndSaysWhoComputed) {
+TEST(Signature, IsSacrebleusPlusTheProgram) {
   EXPECT_EQ(signature(ScoreMetric::kBleu, 1, std::nullopt),
             "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0|by:reigen");
   EXPECT_EQ(signature(ScoreMetric::kChrfPlusPlus, 2, Resampling{.resamples = 500, .seed = 1}),

@@ -1,4 +1,4 @@
-// How text is cut, by hand here; the fixture holds 13a to sacreBLEU's own tokens in bleu_test.cpp.
+// Tokenisation by hand; bleu_test.cpp compares 13a with sacreBLEU's own tokens from the fixture.
 #include "eval/segment.h"
 
 #include <gmock/gmock.h>
@@ -43,14 +43,14 @@ TEST(Tokenize13a, LeavesOtherScriptsAndTheirPunctuationAlone) {
             "\u4eca\u5929\u3002\u201eJa\u201c\u2026");
 }
 
-TEST(Tokenize13a, UndoesEntitiesInMtevalsOrder) {
+TEST(Tokenize13a, DecodesEntitiesInMtevalsOrder) {
   EXPECT_EQ(tokenize_13a("&quot;a&quot; &amp; &lt;b&gt;"), "\" a \" & < b >");
   EXPECT_EQ(tokenize_13a("&amp;lt;"), "<");
   EXPECT_EQ(tokenize_13a("&amp;quot;"), "& quot ;");
   EXPECT_EQ(tokenize_13a("a <skipped> b"), "a b");
 }
 
-TEST(Tokenize13a, JoinsWhatAHyphenAndALineBreakParted) {
+TEST(Tokenize13a, JoinsWordsSplitByHyphenAndLineBreak) {
   EXPECT_EQ(tokenize_13a("one-\ntwo\nthree\n"), "onetwo three");
 }
 
@@ -68,7 +68,7 @@ TEST(SplitWords, SplitsWherePythonDoes) {
   EXPECT_THAT(split_words(""), IsEmpty());
 }
 
-TEST(ChrfWords, CutsOneMarkFromAnEndElseFromAStart) {
+TEST(ChrfWords, SplitsOneMarkFromTheEndElseFromTheStart) {
   EXPECT_THAT(chrf_words("(hi) \"yes -no a..."),
               ElementsAre("(hi", ")", "\"", "yes", "-", "no", "a..", "."));
 }
@@ -83,7 +83,7 @@ TEST(Characters, AreCodePointsWithoutWhiteSpace) {
   EXPECT_THAT(characters("e\u0301"), ElementsAre('e', 0x301));
 }
 
-TEST(Characters, NeverReadsPastACharacterCutShort) {
+TEST(Characters, NeverReadsPastATruncatedCharacter) {
   for (size_t size = 0; size <= 4; ++size) {
     const std::string cut = std::string("\xF0\x9F\x98\x80").substr(0, size);
     EXPECT_EQ(characters(cut).size(), size == 0 ? 0u : 1u);

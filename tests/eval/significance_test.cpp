@@ -1,5 +1,5 @@
-// Intervals and comparisons: by hand where they can be, statistically where sacreBLEU draws its
-// own.
+// Intervals and comparisons: by hand where possible, statistically where sacreBLEU's resamples
+// differ.
 #include "eval/significance.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ std::vector<double> scores_of(const CountTable& table, const Resampling& resampl
   return resample_scores({&table, 1}, resampling)[0];
 }
 
-TEST(ResampleScores, DependOnTheSeedAndOnNothingElse) {
+TEST(ResampleScores, DependOnlyOnTheSeed) {
   const CountTable table = uneven_table();
   const auto once = scores_of(table, {.resamples = 50, .seed = 1});
   EXPECT_EQ(once, scores_of(table, {.resamples = 50, .seed = 1}));
@@ -48,7 +48,7 @@ TEST(ResampleScores, DependOnTheSeedAndOnNothingElse) {
   EXPECT_EQ(once, more);
 }
 
-TEST(ResampleScores, ShowEveryTableTheSameSentences) {
+TEST(ResampleScores, DrawTheSameSentencesForEveryTable) {
   const std::vector<CountTable> twice = {uneven_table(), uneven_table()};
   auto scores = resample_scores(twice, {.resamples = 20});
   EXPECT_EQ(scores[0], scores[1]);
@@ -96,7 +96,7 @@ TEST(Interval, LeavesAFortiethAtEitherEnd) {
   EXPECT_DOUBLE_EQ(interval.half_width(), 474.5);
 }
 
-TEST(Interval, GrowsNarrowerWithMoreSentences) {
+TEST(Interval, NarrowsWithMoreSentences) {
   const Interval few = interval_of(scores_of(uneven_table(40), {}));
   const Interval many = interval_of(scores_of(uneven_table(40 * 16), {}));
   EXPECT_NEAR(few.half_width() / many.half_width(), 4, 0.8);

@@ -1,4 +1,4 @@
-// Evaluation on held-out text: the loss is the model's own, and the text that is scored is decoded.
+// Evaluation on a held-out split: the model's loss, and scores of decoded text.
 #include "eval/validation.h"
 
 #include <gmock/gmock.h>
@@ -82,7 +82,7 @@ TEST_F(ValidationTest, LossIsThatOfTheModelOnTheWholeSet) {
   Arena arena;
   const double nll = small.model.evaluate(device, batch, parameters, 0, arena).nll;
   const auto tokens = static_cast<double>(batch.target_out.size());
-  for (uint64_t micro_tokens : {0, 1, 57, 200, 1'000'000}) {  // however it is cut
+  for (uint64_t micro_tokens : {0, 1, 57, 200, 1'000'000}) {  // any size of micro-batch
     const PairsLoss found = loss(micro_tokens);
     EXPECT_EQ(found.tokens, batch.target_out.size()) << micro_tokens;
     EXPECT_NEAR(found.nll, nll / tokens, 1e-6) << micro_tokens;
@@ -117,14 +117,14 @@ TEST_F(ValidationTest, RecordsLossAndScoresOfTheTextThatWasDecoded) {
   EXPECT_EQ(found.sentences, 20u);
   ASSERT_TRUE(found.bleu && found.chrf);
   EXPECT_LT(*found.bleu, 5);  // random weights know no German
-  // The decoded text as its own reference is without fault.
+  // Decoded text scores 100 against itself.
   const Lines decoded = translate_pairs(device, small.model, parameters, set.pairs, 6,
                                         small.data.vocabulary, plan.options);
   std::copy(decoded.begin(), decoded.end(), set.references.begin());
   EXPECT_NEAR(*record(plan).chrf, 100, 1e-9);
 }
 
-TEST_F(ValidationTest, DecodesNothingWhenToldNotTo) {
+TEST_F(ValidationTest, DecodesNothingWithoutBleu) {
   const EvaluationRecord found = record({.decode = false, .samples = 3, .micro_tokens = 200});
   EXPECT_FALSE(found.bleu);
   EXPECT_FALSE(found.chrf);

@@ -1,5 +1,5 @@
-// Checkpoints over damage and full disks: every change to any file is noticed and named, and what
-// could not be written is not there.
+// Checkpoints with damage and full disks: a change of any file is detected and named, and a
+// checkpoint that could not be written completely is absent.
 #include "model/checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// As one who trains on opens it: everything is looked at.
+// Opens a checkpoint as a resume does: every file is verified.
 void open_fully(const std::string& directory) {
   const CheckpointFacts facts = read_checkpoint_facts(directory);
   for (const auto& file : facts.files) verify_checkpoint_file(directory, file);
@@ -54,7 +54,7 @@ class CheckpointTest : public ::testing::Test {
   std::string at = dir.path("step-7");
 };
 
-TEST_F(CheckpointTest, ReadsBackEveryFactAndEveryNumber) {
+TEST_F(CheckpointTest, ReadsBackEveryFactAndEveryValue) {
   for (const char* variant : {"pre", "post", "swish"}) {
     const SmallModel written(tiny_variant(variant));
     const std::string path = dir.path(variant);
@@ -88,7 +88,7 @@ TEST_F(CheckpointTest, ReadsBackEveryFactAndEveryNumber) {
   }
 }
 
-TEST_F(CheckpointTest, HoldsExactlyItsFilesAndTheVocabularysBytes) {
+TEST_F(CheckpointTest, HasExactlyTheListedFilesAndTheVocabularysBytes) {
   small.write(at);
   EXPECT_EQ(names_in(at),
             (std::set<std::string>{".reigen", "SHA256SUMS", "manifest.json", "model.safetensors",
@@ -105,16 +105,16 @@ TEST_F(CheckpointTest, NeedsNoMoments) {
               HasSubstr(at + ": has no optimizer.safetensors"));
 }
 
-TEST_F(CheckpointTest, WorksFromACopyElsewhere) {
+TEST_F(CheckpointTest, IsReadFromACopyInAnotherDirectory) {
   small.write(at);
   fs::copy(at, dir.path("copy"), fs::copy_options::recursive);
   fs::remove_all(at);
-  open_fully(dir.path("copy"));
+  EXPECT_NO_THROW(open_fully(dir.path("copy")));
 }
 
 class DamagedFile : public CheckpointTest, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(DamagedFile, IsNoticedAndNamedWhicheverByteChanged) {
+TEST_P(DamagedFile, IsDetectedAndNamedForAnyChangedByte) {
   small.write(at);
   const std::string path = at + "/" + GetParam();
   const std::string whole = read_file(path);
@@ -129,7 +129,7 @@ TEST_P(DamagedFile, IsNoticedAndNamedWhicheverByteChanged) {
   open_fully(at);
 }
 
-TEST_P(DamagedFile, IsNoticedAndNamedWhenCutShortOrLonger) {
+TEST_P(DamagedFile, IsDetectedAndNamedWhenTruncatedOrLonger) {
   small.write(at);
   const std::string path = at + "/" + GetParam();
   const std::string whole = read_file(path);
@@ -141,7 +141,7 @@ TEST_P(DamagedFile, IsNoticedAndNamedWhenCutShortOrLonger) {
   EXPECT_THAT(error_of([&] { open_fully(at); }), HasSubstr(GetParam()));
 }
 
-TEST_P(DamagedFile, IsNoticedAndNamedWhenMissing) {
+TEST_P(DamagedFile, IsDetectedAndNamedWhenMissing) {
   small.write(at);
   fs::remove(at + "/" + GetParam());
   EXPECT_THAT(error_of([&] { open_fully(at); }), HasSubstr(GetParam()));
@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Every, DamagedFile,
                            return name;
                          });
 
-TEST_F(CheckpointTest, IsTakenForNothingElse) {
+TEST_F(CheckpointTest, OtherDirectoriesAreNotCheckpoints) {
   EXPECT_FALSE(is_checkpoint(dir.path("nothing")));
   EXPECT_FALSE(is_checkpoint(dir.path()));
   EXPECT_THAT(error_of([&] { read_checkpoint_facts(dir.path()); }),
@@ -165,7 +165,7 @@ TEST_F(CheckpointTest, IsTakenForNothingElse) {
   EXPECT_TRUE(is_checkpoint(at));
 }
 
-TEST_F(CheckpointTest, RefusesATensorThatIsMissingOrHasAnotherShape) {
+TEST_F(CheckpointTest, RefusesATensorThatIsMissingOrHasADifferentShape) {
   small.write(at);
   const std::string file = at + "/model.safetensors";
   auto error_with = [&](const ModelOptions& options, size_t pieces) {
@@ -187,7 +187,7 @@ TEST_F(CheckpointTest, RefusesATensorThatIsMissingOrHasAnotherShape) {
               HasSubstr("optimizer.safetensors: has no tensor third."));
 }
 
-TEST_F(CheckpointTest, RefusesATensorThatIsTurnedAround) {
+TEST_F(CheckpointTest, RefusesATransposedTensor) {
   ParameterLayout upright;
   upright.add("w", 2, 8);
   ParameterLayout turned;
@@ -201,7 +201,7 @@ TEST_F(CheckpointTest, RefusesATensorThatIsTurnedAround) {
               HasSubstr("[2, 8] but the model needs [8, 2]"));
 }
 
-TEST_F(CheckpointTest, RefusesAManifestOfAnotherKindOrVersion) {
+TEST_F(CheckpointTest, RefusesAManifestOfADifferentFormatOrVersion) {
   small.write(at);
   auto rewritten = [&](const std::string& key, const Json& value) {
     Json json = read_json(at + "/manifest.json");
@@ -223,13 +223,13 @@ TEST_F(CheckpointTest, RefusesAManifestOfAnotherKindOrVersion) {
     return error;
   };
   EXPECT_THAT(rewritten("format", "a cake"), HasSubstr("not the manifest of a checkpoint"));
-  EXPECT_THAT(rewritten("version", 2), HasSubstr("is of version 2, but this reigen reads version"));
+  EXPECT_THAT(rewritten("version", 2), HasSubstr("has format version 2, but this reigen reads version"));
   EXPECT_THAT(rewritten("step", "many"), HasSubstr("manifest.json: damaged"));
   EXPECT_THAT(rewritten("files", 3), HasSubstr("manifest.json: damaged"));
   EXPECT_THAT(rewritten("model", nullptr), HasSubstr("cannot read the model's shape"));
 }
 
-TEST_F(CheckpointTest, OfAFullDiskIsNotThereAndTheOneBeforeIs) {
+TEST_F(CheckpointTest, OnAFullDiskIsAbsentAndThePreviousOneStays) {
   small.write(at);
   const std::string before = read_file(at + "/SHA256SUMS");
   const SmallModel other(tiny_variant("post"), 29, 5);
@@ -248,14 +248,14 @@ TEST_F(CheckpointTest, OfAFullDiskIsNotThereAndTheOneBeforeIs) {
   open_fully(dir.path("new"));
 }
 
-TEST_F(CheckpointTest, LeavesNothingWhereItCannotWrite) {
+TEST_F(CheckpointTest, LeavesNothingBehindWhereItCannotWrite) {
   write_text(dir.path("file"), "in the way");
   EXPECT_THROW(small.write(dir.path("file/new")), IoError);
   EXPECT_THROW(small.write("/proc/self/new"), IoError);
   EXPECT_EQ(names_in(dir.path()), std::set<std::string>{"file"});
 }
 
-TEST_F(CheckpointTest, ReplacesAnotherOnlyWhenTold) {
+TEST_F(CheckpointTest, ReplacesAnExistingOneOnlyWithOverwrite) {
   small.write(at);
   const SmallModel other(tiny_variant("post"), 29, 5);
   EXPECT_THROW(other.write(at), ConfigError);

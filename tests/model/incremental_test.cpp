@@ -1,5 +1,5 @@
-// Decoding a token at a time against the full forward pass: every variant, sentences of unequal
-// length side by side, through reorderings, repetitions and sentences that leave.
+// Incremental decoding against the full forward pass: every variant, sentences of different lengths
+// in one batch, reordered and duplicated hypotheses, sentences that leave the batch.
 #include "model/incremental.h"
 
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ void expect_logits(TeacherForced& wanted, const std::vector<Ids>& sources,
 
 class Incremental : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Incremental, GivesTheLogitsOfTheFullForwardThroughReorderings) {
+TEST_P(Incremental, MatchesTheLogitsOfAFullForwardAcrossReorderings) {
   TeacherForced wanted(tiny_variant(GetParam()), kTinyPieces, 11);
   const std::vector<Ids> sources = {{5, 9, 2, 7, 1},
                                     {1},
@@ -97,7 +97,7 @@ TEST_P(Incremental, GivesTheLogitsOfTheFullForwardThroughReorderings) {
   }
 }
 
-TEST_P(Incremental, StartsAfreshForEachBatch) {
+TEST_P(Incremental, StartForgetsThePreviousBatch) {
   TeacherForced wanted(tiny_variant(GetParam()), kTinyPieces, 3);
   Device device = Device::cpu(1);
   IncrementalDecoder decoder(device, wanted.model, wanted.parameters);
@@ -118,7 +118,7 @@ TEST_P(Incremental, StartsAfreshForEachBatch) {
 INSTANTIATE_TEST_SUITE_P(Variants, Incremental, ::testing::Values("pre", "post", "swish"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(IncrementalDecoder, TakesNoNewMemoryForBatchesLikeThoseBefore) {
+TEST(IncrementalDecoder, AllocatesNothingForBatchesOfTheSameSize) {
   TeacherForced tiny(tiny_variant("pre"), kTinyPieces, 3);
   Device device = Device::cpu(1);
   IncrementalDecoder decoder(device, tiny.model, tiny.parameters);

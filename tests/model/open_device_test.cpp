@@ -1,4 +1,4 @@
-// Which device a command gets where there is no GPU, and what it says when one was asked for.
+// The device of a command on a machine without a GPU, and the error when a GPU was asked for.
 #include "model/open_device.h"
 
 #include <gmock/gmock.h>
@@ -37,11 +37,11 @@ TEST_F(OpenDevice, AutoIsTheCpuInFp32) {
   EXPECT_EQ(describe(opened), "2 threads");
 }
 
-TEST_F(OpenDevice, AGpuThatIsNotThereIsAnErrorAndNotTheCpu) {
+TEST_F(OpenDevice, AMissingGpuIsAnErrorAndNotTheCpu) {
   EXPECT_THAT(error_of<DeviceError>({.device = "cuda"}), HasSubstr("--device cpu"));
 }
 
-TEST_F(OpenDevice, TheCpuHasOnePrecision) {
+TEST_F(OpenDevice, TheCpuOnlySupportsFp32) {
   EXPECT_THAT(error_of<ConfigError>({.device = "cpu", .precision = Precision::kBf16}),
               HasSubstr("bf16 needs a GPU"));
   EXPECT_EQ(error_of<ConfigError>({.device = "cpu", .precision = Precision::kFp32}), "no error");

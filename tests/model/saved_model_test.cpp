@@ -1,4 +1,4 @@
-// Opening a trained model: which checkpoint of a run, and that a damaged one is never used.
+// Loading a trained model: the choice of a run's checkpoint; a damaged one is never used.
 #include "model/saved_model.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ std::string load_error(F&& f) {
   return "";
 }
 
-TEST(LoadModel, GivesTheModelAsItWasWritten) {
+TEST(LoadModel, ReturnsTheModelAsWritten) {
   for (const char* variant : {"pre", "post", "swish"}) {
     TempDir dir;
     SmallModel written(tiny_variant(variant));
@@ -53,7 +53,7 @@ TEST(LoadModel, GivesTheModelAsItWasWritten) {
   }
 }
 
-TEST(LoadModel, NeedsNeitherTheRunNorTheMoments) {
+TEST(LoadModel, WorksWithoutRunAndMoments) {
   TempDir dir;
   const SmallModel small(tiny_variant("pre"));
   small.write(dir.path("a"));
@@ -83,7 +83,7 @@ TEST(LoadModel, RefusesADamagedFileAndNamesIt) {
   }
 }
 
-TEST(LoadModel, RefusesAVocabularyOfAnotherSize) {
+TEST(LoadModel, RefusesAVocabularyOfADifferentSize) {
   TempDir dir;
   const SmallModel small(tiny_variant("pre"), 29);
   const Vocabulary other = numbered_pieces(28);
@@ -94,7 +94,7 @@ TEST(LoadModel, RefusesAVocabularyOfAnotherSize) {
               HasSubstr("the model needs [28, 16]"));
 }
 
-TEST(ResolveCheckpoint, PrefersTheBestByBleuThenByLossThenTheLast) {
+TEST(ResolveCheckpoint, PrefersBestBleuThenBestLossThenLast) {
   TempDir run;
   const SmallModel small(tiny_variant("pre"));
   fs::create_directory(run.path("checkpoints"));
@@ -114,7 +114,7 @@ TEST(ResolveCheckpoint, PrefersTheBestByBleuThenByLossThenTheLast) {
   EXPECT_EQ(resolve_checkpoint(run.path()), run.path("best-loss"));
 }
 
-TEST(ResolveCheckpoint, TakesACheckpointItself) {
+TEST(ResolveCheckpoint, ReturnsACheckpointPathUnchanged) {
   TempDir dir;
   const SmallModel small(tiny_variant("pre"));
   small.write(dir.path("a"));
@@ -122,7 +122,7 @@ TEST(ResolveCheckpoint, TakesACheckpointItself) {
   EXPECT_EQ(resolve_checkpoint(dir.path("a") + "/"), dir.path("a") + "/");
 }
 
-TEST(ResolveCheckpoint, SaysWhatIsNoDirectory) {
+TEST(ResolveCheckpoint, NamesAPathThatIsNotADirectory) {
   TempDir dir;
   write_text(dir.path("file"), "x");
   for (const std::string& path : {dir.path("nothing"), dir.path("file")}) {

@@ -1,5 +1,5 @@
-// The whole model held to PyTorch: same weights, same batch, same loss and gradients; and the
-// properties training relies on.
+// The whole model compared with PyTorch (same weights and batch, same loss and gradients), and the
+// properties that training relies on.
 #include "model/transformer.h"
 
 #include <gmock/gmock.h>
@@ -145,14 +145,14 @@ StepResult run_once(const DropoutOptions& dropout, const PackedBatch& batch, uin
   return run;
 }
 
-TEST(Transformer, RepeatsAStepBitByBitAndDropsOtherwiseInAnother) {
+TEST(Transformer, RepeatsAStepBitForBitAndChangesDropoutWithTheStep) {
   DropoutOptions dropout = {0.1, 0.2, 0.3, 0.1};
   StepResult first = run_once(dropout, fixture_batch(), 5);
   EXPECT_EQ(first.gradients, run_once(dropout, fixture_batch(), 5).gradients);
   EXPECT_NE(first.gradients, run_once(dropout, fixture_batch(), 6).gradients);
 }
 
-TEST(Transformer, GivesTheSameSumWhenABatchIsSplitOverWorkersDropoutIncluded) {
+TEST(Transformer, SumsToTheSameGradientWhenABatchIsSplitOverWorkers) {
   DropoutOptions dropout = {0.1, 0.2, 0.3, 0.1};
   PackedBatch whole = fixture_batch();
   StepResult together = run_once(dropout, whole, 5);
@@ -174,7 +174,7 @@ TEST(Transformer, GivesTheSameSumWhenABatchIsSplitOverWorkersDropoutIncluded) {
   EXPECT_LT(norm_of(difference), 1e-5 * norm_of(sum));
 }
 
-TEST(Transformer, SaysWhichGradientsAreReadyWhileBackwardRuns) {
+TEST(Transformer, ReportsFinalGradientsDuringBackward) {
   StepResult final = run_once(kNoDropout, fixture_batch(), 1);
   Transformer model(small_options(), kNoDropout, kPieces);
   std::vector<float> parameters(model.layout().elements());
@@ -195,7 +195,7 @@ TEST(Transformer, SaysWhichGradientsAreReadyWhileBackwardRuns) {
   EXPECT_EQ(seen.back(), gradients.size());
 }
 
-TEST(Transformer, TakesNoNewMemoryAfterTheFirstSteps) {
+TEST(Transformer, AllocatesNothingAfterTheFirstSteps) {
   Transformer model(small_options(), {}, kPieces);
   std::vector<float> parameters(model.layout().elements());
   std::vector<float> gradients(parameters.size());
@@ -223,7 +223,7 @@ TEST(Transformer, NamesASentenceThatIsTooLong) {
   }
 }
 
-TEST(Transformer, LearnsASmallBatchByHeart) {
+TEST(Transformer, OverfitsASmallBatch) {
   Transformer model(small_options(), kNoDropout, kPieces);
   const size_t n = model.layout().elements();
   std::vector<float> parameters(n), gradients(n), first(n), second(n);

@@ -1,5 +1,5 @@
-// What decoding is held to: probabilities from the model's own full forward pass, one evaluation
-// for every number asked for. Slow and plain.
+// The reference for decoding: probabilities from the model's full forward pass, one evaluation per
+// value. Slow and simple.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The arena: aligned, reusable, and quiet once it has seen a step.
+// The arena: aligned and reusable; it stops allocating after the first step.
 #include "tensor/arena.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace reigen {
 namespace {
 
-TEST(Arena, HandsOutAlignedMemoryThatDoesNotOverlap) {
+TEST(Arena, ReturnsAlignedMemoryThatDoesNotOverlap) {
   Arena arena;
   Tensor a = arena.matrix(3, 5);
   Tensor b = arena.matrix(7, 11);
@@ -31,7 +31,7 @@ TEST(Arena, StopsAllocatingOnceTheLargestStepIsKnown) {
   EXPECT_EQ(arena.capacity(), capacity);
 }
 
-TEST(Arena, TakesBackWhatCameAfterAMark) {
+TEST(Arena, FreesMemoryAllocatedAfterAMark) {
   Arena arena;
   arena.matrix(1, 16);
   Arena::Mark mark = arena.mark();

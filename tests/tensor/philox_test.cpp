@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(Philox, GivesThePublishedTestVectors) {
+TEST(Philox, MatchesThePublishedTestVectors) {
   // From the known-answer tests of Random123, philox4x32 with 7 rounds.
   EXPECT_THAT(philox({0, 0, 0, 0}, {0, 0}),
               ElementsAre(0x5f6fb709, 0x0d893f64, 0x4f121f81, 0x4f730a48));
@@ -19,7 +19,7 @@ TEST(Philox, GivesThePublishedTestVectors) {
               ElementsAre(0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a));
 }
 
-TEST(Philox, KeepsSitesStepsSeedsAndTokensApart) {
+TEST(Philox, DiffersBySiteStepSeedAndToken) {
   RandomSite site{.seed = 1, .step = 2, .site = 3};
   auto draw = [](const RandomSite& s, uint64_t token, uint32_t block) {
     return philox(philox_counter(s, token, block), philox_key(s));

@@ -93,7 +93,7 @@ double bytes_of(const ParameterLayout& layout, const CompressSetting& setting, i
 
 StepTraffic in_buckets(const ParameterLayout& layout, double bytes, size_t bucket) {
   const size_t even = even_bucket(layout.elements(), bucket);
-  const size_t before = layout.last_complete() / even;
+  const size_t before = layout.last_final_from() / even;
   const size_t messages = (layout.elements() + even - 1) / even;
   const double late = static_cast<double>(layout.elements() - before * even) /
                       static_cast<double>(layout.elements());

@@ -145,7 +145,7 @@ PowerSgd::PowerSgd(Group& group, const Device& device, const ParameterLayout& la
 
 StepTraffic PowerSgd::payload(const ParameterLayout& layout, int64_t rank) {
   const Parts parts = cut(layout, static_cast<size_t>(rank));
-  const size_t last = layout.last_complete();
+  const size_t last = layout.last_final_from();
   size_t early = 0;  // left factors that leave while backward runs
   size_t early_messages = 0;
   for (const Chunk& chunk : parts.chunks) {

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
-#include "model/memory.h"
+#include "model/activation_memory.h"
 #include "ops/gpu_ops.h"
 
 namespace reigen {

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "config/units.h"
-#include "model/memory.h"
+#include "model/activation_memory.h"
 #include "train/small_run.h"
 
 namespace reigen {
@@ -189,8 +189,8 @@ TEST_F(ResumeTest, TakesTheOneBeforeWhenAFileIsMissing) {
   const std::string text = GetCapturedStderr();
   ASSERT_TRUE(state);
   EXPECT_EQ(state->counters.step, 10u);
-  EXPECT_THAT(text, HasSubstr("has no model.safetensors"));
-  EXPECT_THAT(text, HasSubstr("has no SHA256SUMS"));
+  EXPECT_THAT(text, HasSubstr("model.safetensors is missing"));
+  EXPECT_THAT(text, HasSubstr("SHA256SUMS is missing"));
 }
 
 TEST_F(ResumeTest, DoesNotStartAnewWhenNoneCanBeRead) {

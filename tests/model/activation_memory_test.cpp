@@ -1,5 +1,5 @@
-// The memory a step is promised to take, against what it takes from its arena.
-#include "model/memory.h"
+// The estimated memory of a step against the arena that the step really uses.
+#include "model/activation_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ class StepMemory : public ::testing::TestWithParam<Shape> {
     model.initialise(parameters, 1);
   }
 
-  // Whether a step gets by without more than `bytes`.
+  // Whether a step fits into `bytes`.
   bool fits(const PackedBatch& batch, double bytes) {
     Arena arena;
     arena.bytes(static_cast<size_t>(bytes) / 64 * 64);

@@ -1,4 +1,4 @@
-#include "model/memory.h"
+#include "model/activation_memory.h"
 
 #include <algorithm>
 
@@ -40,14 +40,14 @@ ActivationShape gpu_activations(const ModelOptions& options, DType type) {
 ActivationBytes activation_bytes(const ModelOptions& o, size_t vocabulary,
                                  const ActivationShape& shape) {
   const auto width = static_cast<double>(o.width);
-  const double d = shape.element * width;  // bytes of a token's vector, and of the next two
+  const double d = shape.element * width;  // bytes of a token's activation vector
   const double sum = shape.residual * width;
   const double f = shape.element * static_cast<double>(o.ffn_width);
   const double heads = 4 * static_cast<double>(o.heads);
   const auto encoder = static_cast<double>(o.encoder_layers);
   const auto decoder = static_cast<double>(o.decoder_layers);
   const bool post = o.norm == NormPlace::kPost;
-  // What each part's forward keeps for its backward, a token.
+  // Bytes per token that each block's forward stores for its backward.
   const double seam = sum + d + 8;        // the sum, its norm, two statistics
   const double self = 3 * d + d + heads;  // queries, keys, values; attended; log-sums
   const double cross = d + d + heads;     // queries; attended; log-sums
@@ -57,11 +57,12 @@ ActivationBytes activation_bytes(const ModelOptions& o, size_t vocabulary,
   const double source = ends + encoder * (self + feed_forward + 2 * seam) + decoder * 2 * d;
   const double target =
       ends + decoder * (self + cross + feed_forward + 3 * seam) + d;  // of the loss
-  // Backward has a gradient of the memory, running gradients of each stack, and one sublayer's own.
+  // Backward needs the gradient of the encoder output, running gradients of each stack, and the
+  // temporaries of one sublayer.
   const double running = sum + (post ? d : 2 * d);
   const double own = std::max(4 * d, f);
   const double logits = shape.loss_tokens * shape.loss_element * static_cast<double>(vocabulary);
-  // The arena hands out whole cache lines, to fewer than 24 matrices a layer.
+  // The arena rounds up to cache lines; a layer has fewer than 24 matrices.
   const double rounding = 24 * 64 * (encoder + decoder + 1);
   ActivationBytes bytes;
   auto add = [&](double source_more, double target_more, double fixed) {
@@ -76,7 +77,7 @@ ActivationBytes activation_bytes(const ModelOptions& o, size_t vocabulary,
 
 double decoding_bytes(const ModelOptions& o, size_t vocabulary, double output_ratio,
                       double element) {
-  constexpr double kShortSource = 4;  // tokens; shorter ones weigh more than this counts
+  constexpr double kShortSource = 4;  // tokens; shorter sources need more than this estimate
   const auto d = static_cast<double>(o.width);
   const double cached = 3 * d * (output_ratio + 10 / kShortSource);  // queries beside keys, values
   const double projected = 2 * d;

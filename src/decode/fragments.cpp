@@ -1,4 +1,4 @@
-#include "decode/parts.h"
+#include "decode/fragments.h"
 
 #include <algorithm>
 #include <string>
@@ -35,11 +35,11 @@ std::string_view without_closing(std::string_view text) {
 
 enum class Boundary { kNone, kWord, kSentence };
 
-// What lies between piece `at` - 1 and piece `at`.
+// The boundary between piece `at` - 1 and piece `at`.
 Boundary boundary_before(const Vocabulary& vocabulary, std::span<const uint32_t> ids, size_t at) {
   const std::string next = vocabulary.piece(ids[at]);
   const bool word = next.starts_with(kSpaceMark);
-  std::string end;  // the end of what stands before, more than closing marks
+  std::string end;  // the text before, at least one character more than closing marks
   size_t from = at;
   do {
     end = vocabulary.piece(ids[--from]) + end;
@@ -51,7 +51,7 @@ Boundary boundary_before(const Vocabulary& vocabulary, std::span<const uint32_t>
   return word ? Boundary::kWord : Boundary::kNone;
 }
 
-// Where to cut the first part off; `ids` has more than `most`.
+// Length of the first fragment; `ids` has more than `most`.
 size_t first_cut(const Vocabulary& vocabulary, std::span<const uint32_t> ids, size_t most) {
   size_t word = 0;
   for (size_t at = most; at > 0; --at) {
@@ -64,16 +64,17 @@ size_t first_cut(const Vocabulary& vocabulary, std::span<const uint32_t> ids, si
 
 }  // namespace
 
-std::vector<std::span<const uint32_t>> cut_into_parts(const Vocabulary& vocabulary,
-                                                      std::span<const uint32_t> ids, size_t most) {
-  std::vector<std::span<const uint32_t>> parts;
+std::vector<std::span<const uint32_t>> cut_into_fragments(const Vocabulary& vocabulary,
+                                                          std::span<const uint32_t> ids,
+                                                          size_t most) {
+  std::vector<std::span<const uint32_t>> fragments;
   while (ids.size() > most) {
     const size_t cut = first_cut(vocabulary, ids, most);
-    parts.push_back(ids.first(cut));
+    fragments.push_back(ids.first(cut));
     ids = ids.subspan(cut);
   }
-  if (!ids.empty()) parts.push_back(ids);
-  return parts;
+  if (!ids.empty()) fragments.push_back(ids);
+  return fragments;
 }
 
 }  // namespace reigen

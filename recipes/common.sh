@@ -1,4 +1,4 @@
-# What every recipe needs: messages, exit codes, and the reigen program. Sourced, not run.
+# Shared by all recipes: messages, exit codes, and the path of the reigen program. Sourced, not run.
 #
 # shellcheck shell=bash
 
@@ -14,7 +14,7 @@ export EXIT_ERROR EXIT_USAGE EXIT_MISSING EXIT_UNREACHABLE EXIT_CHECKSUM EXIT_DI
 say() { printf '%s\n' "$*"; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
 
-# die CODE MESSAGE...: one argument a line.
+# die CODE MESSAGE...: prints each argument on its own line and exits.
 die() {
   local code=$1
   shift
@@ -25,7 +25,7 @@ die() {
   exit "$code"
 }
 
-# need PROGRAM...: all of them, or a message that names every missing one.
+# need PROGRAM...: exits with a message that names every program that is not installed.
 need() {
   local program missing=()
   for program in "$@"; do
@@ -35,8 +35,8 @@ need() {
     "Install them with your package manager and run again."
 }
 
-# find_reigen PATH: sets `reigen` to the given path, else the release build beside the recipes, else
-# what PATH finds.
+# find_reigen PATH: sets `reigen` to the given path, else to the release build of this repository,
+# else to the program in $PATH.
 # shellcheck disable=SC2034  # the recipe reads it
 find_reigen() {
   local given=$1 root
@@ -49,19 +49,19 @@ find_reigen() {
   elif command -v reigen >/dev/null 2>&1; then
     reigen=$(command -v reigen)
   else
-    die "$EXIT_MISSING" "no reigen program: not in $root/build/release, not in PATH" \
+    die "$EXIT_MISSING" "no reigen program in $root/build/release or in PATH" \
       "Build it:  cd $root && make build" \
-      "Or get the text alone:  --text-only"
+      "Or stop after the text:  --text-only"
   fi
 }
 
-# print_counts FILE: "what<TAB>number" lines as a table.
+# print_counts FILE: prints "name<TAB>number" lines as a table.
 print_counts() {
-  local what number
-  while IFS=$'\t' read -r what number; do printf '  %-76s %10s\n' "$what" "$number"; done <"$1"
+  local name number
+  while IFS=$'\t' read -r name number; do printf '  %-76s %10s\n' "$name" "$number"; done <"$1"
 }
 
-# put_in_place NEW OLD: NEW takes OLD's name; both on one file system, so OLD is whole or absent.
+# put_in_place NEW OLD: renames NEW to OLD; both are on one file system, so OLD is whole or absent.
 put_in_place() {
   if [[ -e $2 ]]; then
     mv -- "$2" "$1.replaced"
@@ -72,10 +72,10 @@ put_in_place() {
   fi
 }
 
-# take_lock FOLDER: nobody else works in FOLDER for the life of this process, or it ends here.
+# take_lock FOLDER: locks FOLDER for the life of this process, or exits if another process has it.
 take_lock() {
   command -v flock >/dev/null 2>&1 || return 0
   exec {lock_fd}>"$1/.lock"
   flock -n "$lock_fd" || die "$EXIT_ERROR" "another run is working in $1" \
-    "Wait for it, or choose another --output."
+    "Wait for it, or choose a different --output."
 }

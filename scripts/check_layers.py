@@ -56,7 +56,7 @@ DOORS = {
     r"nlohmann/": r"base/json\.h",
     r"openssl/|xxhash": r"base/hash\.cpp",
     r"yaml-cpp/": r"config/yaml\.cpp",
-    r"unicode/": r"text/unicode\.cpp|corpus/demo_[a-z]+\.cpp",
+    r"unicode/": r"text/unicode\.cpp|corpus/speller\.cpp",
     r"sentencepiece": r"text/(vocabulary|vocab_trainer)\.cpp",
     r"zlib|zstd|lzma": r"data/input/byte_source\.cpp",
     r"expat": r"data/input/tmx_reader\.cpp",

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Cleaning and encoding beside SentencePiece's own spm_encode, on the same files and model.
+"""Cleaning and encoding compared with SentencePiece's own spm_encode, on the same files and model.
 
     bench/data/prepare_bench.py [--source A.en --target A.de] [--vocab M.model] [--repeat 5]
 
-Checks first that both give the same number of pieces, then alternates the two and reports medians.
-Without files it uses the built-in corpus, whose few distinct words flatter any cache: give real
-text for a number worth quoting.
+Checks first that both return the same number of pieces, then alternates the two and reports medians.
+Without files it uses the built-in corpus, whose few distinct words favour any cache: use real text
+for a result worth quoting.
 """
 
 import argparse

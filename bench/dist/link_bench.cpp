@@ -1,12 +1,12 @@
-// One rank of a measurement of all-reduce beside a raw TCP stream over the same link. Rank 0 prints
-// a JSON object a line; link_bench.py starts the ranks in namespaces and makes a table of them.
+// One rank of a benchmark of all-reduce against a raw TCP stream over the same link. Rank 0 prints
+// one JSON object per line; link_bench.py starts the ranks in namespaces and prints a table.
 //
 //   link_bench RANK SIZE MACHINE HOST:PORT MEGABYTES...
 //
-// Ranks that give the same MACHINE add up among themselves first. Rank 1 must be on another one
-// than rank 0 for the stream to cross the link. Both move the same bytes: an all-reduce among two
-// carries the buffer once each way, the stream carries it one way, from rank 1 to rank 0, and is
-// over when rank 0 has said so.
+// Ranks with the same MACHINE sum among themselves first. Ranks 0 and 1 must be on different
+// machines for the stream to cross the link. Both send the same bytes: an all-reduce between two
+// ranks sends the buffer once each way; the stream sends it one way, from rank 1 to rank 0, and
+// ends with rank 0's acknowledgement.
 #include <poll.h>
 #include <unistd.h>
 
@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "dist/members/membership.h"
 
@@ -77,7 +78,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Seconds for so many bytes, seen by the sender: until the receiver has all of them.
+// Seconds for the data, measured by the sender, until the receiver has all of it.
 double stream_seconds(const Socket& stream, bool sender, std::vector<float>& data) {
   std::vector<double> times;
   char done = 1;
@@ -144,6 +145,7 @@ void run(int rank, int size, const std::string& machine, const Endpoint& at,
 
 int main(int argc, char** argv) {
   if (argc < 6) return 2;
+  reigen::ignore_broken_pipes();
   try {
     std::vector<double> megabytes;
     for (int i = 5; i < argc; ++i) megabytes.push_back(std::atof(argv[i]));

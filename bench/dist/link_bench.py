@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""All-reduce beside a raw TCP stream of the same bytes, over a shaped link between namespaces.
+"""All-reduce against a raw TCP stream of the same bytes, over a shaped link between namespaces.
 
-Needs root. Prints a table and, with --json FILE, writes what was measured. An all-reduce between two
-machines carries the buffer once each way, so the ratio can reach 1; among n, 2 (n - 1) / n times.
-With --flat, ranks do not know which of them share a machine.
+Needs root. Prints a table and, with --json FILE, writes the measurements. An all-reduce between two
+machines sends the buffer once each way, so the ratio can reach 1; among n machines it sends it
+2 (n - 1) / n times. With --flat, ranks do not know which of them share a machine.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     if not permitted():
-        print("namespaces are not permitted here: nothing measured")
+        print("network namespaces are not permitted here: nothing was measured")
         return
     rows = []
     print("rate       ranks     MB   stream MB/s   all-reduce MB/s   of stream   bf16 MB/s")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Several workers against one, and how much of their communication hides behind backward.
+"""Several workers against one, and the share of their communication hidden behind backward.
 
     bench/dist/workers_bench.py --data DIR [--steps N] [--rounds N] [--json FILE]
 
-First one process with two threads against two with one each, in turn, so that a busy machine treats both
-alike. Then, where network namespaces are permitted, two workers across a link of 1 Gbit/s: what could hide
-behind backward, and what did. Medians over steps and rounds; the first steps are left out.
+First one process with two threads against two processes with one thread each, alternating, so that other load
+affects both equally. Then, where network namespaces are permitted, two workers across a link of 1 Gbit/s: hidden
+communication, and the most that could be hidden. Medians over steps and rounds; the first steps are skipped.
 """
 import argparse
 import json
@@ -88,12 +88,12 @@ def main():
         one, two = result["local"].values()
         for name, value in result["local"].items():
             print(f"{name:<32} {value:8,.0f} target tok/s")
-        print(f"{'two workers of one':<32} {two / one:8.0%}")
+        print(f"{'two workers / one worker':<32} {two / one:8.0%}")
         if permitted():
             link = result["link"] = across(a, folder, a.link)
             print(f"\n{a.link}: step {link['step_s']:.3f} s, communication {link['busy_s']:.3f} s, exposed "
-                  f"{link['exposed_s']:.3f} s; hidden {link['hidden_s']:.3f} of {link['hideable_s']:.3f} s that "
-                  f"could be ({link['hidden_s'] / max(link['hideable_s'], 1e-9):.0%})")
+                  f"{link['exposed_s']:.3f} s; hidden {link['hidden_s']:.3f} s, at best {link['hideable_s']:.3f} s "
+                  f"({link['hidden_s'] / max(link['hideable_s'], 1e-9):.0%})")
     if a.json:
         with open(a.json, "w", encoding="utf-8") as out:
             json.dump(result, out, indent=2)

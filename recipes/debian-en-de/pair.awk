@@ -1,14 +1,14 @@
 # Pairs English and German package descriptions and splits them into aligned segments.
 #
-# Input, in this order: three files (or streams) named by the variables `packages`, `german` and
-# `english`, in Debian's control format. Output: one line a pair, tab-separated:
+# Input: three files (or streams) named by the variables `packages`, `german` and
+# `english`, in Debian's control format. Output: one line per pair, tab-separated:
 #
 #     package  md5  number-of-the-segment  group  english  german
 #
 # `group` is the source package's name without its digits, so that gcc-11 and gcc-12 share one and
-# land in the same split. Every entry and every segment that does not come out is counted, and the
-# counts go to the file named by `counts`. Nothing is judged here but structure: a segment comes out
-# when both sides have the same shape, whatever it says.
+# are in the same split. Every entry and every segment that is left out is counted, in the file
+# named by `counts`. Only the structure decides: a segment is printed if both sides have the same
+# shape, whatever its text.
 #
 # Runs under mawk, gawk and busybox awk in the C locale, where a character is a byte: text is only
 # ever compared, cut at ASCII characters and joined.

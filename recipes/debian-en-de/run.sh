@@ -3,8 +3,8 @@
 #
 # Why: a real corpus of 47,000 pairs that any Debian 12 machine can fetch in seconds through apt,
 # with no account and no licence to click, large enough to train something that translates.
-# What holds: the machine's own apt state is never touched; the same index gives the same bytes;
-# DIR/text and DIR/shards are complete or absent; whatever is left out is counted and named.
+# Invariants: the machine's own apt state is never changed; the same index gives the same bytes;
+# DIR/text and DIR/shards are complete or absent; everything that is left out is counted.
 set -euo pipefail
 export LC_ALL=C
 
@@ -16,13 +16,13 @@ usage() {
   cat <<'EOF'
 usage: run.sh [--output DIR] [--reigen PATH] [--text-only] [--lists DIR] [--fresh]
 
-  --output DIR    where text and shards go (default: data/debian-en-de)
+  --output DIR    folder for text and shards (default: data/debian-en-de)
   --reigen PATH   the reigen program (default: build/release/reigen here, else the one in PATH)
-  --text-only     stop once DIR/text is there
-  --lists DIR     keep apt's index files in this folder, and use them from there the next time
-  --fresh         download and make everything again, even what is already there
+  --text-only     stop after DIR/text
+  --lists DIR     store apt's index files in this folder, and use them from there the next time
+  --fresh         download and make everything again, also existing files
 
-Environment: VOCAB_SIZE (default 8000), THREADS (default: all processors).
+Environment: VOCAB_SIZE (default 8000), THREADS (default: all cores).
 Exit codes: 1 failed, 2 wrong arguments, 3 a program is missing, 4 the archive cannot be reached.
 EOF
 }
@@ -57,9 +57,9 @@ threads=${THREADS:-$(nproc 2>/dev/null || echo 1)}
 [[ $threads =~ ^[1-9][0-9]*$ ]] ||
   die "$EXIT_USAGE" "THREADS is '$threads', not a positive number"
 
-# Which part of the packages, in thousandths, valid and test get each: about 1,000 pairs.
+# The share of the packages, in thousandths, for valid and for test: about 1,000 pairs each.
 readonly HELD_OUT_SHARE=26
-# Debian 12 gives 46,349 pairs; far fewer mean a broken index, not a small one.
+# Debian 12 gives 46,349 pairs; far fewer mean a broken index.
 readonly FEWEST_PAIRS=1000
 
 need awk sort mktemp
@@ -71,9 +71,9 @@ if [[ -n $lists ]]; then
   lists=$(cd "$(dirname -- "$lists")" && pwd)/$(basename -- "$lists")
 fi
 take_lock "$output"
-rm -rf -- "$output"/.work.* # of a run that was killed: with the lock held, nobody uses it
+rm -rf -- "$output"/.work.* # of a killed run: under the lock, no other process uses it
 work=$(mktemp -d "$output/.work.XXXXXX")
-chmod 755 "$work" # apt downloads as user _apt, which has to get in
+chmod 755 "$work" # apt downloads as user _apt, which needs access
 trap 'rm -rf -- "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
@@ -84,8 +84,8 @@ trap 'exit 143' TERM HUP
 download_lists() {
   local into=$1
   command -v apt-get >/dev/null 2>&1 ||
-    die "$EXIT_MISSING" "no apt-get: this recipe needs Debian or a system made from it" \
-      "On another machine, use text made elsewhere: put its text/ folder into $output."
+    die "$EXIT_MISSING" "no apt-get: this recipe needs Debian or a derived system" \
+      "Elsewhere, copy a text/ folder that was made on Debian into $output."
   mkdir -p "$into/partial" "$work/state" "$work/cache/archives/partial"
   cat >"$work/apt.conf" <<EOF
 #clear Acquire::Languages;
@@ -102,29 +102,29 @@ Acquire::Retries "2";
 Acquire::http::Timeout "30";
 Acquire::https::Timeout "30";
 EOF
-  # Some machines also fetch sources, file lists, icons and the like.
+  # Some machines also download sources, file lists, icons and the like: not here.
   apt-config dump | sed -n 's/^\(Acquire::IndexTargets::deb[^:]*::[^:]*\)::MetaKey .*/\1/p' |
     grep -vE '::deb::(Packages|Translations)$' |
     sed 's/$/::DefaultEnabled "false";/' >>"$work/apt.conf" || true
-  say "Fetching the package indexes through apt (about 18 MB for Debian 12)..."
+  say "Downloading the package indexes through apt (about 18 MB for Debian 12)..."
   local status=0
   apt-get -q -c "$work/apt.conf" update >"$work/apt.log" 2>&1 || status=$?
-  # apt calls an unreachable server a warning and exits with 0: what counts is what came.
+  # apt reports an unreachable server as a warning and exits with 0: check the downloaded files.
   grep -E '^(E|W|Err):?' "$work/apt.log" >"$work/apt.complaints" || true
   if ! has_index "$into" InRelease && ! has_index "$into" Release; then
     tail -n 15 "$work/apt.log" >&2
     die "$EXIT_UNREACHABLE" \
-      "apt could not reach its archive (exit $status); its own words are above" \
+      "apt could not reach its archive (exit $status); its messages are above" \
       "Check the network and the sources: 'apt-get update' should work on this machine."
   fi
   if [[ -s $work/apt.complaints ]]; then
-    warn "apt reached some sources and not others; this is what it says:"
+    warn "apt could not reach all sources; its messages:"
     cat "$work/apt.complaints" >&2
   fi
   rm -rf -- "$into/partial" "$into/auxfiles" "$into/lock"
 }
 
-# has_index FOLDER PATTERN: is there a file whose name ends so, compressed or not?
+# has_index FOLDER SUFFIX: whether a file name ends with it, compressed or not.
 has_index() { [[ -n $(index_files "$1" "$2") ]]; }
 
 index_files() {
@@ -132,7 +132,7 @@ index_files() {
     -o -name "*_$2.gz" -o -name "*_$2.bz2" -o -name "*_$2.zst" -o -name "*_$2.lzma" \) | sort
 }
 
-# Writes all index files of one kind after one another; an empty line ends each one's last entry.
+# Prints all index files of one kind; an empty line ends the last entry of each.
 read_index() {
   local file helper=/usr/lib/apt/apt-helper
   while IFS= read -r file; do
@@ -160,7 +160,7 @@ make_text() {
   for kind in Translation-en Translation-de Packages; do
     has_index "$from" "$kind" || die "$EXIT_UNREACHABLE" "the archive sent no $kind index" \
       "Every Debian mirror has one for main; a source that is not Debian's may not." \
-      "$(find "$from" -maxdepth 1 -type f | wc -l) index files came; apt's complaints, if any, are above."
+      "$(find "$from" -maxdepth 1 -type f | wc -l) index files were downloaded; apt's messages, if any, are above."
   done
   if [[ -n $lists && $from != "$lists" ]]; then
     rm -rf -- "$lists.new"
@@ -189,7 +189,7 @@ make_text() {
       die "$EXIT_ERROR" "$split has $en English and $de German lines"
   done
   [[ $(cat "$work"/text/*.en | wc -l) -ge $FEWEST_PAIRS ]] ||
-    die "$EXIT_ERROR" "fewer than $FEWEST_PAIRS pairs: this is not the German index we know"
+    die "$EXIT_ERROR" "fewer than $FEWEST_PAIRS pairs: the German index is incomplete or has a different format"
   put_in_place "$work/text" "$output/text"
   say "Text is in $output/text."
 }
@@ -212,4 +212,4 @@ $fresh && replace=(--overwrite)
   --valid "$output/text/valid.en" "$output/text/valid.de" \
   --test "$output/text/test.en" "$output/text/test.de" \
   --vocab-size "$vocab_size" --threads "$threads" --output "$output/shards" "${replace[@]}"
-say "Shards are in $output/shards. Look at them:  $reigen inspect $output/shards"
+say "Shards are in $output/shards. Inspect them:  $reigen inspect $output/shards"

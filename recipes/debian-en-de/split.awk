@@ -2,19 +2,19 @@
 #
 # Reads the sorted pairs twice (name the file twice) and writes $out/{train,valid,test}.{en,de} and
 # the counts to the file named by `counts`. A group (a source package without its digits) goes to a
-# split by a hash of its name alone, so that neither other packages nor the order matter and a newer
-# index keeps old packages where they were. `share` is the part of the groups, in thousandths, that
-# valid and test get each.
+# split by a hash of its name alone, so that other packages and the order do not matter and a newer
+# index does not move old packages. `share` is the share of the groups, in thousandths, of valid and
+# of test.
 #
-# Many packages share a sentence ("This package contains the documentation."). Such sentences stay
-# in train: valid and test take only those that one group alone has, on both sides, when case,
-# digits and punctuation are set aside. So no package and no sentence is in two splits.
+# Many packages share a sentence ("This package contains the documentation."). Shared sentences stay
+# in train: valid and test take only those that a single group has, on both sides, ignoring case,
+# digits and punctuation. So no package and no sentence is in two splits.
 
 BEGIN {
   FS = "\t"
   for (i = 1; i < 256; i++) Code[sprintf("%c", i)] = i
   split("train valid test", Names, " ")
-  # Written even when empty: who asks for a split should find a file.
+  # Written even if empty: every split has its files.
   for (i = 1; i <= 3; i++) {
     printf "" > (out "/" Names[i] ".en")
     printf "" > (out "/" Names[i] ".de")

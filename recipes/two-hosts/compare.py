@@ -1,4 +1,4 @@
-"""What runs across two hosts did: a table, and the same as a drawing (steps.svg)."""
+"""Results of the runs across two hosts: a table, and a chart (steps.svg)."""
 
 import json
 import statistics
@@ -26,7 +26,7 @@ def summary(output, rate, method):
     after = [r for r in steps if r["step"] > warmup] or steps
     typical = statistics.median
     if state["compress"].startswith("local:"):
-        # Most of its steps send nothing: the mean of whole rounds tells what a step takes.
+        # Most of its steps send nothing: the mean over whole rounds is the time of a step.
         every = int(state["compress"].split(":")[1])
         after = after[len(after) % every:] or after
         typical = statistics.mean
@@ -34,7 +34,7 @@ def summary(output, rate, method):
     seconds = typical(r["seconds"] for r in after)
     sent = statistics.mean(r["communication"]["sent"] for r in after)
     losses = [r["nll"] for r in found if r["kind"] == "evaluation"]
-    # The first host's interface, headers and all; a run of a second has no sample of it.
+    # The first host's interface, headers included; a run of one second has no sample.
     wire = report["numbers"].get("wire", [])
     return {
         "rate": rate, "asked": method, "method": state["compress"], "step": seconds,
@@ -55,7 +55,8 @@ def label(row):
 
 def table(rows):
     lines = [["link", "compression", "step s", "predicted", "computing", "compressing", "waiting",
-              "MB sent/step", "MB/s on the wire", "MB/s of the link", "doctor said", "it was", "valid nll"]]
+              "MB sent/step", "interface MB/s", "link MB/s", "predicted bottleneck", "measured bottleneck",
+              "valid nll"]]
     for r in rows:
         nll = "-" if r["nll"] is None else f"{r['nll']:.4f}"
         wire = "-" if r["wire"] is None else f"{r['wire']:.1f}"
@@ -73,7 +74,7 @@ def drawing(rows):
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 110}" height="{height}" '
            'font-family="sans-serif" font-size="13">',
            '<rect width="100%" height="100%" fill="white"/>',
-           '<text x="12" y="22" font-size="15">Seconds of a step across two hosts</text>']
+           '<text x="12" y="22" font-size="15">Seconds per step across two hosts</text>']
     for i, (name, colour) in enumerate(PARTS):
         x = left + 110 * i
         out.append(f'<rect x="{x}" y="32" width="12" height="12" fill="{colour}"/>'

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The same training across two hosts joined by links of known speed, with and without compression.
+# Trains the same run on two hosts joined by links of known speed, with and without compression.
 #
 # Why: the most expensive mistake of the runs this project grew out of was a port capped at 100 Mbit/s.
-# Two network namespaces and a shaped veth pair are two hosts and such a port on one machine.
-# What holds: nothing outside the two namespaces is touched, and they are gone afterwards, also after an
+# Two network namespaces and a shaped veth pair act as two hosts and such a port on one machine.
+# Invariants: nothing outside the two namespaces is changed, and they are removed at the end, also after an
 # error. Each host gets half of this machine's cores.
 set -euo pipefail
 export LC_ALL=C
@@ -17,14 +17,14 @@ usage() {
 usage: run.sh --data DIR [--output DIR] [--reigen PATH] [--rates LIST] [--methods LIST] [--seconds N]
               [-- OPTION...]
 
-  --data DIR      written by reigen prepare
-  --output DIR    where runs, table and drawing go (default: runs/two-hosts)
+  --data DIR      dataset, written by reigen prepare
+  --output DIR    folder for runs, table and chart (default: runs/two-hosts)
   --reigen PATH   the reigen program (default: build/release/reigen here, else the one in PATH)
-  --rates LIST    links (default: 100mbit,1gbit,unshaped)
+  --rates LIST    link speeds for tc (default: 100mbit,1gbit,unshaped)
   --methods LIST  values of --compress (default: none,auto)
-  --seconds N     about how long reigen doctor measures (default: 8)
-  OPTION...       options of reigen train, after --preset small --max-steps 300; the later one counts. With
-                  --config they stand alone
+  --seconds N     approximate duration of reigen doctor (default: 8)
+  OPTION...       options of reigen train, which override the default --preset small --max-steps 300. With
+                  --config the defaults are not used
 
 Needs root, ip and tc. Exit codes: 1 failed, 2 wrong arguments, 3 a program or a permission is missing.
 EOF
@@ -67,7 +67,7 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -n $data ]] || die "$EXIT_USAGE" "--data is required"
 options=(--preset small --max-steps 300 "$@")
-# A file of options would lose against ours.
+# Options on the command line would override the file of --config.
 case " $* " in *" --config"[\ =]*) options=("$@") ;; esac
 need ip tc awk python3
 find_reigen "$reigen_given"
@@ -90,8 +90,8 @@ for host in "$a 1" "$b 2"; do
   ip -n "$name" link set lo up
 done
 
-# burst RATE: what passes at once, for tc. A fiftieth of a second's worth at most: more of
-# it would make a slow link faster than it is for what is small.
+# burst RATE: bytes that pass without delay, for tc. At most 1/50 of a second of the rate: a larger
+# burst would make a slow link fast for small messages.
 burst() {
   local bits=${1//[^0-9.]/}
   case ${1,,} in
@@ -110,10 +110,10 @@ shape() { # RATE
   done
 }
 
-# Those this process may use, which need not begin at 0 nor be all.
+# The cores this process may use, which need not start at 0 or be all.
 mapfile -t cpus < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
 threads=$((${#cpus[@]} > 1 ? ${#cpus[@]} / 2 : 1))
-# on HOST RANK ARGUMENT...: reigen as one of two workers, on its half of the cores.
+# on HOST RANK ARGUMENT...: runs reigen as one of two workers, on half of the cores.
 on() {
   local name=$1 rank=$2 mine
   shift 2
@@ -121,7 +121,7 @@ on() {
   RANK=$rank WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.78.0.1 MASTER_PORT=29700 \
     ip netns exec "$name" taskset -c "${mine:-${cpus[0]}}" "$reigen" "$@"
 }
-# both LOG ARGUMENT...: on the two hosts; rank 0's stdout is ours.
+# both LOG ARGUMENT...: runs reigen on both hosts; prints the stdout of rank 0.
 both() {
   local log=$1 other status=0
   shift
@@ -132,12 +132,12 @@ both() {
   [[ $status -eq 0 ]] || die "$EXIT_ERROR" "reigen $1 failed:" "$(tail -n 3 "$log.0")"
 }
 
-# expected FILE: what doctor foretold, in words.
+# expected FILE: the prediction of reigen doctor, as text.
 expected() {
   python3 -c 'import json, sys
 found = json.load(open(sys.argv[1]))
-total = ", %.1f minutes in all" % (60 * found["hours"]) if found["hours"] else ""
-print("steps of about %.2f s%s" % (found["forecast"]["step_seconds"], total))' "$1"
+total = ", %.1f minutes in total" % (60 * found["hours"]) if found["hours"] else ""
+print("predicted: %.2f s per step%s" % (found["forecast"]["step_seconds"], total))' "$1"
 }
 
 mkdir -p "$output"
@@ -149,7 +149,7 @@ for rate in ${rates//,/ }; do
     rm -rf "${output:?}/$name"
     both "$output/$name.doctor" doctor --json --seconds "$seconds" --data "$data" --threads "$threads" --compress "$method" \
       "${options[@]}" >"$output/$name.json"
-    say "  $(expected "$output/$name.json"); the log: $output/$name.log.0"
+    say "  $(expected "$output/$name.json"); log: $output/$name.log.0"
     both "$output/$name.log" train --data "$data" --run "$output/$name" --threads "$threads" \
       --compress "$method" "${options[@]}"
     "$reigen" report "$output/$name" --doctor "$output/$name.json" >/dev/null

@@ -1,17 +1,17 @@
-# Does to two line-aligned files what `clean-corpus-n.perl CORPUS en de OUT 1 80` of Moses does, the
-# filter of the original runs, so that the same 4,524,868 pairs remain.
+# The filter of the original runs, `clean-corpus-n.perl CORPUS en de OUT 1 80` of Moses, for two
+# line-aligned files: the same 4,524,868 pairs remain.
 #
 # Variables: english, german (input files), out (prefix: writes OUT.en and OUT.de), counts (a file).
 # Works on bytes (run it in the C locale): Moses counts characters only for its 1,000-character
 # limit on a word, which is counted here without UTF-8's continuation bytes.
 #
-# The script takes "|" out of every line, since Moses separates factors with it (unless the very
+# The script removes "|" from every line, since Moses separates factors with it (unless the very
 # first line of the corpus has one; the first line of Europarl does not), turns each run of white
 # space, Unicode's included, into one space, and drops a pair when a side is empty or has more than
 # 80 words, when one side has more than 9 times the words of the other, or when a word has more than
 # 1,000 characters.
 
-# What Perl's \s matches beyond ASCII: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029,
+# Perl's \s beyond ASCII: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029,
 # U+202F, U+205F, U+3000. Few lines have a byte of them, and the test for that is cheap.
 function tidy(text) {
   gsub(/\|/, "", text)
@@ -25,7 +25,7 @@ function tidy(text) {
   return text
 }
 
-# Has a word more than 1,000 characters?
+# Whether a word has more than 1,000 characters.
 function has_giant(text,    words, n, i, word) {
   if (length(text) <= 1000) return 0
   n = split(text, words, " ")
@@ -49,7 +49,7 @@ BEGIN {
   printf "" > (out ".de")
   while ((more = (getline e < english)) > 0) {
     read++
-    if ((getline g < german) <= 0) fail(german " ends at line " read - 1 ", " english " goes on")
+    if ((getline g < german) <= 0) fail(german " has only " read - 1 " lines, fewer than " english)
     e = tidy(e)
     g = tidy(g)
     if (e == "" || g == "") { empty++; continue }
@@ -63,7 +63,7 @@ BEGIN {
     print g > (out ".de")
   }
   if (more < 0) fail("cannot read " english)
-  if ((getline g < german) > 0) fail(german " goes on after line " read ", the last of " english)
+  if ((getline g < german) > 0) fail(english " has only " read " lines, fewer than " german)
 
   printf "pairs read\t%d\n", read > counts
   printf "  dropped: a side is empty\t%d\n", empty > counts

@@ -2,9 +2,9 @@
 # The corpus of the original Transformer-base runs, WMT16 English-German, from nothing to shards.
 #
 # Why: 4,524,868 pairs, filtered as those runs filtered them, so that step times, losses and BLEU
-# can be set beside theirs. README.md says what is mirrored exactly and what is not.
-# What holds: a download that was interrupted goes on where it stopped; nothing is used before its
-# checksum is right; DIR/text and DIR/shards are complete or absent.
+# can be compared with theirs. README.md lists the differences.
+# Invariants: an interrupted download is resumed; no archive is used before its checksum is verified;
+# DIR/text and DIR/shards are complete or absent.
 set -euo pipefail
 export LC_ALL=C
 
@@ -16,16 +16,16 @@ usage() {
   cat <<'EOF'
 usage: run.sh [--output DIR] [--reigen PATH] [--text-only] [--extra-tests] [--fresh]
 
-  --output DIR    where downloads, text and shards go (default: data/wmt16-en-de); needs 8 GB
+  --output DIR    folder for downloads, text and shards (default: data/wmt16-en-de); needs 8 GB
   --reigen PATH   the reigen program (default: build/release/reigen here, else the one in PATH)
-  --text-only     stop once DIR/text is there
-  --extra-tests   also get newstest2015 and newstest2016, into DIR/extra
-  --fresh         make text and shards again, from the archives that are there
+  --text-only     stop after DIR/text
+  --extra-tests   also make newstest2015 and newstest2016, in DIR/extra
+  --fresh         make text and shards again from the downloaded archives
 
-Environment: VOCAB_SIZE (default 32768), MAX_PIECES (default 54), THREADS (default: all processors),
+Environment: VOCAB_SIZE (default 32768), MAX_PIECES (default 54), THREADS (default: all cores),
 WMT_BASE_URL (a mirror that has the paths of both statmt.org servers), WMT_CHECKSUMS (a folder whose
 checksums.sha256 and checksums.md5 replace the recipe's), WMT_RETRIES (5), WMT_RETRY_SECONDS (5),
-WMT_NEED_MB (8000: the free disk space asked for).
+WMT_NEED_MB (required free disk space, 8000).
 Exit codes: 1 failed, 2 wrong arguments, 3 a program is missing, 4 a server cannot be reached or
 lacks a file, 5 wrong checksum, 6 not enough disk.
 EOF
@@ -69,12 +69,12 @@ need_mb=$(number WMT_NEED_MB "${WMT_NEED_MB:-8000}")
 checksums=${WMT_CHECKSUMS:-$here}
 readonly checksums retries retry_seconds need_mb
 
-# Corpus, archive, the two files in it, and how many lines they have.
+# Corpus, archive, its two files, and their number of lines.
 readonly CORPORA='
 europarl-v7         wmt13/training-parallel-europarl-v7.tgz                  training/europarl-v7.de-en.en                          training/europarl-v7.de-en.de                          1920209
 commoncrawl         wmt13/training-parallel-commoncrawl.tgz                  commoncrawl.de-en.en                                   commoncrawl.de-en.de                                   2399123
 news-commentary-v11 wmt16/translation-task/training-parallel-nc-v11.tgz      training-parallel-nc-v11/news-commentary-v11.de-en.en  training-parallel-nc-v11/news-commentary-v11.de-en.de  242770'
-# The sets the original took, which are sacreBLEU's wmt13 and wmt14: newstest2014 without the 266
+# The sets of the original runs, sacreBLEU's wmt13 and wmt14: newstest2014 without the 266
 # sentences that were not in the official evaluation.
 readonly TEST_SETS='
 newstest2013        wmt13/test.tgz                                           test/newstest2013-src.en.sgm                           test/newstest2013-src.de.sgm                           3000
@@ -92,10 +92,10 @@ mkdir -p -- "$output" || die "$EXIT_ERROR" "cannot make the folder $output"
 output=$(cd "$output" && pwd)
 downloads=$output/download
 take_lock "$output"
-rm -rf -- "$output"/.work.* # of a run that was killed: with the lock held, nobody uses it
+rm -rf -- "$output"/.work.* # of a killed run: under the lock, no other process uses it
 work=$(mktemp -d "$output/.work.XXXXXX")
 trap 'rm -rf -- "$work"' EXIT
-readonly STOPPED="Stopped. What was downloaded stays; run the same command again to go on."
+readonly STOPPED="Stopped. Downloaded files stay; run the same command again to resume."
 trap 'say; say "$STOPPED"; exit 130' INT
 trap 'exit 143' TERM HUP
 
@@ -105,8 +105,8 @@ check_disk() {
   used=$(du -sm "$output" | cut -f 1)
   ((have + used >= need_mb)) || die "$EXIT_DISK" \
     "$have MB free for $output, $((need_mb - used)) MB needed" \
-    "1.7 GB of archives, 1.4 GB unpacked, 1.3 GB of text, the rest for shards and their making." \
-    "Choose another --output, or set WMT_NEED_MB if you know better."
+    "1.7 GB of archives, 1.4 GB unpacked, 1.3 GB of text, the rest for shards and temporary files." \
+    "Choose a different --output, or set WMT_NEED_MB."
 }
 
 url_of() {
@@ -119,11 +119,11 @@ url_of() {
   fi
 }
 
-# sum_for FILE PATH: the sum that a list of checksums has for PATH, or nothing.
+# sum_for FILE PATH: prints the checksum of PATH in the list FILE, if any.
 sum_for() { [[ ! -f $1 ]] || awk -v path="$2" '$1 !~ /^#/ && $2 == path { print $1; exit }' "$1"; }
 
-# matches FILE PATH: 0 if FILE's sums are the known ones, 1 if not, 2 if none is known. Sets
-# `mismatch` to a sentence and `sha256` to FILE's sum.
+# matches FILE PATH: 0 if FILE has the known checksums of PATH, 1 if not, 2 if none is known. Sets
+# `mismatch` to a sentence and `sha256` to FILE's checksum.
 matches() {
   local file=$1 path=$2 known=false published_sha published_md5 recorded md5
   published_sha=$(sum_for "$checksums/checksums.sha256" "$path")
@@ -149,11 +149,11 @@ matches() {
   $known || return 2
 }
 
-# accept FILE PATH: FILE becomes the download PATH, or the recipe ends.
+# accept FILE PATH: verifies FILE and moves it to the download PATH, or exits.
 accept() {
   local file=$1 path=$2 status=0
   matches "$file" "$path" || status=$?
-  # Without a published sum a page that says "sign in to this network" would be recorded as right.
+  # Without a published checksum, the login page of a network would be recorded as the file.
   if ((status == 2)) && ! gzip -t <"$file" 2>/dev/null; then
     mismatch="not a gzip archive"
     status=1
@@ -161,13 +161,13 @@ accept() {
   if ((status == 1)); then
     mv -f -- "$file" "$downloads/$path.bad"
     die "$EXIT_CHECKSUM" "$path is not the expected file: $mismatch" \
-      "It is set aside as $downloads/$path.bad; running again downloads it anew." \
-      "If it stays wrong, the server has changed the file, or something on the way changes it."
+      "It was renamed to $downloads/$path.bad; run again to download it again." \
+      "If it is still wrong, the server or a proxy has changed the file."
   fi
   if ((status == 2)); then
-    say "No checksum is published for $path. Recorded, and checked from now on: $sha256"
+    say "No checksum is published for $path. Recorded for later checks: $sha256"
   else
-    say "Checksum right: $path"
+    say "Checksum verified: $path"
   fi
   if [[ -z $(sum_for "$downloads/recorded.sha256" "$path") ]]; then
     printf '%s  %s\n' "$sha256" "$path" >>"$downloads/recorded.sha256"
@@ -175,9 +175,8 @@ accept() {
   [[ $file == "$downloads/$path" ]] || mv -- "$file" "$downloads/$path"
 }
 
-# download_once URL PART: goes on with PART. Sets `outcome` to complete, retry, gone (the server
-# says no), whole (PART is already as long as the file) or restart (the server cannot go on in the
-# middle).
+# download_once URL PART: resumes PART. Sets `outcome` to complete, retry, gone (the server refuses),
+# whole (PART is already as long as the file) or restart (the server cannot resume).
 download_once() {
   local url=$1 part=$2 status=0 code
   if command -v curl >/dev/null 2>&1; then
@@ -199,12 +198,12 @@ download_once() {
     ((status == 0)) || cat "$log" >&2
     case $status in
       0) outcome=complete ;;
-      8) outcome=gone ;; # any refusal; only some are worth another try
+      8) outcome=gone ;; # any refusal; a few are retried below
       *) outcome=retry ;;
     esac
     if ((status == 8)) && grep -qE 'ERROR (408|429|5)' "$log"; then outcome=retry; fi
   fi
-  # Both may call it success when the server has nothing after PART, even if PART is too long.
+  # Both may report success if the server has no bytes after PART, even if PART is too long.
   if [[ $outcome == complete ]] && ((part_bytes > 0 && part_bytes == $(wc -c <"$part"))); then
     outcome=whole
   fi
@@ -223,7 +222,7 @@ fetch() {
     part_bytes=0
     if [[ -s $part ]]; then
       part_bytes=$(wc -c <"$part")
-      say "Going on with $path after $((part_bytes / 1000000)) MB ($part_bytes bytes)"
+      say "Resuming $path after $((part_bytes / 1000000)) MB ($part_bytes bytes)"
     else
       say "Downloading $url"
     fi
@@ -245,25 +244,25 @@ fetch() {
           accept "$part" "$path"
           return
         fi
-        say "What was there of $path does not fit the server's file; starting over"
+        say "The partial download of $path does not match the server's file; starting over"
         rm -f -- "$part"
         ;;
       restart)
-        say "The server cannot go on in the middle of $path; starting over"
+        say "The server cannot resume $path; starting over"
         rm -f -- "$part"
         ;;
       retry)
-        # A line that breaks often is no failure as long as each time brings something.
+        # A connection that breaks often is acceptable as long as every attempt adds bytes.
         if [[ -s $part ]] && (($(wc -c <"$part") > part_bytes)); then attempt=0; fi
         if ((attempt < retries)); then
-          say "The transfer broke off; trying again in $(((attempt + 1) * retry_seconds)) s"
+          say "The connection was lost; trying again in $(((attempt + 1) * retry_seconds)) s"
           sleep "$(((attempt + 1) * retry_seconds))"
         fi
         ;;
     esac
   done
-  die "$EXIT_UNREACHABLE" "could not download $url: $retries attempts in a row brought nothing" \
-    "What has come so far is kept: run again to go on from there."
+  die "$EXIT_UNREACHABLE" "could not download $url: $retries attempts in a row without new data" \
+    "The partial download stays: run again to resume it."
 }
 
 # unpack ARCHIVE MEMBER MEMBER: into $work/raw.
@@ -273,7 +272,7 @@ unpack() {
   mkdir -p "$work/raw"
   tar --no-same-owner -xzf "$downloads/$archive" -C "$work/raw" "$@" 2>"$work/tar.log" || {
     cat "$work/tar.log" >&2
-    die "$EXIT_ERROR" "$archive does not hold what it should: $*"
+    die "$EXIT_ERROR" "$archive lacks a file, or cannot be unpacked: $*"
   }
 }
 
@@ -322,7 +321,7 @@ make_sets() {
 # fetch_all SETS: downloads every archive named in it.
 fetch_all() {
   local name archive rest
-  # Descriptor 3: what runs inside must not eat the list.
+  # Descriptor 3: commands in the loop must not read the list.
   while read -r name archive rest <&3; do
     [[ -z $name ]] || fetch "$archive"
   done 3<<<"$1"
@@ -342,7 +341,7 @@ else
 fi
 if $extra_tests; then
   if [[ -d $output/extra ]] && ! $fresh; then
-    say "The other test sets are already in $output/extra."
+    say "newstest2015 and newstest2016 are already in $output/extra (--fresh makes them again)."
   else
     mkdir -p "$downloads"
     fetch_all "$EXTRA_SETS"
@@ -360,9 +359,9 @@ if [[ -e $output/shards ]] && ! $fresh; then
 fi
 replace=()
 $fresh && replace=(--overwrite)
-# The original's filter has run already: Reigen's rules beyond it are switched off, but for the one
-# that keeps valid and test out of train. The limit on pieces is what the original kept of a
-# sentence, and its vocabulary saw all pairs at SentencePiece's own coverage.
+# The original's filter has already run: Reigen's other rules are switched off, except for the one
+# that removes valid and test pairs from train. The limit on pieces is the length to which the original
+# cut a sentence; its vocabulary was trained on all pairs with SentencePiece's default coverage.
 text=$output/text
 "$reigen" prepare --source en --target de \
   --train "$text/europarl-v7.en" "$text/europarl-v7.de" name=europarl-v7 \
@@ -375,4 +374,4 @@ text=$output/text
   --clean.max-pieces="$max_pieces" --clean.utf8=false --clean.control=false --clean.max-ratio=0 \
   --clean.copy=false --clean.min-script=0 --clean.duplicate=false \
   --threads "$threads" --output "$output/shards" "${replace[@]}"
-say "Shards are in $output/shards. Look at them:  $reigen inspect $output/shards"
+say "Shards are in $output/shards. Inspect them:  $reigen inspect $output/shards"

@@ -1,7 +1,7 @@
 # Text of a WMT test set: one line for every <seg> of an .sgm file, read from standard input.
 #
-# The files are not real SGML ("&" often stands bare), so this looks for <seg ...> and </seg> and at
-# nothing else. A segment may span lines, and a line may hold several. White space is collapsed as
+# The files are not valid SGML (they contain a bare "&"), so this looks only for <seg ...> and </seg>.
+# A segment may span lines, and a line may contain several. White space is collapsed as
 # sacreBLEU does it. Of the entities, the four that sacreBLEU's 13a tokenizer resolves are resolved
 # (&quot; &lt; &gt; &amp;), so BLEU against this text is BLEU against sacreBLEU's.
 

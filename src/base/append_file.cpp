@@ -52,13 +52,13 @@ void AppendFile::append(std::string_view bytes) {
 bool AppendFile::flush() {
   std::lock_guard lock(mutex_);
   const bool drained = drain();
-  // A device or a pipe cannot be synced and says EINVAL; there is nothing to lose then.
+  // A device or a pipe cannot be synced and returns EINVAL; no data can be lost then.
   if (fsync(fd_) == 0 || errno == EINVAL) return drained;
-  // Linux reports such a failure once and forgets it: there is no recovery to announce.
+  // Linux reports a failed sync only once: there is no recovery to announce.
   if (!sync_failed_) {
     log_warning(
-        format("{}: cannot be synced: {}; what was written last is lost if this machine "
-               "stops; check the disk",
+        format("{}: cannot be synced: {}; the last writes are lost if this machine crashes; "
+               "check the disk",
                path_, errno_text(errno)));
   }
   sync_failed_ = true;
@@ -94,7 +94,7 @@ bool AppendFile::drain() {
 void AppendFile::warn_failed(int error_number) {
   if (failing_) return;
   failing_ = true;
-  log_warning(format("{}: cannot write: {}; {}: until then what comes is kept in memory", path_,
+  log_warning(format("{}: cannot write: {}; {}: until then new data waits in memory", path_,
                      errno_text(error_number), what_to_do(error_number)));
 }
 

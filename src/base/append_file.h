@@ -1,8 +1,8 @@
-// A file that only grows, and that a full disk delays but does not lose.
+// A file that only grows; a full disk delays its bytes but does not lose them.
 //
-// For what is written beside the work (measurements, events): a failed write must not end a run of
-// days. Bytes that cannot be written wait in memory, in order, and every later call tries again
-// where the last one stopped, so that the file is at any time a prefix of what was appended.
+// For measurements and events: a failed write must not end a run of days. Bytes that cannot be
+// written wait in memory, in order, and every later call retries where the last one stopped, so
+// that the file is always a prefix of the appended bytes.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@ namespace reigen {
 
 class AppendFile {
  public:
-  // Opens or creates the file and the folders it is in; throws IoError when that cannot be done.
+  // Opens or creates the file and its parent folders; throws IoError if it cannot.
   explicit AppendFile(std::string path);
-  ~AppendFile();  // tries once more, and says how much was lost if that fails too
+  ~AppendFile();  // retries once more; warns of the number of lost bytes if that fails
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  // One write for all of `bytes`, visible to readers at once. Never throws for a failed write: it
-  // warns when writing starts to fail and when it works again. Any thread.
+  // One write for all of `bytes`, visible to readers immediately. A failed write does not throw: a
+  // warning is logged when writing starts to fail and when it works again. Any thread may call it.
   void append(std::string_view bytes);
 
-  // Tries what is waiting and syncs; whether everything appended is now safe on the disk.
+  // Writes the waiting bytes and syncs. Returns whether all appended bytes are on the disk.
   bool flush();
 
-  size_t waiting() const;  // bytes in memory because they could not be written
+  size_t waiting() const;  // bytes in memory that could not be written yet
   const std::string& path() const { return path_; }
 
  private:

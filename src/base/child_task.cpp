@@ -41,8 +41,8 @@ void send(int fd, Kind kind, const void* data, size_t size) {
   if (!write_all(fd, &head, sizeof head) || !write_all(fd, data, size)) _exit(1);
 }
 
-// The parent answers signals: it ends the child, and the kernel does if the parent is gone. The
-// child leaves every other file to the parent, whose locks must not outlive it here.
+// The parent handles signals and kills the child; the kernel does if the parent dies. The child
+// closes every other descriptor: a lock of the parent must not outlive it here.
 [[noreturn]] void work_as_child(int fd, pid_t parent,
                                 const std::function<std::string(const ReportProgress&)>& work) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -59,16 +59,16 @@ void send(int fd, Kind kind, const void* data, size_t size) {
   _exit(0);
 }
 
-// No signal reaches the child before it ignores them: they are held back while it is born.
-class SignalsHeld {
+// Blocks signals during the fork, so that none reaches the child before it ignores them.
+class BlockedSignals {
  public:
-  SignalsHeld() {
+  BlockedSignals() {
     sigset_t signals;
     sigemptyset(&signals);
     for (int number : kSignals) sigaddset(&signals, number);
     pthread_sigmask(SIG_BLOCK, &signals, &before_);
   }
-  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
   static void ignore_for_good() {
     for (int number : kSignals) std::signal(number, SIG_IGN);
@@ -133,9 +133,9 @@ std::string run_in_child(const std::function<std::string(const ReportProgress&)>
   const pid_t parent = getpid();
   pid_t child = 0;
   {
-    SignalsHeld held;
+    BlockedSignals blocked;
     child = fork();
-    if (child == 0) SignalsHeld::ignore_for_good();
+    if (child == 0) BlockedSignals::ignore_for_good();
   }
   if (child < 0) {
     int error_number = errno;
@@ -147,15 +147,15 @@ std::string run_in_child(const std::function<std::string(const ReportProgress&)>
     work_as_child(ends[1], parent, work);
   }
   close(ends[1]);
-  // Whatever happens here, the child is gone and waited for afterwards.
+  // On every path the child is killed or has ended, and is waited for.
   struct Reaper {
     pid_t child;
     int fd;
     int status = 0;
     bool done = false;
-    void reap(bool end) {
+    void reap(bool kill_first) {
       if (done) return;
-      if (end) kill(child, SIGKILL);
+      if (kill_first) kill(child, SIGKILL);
       while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
       }
       close(fd);

@@ -1,7 +1,7 @@
 // A function run in a child process: for library code that cannot be interrupted and may abort.
 //
-// The child inherits all memory, works, and hands back bytes. Ctrl-C ends it at once; if it dies,
-// the caller gets an error instead of dying with it.
+// The child inherits all memory and returns bytes. Ctrl-C kills it at once; if it crashes, the
+// caller gets an error instead of crashing with it.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace reigen {
 
-// Tells the parent how far the child has come.
+// Sends the child's progress to the parent.
 using ReportProgress = std::function<void(uint64_t)>;
 
-// Runs `work` in a child and returns what it returns. Call it while the process has no other
-// thread, which could hold a lock at the moment of the fork; `listen` is called once the child is
-// there and may start some, and gives what is to be told of progress. What `work` throws as a
-// std::exception comes back as a ChildError with its message; a child that dies, as one that says
-// how. Throws Interrupted (and ends the child) on a signal.
+// Runs `work` in a child and returns its result. The process must have no other thread at the call:
+// one could own a lock at the moment of the fork. `listen` is called after the fork, may start
+// threads, and returns the receiver of progress. A std::exception thrown by `work` is rethrown here
+// as a ChildError with its message; a crash of the child is a ChildError that describes it. A
+// signal kills the child and throws Interrupted.
 std::string run_in_child(const std::function<std::string(const ReportProgress&)>& work,
                          const std::function<ReportProgress()>& listen);
 
 struct ChildError {
   std::string message;
-  bool died = false;
+  bool died = false;  // the child ended without a result
 };
 
 }  // namespace reigen

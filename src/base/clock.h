@@ -1,4 +1,4 @@
-// Time that only goes forward, for measuring.
+// Two clocks: a monotonic one to measure with, and the time of day for time stamps.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,14 @@ inline double seconds_of(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
+// Seconds since 1970, to the microsecond. For time stamps only: it jumps when the clock is set.
+double unix_now();
+
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
-  // Seconds since the start or the last lap.
+  // Seconds since the start or the previous call of lap().
   double lap() {
     const Clock::time_point now = Clock::now();
     const double passed = std::chrono::duration<double>(now - lap_).count();

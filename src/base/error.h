@@ -1,4 +1,4 @@
-// The family of errors a user can meet, each with its own documented exit code.
+// The family of errors that a user can get, each with its own documented exit code.
 //
 // Libraries throw these for the unexpected (a file that is missing, a value out of range) and
 // return values for the expected. A message gives the value, the limit and what to do about it.
@@ -33,12 +33,12 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-// An option, a YAML file or a command line that cannot be used as it is.
+// An invalid option, YAML file or command line.
 struct ConfigError : Error {
   explicit ConfigError(const std::string& m) : Error(ExitCode::kConfig, m) {}
 };
 
-// Input text or prepared data that is missing, damaged or does not fit together.
+// Input text or prepared data that is missing, damaged or inconsistent.
 struct DataError : Error {
   explicit DataError(const std::string& m) : Error(ExitCode::kData, m) {}
 };
@@ -48,12 +48,12 @@ struct IoError : Error {
   explicit IoError(const std::string& m) : Error(ExitCode::kIo, m) {}
 };
 
-// A checkpoint that is missing, damaged or for another model.
+// A checkpoint that is missing, damaged or of a different model.
 struct CheckpointError : Error {
   explicit CheckpointError(const std::string& m) : Error(ExitCode::kCheckpoint, m) {}
 };
 
-// Workers that did not come, do not fit together or were lost.
+// Workers that did not join, do not match or were lost.
 struct CommError : Error {
   explicit CommError(const std::string& m) : Error(ExitCode::kComm, m) {}
 };
@@ -63,17 +63,17 @@ struct DeviceError : Error {
   explicit DeviceError(const std::string& m) : Error(ExitCode::kDevice, m) {}
 };
 
-// Training has no finite loss any more.
+// The training loss is no longer finite.
 struct DivergedError : Error {
   explicit DivergedError(const std::string& m) : Error(ExitCode::kDiverged, m) {}
 };
 
-// The user asked to stop (Ctrl-C, SIGTERM); everything unfinished has been taken away.
+// The user asked to stop (Ctrl-C, SIGTERM); unfinished output has been removed.
 struct Interrupted : Error {
   explicit Interrupted(const std::string& m) : Error(ExitCode::kInterrupted, m) {}
 };
 
-// "No space left on device", for the errno of a call that just failed.
+// The system's text for an errno, such as "No space left on device".
 std::string errno_text(int error_number);
 
 }  // namespace reigen

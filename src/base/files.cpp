@@ -27,10 +27,10 @@ constexpr const char* kLockText = "reigen is writing the directory beside this f
 [[noreturn]] void throw_write_error(const std::string& path, int error_number) {
   std::string hint;
   if (error_number == ENOSPC || error_number == EDQUOT) {
-    hint = "; free some space or choose another --output";
+    hint = "; free some space or choose a different --output";
   }
   if (error_number == EACCES || error_number == EROFS || error_number == EPERM) {
-    hint = "; choose an --output you may write to";
+    hint = "; choose an --output with write permission";
   }
   throw IoError(format("{}: cannot write: {}{}", path, errno_text(error_number), hint));
 }
@@ -41,7 +41,7 @@ void sync_directory(const std::string& path) {
   int result = fsync(fd);
   int error_number = errno;
   ::close(fd);
-  // Some filesystems cannot sync a directory and say EINVAL; the rename is still atomic there.
+  // Some filesystems cannot sync a directory and return EINVAL; the rename is still atomic there.
   if (result != 0 && error_number != EINVAL) throw_write_error(path, error_number);
 }
 
@@ -50,8 +50,8 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent.string();
 }
 
-// Without a trailing slash, and for `.`, `..` and links what they stand for, so that a rename
-// replaces the directory and not its name.
+// Without a trailing slash, and with `.`, `..` and links resolved, so that a rename replaces the
+// directory and not its name.
 std::string resolved(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   if (path.empty()) throw ConfigError("--output is empty; name a directory to write");
@@ -59,7 +59,7 @@ std::string resolved(std::string path) {
   std::error_code ignored;
   if (fs::is_symlink(path, ignored) && !path_exists(path)) {
     throw ConfigError(
-        format("{}: is a link to nothing; remove it or choose another --output", path));
+        format("{}: is a dangling link; remove it or choose a different --output", path));
   }
   if (name == "." || name == ".." || fs::is_symlink(path, ignored)) {
     return fs::weakly_canonical(path);
@@ -156,7 +156,8 @@ StagedDirectory::StagedDirectory(std::string final_path, bool overwrite)
     if (lstat(partial_.c_str(), &there) == 0 && !left_by_us) {
       unlink((partial_ + ".lock").c_str());
       throw ConfigError(
-          format("{}: is in the way and was not left by reigen; move it or choose another --output",
+          format("{}: already exists and was not written by reigen; move it or choose a different "
+                 "--output",
                  partial_));
     }
     std::error_code error;
@@ -176,10 +177,10 @@ StagedDirectory::StagedDirectory(std::string final_path, bool overwrite)
 void StagedDirectory::check_replaceable() const {
   if (!overwrite_) {
     throw ConfigError(
-        format("{}: already exists; choose another --output or pass --overwrite", final_));
+        format("{}: already exists; choose a different --output or pass --overwrite", final_));
   }
   if (!is_directory(final_)) {
-    throw ConfigError(format("{}: is not a directory; choose another --output", final_));
+    throw ConfigError(format("{}: is not a directory; choose a different --output", final_));
   }
   struct stat here = {};
   struct stat above = {};
@@ -198,10 +199,10 @@ void StagedDirectory::check_replaceable() const {
   for (const auto& entry : fs::directory_iterator(final_)) {
     const std::string name = entry.path().filename();
     if (!ours.contains(name) || !entry.is_regular_file()) {
-      throw ConfigError(
-          format("{}: holds {}, which reigen did not write there; --overwrite replaces only what "
-                 "reigen wrote, so move it or choose another --output",
-                 final_, name));
+      throw ConfigError(format(
+          "{}: contains {}, which reigen did not write; --overwrite replaces only files that "
+          "reigen wrote: move it or choose a different --output",
+          final_, name));
     }
   }
 }
@@ -225,19 +226,20 @@ void StagedDirectory::remove_parents() {
   for (auto at = made_parents_.rbegin(); at != made_parents_.rend(); ++at) rmdir(at->c_str());
 }
 
-// The lock lives beside the directory, not in it: what is renamed holds only what was asked for.
+// The lock is beside the directory, not in it: the renamed directory must not contain it.
 bool StagedDirectory::lock() {
   const std::string path = partial_ + ".lock";
   const bool existed = path_exists(path) && read_file(path) == kLockText;
   lock_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_fd_ < 0) throw_write_error(path, errno);
-  struct stat held = {};
+  struct stat opened = {};
   struct stat named = {};
-  bool locked = flock(lock_fd_, LOCK_EX | LOCK_NB) == 0 && fstat(lock_fd_, &held) == 0 &&
-                stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino;
+  bool locked = flock(lock_fd_, LOCK_EX | LOCK_NB) == 0 && fstat(lock_fd_, &opened) == 0 &&
+                stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino;
   if (!locked) {
     throw ConfigError(format(
-        "{}: another reigen is writing it now; wait for it or choose another --output", final_));
+        "{}: another reigen process is writing it; wait for it or choose a different --output",
+        final_));
   }
   const std::string_view text = kLockText;
   bool marked = ftruncate(lock_fd_, 0) == 0 &&
@@ -281,8 +283,8 @@ void StagedDirectory::commit() {
   sync_directory(parent_of(final_));
 }
 
-// Swaps old and new in one step where the filesystem can; elsewhere (NFS) the old one steps aside
-// first and comes back if the new one cannot take its place.
+// Exchanges old and new atomically if the filesystem can. If not (NFS), the old directory is
+// renamed first, and renamed back if the new one cannot take its place.
 void StagedDirectory::replace_final() {
   std::error_code ignored;
   if (renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, final_.c_str(), RENAME_EXCHANGE) == 0) {

@@ -1,7 +1,8 @@
 // Files that are whole or absent: checked writes, staged directories, read-only mappings.
 //
 // Every write is checked and every failure names the file and the reason. A directory is built
-// under another name, synced, then renamed; a crash at any moment leaves no complete-looking ruin.
+// under a temporary name, synced, then renamed: after a crash no directory looks complete that is
+// not.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ bool path_exists(const std::string& path);
 bool is_directory(const std::string& path);
 uint64_t file_size(const std::string& path);
 
-// A new file, buffered, hashed as it is written. close() flushes and syncs; a writer destroyed
-// without close() leaves whatever was written, for the owner of the directory to discard.
+// A new file, buffered and hashed as it is written. close() flushes and syncs; a writer destroyed
+// without close() leaves an incomplete file, for the owner of the directory to remove.
 class FileWriter {
  public:
   explicit FileWriter(std::string path);
@@ -49,11 +50,12 @@ class FileWriter {
   std::string digest_;
 };
 
-// `final_path` comes into being complete, or not at all. Built in `final_path + ".partial"`, which
-// a lock beside it guards against a second writer and marks as ours; what a crash left is replaced.
+// `final_path` appears complete or not at all. It is built in `final_path + ".partial"`. A lock
+// file beside that keeps out a second writer and marks it as ours, so that the remains of a crash
+// can be replaced.
 //
-// A finished directory holds a file `.reigen` that lists its files. Only such a directory is ever
-// replaced, and only while it holds nothing else: nobody's notes or inputs are deleted.
+// A finished directory contains a file `.reigen` that lists its files. Only such a directory is
+// ever replaced, and only if it contains no other file: a user's notes or inputs are never deleted.
 class StagedDirectory {
  public:
   StagedDirectory(std::string final_path, bool overwrite);

@@ -1,7 +1,7 @@
-// The only door to fmt, and the house way of writing numbers for people.
+// The only door to fmt, and the one format for counts, sizes and times.
 //
-// Everything printed goes through these, so that a count, a size or a time looks the same in a
-// log line, a table and an error message.
+// All output uses these functions, so that a number looks the same in a log line, a table and an
+// error message.
 #pragma once
 
 #include <fmt/format.h>

@@ -26,13 +26,17 @@ constexpr std::array<uint32_t, 256> make_crc32c_table() {
   return table;
 }
 
-// A byte at a time is quick enough: events are a few hundred bytes a step.
+// One byte at a time is fast enough: events are a few hundred bytes per step.
 constexpr std::array<uint32_t, 256> kCrc32cTable = make_crc32c_table();
 
 std::string hex_of(const unsigned char* bytes, size_t size) {
-  std::string text;
-  for (size_t i = 0; i < size; ++i) text += format("{:02x}", bytes[i]);
-  return text;
+  return hex_encode({reinterpret_cast<const char*>(bytes), size});
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
 }
 
 }  // namespace
@@ -87,9 +91,33 @@ bool same_secret(std::string_view a, std::string_view b) {
 std::string random_hex(size_t bytes) {
   std::vector<unsigned char> buffer(bytes);
   if (RAND_bytes(buffer.data(), static_cast<int>(bytes)) != 1) {
-    throw IoError("the system gives no random numbers");
+    throw IoError("the system returns no random numbers");
   }
   return hex_of(buffer.data(), bytes);
+}
+
+std::string hex_encode(std::string_view bytes) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+std::optional<std::string> hex_decode(std::string_view text) {
+  if (text.size() % 2 != 0) return std::nullopt;
+  std::string bytes;
+  for (size_t i = 0; i < text.size(); i += 2) {
+    const int high = hex_digit(text[i]);
+    const int low = hex_digit(text[i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    bytes += static_cast<char>(high * 16 + low);
+  }
+  return bytes;
 }
 
 uint32_t crc32c(const void* data, size_t size) {

@@ -1,4 +1,4 @@
-// Checksums: SHA-256 for what a user may compare with `sha256sum`, XXH3 for what we check often.
+// Checksums: SHA-256 where a user may compare with `sha256sum`, XXH3 for frequent checks.
 //
 // The only door to OpenSSL's libcrypto and to xxHash.
 #pragma once
@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,24 +28,30 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
-// Of a whole file, in pieces, so that memory stays flat.
+// The digest of a file, read in blocks: memory does not grow with its size.
 std::string sha256_of_file(const std::string& path);
 
 // HMAC-SHA256 in hexadecimal: shows that the other side knows `key` without sending it.
 std::string hmac_sha256(std::string_view key, std::string_view message);
 
-// Takes the same time wherever two texts of one length differ.
+// Compares in constant time: it does not depend on where two texts of one length differ.
 bool same_secret(std::string_view a, std::string_view b);
 
-// So many bytes of the system's random numbers, in hexadecimal.
+// `bytes` random bytes of the system, in hexadecimal. The token of a job or of a page has
+// kTokenBytes of them.
 std::string random_hex(size_t bytes);
+inline constexpr size_t kTokenBytes = 16;
+
+// Any bytes as lower-case hexadecimal text and back; nothing for text of another form.
+std::string hex_encode(std::string_view bytes);
+std::optional<std::string> hex_decode(std::string_view text);
 
 // CRC-32C (Castagnoli), as TFRecord files, iSCSI and ext4 use it.
 uint32_t crc32c(const void* data, size_t size);
 
 uint64_t xxh3(const void* data, size_t size, uint64_t seed = 0);
 
-// 128 bits: for telling sentences apart, where a chance collision would drop a good pair.
+// 128 bits, to find duplicate pairs: a chance collision would drop a good pair.
 struct Hash128 {
   uint64_t low = 0;
   uint64_t high = 0;
@@ -52,7 +59,7 @@ struct Hash128 {
 };
 Hash128 xxh3_128(std::string_view text, uint64_t seed = 0);
 
-// For maps from text that are looked up by views of it.
+// For maps with text keys that are looked up by string_view.
 struct TextHash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const { return xxh3(text.data(), text.size()); }
@@ -60,8 +67,8 @@ struct TextHash {
 template <class T>
 using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
-// A strong 64-bit mix (splitmix64's finaliser): a pure function for choices that must not depend
-// on the library, the machine or the number of threads.
+// The finaliser of splitmix64: a pure function for random choices that must not depend on the
+// standard library, the machine or the number of threads.
 uint64_t mix64(uint64_t x);
 
 }  // namespace reigen

@@ -11,8 +11,8 @@ namespace {
 volatile std::sig_atomic_t g_requested = 0;
 volatile std::time_t g_first = 0;
 
-// Two signals at once are one request: `timeout` and schedulers send one to the process and one to
-// its group. Later, a person who asks again means it.
+// Two signals within kOneRequest are one request: `timeout` and schedulers send one to the process
+// and one to its group.
 extern "C" void on_signal(int signal_number) {
   constexpr std::time_t kOneRequest = 2;  // seconds
   timespec now = {};
@@ -26,9 +26,9 @@ extern "C" void on_signal(int signal_number) {
   }
 }
 
-// oneDNN 2.6 computes with its stack pointer in a heap buffer (oneDNN issue 4845): a signal taken
-// on that stack would overwrite what lies below it. So signals have a stack of their own.
-void use_own_stack() {
+// oneDNN 2.6 computes with its stack pointer in a heap buffer (oneDNN issue 4845): a signal handler
+// on that stack would overwrite the memory below it. So signals get an alternate stack.
+void use_signal_stack() {
   constexpr size_t kBytes = size_t{1} << 16;
   static char memory[kBytes];
   stack_t stack = {};
@@ -37,15 +37,15 @@ void use_own_stack() {
   sigaltstack(&stack, nullptr);
 }
 
-thread_local int held = 0;
+thread_local int postponed = 0;  // PostponeInterrupts alive on this thread
 
 }  // namespace
 
-HoldInterrupts::HoldInterrupts() { ++held; }
-HoldInterrupts::~HoldInterrupts() { --held; }
+PostponeInterrupts::PostponeInterrupts() { ++postponed; }
+PostponeInterrupts::~PostponeInterrupts() { --postponed; }
 
 void catch_interrupts() {
-  use_own_stack();
+  use_signal_stack();
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_ONSTACK;
@@ -55,10 +55,11 @@ void catch_interrupts() {
   struct sigaction before = {};
   sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // unless under nohup
-  // A closed pipe (`reigen ... | head`) must end as a write error, not as a silent death.
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // likewise a file at its `ulimit -f`
+  ignore_broken_pipes();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that reaches `ulimit -f` is a write error, too
 }
+
+void ignore_broken_pipes() { std::signal(SIGPIPE, SIG_IGN); }
 
 sigset_t interrupt_signals() {
   sigset_t set;
@@ -72,7 +73,7 @@ void ignore_hangup() { std::signal(SIGHUP, SIG_IGN); }
 bool interrupt_requested() { return g_requested != 0; }
 
 void check_interrupt() {
-  if (held > 0) return;
+  if (postponed > 0) return;
   if (interrupt_requested()) {
     throw Interrupted("stopped by a signal; unfinished output was removed");
   }

@@ -1,8 +1,8 @@
-// Ctrl-C, SIGTERM and a closed terminal as a flag that long work looks at, so that it can tidy up
-// before it ends.
+// Ctrl-C, SIGTERM and SIGHUP as a flag that long work polls, so that it can clean up before it
+// ends.
 //
-// The first signal sets the flag; another one, seconds later, ends the process at once, because a
-// person who presses Ctrl-C again means it. Work left half done is never under its final name.
+// The first signal sets the flag; a second one, seconds later, ends the process at once. Unfinished
+// output is never under its final name.
 #pragma once
 
 #include <csignal>
@@ -11,26 +11,30 @@ namespace reigen {
 
 void catch_interrupts();
 
-// Those that are caught. Threads that call matrix libraries should be made with them blocked: only
-// the main thread has a stack for them (see interrupt.cpp).
+// SIGINT, SIGTERM and SIGHUP. Threads must be started with them blocked (base/thread.h): only the
+// main thread has a signal stack.
 sigset_t interrupt_signals();
 
-// From now on a closed terminal is nothing to stop for: a run that takes a day outlives its login.
+// A write to a closed pipe or connection fails with EPIPE instead of ending the process: Gloo and
+// `reigen ... | head` need it. Part of catch_interrupts().
+void ignore_broken_pipes();
+
+// From now on SIGHUP is ignored: a run of days outlives its login session.
 void ignore_hangup();
 
 bool interrupt_requested();
 
-// Throws Interrupted once a signal has arrived. Cheap enough to call for every few hundred lines.
+// Throws Interrupted after a signal. Cheap enough to call for every few hundred lines of text.
 void check_interrupt();
 
-// While one exists on this thread, check_interrupt() lets the signal wait: for work that several
-// processes do together and none may leave alone.
-class HoldInterrupts {
+// While one exists on this thread, check_interrupt() does not throw: for collective work that no
+// worker may leave alone.
+class PostponeInterrupts {
  public:
-  HoldInterrupts();
-  ~HoldInterrupts();
-  HoldInterrupts(const HoldInterrupts&) = delete;
-  HoldInterrupts& operator=(const HoldInterrupts&) = delete;
+  PostponeInterrupts();
+  ~PostponeInterrupts();
+  PostponeInterrupts(const PostponeInterrupts&) = delete;
+  PostponeInterrupts& operator=(const PostponeInterrupts&) = delete;
 };
 
 }  // namespace reigen

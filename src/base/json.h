@@ -1,5 +1,5 @@
-// The only door to nlohmann-json. Objects keep the order they are written in, so that a manifest
-// reads top-down and is byte-identical from run to run.
+// The only door to nlohmann-json. Objects preserve insertion order, so that a manifest reads
+// top-down and is byte-identical from run to run.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,11 +12,11 @@ using Json = nlohmann::ordered_json;
 // Reads a JSON file; throws DataError naming the file when it is missing or malformed.
 Json read_json(const std::string& path);
 
-// Two-space indentation and a final newline: what every JSON file Reigen writes looks like.
+// Two-space indentation and a final newline, as in every JSON file that Reigen writes.
 std::string pretty(const Json& json);
 
-// All on one line, for messages. Both write U+FFFD for bytes that are not UTF-8: a path may hold
-// any byte, and must not end the run that mentions it.
+// One line without a newline, for messages. Both functions write U+FFFD for bytes that are not
+// UTF-8: a path may contain any byte.
 std::string one_line(const Json& json);
 
 }  // namespace reigen

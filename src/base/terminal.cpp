@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/thread.h"
 
 namespace reigen {
 namespace {
@@ -24,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 std::mutex g_stderr_mutex;
 bool g_quiet = false;
 std::function<void(std::string_view)> g_copy;
-std::string g_bar;  // what the terminal's last line shows now; empty when no bar is up
+std::string g_bar;  // the status line now on the terminal, or empty
 
 bool use_colour() {
   static const bool colour = stderr_is_terminal() && std::getenv("NO_COLOR") == nullptr;
@@ -189,7 +190,7 @@ Progress::Progress(std::string label, uint64_t total, std::string unit)
   state_->label = std::move(label);
   state_->total = total;
   state_->unit = std::move(unit);
-  if (!g_quiet) state_->painter = std::thread([this] { state_->paint(); });
+  if (!g_quiet) state_->painter = thread_without_signals([this] { state_->paint(); });
 }
 
 Progress::~Progress() {

@@ -1,6 +1,6 @@
-// What a person sees: log lines and progress on stderr, results on stdout, colour only on a TTY.
+// Terminal output: log lines and progress on stderr, results on stdout, colour only on a TTY.
 //
-// One mutex orders everything written to stderr, so a log line never lands inside a progress bar.
+// One mutex orders all writes to stderr, so that a log line never appears inside a progress bar.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,27 @@ void log_warning(std::string_view message);
 void log_error(std::string_view message);
 void set_quiet(bool quiet);
 
-// Every line that is logged, tagged and without colour, also goes here; notes do even when quiet.
-// Called with the terminal's lock held, so it must not log. Null for none.
+// `copy` receives every logged line with its tag and without colour, notes even with --quiet. It is
+// called under the terminal's lock and must not log. Null removes it.
 void set_log_copy(std::function<void(std::string_view line)> copy);
 
-// The last line of a terminal, replaced each time; nothing where there is no terminal. An empty
-// text takes it away.
+// Replaces the status line, the last line of the terminal; does nothing without a terminal. An
+// empty text removes the line.
 void show_status(std::string_view text);
 
-// A line for the copy alone: what a terminal shows as its status.
+// Logs a line to the copy alone, for text that a terminal shows as its status line.
 void log_copy_only(std::string_view message);
 
-// Writes a result to stdout; throws IoError when nobody can read it (a full disk, a closed pipe).
+// Writes a result to stdout; throws IoError for a full disk or a closed pipe.
 void print(std::string_view text);
 
-// A worker whose output is passed on to a terminal (REIGEN_TERMINAL, its width) counts as on one.
+// Also true if a launcher forwards this worker's output to a terminal (REIGEN_TERMINAL is its
+// width).
 bool stderr_is_terminal();
-int terminal_width();  // columns; 0 when nobody knows
+int terminal_width();  // in columns; 0 if unknown
 
-// Columns padded to their widest cell: the first left-aligned, the others right-aligned but for
-// those that hold text.
+// Columns padded to their widest cell: the first and text columns left-aligned, the others
+// right-aligned.
 class Table {
  public:
   void row(std::vector<std::string> cells);
@@ -49,12 +50,12 @@ class Table {
   std::vector<size_t> text_columns_ = {0};
 };
 
-// How wide `text` is on screen, counting characters rather than bytes.
+// The number of characters, not bytes.
 size_t display_width(std::string_view text);
 
-// A bar with rate and ETA. On a TTY one line that redraws itself; elsewhere a plain line every ten
-// seconds. Says nothing about work that ends within a second. A total of 0 means unknown; without
-// a unit no rate is shown.
+// A progress bar with rate and remaining time. On a TTY one line that is redrawn; elsewhere a plain
+// line every ten seconds. Work that ends within a second shows nothing. A total of 0 means unknown;
+// without a unit no rate is shown.
 class Progress {
  public:
   Progress(std::string label, uint64_t total, std::string unit = "");

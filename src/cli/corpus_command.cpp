@@ -3,10 +3,11 @@
 
 #include "base/files.h"
 #include "base/format.h"
-#include "base/ordered_pipeline.h"
+#include "base/machine.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "corpus/demo_corpus.h"
+#include "corpus/generator.h"
+#include "data/prepare/ordered_pipeline.h"
 
 namespace reigen {
 namespace {
@@ -20,8 +21,8 @@ struct TextBatch : PipelineItem {
   std::string german;
 };
 
-void write_split(const StagedDirectory& directory, DemoSplit split, const std::string& name,
-                 uint64_t pairs, std::deque<DemoCorpus>& makers) {
+void write_split(const StagedDirectory& directory, CorpusSplit split, const std::string& name,
+                 uint64_t pairs, std::deque<CorpusGenerator>& makers) {
   FileWriter english(directory.file(name + ".en"));
   FileWriter german(directory.file(name + ".de"));
   Progress progress(name, pairs, "pairs");
@@ -37,7 +38,7 @@ void write_split(const StagedDirectory& directory, DemoSplit split, const std::s
   auto work = [&](PipelineItem& item, unsigned thread) {
     auto& batch = static_cast<TextBatch&>(item);
     for (uint64_t i = 0; i < batch.count; ++i) {
-      DemoPair pair = makers[thread].make(split, batch.first + i);
+      SentencePair pair = makers[thread].make(split, batch.first + i);
       batch.english += pair.english + "\n";
       batch.german += pair.german + "\n";
     }
@@ -57,20 +58,20 @@ void write_split(const StagedDirectory& directory, DemoSplit split, const std::s
 
 void run_corpus(const CorpusOptions& options) {
   set_quiet(options.quiet);
-  std::deque<DemoCorpus> makers;
+  std::deque<CorpusGenerator> makers;
   unsigned threads = thread_count(options.threads);
   for (unsigned t = 0; t < threads; ++t) makers.emplace_back(static_cast<uint64_t>(options.seed));
   StagedDirectory directory(options.output, options.overwrite);
   struct Part {
-    DemoSplit split;
+    CorpusSplit split;
     const char* name;
     int64_t pairs;
   };
   Table table;
   table.row({"file", "pairs"});
-  for (const Part& part : {Part{DemoSplit::kTrain, "train", options.pairs},
-                           Part{DemoSplit::kValid, "valid", options.valid_pairs},
-                           Part{DemoSplit::kTest, "test", options.test_pairs}}) {
+  for (const Part& part : {Part{CorpusSplit::kTrain, "train", options.pairs},
+                           Part{CorpusSplit::kValid, "valid", options.valid_pairs},
+                           Part{CorpusSplit::kTest, "test", options.test_pairs}}) {
     auto pairs = static_cast<uint64_t>(part.pairs);
     write_split(directory, part.split, part.name, pairs, makers);
     table.row({format("{}/{}.{{en,de}}", options.output, part.name), with_commas(pairs)});

@@ -6,7 +6,7 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "data/input/byte_source.h"
+#include "data/input/line_reader.h"
 #include "decode/translator.h"
 #include "model/saved_model.h"
 #include "train/run/run_directory.h"

@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/line_output.h"
-#include "data/input/byte_source.h"
+#include "data/input/line_reader.h"
 #include "data/manifest.h"
 #include "decode/translator.h"
 #include "model/saved_model.h"

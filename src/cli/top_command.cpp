@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/format.h"
-#include "base/identity.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "cli/commands.h"

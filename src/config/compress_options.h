@@ -31,17 +31,4 @@ struct CompressSetting {
 CompressSetting parse_compress(const std::string& text);
 std::string text_of(const CompressSetting& setting);
 
-// How gradients travel in the first steps of a run, where has_warmup().
-inline constexpr CompressSetting kWarmupSetting = {.method = CompressMethod::kInt4};
-inline bool has_warmup(const CompressSetting& setting) {
-  return setting.method == CompressMethod::kPowerSgd || setting.method == CompressMethod::kTopK ||
-         setting.method == CompressMethod::kLocal;
-}
-
-// Whether gradients have to come to the host for it; the others travel from GPU to GPU as well.
-inline bool computed_on_host(const CompressSetting& setting) {
-  return setting.method != CompressMethod::kNone && setting.method != CompressMethod::kBf16 &&
-         setting.method != CompressMethod::kFp16;
-}
-
 }  // namespace reigen

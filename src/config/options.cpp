@@ -1,7 +1,5 @@
 #include "config/options.h"
 
-#include <thread>
-
 namespace reigen {
 namespace {
 
@@ -131,11 +129,6 @@ Json recorded_options(const PrepareOptions& options) {
     recorded.erase(key);
   }
   return recorded;
-}
-
-unsigned thread_count(int64_t threads) {
-  if (threads > 0) return static_cast<unsigned>(threads);
-  return std::max(1u, std::thread::hardware_concurrency());
 }
 
 }  // namespace reigen

@@ -92,7 +92,4 @@ void describe(Schema& schema, DemoOptions& options);
 // What a manifest records of the options: all that can change the result, nothing else.
 Json recorded_options(const PrepareOptions& options);
 
-// 0 means all cores of this machine.
-unsigned thread_count(int64_t threads);
-
 }  // namespace reigen

@@ -11,11 +11,12 @@ namespace reigen {
 
 BatchStream::BatchStream(const Dataset& dataset, uint64_t seed, BatchSize size)
     : dataset_(dataset), seed_(seed), size_(size), order_(dataset.corpora(), seed, 0) {
-  if (dataset.pairs() == 0) throw DataError("the data holds no pair to make batches of");
+  if (dataset.pairs() == 0)
+    throw DataError("the dataset has no pairs to make batches of; prepare it again");
   if ((size.target_tokens == 0) == (size.pairs == 0)) {
     throw ConfigError(
-        format("a batch is so many target tokens or so many pairs, one of the two; "
-               "got {} tokens and {} pairs",
+        format("the batch size must be a number of target tokens or of pairs, not both; "
+               "got {} target tokens and {} pairs",
                size.target_tokens, size.pairs));
   }
 }
@@ -24,8 +25,8 @@ void BatchStream::seek(Cursor cursor) {
   order_ = EpochOrder(dataset_.corpora(), seed_, cursor.epoch);
   if (cursor.position >= order_.size()) {
     throw DataError(
-        format("position {} is past the end of an epoch of {} pairs; the data is not "
-               "the data of this run",
+        format("position {} is past the end of an epoch of {} pairs; this is not the dataset "
+               "of the run",
                cursor.position, order_.size()));
   }
   cursor_ = cursor;
@@ -65,13 +66,13 @@ double PairCost::of(const BatchPair& pair) const {
   return source_token * s + target_token * t + attention * (s * s + s * t + t * t / 2);
 }
 
-// Longest first, each to the rank that would finish it earliest.
+// The most expensive pair first, each to the rank that would finish it earliest.
 std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
                                              std::span<const double> speeds, const PairCost& cost) {
   bool usable = !speeds.empty() && std::all_of(speeds.begin(), speeds.end(), [](double speed) {
     return std::isfinite(speed) && speed > 0;
   });
-  if (!usable) throw ConfigError("every worker needs a speed above 0 to be given a share");
+  if (!usable) throw ConfigError("every worker needs a speed above 0 to get a share of the batch");
   std::vector<double> costs(batch.pairs.size());
   std::transform(batch.pairs.begin(), batch.pairs.end(), costs.begin(),
                  [&](const BatchPair& pair) { return cost.of(pair); });
@@ -83,7 +84,7 @@ std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
   std::vector<std::vector<uint32_t>> shares(speeds.size());
   std::vector<double> loads(speeds.size());
   for (size_t i = 0; i < by_cost.size(); ++i) {
-    // The last pairs go to ranks that would otherwise get none, however slow.
+    // The last pairs go to ranks without a pair, however slow these are.
     size_t left = by_cost.size() - i;
     auto idle = static_cast<size_t>(
         std::count_if(shares.begin(), shares.end(), [](const auto& s) { return s.empty(); }));
@@ -113,18 +114,18 @@ std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch, uin
 std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch,
                                                    std::span<const uint32_t> indices,
                                                    uint64_t most_tokens) {
-  std::vector<std::vector<uint32_t>> runs;
+  std::vector<std::vector<uint32_t>> micro_batches;
   uint64_t tokens = 0;
   for (uint32_t i : indices) {
     const uint64_t more = uint64_t{batch.pairs[i].source_length} + batch.pairs[i].target_length;
-    if (runs.empty() || tokens + more > most_tokens) {
-      runs.emplace_back();
+    if (micro_batches.empty() || tokens + more > most_tokens) {
+      micro_batches.emplace_back();
       tokens = 0;
     }
-    runs.back().push_back(i);
+    micro_batches.back().push_back(i);
     tokens += more;
   }
-  return runs;
+  return micro_batches;
 }
 
 PackedBatch pack(const Dataset& dataset, const GlobalBatch& batch,

@@ -1,9 +1,8 @@
-// Global batches: what one optimizer step sees, whoever computes it.
+// Global batches: the pairs of one optimizer step, independent of the number of workers.
 //
-// Batches are cut from the endless concatenation of epochs, so none is short and nothing is read
-// twice or skipped. A batch is defined without reference to workers; each worker forms the whole
-// batch (a few thousand look-ups) and packs its own share of it. A cursor is two numbers and can be
-// restored under any number of workers.
+// Batches are cut from the endless concatenation of epochs, so none is short and no pair is
+// repeated or skipped. Each worker forms the whole batch (a few thousand look-ups) and packs its
+// own share. A cursor is two numbers and can be restored with any number of workers.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ struct Cursor {
 
 // Exactly one of the two limits is set.
 struct BatchSize {
-  uint64_t target_tokens = 0;  // end of sentence included; a longer single pair comes alone
+  uint64_t target_tokens = 0;  // with end of sentence; a longer pair is a batch of its own
   uint64_t pairs = 0;
 };
 
@@ -32,8 +31,8 @@ struct BatchPair {
   uint64_t pair = 0;
   uint32_t source_length = 0;
   uint32_t target_length = 0;
-  // Number of the pair's first token among the batch's tokens: what dropout is keyed by, so that
-  // it does not depend on which worker computes it.
+  // The number of the pair's first token among the batch's tokens. It is the key of dropout, which
+  // thus does not depend on the worker that computes the pair.
   uint64_t first_source_token = 0;
   uint64_t first_target_token = 0;
 };
@@ -48,7 +47,7 @@ struct GlobalBatch {
 
 class BatchStream {
  public:
-  // The dataset must outlive the stream and hold at least one pair.
+  // The dataset must outlive the stream and have at least one pair.
   BatchStream(const Dataset& dataset, uint64_t seed, BatchSize size);
 
   GlobalBatch next();
@@ -65,7 +64,7 @@ class BatchStream {
   EpochOrder order_;
 };
 
-// What a pair costs to train on, in arbitrary units: linear layers per token, attention per query
+// The cost of training on a pair, in arbitrary units: linear layers per token, attention per query
 // and key. The defaults are the multiplications of `base`, in units of 4 d^2 per layer: an encoder
 // token takes 12 d^2, a decoder token 16 d^2 and a sixth of 32,768 d, a query and a key 2 d.
 struct PairCost {
@@ -75,23 +74,23 @@ struct PairCost {
   double of(const BatchPair& pair) const;
 };
 
-// Which pairs of the batch (by index, rising) each rank computes. Shares differ in cost by about
-// one sentence at most, in proportion to `speeds` (one per rank, any unit). Every rank gets at
-// least one pair while there are enough. A pure function of its arguments; throws ConfigError for a
-// speed that is not above 0, or none.
+// Assigns the pairs of the batch to ranks: for each rank, rising indices. A share's cost is
+// proportional to the rank's speed (any unit), up to about one sentence. Every rank gets at least
+// one pair if there are enough. A pure function of its arguments; throws ConfigError if there is no
+// speed, or one that is not above 0.
 std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
                                              std::span<const double> speeds,
                                              const PairCost& cost = {});
 
-// The batch in order, cut into runs of pairs with at most `most_tokens` source and target tokens
-// each: what is computed at once. A longer pair comes alone.
+// Splits the batch, in order, into micro-batches with at most `most_tokens` source and target
+// tokens together. A longer pair is a micro-batch of its own.
 std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch, uint64_t most_tokens);
-// The same for some of its pairs.
+// The same for a share of its pairs.
 std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch,
                                                    std::span<const uint32_t> indices,
                                                    uint64_t most_tokens);
 
-// Flat arrays, nothing padded: sentence i is tokens [offsets[i], offsets[i+1]).
+// Pairs as flat arrays without padding: sentence i is tokens [offsets[i], offsets[i+1]).
 struct PackedBatch {
   std::vector<uint32_t> source;
   std::vector<uint32_t> target_in;   // begins with bos

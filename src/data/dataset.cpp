@@ -21,13 +21,13 @@ Dataset::Dataset(const std::string& directory, const std::vector<CorpusFacts>& c
       shard.verify();
       if (shard.pairs() != info.pairs) {
         throw DataError(
-            format("{}: holds {} pairs but the manifest says {}; prepare the data again", path,
+            format("{}: has {} pairs but the manifest records {}; prepare the data again", path,
                    shard.pairs(), info.pairs));
       }
       first_pair_.push_back(pairs() + shard.pairs());
     }
     if (pairs() - corpora_.back().first != corpus.lines_kept) {
-      throw DataError(format("{}: corpus {} should have {} pairs but its shards hold {}", directory,
+      throw DataError(format("{}: corpus {} should have {} pairs but its shards have {}", directory,
                              corpus.name, corpus.lines_kept, pairs() - corpora_.back().first));
     }
   }
@@ -92,7 +92,7 @@ size_t verify_directory(const std::string& directory) {
     if (name.ends_with(".shard")) Shard(path).verify();
     progress.add(file_size(path));
   }
-  // The list itself may have been cut: what the manifest names must be in it, with the same sum.
+  // The list itself may be truncated: it must have every file of the manifest with the same sum.
   std::vector<OutputFile> named = read_manifest(directory).files();
   named.push_back({"manifest.json", 0, sha256_of_file(directory + "/manifest.json")});
   for (const OutputFile& file : named) {
@@ -100,7 +100,9 @@ size_t verify_directory(const std::string& directory) {
       return f.first == file.file && f.second == file.sha256;
     });
     if (!listed) {
-      throw DataError(format("{}/SHA256SUMS: does not list {} as it should", directory, file.file));
+      throw DataError(
+          format("{}/SHA256SUMS: lacks {} or has a wrong sum for it; prepare the data again",
+                 directory, file.file));
     }
   }
   return files.size();

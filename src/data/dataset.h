@@ -1,7 +1,6 @@
-// A prepared directory, opened for training: mapped shards behind one numbering of pairs.
+// A dataset opened for training: memory-mapped shards with one numbering of all pairs.
 //
-// Shards are checked in full when opened. Apart from the mapping, memory is a few bytes a shard,
-// not a pair.
+// Shards are verified when opened. Apart from the mapping, memory is a few bytes per shard.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@
 
 namespace reigen {
 
-// One split (train, valid or test). Pairs are numbered from 0 through all corpora and shards.
+// One split (train, valid or test). Pairs are numbered from 0 across all corpora and shards.
 class Dataset {
  public:
   Dataset(const std::string& directory, const std::vector<CorpusFacts>& corpora);
@@ -24,7 +23,7 @@ class Dataset {
   void append_source(uint64_t pair, std::vector<uint32_t>& out) const;
   void append_target(uint64_t pair, std::vector<uint32_t>& out) const;
 
-  // The pairs of each corpus are one range; its weight says how often they count.
+  // The pairs of a corpus are one range; weight is the number of times an epoch shows them.
   struct CorpusRange {
     uint64_t first = 0;
     uint64_t pairs = 0;
@@ -40,16 +39,15 @@ class Dataset {
   Place find(uint64_t pair) const;
 
   std::vector<Shard> shards_;
-  std::vector<uint64_t> first_pair_ = {0};  // of each shard, and the total behind them
+  std::vector<uint64_t> first_pair_ = {0};  // of each shard; the last entry is the total
   std::vector<CorpusRange> corpora_;
 };
 
-// That every file the manifest names is there and as long as it says; throws DataError otherwise.
+// Throws DataError unless every file of the manifest exists with the recorded size.
 void check_files(const std::string& directory, const Manifest& manifest);
 
-// Checks every file of a prepared directory against SHA256SUMS and the manifest, and every shard
-// against its own checksums; returns how many files that were. Throws DataError naming the first
-// that differs.
+// Checks every file of a dataset against SHA256SUMS and the manifest, and every shard against its
+// own checksums; returns the number of files. Throws DataError naming the first that differs.
 size_t verify_directory(const std::string& directory);
 
 }  // namespace reigen

@@ -182,21 +182,20 @@ Json to_json(const Manifest& m) {
 Manifest read_manifest(const std::string& directory) {
   std::string path = directory + "/manifest.json";
   if (directory.ends_with(".partial") || directory.ends_with(".partial/")) {
-    throw DataError(format("{}: was never finished; prepare the data again", directory));
+    throw DataError(format("{}: is incomplete; prepare the data again", directory));
   }
   if (!path_exists(path)) {
     throw DataError(
-        format("{}: not a prepared directory (no manifest.json); make one with `reigen "
-               "prepare`",
-               directory));
+        format("{}: not a dataset (no manifest.json); make one with `reigen prepare`", directory));
   }
   Json json = read_json(path);
   try {
-    if (json.at("format") != "reigen-data") throw DataError(format("{}: not ours", path));
+    if (json.at("format") != "reigen-data") {
+      throw DataError(format("{}: not a manifest of reigen prepare", path));
+    }
     if (json.at("version") != kFormatVersion) {
       throw DataError(
-          format("{}: version {}, but this reigen reads version {}; prepare the data "
-                 "again",
+          format("{}: format version {}, but this reigen reads version {}; prepare the data again",
                  path, json.at("version").dump(), kFormatVersion));
     }
     return manifest_from(json);

@@ -1,7 +1,7 @@
-// manifest.json: what a prepared directory holds, where it came from and what was left out.
+// manifest.json: the contents of a dataset, its inputs, and the number of dropped pairs by rule.
 //
-// It depends only on inputs and options: no dates, no thread counts, no host names. Two runs over
-// the same input write the same bytes.
+// It depends only on inputs and options: no dates, thread counts or host names. Two runs on the
+// same input write the same bytes.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace reigen {
 
-// How many sentences have how many pieces (end of sentence not counted).
+// Number of sentences by length in pieces, without end of sentence.
 struct LengthHistogram {
   std::map<uint32_t, uint64_t> counts;
 
@@ -27,12 +27,12 @@ struct LengthHistogram {
   uint64_t pieces() const;
   double mean() const;
   uint32_t longest() const;
-  uint32_t percentile(double share) const;  // the least length that `share` of sentences reach
+  uint32_t percentile(double share) const;  // `share` of the sentences are not longer
 };
 
-// One side of a corpus, as kept: text after normalisation, pieces without end of sentence.
+// One side of the pairs that were kept: normalised text, pieces without end of sentence.
 struct SideFacts {
-  uint64_t bytes = 0;  // newline after each line included, as `wc -c` would count
+  uint64_t bytes = 0;  // with a newline per line, as `wc -c` counts
   uint64_t pieces = 0;
   uint64_t unknown = 0;  // pieces that are <unk>
   LengthHistogram lengths;
@@ -67,7 +67,7 @@ struct Manifest {
   std::string target_language;
   VocabFacts vocab;
   std::vector<CorpusFacts> train;
-  std::vector<CorpusFacts> valid;  // none or one
+  std::vector<CorpusFacts> valid;  // at most one
   std::vector<CorpusFacts> test;
   std::vector<OutputFile> texts;  // valid and test as text, for scoring
   Json options;
@@ -78,7 +78,7 @@ struct Manifest {
 
 Json to_json(const Manifest& manifest);
 
-// Throws DataError naming the directory when it is not a complete prepared directory.
+// Throws DataError naming the directory if it is not a complete dataset.
 Manifest read_manifest(const std::string& directory);
 
 }  // namespace reigen

@@ -53,17 +53,17 @@ EpochOrder::EpochOrder(const std::vector<Dataset::CorpusRange>& corpora, uint64_
   uint64_t end = 0;
   for (size_t c = 0; c < corpora.size(); ++c) {
     end += entries_of(corpora[c]);
-    parts_.push_back({end, corpora[c].first, corpora[c].pairs,
-                      Permutation(corpora[c].pairs, epoch_key(seed, epoch, c + 1))});
+    corpora_.push_back({end, corpora[c].first, corpora[c].pairs,
+                        Permutation(corpora[c].pairs, epoch_key(seed, epoch, c + 1))});
   }
 }
 
 uint64_t EpochOrder::pair_at(uint64_t position) const {
   uint64_t entry = shuffle_(position);
-  auto part = std::upper_bound(parts_.begin(), parts_.end(), entry,
-                               [](uint64_t e, const Part& p) { return e < p.end; });
-  uint64_t begin = part == parts_.begin() ? 0 : std::prev(part)->end;
-  return part->first_pair + part->within((entry - begin) % part->pairs);
+  auto corpus = std::upper_bound(corpora_.begin(), corpora_.end(), entry,
+                                 [](uint64_t e, const CorpusEntries& c) { return e < c.end; });
+  uint64_t begin = corpus == corpora_.begin() ? 0 : std::prev(corpus)->end;
+  return corpus->first_pair + corpus->within((entry - begin) % corpus->pairs);
 }
 
 }  // namespace reigen

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "base/thread.h"
+
 namespace reigen {
 
 struct Prefetcher::State {
@@ -21,7 +23,8 @@ struct Prefetcher::State {
   bool ended = false;
   std::thread thread;
 
-  std::vector<std::vector<uint32_t>> runs(const GlobalBatch& batch) const {
+  // The pairs of each micro-batch of this worker, as indices into the batch.
+  std::vector<std::vector<uint32_t>> micro_batches(const GlobalBatch& batch) const {
     if (options.workers == 1) return split_by_tokens(batch, options.micro_tokens);
     const std::vector<double> speeds(static_cast<size_t>(options.workers), 1.0);
     const auto shares = share_out(batch, speeds);
@@ -30,11 +33,11 @@ struct Prefetcher::State {
 
   ReadyBatch make() {
     ReadyBatch made{.batch = stream.next()};
-    for (const auto& run : runs(made.batch)) {
-      made.parts.push_back(pack(dataset, made.batch, run, options.bos));
+    for (const auto& pairs : micro_batches(made.batch)) {
+      made.parts.push_back(pack(dataset, made.batch, pairs, options.bos));
     }
     if (options.stage) {
-      for (const PackedBatch& part : made.parts) made.staged.push_back(options.stage(part));
+      for (const PackedBatch& micro : made.parts) made.staged.push_back(options.stage(micro));
     }
     return made;
   }
@@ -59,7 +62,7 @@ struct Prefetcher::State {
 
 Prefetcher::Prefetcher(const Dataset& dataset, BatchStream stream, PrefetchOptions options)
     : state_(new State{dataset, std::move(stream), std::move(options)}) {
-  state_->thread = std::thread([state = state_.get()] { state->fill(); });
+  state_->thread = thread_without_signals([state = state_.get()] { state->fill(); });
   pthread_setname_np(state_->thread.native_handle(), "reigen-input");  // for top and ps
 }
 

@@ -1,7 +1,7 @@
-// The next batches, formed and packed by a thread of their own while the device computes.
+// The next batches, formed and packed on a thread of their own while the device computes.
 //
-// The order is the stream's, and a batch does not depend on when it was formed: prefetching changes
-// how long a step waits for its input and nothing else.
+// The order is that of the stream, and a batch does not depend on when it was formed: prefetching
+// changes only how long a step waits for its input.
 #pragma once
 
 #include <cstddef>
@@ -10,26 +10,26 @@
 #include <vector>
 
 #include "data/batches.h"
+#include "data/staged_batch.h"
 
 namespace reigen {
 
-// A global batch and the micro-batches it is computed in.
+// A global batch and this worker's share of it, in micro-batches.
 struct ReadyBatch {
   GlobalBatch batch;
-  std::vector<PackedBatch> parts;
-  std::vector<std::shared_ptr<void>> staged;  // what `stage` made of each part
+  std::vector<PackedBatch> parts;                    // the micro-batches
+  std::vector<std::shared_ptr<StagedBatch>> staged;  // result of `stage` for each micro-batch
 };
 
-// Makes something of a part where the batch is made, beside the step that is computed: its copy on
-// a GPU. Empty for nothing.
-using StagePart = std::function<std::shared_ptr<void>(const PackedBatch&)>;
+// Copies a micro-batch to the device. Called on the input thread, while a step is computed.
+using StageBatch = std::function<std::shared_ptr<StagedBatch>(const PackedBatch&)>;
 
 struct PrefetchOptions {
-  uint64_t micro_tokens = 0;  // most in a part
+  uint64_t micro_tokens = 0;  // limit for a micro-batch
   uint32_t bos = 0;
-  size_t depth = 2;  // batches kept ready
-  StagePart stage;
-  int rank = 0;  // whose share of each batch is wanted
+  size_t depth = 2;  // batches prepared ahead
+  StageBatch stage;  // optional
+  int rank = 0;      // the worker whose share is packed
   int workers = 1;
 };
 
@@ -41,7 +41,7 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Waits for the next batch; rethrows what kept the thread from making it.
+  // Waits for the next batch. Rethrows an error of the input thread.
   ReadyBatch next();
 
  private:

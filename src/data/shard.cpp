@@ -23,7 +23,7 @@ struct Header {
   uint64_t source_tokens;
   uint64_t target_tokens;
   uint64_t reserved;
-  uint64_t body_checksum;    // XXH3 of all that follows the header
+  uint64_t body_checksum;    // XXH3 of all bytes after the header
   uint64_t header_checksum;  // XXH3 of the header up to here
 };
 static_assert(sizeof(Header) == 64);
@@ -115,7 +115,7 @@ Shard::Shard(const std::string& path) : path_(path), file_(path) {
   uint64_t tokens = header.source_tokens + header.target_tokens;
   if (!sane || sizeof header + header.pairs * 8 + tokens * header.token_bytes != file_.size()) {
     throw DataError(
-        format("{}: damaged ({} bytes do not hold what its header promises); prepare "
+        format("{}: damaged (its size of {} bytes does not match its header); prepare "
                "the data again",
                path, with_commas(file_.size())));
   }
@@ -139,13 +139,14 @@ void Shard::verify() const {
   auto rises_to = [](std::span<const uint32_t> ends, uint64_t total) {
     uint32_t last = 0;
     for (uint32_t end : ends) {
-      if (end <= last) return false;  // every sentence holds at least its end
+      if (end <= last) return false;  // every sentence has at least its end
       last = end;
     }
     return last == total;
   };
   if (!rises_to(source_ends_, source_tokens_) || !rises_to(target_ends_, target_tokens_)) {
-    throw DataError(format("{}: damaged (sentence offsets are not in order)", path_));
+    throw DataError(
+        format("{}: damaged (sentence offsets are not in order); prepare the data again", path_));
   }
 }
 

@@ -1,9 +1,9 @@
-// A shard: many encoded pairs in one file, made to be memory-mapped and checked.
+// A shard: a file of encoded pairs with checksums, made for memory mapping.
 //
 // Layout, little-endian: a 64-byte header (magic, version, counts, checksums), then the end offset
 // of each source and each target, then all source tokens, then all target tokens. Tokens take two
-// bytes when the vocabulary allows, else four. Every sentence ends with the end-of-sentence piece,
-// so a stored length is a length in tokens as the trainer counts them.
+// bytes if the vocabulary allows it, else four. Every sentence ends with the end-of-sentence piece,
+// so a stored length is the number of tokens that the model sees.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace reigen {
 
-// What the manifest says of a shard.
+// A shard as the manifest records it.
 struct ShardInfo {
   std::string file;
   uint64_t pairs = 0;
@@ -26,7 +26,7 @@ struct ShardInfo {
   std::string sha256;
 };
 
-// Collects pairs in memory and writes them at once.
+// Collects pairs in memory and writes them as one file.
 class ShardBuilder {
  public:
   explicit ShardBuilder(size_t vocabulary_size);
@@ -35,7 +35,7 @@ class ShardBuilder {
   uint64_t tokens() const { return source_.size() + target_.size(); }
   bool empty() const { return source_ends_.empty(); }
 
-  // Writes directory/file and starts anew.
+  // Writes directory/file and starts the next shard.
   ShardInfo write(const std::string& directory, const std::string& file);
 
  private:
@@ -59,7 +59,7 @@ class Shard {
   void append_source(uint64_t pair, std::vector<uint32_t>& out) const;
   void append_target(uint64_t pair, std::vector<uint32_t>& out) const;
 
-  // Throws DataError naming the file unless its contents are exactly what was written.
+  // Throws DataError naming the file unless its content matches its checksums.
   void verify() const;
 
  private:

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string_view>
 
-#include "data/input/byte_source.h"
+#include "data/input/line_reader.h"
 #include "decode/translator.h"
 
 namespace reigen {

@@ -1,34 +1,22 @@
 #include "device/device.h"
 
 #include <omp.h>
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 
-#include "base/interrupt.h"
+#include "base/machine.h"
+#include "base/thread.h"
 
 namespace reigen {
 
 namespace {
 
-// Threads take over what their maker blocks: signals are for the main thread alone.
 void start_threads(int threads) {
-  const sigset_t blocked = interrupt_signals();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  const SignalsBlocked blocked;
 #pragma omp parallel num_threads(threads)
   {}
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace
-
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 Device Device::cpu(int threads) {
   if (threads <= 0) threads = usable_cores();

@@ -32,9 +32,6 @@ class Device {
   std::shared_ptr<GpuOps> gpu_;
 };
 
-// Cores this process may run on: `taskset` and batch systems give it fewer than there are.
-int usable_cores();
-
 // Calls `work(begin, end, part)` for parts of [0, count) on the device's threads. The split is a
 // pure function of (count, grain, threads): parts are equal, contiguous, at least `grain` long, and
 // numbered from 0 in order. Shares OpenMP's threads with oneDNN, so that the two never compete.

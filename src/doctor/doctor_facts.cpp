@@ -8,8 +8,7 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "base/host.h"
-#include "base/memory.h"
+#include "base/machine.h"
 
 namespace reigen {
 namespace {

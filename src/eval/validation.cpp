@@ -9,7 +9,7 @@
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
-#include "data/input/byte_source.h"
+#include "data/input/line_reader.h"
 #include "decode/beam_search.h"
 #include "eval/scores.h"
 
@@ -172,7 +172,7 @@ EvaluationRecord validate(const Device& device, Transformer& model, const Weight
                           const ValidationPlan& plan, Job* job) {
   Job alone;
   Job& all = job != nullptr ? *job : alone;
-  std::optional<HoldInterrupts> hold;
+  std::optional<PostponeInterrupts> hold;
   if (!all.alone()) hold.emplace();
   EvaluationRecord record;
   Stopwatch watch;

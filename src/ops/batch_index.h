@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "data/staged_batch.h"
 #include "device/device.h"
 #include "tensor/tensor.h"
 
@@ -43,8 +44,7 @@ struct SideIndex {
   const cuda::EmbedPlans* plans = nullptr;
 };
 
-struct BatchIndex {
-  virtual ~BatchIndex() = default;
+struct BatchIndex : StagedBatch {
   SideIndex source;
   SideIndex target;
   std::span<const uint32_t> targets;  // the device's

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/statistics.h"
+#include "dist/group/clock_offset.h"
 
 namespace reigen {
 namespace {
@@ -22,20 +24,10 @@ CommStatus share(Group& group, int root, std::span<double> values) {
   return group.sum(values).wait();
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
-
 double cpu_seconds() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 // There and back again, so many times; the seconds of each at `from`.
@@ -185,7 +177,7 @@ CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink
   std::vector<double> trips;
   CommStatus status = ping(group, from, to, kPings, trips);
   if (!status.ok()) return status;
-  double facts[] = {trips.empty() ? 0 : median(trips) / 2, 0, 0};
+  double facts[] = {median(trips) / 2, 0, 0};
   // The last of rising sizes counts: what a burst lets pass is gone by then.
   for (size_t bytes = kFirst; bytes <= kMost && facts[2] < seconds / kGrowth; bytes *= kGrowth) {
     std::vector<std::byte> data(bytes);
@@ -210,33 +202,11 @@ CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink
 
 CommStatus measure_clocks(Group& group, std::vector<double>& ahead) {
   constexpr int kTries = 5;
-  ahead.assign(static_cast<size_t>(group.size()), 0);
-  for (int rank = 1; rank < group.size(); ++rank) {
-    double best = INFINITY;
-    double offset = 0;
-    for (int i = 0; i < kTries; ++i) {
-      double theirs = 0;
-      const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&theirs, 1));
-      CommStatus status;
-      if (group.rank() == 0) {
-        const double before = unix_seconds();
-        status = group.send(bytes, rank).wait();
-        if (status.ok()) status = group.receive(bytes, rank).wait();
-        const double after = unix_seconds();
-        if (after - before < best) {
-          best = after - before;
-          offset = theirs - (before + after) / 2;
-        }
-      } else if (group.rank() == rank) {
-        status = group.receive(bytes, 0).wait();
-        theirs = unix_seconds();
-        if (status.ok()) status = group.send(bytes, 0).wait();
-      }
-      if (!status.ok()) return status;
-    }
-    ahead[static_cast<size_t>(rank)] = offset;
-  }
-  return share(group, 0, ahead);
+  std::vector<ClockOffset> offsets;
+  CommStatus status = measure_clock_offsets(group, unix_now, kTries, offsets);
+  ahead.clear();
+  for (const ClockOffset& offset : offsets) ahead.push_back(offset.seconds);
+  return status;
 }
 
 }  // namespace reigen

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/format.h"
+#include "base/machine.h"
 #include "device/buffer.h"
 #include "model/flops.h"
 #include "ops/adam.h"

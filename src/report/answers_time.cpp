@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/statistics.h"
 #include "report/report_maker.h"
 
 namespace reigen {

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
-#include "base/identity.h"
 #include "config/yaml.h"
 #include "observe/tensorboard/hparams.h"
 #include "report/report_maker.h"

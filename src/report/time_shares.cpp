@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/statistics.h"
 #include "report/verdicts.h"
 
 namespace reigen {
@@ -160,13 +161,6 @@ bool same_machines(const RunSummary& run) {
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 Efficiency efficiency(const RunSummary& run, const TimeShares& shares) {
   Efficiency e;

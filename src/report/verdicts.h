@@ -68,8 +68,6 @@ constexpr double kWellUsed = 0.3;  // of the capacity, below which computing its
 constexpr double kSlower = 1.15;   // than the others' median, to be called a straggler
 constexpr double kHeld = 0.1;      // of the time not let run, beyond twice the others' median
 
-double median(std::vector<double> values);  // 0 of none
-
 TimeShares time_shares(const RunSummary& run);
 // What rank 0 did besides computing, the largest first, without what is next to nothing.
 std::vector<std::pair<std::string, double>> parts_of(const RunSummary& run,

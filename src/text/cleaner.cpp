@@ -12,20 +12,21 @@ struct RuleText {
 };
 
 constexpr std::array<RuleText, kRuleCount> kRules = {{
-    {"malformed", "no usable pair: a side is missing, or marked fuzzy"},
+    {"malformed", "not a usable pair: a side is missing or marked fuzzy"},
     {"utf8", "not valid UTF-8"},
     {"control", "control characters"},
     {"empty", "a side is empty"},
     {"copy", "the target is a copy of the source"},
     {"script", "letters of the wrong script"},
     {"heldout", "also in valid or test"},
-    {"duplicate", "the same pair came before"},
+    {"duplicate", "a repetition of an earlier pair"},
     {"ratio", "one side has many more pieces than the other"},
     {"pieces", "too few or too many pieces on a side"},
 }};
 
-// Short lines differ honestly ("Ja." for "Yes, of course."), so both sides get a head start.
-constexpr double kRatioHeadStart = 5;
+// Good translations of short lines differ in length ("Ja." for "Yes, of course."): this is added to
+// both sides.
+constexpr double kRatioOffset = 5;
 
 }  // namespace
 
@@ -46,8 +47,8 @@ Rule Cleaner::check_characters(const std::string& text) const {
 
 Rule Cleaner::check_lengths(size_t source_pieces, size_t target_pieces) const {
   auto [least, most] = std::minmax(source_pieces, target_pieces);
-  double ratio = (static_cast<double>(most) + kRatioHeadStart) /
-                 (static_cast<double>(least) + kRatioHeadStart);
+  double ratio =
+      (static_cast<double>(most) + kRatioOffset) / (static_cast<double>(least) + kRatioOffset);
   if (options_.max_ratio > 0 && ratio > options_.max_ratio) return Rule::kRatio;
   bool too_long = options_.max_pieces > 0 && most > static_cast<size_t>(options_.max_pieces);
   bool too_short = least < static_cast<size_t>(options_.min_pieces);

@@ -1,5 +1,6 @@
-// The cleaning rules, by name. Each pair is normalised, then meets the rules in the order below;
-// the first that objects names the drop. A rule is pure: the same pair always gets the same answer.
+// The cleaning rules, by name. Each pair is normalised, then checked by the rules in the order
+// below; the first rule that rejects it is counted. A rule is pure: it depends on nothing but the
+// pair.
 #pragma once
 
 #include <array>
@@ -10,8 +11,9 @@
 
 namespace reigen {
 
-// In the order they are applied. kMalformed comes from the reader, kHeldout and kDuplicate need
-// to know other pairs, kRatio and kPieces need a vocabulary: the caller asks those.
+// In the order of application. Cleaner::clean applies kUtf8 to kScript. kMalformed comes from the
+// reader, kHeldout and kDuplicate need other pairs, kRatio and kPieces need a vocabulary: the
+// caller applies those.
 enum class Rule {
   kMalformed,
   kUtf8,
@@ -32,17 +34,17 @@ const char* rule_description(Rule rule);  // "one side has many more pieces than
 
 class Cleaner {
  public:
-  // `cut_into_pieces`: the text is already tokenised, so normalising would break its pieces.
+  // `cut_into_pieces`: the text is already cut into pieces, which NFKC would break.
   Cleaner(const CleanOptions& options, const std::string& source_language,
           const std::string& target_language, bool cut_into_pieces);
 
-  // Normalises both sides in place; kKept when no rule objects.
+  // Normalises both sides in place; returns the rule that rejects the pair, or kKept.
   Rule clean(std::string& source, std::string& target) const;
 
-  // The last two rules, for a pair that no other rule objected to.
+  // The last two rules, kRatio and kPieces.
   Rule check_lengths(size_t source_pieces, size_t target_pieces) const;
 
-  // The normalisation alone: what valid and test go through, since nothing of them is dropped.
+  // The normalisation alone, for valid and test, from which nothing is dropped.
   void normalise(std::string& text) const;
 
  private:

@@ -24,8 +24,8 @@ constexpr uint32_t kNormalizerEscapeSpaces = 5;
 
 struct Field {
   uint32_t number = 0;
-  uint64_t value = 0;      // of a number
-  std::string_view bytes;  // of text or a message
+  uint64_t value = 0;      // for a number
+  std::string_view bytes;  // for text or a message
 };
 
 std::optional<uint64_t> take_varint(std::string_view& in) {

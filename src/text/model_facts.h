@@ -1,4 +1,4 @@
-// The few facts about a SentencePiece model that its C++ interface keeps to itself.
+// Properties of a SentencePiece model that its C++ interface does not expose.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@ struct ModelFacts {
   bool well_formed = false;
   bool bpe = false;
   bool words_stand_alone = true;  // a leading space mark, extra spaces removed, no mark as suffix
-  bool user_symbols = false;      // matched before anything else, wherever they stand
-  bool known_normaliser = true;   // one of SentencePiece's own, none of which looks past a space
+  bool user_symbols = false;      // matched before all other pieces, anywhere in a line
+  bool known_normaliser = true;   // a built-in one: those never combine text across a space
 };
 
 // Reads the model's protobuf: only the fields above, with SentencePiece's own defaults.

@@ -1,7 +1,7 @@
 // Text as Unicode: validity, normalisation, white space, scripts. A door to ICU.
 //
-// Every function takes and gives UTF-8. Plain ASCII takes a fast path through all of them, because
-// most lines of most corpora are.
+// Every function takes and returns UTF-8 and has a fast path for plain ASCII, which most lines of
+// most corpora are.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ bool is_valid_utf8(std::string_view text);
 // Bad bytes become U+FFFD.
 std::string repair_utf8(std::string_view text);
 
-// The rest expects valid UTF-8.
+// The functions below expect valid UTF-8.
 
 // Control characters (category Cc) other than white space.
 bool has_control(std::string_view text);
@@ -26,19 +26,19 @@ std::string to_nfkc(std::string_view text);
 // Runs of Unicode white space become one space; none is left at either end.
 std::string squeeze_whitespace(std::string_view text);
 
-// Every character that some reader takes for the end of a line (LF, VT, FF, CR, FS to RS, NEL,
+// Every character that some program treats as the end of a line (LF, VT, FF, CR, FS to RS, NEL,
 // U+2028, U+2029) becomes a space.
 std::string without_line_breaks(std::string_view text);
 
-// Whether the first character is a combining mark, which belongs to what stands before it.
+// Whether the first character is a combining mark, which modifies the character before it.
 bool starts_with_mark(std::string_view text);
 
-// The script or scripts a language is written in, from ICU's locale data.
+// The scripts in which a language is written, from ICU's locale data.
 class ScriptTest {
  public:
   explicit ScriptTest(const std::string& language);
 
-  // Share of the letters that are in the language's script; 1 when there are no letters.
+  // The share of letters that belong to the language's scripts; 1 if there are no letters.
   double share(std::string_view text) const;
 
  private:

@@ -39,9 +39,9 @@ class WordFeed : public sentencepiece::SentenceIterator {
   std::string line_;
 };
 
-// SentencePiece tells its progress only through log lines on std::cerr. While one of these lives,
-// they come here instead. BPE adds pieces ("Added: ... size=120 ..."); unigram starts with many and
-// takes a quarter away at a time ("EM sub_iter=0 size=9000 ..."), down to 1.1 times what is wanted.
+// SentencePiece reports progress only in log lines on std::cerr. While a LogListener exists, it
+// receives them. BPE adds pieces ("Added: ... size=120 ..."); unigram starts with many and removes
+// a quarter at a time ("EM sub_iter=0 size=9000 ..."), down to 1.1 times the wanted size.
 class LogListener : public std::streambuf {
  public:
   LogListener(int64_t wanted, const ReportProgress& on_progress)
@@ -92,7 +92,7 @@ std::string number_after(const std::string& message, const std::string& before) 
   std::string most = number_after(error.message, "value <= ");
   if (!most.empty()) {
     throw ConfigError(
-        format("--vocab-size {} is more than this text can fill: at most {} here; "
+        format("--vocab-size {} is too large for this text, which allows at most {}; "
                "lower it or add text",
                options.size, most));
   }
@@ -176,11 +176,10 @@ std::string train_vocabulary(const VocabOptions& options, const WordCounts& word
                              const std::function<ReportProgress()>& listen) {
   auto feed_words = words.sorted();
   if (feed_words.empty()) {
-    throw DataError("there is no text to train a vocabulary on: every pair was dropped");
+    throw DataError("there is no text to train a vocabulary on: all pairs were dropped");
   }
   try {
-    // In a child, because SentencePiece cannot be interrupted, and exits where it is out of its
-    // depth.
+    // In a child process, because SentencePiece cannot be interrupted and exits on some errors.
     return run_in_child(
         [&](const ReportProgress& report) { return train_here(options, feed_words, report); },
         listen);

@@ -1,8 +1,8 @@
 // Trains the joint vocabulary with SentencePiece from counted words.
 //
-// SentencePiece sees each distinct word once with its count, not every sentence: the model is the
-// same, and memory and time depend on the number of distinct words. The result does not depend on
-// threads, paths or the machine.
+// SentencePiece gets each distinct word once with its count, not every sentence: the model is the
+// same, and memory and time depend only on the number of distinct words. The result does not depend
+// on threads, paths or the machine.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace reigen {
 
-// Words (split at spaces) and how often they were seen.
+// Words, split at spaces, with their number of occurrences.
 class WordCounts {
  public:
   void add(std::string_view line);
@@ -30,9 +30,9 @@ class WordCounts {
   TextMap<uint64_t> counts_;
 };
 
-// The serialised model. Pieces start with <pad> </s> <s> <unk>. Throws ConfigError when the text
-// cannot fill a vocabulary of the wanted size, saying how large it can be. `listen` is called once
-// and gives what is to be told how far it has come, out of options.size. See run_in_child.
+// Returns the serialised model. Its first pieces are <pad> </s> <s> <unk>. Throws ConfigError if
+// the text cannot fill a vocabulary of options.size; the message gives the largest possible size.
+// `listen` returns the receiver of progress, which counts up to options.size (see run_in_child).
 std::string train_vocabulary(const VocabOptions& options, const WordCounts& words,
                              const std::function<ReportProgress()>& listen);
 

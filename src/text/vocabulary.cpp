@@ -45,9 +45,9 @@ Vocabulary Vocabulary::load(const std::string& path) {
 
 namespace {
 
-// Whether encoding a line word by word gives exactly what encoding it whole gives. BPE merges two
-// pieces only into a piece of the vocabulary, so where no piece holds a space mark past its first
-// character, nothing crosses a word boundary.
+// Whether encoding word by word equals encoding the whole line. BPE merges two pieces only into a
+// piece of the vocabulary, so if no piece has a space mark after its first character, no merge
+// crosses a word boundary.
 bool words_stand_alone(const sentencepiece::SentencePieceProcessor& model,
                        const std::string& bytes) {
   ModelFacts facts = read_model_facts(bytes);
@@ -155,11 +155,11 @@ std::string Vocabulary::join_pieces(std::string_view line) {
   return text.starts_with(' ') ? text.substr(1) : text;
 }
 
-// Word -> pieces. Natural text repeats its words, so nearly every look-up hits; clearing a full
-// cache costs little and keeps memory bounded (about 48 MB a thread).
+// Word -> pieces. Natural text repeats its words, so nearly every look-up hits. A full cache is
+// cleared, which costs little and bounds memory (about 48 MB per thread).
 struct Encoder::Cache {
   static constexpr size_t kMaxWords = 400'000;
-  static constexpr size_t kMaxWordBytes = 64;  // longer ones rarely come back
+  static constexpr size_t kMaxWordBytes = 64;  // longer words rarely repeat
   struct Span {
     uint32_t begin = 0;
     uint32_t count = 0;
@@ -198,7 +198,7 @@ void Encoder::encode_words(std::string_view line, std::vector<uint32_t>& ids) {
     std::string_view word = line.substr(at, end - at);
     at = end + 1;
     if (word.empty()) continue;
-    // A combining mark may join the space before it: such a line is left to SentencePiece whole.
+    // A combining mark may combine with the space before it: SentencePiece encodes the whole line.
     if (starts_with_mark(word)) {
       ids.resize(start);
       return encode_whole(line, ids);

@@ -1,8 +1,8 @@
-// The joint vocabulary of both languages, and how text becomes piece numbers. A door to
+// The joint vocabulary of both languages, and the conversion of text to piece numbers. A door to
 // SentencePiece.
 //
-// Two kinds: a SentencePiece model, which cuts plain text itself, and a plain list of pieces for
-// text that some other tool has already cut. An Encoder gives exactly what `spm_encode` gives.
+// Two kinds: a SentencePiece model, which cuts plain text into pieces, and a plain list of pieces
+// for text that is already cut. An Encoder returns exactly the ids of `spm_encode`.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace reigen {
 
 class Vocabulary {
  public:
-  // A SentencePiece FILE.model, or a FILE.vocab with one piece a line (and an optional score).
+  // A SentencePiece FILE.model, or a FILE.vocab with one piece per line (and an optional score).
   static Vocabulary load(const std::string& path);
   static Vocabulary from_model_bytes(std::string bytes, const std::string& name);
   static Vocabulary from_piece_list(std::string bytes, const std::string& name);
@@ -26,17 +26,17 @@ class Vocabulary {
 
   size_t size() const;
   uint32_t eos() const;
-  uint32_t bos() const;  // eos where the vocabulary has no beginning-of-sentence piece
+  uint32_t bos() const;  // eos if the vocabulary has no beginning-of-sentence piece
   uint32_t unk() const;
   std::string piece(uint32_t id) const;
 
   bool cuts_text() const;  // false: text must come already cut into pieces
   std::string decode(std::span<const uint32_t> ids) const;
 
-  // Plain text from a line that is cut into pieces, also into pieces the vocabulary lacks.
+  // Plain text from a line that is cut into pieces, including pieces not in the vocabulary.
   static std::string join_pieces(std::string_view line);
 
-  // What is stored with a dataset or checkpoint, and under which name.
+  // Content and name of the file stored with a dataset or checkpoint.
   const std::string& bytes() const;
   std::string file_name() const;
 
@@ -47,8 +47,8 @@ class Vocabulary {
   std::unique_ptr<Impl> impl_;
 };
 
-// Cuts lines into pieces, remembering words it has seen; one per thread. The vocabulary must
-// outlive it.
+// Cuts lines into pieces, with a cache of words. Not thread-safe: one per thread. The vocabulary
+// must outlive it.
 class Encoder {
  public:
   explicit Encoder(const Vocabulary& vocabulary);

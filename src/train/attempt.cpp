@@ -4,10 +4,11 @@
 #include <cmath>
 #include <functional>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
-#include "base/memory.h"
+#include "base/machine.h"
 #include "base/terminal.h"
 #include "decode/beam_search.h"
 #include "device/gpu_memory.h"

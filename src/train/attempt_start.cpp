@@ -115,7 +115,7 @@ void Attempt::make_input() {
                            .rank = job_.rank(),
                            .workers = job_.size()};
   if (on_gpu()) {
-    prefetch.stage = [this](const PackedBatch& part) -> std::shared_ptr<void> {
+    prefetch.stage = [this](const PackedBatch& part) -> std::shared_ptr<StagedBatch> {
       return std::shared_ptr<BatchIndex>(model_.index(opened_.device, part, opened_.type));
     };
   }

@@ -1,4 +1,4 @@
-// Files that only grow, on disks that fill up and empty again: no byte lost, none twice.
+// Files that only grow, on disks that fill up and get space again: no byte lost or repeated.
 #include "base/append_file.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ size_t count_of(const std::string& part, const std::string& text) {
   return count;
 }
 
-TEST(AppendFile, MakesItsFolderAndShowsEveryAppendAtOnce) {
+TEST(AppendFile, CreatesItsFolderAndMakesEveryAppendVisibleImmediately) {
   TempDir dir;
   const std::string path = dir.path("run/measurements/file");
   AppendFile file(path);
@@ -46,7 +46,7 @@ TEST(AppendFile, ContinuesAnExistingFile) {
   EXPECT_EQ(read_file(dir.path("file")), "before\nafter\n");
 }
 
-TEST(AppendFile, KeepsWhatAFullDiskRefusesAndWritesItLaterInOrder) {
+TEST(AppendFile, BuffersBytesWhileTheDiskIsFullAndWritesThemLaterInOrder) {
   TempDir dir;
   const std::string path = dir.path("file");
   std::string expected;
@@ -55,7 +55,7 @@ TEST(AppendFile, KeepsWhatAFullDiskRefusesAndWritesItLaterInOrder) {
     AppendFile file(path);
     FullDisk disk(1000);
     for (int i = 0; i < 300; ++i) {
-      if (i == 100) disk.set(1345);  // a little room: not enough for what waits
+      if (i == 100) disk.set(1345);  // some space, not enough for the waiting bytes
       if (i == 200) disk.set(1 << 20);
       const std::string line = format("line {} of many\n", i);
       expected += line;
@@ -80,7 +80,7 @@ TEST(AppendFile, KeepsWhatAFullDiskRefusesAndWritesItLaterInOrder) {
   EXPECT_THAT(said, HasSubstr(path));
 }
 
-TEST(AppendFile, SaysWhenTheDiskFillsASecondTime) {
+TEST(AppendFile, WarnsAgainWhenTheDiskFillsASecondTime) {
   TempDir dir;
   std::string expected;
   CaptureStderr();
@@ -100,7 +100,7 @@ TEST(AppendFile, SaysWhenTheDiskFillsASecondTime) {
   EXPECT_EQ(count_of("can be written again", said), 2u) << said;
 }
 
-TEST(AppendFile, NamesTheReasonAndSaysHowMuchIsLostInTheEnd) {
+TEST(AppendFile, WarnsOfTheReasonAndTheNumberOfLostBytes) {
   CaptureStderr();
   {
     AppendFile file("/dev/full");  // the kernel's own full disk
@@ -112,7 +112,7 @@ TEST(AppendFile, NamesTheReasonAndSaysHowMuchIsLostInTheEnd) {
   EXPECT_THAT(said, HasSubstr("3 B could not be written"));
 }
 
-TEST(AppendFile, WhatCannotBeOpenedIsAnErrorThatNamesIt) {
+TEST(AppendFile, AFileThatCannotBeOpenedIsAnErrorThatNamesIt) {
   TempDir dir;
   write_text(dir.path("plain"), "");
   try {
@@ -123,7 +123,7 @@ TEST(AppendFile, WhatCannotBeOpenedIsAnErrorThatNamesIt) {
   }
 }
 
-TEST(AppendFile, TakesWholeAppendsFromManyThreads) {
+TEST(AppendFile, WritesWholeAppendsFromManyThreads) {
   TempDir dir;
   AppendFile file(dir.path("file"));
   std::vector<std::thread> threads;

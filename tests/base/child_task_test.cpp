@@ -1,4 +1,4 @@
-// Work in a child process: results, progress, errors and deaths all come back.
+// Work in a child process: the parent gets results, progress, errors and crashes.
 #include "base/child_task.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ ChildError error_of(const std::function<std::string()>& work) {
   return {};
 }
 
-TEST(ChildTask, GivesBackItsResultAndItsProgress) {
+TEST(ChildTask, ReturnsItsResultAndReportsProgress) {
   std::vector<uint64_t> seen;
   std::string big(3'000'000, 'x');
   std::string got = run_in_child(
@@ -39,13 +39,13 @@ TEST(ChildTask, GivesBackItsResultAndItsProgress) {
   EXPECT_THAT(seen, ElementsAre(1, 7));
 }
 
-TEST(ChildTask, BringsBackWhatWasThrown) {
+TEST(ChildTask, RethrowsAnExceptionOfTheChildAsChildError) {
   ChildError e = error_of([]() -> std::string { throw std::runtime_error("too small"); });
   EXPECT_EQ(e.message, "too small");
   EXPECT_FALSE(e.died);
 }
 
-TEST(ChildTask, SurvivesALibraryThatAbortsOrExits) {
+TEST(ChildTask, ReportsAChildThatAbortsOrExits) {
   ChildError e = error_of([]() -> std::string {
     raise(SIGKILL);
     return "";

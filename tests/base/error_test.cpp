@@ -11,7 +11,7 @@
 namespace reigen {
 namespace {
 
-TEST(Error, EachKindHasItsDocumentedExitCodeAndKeepsItsMessage) {
+TEST(Error, EachKindHasItsDocumentedExitCodeAndItsMessage) {
   struct Case {
     std::function<void()> raise;
     int code;

@@ -1,4 +1,5 @@
-// Files that are whole or absent, tried with full disks, crashes, rivals and closed doors.
+// Files that are whole or absent: with full disks, crashes, concurrent writers, missing
+// permissions.
 #include "base/files.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ std::vector<std::string> names_in(const std::string& directory) {
 
 using Names = std::vector<std::string>;
 
-// Root may write anywhere, so a test of permissions run by root steps down for its while.
+// Root may write anywhere, so a test of permissions drops root privileges for its duration.
 class WithoutPrivilege {
  public:
   WithoutPrivilege() {
@@ -70,7 +71,7 @@ TEST(ReadFile, ReturnsEveryByte) {
   EXPECT_EQ(file_size(dir.path("f")), text.size());
 }
 
-TEST(ReadFile, NamesTheFileThatIsMissing) {
+TEST(ReadFile, AMissingFileIsAnErrorThatNamesIt) {
   TempDir dir;
   std::string message = error_of<DataError>([&] { read_file(dir.path("gone")); });
   EXPECT_EQ(message, dir.path("gone") + ": No such file or directory");
@@ -82,9 +83,9 @@ TEST(ReadFile, ADirectoryIsAnErrorAndNotAnEmptyFile) {
   EXPECT_THROW(read_file(dir.path()), DataError);
 }
 
-TEST(FileWriter, WritesAndHashesExactlyWhatItWasGiven) {
+TEST(FileWriter, WritesAndHashesExactlyTheGivenBytes) {
   TempDir dir;
-  // Pieces of many sizes up to more than its buffer of one MiB, so that they straddle its end.
+  // Writes of many sizes, also larger than the buffer of one MiB, so that some cross its end.
   std::string expected;
   FileWriter writer(dir.path("f"));
   for (size_t size : {1, 1000, 1 << 20, 0, 3, (1 << 20) + 1, 77'777}) {
@@ -98,7 +99,7 @@ TEST(FileWriter, WritesAndHashesExactlyWhatItWasGiven) {
   EXPECT_EQ(writer.sha256(), sha256_of_file(dir.path("f")));
 }
 
-TEST(FileWriter, GivesTheSumThatSha256sumGives) {
+TEST(FileWriter, AgreesWithSha256sum) {
   TempDir dir;
   FileWriter abc(dir.path("abc"));
   abc.write("abc");
@@ -118,7 +119,7 @@ TEST(FileWriter, ReplacesALongerFileWithoutLeavingItsTail) {
   EXPECT_EQ(read_file(dir.path("f")), "new");
 }
 
-TEST(FileWriter, AFullDiskIsAnErrorThatNamesTheFileAndSaysWhatToDo) {
+TEST(FileWriter, AFullDiskIsAnErrorThatNamesTheFileAndTheFix) {
   FileWriter writer("/dev/full");
   writer.write("fits in the buffer");
   std::string message = error_of<IoError>([&] { writer.close(); });
@@ -132,13 +133,13 @@ TEST(FileWriter, AFullDiskIsNoticedWhileWritingAndNotOnlyAtTheEnd) {
   EXPECT_THROW(writer.write(std::string(2 << 20, 'x')), IoError);
 }
 
-TEST(FileWriter, NamesAFileItCannotCreate) {
+TEST(FileWriter, AFileThatCannotBeCreatedIsAnErrorThatNamesIt) {
   TempDir dir;
   std::string message = error_of<IoError>([&] { FileWriter(dir.path("no/such/f")); });
   EXPECT_PRED_FORMAT2(testing::IsSubstring, dir.path("no/such/f"), message);
 }
 
-TEST(StagedDirectory, AppearsCompleteAndLeavesNothingElseBehind) {
+TEST(StagedDirectory, AppearsCompleteWithoutTemporaryFiles) {
   TempDir dir;
   StagedDirectory staged(dir.path("out"), false);
   write_text(staged.file("a"), "1");
@@ -148,7 +149,7 @@ TEST(StagedDirectory, AppearsCompleteAndLeavesNothingElseBehind) {
   EXPECT_FALSE(path_exists(dir.path("out.partial")));
 }
 
-TEST(StagedDirectory, HoldsWhatWasAskedForAndAListOfIt) {
+TEST(StagedDirectory, ContainsTheWrittenFilesAndAListOfThem) {
   TempDir dir;
   {
     StagedDirectory staged(dir.path("out"), false);
@@ -160,7 +161,7 @@ TEST(StagedDirectory, HoldsWhatWasAskedForAndAListOfIt) {
   EXPECT_EQ(read_file(dir.path("out/.reigen")), "a\n");
 }
 
-TEST(StagedDirectory, IsAbsentWhenTheWorkIsGivenUp) {
+TEST(StagedDirectory, IsAbsentWithoutCommit) {
   TempDir dir;
   {
     StagedDirectory staged(dir.path("out"), false);
@@ -169,14 +170,14 @@ TEST(StagedDirectory, IsAbsentWhenTheWorkIsGivenUp) {
   EXPECT_EQ(names_in(dir.path()), Names{});
 }
 
-TEST(StagedDirectory, MakesTheParentsOfItsOutput) {
+TEST(StagedDirectory, CreatesTheParentsOfItsOutput) {
   TempDir dir;
   StagedDirectory staged(dir.path("a/b/out"), false);
   staged.commit();
   EXPECT_TRUE(is_directory(dir.path("a/b/out")));
 }
 
-TEST(StagedDirectory, ASlashAtTheEndOfItsNameChangesNothing) {
+TEST(StagedDirectory, IgnoresATrailingSlash) {
   TempDir dir;
   {
     StagedDirectory staged(dir.path("out//"), false);
@@ -203,7 +204,7 @@ void make_output(const std::string& path, const std::string& file) {
   staged.commit();
 }
 
-TEST(StagedDirectory, KeepsTheOldOutputUntilTheNewOneIsComplete) {
+TEST(StagedDirectory, TheOldOutputStaysUntilTheNewOneIsComplete) {
   TempDir dir;
   make_output(dir.path("out"), "old");
   {
@@ -216,7 +217,7 @@ TEST(StagedDirectory, KeepsTheOldOutputUntilTheNewOneIsComplete) {
   EXPECT_EQ(names_in(dir.path()), Names{"out"});
 }
 
-TEST(StagedDirectory, KeepsTheOldOutputWhenTheWorkIsGivenUp) {
+TEST(StagedDirectory, TheOldOutputStaysWithoutCommit) {
   TempDir dir;
   make_output(dir.path("out"), "old");
   { StagedDirectory staged(dir.path("out"), true); }
@@ -224,7 +225,7 @@ TEST(StagedDirectory, KeepsTheOldOutputWhenTheWorkIsGivenUp) {
   EXPECT_EQ(names_in(dir.path()), Names{"out"});
 }
 
-TEST(StagedDirectory, ReplacesNothingItDidNotWrite) {
+TEST(StagedDirectory, RefusesToReplaceFilesItDidNotWrite) {
   TempDir dir;
   make_output(dir.path("out"), "old");
   write_text(dir.path("out/notes"), "precious");
@@ -237,7 +238,7 @@ TEST(StagedDirectory, ReplacesNothingItDidNotWrite) {
   EXPECT_THROW(StagedDirectory(dir.path("home"), true), ConfigError);
 }
 
-TEST(StagedDirectory, LeavesAPartialDirectoryAloneThatIsNotItsOwn) {
+TEST(StagedDirectory, RefusesAForeignPartialDirectory) {
   TempDir dir;
   fs::create_directory(dir.path("out.partial"));
   write_text(dir.path("out.partial/precious"), "1");
@@ -246,13 +247,13 @@ TEST(StagedDirectory, LeavesAPartialDirectoryAloneThatIsNotItsOwn) {
   EXPECT_EQ(names_in(dir.path()), Names{"out.partial"});
 }
 
-TEST(StagedDirectory, RefusesALinkToNothingBeforeAnyWork) {
+TEST(StagedDirectory, RefusesADanglingLinkBeforeAnyWork) {
   TempDir dir;
   fs::create_symlink(dir.path("nowhere"), dir.path("link"));
   EXPECT_THROW(StagedDirectory(dir.path("link"), true), ConfigError);
 }
 
-TEST(StagedDirectory, TakesNoForeignLockForItsOwn) {
+TEST(StagedDirectory, DoesNotMistakeAForeignLockFileForItsOwn) {
   TempDir dir;
   write_text(dir.path("out.partial.lock"), "mine");
   fs::create_directory(dir.path("out.partial"));
@@ -261,13 +262,13 @@ TEST(StagedDirectory, TakesNoForeignLockForItsOwn) {
   EXPECT_EQ(names_in(dir.path("out.partial")), Names{"precious"});
 }
 
-TEST(StagedDirectory, TakesBackTheParentsItMadeWhenTheWorkIsGivenUp) {
+TEST(StagedDirectory, RemovesTheParentsItCreatedWithoutCommit) {
   TempDir dir;
   { StagedDirectory staged(dir.path("a/b/out"), false); }
   EXPECT_EQ(names_in(dir.path()), Names{});
 }
 
-TEST(StagedDirectory, ReplacesWhatALinkPointsToAndKeepsTheLink) {
+TEST(StagedDirectory, ReplacesTheTargetOfALinkAndNotTheLink) {
   TempDir dir;
   make_output(dir.path("real"), "old");
   fs::create_symlink(dir.path("real"), dir.path("link"));
@@ -309,7 +310,7 @@ TEST(StagedDirectory, NeverReplacesAFile) {
   EXPECT_EQ(read_file(dir.path("out")), "precious");
 }
 
-TEST(StagedDirectory, DoesNotReplaceWhatAppearedMeanwhileUnasked) {
+TEST(StagedDirectory, DoesNotReplaceADirectoryCreatedMeanwhileWithoutOverwrite) {
   TempDir dir;
   {
     StagedDirectory staged(dir.path("out"), false);
@@ -329,7 +330,7 @@ TEST(StagedDirectory, RefusesASecondWriterAndLeavesTheFirstAlone) {
     write_text(first.file("a"), "1");
     std::string message =
         error_of<ConfigError>([&] { StagedDirectory second(dir.path("out"), true); });
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, "another reigen is writing it now", message);
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "another reigen process is writing it", message);
     first.commit();
   }
   EXPECT_EQ(names_in(dir.path("out")), (Names{".reigen", "a"}));
@@ -338,7 +339,7 @@ TEST(StagedDirectory, RefusesASecondWriterAndLeavesTheFirstAlone) {
       << "the lock must go with the first writer";
 }
 
-TEST(StagedDirectory, ReplacesWhatACrashedWriterLeft) {
+TEST(StagedDirectory, ReplacesTheRemainsOfACrashedWriter) {
   TempDir dir;
   pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -389,7 +390,7 @@ TEST(StagedDirectory, AnEmptyNameIsAConfigError) {
   EXPECT_THROW(StagedDirectory("", false), ConfigError);
 }
 
-TEST(MappedFile, HoldsTheBytesOfTheFile) {
+TEST(MappedFile, HasTheBytesOfTheFile) {
   TempDir dir;
   write_text(dir.path("f"), "mapped");
   MappedFile first(dir.path("f"));
@@ -404,7 +405,7 @@ TEST(MappedFile, AnEmptyFileHasNoBytes) {
   EXPECT_EQ(MappedFile(dir.path("f")).size(), 0u);
 }
 
-TEST(MappedFile, WhatIsMissingOrNoFileIsADataErrorThatNamesIt) {
+TEST(MappedFile, AMissingFileOrADirectoryIsADataErrorThatNamesIt) {
   TempDir dir;
   std::string missing = error_of<DataError>([&] { MappedFile(dir.path("gone")); });
   EXPECT_PRED_FORMAT2(testing::IsSubstring, dir.path("gone"), missing);

@@ -1,4 +1,4 @@
-// Numbers as people read them, with care at the edges where rounding adds a digit.
+// Numbers in text, with edge cases where rounding adds a digit.
 #include "base/format.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(HumanBytes, CountsInDecimalUnitsLikeDisksAndNetworks) {
   EXPECT_EQ(human_bytes(2'000'000'000'000), "2.00 TB");
 }
 
-TEST(HumanBytes, ShowsThreeDigitsAlsoWhereRoundingCarries) {
+TEST(HumanBytes, ShowsThreeDigitsAlsoIfRoundingCarries) {
   EXPECT_EQ(human_bytes(9'994), "9.99 kB");
   EXPECT_EQ(human_bytes(9'999), "10.0 kB");
   EXPECT_EQ(human_bytes(99'940), "99.9 kB");
@@ -36,7 +36,7 @@ TEST(HumanBytes, ShowsThreeDigitsAlsoWhereRoundingCarries) {
   EXPECT_EQ(human_bytes(999'999), "1.00 MB");
 }
 
-TEST(HumanBytes, StaysInPetabytesAtTheEndOfTheScale) {
+TEST(HumanBytes, UsesPetabytesAboveTheLargestUnit) {
   EXPECT_EQ(human_bytes(UINT64_MAX), "18447 PB");
 }
 
@@ -50,7 +50,7 @@ TEST(HumanSeconds, ChoosesTheUnitByLength) {
   EXPECT_EQ(human_seconds(28 * 3600.0), "28h 00m");
 }
 
-TEST(HumanSeconds, MovesToTheNextUnitWhereRoundingCarries) {
+TEST(HumanSeconds, MovesToTheNextUnitIfRoundingCarries) {
   EXPECT_EQ(human_seconds(0.994), "0.99 s");
   EXPECT_EQ(human_seconds(0.999), "1.0 s");
   EXPECT_EQ(human_seconds(59.94), "59.9 s");
@@ -59,7 +59,7 @@ TEST(HumanSeconds, MovesToTheNextUnitWhereRoundingCarries) {
   EXPECT_EQ(human_seconds(3599.6), "1h 00m");
 }
 
-TEST(Percent, IsZeroOfNothing) {
+TEST(Percent, OfZeroIsZero) {
   EXPECT_EQ(percent(0, 0), "0.0%");
   EXPECT_EQ(percent(123, 1000), "12.3%");
   EXPECT_EQ(percent(7, 7), "100.0%");

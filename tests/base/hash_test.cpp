@@ -1,4 +1,4 @@
-// Checksums against published vectors: users compare them with `sha256sum`, and files hold them.
+// Checksums against published vectors: users compare them with `sha256sum`, and files contain them.
 #include "base/hash.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(Sha256, AgreesWithThePublishedVectors) {
   EXPECT_EQ(abc.hex(), kSha256OfAbc);
 }
 
-TEST(Sha256, DoesNotDependOnHowTheBytesArrive) {
+TEST(Sha256, DoesNotDependOnTheSizeOfUpdates) {
   Sha256 sum;
   const std::string piece(999, 'a');
   size_t left = 1'000'000;
@@ -54,7 +54,7 @@ TEST(SameSecret, IsEqualityOfTexts) {
   EXPECT_FALSE(same_secret("abc", "abcd"));
 }
 
-TEST(RandomHex, IsAsLongAsAskedAndNeverTheSame) {
+TEST(RandomHex, HasTheRequestedLengthAndNeverRepeats) {
   EXPECT_EQ(random_hex(16).size(), 32u);
   EXPECT_NE(random_hex(16), random_hex(16));
 }
@@ -67,7 +67,7 @@ TEST(Crc32c, AgreesWithThePublishedVectors) {
   EXPECT_EQ(crc32c(std::string(32, '\xFF').data(), 32), 0x62A8AB43u);
 }
 
-TEST(Sha256OfFile, ReadsTheWholeFileInPieces) {
+TEST(Sha256OfFile, ReadsTheWholeFileInBlocks) {
   TempDir dir;
   write_text(dir.path("empty"), "");
   EXPECT_EQ(sha256_of_file(dir.path("empty")), kSha256OfNothing);
@@ -91,14 +91,14 @@ TEST(Sha256OfFile, ADirectoryIsAnErrorAndNotAnEmptyFile) {
   EXPECT_THROW(sha256_of_file(dir.path()), Error);
 }
 
-// Shards hold these; another value would make every prepared dataset unreadable.
+// Shards contain these; a different value would make every existing dataset unreadable.
 TEST(Xxh3, AgreesWithThePublishedVectors) {
   EXPECT_EQ(xxh3("", 0), 0x2D06800538D394C2ull);
   EXPECT_EQ(xxh3("abc", 3), 0x78AF5F94892F3950ull);
   EXPECT_NE(xxh3("abc", 3, 1), xxh3("abc", 3));
 }
 
-TEST(Xxh3Of128Bits, AgreesWithThePublishedVectorAndTellsTextsApart) {
+TEST(Xxh3Of128Bits, AgreesWithThePublishedVectorAndDistinguishesTexts) {
   EXPECT_EQ(xxh3_128(""), (Hash128{0x6001C324468D497Full, 0x99AA06D3014798D8ull}));
   EXPECT_FALSE(xxh3_128("ab") == xxh3_128("ba"));
   EXPECT_FALSE(xxh3_128("ab", 1) == xxh3_128("ab", 2));
@@ -107,6 +107,15 @@ TEST(Xxh3Of128Bits, AgreesWithThePublishedVectorAndTellsTextsApart) {
 TEST(Mix64, IsTheFinaliserOfSplitmix64) {
   EXPECT_EQ(mix64(0), 0xE220A8397B1DCDAFull);
   EXPECT_EQ(mix64(0x9E3779B97F4A7C15ull), 0x6E789E6AA1B965F4ull);  // its second output from seed 0
+}
+
+TEST(Hex, EncodesAndDecodesAnyBytes) {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  EXPECT_EQ(hex_encode(std::string("\0\xFA", 2)), "00fa");
+  EXPECT_EQ(hex_decode(hex_encode(bytes)), bytes);
+  EXPECT_EQ(hex_decode("0"), std::nullopt);
+  EXPECT_EQ(hex_decode("0g"), std::nullopt);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Signals, each in a process of its own: the flag cannot be taken back.
+// Signals, each tested in its own process because the flag cannot be reset.
 #include "base/interrupt.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace reigen {
 namespace {
 
-// Ends with the error's exit code, or 0 when there is none.
+// Exits with the error's exit code, or 0 if there is no error.
 [[noreturn]] void exit_as_the_program_would() {
   try {
     check_interrupt();
@@ -23,7 +23,7 @@ namespace {
   std::_Exit(0);
 }
 
-TEST(InterruptDeathTest, WorkGoesOnUntilASignalArrives) {
+TEST(InterruptDeathTest, CheckInterruptDoesNothingBeforeASignal) {
   EXPECT_EXIT(
       {
         catch_interrupts();
@@ -33,7 +33,7 @@ TEST(InterruptDeathTest, WorkGoesOnUntilASignalArrives) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(InterruptDeathTest, CtrlCIsAnErrorThatWorkCanTidyUpAfter) {
+TEST(InterruptDeathTest, CtrlCThrowsInterruptedSoThatWorkCanCleanUp) {
   EXPECT_EXIT(
       {
         catch_interrupts();
@@ -44,7 +44,7 @@ TEST(InterruptDeathTest, CtrlCIsAnErrorThatWorkCanTidyUpAfter) {
       testing::ExitedWithCode(130), "");
 }
 
-TEST(InterruptDeathTest, ATerminationRequestIsTheSame) {
+TEST(InterruptDeathTest, SigtermThrowsInterruptedToo) {
   EXPECT_EXIT(
       {
         catch_interrupts();
@@ -54,7 +54,7 @@ TEST(InterruptDeathTest, ATerminationRequestIsTheSame) {
       testing::ExitedWithCode(130), "");
 }
 
-TEST(InterruptDeathTest, SignalsThatComeTogetherAreOneRequest) {
+TEST(InterruptDeathTest, SignalsWithinTwoSecondsAreOneRequest) {
   EXPECT_EXIT(
       {
         catch_interrupts();
@@ -64,7 +64,7 @@ TEST(InterruptDeathTest, SignalsThatComeTogetherAreOneRequest) {
       testing::ExitedWithCode(130), "");
 }
 
-TEST(InterruptDeathTest, SignalsAreTakenOnAStackOfTheirOwn) {
+TEST(InterruptDeathTest, SignalHandlersRunOnTheAlternateStack) {
   EXPECT_EXIT(
       {
         catch_interrupts();
@@ -90,7 +90,7 @@ TEST(InterruptDeathTest, ASecondSignalSecondsLaterEndsTheProcessAtOnce) {
       testing::KilledBySignal(SIGINT), "");
 }
 
-TEST(InterruptDeathTest, ASecondSignalOfTheOtherKindEndsItToo) {
+TEST(InterruptDeathTest, ASecondSignalOfADifferentKindEndsTheProcessToo) {
   EXPECT_EXIT(
       {
         catch_interrupts();
@@ -102,7 +102,7 @@ TEST(InterruptDeathTest, ASecondSignalOfTheOtherKindEndsItToo) {
       testing::KilledBySignal(SIGTERM), "");
 }
 
-TEST(InterruptDeathTest, AClosedPipeIsAWriteErrorAndNotASilentDeath) {
+TEST(InterruptDeathTest, AClosedPipeIsAWriteErrorAndNotASilentEnd) {
   EXPECT_EXIT(
       {
         catch_interrupts();
@@ -115,7 +115,7 @@ TEST(InterruptDeathTest, AClosedPipeIsAWriteErrorAndNotASilentDeath) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(InterruptDeathTest, AClosedTerminalStopsWorkUnlessItIsIgnored) {
+TEST(InterruptDeathTest, SighupStopsWorkUnlessItIsIgnored) {
   EXPECT_EXIT(
       {
         std::signal(SIGHUP, SIG_DFL);
@@ -136,7 +136,7 @@ TEST(InterruptDeathTest, AClosedTerminalStopsWorkUnlessItIsIgnored) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(InterruptDeathTest, IgnoringAClosedTerminalLeavesCtrlCAsItWas) {
+TEST(InterruptDeathTest, IgnoringSighupDoesNotAffectCtrlC) {
   EXPECT_EXIT(
       {
         catch_interrupts();
@@ -148,7 +148,7 @@ TEST(InterruptDeathTest, IgnoringAClosedTerminalLeavesCtrlCAsItWas) {
       testing::ExitedWithCode(130), "");
 }
 
-TEST(InterruptDeathTest, AProgramUnderNohupStaysDeafToAClosedTerminal) {
+TEST(InterruptDeathTest, SighupStaysIgnoredUnderNohup) {
   EXPECT_EXIT(
       {
         std::signal(SIGHUP, SIG_IGN);

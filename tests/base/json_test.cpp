@@ -1,4 +1,4 @@
-// JSON files: read with errors that name them, written the same way every time.
+// JSON files: errors name the file, and output is byte-identical every time.
 #include "base/json.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace reigen {
 namespace {
 
-TEST(ReadJson, ReturnsWhatPrettyWrote) {
+TEST(ReadJson, ReadsTheOutputOfPretty) {
   TempDir dir;
   Json json = {{"zebra", 1}, {"ant", {1, 2}}, {"text", "Grüße"}};
   write_text(dir.path("a.json"), pretty(json));
@@ -37,18 +37,18 @@ TEST(ReadJson, AMissingOrEmptyFileIsADataError) {
   EXPECT_THROW(read_json(dir.path("empty.json")), DataError);
 }
 
-TEST(ReadJson, AbsurdNestingIsAnErrorAndNotACrash) {
+TEST(ReadJson, DeepNestingIsAnErrorAndNotACrash) {
   TempDir dir;
   write_text(dir.path("deep.json"), std::string(100'000, '['));
   EXPECT_THROW(read_json(dir.path("deep.json")), DataError);
 }
 
-TEST(Pretty, KeepsTheOrderOfKeysAndEndsWithANewline) {
+TEST(Pretty, PreservesTheOrderOfKeysAndEndsWithANewline) {
   Json json = {{"zebra", 1}, {"ant", Json::array({true})}};
   EXPECT_EQ(pretty(json), "{\n  \"zebra\": 1,\n  \"ant\": [\n    true\n  ]\n}\n");
 }
 
-TEST(Pretty, APathThatIsNotUtf8IsShownRatherThanFatal) {
+TEST(Pretty, APathThatIsNotUtf8IsWrittenWithReplacementCharacters) {
   Json json = {{"path", "caf\xE9.txt"}};
   EXPECT_EQ(pretty(json), "{\n  \"path\": \"caf\xEF\xBF\xBD.txt\"\n}\n");
   EXPECT_EQ(one_line(json), "{\"path\":\"caf\xEF\xBF\xBD.txt\"}");

@@ -1,4 +1,4 @@
-// What a person sees, with stdout and stderr caught or closed.
+// Terminal output, with stdout and stderr captured or closed.
 #include "base/terminal.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ TEST(Table, CountsCharactersAndNotBytes) {
             "大きさ     1\n");
 }
 
-TEST(Table, LeavesNoSpacesAtTheEndOfALine) {
+TEST(Table, HasNoTrailingSpaces) {
   Table table;
   table.row({"a", "long cell"});
   table.row({"longer"});
@@ -60,7 +60,7 @@ TEST(Table, LeavesNoSpacesAtTheEndOfALine) {
             ">\n");
 }
 
-TEST(Table, WithoutRowsIsNoText) { EXPECT_EQ(Table().text(), ""); }
+TEST(Table, WithoutRowsIsEmpty) { EXPECT_EQ(Table().text(), ""); }
 
 TEST(DisplayWidth, CountsEachCharacterOnce) {
   EXPECT_EQ(display_width(""), 0u);
@@ -107,7 +107,7 @@ TEST(PrintDeathTest, AClosedPipeBehindStandardOutputIsAnIoError) {
       testing::ExitedWithCode(7), "");
 }
 
-// Turns notes back on, whatever happens in the test.
+// Turns notes on again at the end of the test.
 struct Quiet {
   Quiet() { set_quiet(true); }
   ~Quiet() { set_quiet(false); }
@@ -149,11 +149,11 @@ std::string shown_while_half_done(std::chrono::milliseconds length) {
   return GetCapturedStderr();
 }
 
-TEST(Progress, SaysNothingAboutShortWork) {
+TEST(Progress, ShortWorkShowsNothing) {
   EXPECT_EQ(shown_while_half_done(std::chrono::milliseconds(1)), "");
 }
 
-TEST(Progress, SaysHowFarLongWorkHasCome) {
+TEST(Progress, LongWorkShowsItsProgress) {
   std::string text = shown_while_half_done(std::chrono::milliseconds(1200));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "counting", text);
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "50%", text);
@@ -165,7 +165,7 @@ TEST(Progress, IsSilentWhenQuiet) {
   EXPECT_EQ(shown_while_half_done(std::chrono::milliseconds(1200)), "");
 }
 
-// Collects the copies of log lines; none are made once it is gone.
+// Collects the copies of log lines while it exists.
 struct LogCopy {
   LogCopy() {
     set_log_copy([this](std::string_view line) { lines.emplace_back(line); });
@@ -174,7 +174,7 @@ struct LogCopy {
   std::vector<std::string> lines;
 };
 
-TEST(LogCopy, GetsEveryLineTaggedAndInOrder) {
+TEST(LogCopy, ReceivesEveryLineTaggedAndInOrder) {
   LogCopy copy;
   CaptureStderr();
   log_note("a note");
@@ -188,7 +188,7 @@ TEST(LogCopy, GetsEveryLineTaggedAndInOrder) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "a note\n", text);
 }
 
-TEST(LogCopy, GetsNotesEvenWhenQuiet) {
+TEST(LogCopy, ReceivesNotesEvenWhenQuiet) {
   Quiet quiet;
   LogCopy copy;
   CaptureStderr();
@@ -198,7 +198,7 @@ TEST(LogCopy, GetsNotesEvenWhenQuiet) {
   EXPECT_EQ(copy.lines, (std::vector<std::string>{"a note", "for the file"}));
 }
 
-TEST(LogCopy, EndsWhenItIsTakenAway) {
+TEST(LogCopy, EndsWhenItIsRemoved) {
   std::vector<std::string> seen;
   CaptureStderr();
   {
@@ -207,12 +207,12 @@ TEST(LogCopy, EndsWhenItIsTakenAway) {
     seen = copy.lines;
   }
   log_note("after");
-  log_copy_only("to nobody");
+  log_copy_only("without a copy");
   EXPECT_EQ(GetCapturedStderr(), "during\nafter\n");
   EXPECT_EQ(seen, std::vector<std::string>{"during"});
 }
 
-TEST(LogCopy, GetsWholeLinesFromManyThreads) {
+TEST(LogCopy, ReceivesWholeLinesFromManyThreads) {
   LogCopy copy;
   CaptureStderr();
   std::vector<std::thread> threads;
@@ -227,7 +227,7 @@ TEST(LogCopy, GetsWholeLinesFromManyThreads) {
   for (const auto& line : copy.lines) EXPECT_EQ(line, std::string(20, line[0]));
 }
 
-TEST(Status, IsNothingWhereThereIsNoTerminal) {
+TEST(Status, IsNotShownWithoutATerminal) {
   CaptureStderr();
   show_status("step 7");
   log_note("a note");
@@ -235,8 +235,8 @@ TEST(Status, IsNothingWhereThereIsNoTerminal) {
   EXPECT_EQ(GetCapturedStderr(), "a note\n");
 }
 
-// Ends the process, with 0 when a terminal of `columns` shows exactly `expected` after `work`. For
-// a process of its own, since one decides only once whether it has a terminal.
+// Exits with 0 if a terminal of `columns` shows exactly `expected` after `work`. Needs its own
+// process, because a process checks only once whether it has a terminal.
 template <class Work>
 [[noreturn]] void exit_showing(unsigned short columns, Work work, const std::string& expected) {
   setenv("NO_COLOR", "1", 1);
@@ -264,7 +264,7 @@ class StatusDeathTest : public testing::Test {
   StatusDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }  // a fresh process
 };
 
-TEST_F(StatusDeathTest, IsTheLastLineOfATerminalAndComesBackBelowALogLine) {
+TEST_F(StatusDeathTest, IsTheLastLineOfATerminalAndIsRedrawnBelowALogLine) {
   auto work = [] {
     show_status("step 7");
     log_note("a note");
@@ -276,7 +276,7 @@ TEST_F(StatusDeathTest, IsTheLastLineOfATerminalAndComesBackBelowALogLine) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST_F(StatusDeathTest, IsTakenAwayByAnEmptyOne) {
+TEST_F(StatusDeathTest, IsRemovedByAnEmptyText) {
   auto work = [] {
     show_status("step 7");
     show_status("");

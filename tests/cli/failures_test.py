@@ -101,7 +101,7 @@ class Failures(Case):
         self.assertFalse(os.path.exists(self.path("data")))
         self.assertFalse(os.path.exists(self.path("data.partial/manifest.json")))
         self.assert_fails(run("inspect", self.path("data.partial"), check=False), DATA,
-                          "was never finished")
+                          "is incomplete")
         text = self.corpus(pairs=2000)
         run(*self.prepare_args(text))
         run("inspect", self.path("data"), "--verify")
@@ -158,7 +158,7 @@ class Failures(Case):
         started = self.start_long_prepare()
         text = self.path("text")
         done = self.prepare(f"{text}/train.en", f"{text}/train.de")
-        self.assert_fails(done, CONFIG, "another reigen is writing")
+        self.assert_fails(done, CONFIG, "another reigen process is writing")
         _, errors = started.communicate(timeout=120)
         self.assertEqual(started.returncode, 0, errors)
         run("inspect", self.path("data"), "--verify")

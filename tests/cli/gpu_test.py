@@ -192,7 +192,7 @@ class Nccl(GpuCase):
         said = self.finish(self.start("run", *some, transport="auto", **nowhere))
         self.assertIn("gradients through the host", said[0])
         said = self.finish(self.start("other", *some, **nowhere), codes=(2, 2))
-        self.assertIn("--transport nccl cannot be", said[0])
+        self.assertIn("--transport nccl is not available", said[0])
 
     def test_a_rank_that_dies_or_hangs_is_noticed(self):
         for number, name in ((signal.SIGKILL, "killed"), (signal.SIGSTOP, "stopped")):

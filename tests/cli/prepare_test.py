@@ -1,4 +1,4 @@
-"""`reigen corpus`, `prepare` and `inspect` as a user runs them, held to the real tools' answers."""
+"""`reigen corpus`, `prepare` and `inspect` as a user runs them, compared with SentencePiece's tools."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ def folder_digests(folder):
 
 
 def spm_encode(model, lines):
-    """What SentencePiece's own tool gives, as lists of ids."""
+    """The ids of SentencePiece's own tool, a list per line."""
     done = subprocess.run(["spm_encode", "--model", model, "--output_format", "id"],
                           input="".join(line + "\n" for line in lines).encode(),
                           capture_output=True, check=True)
@@ -39,7 +39,7 @@ class Corpus(Case):
         run("corpus", "--pairs", 20000, "--seed", 2, "--output", self.path("d"))
         self.assertNotEqual(folder_digests(self.path("a")), folder_digests(self.path("d")))
 
-    def test_writes_as_many_pairs_as_asked_and_shares_none_between_splits(self):
+    def test_writes_the_requested_number_of_pairs_with_none_in_two_splits(self):
         text = self.corpus(pairs=30000)
         pairs = {}
         for split, count in (("train", 30000), ("valid", 100), ("test", 100)):
@@ -111,7 +111,7 @@ class Prepare(Case):
         self.write("odd.de", "\n".join(reversed(lines)) + "\n")
         off = [f"--no-clean.{rule}" for rule in
                ("utf8", "control", "nfkc", "whitespace", "empty", "copy", "heldout", "duplicate")]
-        # The vocabulary above, and one whose own normalisation looks past spaces.
+        # The vocabulary above, and one with normalisation rules that cross spaces.
         self.write("rules.tsv", "0061 0020 0062\t0063\n0020 0074\t0054\n")
         subprocess.run(["spm_train", f"--input={self.path('text/train.en')}", "--model_type=bpe",
                         "--vocab_size=500", f"--model_prefix={self.path('rules')}",
@@ -126,7 +126,7 @@ class Prepare(Case):
             self.assertEqual([source for source, _ in pairs],
                              [ids + [1] for ids in spm_encode(model, lines)])
 
-    def test_trains_the_model_spm_train_would(self):
+    def test_trains_the_same_model_as_spm_train(self):
         text = self.corpus()
         run(*self.prepare_args(text), "--no-clean.duplicate")
         both = self.read("text/train.en") + self.read("text/train.de")
@@ -139,7 +139,7 @@ class Prepare(Case):
                         f"--output={self.path('ours.vocab')}"], check=True)
         self.assertEqual(self.read("ours.vocab"), self.read("spm.vocab"))
 
-    def test_takes_text_cut_into_pieces_with_its_vocabulary(self):
+    def test_accepts_text_cut_into_pieces_with_its_vocabulary(self):
         run(*self.prepare_args(self.corpus()))
         model = self.path("data/vocab.model")
         subprocess.run(["spm_export_vocab", f"--model={model}", f"--output={self.path('p.vocab')}"],
@@ -214,7 +214,7 @@ output: {self.path('mixed')}
 
 
 class Inspect(Case):
-    def test_answers_how_big_how_many_and_how_long(self):
+    def test_shows_sizes_counts_and_lengths(self):
         run(*self.prepare_args(self.corpus()))
         text = run("inspect", self.path("data"), "--verify").stdout
         data = json.loads(run("inspect", self.path("data"), "--json").stdout)

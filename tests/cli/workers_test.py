@@ -280,7 +280,7 @@ class WaysToStart(WorkersCase):
             os.kill(pid, signal.SIGTERM)
         self.assert_nobody_left("run")
         failed = self.train("other", "--max-steps", 1, "--data", self.path("none"), "--detach", check=False)
-        self.assert_fails(failed, 3, "not a prepared directory")
+        self.assert_fails(failed, 3, "not a dataset")
         self.assertFalse(os.path.exists(self.path("other")))
         self.assert_fails(run("attach", self.path("none"), check=False), 2, "nothing was started")
 

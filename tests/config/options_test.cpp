@@ -164,11 +164,5 @@ TYPED_TEST(EveryTable, HasDefaultsWithinItsOwnLimits) {
   EXPECT_EQ(pretty(again.current()), pretty(this->schema.current()));
 }
 
-TEST(ThreadCount, ZeroMeansAllCoresAndAtLeastOne) {
-  EXPECT_GE(thread_count(0), 1u);
-  EXPECT_EQ(thread_count(1), 1u);
-  EXPECT_EQ(thread_count(12), 12u);
-}
-
 }  // namespace
 }  // namespace reigen

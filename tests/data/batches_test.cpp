@@ -1,4 +1,4 @@
-// Batches and their shares: complete, bounded, balanced, resumable under any number of workers.
+// Batches and their shares: complete, bounded, balanced, resumable with any number of workers.
 #include "data/batches.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ class BatchesTest : public ::testing::Test {
 TempDir* BatchesTest::dir_ = nullptr;
 Dataset* BatchesTest::dataset_ = nullptr;
 
-TEST_F(BatchesTest, FillUpToTheTokensAskedForAndNoFurther) {
+TEST_F(BatchesTest, AreFilledUpToTheTokenLimit) {
   BatchStream stream(*dataset_, 1, {.target_tokens = 1000});
   for (int i = 0; i < 100; ++i) {
     GlobalBatch batch = stream.next();
@@ -51,7 +51,7 @@ TEST_F(BatchesTest, FillUpToTheTokensAskedForAndNoFurther) {
   }
 }
 
-TEST_F(BatchesTest, ShowEveryPairOncePerEpochAndNothingTwice) {
+TEST_F(BatchesTest, ShowEveryPairExactlyOncePerEpoch) {
   BatchStream stream(*dataset_, 1, {.pairs = 64});
   std::map<uint64_t, int> seen;
   for (int i = 0; i < 3000 * 4 / 64; ++i) {
@@ -59,7 +59,8 @@ TEST_F(BatchesTest, ShowEveryPairOncePerEpochAndNothingTwice) {
     EXPECT_EQ(batch.pairs.size(), 64u);
     for (const auto& pair : batch.pairs) ++seen[pair.pair];
   }
-  // 187 batches are 11,968 of 12,000 pairs: 32 pairs are one short of four.
+  // 187 batches are 11,968 of the 12,000 pairs of four epochs: 32 pairs were shown only three
+  // times.
   int short_by_one = 0;
   for (const auto& [pair, times] : seen) {
     ASSERT_TRUE(times == 4 || times == 3);
@@ -69,7 +70,7 @@ TEST_F(BatchesTest, ShowEveryPairOncePerEpochAndNothingTwice) {
   EXPECT_EQ(short_by_one, 32);
 }
 
-TEST_F(BatchesTest, GoOnFromASavedCursorAsIfNeverStopped) {
+TEST_F(BatchesTest, ContinueFromASavedCursorIdentically) {
   BatchStream whole(*dataset_, 5, {.target_tokens = 3000});
   std::vector<Cursor> cursors;
   std::vector<std::vector<uint64_t>> batches;
@@ -93,12 +94,12 @@ TEST_F(BatchesTest, GoOnFromASavedCursorAsIfNeverStopped) {
   EXPECT_THROW(other.seek({0, 3000}), DataError);
 }
 
-TEST_F(BatchesTest, GiveAPairLongerThanTheBatchABatchOfItsOwn) {
+TEST_F(BatchesTest, APairLongerThanTheLimitIsABatchOfItsOwn) {
   BatchStream stream(*dataset_, 1, {.target_tokens = 1});
   EXPECT_EQ(stream.next().pairs.size(), 1u);
 }
 
-TEST_F(BatchesTest, RefuseAnAmbiguousSize) {
+TEST_F(BatchesTest, RejectAnAmbiguousSize) {
   EXPECT_THROW(BatchStream(*dataset_, 1, {}), ConfigError);
   EXPECT_THROW(BatchStream(*dataset_, 1, {.target_tokens = 5, .pairs = 5}), ConfigError);
 }
@@ -143,7 +144,7 @@ TEST_F(BatchesTest, AreSharedOutBySpeed) {
   EXPECT_NEAR(costs[0] / costs[1], 3, 0.15);
 }
 
-TEST_F(BatchesTest, LeaveNoWorkerIdleWhileThereArePairs) {
+TEST_F(BatchesTest, GiveEveryWorkerAPairIfThereAreEnough) {
   BatchStream stream(*dataset_, 1, {.pairs = 4});
   GlobalBatch batch = stream.next();
   std::vector<double> speeds = {100, 1, 1, 1};
@@ -153,7 +154,7 @@ TEST_F(BatchesTest, LeaveNoWorkerIdleWhileThereArePairs) {
   EXPECT_EQ(std::count_if(shares.begin(), shares.end(), [](auto& s) { return s.empty(); }), 2);
 }
 
-TEST_F(BatchesTest, RefuseWorkersWithoutASpeed) {
+TEST_F(BatchesTest, RejectWorkersWithoutASpeed) {
   BatchStream stream(*dataset_, 1, {.pairs = 4});
   GlobalBatch batch = stream.next();
   EXPECT_THROW(share_out(batch, {}), ConfigError);
@@ -161,7 +162,7 @@ TEST_F(BatchesTest, RefuseWorkersWithoutASpeed) {
   EXPECT_THROW(share_out(batch, std::vector<double>{1, NAN}), ConfigError);
 }
 
-TEST_F(BatchesTest, PackWithoutPaddingAndKeepGlobalTokenNumbers) {
+TEST_F(BatchesTest, ArePackedWithoutPaddingWithGlobalTokenNumbers) {
   BatchStream stream(*dataset_, 1, {.pairs = 10});
   GlobalBatch batch = stream.next();
   std::vector<uint32_t> indices = {2, 7};
@@ -181,7 +182,7 @@ TEST_F(BatchesTest, PackWithoutPaddingAndKeepGlobalTokenNumbers) {
   EXPECT_EQ(packed.first_source_token[0], batch.pairs[2].first_source_token);
 }
 
-TEST_F(BatchesTest, AreCutIntoRunsThatKeepTheOrderAndTheLimit) {
+TEST_F(BatchesTest, AreSplitIntoMicroBatchesInOrderWithinTheLimit) {
   BatchStream stream(*dataset_, 1, {.pairs = 200});
   const GlobalBatch batch = stream.next();
   auto tokens_of = [&](uint32_t index) {
@@ -198,7 +199,7 @@ TEST_F(BatchesTest, AreCutIntoRunsThatKeepTheOrderAndTheLimit) {
         tokens += tokens_of(index);
       }
       EXPECT_TRUE(tokens <= most || runs[r].size() == 1) << tokens << " of " << most;
-      // No run ends before it must.
+      // Every micro-batch is filled.
       if (r > 0) {
         uint64_t before = 0;
         for (uint32_t index : runs[r - 1]) before += tokens_of(index);
@@ -211,7 +212,7 @@ TEST_F(BatchesTest, AreCutIntoRunsThatKeepTheOrderAndTheLimit) {
   EXPECT_EQ(split_by_tokens(batch, 1'000'000).size(), 1u);
 }
 
-TEST(SplitByTokens, FillsARunToExactlyTheLimit) {
+TEST(SplitByTokens, FillsAMicroBatchToExactlyTheLimit) {
   GlobalBatch batch;
   for (uint32_t length : {3, 2, 5, 11, 1}) {
     batch.pairs.push_back({.source_length = length, .target_length = length});

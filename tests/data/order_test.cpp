@@ -11,7 +11,7 @@
 namespace reigen {
 namespace {
 
-TEST(Permutation, HitsEveryNumberOnce) {
+TEST(Permutation, ReturnsEveryNumberOnce) {
   for (uint64_t n : {1, 2, 3, 4, 5, 16, 17, 1000, 65'536, 65'537}) {
     Permutation permutation(n, 42);
     std::vector<bool> seen(n);
@@ -24,9 +24,9 @@ TEST(Permutation, HitsEveryNumberOnce) {
   }
 }
 
-TEST(Permutation, SpreadsLikeAShuffle) {
-  // Where the first hundredth goes: with 100 bins of 100 expected, chi-squared has mean 99 and
-  // standard deviation 14; five deviations leave one false alarm in a million.
+TEST(Permutation, IsDistributedLikeAShuffle) {
+  // The positions of the first hundredth: with 100 bins of 100 expected, chi-squared has mean 99
+  // and standard deviation 14; five deviations leave one false alarm in a million.
   constexpr uint64_t kN = 1'000'000;
   Permutation permutation(kN, 7);
   std::vector<double> bins(100);
@@ -37,7 +37,7 @@ TEST(Permutation, SpreadsLikeAShuffle) {
   EXPECT_LT(chi, 99 + 5 * 14);
 }
 
-TEST(Permutation, LeavesNeighboursUnrelated) {
+TEST(Permutation, SeparatesNeighbours) {
   constexpr uint64_t kN = 100'000;
   Permutation permutation(kN, 3);
   double mean = (kN - 1) / 2.0;
@@ -72,7 +72,7 @@ TEST(EpochOrder, ShowsEveryPairOnceAndDependsOnSeedAndEpochOnly) {
   EXPECT_EQ(first, all);
 }
 
-TEST(EpochOrder, ShowsPairsAsOftenAsTheirWeightSays) {
+TEST(EpochOrder, ShowsPairsInProportionToTheirWeight) {
   std::vector<Dataset::CorpusRange> corpora = {{0, 100, 2.5}, {100, 100, 0.25}, {200, 10, 1}};
   std::map<uint64_t, int> light;
   for (uint64_t epoch = 0; epoch < 40; ++epoch) {
@@ -90,11 +90,11 @@ TEST(EpochOrder, ShowsPairsAsOftenAsTheirWeightSays) {
     }
     for (uint64_t pair = 200; pair < 210; ++pair) ASSERT_EQ(counts[pair], 1);
   }
-  // A quarter each epoch, but not the same quarter: over 40 epochs everyone had a turn.
+  // A different quarter in each epoch: over 40 epochs every pair was shown.
   for (uint64_t pair = 100; pair < 200; ++pair) EXPECT_GT(light[pair], 0) << pair;
 }
 
-TEST(EpochOrder, AnswersForTenBillionPairsWithoutAList) {
+TEST(EpochOrder, WorksForTenBillionPairsWithoutAList) {
   std::vector<Dataset::CorpusRange> huge = {{0, 10'000'000'000, 1}};
   EpochOrder order(huge, 1, 0);
   EXPECT_EQ(order.size(), 10'000'000'000u);

@@ -1,4 +1,4 @@
-// Prefetched batches: the stream's own, whole and in order, however far ahead the thread is.
+// Prefetched batches are those of the stream, complete and in order, for any prefetch depth.
 #include "data/prefetch.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ std::vector<uint64_t> numbers(const GlobalBatch& batch) {
   return pairs;
 }
 
-TEST_F(PrefetchTest, GivesTheStreamsBatchesInOrderOverSeveralEpochs) {
+TEST_F(PrefetchTest, ReturnsTheBatchesOfTheStreamInOrderOverSeveralEpochs) {
   for (size_t depth : {1, 2, 7}) {
     Prefetcher prefetcher(*dataset_, stream(), {.micro_tokens = 100, .bos = kBos, .depth = depth});
     BatchStream plain = stream();
@@ -63,31 +63,37 @@ TEST_F(PrefetchTest, GivesTheStreamsBatchesInOrderOverSeveralEpochs) {
   }
 }
 
-TEST_F(PrefetchTest, StagesEveryPartInOrderWhereBatchesAreMade) {
+struct StagedSize : StagedBatch {
+  explicit StagedSize(size_t tokens) : source_tokens(tokens) {}
+  size_t source_tokens;
+};
+
+TEST_F(PrefetchTest, StagesEveryMicroBatchInOrderOnTheInputThread) {
   const std::thread::id here = std::this_thread::get_id();
-  auto stage = [here](const PackedBatch& part) -> std::shared_ptr<void> {
+  auto stage = [here](const PackedBatch& micro) -> std::shared_ptr<StagedBatch> {
     EXPECT_NE(std::this_thread::get_id(), here);
-    return std::make_shared<size_t>(part.source.size());
+    return std::make_shared<StagedSize>(micro.source.size());
   };
   Prefetcher prefetcher(*dataset_, stream(), {.micro_tokens = 100, .bos = kBos, .stage = stage});
   for (int i = 0; i < 5; ++i) {
     const ReadyBatch ready = prefetcher.next();
     ASSERT_EQ(ready.staged.size(), ready.parts.size());
     for (size_t p = 0; p < ready.parts.size(); ++p) {
-      EXPECT_EQ(*static_cast<const size_t*>(ready.staged[p].get()), ready.parts[p].source.size());
+      EXPECT_EQ(static_cast<const StagedSize&>(*ready.staged[p]).source_tokens,
+                ready.parts[p].source.size());
     }
   }
 }
 
-TEST_F(PrefetchTest, TellsWhatStagingFailedOf) {
-  auto stage = [](const PackedBatch&) -> std::shared_ptr<void> {
+TEST_F(PrefetchTest, RethrowsAnErrorOfStaging) {
+  auto stage = [](const PackedBatch&) -> std::shared_ptr<StagedBatch> {
     throw std::runtime_error("no room on the GPU");
   };
   Prefetcher prefetcher(*dataset_, stream(), {.micro_tokens = 100, .bos = kBos, .stage = stage});
   EXPECT_THROW(prefetcher.next(), std::runtime_error);
 }
 
-TEST_F(PrefetchTest, SharesOfAllWorkersTogetherAreTheBatch) {
+TEST_F(PrefetchTest, SharesOfAllWorkersMakeUpTheBatch) {
   Prefetcher first(*dataset_, stream(), {.micro_tokens = 100, .bos = kBos, .workers = 2});
   Prefetcher second(*dataset_, stream(),
                     {.micro_tokens = 100, .bos = kBos, .rank = 1, .workers = 2});
@@ -109,7 +115,7 @@ TEST_F(PrefetchTest, SharesOfAllWorkersTogetherAreTheBatch) {
   }
 }
 
-TEST_F(PrefetchTest, GoesOnFromWhereTheStreamWas) {
+TEST_F(PrefetchTest, StartsAtTheCursorOfTheStream) {
   BatchStream moved = stream();
   for (int i = 0; i < 5; ++i) moved.next();
   const Cursor at = moved.cursor();
@@ -120,7 +126,7 @@ TEST_F(PrefetchTest, GoesOnFromWhereTheStreamWas) {
   EXPECT_EQ(numbers(ready.batch), expected);
 }
 
-TEST_F(PrefetchTest, CutsEachBatchIntoPartsThatHoldEachPairOnce) {
+TEST_F(PrefetchTest, SplitsEachBatchIntoMicroBatchesThatContainEachPairOnce) {
   for (uint64_t micro_tokens : {1, 150, 100'000}) {
     Prefetcher prefetcher(*dataset_, stream(), {.micro_tokens = micro_tokens, .bos = kBos});
     for (int i = 0; i < 10; ++i) {
@@ -153,19 +159,19 @@ TEST_F(PrefetchTest, CutsEachBatchIntoPartsThatHoldEachPairOnce) {
   }
 }
 
-TEST_F(PrefetchTest, CanBeGivenUpAtAnyMoment) {
+TEST_F(PrefetchTest, CanBeDestroyedAtAnyMomentWithoutHanging) {
+  auto take_and_destroy = [&](int taken) {
+    Prefetcher prefetcher(*dataset_, stream(),
+                          {.micro_tokens = 100, .bos = kBos, .depth = 1});  // full after one batch
+    for (int i = 0; i < taken; ++i) prefetcher.next();
+  };
   for (int taken : {0, 1, 3}) {
-    for (int time = 0; time < 20; ++time) {
-      Prefetcher prefetcher(
-          *dataset_, stream(),
-          {.micro_tokens = 100, .bos = kBos, .depth = 1});  // full after one batch
-      for (int i = 0; i < taken; ++i) prefetcher.next();
-    }
+    for (int time = 0; time < 20; ++time) EXPECT_NO_THROW(take_and_destroy(taken));
   }
 }
 
-// With memory for little of it; ends with 0 when the error came each time it was asked for.
-[[noreturn]] void ask_for_a_batch_without_end(const Dataset& dataset) {
+// Asks for an endless batch with little memory; exits with 0 if each call threw the error.
+[[noreturn]] void ask_for_an_endless_batch(const Dataset& dataset) {
   const rlimit limit = {.rlim_cur = 400 << 20, .rlim_max = 400 << 20};
   if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(1);
   Prefetcher prefetcher(dataset, {dataset, 7, {.pairs = uint64_t{1} << 60}},
@@ -182,11 +188,11 @@ TEST_F(PrefetchTest, CanBeGivenUpAtAnyMoment) {
 
 using PrefetchDeathTest = PrefetchTest;
 
-TEST_F(PrefetchDeathTest, AnErrorOfItsThreadIsThrownWhereABatchIsAskedFor) {
+TEST_F(PrefetchDeathTest, AnErrorOfTheInputThreadIsRethrownByNext) {
 #if defined(REIGEN_SANITIZED)
   GTEST_SKIP() << "memory cannot be limited under a sanitizer";
 #endif
-  EXPECT_EXIT(ask_for_a_batch_without_end(*dataset_), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(ask_for_an_endless_batch(*dataset_), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

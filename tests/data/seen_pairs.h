@@ -1,4 +1,4 @@
-// What a reader found, in a form that tests can compare and gtest can print.
+// The pairs returned by a reader, in a form that tests can compare and gtest can print.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ inline void PrintTo(const Seen& s, std::ostream* out) {
        << (s.malformed ? " | malformed}" : "}");
 }
 
-// Files in a directory of their own, read as English to German unless told otherwise.
+// Files in a temporary directory, read as English to German by default.
 class ReaderTest : public ::testing::Test {
  protected:
   std::string file(const std::string& name, std::string_view text) {

@@ -1,4 +1,4 @@
-// Shards hold what was put in, and any change to a file is noticed.
+// Shards return the pairs that were added, and any change of a file is detected.
 #include "data/shard.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ ShardInfo write_sample(const TempDir& dir, size_t vocabulary_size) {
 
 class ShardWidths : public ::testing::TestWithParam<size_t> {};
 
-TEST_P(ShardWidths, GiveBackEveryPairWithItsEnd) {
+TEST_P(ShardWidths, ReturnEveryPairWithItsEndOfSentence) {
   TempDir dir;
   ShardInfo info = write_sample(dir, GetParam());
   Shard shard(dir.path("a.shard"));
@@ -49,7 +49,7 @@ TEST_P(ShardWidths, GiveBackEveryPairWithItsEnd) {
   EXPECT_THAT(out, ElementsAre(9, 10, 1));
 }
 
-TEST_P(ShardWidths, NoticeEveryFlippedByte) {
+TEST_P(ShardWidths, DetectEveryFlippedByte) {
   TempDir dir;
   write_sample(dir, GetParam());
   const std::string bytes = read_file(dir.path("a.shard"));
@@ -66,7 +66,7 @@ TEST_P(ShardWidths, NoticeEveryFlippedByte) {
   }
 }
 
-TEST_P(ShardWidths, NoticeEveryTruncation) {
+TEST_P(ShardWidths, DetectEveryTruncation) {
   TempDir dir;
   write_sample(dir, GetParam());
   const std::string bytes = read_file(dir.path("a.shard"));
@@ -78,7 +78,7 @@ TEST_P(ShardWidths, NoticeEveryTruncation) {
 
 INSTANTIATE_TEST_SUITE_P(NarrowAndWide, ShardWidths, ::testing::Values(65'536, 65'537));
 
-TEST(ShardBuilder, StartsAnewAfterWriting) {
+TEST(ShardBuilder, StartsEmptyAfterWriting) {
   TempDir dir;
   ShardBuilder builder(100);
   builder.add(std::vector<uint32_t>{1}, std::vector<uint32_t>{2}, 0);

@@ -1,7 +1,7 @@
-"""Hosts of one's own: network namespaces joined by links that can be shaped or cut.
+"""Hosts for tests: network namespaces connected by links that can be shaped or cut.
 
-Each host is a namespace with one interface. Two are joined directly, more by a bridge in a namespace
-of its own, so nothing outside is touched. Everything is taken away on exit, also after an error.
+Each host is a namespace with one interface. Two hosts are connected directly, more by a bridge in
+its own namespace, so nothing outside changes. Everything is removed on exit, also after an error.
 """
 
 import atexit
@@ -14,7 +14,7 @@ def _ip(*args, check=True):
 
 
 def permitted():
-    """Whether this machine lets us make namespaces and join them."""
+    """Whether this machine permits network namespaces with links between them."""
     name = f"rgt{os.getpid()}"
     try:
         if _ip("netns", "add", name, check=False).returncode != 0:
@@ -30,7 +30,7 @@ def permitted():
 class Network:
     """`Network(2)`: hosts 0 and 1 with addresses 10.77.0.1 and 10.77.0.2.
 
-    With `nat` each also has an interface of its own that leads nowhere, with the same address on all."""
+    With `nat` each also has an interface without a peer, with the same address on all hosts."""
 
     count = 0
 
@@ -68,7 +68,7 @@ class Network:
 
     @staticmethod
     def _add_nat(name):
-        """The default way, by an address that every host has for itself, as virtual machines often do."""
+        """The default route, by an address that every host has for itself, as virtual machines often do."""
         _ip("-n", name, "link", "add", "nat0", "type", "veth", "peer", "name", "natx")
         _ip("-n", name, "addr", "add", "10.0.2.15/24", "dev", "nat0")
         for end in ("nat0", "natx"):
@@ -83,7 +83,7 @@ class Network:
         return f"10.77.0.{host + 1}"
 
     def shape(self, rate):
-        """Limits what leaves every host, such as '100mbit'; None takes the limit away."""
+        """Limits the outgoing rate of every host, such as '100mbit'; None removes the limit."""
         for name in self.names:
             command = ["ip", "netns", "exec", name, "tc", "qdisc"]
             subprocess.run([*command, "del", "dev", "eth0", "root"], capture_output=True)
@@ -92,7 +92,7 @@ class Network:
                                 "burst", "256kb", "latency", "50ms"], check=True)
 
     def cut(self, host):
-        """Takes the far end of a host's link down: nobody is told, packets are just gone."""
+        """Takes the far end of a host's link down: packets are dropped without notice."""
         if len(self.names) == 2:
             _ip("-n", self.names[1 - host], "link", "set", "eth0", "down")
         else:
@@ -106,7 +106,7 @@ class Network:
             _ip("-n", host, "link", "set", name, "up")
 
     def cut_interface(self, name):
-        """From now on what goes through it is lost, though it looks alive."""
+        """Drops all packets of an interface that stays up."""
         for host in self.names:
             subprocess.run(["ip", "netns", "exec", host, "tc", "qdisc", "add", "dev", name, "root", "tbf",
                             "rate", "8bit", "burst", "1", "limit", "1"], check=True)

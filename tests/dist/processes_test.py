@@ -1,4 +1,4 @@
-"""Jobs of real processes: every way to start them, every way to lose one, and nothing left over."""
+"""Jobs of real processes: each launcher, each way to lose a worker, and no process left behind."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ def worker_of_rank(pids, rank):
 
 
 class Job:
-    """Worker processes with their output in files, so that none waits for a reader."""
+    """Worker processes with their output in files, so that none blocks on a full pipe."""
 
     def __init__(self, case):
         self.case = case
@@ -118,7 +118,7 @@ class LocalLaunch(Case):
     def launch(self, workers, *action, **variables):
         return self.job.start([WORKER, "launch", str(workers), *map(str, action)], **variables)
 
-    def test_workers_find_each_other_and_add_up(self):
+    def test_workers_join_and_sum(self):
         done = self.launch(3, "sum")
         self.assertEqual(self.job.ends(done), 0, self.job.text(done))
         text = self.job.text(done)
@@ -127,7 +127,7 @@ class LocalLaunch(Case):
         self.assertEqual(text.count("by lo: sum 6"), 3)
         self.assertIn("\n[2] rank 2", "\n" + text)
 
-    def test_lines_are_prefixed_and_rank_0_prints_as_it_is(self):
+    def test_lines_have_a_rank_prefix_except_stdout_of_rank_0(self):
         done = self.launch(2, "say", "hello")
         self.assertEqual(self.job.ends(done), 0)
         self.assertEqual(sorted(self.job.text(done).splitlines()),
@@ -140,7 +140,7 @@ class LocalLaunch(Case):
         self.assertRegex(self.last_line(done), r"^error: rank 1 \(.*\): the disk is full$")
         self.assert_gone(pids)
 
-    def test_ctrl_c_stops_everybody(self):
+    def test_ctrl_c_stops_all_workers(self):
         done = self.launch(2, "loop")
         self.job.wait_for(done, "ready", 2)
         pids = descendants(done.pid)
@@ -149,7 +149,7 @@ class LocalLaunch(Case):
         self.assertEqual(self.job.ends(done), 130, self.job.text(done))
         self.assert_gone(pids)
 
-    def test_who_does_not_listen_is_killed(self):
+    def test_workers_that_ignore_sigterm_are_killed(self):
         done = self.launch(2, "deaf", WORK_GRACE=300)
         self.job.wait_for(done, "ready", 2)
         pids = descendants(done.pid)
@@ -189,13 +189,13 @@ class LocalLaunch(Case):
             self.job.wait_for(done, f"lost rank {victim} ", 2, within=5)
             self.assertEqual(self.job.ends(done), 5, self.job.text(done))
             self.assertRegex(self.last_line(done),
-                             rf"^error: rank \d .*: lost rank {victim} .*: silent for 1 s$")
+                             rf"^error: rank \d .*: lost rank {victim} .*: no heartbeat for 1 s$")
             self.assert_gone(pids)
 
 
 FAKE_SSH = """#!/bin/sh
-# Takes ssh's options, and runs the command as sshd would: in a session of its own, so that the
-# death of this program does not reach it.
+# Skips ssh's options and runs the command as sshd would: in its own session, so that the end of
+# this program does not signal it.
 while [ $# -gt 0 ]; do case $1 in -o|-p|-l) shift 2;; -*) shift;; *) break;; esac; done
 host=$1; shift
 [ "$host" = nowhere ] && { echo "ssh: Could not resolve hostname nowhere" >&2; exit 255; }
@@ -216,7 +216,7 @@ class HostLaunch(Case):
         return self.job.start([WORKER, "hosts", hosts, *map(str, action)], REIGEN_SSH=self.ssh,
                               **variables)
 
-    def test_workers_on_several_hosts_add_up(self):
+    def test_workers_on_several_hosts_sum(self):
         done = self.launch("vm1:2,vm2", "sum")
         self.assertEqual(self.job.ends(done), 0, self.job.text(done))
         for rank, host in enumerate(["vm1", "vm1", "vm2"]):
@@ -227,7 +227,7 @@ class HostLaunch(Case):
         self.assertEqual(self.job.ends(done), 3, self.job.text(done))
         self.assertEqual(self.last_line(done), "error: rank 1 (vm2): no such file")
 
-    def test_ctrl_c_stops_everybody(self):
+    def test_ctrl_c_stops_all_workers(self):
         done = self.launch("vm1,vm2", "loop")
         self.job.wait_for(done, "ready", 2)
         pids = descendants(done.pid)
@@ -244,18 +244,18 @@ class HostLaunch(Case):
         self.job.ends(done)
         self.assert_gone(pids, within=10)
 
-    def test_a_host_without_the_binary_is_named_with_what_to_do(self):
+    def test_a_host_without_the_binary_is_named_with_a_fix(self):
         done = self.launch("vm1", "sum", WORK_BINARY="/no/such/reigen")
         self.assertEqual(self.job.ends(done), 5)
-        self.assertIn("vm1 has no program at /no/such/reigen", self.last_line(done))
+        self.assertIn("host vm1 has no program at /no/such/reigen", self.last_line(done))
         self.assertIn("--copy-binary", self.last_line(done))
 
-    def test_another_version_is_refused(self):
+    def test_a_different_version_is_refused(self):
         done = self.launch("vm1", "sum", WORK_VERSION="2")
         self.assertEqual(self.job.ends(done), 5)
-        self.assertIn("vm1 has 1, this is 2", self.last_line(done))
+        self.assertIn("host vm1 runs 1, this is 2", self.last_line(done))
 
-    def test_ssh_that_fails_is_quoted(self):
+    def test_the_error_of_ssh_is_quoted(self):
         done = self.launch("vm1,nowhere", "sum")
         self.assertEqual(self.job.ends(done), 5)
         self.assertIn("ssh to nowhere failed: ssh: Could not resolve", self.last_line(done))
@@ -269,7 +269,7 @@ class HostLaunch(Case):
 
 class OtherLaunchers(Case):
     def test_variables_as_torchrun_sets_them(self):
-        with socket.socket() as agent:  # torchrun's agent holds the port itself
+        with socket.socket() as agent:  # torchrun's agent listens on the port itself
             agent.bind(("127.0.0.1", 0))
             agent.listen()
             port = agent.getsockname()[1]
@@ -314,21 +314,21 @@ class Namespaces(Case):
             ranks[rank] = self.job.start(network.command(host, WORKER, action), **settings)
         return ranks
 
-    def test_the_interface_is_the_one_that_reaches_the_others(self):
+    def test_the_interface_is_the_one_with_a_route_to_the_others(self):
         with Network(2) as network:
             ranks = self.start(network, [0, 1, 1], "sum")
             for process in ranks.values():
                 self.assertEqual(self.job.ends(process), 0, self.job.text(process))
                 self.assertIn("by eth0: sum 6", self.job.text(process))
 
-    def test_a_named_interface_is_used_or_what_exists_is_listed(self):
+    def test_a_named_interface_is_used_or_the_existing_ones_are_listed(self):
         with Network(2) as network:
             ranks = self.start(network, [0, 1], "sum", WORK_INTERFACE="eth0")
             for process in ranks.values():
                 self.assertEqual(self.job.ends(process), 0, self.job.text(process))
             wrong = self.start(network, [0], "sum", WORK_INTERFACE="eth7")[0]
             self.assertEqual(self.job.ends(wrong), 2)
-            self.assertIn("there are: lo (127.0.0.1), eth0 (10.77.0.1", self.job.text(wrong))
+            self.assertIn("choose one of: lo (127.0.0.1), eth0 (10.77.0.1", self.job.text(wrong))
 
     def test_a_cut_link_is_noticed_on_both_sides(self):
         with Network(3) as network:
@@ -340,7 +340,7 @@ class Namespaces(Case):
             for rank, process in ranks.items():
                 self.assertEqual(self.job.ends(process), 5, self.job.text(process))
                 lost = "rank 2 (vm2)" if rank != 2 else "rank 0 (vm0)"
-                self.assertIn(f"error: lost {lost}: silent for 1.5 s", self.last_line(process))
+                self.assertIn(f"error: lost {lost}: no heartbeat for 1.5 s", self.last_line(process))
             self.assertLess(time.time() - start, 10)
             for host in range(3):
                 self.assertEqual(network.processes(host), [])
@@ -350,9 +350,9 @@ class Namespaces(Case):
             ranks = self.start(network, [0, 0, 1], "sum", skip=[2], WORK_START=1500)
             for process in ranks.values():
                 self.assertEqual(self.job.ends(process), 5)
-                self.assertIn("rank 2 (vm1) did not come within 1.5 s", self.last_line(process))
+                self.assertIn("rank 2 (vm1) did not join within 1.5 s", self.last_line(process))
 
-    def test_a_wrong_token_is_refused_and_the_job_waits_for_the_right_one(self):
+    def test_a_wrong_token_is_refused_and_the_job_forms_with_the_right_one(self):
         with Network(2) as network:
             stranger = self.start(network, [0, 1], "sum", rank1={"REIGEN_TOKEN": "wrong"})
             self.assertEqual(self.job.ends(stranger[1]), 5)
@@ -361,7 +361,7 @@ class Namespaces(Case):
             self.assertEqual(self.job.ends(right), 0, self.job.text(right))
             self.assertEqual(self.job.ends(stranger[0]), 0, self.job.text(stranger[0]))
 
-    def test_other_facts_are_refused_and_named_everywhere(self):
+    def test_different_facts_are_refused_and_named_on_all_ranks(self):
         with Network(2) as network:
             ranks = self.start(network, [0, 1], "sum", rank1={"WORK_CONFIG": "other"})
             for process in ranks.values():

@@ -1,7 +1,7 @@
-// A worker that trains nothing, for tests with real processes: joins its job, adds numbers, and
-// says what happened. Its settings are in the environment, so that every launcher can start it.
+// A worker for tests with real processes: joins its job, sums numbers instead of training, and
+// prints the result. Its settings are in the environment, so that every launcher can start it.
 //
-//   dist_worker launch N ACTION...      N of them on this machine
+//   dist_worker launch N ACTION...      N workers on this machine
 //   dist_worker hosts SPEC ACTION...    over ssh
 //   dist_worker sum | loop | say TEXT... | fail RANK CODE TEXT | deaf
 #include <csignal>
@@ -27,7 +27,7 @@ std::string setting(const char* name, const std::string& otherwise) {
 }
 
 MembershipOptions options_of(const Placement& place) {
-  MembershipOptions options = meet(place);
+  MembershipOptions options = prepare_rendezvous(place);
   options.interface = setting("WORK_INTERFACE", "");
   options.silence = milliseconds(std::stoi(setting("WORK_SILENCE", "10000")));
   options.start_within = milliseconds(std::stoi(setting("WORK_START", "20000")));
@@ -45,22 +45,17 @@ void add_once(Membership& membership) {
                membership.interface().name, data[999]));
 }
 
-// Until somebody is lost, or everybody has heard that it is time to stop.
+// Until a worker is lost, or any worker got a signal.
 void add_until_stopped(Membership& membership) {
   std::vector<float> data(500'000);
-  bool told = false;
   log_note("ready");
   while (true) {
     std::fill(data.begin(), data.end(), 1.0f);
-    double stop = membership.control().stop_request() ? 1 : 0;
+    double stop = interrupt_requested() ? 1 : 0;
     CommStatus status = membership.group().all_reduce(data).wait();
     if (status.ok()) status = membership.group().sum({&stop, 1}).wait();
     if (!status.ok()) throw CommError(describe(membership.explain(status)));
     if (stop > 0) break;
-    if (interrupt_requested() && !told) {
-      told = true;
-      membership.control().request_stop("a signal");
-    }
   }
 }
 

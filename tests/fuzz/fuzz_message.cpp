@@ -1,17 +1,18 @@
-// The control channel: any bytes, however they are cut, give the same messages or the same refusal,
-// and nothing longer than a stranger may say is ever kept.
+// The control channel: any bytes, in blocks of any size, give the same messages or the same error,
+// and no more than the limit for an unauthenticated peer is buffered.
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "dist/members/message.h"
 
 namespace {
 
 using namespace reigen;
 
-// Every message until the first that is none, read in steps of so many bytes.
-std::vector<std::string> heard(const std::string& bytes, size_t step) {
+// All messages up to the first malformed one, read in blocks of `step` bytes.
+std::vector<std::string> messages_of(const std::string& bytes, size_t step) {
   std::vector<std::string> messages;
   std::string in;
   for (size_t at = 0; at < bytes.size(); at += step) {
@@ -37,6 +38,6 @@ std::vector<std::string> heard(const std::string& bytes, size_t step) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
-  if (heard(bytes, 1) != heard(bytes, 7)) std::abort();
+  if (messages_of(bytes, 1) != messages_of(bytes, 7)) std::abort();
   return 0;
 }

@@ -1,7 +1,7 @@
 // Shards: any bytes give a shard that can be read to its end, or a reigen::Error.
 //
-// Checksums would stop nearly every input at the door, so each is tried three times: as it is,
-// with its checksums made right, and with counts made to fit its size as well.
+// Checksums would reject nearly every input, so each is tried three times: unchanged, with correct
+// checksums, and with counts that match its size as well.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace reigen;
 
-// The header's layout, stated again on purpose: a change there must be made knowingly.
+// The header's layout, repeated on purpose: a change of the format must be deliberate.
 constexpr size_t kHeaderBytes = 64;
 constexpr size_t kTokenBytesAt = 12;
 constexpr size_t kPairsAt = 16;
@@ -42,7 +42,7 @@ void fix_checksums(Bytes& bytes) {
   put(bytes, kHeaderChecksumAt, xxh3(bytes.data(), kHeaderChecksumAt));
 }
 
-// Leaves the body alone; only the tail that no count can cover is cut off.
+// Does not change the body, except that a tail which no count can cover is cut off.
 void fix_counts(Bytes& bytes) {
   std::memcpy(bytes.data(), "REIGSHRD\1\0\0\0", 12);
   const uint32_t width = bytes[kTokenBytesAt] % 2 == 0 ? 2 : 4;
@@ -68,7 +68,7 @@ void read_shard(const Bytes& bytes) {
       shard.append_target(pair, target);
     }
     bool whole = source.size() == shard.source_tokens() && target.size() == shard.target_tokens();
-    if (!whole) std::abort();  // a verified shard holds exactly what it promises
+    if (!whole) std::abort();  // a verified shard has exactly the tokens of its header
   } catch (const Error&) {
   }
 }

@@ -1,5 +1,5 @@
-// YAML for `reigen prepare`: any text gives options or a reigen::Error, and options that were
-// accepted can be recorded and shown.
+// YAML for `reigen prepare`: any text gives options or a reigen::Error, and accepted options can be
+// recorded and printed.
 #include <cstdlib>
 #include <string>
 

@@ -31,7 +31,7 @@ void read_all_pairs(const std::function<std::unique_ptr<PairReader>()>& open) {
     for (RawPair pair; text < kMostText && reader->next(pair);) {
       text += pair.source.size() + pair.target.size() + 1;
     }
-    if (reader->inputs().empty()) std::abort();  // every reader must say what it has read
+    if (reader->inputs().empty()) std::abort();  // every reader must describe its inputs
   } catch (const Error&) {
   }
 }

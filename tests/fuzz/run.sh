@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every fuzz target from its seeds: tests/fuzz/run.sh BUILD_DIR [RUNS]
-# The same seed each time, so that a failure repeats. New inputs and crashes stay in a temporary
-# directory; a crash is printed as base64 and can be replayed by giving the target that file.
+# The seed is fixed, so that a failure can be repeated. New inputs and crashes are written to a temporary
+# directory; a crash is printed as base64 and can be replayed by passing that file to the target.
 set -uo pipefail
 if [ $# -lt 1 ]; then
   echo "usage: tests/fuzz/run.sh BUILD_DIR [RUNS]" >&2

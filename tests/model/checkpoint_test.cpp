@@ -223,7 +223,8 @@ TEST_F(CheckpointTest, RefusesAManifestOfADifferentFormatOrVersion) {
     return error;
   };
   EXPECT_THAT(rewritten("format", "a cake"), HasSubstr("not the manifest of a checkpoint"));
-  EXPECT_THAT(rewritten("version", 2), HasSubstr("has format version 2, but this reigen reads version"));
+  EXPECT_THAT(rewritten("version", 2),
+              HasSubstr("has format version 2, but this reigen reads version"));
   EXPECT_THAT(rewritten("step", "many"), HasSubstr("manifest.json: damaged"));
   EXPECT_THAT(rewritten("files", 3), HasSubstr("manifest.json: damaged"));
   EXPECT_THAT(rewritten("model", nullptr), HasSubstr("cannot read the model's shape"));

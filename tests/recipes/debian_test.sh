@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Tests recipes/debian-en-de: pairing and splitting on a small index written here, then the whole
-# recipe on the real one that apt fetches (once; later runs use the same files).
+# recipe on the real index that apt downloads (once; later runs use the same files).
 #
 # usage: debian_test.sh [REIGEN]   With the path of the program, shards are made as well.
-# REIGEN_TEST_LISTS=DIR keeps apt's index files in DIR and uses them from there if they are there.
+# REIGEN_TEST_LISTS=DIR stores apt's index files in DIR and uses those that exist.
 # Exits with 0 if every check holds, 1 if not, 77 (skipped) if apt cannot reach its archive.
 set -euo pipefail
 export LC_ALL=C
@@ -166,35 +166,35 @@ equal "the same text on both sides is left out" 400 \
 equal "the order of the input moves no group to another split" \
   "$(sed 's/^[Aa]bout //; s/ 2$//' "$tmp/split/test.en" | sort)" "$(sed 's/^[Aa]bout //; s/ 2$//' "$tmp/again/test.en" | sort)"
 
-# --- what can go wrong --------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------
 run "$tmp/bad" --no-such-option
 equal "an unknown argument is an error" 2 "$status"
 VOCAB_SIZE=many run "$tmp/bad"
-equal "so is a vocabulary size that is no number" 2 "$status"
+equal "so is a vocabulary size that is not a number" 2 "$status"
 mkdir "$tmp/no-lists"
 run "$tmp/bad" --text-only --lists "$tmp/no-lists"
 equal "lists without translations are an error" 4 "$status"
 holds "that names what is missing" said 'no Translation-en index'
 holds "and leaves no text" test ! -e "$tmp/bad/text"
-# An apt that reaches nobody: it warns and exits with 0, as the real one does.
+# An apt without a network: it warns and exits with 0, as the real one does.
 mkdir "$tmp/fake"
 printf '#!/bin/sh\necho "Err:1 somewhere InRelease"\necho "  Could not resolve"\nexit 0\n' >"$tmp/fake/apt-get"
 cp "$tmp/fake/apt-get" "$tmp/fake/apt-config"
 chmod +x "$tmp/fake/apt-get" "$tmp/fake/apt-config"
 PATH=$tmp/fake:$PATH run "$tmp/bad" --text-only
 equal "an archive that cannot be reached is an error of its own" 4 "$status"
-holds "with apt's own words" said 'Could not resolve'
+holds "with the message of apt" said 'Could not resolve'
 equal "and nothing is left behind" ".lock" "$(ls -A "$tmp/bad")"
 mkdir "$tmp/tools"
 for tool in bash awk sort mktemp dirname basename mkdir chmod rm cat nproc flock env; do
   path=$(command -v "$tool") && ln -s "$path" "$tmp/tools/$tool"
 done
 PATH=$tmp/tools run "$tmp/bad" --text-only
-equal "a machine without apt is told so" 3 "$status"
+equal "a machine without apt is an error" 3 "$status"
 if [[ ! -x $repo/build/release/reigen ]] && ! command -v reigen >/dev/null 2>&1; then
   run "$tmp/bad"
   equal "without reigen it stops before downloading" 3 "$status"
-  holds "and says how to build it" said 'cmake --preset release'
+  holds "and says how to build it" said 'make build'
 fi
 
 # --- the real index -----------------------------------------------------------------------------
@@ -247,7 +247,7 @@ run "$tmp/two" --text-only
 holds "text that is there is not made again" said 'Text is already in'
 
 # --- shards -------------------------------------------------------------------------------------
-# A stand-in for reigen that notes its arguments, to see what it is asked for.
+# A stub of reigen that records its arguments.
 cat >"$tmp/stub" <<'EOF'
 #!/usr/bin/env bash
 printf '%s\n' "$@" >"${0%/*}/stub.arguments"
@@ -259,7 +259,7 @@ chmod +x "$tmp/stub"
 # shellcheck disable=SC2317  # called through holds
 asked() { grep -qxF -e "$1" "$tmp/stub.arguments"; }
 VOCAB_SIZE=4000 run "$tmp/two" --reigen "$tmp/stub"
-equal "the recipe goes on to reigen prepare" "0 prepare" "$status $(head -n 1 "$tmp/stub.arguments")"
+equal "the recipe runs reigen prepare" "0 prepare" "$status $(head -n 1 "$tmp/stub.arguments")"
 holds "with files that are there" bash -c "grep -E '[.](en|de)$' '$tmp/stub.arguments' | xargs ls"
 holds "and the vocabulary size asked for" asked 4000
 rm "$tmp/stub.arguments"

@@ -92,7 +92,7 @@ umlaut=$(printf '\303\274')
   echo "x"
 } >"$tmp/c.de"
 awk -v english="$tmp/c.en" -v german="$tmp/c.de" -v out="$tmp/out" -v counts="$tmp/counts" -f "$recipe/clean.awk"
-equal "the filter keeps what Moses keeps" \
+equal "the filter keeps the same pairs as Moses" \
   "$(printf 'kept\nwhite space is collapsed\n%s\n%s\na pipeis taken out\n%s' "$(words 80 a)" "$(words 9 a)" "$(long_word 1000 "$umlaut")")" \
   "$(cat "$tmp/out.en")"
 equal "both sides keep the same lines" 6 "$(wc -l <"$tmp/out.de")"
@@ -103,7 +103,7 @@ lacks "files of different length are refused (German shorter)" \
 lacks "files of different length are refused (English shorter)" \
   awk -v english="$tmp/short.de" -v german="$tmp/c.de" -v out="$tmp/x" -v counts="$tmp/x" -f "$recipe/clean.awk"
 
-# --- a small world: archives of the real layout, and a server -----------------------------------
+# --- small archives of the real layout, and a server --------------------------------------------
 # corpus PREFIX LINES SEED: numbered sentences that differ enough to train a vocabulary on.
 corpus() {
   awk -v n="$2" -v seed="$3" -v en="$1.en" -v de="$1.de" 'BEGIN {
@@ -225,7 +225,7 @@ equal "the filter ran on it" 600 "$(wc -l <"$tmp/first/text/europarl-v7.de")"
 holds "the valid set is the text that went in" cmp "$tmp/n2013.en" "$tmp/first/text/newstest2013.en"
 holds "the test set is the text that went in" cmp "$tmp/n2014.de" "$tmp/first/text/newstest2014.de"
 holds "a total that is not the original's is pointed out" said first 'warning: 1000 training pairs; the original runs had 4524868'
-holds "a sum nobody published is recorded, and said so" said first 'No checksum is published for wmt13/test.tgz'
+holds "an unpublished checksum is recorded with a message" said first 'No checksum is published for wmt13/test.tgz'
 holds "the record is one that sha256sum can check" \
   bash -c "cd '$tmp/first/download' && sha256sum --quiet -c recorded.sha256"
 equal "nothing is left behind" ".lock download text" "$(cd "$tmp/first" && printf '%s\n' .[!.]* * | paste -sd ' ')"
@@ -236,9 +236,9 @@ equal "a second run succeeds" 0 "$status"
 equal "and asks the server for nothing" "$before" "$(wc -l <"$log")"
 run first plain --text-only --fresh
 equal "--fresh makes the text again from the archives that are there" "0 $before" "$status $(wc -l <"$log")"
-holds "whose sums are checked again" said first 'Checksum right: wmt13/test.tgz'
+holds "whose sums are checked again" said first 'Checksum verified: wmt13/test.tgz'
 run first plain --text-only --extra-tests
-equal "newstest2015 and 2016 can be had too" "0 40 40" \
+equal "newstest2015 and 2016 are made with --extra-tests" "0 40 40" \
   "$status $(wc -l <"$tmp/first/extra/newstest2015.en") $(wc -l <"$tmp/first/extra/newstest2016.de")"
 
 # --- checksums ----------------------------------------------------------------------------------
@@ -260,14 +260,14 @@ holds "and the text of before is still whole" test -f "$tmp/published/text/count
 echo x >>"$tmp/first/download/wmt14/test-filtered.tgz"
 run first plain --text-only --fresh
 equal "an archive that changed since its first download is refused" 5 "$status"
-holds "in those words" said first 'at the first download'
+holds "with a message that says so" said first 'at the first download'
 run first plain --text-only --fresh
-equal "and downloaded anew the next time" 0 "$status"
+equal "and downloaded again the next time" 0 "$status"
 
 mkdir -p "$tmp/page/download/wmt13"
 echo '<html>Please sign in to this network.</html>' >"$tmp/page/download/wmt13/training-parallel-europarl-v7.tgz"
 run page plain --text-only
-equal "something that is no archive is never recorded as right" 5 "$status"
+equal "a file that is not an archive is never recorded as valid" 5 "$status"
 lacks "indeed not" test -s "$tmp/page/download/recorded.sha256"
 
 # --- interrupted downloads ----------------------------------------------------------------------
@@ -276,12 +276,12 @@ half=$(($(wc -c <"$www/$big") / 2))
 half_there() { mkdir -p "$tmp/$1/download/wmt13" && head -c "$half" "$www/$big" >"$tmp/$1/download/$big.part"; }
 half_there resumed
 run resumed plain --text-only
-equal "a download goes on where it stopped" 0 "$status"
+equal "a partial download is resumed" 0 "$status"
 holds "by asking for the rest alone" grep -q "plain $big 206 from $half" "$log"
 holds "and arrives whole" cmp "$www/$big" "$tmp/resumed/download/$big"
 
 run cut cut --text-only
-equal "a connection that breaks is taken up again in the same run" 0 "$status"
+equal "a broken connection is resumed in the same run" 0 "$status"
 holds "from the middle" grep -q "cut $big 206 from $half" "$log"
 
 half_there norange
@@ -292,7 +292,7 @@ holds "which arrives whole" cmp "$www/$big" "$tmp/norange/download/$big"
 mkdir -p "$tmp/stale/download/wmt13"
 { cat "$www/$big" && echo more; } >"$tmp/stale/download/$big.part"
 run stale plain --text-only
-equal "a part longer than the file is thrown away" 0 "$status"
+equal "a partial download longer than the file is discarded" 0 "$status"
 holds "and fetched again" cmp "$www/$big" "$tmp/stale/download/$big"
 
 # Bash ignores SIGINT in background jobs; python gives it back.
@@ -315,14 +315,14 @@ kill -INT -- "-$run_pid"
 status=0
 wait "$run_pid" || status=$?
 equal "Ctrl-C ends the run" 130 "$status"
-holds "with a word on how to go on" said stopped 'run the same command again'
-holds "keeps what has come" test -s "$tmp/stopped/download/$big.part"
+holds "with a message on how to resume" said stopped 'run the same command again'
+holds "the partial download stays" test -s "$tmp/stopped/download/$big.part"
 equal "and leaves nothing else" ".lock download" "$(cd "$tmp/stopped" && printf '%s\n' .[!.]* * | paste -sd ' ')"
 run stopped plain --text-only
 equal "the next run finishes the work" 0 "$status"
-holds "without starting over" said stopped "Going on with $big"
+holds "without starting over" said stopped "Resuming $big"
 
-# --- what else can be wrong ---------------------------------------------------------------------
+# --- other errors ------------------------------------------------------------------------------
 mv "$www/wmt14/test-filtered.tgz" "$tmp/away.tgz"
 run gone plain --text-only
 equal "a file the server does not have ends the run" 4 "$status"
@@ -345,7 +345,7 @@ lacks "and makes no text" test -e "$tmp/misaligned/text"
 archive "$big" training/europarl-v7.de-en.en
 run incomplete plain --text-only
 equal "an archive without the file is an error" 1 "$status"
-holds "that names it" said incomplete 'does not hold what it should: .*europarl-v7.de-en.de'
+holds "that names it" said incomplete 'lacks a file, or cannot be unpacked: .*europarl-v7.de-en.de'
 cp "$tmp/kept/$(basename "$big")" "$www/$big"
 
 WMT_NEED_MB=999999999 run full plain --text-only
@@ -367,35 +367,35 @@ tools_without() {
 }
 tools_without "$tmp/no-net" curl wget
 PATH=$tmp/no-net run tools plain --text-only
-equal "without curl and wget it says so" "3" "$status"
+equal "without curl and wget it stops" "3" "$status"
 tools_without "$tmp/no-tar" tar sha256sum
 PATH=$tmp/no-tar run tools plain --text-only
-equal "without tar and sha256sum it says so" "3" "$status"
+equal "without tar and sha256sum it stops" "3" "$status"
 holds "naming both" said tools 'not installed: tar sha256sum'
 if command -v wget >/dev/null 2>&1 && command -v curl >/dev/null 2>&1; then
   tools_without "$tmp/no-curl" curl
   half_there wget
   PATH=$tmp/no-curl run wget plain --text-only
-  equal "wget will do, and resumes as well" "0" "$status"
+  equal "wget works too, and resumes" "0" "$status"
   holds "to the same bytes" cmp "$www/$big" "$tmp/wget/download/$big"
   mkdir -p "$tmp/wget2/download/wmt13"
   { cat "$www/$big" && echo more; } >"$tmp/wget2/download/$big.part"
   PATH=$tmp/no-curl run wget2 plain --text-only
-  equal "and does not take a part that is too long" 0 "$status"
+  equal "and does not accept a partial download that is too long" 0 "$status"
 fi
 run usage plain --no-such-option
 equal "an unknown argument is an error" 2 "$status"
 VOCAB_SIZE=many run usage plain --text-only
-equal "so is a setting that is no number" 2 "$status"
+equal "so is a setting that is not a number" 2 "$status"
 tools_without "$tmp/no-reigen" reigen
 if [[ ! -x $repo/build/release/reigen ]]; then
   PATH=$tmp/no-reigen run unbuilt plain
   equal "without reigen it stops before downloading" "3" "$status"
-  holds "and says how to build it" said unbuilt 'cmake --preset release'
+  holds "and says how to build it" said unbuilt 'make build'
 fi
 
 # --- shards -------------------------------------------------------------------------------------
-# A stand-in for reigen that notes its arguments, to see what it is asked for.
+# A stub of reigen that records its arguments.
 cat >"$tmp/stub" <<'EOF'
 #!/usr/bin/env bash
 printf '%s\n' "$@" >"${0%/*}/stub.arguments"
@@ -406,7 +406,7 @@ EOF
 chmod +x "$tmp/stub"
 asked() { grep -qxF -e "$1" "$tmp/stub.arguments"; }
 run stubbed plain --reigen "$tmp/stub"
-equal "the recipe goes on to reigen prepare" "0 prepare" "$status $(head -n 1 "$tmp/stub.arguments")"
+equal "the recipe runs reigen prepare" "0 prepare" "$status $(head -n 1 "$tmp/stub.arguments")"
 equal "with the three corpora by name" "name=europarl-v7 name=commoncrawl name=news-commentary-v11" \
   "$(grep '^name=' "$tmp/stub.arguments" | paste -sd ' ')"
 holds "with files that are there" bash -c "grep -E '[.](en|de)$' '$tmp/stub.arguments' | xargs ls"

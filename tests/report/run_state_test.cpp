@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "base/host.h"
+#include "base/clock.h"
+#include "base/machine.h"
 #include "observe/record/sample_records.h"
 
 namespace reigen {

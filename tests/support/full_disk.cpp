@@ -1,4 +1,4 @@
-// FullDisk: RLIMIT_FSIZE, with the signal that comes with it ignored so that write() reports it.
+// RLIMIT_FSIZE with SIGXFSZ ignored, so that write() returns an error.
 #include "support/full_disk.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
-// A disk that is full for this process: no file grows past a size, and a write that would cross it
-// is cut short exactly as on a full disk. Needs no privilege; lifted when the object goes.
+// A disk that is full for this process: no file grows past a size, and a write that crosses the
+// limit is cut short as on a full disk. Needs no privilege; the destructor removes the limit.
 #pragma once
 
 #include <sys/resource.h>

@@ -1,5 +1,4 @@
-// A model of width 16 with random weights and moments, and a vocabulary for it: what a checkpoint
-// test writes and compares.
+// A model of width 16 with random weights, moments and a vocabulary, for tests of checkpoints.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ ModelOptions tiny_variant(const std::string& name) {
 TeacherForced::TeacherForced(const ModelOptions& options, size_t pieces, uint64_t seed)
     : model(options, {}, pieces), parameters(model.layout().elements()) {
   model.initialise(parameters, seed);
-  // Biases start as 0 and gains as 1, which would hide a forgotten one.
+  // Biases start as 0 and gains as 1: a bias or gain that is never applied would go unnoticed.
   for (size_t s = 0; s < model.layout().slices().size(); ++s) {
     const ParameterSlice& slice = model.layout().slices()[s];
     if (slice.rows != 1) continue;

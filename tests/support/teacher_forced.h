@@ -1,5 +1,5 @@
 // The reference for decoding: probabilities from the model's full forward pass, one evaluation per
-// value. Slow and simple.
+// number. Slow and simple.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace reigen {
 
 // A model of width 16 with a vocabulary of `pieces`: pre, post or swish, which between them cover
-// both norms, all activations, both kinds of positions, tied or not, with and without biases.
+// both norms, all activations, both kinds of positions, tied and untied, with and without biases.
 ModelOptions tiny_variant(const std::string& name);
 
 class TeacherForced {

@@ -1,4 +1,4 @@
-// TempDir: made with mkdtemp, so that tests running at once never share one.
+// Made with mkdtemp, so that concurrent tests never share one.
 #include "support/temp_dir.h"
 
 #include <stdlib.h>

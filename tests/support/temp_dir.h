@@ -1,4 +1,4 @@
-// A directory of its own for each test, under the system's temporary directory and gone afterwards.
+// A temporary directory for one test, removed by the destructor.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ class TempDir {
   std::string path_;
 };
 
-// Creates or replaces the file; throws std::runtime_error when it cannot.
+// Creates or replaces the file; throws std::runtime_error if it cannot.
 void write_text(const std::string& path, std::string_view text);
 
 }  // namespace reigen

@@ -1,4 +1,4 @@
-// Each cleaning rule: what it drops, what it lets pass, and that it can be switched off.
+// Each cleaning rule drops, accepts, and can be switched off.
 #include "text/cleaner.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ TEST(Cleaner, KeepsAnOrdinaryPair) {
   EXPECT_EQ(clean("Good morning", "Guten Morgen"), Rule::kKept);
 }
 
-TEST(Cleaner, DropsInvalidUtf8OnEitherSideOrRepairsItWhenToldTo) {
+TEST(Cleaner, DropsInvalidUtf8OnEitherSideOrRepairsItIfTheRuleIsOff) {
   EXPECT_EQ(clean("bad \xFC", "gut"), Rule::kUtf8);
   EXPECT_EQ(clean("good", "schlecht \xFC"), Rule::kUtf8);
   std::string source = "bad \xFC";
@@ -23,7 +23,7 @@ TEST(Cleaner, DropsInvalidUtf8OnEitherSideOrRepairsItWhenToldTo) {
   EXPECT_EQ(source, "bad \uFFFD");
 }
 
-TEST(Cleaner, DropsControlCharactersOrKeepsThemWhenToldTo) {
+TEST(Cleaner, DropsControlCharactersUnlessTheRuleIsOff) {
   EXPECT_EQ(clean("a\ab", "c"), Rule::kControl);
   std::string source = "a\ab";
   std::string target = "c";
@@ -31,7 +31,7 @@ TEST(Cleaner, DropsControlCharactersOrKeepsThemWhenToldTo) {
   EXPECT_EQ(source, "a\ab");
 }
 
-TEST(Cleaner, DropsAnEmptySideAlsoWhenOnlyWhiteSpaceWasThere) {
+TEST(Cleaner, DropsASideThatIsEmptyOrWhiteSpace) {
   EXPECT_EQ(clean("", "etwas"), Rule::kEmpty);
   EXPECT_EQ(clean("something", " \u00A0\t"), Rule::kEmpty);
   EXPECT_EQ(clean("something", "", {.empty = false}), Rule::kKept);
@@ -63,10 +63,10 @@ TEST(Cleaner, LeavesTextThatIsCutIntoPiecesUnnormalised) {
   EXPECT_EQ(source, "▁ﬁ ne");
 }
 
-TEST(Cleaner, JudgesLengthsByPieces) {
+TEST(Cleaner, ChecksLengthsInPieces) {
   Cleaner cleaner({.max_ratio = 3, .min_pieces = 2, .max_pieces = 100}, "en", "de", false);
   EXPECT_EQ(cleaner.check_lengths(10, 12), Rule::kKept);
-  EXPECT_EQ(cleaner.check_lengths(2, 16), Rule::kKept);  // (16 + 5) / (2 + 5) is just 3
+  EXPECT_EQ(cleaner.check_lengths(2, 16), Rule::kKept);  // (16 + 5) / (2 + 5) is exactly 3
   EXPECT_EQ(cleaner.check_lengths(2, 17), Rule::kRatio);
   EXPECT_EQ(cleaner.check_lengths(17, 2), Rule::kRatio);
   EXPECT_EQ(cleaner.check_lengths(1, 2), Rule::kPieces);

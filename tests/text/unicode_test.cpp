@@ -1,4 +1,4 @@
-// Text handled as Unicode: what counts as valid, as white space, as a letter of which script.
+// Unicode: validity, white space, line breaks and scripts.
 #include "text/unicode.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace reigen {
 namespace {
 
-TEST(Unicode, TellsValidFromInvalidUtf8) {
+TEST(Unicode, DistinguishesValidFromInvalidUtf8) {
   EXPECT_TRUE(is_valid_utf8(""));
   EXPECT_TRUE(is_valid_utf8("plain"));
   EXPECT_TRUE(is_valid_utf8("Müller straße 🙂"));
@@ -16,7 +16,7 @@ TEST(Unicode, TellsValidFromInvalidUtf8) {
   EXPECT_FALSE(is_valid_utf8("surrogate \xED\xA0\x80"));
 }
 
-TEST(Unicode, RepairsBadBytesAndKeepsTheRest) {
+TEST(Unicode, ReplacesInvalidBytesAndPreservesTheRest) {
   EXPECT_EQ(repair_utf8("a\xFC"
                         "b\xC3\xBC"),
             "a\uFFFDb\u00FC");
@@ -60,12 +60,12 @@ TEST(ScriptTest, KnowsTheScriptOfALanguage) {
   EXPECT_EQ(japanese.share("日本語のテキスト"), 1);
 }
 
-TEST(ScriptTest, HasNoObjectionToTextWithoutLetters) {
+TEST(ScriptTest, AcceptsTextWithoutLetters) {
   EXPECT_EQ(ScriptTest("en").share("2024-01-01 ... 100%"), 1);
   EXPECT_EQ(ScriptTest("en").share(""), 1);
 }
 
-TEST(Languages, AreKnownByTheirTags) {
+TEST(Languages, AreRecognisedByTheirTags) {
   EXPECT_TRUE(is_known_language("en"));
   EXPECT_TRUE(is_known_language("pt-BR"));
   EXPECT_TRUE(is_known_language("en_US"));

@@ -1,5 +1,5 @@
-// Vocabularies trained, loaded and used. That encoding equals `spm_encode` is held to the real tool
-// in cli/prepare_test.py.
+// Training, loading and use of vocabularies. cli/prepare_test.py compares with the real
+// `spm_encode`.
 #include "text/vocabulary.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ std::vector<uint32_t> encode(const Vocabulary& vocabulary, std::string_view line
   return ids;
 }
 
-TEST(WordCounts, MergeIntoOneOrderWhateverTheSplit) {
+TEST(WordCounts, MergeToTheSameOrderForAnySplit) {
   WordCounts whole;
   whole.add("b a a");
   whole.add("c a");
@@ -56,7 +56,7 @@ TEST(WordCounts, MergeIntoOneOrderWhateverTheSplit) {
   EXPECT_EQ(whole.sorted()[1].first, "b");
 }
 
-TEST(VocabTrainer, PutsTheSpecialPiecesFirstAndFillsTheWantedSize) {
+TEST(VocabTrainer, PutsTheSpecialPiecesFirstAndFillsTheRequestedSize) {
   auto vocabulary = Vocabulary::from_model_bytes(train(VocabType::kBpe, 120), "test");
   EXPECT_EQ(vocabulary.size(), 120u);
   EXPECT_EQ(vocabulary.piece(0), "<pad>");
@@ -68,12 +68,12 @@ TEST(VocabTrainer, PutsTheSpecialPiecesFirstAndFillsTheWantedSize) {
   EXPECT_EQ(vocabulary.unk(), 3u);
 }
 
-TEST(VocabTrainer, GivesTheSameBytesEveryTime) {
+TEST(VocabTrainer, ReturnsTheSameBytesEveryTime) {
   EXPECT_EQ(train(VocabType::kBpe, 100), train(VocabType::kBpe, 100));
   EXPECT_EQ(train(VocabType::kUnigram, 80), train(VocabType::kUnigram, 80));
 }
 
-TEST(VocabTrainer, TellsItsProgressAndGivesStandardErrorBack) {
+TEST(VocabTrainer, ReportsProgressAndRestoresStandardError) {
   for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
     VocabOptions options;
     options.type = type;
@@ -89,7 +89,7 @@ TEST(VocabTrainer, TellsItsProgressAndGivesStandardErrorBack) {
   }
 }
 
-TEST(VocabTrainer, SaysHowLargeAVocabularyTheTextCanFill) {
+TEST(VocabTrainer, ATooLargeSizeIsAnErrorThatNamesTheLimit) {
   try {
     train(VocabType::kBpe, 50'000);
     FAIL() << "expected an error";
@@ -107,7 +107,7 @@ TEST(Vocabulary, DecodesWhatItEncoded) {
   }
 }
 
-TEST(Vocabulary, EncodesALineAsItsWordsOneAfterTheOther) {
+TEST(Vocabulary, EncodesALineWordByWord) {
   auto vocabulary = Vocabulary::from_model_bytes(train(VocabType::kBpe, 120), "test");
   std::vector<uint32_t> expected = encode(vocabulary, "number");
   auto second = encode(vocabulary, "unknownκword");
@@ -117,7 +117,7 @@ TEST(Vocabulary, EncodesALineAsItsWordsOneAfterTheOther) {
   EXPECT_TRUE(encode(vocabulary, "").empty());
 }
 
-TEST(Vocabulary, RefusesWhatIsNotAModel) {
+TEST(Vocabulary, RejectsAFileThatIsNotAModel) {
   try {
     Vocabulary::from_model_bytes("hello", "x.model");
     FAIL() << "expected an error";
@@ -127,7 +127,7 @@ TEST(Vocabulary, RefusesWhatIsNotAModel) {
   EXPECT_THROW(Vocabulary::from_model_bytes("", "empty.model"), DataError);
 }
 
-TEST(PieceList, LooksUpPiecesAndGivesUnknownForTheRest) {
+TEST(PieceList, LooksUpPiecesAndReturnsUnknownForTheRest) {
   TempDir dir;
   write_text(dir.path("v.vocab"), "<pad>\t0\n</s>\t0\n<s>\t0\n<unk>\t0\n▁he\t-1\nllo\t-2\n");
   auto vocabulary = Vocabulary::load(dir.path("v.vocab"));
@@ -138,17 +138,17 @@ TEST(PieceList, LooksUpPiecesAndGivesUnknownForTheRest) {
   EXPECT_EQ(vocabulary.decode(ids), "hello he");
 }
 
-TEST(PieceList, JoinsPiecesItDoesNotKnow) {
+TEST(PieceList, JoinsPiecesThatAreNotInTheVocabulary) {
   EXPECT_EQ(Vocabulary::join_pieces("▁Mo ç am bique ▁£ 200"), "Moçambique £200");
 }
 
-TEST(PieceList, RefusesListsWithoutTheSpecialPiecesOrWithRepeats) {
+TEST(PieceList, RejectsListsWithoutTheSpecialPiecesOrWithRepeats) {
   EXPECT_THROW(Vocabulary::from_piece_list("a\nb\n", "v"), DataError);
   EXPECT_THROW(Vocabulary::from_piece_list("</s>\n<unk>\na\na\n", "v"), DataError);
   EXPECT_THROW(Vocabulary::from_piece_list("</s>\n<unk>\n\na\n", "v"), DataError);
 }
 
-TEST(ModelFacts, TellBpeFromUnigramAndRefuseRubbish) {
+TEST(ModelFacts, DistinguishBpeFromUnigramAndRejectGarbage) {
   EXPECT_TRUE(read_model_facts(train(VocabType::kBpe, 100)).bpe);
   EXPECT_FALSE(read_model_facts(train(VocabType::kUnigram, 80)).bpe);
   EXPECT_TRUE(read_model_facts(train(VocabType::kBpe, 100)).words_stand_alone);

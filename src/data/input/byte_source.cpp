@@ -21,13 +21,12 @@ namespace reigen {
 namespace {
 
 constexpr size_t kRawBytes = 1 << 18;
-constexpr size_t kLineBytes = 1 << 16;
 // xz -9 needs 65 MB; a file that asks for gigabytes was not made to be read here.
 constexpr uint64_t kMostXzMemory = 256'000'000;
-// Ctrl-C may reach another thread than the one that waits for a pipe, so waiting has pauses.
+// A signal may be delivered to a thread other than the one that waits for a pipe: poll for it.
 constexpr int kWaitMs = 100;
 
-// The raw file: read in pieces, hashed, and counted.
+// The raw file: read in blocks, hashed and counted.
 struct RawFile {
   std::string path;
   int fd = -1;
@@ -39,7 +38,7 @@ struct RawFile {
   Sha256 sum;
 
   explicit RawFile(const std::string& name) : path(name) {
-    // Opening a pipe nobody writes to yet would wait; fill() waits instead, and sees Ctrl-C.
+    // Opening a pipe without a writer would block; fill() waits instead, and notices Ctrl-C.
     fd = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) throw DataError(format("{}: {}", name, errno_text(errno)));
   }
@@ -80,7 +79,7 @@ struct RawFile {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw DataError(format("{}: {} after {} bytes; fetch or make the file again", path, what,
+    throw DataError(format("{}: {} after {} bytes; download or create the file again", path, what,
                            with_commas(bytes - available())));
   }
 };
@@ -105,7 +104,7 @@ class PlainDecoder : public Decoder {
 class GzipDecoder : public Decoder {
  public:
   GzipDecoder() {
-    if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw DataError("zlib cannot start");
+    if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw DataError("zlib cannot be initialised");
   }
   ~GzipDecoder() override { inflateEnd(&stream_); }
 
@@ -122,14 +121,15 @@ class GzipDecoder : public Decoder {
         skip_padding(raw);
         continue;
       }
-      if (between_members_ && inflateReset(&stream_) != Z_OK) raw.fail("zlib cannot go on");
+      if (between_members_ && inflateReset(&stream_) != Z_OK)
+        raw.fail("zlib cannot read the next gzip member");
       between_members_ = false;
       stream_.next_in = reinterpret_cast<Bytef*>(raw.buffer.get() + raw.begin);
       stream_.avail_in = static_cast<uInt>(raw.available());
       int result = inflate(&stream_, Z_NO_FLUSH);
       raw.begin = raw.end - stream_.avail_in;
       if (result == Z_STREAM_END) {
-        between_members_ = true;  // a file may hold several members one after the other
+        between_members_ = true;  // a file may contain several members
       } else if (result != Z_OK && result != Z_BUF_ERROR) {
         raw.fail("gzip data is damaged");
       }
@@ -138,11 +138,12 @@ class GzipDecoder : public Decoder {
   }
 
  private:
-  // Tapes and block devices fill up with zeros; `gzip -t` takes them, and nothing after them.
+  // Tapes and block devices pad with zeros; `gzip -t` accepts zeros after the data and nothing
+  // else.
   static void skip_padding(RawFile& raw) {
     for (; raw.available() > 0; raw.fill()) {
       for (; raw.available() > 0; ++raw.begin) {
-        if (raw.buffer[raw.begin] != 0) raw.fail("gzip data is followed by something else");
+        if (raw.buffer[raw.begin] != 0) raw.fail("gzip data is followed by other data");
       }
     }
   }
@@ -183,7 +184,7 @@ class XzDecoder : public Decoder {
  public:
   XzDecoder() {
     if (lzma_stream_decoder(&stream_, kMostXzMemory, LZMA_CONCATENATED) != LZMA_OK) {
-      throw DataError("liblzma cannot start");
+      throw DataError("liblzma cannot be initialised");
     }
   }
   ~XzDecoder() override { lzma_end(&stream_); }
@@ -210,24 +211,24 @@ class XzDecoder : public Decoder {
   bool ended_ = false;
 };
 
-// Packed in a way that is not read here; taken as text it would be a corpus of noise.
+// Formats that are not supported; read as text they would make a corpus of noise.
 void refuse_unknown_packing(const std::string& path, std::string_view head) {
   // "BZh9" alone could begin a sentence; a block or the end of the stream follows it.
   bool bzip2 = head.size() >= 10 && head.starts_with("BZh") &&
                (head.substr(4, 6) == "1AY&SY" || head.substr(4, 6) == "\x17rE8P\x90");
   if (bzip2) {
-    throw DataError(format("{}: is bzip2, which is not read here; unpack it with bunzip2", path));
+    throw DataError(format("{}: is bzip2, which is not supported; unpack it with bunzip2", path));
   }
   if (head.starts_with("PK\x03\x04")) {
     throw DataError(
-        format("{}: is a zip archive, which may hold many files; unpack it with unzip", path));
+        format("{}: is a zip archive, which is not supported; unpack it with unzip", path));
   }
 }
 
 std::unique_ptr<Decoder> make_decoder(RawFile& raw) {
-  // Whoever types a short line waits for an answer to it.
+  // Reading ahead would delay the answer to a short typed line.
   if (isatty(raw.fd) == 1) return std::make_unique<PlainDecoder>();
-  raw.fill(10);  // the longest mark below; a pipe may hand over less at a time
+  raw.fill(10);  // the longest magic below; a pipe may return fewer bytes at a time
   std::string_view head(raw.buffer.get(), raw.end);
   if (head.starts_with("\x1f\x8b")) return std::make_unique<GzipDecoder>();
   if (head.starts_with("\x28\xb5\x2f\xfd")) return std::make_unique<ZstdDecoder>();
@@ -242,19 +243,6 @@ std::unique_ptr<Decoder> make_decoder(RawFile& raw) {
   }
   refuse_unknown_packing(raw.path, head);
   return std::make_unique<PlainDecoder>();
-}
-
-// A text editor's "Unicode" may be two or four bytes a character. No UTF-8 begins like this.
-void refuse_wide_text(const std::string& path, std::string_view start) {
-  const char* kind = nullptr;
-  if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) kind = "UTF-16";
-  if (start.starts_with(std::string_view("\xFF\xFE\0\0", 4)) ||
-      start.starts_with(std::string_view("\0\0\xFE\xFF", 4))) {
-    kind = "UTF-32";
-  }
-  if (kind == nullptr) return;
-  throw DataError(
-      format("{}: is {} text, not UTF-8; convert it with iconv -f {} -t UTF-8", path, kind, kind));
 }
 
 }  // namespace
@@ -279,48 +267,11 @@ uint64_t ByteSource::raw_bytes_read() const { return impl_->raw.bytes; }
 
 InputFile ByteSource::describe() {
   RawFile& raw = impl_->raw;
-  while (!raw.ended) {  // what follows the last compressed frame belongs to the file, too
+  while (!raw.ended) {  // bytes after the last compressed frame belong to the file, too
     raw.begin = raw.end;
     raw.fill();
   }
   return {raw.path, raw.bytes, raw.sum.hex()};
-}
-
-LineReader::LineReader(const std::string& path) : LineReader(ByteSource(path)) {}
-
-LineReader::LineReader(ByteSource source, size_t most_bytes)
-    : source_(std::move(source)),
-      most_bytes_(most_bytes),
-      buffer_(std::make_unique_for_overwrite<char[]>(kLineBytes)) {}
-
-bool LineReader::next(std::string& line) {
-  // A byte order mark (3 bytes) and a "\r" may yet go; a line that is too long must stay too long.
-  const size_t most_stored = most_bytes_ + 1 + 4;
-  line.clear();
-  bool any = false;
-  while (true) {
-    if (begin_ == end_) {
-      begin_ = 0;
-      end_ = source_.read(buffer_.get(), kLineBytes);
-      if (end_ == 0) break;
-    }
-    any = true;
-    const char* from = buffer_.get() + begin_;
-    const char* newline = static_cast<const char*>(std::memchr(from, '\n', end_ - begin_));
-    size_t n = newline == nullptr ? end_ - begin_ : static_cast<size_t>(newline - from);
-    line.append(from, std::min(n, most_stored - line.size()));
-    begin_ += n + (newline == nullptr ? 0 : 1);
-    if (newline != nullptr) break;
-  }
-  if (!any) return false;
-  if (lines_ == 0) {
-    refuse_wide_text(source_.path(), line);
-    if (line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
-  }
-  if (line.ends_with('\r')) line.pop_back();
-  if (line.size() > most_bytes_) line.resize(most_bytes_ + 1);
-  ++lines_;
-  return true;
 }
 
 }  // namespace reigen

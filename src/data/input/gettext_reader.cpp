@@ -1,23 +1,23 @@
 // gettext catalogues: .po (text) and .mo (compiled). msgid is the source, msgstr the target.
 //
-// Every entry but the header (empty msgid) gives pairs; nothing is lost without being counted.
-// Plural forms give msgid with msgstr[0] and msgid_plural with msgstr[1]; a language with one form
-// (Japanese) has no msgstr[1], which makes that pair malformed, and a third form has no English of
-// its own. Malformed are also fuzzy entries (guesses nobody confirmed) and obsolete ones (#~: the
-// program no longer says it, and nobody has looked since). Untranslated ones have an empty target.
+// Every entry but the header (empty msgid) gives pairs; no entry is dropped without being counted.
+// Plural forms give msgid with msgstr[0] and msgid_plural with msgstr[1]. A language with one form
+// (Japanese) has no msgstr[1], which makes that pair malformed; a third form has no English side
+// and is skipped. Fuzzy entries (unconfirmed guesses) and obsolete ones (#~: no longer used by the
+// program) are malformed, too. Untranslated entries have an empty target.
 #include <cctype>
 #include <cstring>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "data/input/byte_source.h"
+#include "data/input/line_reader.h"
 #include "data/input/pair_reader.h"
 
 namespace reigen {
 namespace {
 
-// The largest catalogues have a few MB. A .mo is read whole, so one must not fill the memory.
+// The largest catalogues have a few MB. A .mo file is read into memory, so its size is limited.
 constexpr size_t kMostMoBytes = 256'000'000;
 
 struct Entry {
@@ -42,7 +42,7 @@ void add_pairs(const Entry& entry, std::deque<RawPair>& out) {
   }
 }
 
-// The header's charset when it is one that needs converting, else empty. A template says CHARSET.
+// The header's charset if it needs conversion, else empty. A template has the word CHARSET.
 std::string_view foreign_charset(std::string_view header) {
   constexpr std::string_view kKey = "charset=";
   size_t at = header.find(kKey);
@@ -73,8 +73,8 @@ class PoReader : public QueuedReader {
     if (entry_.is_header()) {
       std::string_view charset = foreign_charset(entry_.translations[0]);
       if (!charset.empty()) {
-        fail(
-            format("the header says charset={}; convert it with msgconv --to-code=UTF-8", charset));
+        fail(format("the header declares charset={}; convert it with msgconv --to-code=UTF-8",
+                    charset));
       }
     }
     add_pairs(entry_, ready_);
@@ -91,7 +91,7 @@ class PoReader : public QueuedReader {
     std::string_view text = line_;
     skip_blanks(text);
     bool obsolete = text.starts_with("#~") && !text.starts_with("#~|");
-    // An entry ends where the next begins: at its first comment, or its msgctxt or msgid.
+    // An entry ends where the next one begins: at a comment, msgctxt or msgid.
     bool comment = text.starts_with('#');
     if (comment && entry_.has_id && !(obsolete && entry_.obsolete)) finish_entry();
     if (obsolete) {
@@ -151,9 +151,9 @@ class PoReader : public QueuedReader {
     return word.starts_with("msgstr[") ? &skipped_ : nullptr;
   }
 
-  // One string or several side by side, and maybe a comment.
+  // One or more strings, then perhaps a comment.
   void append_strings(std::string_view text) {
-    if (line_.size() > kMaxLineBytes) {  // its closing quote is past what was kept
+    if (line_.size() > kMaxLineBytes) {  // its closing quote was cut off
       field_->resize(kMaxLineBytes + 1);
       return;
     }
@@ -162,12 +162,12 @@ class PoReader : public QueuedReader {
       skip_blanks(text);
     }
     if (!text.empty() && !text.starts_with('#')) {
-      fail(format("unexpected '{}' behind a string; is a quote in it without a backslash?",
+      fail(format("unexpected '{}' after a string; is a quote inside it without a backslash?",
                   text.substr(0, 40)));
     }
   }
 
-  // Takes the string from the front of `text`.
+  // Removes the string from the front of `text`.
   void append_string(std::string_view& text) {
     text.remove_prefix(1);
     while (!text.starts_with('"')) {
@@ -185,7 +185,7 @@ class PoReader : public QueuedReader {
     return c;
   }
 
-  // What follows a backslash, as gettext has it: C's escapes and no others.
+  // The character after a backslash, by gettext's rules: C's escapes and no others.
   char take_escaped(std::string_view& text) {
     constexpr std::string_view kLetters = "abfnrtv\\\"";
     constexpr std::string_view kMeanings = "\a\b\f\n\r\t\v\\\"";
@@ -200,10 +200,11 @@ class PoReader : public QueuedReader {
     size_t most = hex ? text.size() : 3;
     size_t digits = text.find_first_not_of(hex ? "0123456789abcdefABCDEF" : "01234567");
     digits = std::min({digits, most, text.size()});
-    unsigned value = 0;  // of many hex digits only the last two count
+    unsigned value = 0;  // only the last two hex digits count
     for (size_t i = 0; i < digits; ++i) value = value * (hex ? 16 : 8) + digit_value(take(text));
     char byte = static_cast<char>(value);
-    if (digits == 0 || byte == 0) fail("an escape that gettext does not know; is it '\\\\'?");
+    if (digits == 0 || byte == 0)
+      fail("an escape that gettext does not know; write a backslash as '\\\\'");
     return byte;
   }
 
@@ -225,7 +226,7 @@ class MoReader : public QueuedReader {
     char buffer[1 << 16];
     for (size_t got; (got = source_.read(buffer, sizeof buffer)) > 0;) {
       bytes_.append(buffer, got);
-      if (bytes_.size() > kMostMoBytes) fail("more than 256 MB, so not a .mo file");
+      if (bytes_.size() > kMostMoBytes) fail("larger than 256 MB, the limit for a .mo file");
     }
     constexpr uint32_t kMagic = 0x950412de;
     constexpr uint32_t kSwapped = 0xde120495;
@@ -296,7 +297,7 @@ class MoReader : public QueuedReader {
     std::string_view charset = foreign_charset(header);
     if (charset.empty()) return;
     fail(
-        format("the header says charset={}; make the file again from its .po: "
+        format("the header declares charset={}; make the file again from its .po: "
                "msgconv --to-code=UTF-8 FILE.po | msgfmt -o FILE.mo -",
                charset));
   }

@@ -60,7 +60,8 @@ class TsvReader : public PairReader {
     if (!pair.malformed) {
       pair.target = line_.substr(tab + 1, end == std::string::npos ? end : end - tab - 1);
     }
-    // Cut inside a column: each may be short enough by itself, so the line speaks for the pair.
+    // Cut inside a column: each column may be short enough, so the whole line marks the pair as too
+    // long.
     if (line_.size() > kMaxLineBytes && end == std::string::npos) {
       pair = {.source = line_};
     }
@@ -91,7 +92,7 @@ class SwappedReader : public PairReader {
   std::unique_ptr<PairReader> inner_;
 };
 
-// Empty when the name does not say. A name with .bz2 is known so that the error is about that.
+// Empty for other names. A .bz2 suffix is removed too, so that the error is about bzip2.
 std::string format_by_name(const std::string& path) {
   std::string name = path;
   for (const char* packed : {".gz", ".zst", ".xz", ".bz2"}) {
@@ -109,17 +110,17 @@ std::string format_of(const CorpusSpec& spec) {
   if (spec.paths.size() == 1) {
     if (!first.empty()) return first;
     throw ConfigError(
-        format("{}: cannot tell what a single file of this name holds; add format=tsv, "
+        format("{}: the format of a single file of this name is unknown; add format=tsv, "
                "tmx, po or mo, or name two text files",
                spec.paths[0]));
   }
-  // One such name may be a language (news.ro beside news.mo); two are two corpora.
+  // One such suffix may be a language (news.ro and news.mo); two are two corpora.
   std::string second = format_by_name(spec.paths[1]);
   if (!first.empty() && !second.empty()) {
-    throw ConfigError(
-        format("{} and {} hold pairs by their names ({}, {}), so they are not two sides of one "
-               "corpus; give --train twice, or add format=text",
-               spec.paths[0], spec.paths[1], first, second));
+    throw ConfigError(format(
+        "{} and {} each contain pairs (formats {} and {} by their names), so they are not two "
+        "sides of one corpus; give --train twice, or add format=text",
+        spec.paths[0], spec.paths[1], first, second));
   }
   return "text";
 }
@@ -135,8 +136,8 @@ std::unique_ptr<PairReader> open_by_format(const std::string& kind, const Corpus
   if (kind == "tmx") {
     if (spec.swap) {
       throw ConfigError(
-          format("corpus {}: swap=true means nothing for TMX, whose segments name their language: "
-                 "'{}' is read as source and '{}' as target; leave swap out",
+          format("corpus {}: swap=true has no effect on TMX, whose segments name their language: "
+                 "'{}' is read as source and '{}' as target; remove swap",
                  spec.name, source, target));
     }
     return open_tmx(spec.paths[0], source, target);

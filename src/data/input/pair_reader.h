@@ -1,8 +1,8 @@
 // Parallel text in any format, as a stream of raw pairs. Each format is one small reader.
 //
-// Readers do not judge: they hand over what the file holds, and mark what is not a pair at all
-// (a TSV line with one column) so that it is counted rather than lost. A side longer than
-// kMaxLineBytes is cut off, and tells so by its size.
+// Readers return every entry of the file; an entry that is not a pair (a TSV line with one column)
+// is marked as malformed, so that it is counted. A side longer than kMaxLineBytes is cut to
+// kMaxLineBytes + 1 bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "config/corpus_spec.h"
-#include "data/input/byte_source.h"
+#include "data/input/line_reader.h"
 
 namespace reigen {
 
@@ -26,13 +26,13 @@ class PairReader {
  public:
   virtual ~PairReader() = default;
 
-  // False at the end. Throws DataError for input that cannot be trusted any further.
+  // False at the end. Throws DataError if the rest of the file cannot be read reliably.
   virtual bool next(RawPair& pair) = 0;
   virtual uint64_t raw_bytes_read() const = 0;  // for progress
-  virtual std::vector<InputFile> inputs() = 0;  // once everything has been read
+  virtual std::vector<InputFile> inputs() = 0;  // after all pairs have been read
 };
 
-// For formats that are read in bites which may hold no pair or many.
+// For formats that are read in blocks with any number of pairs.
 class QueuedReader : public PairReader {
  public:
   bool next(RawPair& pair) final;
@@ -44,9 +44,9 @@ class QueuedReader : public PairReader {
   bool ended_ = false;
 };
 
-// By `spec.format`, or by the file's name: two files are text; .tsv, .tmx, .po, .mo (also with .gz,
-// .zst or .xz behind). The languages choose a TMX file's segments. Throws ConfigError where the
-// spec contradicts itself.
+// Chooses the reader by `spec.format`, or by file name: two files are text; .tsv, .tmx, .po, .mo
+// (also followed by .gz, .zst or .xz). The languages select the segments of a TMX file. Throws
+// ConfigError if the spec contradicts itself.
 std::unique_ptr<PairReader> open_pairs(const CorpusSpec& spec, const std::string& source_language,
                                        const std::string& target_language);
 

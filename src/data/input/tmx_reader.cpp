@@ -1,8 +1,8 @@
-// TMX 1.4: <tu> holds one <tuv xml:lang=".."> per language, each with a <seg>. A door to expat.
+// TMX 1.4: <tu> contains one <tuv xml:lang=".."> per language, each with a <seg>. A door to expat.
 //
-// Parsed as a stream, so a file of any size takes constant memory. Inline markup inside <seg>
-// (<bpt>, <ph>, ...) holds native codes, not text, and is left out with all inside it; <hi> holds
-// text. A file in which no <tu> has both languages is an error: as a corpus it would be nothing.
+// Parsed as a stream, so that a file of any size takes constant memory. Inline markup inside <seg>
+// (<bpt>, <ph>, ...) contains native codes, not text, and is removed with its content; <hi>
+// contains text. A file in which no <tu> has both languages is an error, not an empty corpus.
 #include <expat.h>
 
 #include <cctype>
@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "data/input/byte_source.h"
+#include "data/input/line_reader.h"
 #include "data/input/pair_reader.h"
 
 namespace reigen {
@@ -23,7 +23,7 @@ static_assert(XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 4,
               "expat limits how far entities expand (\"billion laughs\") only from 2.4 on");
 
 constexpr int kChunkBytes = 1 << 16;
-// Expat keeps a tag or comment until it has seen its end; text it hands over in pieces.
+// Expat buffers a tag or comment until its end; it passes on text in blocks.
 constexpr int64_t kMostTagBytes = 1 << 24;
 constexpr size_t kMostLanguagesNamed = 20;  // in the error about a file without the wanted ones
 
@@ -33,13 +33,13 @@ std::string lowercase(std::string text) {
   return text;
 }
 
-// "en" takes "EN-us"; "pt-BR" takes only itself and what is more exact.
+// "en" matches "EN-us"; "pt-BR" matches only itself and its extensions.
 bool language_matches(const std::string& wanted, const std::string& given) {
   return given == wanted || given.starts_with(wanted + "-");
 }
 
-// With a DOCTYPE, XML allows names that only its DTD defines, and expat skips them. HTML's names
-// are the ones people mean; these few are common in TMX, and any other is an error.
+// With a DOCTYPE, XML allows entities that only its DTD defines, and expat skips them. These few of
+// HTML's are common in TMX; any other is an error.
 const char* html_entity(std::string_view name) {
   if (name == "nbsp") return "\u00A0";
   if (name == "shy") return "\u00AD";
@@ -71,14 +71,14 @@ class TmxReader : public QueuedReader {
     XML_SetSkippedEntityHandler(parser_, [](void* self, const XML_Char* name, int parameter) {
       if (parameter == 0) static_cast<TmxReader*>(self)->add_entity(name);
     });
-    // Without a handler, an entity that stands for another file would be skipped silently.
+    // Without a handler, an entity that refers to a file would be skipped silently.
     XML_SetExternalEntityRefHandler(
         parser_,
         [](XML_Parser parser, const XML_Char*, const XML_Char*, const XML_Char* file,
            const XML_Char*) -> int {
           auto* reader = static_cast<TmxReader*>(XML_GetUserData(parser));
           reader->stop(
-              format("an entity stands for the file '{}', which is not read; put its text here",
+              format("an entity refers to the file '{}', which is not read; insert its text here",
                      file == nullptr ? "" : file));
           return XML_STATUS_OK;
         });
@@ -107,7 +107,8 @@ class TmxReader : public QueuedReader {
     if (ended_) check_languages();
   }
 
-  // An exception must not pass through expat, which is C: it is told to stop, and read_some throws.
+  // An exception must not pass through expat, which is C: the parser is stopped and read_some
+  // throws.
   void stop(const std::string& what) {
     if (!error_.empty()) return;
     error_ = format("{}:{}: {}", bytes_.path(), XML_GetCurrentLineNumber(parser_), what);
@@ -115,11 +116,11 @@ class TmxReader : public QueuedReader {
   }
 
   void check_languages() const {
-    if (units_ == 0) throw DataError(format("{}: no <tu> in it; is it TMX?", bytes_.path()));
+    if (units_ == 0) throw DataError(format("{}: contains no <tu>; is it TMX?", bytes_.path()));
     if (whole_units_ > 0) return;
     throw DataError(format(
         "{}: none of its {} <tu> has both '{}' and '{}'; its languages are: {}. Name them as "
-        "the file does: 'en' takes en and en-US, but 'en-US' does not take en",
+        "the file does: 'en' matches en and en-US, but 'en-US' does not match en",
         bytes_.path(), with_commas(units_), source_name_, target_name_,
         languages_.empty() ? "none" : format("{}", fmt::join(languages_, ", "))));
   }
@@ -135,7 +136,7 @@ class TmxReader : public QueuedReader {
     stop(format("'&{};' is not defined in the file; write the character itself", name));
   }
 
-  static bool holds_codes(const char* name) {
+  static bool is_code(const char* name) {
     for (const char* code : {"bpt", "ept", "ph", "it", "ut"}) {
       if (std::strcmp(name, code) == 0) return true;
     }
@@ -157,7 +158,7 @@ class TmxReader : public QueuedReader {
       segment_.clear();
       in_segment_ = true;
       code_depth_ = 0;
-    } else if (in_segment_ && holds_codes(name)) {
+    } else if (in_segment_ && is_code(name)) {
       ++code_depth_;
     }
   }
@@ -180,7 +181,7 @@ class TmxReader : public QueuedReader {
       ready_.push_back({source_.value_or(""), target_.value_or(""), !whole});
       ++units_;
       if (whole) ++whole_units_;
-    } else if (in_segment_ && holds_codes(name)) {
+    } else if (in_segment_ && is_code(name)) {
       --code_depth_;
     }
   }

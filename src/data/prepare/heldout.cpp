@@ -13,7 +13,7 @@
 namespace reigen {
 namespace {
 
-// BLEU is of plain text: as it came, or put together again where it came cut into pieces.
+// BLEU is computed on plain text: the input, or its pieces joined if the input is cut into pieces.
 std::string scoring_text(const std::string& line, const Vocabulary& vocabulary) {
   return vocabulary.cuts_text() ? line : Vocabulary::join_pieces(line);
 }
@@ -29,21 +29,21 @@ HeldoutSplit::HeldoutSplit(std::string name, const CorpusSpec& spec, const Prepa
     if (++facts_.lines_read % 1024 == 0) check_interrupt();
     if (std::max(raw.source.size(), raw.target.size()) > kMaxLineBytes) {
       throw DataError(
-          format("{}: entry {} is longer than {} bytes; nothing is dropped from --{}, so "
-                 "mend it",
+          format("{}: entry {} is longer than {} bytes; nothing is dropped from --{}: "
+                 "correct or remove it",
                  spec.paths[0], facts_.lines_read, with_commas(kMaxLineBytes), name_));
     }
     if (raw.malformed) {
-      throw DataError(
-          format("{}: entry {} is not a usable pair; nothing is dropped from --{}, so mend it",
-                 spec.paths[0], facts_.lines_read, name_));
+      throw DataError(format(
+          "{}: entry {} is not a usable pair; nothing is dropped from --{}: correct or remove it",
+          spec.paths[0], facts_.lines_read, name_));
     }
     add(std::move(raw), cleaner);
   }
   if (facts_.lines_read == 0) throw DataError(format("{}: is empty", spec.paths[0]));
   if (repaired_ > 0) {
-    log_warning(format("--{}: {} lines are not valid UTF-8; their bad bytes became U+FFFD", name_,
-                       with_commas(repaired_)));
+    log_warning(format("--{}: {} lines are not valid UTF-8; their invalid bytes became U+FFFD",
+                       name_, with_commas(repaired_)));
   }
   facts_.lines_kept = facts_.lines_read;
   facts_.inputs = reader->inputs();
@@ -55,7 +55,7 @@ void HeldoutSplit::add(RawPair raw, const Cleaner& cleaner) {
       *text = repair_utf8(*text);
       ++repaired_;
     }
-    std::replace(text->begin(), text->end(), '\n', ' ');  // a .po entry may span lines
+    std::replace(text->begin(), text->end(), '\n', ' ');  // a .po entry may contain newlines
   }
   PairItem& pair = pairs_.emplace_back();
   pair.source = raw.source;

@@ -1,7 +1,7 @@
-// Validation and test pairs: read whole, never filtered, kept as text for scoring.
+// Validation and test pairs: never filtered, and also written as text for scoring.
 //
-// Nothing is dropped from them, or two people could not compare their scores; and training must
-// not see them, so their hashes are what the `heldout` rule looks for.
+// Nothing is dropped from them, or scores could not be compared. Training must not see them: the
+// `heldout` rule drops training pairs with their hashes.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// One pair on its way through the preparation.
+// One pair in the stages of `reigen prepare`.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace reigen {
 struct PairItem {
   std::string source;  // normalised
   std::string target;
-  RawPair original;  // kept only where it will be shown or stored
+  RawPair original;  // set only if it is shown as an example or stored
   uint32_t corpus = 0;
   uint64_t line = 0;  // in its corpus, from 1
   Rule rule = Rule::kKept;
@@ -25,7 +25,7 @@ struct PairItem {
   std::vector<uint32_t> target_ids;
 };
 
-// What a pair is known by when looking for duplicates.
+// The identity of a pair when duplicates are searched.
 Hash128 hash_of(const PairItem& pair);
 
 void encode(Encoder& encoder, PairItem& pair);

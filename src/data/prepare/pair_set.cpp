@@ -5,7 +5,7 @@ namespace {
 
 constexpr Hash128 kFree = {0, 0};
 
-// The one hash that looks like a free slot is moved next door.
+// The one hash that looks like a free slot is stored as its neighbour.
 Hash128 storable(Hash128 hash) { return hash == kFree ? Hash128{1, 0} : hash; }
 
 }  // namespace

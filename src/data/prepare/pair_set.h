@@ -1,7 +1,7 @@
-// Which pairs have been seen: 128-bit hashes in one flat table, 16 bytes a slot.
+// The set of pairs seen so far: 128-bit hashes in one flat table, 16 bytes per slot.
 //
-// With 128 bits, a chance collision among a billion pairs has odds of about one in 10^20, so
-// "exact duplicate" means it. A node-based set would take three times the memory.
+// With 128 bits, a chance collision among a billion pairs has a probability of about 10^-20, so
+// equal hashes mean equal pairs. A node-based set would take three times the memory.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class PairSet {
  public:
   PairSet();
 
-  bool insert(Hash128 hash);  // false when it was there already
+  bool insert(Hash128 hash);  // false if it was already in the set
   bool contains(Hash128 hash) const;
   size_t size() const { return used_; }
 

@@ -10,10 +10,11 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
-#include "base/ordered_pipeline.h"
+#include "base/machine.h"
 #include "base/terminal.h"
 #include "data/order.h"
 #include "data/prepare/heldout.h"
+#include "data/prepare/ordered_pipeline.h"
 #include "data/prepare/pair_item.h"
 #include "data/prepare/pair_set.h"
 #include "data/prepare/spool.h"
@@ -25,7 +26,7 @@ namespace {
 
 constexpr size_t kBatchPairs = 512;
 constexpr const char* kSpoolName = "spool.tmp";
-constexpr size_t kExampleBytes = 1000;  // of a line too long to look at
+constexpr size_t kExampleBytes = 1000;  // shown of a line that is too long
 
 struct PairBatch : PipelineItem {
   std::vector<PairItem> pairs;
@@ -33,7 +34,7 @@ struct PairBatch : PipelineItem {
 
 PairBatch& as_batch(PipelineItem& item) { return static_cast<PairBatch&>(item); }
 
-// Writes the pairs of one corpus after another into numbered shards.
+// Writes the pairs of all corpora, in order, into numbered shards.
 class ShardSeries {
  public:
   ShardSeries(std::string directory, size_t vocabulary_size, uint64_t shard_tokens)
@@ -112,15 +113,15 @@ class Preparation {
     uint64_t sum = 0;
     for (const auto& spec : options_.train) {
       for (const auto& path : spec.paths) {
-        std::error_code pipe;  // has no size: progress then shows none either
+        std::error_code pipe;  // a pipe has no size: progress is shown without a total
         if (std::filesystem::is_regular_file(path, pipe)) sum += file_size(path);
       }
     }
     return sum;
   }
 
-  // A missing or ill-placed file is found before hours of work on the ones before it. A pipe can be
-  // opened only once, so nothing is opened here.
+  // Finds a missing or misplaced file before hours of work on the files before it. A pipe can be
+  // opened only once, so no file is opened here.
   void check_inputs() const {
     const std::string output = std::filesystem::weakly_canonical(options_.output).string() + "/";
     for (const auto* specs : {&options_.train, &options_.valid, &options_.test}) {
@@ -129,19 +130,19 @@ class Preparation {
           if (access(path.c_str(), R_OK) != 0) {
             throw DataError(format("{}: {}", path, errno_text(errno)));
           }
-          std::error_code pipe;  // has no place in the file system
+          std::error_code pipe;  // a pipe has no path
           if (std::filesystem::weakly_canonical(path, pipe).string().starts_with(output)) {
-            throw ConfigError(
-                format("{}: lies in --output {}, which is about to be replaced; choose another",
-                       path, options_.output));
+            throw ConfigError(format(
+                "{}: is inside --output {}, which would be replaced; choose a different --output",
+                path, options_.output));
           }
         }
       }
     }
   }
 
-  // Reads all corpora one after the other; cleans (and encodes, once there is a vocabulary) in
-  // parallel; counts, drops what depends on other pairs, and hands on, in order.
+  // Reads all corpora in order; cleans pairs (and encodes them if there is a vocabulary) in
+  // parallel; counts, drops held-out and duplicate pairs, and passes on the others in order.
   void clean_all() {
     check_inputs();
     Progress progress(vocabulary_ ? "encode" : "clean", input_bytes(), "B");
@@ -155,7 +156,7 @@ class Preparation {
           reader = open_pairs(options_.train[corpus], options_.source, options_.target);
         }
         if (!read_batch(*reader, corpus, *batch)) {
-          // The writer may be at this corpus still, but never touches its inputs.
+          // The write stage may still be at this corpus, but never touches its inputs.
           result_.manifest.train[corpus].inputs = reader->inputs();
           bytes_before += reader->raw_bytes_read();
           reader.reset();
@@ -170,7 +171,7 @@ class Preparation {
       for (auto& pair : as_batch(item).pairs) clean_pair(pair, thread);
     };
     auto write = [&](PipelineItem& item) {
-      for (auto& pair : as_batch(item).pairs) take_cleaned(pair);
+      for (auto& pair : as_batch(item).pairs) accept_cleaned(pair);
     };
     run_ordered({read, work, write}, threads_);
   }
@@ -185,7 +186,7 @@ class Preparation {
       item.corpus = corpus;
       item.rule = raw.malformed ? Rule::kMalformed : Rule::kKept;
       if (std::max(raw.source.size(), raw.target.size()) > kMaxLineBytes) {
-        item.rule = Rule::kPieces;  // cut short by the reader; only its beginning is kept, to show
+        item.rule = Rule::kPieces;  // cut by the reader; only the start of it is shown
         raw.source.resize(std::min(raw.source.size(), kExampleBytes));
         raw.target.resize(std::min(raw.target.size(), kExampleBytes));
       }
@@ -204,7 +205,7 @@ class Preparation {
     if (vocabulary_) encode(encoders_[thread], pair);
   }
 
-  void take_cleaned(PairItem& pair) {
+  void accept_cleaned(PairItem& pair) {
     CorpusFacts& corpus = result_.manifest.train[pair.corpus];
     pair.line = ++corpus.lines_read;
     if (pair.rule == Rule::kKept && options_.clean.heldout && heldout_.contains(pair.hash)) {
@@ -218,7 +219,7 @@ class Preparation {
     } else if (spool_) {
       spool_->add(pair.corpus, pair.line, pair.source, pair.target);
     } else {
-      take_encoded(pair);
+      accept_encoded(pair);
     }
   }
 
@@ -235,7 +236,7 @@ class Preparation {
     }
   }
 
-  void take_encoded(PairItem& pair) {
+  void accept_encoded(PairItem& pair) {
     CorpusFacts& corpus = result_.manifest.train[pair.corpus];
     pair.rule = cleaner_->check_lengths(pair.source_ids.size(), pair.target_ids.size());
     if (pair.rule != Rule::kKept) {
@@ -253,7 +254,7 @@ class Preparation {
     spool_->close();
     spooled_pairs_ = spool_->pairs();
     spool_.reset();
-    seen_ = PairSet();  // its memory is wanted by the trainer
+    seen_ = PairSet();  // frees memory for the trainer
     if (spooled_pairs_ == 0) throw_nothing_left();
     WordCounts words = count_words();
     log_note(format("training a vocabulary of {} pieces on {} pairs",
@@ -267,7 +268,7 @@ class Preparation {
     vocabulary_ = Vocabulary::from_model_bytes(std::move(model), "the trained vocabulary");
   }
 
-  // Reads the spool in batches; `wanted` chooses pairs by their number.
+  // Reads the spool in batches; `wanted` selects pairs by their number.
   template <class Wanted>
   std::function<std::unique_ptr<PipelineItem>()> spool_reader(SpoolReader& spool, uint64_t& number,
                                                               Progress& progress, Wanted wanted) {
@@ -288,8 +289,8 @@ class Preparation {
     };
   }
 
-  // Over at most vocab.sample-pairs pairs, the first in a random order of all: spread evenly, and
-  // the same whatever the number of threads.
+  // Counts words over at most vocab.sample-pairs pairs, the first of a random order of all pairs:
+  // an even sample that does not depend on the number of threads.
   WordCounts count_words() {
     const auto most = static_cast<uint64_t>(options_.vocab.sample_pairs);
     const Permutation place(spooled_pairs_, static_cast<uint64_t>(options_.seed));
@@ -318,29 +319,29 @@ class Preparation {
       for (auto& pair : as_batch(item).pairs) encode(encoders_[thread], pair);
     };
     auto write = [&](PipelineItem& item) {
-      for (auto& pair : as_batch(item).pairs) take_encoded(pair);
+      for (auto& pair : as_batch(item).pairs) accept_encoded(pair);
     };
     auto all = [](uint64_t) { return true; };
     run_ordered({spool_reader(spool, number, progress, all), work, write}, threads_);
     std::filesystem::remove(staged_.file(kSpoolName));
   }
 
-  // A vocabulary that does not fit the text makes data that looks fine and trains nothing.
+  // A vocabulary of a different text makes a dataset that looks fine and trains nothing.
   void check_unknown() const {
     for (const auto& corpus : result_.manifest.train) {
       const uint64_t pieces = corpus.source.pieces + corpus.target.pieces;
       const uint64_t unknown = corpus.source.unknown + corpus.target.unknown;
       if (corpus.lines_read == 0) log_warning(format("corpus {} is empty", corpus.name));
       if (unknown * 20 <= pieces) continue;
-      std::string message = format("{} of the pieces of corpus {} are unknown to the vocabulary",
+      std::string message = format("{} of the pieces of corpus {} are not in the vocabulary",
                                    percent(unknown, pieces), corpus.name);
       if (unknown * 2 <= pieces) {
         log_warning(message);
       } else {
         throw DataError(message + (vocabulary_->cuts_text()
-                                       ? "; give a vocabulary made for this text"
-                                       : "; a .vocab is for text already cut into its pieces, for "
-                                         "plain text give the .model"));
+                                       ? "; use a vocabulary made for this text"
+                                       : "; a .vocab file is for text already cut into its pieces: "
+                                         "use the .model file for plain text"));
       }
     }
   }
@@ -355,9 +356,9 @@ class Preparation {
       if (sum > 0) counts += format(" {} by {}", with_commas(sum), rule_name(static_cast<Rule>(r)));
     }
     throw DataError(
-        format("no training pair is left:{}; check the files, or relax a rule (see "
+        format("no training pair is left, {}; check the files, or relax a rule (see "
                "`reigen prepare --help`)",
-               counts.empty() ? " the files are empty" : counts));
+               counts.empty() ? "the files are empty" : "dropped:" + counts));
   }
 
   void finish_manifest() {

@@ -1,8 +1,8 @@
-// `reigen prepare`: from raw parallel text to a directory the trainer can map.
+// `reigen prepare`: from raw parallel text to a dataset.
 //
-// Follows the data: read, clean, drop held-out and duplicate pairs, train or take a vocabulary,
-// encode, drop by length, write shards and manifest. Memory does not grow with the corpus except
-// for 21 to 43 bytes a distinct pair to know duplicates by (64 while that table grows).
+// The stages: read, clean, drop held-out and duplicate pairs, train or load a vocabulary, encode,
+// drop by length, write shards and manifest. Memory does not grow with the corpus except for 21 to
+// 43 bytes per distinct pair for finding duplicates (64 while that table grows).
 #pragma once
 
 #include <array>

@@ -37,7 +37,7 @@ SpoolReader::~SpoolReader() { std::fclose(file_); }
 
 void SpoolReader::read(void* out, size_t size) {
   if (std::fread(out, 1, size, file_) != size) {
-    throw IoError(format("{}: the spool file ends too early", path_));
+    throw IoError(format("{}: the temporary file ends too early", path_));
   }
 }
 
@@ -45,7 +45,7 @@ bool SpoolReader::next(SpooledPair& pair) {
   Record record;
   size_t got = std::fread(&record, 1, sizeof record, file_);
   if (got == 0 && std::feof(file_)) return false;
-  if (got != sizeof record) throw IoError(format("{}: the spool file cannot be read", path_));
+  if (got != sizeof record) throw IoError(format("{}: the temporary file cannot be read", path_));
   pair.corpus = record.corpus;
   pair.line = record.line;
   pair.source.resize(record.source_bytes);

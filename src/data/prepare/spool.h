@@ -1,4 +1,4 @@
-// Cleaned pairs set aside on disk until the vocabulary they help to train exists.
+// Cleaned pairs in a temporary file, until the vocabulary is trained on them.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class SpoolWriter {
   uint64_t pairs_ = 0;
 };
 
-// Reads in a stream rather than through a mapping, so that resident memory stays flat.
+// Reads as a stream, not through a mapping, so that resident memory stays constant.
 class SpoolReader {
  public:
   explicit SpoolReader(const std::string& path);

@@ -1,13 +1,22 @@
 #include "dist/compress/bucket_reducer.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "dist/group/block_format.h"
 
 namespace reigen {
 namespace {
 
-double seconds(CommClock::duration time) { return std::chrono::duration<double>(time).count(); }
+// Compares exponents as integers, which vectorises.
+bool all_finite(std::span<const float> values) {
+  int32_t largest = 0;
+  for (const float x : values) {
+    largest = std::max(largest, std::bit_cast<int32_t>(x) & 0x7FFFFFFF);
+  }
+  return largest < 0x7F800000;
+}
 
 }  // namespace
 
@@ -17,34 +26,19 @@ size_t even_bucket(size_t elements, size_t wanted) {
   return std::max(kBlockValues, (even + kBlockValues - 1) / kBlockValues * kBlockValues);
 }
 
-ReduceTimes reduce_times(const std::vector<BucketTimes>& sent, CommClock::time_point computed) {
-  ReduceTimes sum;
-  if (sent.empty()) return sum;
-  auto before_end = [computed](CommClock::time_point begin, CommClock::time_point end) {
-    return std::max(0.0, seconds(std::min(end, computed) - begin));
-  };
-  CommClock::time_point free = sent[0].ready;  // when the network could take the next one
-  for (const BucketTimes& bucket : sent) {
-    const auto whole = bucket.end - bucket.begin;
-    sum.busy += seconds(whole);
-    sum.hidden += before_end(bucket.begin, bucket.end);
-    const auto begin = std::max(bucket.ready, free);
-    free = begin + whole;
-    sum.hideable += before_end(begin, free);
-  }
-  sum.exposed = std::max(0.0, seconds(sent.back().end - computed));
-  return sum;
-}
+BucketReducer::BucketReducer(Group& group, size_t bucket, Wire wire, std::span<float> residual)
+    : group_(group), wanted_bucket_(bucket), wire_(wire), residual_(residual) {}
 
-BucketReducer::BucketReducer(Group& group, std::span<float> gradient, size_t bucket, Wire wire,
-                             std::span<float> unsent)
+BucketReducer::BucketReducer(Group& group, size_t bucket, Wire wire, size_t elements)
     : group_(group),
-      gradient_(gradient),
-      unsent_(unsent),
-      bucket_(even_bucket(gradient.size(), bucket)),
-      wire_(wire) {}
+      wanted_bucket_(bucket),
+      wire_(wire),
+      own_residual_(elements),
+      residual_(own_residual_) {}
 
-void BucketReducer::begin() {
+void BucketReducer::begin(std::span<float> gradient) {
+  gradient_ = gradient;
+  bucket_ = even_bucket(gradient.size(), wanted_bucket_);
   sent_ = 0;
   pending_.clear();
   buckets_.clear();
@@ -55,9 +49,8 @@ void BucketReducer::ready(size_t elements) {
   while (sent_ < elements) {
     const size_t size = std::min(bucket_, gradient_.size() - sent_);
     if (sent_ + size > elements) return;
-    const auto unsent = unsent_.empty() ? unsent_ : unsent_.subspan(sent_, size);
-    pending_.push_back(group_.all_reduce(gradient_.subspan(sent_, size), wire_, unsent));
-    buckets_.push_back({.elements = size});
+    const auto residual = residual_.empty() ? residual_ : residual_.subspan(sent_, size);
+    pending_.push_back(group_.all_reduce(gradient_.subspan(sent_, size), wire_, residual));
     sent_ += size;
   }
 }
@@ -66,17 +59,24 @@ CommStatus BucketReducer::finish() {
   computed_ = CommClock::now();
   ready(gradient_.size());
   CommStatus status;
-  for (size_t i = 0; i < pending_.size(); ++i) {
-    // All are waited for even after a failure: they use the gradient until they have ended.
-    CommStatus ended = pending_[i].wait();
+  for (const Pending& bucket : pending_) {
+    // Wait for all, even after a failure: they use the gradient until they have ended.
+    CommStatus ended = bucket.wait();
     if (status.ok()) status = std::move(ended);
-    const OpTimes times = pending_[i].times();
-    buckets_[i].ready = times.started;
-    buckets_[i].begin = times.begin;
-    buckets_[i].end = times.end;
+    buckets_.push_back(bucket.times());
   }
   pending_.clear();
+  // All ranks skip a step with a non-finite gradient; its residual would spoil the next step.
+  if (!residual_.empty() && !all_finite(gradient_)) {
+    std::fill(residual_.begin(), residual_.end(), 0.0F);
+  }
   return status;
+}
+
+// "unsent" is the tensor's name in checkpoints.
+std::vector<StateTensor> BucketReducer::state() {
+  if (residual_.empty()) return {};
+  return {{.name = "unsent", .values = residual_, .per_rank = true}};
 }
 
 }  // namespace reigen

@@ -1,10 +1,8 @@
 #include "dist/compress/compressor.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <stdexcept>
 
+#include "dist/compress/bucket_reducer.h"
 #include "dist/compress/power_sgd.h"
 #include "dist/compress/top_k.h"
 #include "dist/group/wire_format.h"
@@ -12,59 +10,22 @@
 namespace reigen {
 namespace {
 
-// Who rounds what depends on where buckets end, so that is fixed where anything is rounded: a
-// bucket that is measured would give every run its own rounding.
+// The owner of a value rounds it, and bucket boundaries decide the owner. The bucket size is
+// therefore fixed wherever values are rounded: a measured size would give every run its own bits.
 constexpr size_t kRoundedBucket = size_t{1} << 19;
 
-// Everything travels, in full or rounded. What rounding to integers loses is kept for the next
-// step.
-class Dense : public Compressor {
- public:
-  Dense(Group& group, size_t bucket, Wire wire) : group_(group), bucket_(bucket), wire_(wire) {}
-  // Rounding to integers loses too much to forget it.
-  Dense(Group& group, Wire wire, size_t elements, std::span<float> unsent)
-      : Dense(group, kRoundedBucket, wire) {
-    if (unsent.empty()) own_.resize(elements);
-    unsent_ = unsent.empty() ? std::span<float>(own_) : unsent;
-  }
+std::unique_ptr<Compressor> dense(Group& group, Wire wire, size_t bucket = kRoundedBucket) {
+  return std::make_unique<BucketReducer>(group, bucket, wire);
+}
 
-  void begin(std::span<float> gradient) override {
-    gradient_ = gradient;
-    reducer_.emplace(group_, gradient, bucket_, wire_, unsent_);
-    reducer_->begin();
+// Rounding to integers loses too much to go without error feedback.
+std::unique_ptr<Compressor> quantised(Group& group, Wire wire, size_t elements,
+                                      std::span<float> residual) {
+  if (residual.empty()) {
+    return std::make_unique<BucketReducer>(group, kRoundedBucket, wire, elements);
   }
-  void ready(size_t elements) override { reducer_->ready(elements); }
-  CommStatus finish() override {
-    CommStatus status = reducer_->finish();
-    // All skip such a step, and its remains would spoil the next.
-    if (!unsent_.empty() && !all_finite(gradient_)) std::fill(unsent_.begin(), unsent_.end(), 0.0F);
-    return status;
-  }
-  ReduceTimes times() const override { return reducer_->times(); }
-  std::vector<KeptTensor> kept() override {
-    if (unsent_.empty()) return {};
-    return {{"unsent", unsent_, true}};
-  }
-  std::span<float> unsent() override { return unsent_; }
-
- private:
-  // The largest exponent tells, and is found with vectors.
-  static bool all_finite(std::span<const float> values) {
-    int32_t largest = 0;
-    for (const float x : values) {
-      largest = std::max(largest, std::bit_cast<int32_t>(x) & 0x7FFFFFFF);
-    }
-    return largest < 0x7F800000;
-  }
-
-  Group& group_;
-  size_t bucket_;
-  Wire wire_;
-  std::vector<float> own_;
-  std::span<float> unsent_;
-  std::span<float> gradient_;
-  std::optional<BucketReducer> reducer_;
-};
+  return std::make_unique<BucketReducer>(group, kRoundedBucket, wire, residual);
+}
 
 double bytes_of(const ParameterLayout& layout, const CompressSetting& setting, int workers) {
   const auto n = static_cast<double>(workers);
@@ -97,8 +58,10 @@ StepTraffic in_buckets(const ParameterLayout& layout, double bytes, size_t bucke
   const size_t messages = (layout.elements() + even - 1) / even;
   const double late = static_cast<double>(layout.elements() - before * even) /
                       static_cast<double>(layout.elements());
-  return {bytes, static_cast<double>(messages), late * bytes,
-          static_cast<double>(messages - before)};
+  return {.bytes = bytes,
+          .messages = static_cast<double>(messages),
+          .late_bytes = late * bytes,
+          .late_messages = static_cast<double>(messages - before)};
 }
 
 }  // namespace
@@ -108,15 +71,15 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
                                             const CompressorPlan& plan) {
   switch (plan.setting.method) {
     case CompressMethod::kNone:
-      return std::make_unique<Dense>(group, plan.bucket, Wire::kFp32);
+      return dense(group, Wire::kFp32, plan.bucket);
     case CompressMethod::kBf16:
-      return std::make_unique<Dense>(group, kRoundedBucket, Wire::kBf16);
+      return dense(group, Wire::kBf16);
     case CompressMethod::kFp16:
-      return std::make_unique<Dense>(group, kRoundedBucket, Wire::kFp16);
+      return dense(group, Wire::kFp16);
     case CompressMethod::kInt8:
-      return std::make_unique<Dense>(group, Wire::kInt8, layout.elements(), plan.unsent);
+      return quantised(group, Wire::kInt8, layout.elements(), plan.residual);
     case CompressMethod::kInt4:
-      return std::make_unique<Dense>(group, Wire::kInt4, layout.elements(), plan.unsent);
+      return quantised(group, Wire::kInt4, layout.elements(), plan.residual);
     case CompressMethod::kPowerSgd:
       return std::make_unique<PowerSgd>(group, device, layout, plan.setting.rank, plan.seed);
     case CompressMethod::kTopK:
@@ -125,7 +88,17 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
     case CompressMethod::kAuto:
       break;
   }
-  throw std::logic_error("not a method that sums gradients");
+  throw std::logic_error("make_compressor: local and auto are no compressors");
+}
+
+bool has_warmup(const CompressSetting& setting) {
+  return setting.method == CompressMethod::kPowerSgd || setting.method == CompressMethod::kTopK ||
+         setting.method == CompressMethod::kLocal;
+}
+
+bool computed_on_host(const CompressSetting& setting) {
+  return setting.method != CompressMethod::kNone && setting.method != CompressMethod::kBf16 &&
+         setting.method != CompressMethod::kFp16;
 }
 
 StepTraffic traffic_per_step(const ParameterLayout& layout, const CompressSetting& setting,
@@ -137,14 +110,17 @@ StepTraffic traffic_per_step(const ParameterLayout& layout, const CompressSettin
       return in_buckets(layout, bytes, bucket);
     case CompressMethod::kPowerSgd: {
       const StepTraffic own = PowerSgd::payload(layout, setting.rank);
-      return {bytes, own.messages, bytes * own.late_bytes / own.bytes, own.late_messages};
+      return {.bytes = bytes,
+              .messages = own.messages,
+              .late_bytes = bytes * own.late_bytes / own.bytes,
+              .late_messages = own.late_messages};
     }
     case CompressMethod::kTopK:
-      return {bytes, 1, bytes, 1};
+      return {.bytes = bytes, .messages = 1, .late_bytes = bytes, .late_messages = 1};
     case CompressMethod::kLocal: {
-      const StepTraffic meeting = in_buckets(layout, bytes, bucket);
-      const double messages = meeting.messages / static_cast<double>(setting.every);
-      return {bytes, messages, bytes, messages};
+      const double messages =
+          in_buckets(layout, bytes, bucket).messages / static_cast<double>(setting.every);
+      return {.bytes = bytes, .messages = messages, .late_bytes = bytes, .late_messages = messages};
     }
     default:
       return in_buckets(layout, bytes, kRoundedBucket);

@@ -1,73 +1,83 @@
-// How the gradients of all workers become one: exactly, rounded, or as something much smaller.
+// Start here: how the gradients of all workers become one, exactly, rounded, or compressed.
+// Methods: bucket_reducer.h (dense), power_sgd.h, top_k.h; outer_step.h averages weights instead.
 //
-// A step's flat local gradient goes in as backward completes it; what comes out is the sum over all
-// ranks, or what a lossy method makes of it, and is the same to the last bit on every rank. What a
-// method remembers from step to step (what it did not send yet, what it sends with) is its state: a
-// run that stops and goes on with it takes the course it would have taken.
-//
-// With local steps nothing is summed in a step; the weights are, every so often (outer_step.h).
+// A step's flat local gradient goes in as backward completes it; the output is the sum over all
+// ranks, or a lossy method's approximation, identical to the last bit on every rank. Tensors that a
+// method carries from step to step (residual, factors) are its state: a run resumed with them
+// continues exactly as without the interruption.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "config/compress_options.h"
 #include "device/device.h"
-#include "dist/compress/bucket_reducer.h"
+#include "dist/compress/reduce_times.h"
 #include "dist/group/group.h"
 #include "tensor/parameters.h"
 
 namespace reigen {
 
-// A buffer that a run has to remember.
-struct KeptTensor {
+// A tensor of a method's state, for checkpoints.
+struct StateTensor {
   std::string name;
   std::span<float> values;
-  bool own = false;  // each rank has another
+  bool per_rank = false;  // different on each rank
 };
 
 class Compressor {
  public:
+  Compressor() = default;
   virtual ~Compressor() = default;
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
 
-  // A step begins: nothing of the gradient, which stays where it is until finish(), is complete.
+  // A step begins: no element of the gradient is final. The memory stays in use until finish().
   virtual void begin(std::span<float> gradient) = 0;
-  // From now on the first `elements` do not change any more. Never less than before.
+  // The first `elements` of the gradient are final. Never fewer than before.
   virtual void ready(size_t elements) = 0;
-  // All of it is complete. Returns when it is everybody's, or why that cannot be.
+  // The whole gradient is final. Blocks until it is reduced on all ranks, or returns the failure.
   virtual CommStatus finish() = 0;
 
-  // Of the last step that was finished.
+  // Of the last finished step.
   virtual ReduceTimes times() const = 0;
-  virtual double compute_seconds() const { return 0; }  // in finish(), not waiting for anybody
+  virtual double compute_seconds() const { return 0; }  // in finish(), without waiting
 
-  virtual std::vector<KeptTensor> kept() { return {}; }
-  // Of these, what is added to this rank's next gradient; empty where nothing is left out.
-  virtual std::span<float> unsent() { return {}; }
+  virtual std::vector<StateTensor> state() { return {}; }
+  // The tensor of the state that is added to this rank's next gradient (error feedback); empty if
+  // the method loses nothing.
+  virtual std::span<float> residual() { return {}; }
 };
 
 struct CompressorPlan {
   CompressSetting setting;  // not auto, not local
-  size_t bucket = 0;        // elements that leave at once, where nothing is left out
+  size_t bucket = 0;        // elements of a bucket, where nothing is rounded
   uint64_t seed = 1;
-  std::span<float> unsent = {};  // takes what rounding to integers loses; empty for its own
+  std::span<float> residual = {};  // memory for the residual of int8 and int4; empty for their own
 };
 
-// All that is given must outlive it.
+// All arguments must outlive the compressor.
 std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
                                             const ParameterLayout& layout,
                                             const CompressorPlan& plan);
 
-// What a rank hands to the network in a step, on average; the factor 2(n-1)/n of an all-reduce or
-// n-1 of an all-gather is part of it. Late are the buckets that reach into what is complete only
-// when backward has ended, and whatever needs the whole gradient.
+// Methods that leave out most of the gradient start after a warm-up: the first steps of a run, in
+// which gradients are sent as int4.
+inline constexpr CompressSetting kWarmupSetting = {.method = CompressMethod::kInt4};
+bool has_warmup(const CompressSetting& setting);
+
+// Whether the method works in host memory; the others also run from GPU to GPU.
+bool computed_on_host(const CompressSetting& setting);
+
+// Bytes and messages that a rank sends in a step, on average, including the factor 2(n-1)/n of an
+// all-reduce or n-1 of an all-gather. Late are the buckets with elements that are final only when
+// backward ends, and everything that needs the whole gradient.
 struct StepTraffic {
   double bytes = 0;
-  double messages = 0;  // one at a time, so that each pays the latency
+  double messages = 0;  // one after another, so that each costs one latency
   double late_bytes = 0;
   double late_messages = 0;
 };

@@ -5,12 +5,12 @@
 namespace reigen {
 
 OuterStep::OuterStep(Group& group, size_t elements, int64_t every, size_t bucket)
-    : group_(group),
+    : reducer_(group, bucket, Wire::kBf16),
+      share_(1.0F / static_cast<float>(group.size())),
       every_(static_cast<uint64_t>(every)),
-      bucket_(bucket),
       shared_(elements),
       momentum_(elements),
-      way_(elements) {}
+      delta_(elements) {}
 
 void OuterStep::begin(std::span<const float> parameters) {
   std::copy(parameters.begin(), parameters.end(), shared_.begin());
@@ -27,16 +27,14 @@ CommStatus OuterStep::after_step(std::span<float> parameters) {
   times_ = {};
   if (++steps_ < every_) return {};
   steps_ = 0;
-  const float part = 1.0F / static_cast<float>(group_.size());
-  for (size_t i = 0; i < way_.size(); ++i) way_[i] = part * (shared_[i] - parameters[i]);
-  BucketReducer reducer(group_, way_, bucket_, Wire::kBf16);
-  reducer.begin();
-  CommStatus status = reducer.finish();
-  times_ = reducer.times();
+  for (size_t i = 0; i < delta_.size(); ++i) delta_[i] = share_ * (shared_[i] - parameters[i]);
+  reducer_.begin(delta_);
+  CommStatus status = reducer_.finish();
+  times_ = reducer_.times();
   if (!status.ok()) return status;
-  for (size_t i = 0; i < way_.size(); ++i) {
-    momentum_[i] = kMomentum * momentum_[i] + way_[i];
-    shared_[i] -= kRate * (way_[i] + kMomentum * momentum_[i]);
+  for (size_t i = 0; i < delta_.size(); ++i) {
+    momentum_[i] = kMomentum * momentum_[i] + delta_[i];
+    shared_[i] -= kRate * (delta_[i] + kMomentum * momentum_[i]);
     parameters[i] = shared_[i];
   }
   return status;

@@ -1,11 +1,13 @@
-// Local steps (DiLoCo, Douillard et al. 2023): workers train apart and meet every so often.
+// Local steps (DiLoCo, Douillard et al. 2023): workers train on their own and synchronise their
+// weights every H steps.
 //
-// Each takes its own optimizer steps on its share of the batches. Every H steps the way all went
-// from where they last met, averaged, is the gradient of one step of Nesterov's method, and
-// everybody goes on from there; the optimizers keep their moments.
+// Each worker takes its own optimizer steps on its share of the batches. Every H steps the mean
+// over all workers of (shared weights - own weights) is the gradient of one outer step of
+// Nesterov's method on the shared weights; all workers continue from the result and keep their
+// optimizers' moments.
 #pragma once
 
-#include "dist/compress/compressor.h"
+#include "dist/compress/bucket_reducer.h"
 
 namespace reigen {
 
@@ -16,33 +18,36 @@ class OuterStep {
 
   OuterStep(Group& group, size_t elements, int64_t every, size_t bucket);
 
-  // The parameters, the same on all ranks, are where they meet first.
+  // The parameters, the same on all ranks, become the first shared weights.
   void begin(std::span<const float> parameters);
   bool begun() const { return begun_; }
 
-  // After a step of its own; every H-th time all meet. Their parameters are the same then.
+  // After a local step; every H-th call is an outer step, after which all parameters are equal.
   CommStatus after_step(std::span<float> parameters);
-  bool meets_next() const { return steps_ + 1 >= every_; }  // in the next call
-  bool met() const { return steps_ == 0; }                  // in the last call
+  bool syncs_next() const {
+    return steps_ + 1 >= every_;
+  }  // whether the next call is an outer step
 
-  // Where all met last.
+  // The weights after the last outer step.
   std::span<float> shared() { return shared_; }
   ReduceTimes times() const { return times_; }
 
-  // The number of steps since they met is kept with it.
+  // Local steps since the last outer step; a checkpoint stores them with state().
   uint64_t steps() const { return steps_; }
-  void resume(uint64_t steps);  // with kept() filled in
-  std::vector<KeptTensor> kept() { return {{"momentum", momentum_, false}}; }
+  void resume(uint64_t steps);  // with state() filled in
+  std::vector<StateTensor> state() {
+    return {{.name = "momentum", .values = momentum_, .per_rank = false}};
+  }
 
  private:
-  Group& group_;
+  BucketReducer reducer_;
+  float share_;  // of a worker in the mean
   uint64_t every_;
-  size_t bucket_;
   bool begun_ = false;
   uint64_t steps_ = 0;
   std::vector<float> shared_;
   std::vector<float> momentum_;
-  std::vector<float> way_;
+  std::vector<float> delta_;
   ReduceTimes times_;
 };
 

@@ -11,9 +11,8 @@
 namespace reigen {
 namespace {
 
-// A matrix is compressed when its factors are at most this part of it.
-constexpr size_t kLeastGain = 2;
-constexpr size_t kChunks = 8;  // what is complete leaves while the rest is computed
+constexpr size_t kLeastGain = 2;  // a matrix is compressed if its factors are this much smaller
+constexpr size_t kBuckets = 8;    // complete buckets leave while backward computes the rest
 constexpr int64_t kRowsAtOnce = 16;
 
 bool shrinks(const ParameterSlice& slice, size_t rank) {
@@ -21,7 +20,7 @@ bool shrinks(const ParameterSlice& slice, size_t rank) {
   return slice.rows > 1 && slice.cols > 1 && kLeastGain * factors <= slice.size();
 }
 
-// A pure function of the seed, so that all ranks begin with the same.
+// A pure function of the seed, so that all ranks start with the same values.
 void fill_normal(std::span<float> values, uint64_t seed) {
   constexpr double kTwoPi = 6.283185307179586;
   for (size_t i = 0; i < values.size(); i += 2) {
@@ -35,7 +34,7 @@ void fill_normal(std::span<float> values, uint64_t seed) {
   }
 }
 
-// In lanes, so that a vector unit can add in the order that is written here.
+// Partial sums in lanes, so that the vectorised order of additions is the one written here.
 template <class T>
 T dot(const T* a, const T* b, size_t count) {
   constexpr size_t kLanes = 16;
@@ -50,8 +49,8 @@ T dot(const T* a, const T* b, size_t count) {
   return sum;
 }
 
-// Columns of a [rows, rank] matrix made orthonormal, one after another. A column that depends on
-// those before it becomes zero: it carries nothing.
+// Gram-Schmidt on the columns of a [rows, rank] matrix. A column that depends on those before it
+// becomes zero.
 void orthonormalise(float* matrix, size_t rows, size_t rank) {
   constexpr double kDependent = 1e-6;
   std::vector<double> columns(rows * rank);
@@ -84,30 +83,30 @@ void add_scaled(float scale, const float* values, size_t count, float* sum) {
 
 }  // namespace
 
-PowerSgd::Parts PowerSgd::cut(const ParameterLayout& layout, size_t rank) {
-  const size_t enough = layout.elements() / kChunks;
-  Parts parts;
+PowerSgd::Split PowerSgd::split(const ParameterLayout& layout, size_t rank) {
+  const size_t enough = layout.elements() / kBuckets;
+  Split result;
   size_t elements = 0;
-  Chunk chunk;
+  Bucket bucket;
   auto close = [&] {
-    if (chunk.matrices.empty()) return;
-    chunk.left.end = parts.left;
-    chunk.right.end = parts.right;
-    parts.chunks.push_back(std::move(chunk));
-    chunk = {};
-    chunk.left.begin = parts.left;
-    chunk.right.begin = parts.right;
+    if (bucket.matrices.empty()) return;
+    bucket.left.end = result.left;
+    bucket.right.end = result.right;
+    result.buckets.push_back(std::move(bucket));
+    bucket = {};
+    bucket.left.begin = result.left;
+    bucket.right.begin = result.right;
     elements = 0;
   };
   auto add_whole = [&](size_t begin, size_t end) {
     if (begin == end) return;
-    parts.wholes.push_back({begin, end - begin, parts.whole});
-    parts.whole += end - begin;
+    result.wholes.push_back({begin, end - begin, result.whole});
+    result.whole += end - begin;
   };
   const std::vector<ParameterSlice>& slices = layout.slices();
   for (size_t s = 0; s < slices.size(); ++s) {
     const ParameterSlice& slice = slices[s];
-    // Gaps between slices hold nothing, but that has to be the same everywhere, too.
+    // Gaps between slices are not used, but must be equal on all ranks, too.
     const size_t next = s + 1 < slices.size() ? slices[s + 1].offset : layout.elements();
     if (!shrinks(slice, rank)) {
       add_whole(slice.offset, next);
@@ -115,16 +114,16 @@ PowerSgd::Parts PowerSgd::cut(const ParameterLayout& layout, size_t rank) {
     }
     add_whole(slice.offset + slice.size(), next);
     const Matrix matrix = {static_cast<size_t>(slice.rows), static_cast<size_t>(slice.cols),
-                           slice.offset, parts.left, parts.right};
-    chunk.matrices.push_back(matrix);
-    chunk.end = slice.offset + slice.size();
-    parts.left += matrix.rows * rank;
-    parts.right += matrix.cols * rank;
+                           slice.offset, result.left, result.right};
+    bucket.matrices.push_back(matrix);
+    bucket.end = slice.offset + slice.size();
+    result.left += matrix.rows * rank;
+    result.right += matrix.cols * rank;
     elements += slice.size();
     if (elements >= enough) close();
   }
   close();
-  return parts;
+  return result;
 }
 
 PowerSgd::PowerSgd(Group& group, const Device& device, const ParameterLayout& layout, int64_t rank,
@@ -133,35 +132,38 @@ PowerSgd::PowerSgd(Group& group, const Device& device, const ParameterLayout& la
       device_(device),
       rank_(static_cast<size_t>(rank)),
       seed_(seed),
-      error_(layout.elements()) {
-  Parts parts = cut(layout, rank_);
-  chunks_ = std::move(parts.chunks);
-  wholes_ = std::move(parts.wholes);
-  left_.resize(parts.left);
-  right_.resize(parts.right);
-  whole_.resize(parts.whole);
+      residual_(layout.elements()) {
+  Split result = split(layout, rank_);
+  buckets_ = std::move(result.buckets);
+  wholes_ = std::move(result.wholes);
+  left_.resize(result.left);
+  right_.resize(result.right);
+  whole_.resize(result.whole);
   fill_normal(right_, seed_);
 }
 
 StepTraffic PowerSgd::payload(const ParameterLayout& layout, int64_t rank) {
-  const Parts parts = cut(layout, static_cast<size_t>(rank));
+  const Split result = split(layout, static_cast<size_t>(rank));
   const size_t last = layout.last_final_from();
-  size_t early = 0;  // left factors that leave while backward runs
+  size_t early = 0;  // elements of left factors that leave during backward
   size_t early_messages = 0;
-  for (const Chunk& chunk : parts.chunks) {
-    if (chunk.end > last) continue;
-    early += chunk.left.size();
+  for (const Bucket& bucket : result.buckets) {
+    if (bucket.end > last) continue;
+    early += bucket.left.size();
     ++early_messages;
   }
-  const size_t messages = 2 * parts.chunks.size() + (parts.whole > 0 ? 1 : 0);
-  const double bytes =
-      2.0 * static_cast<double>(parts.left + parts.right) + 4.0 * static_cast<double>(parts.whole);
-  return {bytes, static_cast<double>(messages), bytes - 2.0 * static_cast<double>(early),
-          static_cast<double>(messages - early_messages)};
+  const size_t messages = 2 * result.buckets.size() + (result.whole > 0 ? 1 : 0);
+  const double bytes = 2.0 * static_cast<double>(result.left + result.right) +
+                       4.0 * static_cast<double>(result.whole);
+  return {.bytes = bytes,
+          .messages = static_cast<double>(messages),
+          .late_bytes = bytes - 2.0 * static_cast<double>(early),
+          .late_messages = static_cast<double>(messages - early_messages)};
 }
 
-std::vector<KeptTensor> PowerSgd::kept() {
-  return {{"error", error_, true}, {"right", right_, false}};
+std::vector<StateTensor> PowerSgd::state() {
+  return {{.name = "error", .values = residual_, .per_rank = true},
+          {.name = "right", .values = right_, .per_rank = false}};
 }
 
 void PowerSgd::begin(std::span<float> gradient) {
@@ -171,13 +173,13 @@ void PowerSgd::begin(std::span<float> gradient) {
   sent_.clear();
 }
 
-// left = (gradient + error) right^T, over all ranks.
-void PowerSgd::project(Chunk& chunk) {
-  for (const Matrix& m : chunk.matrices) {
+// left = (gradient + residual) right^T, summed over all ranks.
+void PowerSgd::project(Bucket& bucket) {
+  for (const Matrix& m : bucket.matrices) {
     parallel_for(device_, static_cast<int64_t>(m.rows), kRowsAtOnce,
                  [&](int64_t begin, int64_t end, int) {
                    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-                     float* row = error_.data() + m.offset + i * m.cols;
+                     float* row = residual_.data() + m.offset + i * m.cols;
                      const float* fresh = gradient_.data() + m.offset + i * m.cols;
                      for (size_t j = 0; j < m.cols; ++j) row[j] += fresh[j];
                      for (size_t k = 0; k < rank_; ++k) {
@@ -187,14 +189,14 @@ void PowerSgd::project(Chunk& chunk) {
                    }
                  });
   }
-  chunk.sent =
-      group_.all_reduce(std::span(left_).subspan(chunk.left.begin, chunk.left.size()), Wire::kBf16);
+  bucket.sent = group_.all_reduce(std::span(left_).subspan(bucket.left.begin, bucket.left.size()),
+                                  Wire::kBf16);
 }
 
-// right = left^T (gradient + error), over all ranks, with the columns of left orthonormal.
-void PowerSgd::project_back(Chunk& chunk) {
+// right = left^T (gradient + residual), summed over all ranks, after orthonormalising left.
+void PowerSgd::project_back(Bucket& bucket) {
   constexpr int64_t kColumnsAtOnce = 32;
-  for (const Matrix& m : chunk.matrices) {
+  for (const Matrix& m : bucket.matrices) {
     const float* left = left_.data() + m.left;
     orthonormalise(left_.data() + m.left, m.rows, rank_);
     parallel_for(device_, static_cast<int64_t>(m.cols), kColumnsAtOnce,
@@ -204,21 +206,21 @@ void PowerSgd::project_back(Chunk& chunk) {
                    float* out = right_.data() + m.right + first;
                    for (size_t k = 0; k < rank_; ++k) std::fill_n(out + k * m.cols, count, 0.0F);
                    for (size_t i = 0; i < m.rows; ++i) {
-                     const float* row = error_.data() + m.offset + i * m.cols + first;
+                     const float* row = residual_.data() + m.offset + i * m.cols + first;
                      for (size_t k = 0; k < rank_; ++k) {
                        add_scaled(left[i * rank_ + k], row, count, out + k * m.cols);
                      }
                    }
                  });
   }
-  chunk.sent = group_.all_reduce(std::span(right_).subspan(chunk.right.begin, chunk.right.size()),
-                                 Wire::kBf16);
+  bucket.sent = group_.all_reduce(
+      std::span(right_).subspan(bucket.right.begin, bucket.right.size()), Wire::kBf16);
 }
 
-// gradient = left right; each rank keeps its part of what that is not.
-void PowerSgd::rebuild(Chunk& chunk) {
-  const float part = 1.0F / static_cast<float>(group_.size());
-  for (const Matrix& m : chunk.matrices) {
+// gradient = left right; each rank subtracts its share of it from the residual.
+void PowerSgd::rebuild(Bucket& bucket) {
+  const float share = 1.0F / static_cast<float>(group_.size());
+  for (const Matrix& m : bucket.matrices) {
     parallel_for(device_, static_cast<int64_t>(m.rows), kRowsAtOnce,
                  [&](int64_t begin, int64_t end, int) {
                    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
@@ -228,16 +230,16 @@ void PowerSgd::rebuild(Chunk& chunk) {
                        add_scaled(left_[m.left + i * rank_ + k],
                                   right_.data() + m.right + k * m.cols, m.cols, out);
                      }
-                     add_scaled(-part, out, m.cols, error_.data() + m.offset + i * m.cols);
+                     add_scaled(-share, out, m.cols, residual_.data() + m.offset + i * m.cols);
                    }
                  });
   }
 }
 
-// A direction in which there was nothing (a gradient of lower rank, or none at all) would stay
-// empty for ever: the next step looks in a new one.
-void PowerSgd::reseed_empty_directions(const Chunk& chunk) {
-  for (const Matrix& m : chunk.matrices) {
+// A direction of zero length (the gradient had a lower rank, or was zero) would stay zero for ever:
+// it gets new random values.
+void PowerSgd::reseed_empty_directions(const Bucket& bucket) {
+  for (const Matrix& m : bucket.matrices) {
     for (size_t k = 0; k < rank_; ++k) {
       const std::span<float> row(right_.data() + m.right + k * m.cols, m.cols);
       const bool empty = std::all_of(row.begin(), row.end(), [](float x) { return x == 0; });
@@ -246,31 +248,26 @@ void PowerSgd::reseed_empty_directions(const Chunk& chunk) {
   }
 }
 
-// With what a warm-up may have kept back of it.
+// Sends the uncompressed slices, with the residual that a warm-up may have left.
 void PowerSgd::send_whole() {
   for (const Whole& w : wholes_) {
-    float* unsent = error_.data() + w.offset;
-    std::transform(unsent, unsent + w.size, gradient_.data() + w.offset, whole_.data() + w.at,
+    float* residual = residual_.data() + w.offset;
+    std::transform(residual, residual + w.size, gradient_.data() + w.offset, whole_.data() + w.at,
                    std::plus<>());
-    std::fill_n(unsent, w.size, 0.0F);
+    std::fill_n(residual, w.size, 0.0F);
   }
   if (!whole_.empty()) whole_sent_ = group_.all_reduce(whole_);
 }
 
 void PowerSgd::ready(size_t elements) {
-  for (; next_ < chunks_.size() && chunks_[next_].end <= elements; ++next_) {
-    project(chunks_[next_]);
+  for (; next_ < buckets_.size() && buckets_[next_].end <= elements; ++next_) {
+    project(buckets_[next_]);
   }
 }
 
-void PowerSgd::note(const Pending& done) {
-  const OpTimes times = done.times();
-  sent_.push_back({.ready = times.started, .begin = times.begin, .end = times.end});
-}
-
-// A gradient that is not finite is skipped by all, and must not stay in the memory.
-void PowerSgd::forget() {
-  std::fill(error_.begin(), error_.end(), 0.0F);
+// All ranks skip a step with a non-finite gradient; it must not stay in the state.
+void PowerSgd::reset() {
+  std::fill(residual_.begin(), residual_.end(), 0.0F);
   fill_normal(right_, seed_);
 }
 
@@ -281,17 +278,17 @@ CommStatus PowerSgd::finish() {
   send_whole();
   compute_ += watch.lap();
   CommStatus status;
-  // All are waited for even after a failure: they use the factors until they have ended.
+  // Wait for all, even after a failure: they use the factors until they have ended.
   auto wait = [&](const Pending& sent) {
     CommStatus ended = sent.wait();
     if (status.ok()) status = std::move(ended);
-    note(sent);
+    sent_.push_back(sent.times());
     watch.lap();
   };
-  for (Chunk& chunk : chunks_) {
-    wait(chunk.sent);
+  for (Bucket& bucket : buckets_) {
+    wait(bucket.sent);
     if (!status.ok()) continue;
-    project_back(chunk);
+    project_back(bucket);
     compute_ += watch.lap();
   }
   if (!whole_.empty()) wait(whole_sent_);
@@ -299,17 +296,17 @@ CommStatus PowerSgd::finish() {
   for (const Whole& w : wholes_) {
     std::copy_n(whole_.data() + w.at, w.size, gradient_.data() + w.offset);
   }
-  for (Chunk& chunk : chunks_) {
-    wait(chunk.sent);
+  for (Bucket& bucket : buckets_) {
+    wait(bucket.sent);
     if (!status.ok()) continue;
-    rebuild(chunk);
-    reseed_empty_directions(chunk);
+    rebuild(bucket);
+    reseed_empty_directions(bucket);
     compute_ += watch.lap();
   }
   const auto finite = [](float x) { return std::isfinite(x); };
   if (status.ok() && !(std::all_of(right_.begin(), right_.end(), finite) &&
                        std::all_of(left_.begin(), left_.end(), finite))) {
-    forget();
+    reset();
   }
   return status;
 }

@@ -10,9 +10,9 @@
 namespace reigen {
 namespace {
 
-constexpr size_t kBlock = kBlockValues / 2;  // of pairs: a rank's chunk is whole blocks of floats
+constexpr size_t kBlock = kBlockValues / 2;  // pairs: chunk_of() cuts whole blocks of floats
 
-// The upper half of a float without its sign rises with its size.
+// The upper bits without the sign order floats by magnitude.
 uint32_t size_class(float x) { return (std::bit_cast<uint32_t>(x) & 0x7FFFFFFFU) >> 16; }
 
 }  // namespace
@@ -23,16 +23,17 @@ size_t TopK::entries(size_t elements, double fraction) {
 }
 
 TopK::TopK(Group& group, const Device&, size_t elements, double fraction)
-    : group_(group), error_(elements), entries_(entries(elements, fraction)) {
+    : group_(group), residual_(elements), entries_(entries(elements, fraction)) {
   pairs_.resize(2 * entries_ * static_cast<size_t>(group.size()));
 }
 
-// Exactly so many: all of the classes above a limit, and the first ones of the class at it.
+// Selects exactly entries_ elements: all of the size classes above a limit, and the first ones of
+// the class at the limit.
 void TopK::select() {
   std::vector<size_t> count(1 << 15);
-  for (size_t i = 0; i < error_.size(); ++i) {
-    error_[i] += gradient_[i];
-    ++count[size_class(error_[i])];
+  for (size_t i = 0; i < residual_.size(); ++i) {
+    residual_[i] += gradient_[i];
+    ++count[size_class(residual_[i])];
   }
   size_t limit = count.size();
   size_t above = 0;
@@ -41,15 +42,15 @@ void TopK::select() {
   float* indices = pairs_.data() + 2 * entries_ * static_cast<size_t>(group_.rank());
   float* values = indices + entries_;
   size_t taken = 0;
-  for (size_t i = 0; i < error_.size() && taken < entries_; ++i) {
-    const uint32_t size = size_class(error_[i]);
+  for (size_t i = 0; i < residual_.size() && taken < entries_; ++i) {
+    const uint32_t size = size_class(residual_[i]);
     if (size < limit) {
       if (size + 1 != limit || at_limit == 0) continue;
       --at_limit;
     }
     indices[taken] = std::bit_cast<float>(static_cast<uint32_t>(i));
-    values[taken++] = error_[i];
-    error_[i] = 0;
+    values[taken++] = residual_[i];
+    residual_[i] = 0;
   }
 }
 
@@ -64,8 +65,9 @@ void TopK::merge() {
       finite = finite && std::isfinite(values[i]);
     }
   }
-  // What is not finite is the largest, so it was sent; all skip the step and begin anew.
-  if (!finite) std::fill(error_.begin(), error_.end(), 0.0F);
+  // Non-finite elements are the largest, so they were sent; all ranks skip the step and start
+  // afresh.
+  if (!finite) std::fill(residual_.begin(), residual_.end(), 0.0F);
 }
 
 CommStatus TopK::finish() {
@@ -75,8 +77,7 @@ CommStatus TopK::finish() {
   compute_ = watch.lap();
   const Pending sent = group_.all_gather(pairs_);
   CommStatus status = sent.wait();
-  const OpTimes times = sent.times();
-  sent_ = {{.ready = times.started, .begin = times.begin, .end = times.end}};
+  sent_ = {sent.times()};
   watch.lap();
   if (status.ok()) merge();
   compute_ += watch.lap();

@@ -1,8 +1,8 @@
-// Top-k: of gradient and what was not sent before, only the largest elements travel.
+// Top-k with error feedback: only the largest elements of gradient + residual are sent.
 //
-// Every rank sends as many, as pairs of index and value; all add them up in the order of ranks.
-// Plain top-k is known to wreck Transformers (Aji et al. 2019), and does here (docs/design/
-// compression.md): it is offered for comparison, and `auto` never chooses it.
+// Every rank sends the same number of (index, value) pairs; all ranks add them in the order of
+// ranks. Plain top-k is known to harm Transformers (Aji et al. 2019), and does here
+// (docs/design/compression.md): it is offered for comparison, and `auto` never chooses it.
 #pragma once
 
 #include "dist/compress/compressor.h"
@@ -14,14 +14,16 @@ class TopK : public Compressor {
   TopK(Group& group, const Device& device, size_t elements, double fraction);
 
   void begin(std::span<float> gradient) override { gradient_ = gradient; }
-  void ready(size_t) override {}  // which are the largest is known at the end
+  void ready(size_t) override {}  // the largest elements are known only at the end
   CommStatus finish() override;
   ReduceTimes times() const override { return reduce_times(sent_, computed_); }
   double compute_seconds() const override { return compute_; }
-  std::vector<KeptTensor> kept() override { return {{"error", error_, true}}; }
-  std::span<float> unsent() override { return error_; }
+  std::vector<StateTensor> state() override {
+    return {{.name = "error", .values = residual_, .per_rank = true}};
+  }
+  std::span<float> residual() override { return residual_; }
 
-  static size_t entries(size_t elements, double fraction);  // that each rank sends
+  static size_t entries(size_t elements, double fraction);  // pairs that each rank sends
 
  private:
   void select();
@@ -29,11 +31,11 @@ class TopK : public Compressor {
 
   Group& group_;
   std::span<float> gradient_;
-  std::vector<float> error_;
-  std::vector<float> pairs_;  // of all ranks: indices, then values
+  std::vector<float> residual_;
+  std::vector<float> pairs_;  // by rank: its indices, then its values
   size_t entries_;
   CommClock::time_point computed_;
-  std::vector<BucketTimes> sent_;
+  std::vector<OpTimes> sent_;
   double compute_ = 0;
 };
 

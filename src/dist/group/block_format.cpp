@@ -11,7 +11,7 @@ namespace reigen {
 namespace {
 
 constexpr size_t kScaleBytes = 2;
-constexpr float kNothing = 0x1p-100F;  // smaller blocks are zeros: their scale has no inverse
+constexpr float kSmallest = 0x1p-100F;  // below it a block is zeros: its scale has no inverse
 constexpr uint16_t kNotFinite = 0x7FC0;
 
 float float_of(uint16_t bf16) { return std::bit_cast<float>(static_cast<uint32_t>(bf16) << 16); }
@@ -20,8 +20,8 @@ size_t packed_bytes(int bits, size_t values) {
   return (values * static_cast<size_t>(bits) + 7) / 8;
 }
 
-// Up, so that no value is beyond the last integer. A float without its sign rises with its bits,
-// and of those a compiler finds the largest with vectors.
+// The scale is rounded up, so that no value exceeds the largest integer. Without the sign, floats
+// order like their bits, whose maximum compilers vectorise.
 uint16_t scale_of(const float* values, size_t count, float most) {
   int32_t largest = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -29,11 +29,11 @@ uint16_t scale_of(const float* values, size_t count, float most) {
   }
   if (largest >= std::bit_cast<int32_t>(INFINITY)) return kNotFinite;
   const auto size = std::bit_cast<float>(largest);
-  if (size < kNothing) return 0;
+  if (size < kSmallest) return 0;
   return static_cast<uint16_t>((std::bit_cast<uint32_t>(size / most) + 0xFFFF) >> 16);
 }
 
-// To the nearest integer within 2^21, ties to even: where a float's own unit is 1.
+// To the nearest integer within 2^21, ties to even: at kShift floats are spaced by 1.
 int32_t rounded(float x) {
   constexpr float kShift = 0x1.8p23F;
   return static_cast<int32_t>(std::bit_cast<uint32_t>(x + kShift) -
@@ -50,7 +50,7 @@ struct Eight {
   }
 };
 
-// The first half of a block in the low halves of its bytes.
+// The first half of a block is in the low four bits of its bytes.
 struct Four {
   static constexpr float kMost = 7;
   static void pack(const int32_t* in, size_t count, std::byte* out) {
@@ -71,7 +71,7 @@ struct Four {
   }
 };
 
-// `count` is a constant where a block is whole: those loops become vectors without a rest.
+// `count` is a constant for a whole block, so that its loops vectorise without a remainder.
 template <class Format>
 inline void pack_block(const float* values, size_t count, std::byte* out) {
   std::array<int32_t, kBlockValues> integers;

@@ -1,8 +1,8 @@
-// Floats as a few bits each: blocks of 64 with a scale of their own, so that one large value costs
-// only its neighbours their detail.
+// Block quantisation of floats to 8 or 4 bits: blocks of 64 values with one scale each, so that a
+// large value reduces the precision of its block only.
 //
-// A block is its scale in bf16, then its values as integers of 8 or 4 bits, rounded to the nearest.
-// A value that is not finite makes its whole block so.
+// A block is its scale in bf16, then its values as integers, rounded to the nearest. A non-finite
+// value makes its whole block non-finite.
 #pragma once
 
 #include <cstddef>

@@ -5,15 +5,21 @@
 namespace reigen {
 
 CommStatus CommStatus::lost(int rank, std::string host, std::string detail) {
-  return {CommState::kLostPeer, rank, std::move(host), std::move(detail)};
+  return {.state = CommState::kLostPeer,
+          .rank = rank,
+          .host = std::move(host),
+          .detail = std::move(detail)};
 }
 
 CommStatus CommStatus::closed(std::string detail) {
-  return {CommState::kClosed, -1, "", std::move(detail)};
+  return {.state = CommState::kClosed, .detail = std::move(detail)};
 }
 
 CommStatus CommStatus::timeout(int rank, std::string host, std::string detail) {
-  return {CommState::kTimeout, rank, std::move(host), std::move(detail)};
+  return {.state = CommState::kTimeout,
+          .rank = rank,
+          .host = std::move(host),
+          .detail = std::move(detail)};
 }
 
 std::string rank_and_host(int rank, const std::string& host) {
@@ -31,7 +37,7 @@ std::string describe(const CommStatus& status) {
     case CommState::kClosed:
       return "closed" + detail;
     case CommState::kTimeout:
-      return "waited too long for " + rank_and_host(status.rank, status.host) + detail;
+      return "timed out waiting for " + rank_and_host(status.rank, status.host) + detail;
   }
   return "";
 }

@@ -11,9 +11,9 @@ enum class CommState : uint8_t { kOk, kLostPeer, kClosed, kTimeout };
 
 struct CommStatus {
   CommState state = CommState::kOk;
-  int rank = -1;       // who was lost, or was waited for; -1 when nobody knows
-  std::string host;    // of that rank; empty when nobody knows
-  std::string detail;  // what was seen: "connection closed", "no heartbeat for 10 s"
+  int rank = -1;       // the rank that was lost or did not answer; -1 if unknown
+  std::string host;    // its host; empty if unknown
+  std::string detail;  // the evidence: "its connection closed", "no heartbeat for 10 s"
 
   bool ok() const { return state == CommState::kOk; }
 
@@ -22,10 +22,15 @@ struct CommStatus {
   static CommStatus timeout(int rank, std::string host, std::string detail);
 };
 
+// Thrown inside a group's thread to end an operation; QueuedGroup turns it into a status.
+struct CommFailure {
+  CommStatus status;
+};
+
 // "lost rank 2 (vm2): no heartbeat for 10 s"
 std::string describe(const CommStatus& status);
 
-// "rank 2 (vm2)", or "rank 2" where the host is not known.
+// "rank 2 (vm2)", "rank 2" if the host is unknown, "a worker" for a negative rank.
 std::string rank_and_host(int rank, const std::string& host);
 
 }  // namespace reigen

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <condition_variable>
-#include <csignal>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -30,7 +29,7 @@ constexpr uint64_t kGoodbyeSlot = 1;
 constexpr uint64_t kProofSlot = 2;
 constexpr size_t kProofBytes = 64;
 
-// Gloo asks by these three calls for the addresses of the others.
+// The interface through which Gloo exchanges the addresses of all ranks.
 class Store : public gloo::rendezvous::Store {
  public:
   Store(KeyValue& values, std::string prefix, milliseconds within)
@@ -43,7 +42,11 @@ class Store : public gloo::rendezvous::Store {
   std::vector<char> get(const std::string& key) override {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
     const auto value = values_.get(prefix_ + key, std::max(left, milliseconds(0)));
-    if (!value) throw CommError(format("rank {} gave no address for its data", key));
+    if (!value)
+      throw CommError(
+          format("rank {} published no data address in time; check that it runs and reaches the "
+                 "rendezvous",
+                 key));
     return {value->begin(), value->end()};
   }
 
@@ -59,10 +62,10 @@ class Store : public gloo::rendezvous::Store {
   Clock::time_point deadline_;
 };
 
-// While it lives, threads begin their life in no hurry. Gloo's own does not wait for a connection
-// that is in use but asks for it again and again: where it interrupts the thread that uses one, on
-// the same core, both stand still until the kernel's next tick, milliseconds for every message. A
-// thread in no hurry does not interrupt others.
+// While it exists, new threads of this one are SCHED_BATCH. Gloo's own thread spins on the lock of
+// a connection in use: if it preempts the thread that holds the lock, on the same core, both stand
+// still until the kernel's next tick, milliseconds for every message. A SCHED_BATCH thread does not
+// preempt others when it wakes.
 class BatchScheduledThreads {
  public:
   BatchScheduledThreads() {
@@ -81,40 +84,40 @@ class BatchScheduledThreads {
   sched_param param_{};
 };
 
-// Gloo's messages begin with the place in its source: "[/build/.../pair.cc:589] Read error ...".
-std::string without_place(const std::string& message) {
+// Gloo's messages begin with a source location: "[/build/.../pair.cc:589] Read error ...".
+std::string without_location(const std::string& message) {
   const size_t end = message.find("] ");
   return message.starts_with('[') && end != std::string::npos ? message.substr(end + 2) : message;
 }
 
 }  // namespace
 
-struct MeshBuffer::Parts {
+struct MeshBuffer::Impl {
   GlooMesh& mesh;
   std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
-  int peer = kNobody;  // the only one it has to do with
+  int peer = kNoPeer;  // the rank at the other end, if there is only one
 
-  static constexpr int kNobody = -1;
-  static constexpr int kSeveral = -2;
-  void with(int other) { peer = peer == kNobody || peer == other ? other : kSeveral; }
+  static constexpr int kNoPeer = -1;
+  static constexpr int kSeveralPeers = -2;
+  void note_peer(int rank) { peer = peer == kNoPeer || peer == rank ? rank : kSeveralPeers; }
 };
 
-struct GlooMesh::Parts {
+struct GlooMesh::Impl {
   MeshOptions options;
   std::shared_ptr<gloo::transport::Device> device;
   std::shared_ptr<gloo::rendezvous::Context> context;
 
   mutable std::mutex mutex;
   CommStatus status;
-  bool left = false;  // in peace: what is still on its way must arrive
-  std::set<gloo::transport::UnboundBuffer*> waiting;  // called off when the mesh fails
+  bool left = false;  // in order: pending messages must still arrive
+  std::set<gloo::transport::UnboundBuffer*> waiting;  // cancelled when the mesh fails
 
-  // A receive that is always there on every connection: Gloo tells it at once when one breaks.
+  // One receive is always pending on every connection: Gloo fails it at once if one breaks.
   std::thread watcher;
   std::vector<char> goodbyes;  // one byte from each rank
   std::unique_ptr<gloo::transport::UnboundBuffer> goodbye_in;
   std::condition_variable goodbye_came;
-  int gone = 0;  // how many have said goodbye
+  int departed = 0;  // ranks whose goodbye has come
 
   std::string host(int rank) const {
     return rank >= 0 && static_cast<size_t>(rank) < options.hosts.size()
@@ -139,23 +142,23 @@ struct GlooMesh::Parts {
   void guarded(GlooMesh& mesh, int peer, Call call);
 };
 
-void GlooMesh::Parts::connect(KeyValue& values) {
+void GlooMesh::Impl::connect(KeyValue& values) {
   gloo::transport::tcp::attr attributes(options.address.c_str());
   {
-    const BatchScheduledThreads unhurried;
+    const BatchScheduledThreads batch_scheduled;
     device = gloo::transport::tcp::CreateDevice(attributes);
   }
   context = std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
   // Gloo waits five times its timeout for a connection; every later wait has a limit of its own.
-  constexpr int kPatience = 5;
-  context->setTimeout(std::max(options.connect_timeout / kPatience, milliseconds(1)));
+  constexpr int kGlooFactor = 5;
+  context->setTimeout(std::max(options.connect_timeout / kGlooFactor, milliseconds(1)));
   Store store(values, options.prefix, options.connect_timeout);
   context->connectFullMesh(store, device);
 }
 
-// Data ports take whoever connects first. Before anything else each side shows that it knows the
-// job's secret, and its rank.
-void GlooMesh::Parts::prove() {
+// Data ports accept any connection. Before anything else each side proves that it knows the job's
+// secret, and its rank.
+void GlooMesh::Impl::prove() {
   const auto proof = [this](int from, int to) {
     return hmac_sha256(options.secret, format("{} {} {}", options.prefix, from, to));
   };
@@ -178,13 +181,14 @@ void GlooMesh::Parts::prove() {
     if (!same_secret({in[static_cast<size_t>(peer)].data(), kProofBytes},
                      proof(peer, options.rank))) {
       throw CommError(
-          format("a stranger answered in place of {}", rank_and_host(peer, host(peer))));
+          format("{} did not prove that it knows the job token; another program may use its port",
+                 rank_and_host(peer, host(peer))));
     }
   });
 }
 
-// Which connection is down: Gloo refuses to use it.
-int GlooMesh::Parts::broken_peer() {
+// The rank whose connection is down (Gloo refuses to use it), or -1.
+int GlooMesh::Impl::broken_peer() {
   int broken = -1;
   char byte = 0;
   auto probe = context->createUnboundBuffer(&byte, 1);
@@ -199,19 +203,17 @@ int GlooMesh::Parts::broken_peer() {
   return broken;
 }
 
-void GlooMesh::Parts::watch() {
+void GlooMesh::Impl::watch() {
   while (true) {
-    if (!goodbye_in->waitRecv(kForever)) return;  // called off
+    if (!goodbye_in->waitRecv(kForever)) return;  // cancelled
     std::lock_guard lock(mutex);
-    ++gone;
+    ++departed;
     goodbye_came.notify_all();
   }
 }
 
-GlooMesh::GlooMesh(const MeshOptions& options, KeyValue& store)
-    : parts_(std::make_unique<Parts>()) {
-  std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to connections that may be closed
-  Parts& p = *parts_;
+GlooMesh::GlooMesh(const MeshOptions& options, KeyValue& store) : impl_(std::make_unique<Impl>()) {
+  Impl& p = *impl_;
   p.options = options;
   try {
     p.connect(store);
@@ -223,30 +225,30 @@ GlooMesh::GlooMesh(const MeshOptions& options, KeyValue& store)
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
-    throw CommError(format("rank {} cannot connect from {} to all others: {}", options.rank,
-                           options.address, without_place(e.what())));
+    throw CommError(format("rank {} cannot connect from {} to all other ranks: {}", options.rank,
+                           options.address, without_location(e.what())));
   }
   p.watcher = thread_without_signals([this] {
     try {
-      parts_->watch();
+      impl_->watch();
     } catch (const std::exception& e) {
-      // After a timeout Gloo closes everything; whoever waited too long reports it.
-      if (without_place(e.what()).starts_with("Application timeout")) return;
-      const int peer = parts_->broken_peer();
-      fail(CommStatus::lost(peer, parts_->host(peer), without_place(e.what())));
+      // After a timeout Gloo closes all connections; the wait that timed out reports it.
+      if (without_location(e.what()).starts_with("Application timeout")) return;
+      const int peer = impl_->broken_peer();
+      fail(CommStatus::lost(peer, impl_->host(peer), without_location(e.what())));
     }
   });
 }
 
 GlooMesh::~GlooMesh() {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   fail(CommStatus::closed(""));
   if (p.goodbye_in) p.goodbye_in->abortWaitRecv();
   if (p.watcher.joinable()) p.watcher.join();
 }
 
 void GlooMesh::fail(const CommStatus& why) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   {
     std::lock_guard lock(p.mutex);
     if (!p.status.ok()) return;
@@ -258,21 +260,21 @@ void GlooMesh::fail(const CommStatus& why) {
     }
     p.goodbye_came.notify_all();
   }
-  // Outside of the lock: closing waits for Gloo's thread, and the others must hear of it at once.
+  // Outside of the lock: closing waits for Gloo's thread, and waiting threads must not.
   try {
     p.context->closeConnections();
   } catch (const std::exception&) {
-    // They are as good as closed.
+    // The connections are unusable either way.
   }
 }
 
 CommStatus GlooMesh::status() const {
-  std::lock_guard lock(parts_->mutex);
-  return parts_->status;
+  std::lock_guard lock(impl_->mutex);
+  return impl_->status;
 }
 
 CommStatus GlooMesh::leave(milliseconds within) {
-  Parts& p = *parts_;
+  Impl& p = *impl_;
   char goodbye = 1;
   try {
     std::span<const char> byte(&goodbye, 1);
@@ -280,13 +282,13 @@ CommStatus GlooMesh::leave(milliseconds within) {
     p.for_peers([&](int peer) { out->send(peer, kGoodbyeSlot, 0, 1); });
     p.for_peers([&](int) { out->wait_sent(); });
     std::unique_lock lock(p.mutex);
-    const auto all_gone = [&] { return p.gone == p.options.size - 1 || !p.status.ok(); };
-    if (!p.goodbye_came.wait_for(lock, within, all_gone)) {
-      return CommStatus::timeout(-1, "", "the others did not leave");
+    const auto all_departed = [&] { return p.departed == p.options.size - 1 || !p.status.ok(); };
+    if (!p.goodbye_came.wait_for(lock, within, all_departed)) {
+      return CommStatus::timeout(-1, "", "not all ranks left in time");
     }
     p.left = p.status.ok();
     return p.status;
-  } catch (const MeshFailure& failure) {
+  } catch (const CommFailure& failure) {
     return failure.status;
   }
 }
@@ -296,66 +298,66 @@ std::unique_ptr<MeshBuffer> GlooMesh::buffer(std::span<std::byte> memory) {
 }
 
 std::unique_ptr<MeshBuffer> GlooMesh::buffer(std::span<const std::byte> memory) {
-  // Gloo has one kind of buffer for both ways; sending only reads.
+  // Gloo has one buffer type for both directions; sending only reads.
   return std::unique_ptr<MeshBuffer>(
       new MeshBuffer(*this, const_cast<std::byte*>(memory.data()), memory.size()));
 }
 
 MeshBuffer::MeshBuffer(GlooMesh& mesh, void* data, size_t bytes)
-    : parts_(std::make_unique<Parts>(Parts{mesh, nullptr})) {
-  GlooMesh::Parts& p = *mesh.parts_;
+    : impl_(std::make_unique<Impl>(Impl{mesh, nullptr})) {
+  GlooMesh::Impl& p = *mesh.impl_;
   std::lock_guard lock(p.mutex);
-  if (!p.status.ok()) throw MeshFailure{p.status};
-  parts_->buffer = p.context->createUnboundBuffer(data, bytes);
-  p.waiting.insert(parts_->buffer.get());
+  if (!p.status.ok()) throw CommFailure{p.status};
+  impl_->buffer = p.context->createUnboundBuffer(data, bytes);
+  p.waiting.insert(impl_->buffer.get());
 }
 
 MeshBuffer::~MeshBuffer() {
-  if (!parts_->buffer) return;
-  GlooMesh::Parts& p = *parts_->mesh.parts_;
+  if (!impl_->buffer) return;
+  GlooMesh::Impl& p = *impl_->mesh.impl_;
   std::lock_guard lock(p.mutex);
-  p.waiting.erase(parts_->buffer.get());
+  p.waiting.erase(impl_->buffer.get());
 }
 
-// Runs a call of Gloo's; what it throws is the loss of `peer`.
+// Runs a Gloo call; its exception means that `peer` is lost.
 template <class Call>
-void GlooMesh::Parts::guarded(GlooMesh& mesh, int peer, Call call) {
+void GlooMesh::Impl::guarded(GlooMesh& mesh, int peer, Call call) {
   bool completed = false;
   try {
     completed = call();
   } catch (const std::exception& e) {
-    const std::string what = without_place(e.what());
+    const std::string what = without_location(e.what());
     if (peer < 0) peer = broken_peer();
     mesh.fail(what.starts_with("Timed out") ? CommStatus::timeout(peer, host(peer), what)
                                             : CommStatus::lost(peer, host(peer), what));
   }
-  if (!completed) throw MeshFailure{mesh.status()};
+  if (!completed) throw CommFailure{mesh.status()};
 }
 
 void MeshBuffer::send(int to, uint64_t slot, size_t offset, size_t bytes) {
-  parts_->with(to);
-  parts_->mesh.parts_->guarded(parts_->mesh, to, [&] {
-    parts_->buffer->send(to, slot, offset, bytes);
+  impl_->note_peer(to);
+  impl_->mesh.impl_->guarded(impl_->mesh, to, [&] {
+    impl_->buffer->send(to, slot, offset, bytes);
     return true;
   });
 }
 
 void MeshBuffer::receive(int from, uint64_t slot, size_t offset, size_t bytes) {
-  parts_->with(from);
-  parts_->mesh.parts_->guarded(parts_->mesh, from, [&] {
-    parts_->buffer->recv(from, slot, offset, bytes);
+  impl_->note_peer(from);
+  impl_->mesh.impl_->guarded(impl_->mesh, from, [&] {
+    impl_->buffer->recv(from, slot, offset, bytes);
     return true;
   });
 }
 
 void MeshBuffer::wait_sent() {
-  GlooMesh::Parts& p = *parts_->mesh.parts_;
-  p.guarded(parts_->mesh, parts_->peer, [&] { return parts_->buffer->waitSend(p.limit()); });
+  GlooMesh::Impl& p = *impl_->mesh.impl_;
+  p.guarded(impl_->mesh, impl_->peer, [&] { return impl_->buffer->waitSend(p.limit()); });
 }
 
 void MeshBuffer::wait_received() {
-  GlooMesh::Parts& p = *parts_->mesh.parts_;
-  p.guarded(parts_->mesh, parts_->peer, [&] { return parts_->buffer->waitRecv(p.limit()); });
+  GlooMesh::Impl& p = *impl_->mesh.impl_;
+  p.guarded(impl_->mesh, impl_->peer, [&] { return impl_->buffer->waitRecv(p.limit()); });
 }
 
 }  // namespace reigen

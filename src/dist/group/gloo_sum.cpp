@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dist/group/block_format.h"
+#include "dist/group/wire_format.h"
 
 namespace reigen {
 namespace {
@@ -11,116 +12,162 @@ void add_to(std::span<const float> values, std::span<float> sum) {
   for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
 }
 
+template <class T>
+void grow(std::vector<T>& buffer, size_t size) {
+  if (buffer.size() < size) buffer.resize(size);
+}
+
 }  // namespace
 
-GlooExchange::Sum::Sum(GlooExchange& exchange, const Circle& circle, std::span<float> data,
-                       Wire wire, Steps steps, Scratch& scratch, std::span<float> unsent)
-    : x_(exchange),
-      circle_(circle),
+GlooSum::GlooSum(TransferMaker& transfers, const RankSet& set, std::span<float> data, Wire wire,
+                 Stages stages, SumMemory& memory, size_t slice, std::span<float> residual)
+    : transfers_(transfers),
+      set_(set),
       data_(data),
-      unsent_(unsent),
+      residual_(residual),
       wire_(wire),
-      piece_(kPieceBytes / wire_bytes(wire, kBlockValues) * kBlockValues),
-      steps_(steps),
-      scratch_(scratch),
-      round_(exchange.rounds_++),
-      parts_in_(circle.size()),
-      parts_out_(circle.size()),
-      sums_(circle.size()) {}
+      segment_(kSegmentBytes / wire_bytes(wire, kBlockValues) * kBlockValues),
+      stages_(stages),
+      memory_(memory),
+      slice_(memory.slices[slice]),
+      round_(transfers.next_round()),
+      addends_in_(set.size()),
+      addends_out_(set.size()),
+      sums_(set.size()) {}
 
-void GlooExchange::Sum::expect_parts() {
-  const size_t own_bytes = chunk_bytes(circle_.own);
-  grow(scratch_.parts_in, (circle_.size() - 1) * own_bytes);
-  circle_.for_peers([&](size_t peer) {
-    parts_in_[peer] = x_.incoming(circle_.ranks[peer], round_, kParts, part_place(peer), own_bytes,
-                                  piece_bytes());
+size_t GlooSum::chunk_bytes(size_t index) const { return wire_bytes(wire_, chunk(index).size()); }
+size_t GlooSum::segment_bytes() const { return wire_bytes(wire_, segment_); }
+
+std::byte* GlooSum::addend_place(size_t from) {
+  const size_t place = from < set_.own ? from : from - 1;
+  return slice_.addends_in.data() + place * chunk_bytes(set_.own);
+}
+
+// fp32 sums are sent from and received into the data itself.
+std::byte* GlooSum::sum_place(size_t index) {
+  return wire_ == Wire::kFp32 ? reinterpret_cast<std::byte*>(data_.data() + chunk(index).begin)
+                              : slice_.sums.data() + wire_bytes(wire_, chunk(index).begin);
+}
+
+void GlooSum::begin() {
+  if (wire_ != Wire::kFp32) grow(slice_.sums, wire_bytes(wire_, data_.size()));
+  if (stages_.add) receive_addends();
+  if (stages_.share) receive_sums();
+  if (stages_.add) send_addends();
+  own_ = transfers_.outgoing(round_, TransferPhase::kSums, sum_place(set_.own),
+                             chunk_bytes(set_.own), segment_bytes());
+}
+
+void GlooSum::add() {
+  for (size_t segment = 0; segment < own_.segments(); ++segment) {
+    if (stages_.add) {
+      set_.for_peers([&](size_t peer) { addends_in_[peer].buffer->wait_received(); });
+      add_segment(segment * segment_, segment_values(set_.own, segment));
+    }
+    if (stages_.share) send_own(segment);
+  }
+}
+
+void GlooSum::end() {
+  if (stages_.share) collect_sums();
+  own_.wait_sent();
+  for (Transfer& transfer : addends_out_) transfer.wait_sent();
+}
+
+void GlooSum::receive_addends() {
+  const size_t own_bytes = chunk_bytes(set_.own);
+  grow(slice_.addends_in, (set_.size() - 1) * own_bytes);
+  set_.for_peers([&](size_t peer) {
+    addends_in_[peer] = transfers_.incoming(set_.ranks[peer], round_, TransferPhase::kAddends,
+                                            addend_place(peer), own_bytes, segment_bytes());
   });
 }
 
-void GlooExchange::Sum::expect_sums() {
-  circle_.for_peers([&](size_t peer) {
-    sums_[peer] = x_.incoming(circle_.ranks[peer], round_, kSums, sum_place(peer),
-                              chunk_bytes(peer), piece_bytes());
+void GlooSum::receive_sums() {
+  set_.for_peers([&](size_t peer) {
+    sums_[peer] = transfers_.incoming(set_.ranks[peer], round_, TransferPhase::kSums,
+                                      sum_place(peer), chunk_bytes(peer), segment_bytes());
   });
 }
 
-// Every other chunk to its owner, in turn, so that all of them can begin to add.
-void GlooExchange::Sum::send_parts() {
-  const bool as_it_is = wire_ == Wire::kFp32;
-  if (!as_it_is) grow(scratch_.parts_out, wire_bytes(wire_, data_.size()));
+// Sends every other chunk to its owner, one segment to each in turn, so that all can begin to add.
+void GlooSum::send_addends() {
+  const bool encoded = wire_ != Wire::kFp32;
+  if (encoded) grow(slice_.addends_out, wire_bytes(wire_, data_.size()));
   const auto* from =
-      as_it_is ? reinterpret_cast<const std::byte*>(data_.data()) : scratch_.parts_out.data();
-  circle_.for_peers([&](size_t peer) {
-    parts_out_[peer] = x_.outgoing(round_, kParts, from + wire_bytes(wire_, chunk(peer).begin),
-                                   chunk_bytes(peer), piece_bytes());
+      encoded ? slice_.addends_out.data() : reinterpret_cast<const std::byte*>(data_.data());
+  set_.for_peers([&](size_t peer) {
+    addends_out_[peer] = transfers_.outgoing(round_, TransferPhase::kAddends,
+                                             from + wire_bytes(wire_, chunk(peer).begin),
+                                             chunk_bytes(peer), segment_bytes());
   });
-  const size_t most = (chunk(0).size() + piece_ - 1) / piece_;
-  for (size_t piece = 0; piece < most; ++piece) {
-    circle_.for_peers([&](size_t peer) {
-      Range& range = parts_out_[peer];
-      if (piece >= range.pieces()) return;
-      if (!as_it_is) {
-        const size_t begin = chunk(peer).begin + piece * piece_;
-        const size_t count = piece_size(peer, piece);
-        if (!unsent_.empty()) {
-          add_to(unsent_.subspan(begin, count), data_.subspan(begin, count));
+  const size_t most = (chunk(0).size() + segment_ - 1) / segment_;
+  for (size_t segment = 0; segment < most; ++segment) {
+    set_.for_peers([&](size_t peer) {
+      Transfer& transfer = addends_out_[peer];
+      if (segment >= transfer.segments()) return;
+      if (encoded) {
+        const size_t begin = chunk(peer).begin + segment * segment_;
+        const size_t count = segment_values(peer, segment);
+        if (!residual_.empty()) {
+          add_to(residual_.subspan(begin, count), data_.subspan(begin, count));
         }
-        round(begin, count, scratch_.parts_out.data() + wire_bytes(wire_, begin), false);
+        encode(begin, count, slice_.addends_out.data() + wire_bytes(wire_, begin), false);
       }
-      x_.send_piece(range, circle_.ranks[peer], piece);
+      transfers_.send_segment(transfer, set_.ranks[peer], segment);
     });
   }
 }
 
-// Elements [begin, begin + count) of the own chunk become the sum of all parts, in the order of
+// Elements [begin, begin + count) of the own chunk become the sum of all addends, in the order of
 // ranks.
-void GlooExchange::Sum::add_parts(size_t begin, size_t count) {
-  const size_t at = chunk(circle_.own).begin + begin;
+void GlooSum::add_segment(size_t begin, size_t count) {
+  const size_t at = chunk(set_.own).begin + begin;
   const std::span<float> own = data_.subspan(at, count);
-  if (!unsent_.empty()) add_to(unsent_.subspan(at, count), own);
-  grow(x_.sum_, count);
-  const std::span<float> sum(x_.sum_.data(), count);
-  for (size_t from = 0; from < circle_.size(); ++from) {
-    if (from == circle_.own) {
+  if (!residual_.empty()) add_to(residual_.subspan(at, count), own);
+  grow(memory_.total, count);
+  const std::span<float> sum(memory_.total.data(), count);
+  for (size_t from = 0; from < set_.size(); ++from) {
+    if (from == set_.own) {
       if (from == 0) std::copy(own.begin(), own.end(), sum.begin());
       if (from > 0) add_to(own, sum);
       continue;
     }
-    const std::byte* part = part_place(from) + wire_bytes(wire_, begin);
-    if (from == 0) from_wire(wire_, part, sum);
-    if (from > 0) add_from_wire(wire_, part, sum);
+    const std::byte* addend = addend_place(from) + wire_bytes(wire_, begin);
+    if (from == 0) from_wire(wire_, addend, sum);
+    if (from > 0) add_from_wire(wire_, addend, sum);
   }
   std::copy(sum.begin(), sum.end(), own.begin());
 }
 
-void GlooExchange::Sum::round(size_t begin, size_t count, std::byte* out, bool keep_rounded) {
+void GlooSum::encode(size_t begin, size_t count, std::byte* out, bool replace_values) {
   const std::span<float> values = data_.subspan(begin, count);
   to_wire(wire_, values, out);
-  if (unsent_.empty()) {
-    if (keep_rounded) from_wire(wire_, out, values);
+  if (residual_.empty()) {
+    if (replace_values) from_wire(wire_, out, values);
     return;
   }
-  grow(x_.back_, count);
-  const std::span<float> back(x_.back_.data(), count);
-  from_wire(wire_, out, back);
-  const std::span<float> lost = unsent_.subspan(begin, count);
-  for (size_t i = 0; i < count; ++i) lost[i] = values[i] - back[i];
-  if (keep_rounded) std::copy(back.begin(), back.end(), values.begin());
+  grow(memory_.rounded, count);
+  const std::span<float> rounded(memory_.rounded.data(), count);
+  from_wire(wire_, out, rounded);
+  const std::span<float> lost = residual_.subspan(begin, count);
+  for (size_t i = 0; i < count; ++i) lost[i] = values[i] - rounded[i];
+  if (replace_values) std::copy(rounded.begin(), rounded.end(), values.begin());
 }
 
-// Sends a piece of the own chunk to everybody, and keeps what they will have.
-void GlooExchange::Sum::send_own(size_t piece) {
+// Sends a segment of the own chunk to all others; the own copy becomes the one they decode.
+void GlooSum::send_own(size_t segment) {
   if (wire_ != Wire::kFp32) {
-    const size_t begin = piece * piece_;
-    round(chunk(circle_.own).begin + begin, piece_size(circle_.own, piece),
-          sum_place(circle_.own) + wire_bytes(wire_, begin), true);
+    const size_t begin = segment * segment_;
+    encode(chunk(set_.own).begin + begin, segment_values(set_.own, segment),
+           sum_place(set_.own) + wire_bytes(wire_, begin), true);
   }
-  circle_.for_peers([&](size_t peer) { x_.send_piece(own_, circle_.ranks[peer], piece); });
+  set_.for_peers([&](size_t peer) { transfers_.send_segment(own_, set_.ranks[peer], segment); });
 }
 
-void GlooExchange::Sum::collect_sums() {
-  circle_.for_peers([&](size_t peer) {
-    receive_all(sums_[peer]);
+void GlooSum::collect_sums() {
+  set_.for_peers([&](size_t peer) {
+    sums_[peer].wait_received();
     if (wire_ == Wire::kFp32) return;
     const ChunkRange range = chunk(peer);
     from_wire(wire_, sum_place(peer), data_.subspan(range.begin, range.size()));

@@ -1,102 +1,98 @@
-// A sum of floats over several ranks: the larger part of what GlooExchange does.
+// A sum of floats over several ranks: all-reduce, or its second half, all-gather.
 #pragma once
 
-#include "dist/group/gloo_exchange.h"
-#include "dist/group/wire_format.h"
+#include <span>
+#include <vector>
+
+#include "dist/group/gloo_transfer.h"
 
 namespace reigen {
 
-// One sum within a circle, in steps, so that several can be under way at once: each chunk is added
-// up by its owner (unless it is already) and then known to all (unless the owner is enough).
-class GlooExchange::Sum {
+// Ranks that sum together, in ascending order, and this rank's index among them.
+struct RankSet {
+  std::vector<int> ranks;
+  size_t own = 0;
+  size_t size() const { return ranks.size(); }
+
+  // Calls `each` with the index of every other rank, beginning with the one after this rank.
+  template <class Each>
+  void for_peers(Each each) const {
+    for (size_t distance = 1; distance < size(); ++distance) each((own + distance) % size());
+  }
+};
+
+// Buffers reused by all sums; they grow to the largest.
+struct SumMemory {
+  struct Slice {
+    std::vector<std::byte> addends_in;   // other ranks' addends for the own chunk, by index
+    std::vector<std::byte> addends_out;  // addends for all other chunks, encoded; not for fp32
+    std::vector<std::byte> sums;         // the sums of all chunks, encoded; not for fp32
+  };
+  std::vector<Slice> slices;  // one for each sum in progress
+  std::vector<float> total;   // of one segment
+  std::vector<float> rounded;
+};
+
+// One sum within a set of ranks, in three stages, so that several can be in progress at once: each
+// chunk is summed by its owner (`add`) and then sent to all ranks of the set (`share`).
+class GlooSum {
  public:
-  struct Steps {
+  struct Stages {
     bool add = true;
     bool share = true;
   };
 
-  // `unsent` is as in Group::all_reduce.
-  Sum(GlooExchange& exchange, const Circle& circle, std::span<float> data, Wire wire, Steps steps,
-      Scratch& scratch, std::span<float> unsent = {});
+  // `slice` of the memory belongs to this sum until end(). `residual` as in Group::all_reduce.
+  GlooSum(TransferMaker& transfers, const RankSet& set, std::span<float> data, Wire wire,
+          Stages stages, SumMemory& memory, size_t slice, std::span<float> residual = {});
 
-  // Parts leave; nothing is waited for.
-  void begin() {
-    if (wire_ != Wire::kFp32) grow(scratch_.sums, wire_bytes(wire_, data_.size()));
-    if (steps_.add) expect_parts();
-    if (steps_.share) expect_sums();
-    if (steps_.add) send_parts();
-    own_ =
-        x_.outgoing(round_, kSums, sum_place(circle_.own), chunk_bytes(circle_.own), piece_bytes());
-  }
-
-  // The own chunk is added up, piece by piece as parts arrive, and leaves.
-  void add() {
-    for (size_t piece = 0; piece < own_.pieces(); ++piece) {
-      if (steps_.add) {
-        circle_.for_peers([&](size_t peer) { parts_in_[peer].buffer->wait_received(); });
-        add_parts(piece * piece_, piece_size(circle_.own, piece));
-      }
-      if (steps_.share) send_own(piece);
-    }
-  }
-
-  // Everybody's sums have come, and everything has left.
-  void end() {
-    if (steps_.share) collect_sums();
-    settle(own_);
-    for (Range& range : parts_out_) settle(range);
-  }
-
-  void whole() {
+  void begin();  // sends the addends; waits for nothing
+  void add();    // sums the own chunk, segment by segment as addends arrive, and sends the sum
+  void end();    // waits for the other ranks' sums and for everything sent
+  void run_all() {
     begin();
     add();
     end();
   }
 
-  ChunkRange chunk(size_t place) const {
-    return chunk_of(data_.size(), static_cast<int>(place), static_cast<int>(circle_.size()));
+  ChunkRange chunk(size_t index) const {
+    return chunk_of(data_.size(), static_cast<int>(index), static_cast<int>(set_.size()));
   }
 
  private:
-  void expect_parts();
-  void expect_sums();
-  void send_parts();
-  void add_parts(size_t begin, size_t count);
-  void send_own(size_t piece);
+  void receive_addends();
+  void receive_sums();
+  void send_addends();
+  void add_segment(size_t begin, size_t count);
+  void send_own(size_t segment);
   void collect_sums();
 
-  size_t chunk_bytes(size_t place) const { return wire_bytes(wire_, chunk(place).size()); }
-  size_t piece_bytes() const { return wire_bytes(wire_, piece_); }
-  size_t piece_size(size_t place, size_t piece) const {
-    return std::min(piece_, chunk(place).size() - piece * piece_);
+  size_t chunk_bytes(size_t index) const;
+  size_t segment_bytes() const;
+  size_t segment_values(size_t index, size_t segment) const {
+    return std::min(segment_, chunk(index).size() - segment * segment_);
   }
-  // Values as they travel; what that loses is kept where it can be.
-  void round(size_t begin, size_t count, std::byte* out, bool keep_rounded);
+  // Encodes values; the residual, if there is one, becomes their rounding error. With
+  // `replace_values` the values become those that the receivers decode.
+  void encode(size_t begin, size_t count, std::byte* out, bool replace_values);
 
-  std::byte* part_place(size_t from) {
-    const size_t place = from < circle_.own ? from : from - 1;
-    return scratch_.parts_in.data() + place * chunk_bytes(circle_.own);
-  }
+  std::byte* addend_place(size_t from);
+  std::byte* sum_place(size_t index);
 
-  // Where a chunk's sum is while it travels: fp32 needs no place beside the data.
-  std::byte* sum_place(size_t place) {
-    return wire_ == Wire::kFp32 ? reinterpret_cast<std::byte*>(data_.data() + chunk(place).begin)
-                                : scratch_.sums.data() + wire_bytes(wire_, chunk(place).begin);
-  }
-
-  GlooExchange& x_;
-  const Circle& circle_;
+  TransferMaker& transfers_;
+  const RankSet& set_;
   std::span<float> data_;
-  std::span<float> unsent_;
+  std::span<float> residual_;
   Wire wire_;
-  size_t piece_;  // values that travel at once
-  Steps steps_;
-  Scratch& scratch_;
+  size_t segment_;  // values of one message
+  Stages stages_;
+  SumMemory& memory_;
+  SumMemory::Slice& slice_;
   int round_;
-  Ranges parts_in_;  // by place in the circle
-  Ranges parts_out_;
-  Ranges sums_;
-  Range own_;
+  Transfers addends_in_;  // by index in the set
+  Transfers addends_out_;
+  Transfers sums_;
+  Transfer own_;
 };
 
 }  // namespace reigen

@@ -10,12 +10,11 @@ namespace reigen {
 
 const char* name_of(OpKind kind) {
   static constexpr std::array<const char*, kOpKinds> kNames = {
-      "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast",
-      "send",       "receive",        "barrier",    "sum"};
+      "all_reduce", "all_gather", "broadcast", "send", "receive", "barrier", "sum"};
   return kNames[static_cast<size_t>(kind)];
 }
 
-struct Pending::State::Parts {
+struct Pending::State::Impl {
   std::mutex mutex;
   std::condition_variable ended;
   bool done = false;
@@ -23,41 +22,41 @@ struct Pending::State::Parts {
   OpTimes times;
 };
 
-Pending::State::State() : parts_(std::make_unique<Parts>()) {
-  parts_->times.started = CommClock::now();
-  parts_->times.begin = parts_->times.started;
+Pending::State::State() : impl_(std::make_unique<Impl>()) {
+  impl_->times.queued = CommClock::now();
+  impl_->times.begin = impl_->times.queued;
 }
 Pending::State::~State() = default;
 
 void Pending::State::begin() {
-  std::lock_guard lock(parts_->mutex);
-  parts_->times.begin = CommClock::now();
+  std::lock_guard lock(impl_->mutex);
+  impl_->times.begin = CommClock::now();
 }
 
 void Pending::State::finish(CommStatus status) {
   {
-    std::lock_guard lock(parts_->mutex);
-    parts_->status = std::move(status);
-    parts_->times.end = CommClock::now();
-    parts_->done = true;
+    std::lock_guard lock(impl_->mutex);
+    impl_->status = std::move(status);
+    impl_->times.end = CommClock::now();
+    impl_->done = true;
   }
-  parts_->ended.notify_all();
+  impl_->ended.notify_all();
 }
 
 CommStatus Pending::State::wait() {
-  std::unique_lock lock(parts_->mutex);
-  parts_->ended.wait(lock, [this] { return parts_->done; });
-  return parts_->status;
+  std::unique_lock lock(impl_->mutex);
+  impl_->ended.wait(lock, [this] { return impl_->done; });
+  return impl_->status;
 }
 
 bool Pending::State::done() {
-  std::lock_guard lock(parts_->mutex);
-  return parts_->done;
+  std::lock_guard lock(impl_->mutex);
+  return impl_->done;
 }
 
 OpTimes Pending::State::times() {
-  std::lock_guard lock(parts_->mutex);
-  return parts_->times;
+  std::lock_guard lock(impl_->mutex);
+  return impl_->times;
 }
 
 CommStatus Pending::wait() const { return state_ ? state_->wait() : CommStatus{}; }
@@ -72,27 +71,12 @@ ChunkRange chunk_of(size_t count, int rank, int size) {
   return {begin, std::min(count, begin + chunk)};
 }
 
-Pending Group::all_reduce(std::span<float> data, Wire wire, std::span<float> unsent) {
-  return start({.kind = OpKind::kAllReduce, .wire = wire, .floats = data, .unsent = unsent});
-}
-
-Pending Group::reduce_scatter(std::span<float> data, Wire wire) {
-  return start({.kind = OpKind::kReduceScatter, .wire = wire, .floats = data});
+Pending Group::all_reduce(std::span<float> data, Wire wire, std::span<float> residual) {
+  return start({.kind = OpKind::kAllReduce, .wire = wire, .floats = data, .residual = residual});
 }
 
 Pending Group::all_gather(std::span<float> data, Wire wire) {
   return start({.kind = OpKind::kAllGather, .wire = wire, .floats = data});
-}
-
-Pending Group::all_to_all(std::span<const float> to_send, std::vector<size_t> send_counts,
-                          std::span<float> received, std::vector<size_t> receive_counts,
-                          Wire wire) {
-  return start({.kind = OpKind::kAllToAll,
-                .wire = wire,
-                .floats = received,
-                .to_send = to_send,
-                .send_counts = std::move(send_counts),
-                .receive_counts = std::move(receive_counts)});
 }
 
 Pending Group::broadcast(std::span<std::byte> data, int root) {

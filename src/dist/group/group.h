@@ -1,11 +1,11 @@
-// Workers that compute together: the operations between them, whoever carries the bytes.
+// Start here: the collective operations between the workers of a job (all-reduce, all-gather,
+// broadcast, ...). Implementations: gloo_group.h (TCP), nccl_group.h (GPUs), single_group.h.
 //
 // Operations are asynchronous and run one after another on the group's own thread, in the order
-// they were started; all ranks must start the same ones in the same order. Memory handed to an
-// operation belongs to it until its wait() returns. Every rank ends with the same bits, and they do
-// not depend on who was fast: a sum is taken by one rank, in the order of ranks, in fp32 (or
-// double). An operation that fails closes the whole group, so that nobody waits; a new one is then
-// formed.
+// they were started; all ranks must start the same ones in the same order. Memory given to an
+// operation belongs to it until its wait() returns. Every rank ends with the same bits, independent
+// of timing: a sum is computed by one rank, in the order of ranks, in fp32 (or double). A failed
+// operation closes the whole group, so that no rank waits for ever; a new group is then formed.
 #pragma once
 
 #include <array>
@@ -21,58 +21,53 @@
 
 namespace reigen {
 
-// How floats travel. Reduced ones are rounded when they are sent and added in fp32, so a sum is
-// rounded twice however many ranks there are: what each gives another, and what all receive.
-// int8 and int4 (block_format.h) lose more, and are for sums whose caller keeps what they lose.
+// The number format of floats in a message. Summed values are rounded when they are sent and added
+// in fp32, so a sum is rounded twice for any number of ranks: each rank's addend, and the result.
+// int8 and int4 (block_format.h) lose more; their callers use error feedback.
 enum class Wire : uint8_t { kFp32, kBf16, kFp16, kInt8, kInt4 };
 
 enum class OpKind : uint8_t {
   kAllReduce,
-  kReduceScatter,
   kAllGather,
-  kAllToAll,
   kBroadcast,
   kSend,
   kReceive,
   kBarrier,
   kSumDoubles,
 };
-inline constexpr size_t kOpKinds = 9;
+inline constexpr size_t kOpKinds = 7;
 const char* name_of(OpKind kind);
 
 using CommClock = std::chrono::steady_clock;
 
 struct OpTimes {
-  CommClock::time_point started;  // handed to the group
-  CommClock::time_point begin;    // its turn came
+  CommClock::time_point queued;  // the call of the Group method
+  CommClock::time_point begin;   // after all operations queued before it
   CommClock::time_point end;
 };
 
-// What an operation was asked to do; the fields each kind uses are those of its Group method.
+// The arguments of an operation; each kind uses the fields that its Group method takes.
 struct Operation {
   OpKind kind = OpKind::kBarrier;
   Wire wire = Wire::kFp32;
   std::span<float> floats;
-  std::span<float> unsent;  // all_reduce
+  std::span<float> residual;  // all_reduce
   std::span<double> doubles;
   std::span<std::byte> bytes;
-  std::span<const float> to_send;            // all_to_all
   std::span<const std::byte> bytes_to_send;  // send
-  std::vector<size_t> send_counts;
-  std::vector<size_t> receive_counts;
-  int peer = 0;  // root, destination or source
+  int peer = 0;                              // root, destination or source
 };
 
-// An operation under way. Copies speak of the same one.
+// An operation in progress. Copies refer to the same operation.
 class Pending {
  public:
   class State;
-  Pending() = default;  // done, and ok
+  Pending() = default;  // complete, with status ok
   explicit Pending(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   CommStatus wait() const;
   bool done() const;
-  OpTimes times() const;  // of one that is done
+  OpTimes times() const;  // valid once done
 
  private:
   std::shared_ptr<State> state_;
@@ -80,14 +75,14 @@ class Pending {
 
 struct CommCounter {
   uint64_t operations = 0;
-  uint64_t bytes_sent = 0;  // payload; the transport's own headers are below 0.1% at 256 KB a piece
+  uint64_t bytes_sent = 0;  // payload; the transport adds headers of less than 0.1%
   uint64_t bytes_received = 0;
-  uint64_t bytes_sent_away = 0;  // of those sent, to other machines
-  double seconds = 0;  // from the operation's turn to its end, waiting for others included
+  uint64_t inter_node_bytes = 0;  // the share of bytes_sent that leaves this machine
+  double seconds = 0;             // from begin to end, including the wait for other ranks
 };
 using CommCounters = std::array<CommCounter, kOpKinds>;
 
-// Is told of every operation when it has ended, on the group's own thread, with the bytes it sent.
+// Called on the group's thread after each operation, with the bytes that it sent.
 using OpWatcher = std::function<void(const Operation&, const OpTimes&, uint64_t sent)>;
 
 // Elements [begin, end) of a vector that one rank sums or owns.
@@ -108,37 +103,32 @@ class Group {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  int64_t epoch() const { return epoch_; }  // which forming of the group this is
+  int64_t epoch() const { return epoch_; }  // of the membership that formed this group
 
-  // `data` becomes the sum over all ranks. `unsent`, as long as the data or empty, is added to what
-  // this rank gives, and then holds what rounding lost of it and of the sums this rank takes.
-  Pending all_reduce(std::span<float> data, Wire wire = Wire::kFp32, std::span<float> unsent = {});
-  // The caller's chunk_of `data` becomes the sum over all ranks, in fp32; the rest stays.
-  Pending reduce_scatter(std::span<float> data, Wire wire = Wire::kFp32);
-  // Each rank gives its chunk_of `data` and gets all others'. Rounded to `wire` also where it is
-  // from, so that all ranks hold the same.
+  // `data` becomes the sum over all ranks. Error feedback: `residual`, as long as the data or
+  // empty, is added to this rank's addend; afterwards it holds the rounding errors of that addend
+  // and of the sums that this rank computed.
+  Pending all_reduce(std::span<float> data, Wire wire = Wire::kFp32,
+                     std::span<float> residual = {});
+  // Each rank contributes its chunk_of `data` and receives all other chunks. A rank's own chunk is
+  // rounded to `wire`, too, so that all ranks hold the same bits.
   Pending all_gather(std::span<float> data, Wire wire = Wire::kFp32);
-  // `to_send` holds what is for rank 0, then for rank 1 and so on; `received` likewise by sender.
-  // Counts are in elements, one for each rank; what a rank gives itself is copied.
-  Pending all_to_all(std::span<const float> to_send, std::vector<size_t> send_counts,
-                     std::span<float> received, std::vector<size_t> receive_counts,
-                     Wire wire = Wire::kFp32);
   Pending broadcast(std::span<std::byte> data, int root);
   Pending send(std::span<const std::byte> data, int to);
   Pending receive(std::span<std::byte> data, int from);
   Pending barrier();
-  // For a few values that all must agree on: sums of losses, counts, whether anyone saw a NaN.
+  // For a few values that all ranks must agree on: sums of losses, counts, a NaN on any rank.
   Pending sum(std::span<double> values);
 
-  // Ends the group now: operations under way and all later ones give `why`. Idempotent; any thread.
+  // Ends the group now: pending and later operations return `why`. Idempotent; any thread.
   virtual void close(CommStatus why = CommStatus::closed("")) = 0;
-  virtual void drain() {}  // returns when no operation uses anybody's memory any more
-  // Ends it in peace: waits for what was started, and until all others leave too.
+  virtual void drain() {}  // waits until no operation uses its caller's memory
+  // Ends the group in order: waits for pending operations and for all other ranks to leave.
   virtual CommStatus leave() = 0;
-  virtual CommStatus status() const = 0;  // ok while it is usable
+  virtual CommStatus status() const = 0;  // ok while the group is usable
   virtual CommCounters counters() const = 0;
-  // Nobody is told any more once this returns for an empty one. Groups that carry nothing tell of
-  // nothing.
+  // Replaces the watcher; an empty one unsubscribes, and no call is in flight once this returns.
+  // The single-process group never calls it.
   virtual void watch(OpWatcher) {}
 
  protected:
@@ -150,7 +140,7 @@ class Group {
   int64_t epoch_;
 };
 
-// What a Pending points to; for implementations of Group.
+// The state behind a Pending; for implementations of Group.
 class Pending::State {
  public:
   State();
@@ -162,8 +152,8 @@ class Pending::State {
   OpTimes times();
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace reigen

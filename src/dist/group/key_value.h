@@ -1,4 +1,4 @@
-// Where members of a job leave small facts for each other while they connect.
+// A store of small values that the workers of a job share while they connect.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ class KeyValue {
 
   virtual void set(const std::string& key, const std::string& value) = 0;
 
-  // Waits until somebody has set it; nothing when that did not happen in time.
+  // Waits until any worker has set the key; nothing after `within`.
   virtual std::optional<std::string> get(const std::string& key,
                                          std::chrono::milliseconds within) = 0;
 };

@@ -1,12 +1,11 @@
 // A group of GPUs, one for each worker, carried by NCCL over NVLink, PCIe or the network.
 //
-// The same operations as everywhere (group.h), but floats and bytes that are handed over are in the
-// GPU's memory, complete when the call is made; only the few doubles of sum() are the host's. Sums
-// in fp32 are NCCL's own and add in its order, the same on every rank. Rounded ones travel as bf16
-// or fp16 and are added by one rank in fp32, in the order of ranks.
+// The operations of group.h, with floats and bytes in GPU memory, final when the call is made; only
+// the doubles of sum() are in host memory. fp32 sums are NCCL's own and add in its order, the same
+// on every rank. bf16 and fp16 addends are summed by one rank in fp32, in the order of ranks.
 //
-// Nothing waits inside NCCL: every operation is watched from outside, and when a worker is lost, or
-// the group is closed, NCCL is aborted.
+// No thread blocks inside NCCL: every operation is polled, and NCCL is aborted if a worker is lost
+// or the group is closed.
 #pragma once
 
 #include <chrono>
@@ -23,15 +22,15 @@ struct NcclOptions {
   int rank = 0;
   int size = 1;
   int gpu = 0;
-  std::string id;  // of this forming of the group, from new_nccl_id() of one rank
-  // Whose failure ends the group: asked while an operation is under way.
+  std::string id;  // from new_nccl_id() of one rank, for one epoch
+  // Polled during an operation: a failure it returns ends the group.
   std::function<CommStatus()> outside = [] { return CommStatus{}; };
   std::chrono::milliseconds start_within{60'000};
-  std::chrono::milliseconds timeout{0};  // for one operation; 0 for as long as it takes
-  std::vector<std::string> machines;     // by rank, to tell what leaves this one; may be empty
+  std::chrono::milliseconds timeout{0};  // for one operation; 0 for none
+  std::vector<std::string> machines;     // by rank: equal for ranks of one machine; may be empty
 };
 
-// "2.28.9", or empty when NCCL is not there; `why` then says so.
+// "2.28.9", or empty if NCCL is not available, with the reason in `why`.
 std::string nccl_version(std::string* why = nullptr);
 
 // Throws CommError, as does make_nccl_group.

@@ -73,20 +73,26 @@ void QueuedGroup::work() {
     const auto begin = CommClock::now();
     CommCounter counter;
     counter.operations = 1;
-    CommStatus status = carry_out(item.operation, counter);
+    CommStatus status;
+    try {
+      carry_out(item.operation, counter);
+    } catch (const CommFailure& failure) {
+      status = failure.status;
+    }
     const auto ended = CommClock::now();
     counter.seconds = std::chrono::duration<double>(ended - begin).count();
     if (!status.ok()) end(status);
     lock.lock();
-    // Whoever closed the group knows better why than the operation that was cut short by it.
+    // If close() interrupted the operation, its caller's reason is the one to report.
     if (!status.ok()) status = status_;
     CommCounter& total = counters_[static_cast<size_t>(item.operation.kind)];
     total.operations += counter.operations;
     total.bytes_sent += counter.bytes_sent;
     total.bytes_received += counter.bytes_received;
-    total.bytes_sent_away += counter.bytes_sent_away;
+    total.inter_node_bytes += counter.inter_node_bytes;
     total.seconds += counter.seconds;
-    if (watcher_) watcher_(item.operation, {begin, begin, ended}, counter.bytes_sent);
+    if (watcher_)
+      watcher_(item.operation, {.queued = begin, .begin = begin, .end = ended}, counter.bytes_sent);
     busy_ = false;
     item.state->finish(status);
     changed_.notify_all();

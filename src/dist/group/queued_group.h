@@ -1,4 +1,4 @@
-// A group whose operations wait in a queue for one thread that carries them out in order.
+// A group whose operations wait in a queue; one thread carries them out in order.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace reigen {
 class QueuedGroup : public Group {
  public:
   QueuedGroup(int rank, int size, int64_t epoch);
-  ~QueuedGroup() override { stop_queue(); }  // also when a subclass could not be made
+  ~QueuedGroup() override { stop_queue(); }  // also after an exception in a subclass's constructor
 
   CommStatus status() const override;
   void drain() override;
@@ -22,14 +22,15 @@ class QueuedGroup : public Group {
   void watch(OpWatcher watcher) override;
 
  protected:
-  // Carries out one operation on the group's thread and counts its bytes. A status other than ok
+  // Carries out one operation on the group's thread and counts its bytes. Throws CommFailure, which
   // ends the group.
-  virtual CommStatus carry_out(const Operation& operation, CommCounter& counter) = 0;
+  virtual void carry_out(const Operation& operation, CommCounter& counter) = 0;
 
   Pending start(Operation operation) override;
-  // From now on every operation gives `why`; false when something else has ended it before.
+  // From now on every operation returns `why`; false if the group had ended before.
   bool end(const CommStatus& why);
-  void stop_queue();  // ends the thread; for destructors of subclasses, before their parts go
+  // Ends the thread; a subclass's destructor calls it before its members are destroyed.
+  void stop_queue();
 
  private:
   struct Item {

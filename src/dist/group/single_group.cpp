@@ -1,6 +1,5 @@
 #include "dist/group/single_group.h"
 
-#include <algorithm>
 #include <mutex>
 #include <stdexcept>
 
@@ -34,13 +33,10 @@ class SingleGroup : public Group {
  protected:
   Pending start(Operation operation) override {
     if (operation.kind == OpKind::kSend || operation.kind == OpKind::kReceive) {
-      throw std::logic_error("a group of one has nobody to send to");
+      throw std::logic_error("a group of one rank has no peer to send to or receive from");
     }
     auto state = std::make_shared<Pending::State>();
     std::lock_guard lock(mutex_);
-    if (status_.ok() && operation.kind == OpKind::kAllToAll) {
-      std::copy_n(operation.to_send.begin(), operation.floats.size(), operation.floats.begin());
-    }
     ++counters_[static_cast<size_t>(operation.kind)].operations;
     state->finish(status_);
     return Pending(state);

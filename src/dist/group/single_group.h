@@ -1,4 +1,4 @@
-// A group of one: every operation is done when it is started.
+// A group of one rank: every operation is complete as soon as it is started.
 #pragma once
 
 #include <memory>

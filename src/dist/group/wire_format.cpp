@@ -42,7 +42,7 @@ uint16_t fp16_of(float value) {
   if (magnitude > 0x7F800000) return static_cast<uint16_t>(sign | 0x7E00);   // NaN
   if (magnitude >= 0x477FF000) return static_cast<uint16_t>(sign | 0x7C00);  // 65,520 rounds up
   if (magnitude < 0x38800000) {
-    // Below 2^-14 a unit is 2^-24: adding 0.5, whose own unit is that, rounds to it.
+    // Below 2^-14 the spacing is 2^-24, which is also that of fp32 at 0.5: adding 0.5 rounds.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3F000000));
   }
@@ -64,7 +64,7 @@ float float_of_fp16(uint16_t half) {
 
 #ifdef __x86_64__
 
-// Every processor with AVX2 has these conversions; clang 14 cannot ask for them by name.
+// Every processor with AVX2 has F16C; clang 14 has no name for F16C in __builtin_cpu_supports.
 bool has_f16c() {
   static const bool has = __builtin_cpu_supports("avx2") != 0;
   return has;
@@ -167,7 +167,7 @@ void add_from_wire(Wire wire, const std::byte* in, std::span<float> sum) {
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
     return;
   }
-  std::array<float, 1024> block;  // stays in the first-level cache
+  std::array<float, 1024> block;  // fits the L1 cache
   for (size_t at = 0; at < sum.size(); at += block.size()) {
     const size_t now = std::min(block.size(), sum.size() - at);
     from_wire(wire, in + wire_bytes(wire, at), {block.data(), now});

@@ -1,8 +1,8 @@
-// Floats as they travel: fp32 as they are, bf16 and fp16 rounded to the nearest, ties to even, and
-// integers in blocks (block_format.h).
+// Floats encoded for a message: fp32 unchanged, bf16 and fp16 rounded to the nearest, ties to even,
+// and integers in blocks (block_format.h).
 //
-// A value too large for fp16 (65,504) becomes infinite and makes the sum so; the step is then
-// skipped as one with a gradient that is not finite. bf16 has fp32's range.
+// A value too large for fp16 (65,504) becomes infinite and makes the sum infinite; the step is then
+// skipped because of a non-finite gradient. bf16 has fp32's range.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace reigen {
 
-// Of so many values; those of a range begin where whole blocks before it end.
+// Encoded size of so many values. A sub-range must start on a block boundary.
 size_t wire_bytes(Wire wire, size_t values);
 
-// `out` holds wire_bytes(wire, values.size()), and need not be aligned to more than a value.
+// `out` holds wire_bytes(wire, values.size()), aligned to one encoded value.
 void to_wire(Wire wire, std::span<const float> values, std::byte* out);
 void from_wire(Wire wire, const std::byte* in, std::span<float> values);
 
-// sum += what is in `in`.
+// sum += decoded values of `in`.
 void add_from_wire(Wire wire, const std::byte* in, std::span<float> sum);
 
 }  // namespace reigen

@@ -36,7 +36,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return list;
 }
 
-// This process's variables with others over them.
+// This process's variables, replaced and extended by `over`.
 std::vector<std::string> merged(const std::vector<std::string>& over) {
   std::vector<std::string> all = over;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -70,7 +70,7 @@ ChildProcess::ChildProcess(const ChildSpec& spec) {
   pthread_sigmask(SIG_SETMASK, &all, &before);  // no handler of ours runs in the child
   pid_ = fork();
   if (pid_ == 0) {
-    // Only calls that are safe after a fork, until exec.
+    // Until exec only calls that are safe after a fork.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
     setpgid(0, 0);
@@ -90,7 +90,7 @@ ChildProcess::ChildProcess(const ChildSpec& spec) {
   const int fork_error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid_ < 0) throw IoError(format("cannot start a process: {}", errno_text(fork_error)));
-  setpgid(pid_, pid_);  // whichever of the two is first
+  setpgid(pid_, pid_);  // here and in the child: one of the two is first
   failed.write.close();
   int error_number = 0;
   if (read(failed.read.fd(), &error_number, sizeof error_number) == sizeof error_number) {
@@ -113,7 +113,7 @@ ChildProcess::~ChildProcess() {
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   } else {
-    kill(-pid_, SIGKILL);  // what it may have left behind
+    kill(-pid_, SIGKILL);  // processes that it left behind
   }
 }
 

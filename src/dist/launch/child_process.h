@@ -1,5 +1,5 @@
-// A process that this one started and that never outlives it: the kernel kills it when its parent
-// dies, however that happens. Its output comes back through pipes.
+// A child process that never outlives its parent: the kernel kills it when the parent dies for any
+// reason. Its output comes back through pipes.
 #pragma once
 
 #include <sys/types.h>
@@ -13,17 +13,17 @@
 namespace reigen {
 
 struct ChildSpec {
-  std::vector<std::string> command;      // its name, then its arguments
-  std::string file;                      // what to run; empty to look for the name in $PATH
-  std::vector<std::string> environment;  // "KEY=value", over those of this process
-  std::string folder;                    // to run in; empty for this one's
-  int inherited = -1;                    // a descriptor the child keeps, under the same number
-  bool with_input = false;               // a pipe for its standard input, else nothing to read
+  std::vector<std::string> command;      // argv: its name, then its arguments
+  std::string file;                      // the executable; empty to search $PATH for the name
+  std::vector<std::string> environment;  // "KEY=value", added to the variables of this process
+  std::string folder;                    // working directory; empty for that of this process
+  int inherited = -1;                    // a descriptor that the child inherits, same number
+  bool with_input = false;               // standard input is a pipe; /dev/null otherwise
 };
 
 class ChildProcess {
  public:
-  // Call it on the main thread: the kernel ties the child's life to that of the calling thread.
+  // Call it on the main thread: the kernel kills the child when the calling thread ends.
   // Throws IoError.
   explicit ChildProcess(const ChildSpec& spec);
   ~ChildProcess();  // kills its whole process group and waits for it
@@ -37,9 +37,9 @@ class ChildProcess {
   void close_out() { out_.close(); }
   void close_err() { err_.close(); }
 
-  // To the process and whatever it started.
+  // Signals the whole process group.
   void signal(int number) const;
-  // Its exit status as a shell tells it (128 + signal when it was killed); nothing while it runs.
+  // The exit status as in a shell (128 + signal if it was killed); nothing while it runs.
   std::optional<int> ended();
 
  private:

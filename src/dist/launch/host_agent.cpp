@@ -1,4 +1,4 @@
-// The agent's side of host_launch.h: one machine's workers, on behalf of a launcher elsewhere.
+// The agent of host_launch.h: starts and watches one host's workers for a remote launcher.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
-#include "dist/launch/agent_talk.h"
+#include "dist/launch/agent_protocol.h"
 #include "dist/launch/host_launch.h"
 #include "dist/launch/launch.h"
 #include "dist/members/message.h"
@@ -20,80 +20,84 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// For workers to save when their launcher is gone.
-constexpr Grace kAgentGrace{milliseconds(20'000), milliseconds(20'000), milliseconds(5'000)};
+// Time for the workers to save when the launcher is lost.
+constexpr Grace kAgentGrace{.after_failure = milliseconds(20'000),
+                            .after_stop = milliseconds(20'000),
+                            .after_term = milliseconds(5'000)};
 
 class Agent {
  public:
   explicit Agent(const std::string& version)
-      : in_(STDIN_FILENO), out_(STDOUT_FILENO), set_(output(), kAgentGrace) {
+      : in_(STDIN_FILENO), out_(STDOUT_FILENO), workers_(output(), kAgentGrace) {
     for (int fd : {in_.fd(), out_.fd()}) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-    set_.also_watch(in_.fd());
-    unsent_ = kAgentGreeting;
-    say({{"kind", "hello"}, {"version", version}, {"host", host_name()}});
+    workers_.also_watch(in_.fd());
+    outgoing_ = kAgentGreeting;
+    send({{"kind", "hello"}, {"version", version}, {"host", host_name()}});
   }
 
   void run() {
     while (!ended()) {
       constexpr milliseconds kTick{100};
-      set_.attend(kTick);
-      hear();
-      for (const WorkerEnd& end : set_.take_ended()) {
-        say({{"kind", "ended"}, {"rank", end.rank}, {"code", end.code}, {"text", end.error}});
+      workers_.attend(kTick);
+      receive();
+      for (const WorkerEnd& end : workers_.take_ended()) {
+        send({{"kind", "ended"}, {"rank", end.rank}, {"code", end.code}, {"text", end.error}});
       }
-      if (!write_available(out_, unsent_)) alone_ = true;
-      if (Clock::now() - heard_ > kAgentSilence) alone_ = true;
-      if ((alone_ || interrupt_requested()) && !stopped_) stop(SIGTERM);
+      if (!write_available(out_, outgoing_)) launcher_lost_ = true;
+      if (Clock::now() - received_ > kAgentSilence) launcher_lost_ = true;
+      if ((launcher_lost_ || interrupt_requested()) && !stopped_) stop(SIGTERM);
     }
     flush();
   }
 
  private:
-  bool ended() const { return !set_.running() && (started_ || alone_ || interrupt_requested()); }
+  bool ended() const {
+    return !workers_.running() && (started_ || launcher_lost_ || interrupt_requested());
+  }
 
-  void say(const Json& message) { unsent_ += encode_message(message); }
+  void send(const Json& message) { outgoing_ += encode_message(message); }
 
   WorkerOutput output() {
     WorkerOutput o;
     o.line = [this](int rank, const std::string& line) {
-      say({{"kind", "line"}, {"rank", rank}, {"text", line}});
+      send({{"kind", "line"}, {"rank", rank}, {"text", line}});
     };
     o.out_line = [this](int rank, const std::string& line) {
-      say({{"kind", "out"}, {"rank", rank}, {"text", line}});
+      send({{"kind", "out"}, {"rank", rank}, {"text", line}});
     };
     o.status = [this](int rank, const std::string& text) {
-      if (rank == 0) say({{"kind", "status"}, {"rank", rank}, {"text", text}});
+      if (rank == 0) send({{"kind", "status"}, {"rank", rank}, {"text", text}});
     };
     return o;
   }
 
   void stop(int signal_number) {
     stopped_ = true;
-    set_.stop(signal_number);
+    workers_.stop(signal_number);
   }
 
-  void hear() {
-    const size_t before = unheard_.size();
-    if (!read_available(in_, unheard_, kMostFromMember + 4)) alone_ = true;
-    if (unheard_.size() > before) heard_ = Clock::now();
+  void receive() {
+    const size_t before = incoming_.size();
+    if (!read_available(in_, incoming_, kMostFromMember + 4)) launcher_lost_ = true;
+    if (incoming_.size() > before) received_ = Clock::now();
     Json message;
     Decoded decoded = Decoded::kIncomplete;
-    while ((decoded = decode_message(unheard_, kMostFromMember, message)) == Decoded::kMessage) {
+    while ((decoded = decode_message(incoming_, kMostFromMember, message)) == Decoded::kMessage) {
       const std::string kind = *text_field(message, "kind");
       if (kind == "listen") listen(message);
       if (kind == "start") start(message);
       if (kind == "stop") stop(SIGTERM);
     }
-    if (decoded == Decoded::kBroken) alone_ = true;
+    if (decoded == Decoded::kBroken) launcher_lost_ = true;
   }
 
-  // This host has rank 0: its port is open before anybody starts.
+  // This host has rank 0: its port is open before any worker starts.
   void listen(const Json& message) {
-    const bool here = message.value("everybody_is_here", false);
-    listener_ = listen_on(here ? "127.0.0.1" : "", 0);
+    const bool all_here = message.value("one_host", false);
+    listener_ = listen_on(all_here ? "127.0.0.1" : "", 0);
     Json at = Json::array();
-    for (const Endpoint& e : own_endpoints(port_of(listener_), here)) at.push_back(text_of(e));
-    say({{"kind", "listening"}, {"at", at}, {"port", port_of(listener_)}});
+    for (const Endpoint& e : own_endpoints(port_of(listener_), all_here)) at.push_back(text_of(e));
+    send({{"kind", "listening"}, {"at", at}, {"port", port_of(listener_)}});
   }
 
   void start(const Json& message) {
@@ -107,10 +111,10 @@ class Agent {
     const int first = message.value("first_rank", 0);
     std::string folder = message.value("folder", "");
     if (!std::filesystem::is_directory(folder)) {
-      say({{"kind", "line"},
-           {"rank", first},
-           {"text", format("warning: {} has no folder {}; relative paths are in {}", host_name(),
-                           folder, std::filesystem::current_path().string())}});
+      send({{"kind", "line"},
+            {"rank", first},
+            {"text", format("warning: host {} has no folder {}; relative paths start in {}",
+                            host_name(), folder, std::filesystem::current_path().string())}});
       folder.clear();
     }
     for (int local = 0; local < place.local_size; ++local) {
@@ -128,17 +132,17 @@ class Agent {
       if (place.rank == 0 && message.value("width", -1) >= 0) {
         spec.environment.push_back(format("REIGEN_TERMINAL={}", message.value("width", 0)));
       }
-      set_.start(place.rank, spec);
+      workers_.start(place.rank, spec);
     }
     listener_.close();
   }
 
   void flush() {
     const auto deadline = Clock::now() + milliseconds(5'000);
-    for (const WorkerEnd& end : set_.take_ended()) {
-      say({{"kind", "ended"}, {"rank", end.rank}, {"code", end.code}, {"text", end.error}});
+    for (const WorkerEnd& end : workers_.take_ended()) {
+      send({{"kind", "ended"}, {"rank", end.rank}, {"code", end.code}, {"text", end.error}});
     }
-    while (!unsent_.empty() && write_available(out_, unsent_) && Clock::now() < deadline) {
+    while (!outgoing_.empty() && write_available(out_, outgoing_) && Clock::now() < deadline) {
       pollfd writable{out_.fd(), POLLOUT, 0};
       poll(&writable, 1, 100);
     }
@@ -146,14 +150,14 @@ class Agent {
 
   Socket in_;
   Socket out_;
-  std::string unheard_;
-  std::string unsent_;
-  Clock::time_point heard_ = Clock::now();
-  bool alone_ = false;  // the launcher is gone
+  std::string incoming_;
+  std::string outgoing_;
+  Clock::time_point received_ = Clock::now();
+  bool launcher_lost_ = false;
   bool started_ = false;
   bool stopped_ = false;
   Socket listener_;
-  LaunchedWorkers set_;
+  LaunchedWorkers workers_;
 };
 
 }  // namespace
@@ -162,7 +166,7 @@ void run_host_agent(const std::string& version) {
   try {
     Agent(version).run();
   } catch (const Json::exception& e) {
-    throw CommError(format("the launcher sent something else than an agent expects: {}", e.what()));
+    throw CommError(format("the launcher sent a malformed message: {}", e.what()));
   }
 }
 

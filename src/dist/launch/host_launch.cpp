@@ -18,7 +18,7 @@
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "config/schema.h"
-#include "dist/launch/agent_talk.h"
+#include "dist/launch/agent_protocol.h"
 #include "dist/launch/launch.h"
 #include "dist/members/message.h"
 
@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 std::string own_binary() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-// For the shell on the other side.
+// Quoted for the remote shell.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -41,7 +41,7 @@ std::vector<std::string> ssh_command(const HostLaunch& launch, const std::string
                                      const std::string& remote) {
   const char* replaced = std::getenv("REIGEN_SSH");
   std::vector<std::string> command = {replaced == nullptr ? "ssh" : replaced, "-T"};
-  // No questions; and a cut link is noticed.
+  // No password prompts; a cut link is noticed.
   for (const char* option : {"BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3"}) {
     command.insert(command.end(), {"-o", option});
   }
@@ -51,7 +51,7 @@ std::vector<std::string> ssh_command(const HostLaunch& launch, const std::string
   return command;
 }
 
-// An agent, seen from here.
+// The launcher's connection to an agent.
 class Host {
  public:
   Host(const HostSlots& slots, int first_rank) : slots_(slots), first_rank_(first_rank) {}
@@ -63,35 +63,36 @@ class Host {
     process_ = std::make_unique<ChildProcess>(spec);
   }
 
-  void say(const Json& message) {
-    unsent_ += encode_message(message);
-    if (process_->in().open() && !write_available(process_->in(), unsent_)) process_->in().close();
+  void send(const Json& message) {
+    outgoing_ += encode_message(message);
+    if (process_->in().open() && !write_available(process_->in(), outgoing_))
+      process_->in().close();
   }
 
-  // What has come since the last call. `own` gets lines of ssh and of the shell.
-  std::vector<Json> hear(const std::function<void(const std::string&)>& own) {
+  // Messages since the last call. `own` gets the lines of ssh and of the remote shell.
+  std::vector<Json> receive(const std::function<void(const std::string&)>& own) {
     std::string bytes;
     constexpr size_t kMost = size_t{4} << 20;
     if (process_->err().open() && !read_available(process_->err(), bytes, kMost)) {
       process_->close_err();
     }
     for (const auto& line : err_.add(bytes)) {
-      last_words_ = line;
+      last_line_ = line;
       own(line);
     }
-    if (process_->out().open() && !read_available(process_->out(), unheard_, kMost)) {
+    if (process_->out().open() && !read_available(process_->out(), incoming_, kMost)) {
       process_->close_out();
     }
     if (!greeted_) {
-      const size_t greeting = unheard_.find(kAgentGreeting);
+      const size_t greeting = incoming_.find(kAgentGreeting);
       if (greeting == std::string::npos) return {};
-      unheard_.erase(0, greeting + std::string_view(kAgentGreeting).size());
+      incoming_.erase(0, greeting + std::string_view(kAgentGreeting).size());
       greeted_ = true;
     }
     std::vector<Json> messages;
     Json message;
     Decoded decoded = Decoded::kIncomplete;
-    while ((decoded = decode_message(unheard_, kMostFromMember, message)) == Decoded::kMessage) {
+    while ((decoded = decode_message(incoming_, kMostFromMember, message)) == Decoded::kMessage) {
       messages.push_back(message);
     }
     if (decoded == Decoded::kBroken) process_->signal(SIGKILL);
@@ -101,21 +102,21 @@ class Host {
   ChildProcess& process() { return *process_; }
   const HostSlots& slots() const { return slots_; }
   int first_rank() const { return first_rank_; }
-  const std::string& last_words() const { return last_words_; }
+  const std::string& last_line() const { return last_line_; }
   bool owns(int rank) const { return rank >= first_rank_ && rank < first_rank_ + slots_.workers; }
 
-  int ended = 0;      // workers
-  bool done = false;  // all of them, or the connection is lost
+  int ended = 0;      // workers that have ended
+  bool done = false;  // all workers have ended, or the connection is lost
 
  private:
   HostSlots slots_;
   int first_rank_;
   std::unique_ptr<ChildProcess> process_;
   bool greeted_ = false;
-  std::string unheard_;
-  std::string unsent_;
+  std::string incoming_;
+  std::string outgoing_;
   LineSplitter err_;
-  std::string last_words_;
+  std::string last_line_;
 };
 
 class Launch {
@@ -139,7 +140,7 @@ class Launch {
   }
 
  private:
-  // The path on the hosts, quoted for their shells; copies the binary there if that is wanted.
+  // The path on the hosts, quoted for their shells; copies the binary there for --copy-binary.
   std::string remote_binary() {
     if (!options_.copy_binary) {
       return quoted(options_.binary.empty() ? own_binary() : options_.binary);
@@ -161,40 +162,40 @@ class Launch {
     spec.with_input = true;
     ChildProcess copy(spec);
     std::ifstream file("/proc/self/exe", std::ios::binary);
-    std::string piece;
-    std::string said;
+    std::string block;
+    std::string errors;
     while (!copy.ended()) {
       check_interrupt();
-      if (piece.empty() && copy.in().open()) {
-        piece.resize(size_t{1} << 20);
-        file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-        piece.resize(static_cast<size_t>(file.gcount()));
-        if (piece.empty()) copy.in().close();
+      if (block.empty() && copy.in().open()) {
+        block.resize(size_t{1} << 20);
+        file.read(block.data(), static_cast<std::streamsize>(block.size()));
+        block.resize(static_cast<size_t>(file.gcount()));
+        if (block.empty()) copy.in().close();
       }
       pollfd waiting[] = {{copy.in().fd(), POLLOUT, 0}, {copy.err().fd(), POLLIN, 0}};
       poll(waiting, 2, 100);
-      if (copy.in().open() && !write_available(copy.in(), piece)) copy.in().close();
-      if (copy.err().open() && !read_available(copy.err(), said, 1 << 16)) copy.close_err();
+      if (copy.in().open() && !write_available(copy.in(), block)) copy.in().close();
+      if (copy.err().open() && !read_available(copy.err(), errors, 1 << 16)) copy.close_err();
     }
     if (copy.ended() != 0) {
-      throw CommError(format("cannot copy the program to {}: {}", host, said));
+      throw CommError(format("cannot copy the program to {}: {}", host, errors));
     }
   }
 
-  // A message of that kind, which must come before any other.
+  // Waits for a message of that kind; others before it are dropped.
   Json expect(Host& host, const std::string& kind) {
     const auto deadline = Clock::now() + options_.connect_within;
     while (Clock::now() < deadline) {
       check_interrupt();
       const auto code = host.process().ended();
-      for (const Json& message : host.hear(own_lines(host))) {
+      for (const Json& message : host.receive(own_lines(host))) {
         if (text_field(message, "kind") == kind) return message;
       }
       if (code) throw CommError(cannot_use(host, *code));
       pollfd readable{host.process().out().fd(), POLLIN, 0};
       poll(&readable, 1, 50);
     }
-    throw CommError(format("{} did not answer within {:.3g} s", host.slots().host,
+    throw CommError(format("host {} did not answer over ssh within {:.3g} s", host.slots().host,
                            std::chrono::duration<double>(options_.connect_within).count()));
   }
 
@@ -205,33 +206,36 @@ class Launch {
     constexpr int kSshFailed = 255;
     if (code == kNotFound || code == kNotExecutable) {
       return format(
-          "{} has no program at {}; install it there, name it with --remote-binary, or "
-          "let --copy-binary copy it",
+          "host {} has no program at {}; install it there, set its path with --remote-binary, or "
+          "copy it with --copy-binary",
           name, options_.binary.empty() ? own_binary() : options_.binary);
     }
-    if (code == kSshFailed) return format("ssh to {} failed: {}", name, host.last_words());
-    return format("the program on {} does not fit this one ({}); it ended with status {}: {}", name,
-                  options_.version, code, host.last_words());
+    if (code == kSshFailed) return format("ssh to {} failed: {}", name, host.last_line());
+    return format(
+        "the program on host {} did not start as an agent of {}; it ended with status {}: "
+        "{}",
+        name, options_.version, code, host.last_line());
   }
 
   void check_version(const Host& host, const Json& hello) const {
     const std::string version = text_field(hello, "version").value_or("");
     if (version == options_.version) return;
     throw CommError(
-        format("{} has {}, this is {}; install the same on all hosts, or let "
-               "--copy-binary copy it",
+        format("host {} runs {}, this is {}; install the same version on all hosts, or "
+               "copy it with --copy-binary",
                host.slots().host, version, options_.version));
   }
 
   std::string open_rendezvous(Host& first) {
-    first.say({{"kind", "listen"}, {"everybody_is_here", hosts_.size() == 1}});
+    first.send({{"kind", "listen"}, {"one_host", hosts_.size() == 1}});
     const Json listening = expect(first, "listening");
     std::string at;
     for (const Json& endpoint : listening.value("at", Json::array())) {
       at += (at.empty() ? "" : ",") + endpoint.get<std::string>();
     }
     if (at.empty()) {
-      throw CommError(format("{} has no address that others could reach", first.slots().host));
+      throw CommError(
+          format("host {} has no address that other hosts can reach", first.slots().host));
     }
     return at;
   }
@@ -245,16 +249,16 @@ class Launch {
     }
     const std::string token = random_hex(kTokenBytes);
     for (Host& host : hosts_) {
-      host.say({{"kind", "start"},
-                {"token", token},
-                {"rendezvous", rendezvous},
-                {"hosts", names},
-                {"size", size_},
-                {"first_rank", host.first_rank()},
-                {"workers", host.slots().workers},
-                {"folder", std::filesystem::current_path().string()},
-                {"width", stderr_is_terminal() ? terminal_width() : -1},
-                {"arguments", options_.arguments}});
+      host.send({{"kind", "start"},
+                 {"token", token},
+                 {"rendezvous", rendezvous},
+                 {"hosts", names},
+                 {"size", size_},
+                 {"first_rank", host.first_rank()},
+                 {"workers", host.slots().workers},
+                 {"folder", std::filesystem::current_path().string()},
+                 {"width", stderr_is_terminal() ? terminal_width() : -1},
+                 {"arguments", options_.arguments}});
     }
   }
 
@@ -268,11 +272,11 @@ class Launch {
       }
       if (Clock::now() - beat > kAgentBeat) {
         beat = Clock::now();
-        say_all({{"kind", "beat"}});
+        send_to_all({{"kind", "beat"}});
       }
       if (interrupt_requested() && !stopped) {
         stopped = true;
-        say_all({{"kind", "stop"}});
+        send_to_all({{"kind", "stop"}});
         limit(options_.grace.after_stop);
       }
       enforce();
@@ -290,26 +294,26 @@ class Launch {
     poll(waiting.data(), waiting.size(), kTick);
   }
 
-  void say_all(const Json& message) {
+  void send_to_all(const Json& message) {
     for (Host& host : hosts_) {
-      if (!host.done) host.say(message);
+      if (!host.done) host.send(message);
     }
   }
 
   void attend(Host& host) {
     const auto code = host.process().ended();
-    for (const Json& message : host.hear(own_lines(host))) take(host, message);
+    for (const Json& message : host.receive(own_lines(host))) handle(host, message);
     if (host.ended == host.slots().workers) {
       host.done = true;
     } else if (code) {
       host.done = true;
       fail({static_cast<int>(ExitCode::kComm), -1, host.slots().host,
-            format("the connection ended ({})",
-                   host.last_words().empty() ? format("status {}", *code) : host.last_words())});
+            format("the ssh connection ended ({})",
+                   host.last_line().empty() ? format("status {}", *code) : host.last_line())});
     }
   }
 
-  void take(Host& host, const Json& message) {
+  void handle(Host& host, const Json& message) {
     const std::string kind = *text_field(message, "kind");
     const int rank = static_cast<int>(number_field(message, "rank").value_or(-1));
     const std::string text = text_field(message, "text").value_or("");
@@ -333,11 +337,11 @@ class Launch {
     ask_at_ = ask_at_ ? std::min(*ask_at_, latest) : latest;
   }
 
-  // Agents end their workers when they are told to stop, and when their input ends.
+  // Agents end their workers on a "stop" message, and when their input ends.
   void enforce() {
     if (!ask_at_ || Clock::now() < *ask_at_) return;
     if (!kill_at_) {
-      say_all({{"kind", "stop"}});
+      send_to_all({{"kind", "stop"}});
       kill_at_ = Clock::now() + options_.grace.after_term;
     } else if (Clock::now() > *kill_at_) {
       for (Host& host : hosts_) {
@@ -368,19 +372,20 @@ std::vector<HostSlots> parse_hosts(const std::string& text) {
   size_t begin = 0;
   while (begin <= text.size()) {
     const size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, comma - begin);
+    const std::string entry = text.substr(begin, comma - begin);
     begin = comma + 1;
-    const size_t colon = part.rfind(':');
-    HostSlots slots{part.substr(0, colon), 1};
+    const size_t colon = entry.rfind(':');
+    HostSlots slots{entry.substr(0, colon), 1};
     if (slots.host.empty() || slots.host.starts_with('-')) {
-      throw ConfigError(format("'{}' is no list of hosts, such as vm1:2,vm2:2", text));
+      throw ConfigError(format("--hosts '{}' is not a list of hosts; write vm1:2,vm2:2", text));
     }
     if (colon != std::string::npos) {
       constexpr int kMostOnAHost = 1024;
       try {
-        slots.workers = static_cast<int>(parse_integer(part.substr(colon + 1), 1, kMostOnAHost));
+        slots.workers = static_cast<int>(parse_integer(entry.substr(colon + 1), 1, kMostOnAHost));
       } catch (const ConfigError& e) {
-        throw ConfigError(format("--hosts {}: workers of '{}' {}", text, part, e.what()));
+        throw ConfigError(
+            format("--hosts {}: the number of workers in '{}' {}", text, entry, e.what()));
       }
     }
     hosts.push_back(slots);

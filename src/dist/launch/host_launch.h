@@ -1,8 +1,8 @@
-// `--hosts vm1:2,vm2:2`: workers on other machines, started over ssh.
+// `--hosts vm1:2,vm2:2`: workers on other hosts, started over ssh.
 //
 // One ssh to each host runs this program there as an agent. The agent starts that host's workers,
-// sends back what they say, and ends them when its input ends or falls silent: workers never
-// outlive the launcher, also when the network between is cut. Secrets travel through that pipe,
+// sends their output back, and ends them when its input ends or lacks heartbeats: workers never
+// outlive the launcher, also if the network between is cut. Secrets are sent through that pipe,
 // never on a command line.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace reigen {
 
 struct HostSlots {
-  std::string host;  // as ssh knows it
+  std::string host;  // the name given to ssh
   int workers = 1;
   bool operator==(const HostSlots&) const = default;
 };
@@ -27,22 +27,22 @@ struct HostLaunch {
   std::vector<std::string> arguments;  // of every worker
   std::string version;                 // of this build; the hosts must have the same
   std::string user;                    // empty for ssh's own choice
-  int port = 0;                        // 0 likewise
+  int port = 0;                        // 0 for ssh's own choice
   std::string binary;                  // on the hosts; empty for the path it has here
-  bool copy_binary = false;            // to ~/.cache/reigen, where it is not there yet
+  bool copy_binary = false;            // to ~/.cache/reigen of hosts that do not have it yet
   Grace grace;
   std::chrono::milliseconds connect_within{60'000};
 };
 
-// Returns when all workers have ended. Throws CommError when a host cannot be used: no ssh, no
-// binary, another version. $REIGEN_SSH replaces the command `ssh`.
+// Returns when all workers have ended. Throws CommError if a host is not usable: ssh fails, no
+// binary, a different version. $REIGEN_SSH replaces the command `ssh`.
 LaunchResult launch_hosts(const HostLaunch& launch);
 
 // The argument that makes this program an agent.
 inline constexpr const char* kAgentCommand = "host-agent";
 
-// The agent, on a host: talks with the launcher over stdin and stdout, and returns when its workers
-// have ended. Needs catch_interrupts() and the main thread.
+// The agent on a host: exchanges messages with the launcher over stdin and stdout, and returns when
+// its workers have ended. Call it on the main thread, after catch_interrupts().
 void run_host_agent(const std::string& version);
 
 }  // namespace reigen

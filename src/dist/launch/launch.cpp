@@ -36,7 +36,7 @@ bool has(const Environment& environment, std::initializer_list<const char*> name
                      [&](const char* name) { return environment(name).has_value(); });
 }
 
-// Rank, size and the place on this machine, by the names that a launcher has for them.
+// Rank, size and place on this machine, from the launcher's variables.
 void read_place(const Environment& environment, Placement& p, const char* rank, const char* size,
                 const char* local_rank, const char* local_size) {
   p.size = number(environment, size, 1, kMostWorkers, 1);
@@ -44,7 +44,7 @@ void read_place(const Environment& environment, Placement& p, const char* rank, 
   p.local_rank = number(environment, local_rank, 0, kMostWorkers, 0);
   p.local_size = number(environment, local_size, 1, kMostWorkers, 1);
   if (p.rank >= p.size) {
-    throw ConfigError(format("{}={} does not fit {}={}; ranks are 0 to {}", rank, p.rank, size,
+    throw ConfigError(format("{}={} is too large for {}={}; ranks are 0 to {}", rank, p.rank, size,
                              p.size, p.size - 1));
   }
 }
@@ -61,7 +61,7 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// A port that follows from what every rank is told, and some after it in case it is taken.
+// A port that all ranks derive from the same variables, and some after it in case it is in use.
 void use_ports(Placement& p, const std::string& host, int first) {
   for (int port = first; port < first + kPortsToTry && port < 65536; ++port) {
     p.ports.push_back(port);
@@ -69,8 +69,8 @@ void use_ports(Placement& p, const std::string& host, int first) {
   }
 }
 
-// Without a secret of its own a job is known by what its launcher calls it: strangers that come by
-// mistake stay out, those who want in do not.
+// Without REIGEN_TOKEN the token is the launcher's name for the job: it rejects connections made by
+// mistake, but no attacker.
 void use_token(const Environment& environment, Placement& p, const std::string& name) {
   const auto given = environment("REIGEN_TOKEN");
   p.secret = given.has_value();
@@ -84,22 +84,25 @@ Placement reigen_place(const Environment& environment) {
              "REIGEN_LOCAL_SIZE");
   p.rendezvous = parse_endpoints(*environment("REIGEN_RENDEZVOUS"));
   use_token(environment, p, "");
-  if (p.token.empty()) throw ConfigError("REIGEN_RANK is set but REIGEN_TOKEN is not");
+  if (p.token.empty())
+    throw ConfigError(
+        "REIGEN_RANK is set but REIGEN_TOKEN is not; set it to the same random text for every "
+        "worker");
   p.listen_fd = number(environment, "REIGEN_LISTEN_FD", 0, 1'000'000, -1);
   if (p.listen_fd < 0) p.ports = {p.rendezvous.front().port};
   p.hosts = split(environment("REIGEN_HOSTS").value_or(""));
   return p;
 }
 
-// torchrun's own agent listens on MASTER_PORT, so the rendezvous is at one of those after it.
+// torchrun's own agent listens on MASTER_PORT, so the rendezvous uses one of the ports after it.
 Placement torchrun_place(const Environment& environment) {
   Placement p;
   p.launcher = Launcher::kTorchrun;
   read_place(environment, p, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  constexpr int kUsualPort = 29500;  // torchrun's
+  constexpr int kDefaultPort = 29500;  // torchrun's
   const int port = environment("MASTER_PORT")
                        ? number(environment, "MASTER_PORT", 1, 65535 - kPortsToTry, 1)
-                       : kUsualPort;
+                       : kDefaultPort;
   const std::string host = *environment("MASTER_ADDR");
   use_ports(p, host, port + 1);
   use_token(
@@ -116,7 +119,7 @@ Placement open_mpi_place(const Environment& environment) {
   return p;
 }
 
-// The tasks of a node in Slurm's words: "2(x2),1" is 2, 2 and 1. 0 where it does not say.
+// The tasks of a node in Slurm's notation: "2(x2),1" is 2, 2 and 1. 0 if it is not in the list.
 int tasks_of_node(const std::string& text, int node) {
   for (const std::string& part : split(text)) {
     int tasks = 0;
@@ -134,7 +137,7 @@ Placement slurm_place(const Environment& environment) {
   read_place(environment, p, "SLURM_PROCID",
              environment("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
              "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE");
-  // The number for each node is only told where it was asked for.
+  // SLURM_NTASKS_PER_NODE is only set if it was an option of srun.
   const auto tasks = environment("SLURM_STEP_TASKS_PER_NODE");
   const int node = number(environment, "SLURM_NODEID", 0, kMostWorkers, 0);
   if (tasks) p.local_size = std::max(1, tasks_of_node(*tasks, node));
@@ -144,7 +147,7 @@ Placement slurm_place(const Environment& environment) {
   const std::string job = format("slurm {} {} {}", environment("SLURM_JOB_ID").value_or("0"),
                                  *environment("SLURM_STEP_ID"), getuid());
   constexpr int kFirstPort = 20'000;
-  constexpr uint64_t kPorts = 10'000;  // below those the system gives out by itself
+  constexpr uint64_t kPorts = 10'000;  // below the kernel's ephemeral ports
   use_ports(p, host, kFirstPort + static_cast<int>(xxh3(job.data(), job.size()) % kPorts));
   use_token(environment, p, job);
   return p;
@@ -199,7 +202,7 @@ std::optional<Placement> detect_launch(const Environment& environment) {
   if (has(environment, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"})) {
     return open_mpi_place(environment);
   }
-  // A batch script has most of these too, but is no step of srun's.
+  // A batch script has most of these, too, but SLURM_STEP_ID only under srun.
   if (has(environment, {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID", "SLURM_NODELIST"})) {
     return slurm_place(environment);
   }
@@ -212,27 +215,28 @@ std::optional<Placement> detect_launch(const Environment& environment) {
   return std::nullopt;
 }
 
-MembershipOptions meet(Placement p) {
+MembershipOptions prepare_rendezvous(Placement p) {
   MembershipOptions options;
   options.rank = p.rank;
   options.size = p.size;
   options.hosts = p.hosts;
   if (p.hosts.size() == static_cast<size_t>(p.size)) {
-    options.host = p.hosts[static_cast<size_t>(p.rank)];  // the name its user knows it by
+    options.host = p.hosts[static_cast<size_t>(p.rank)];  // the name the user knows it by
   }
   if (p.rank == 0) options.listener = open_port(p);
   if (p.rendezvous.empty()) {
-    const bool here = p.local_size == p.size;
-    std::string given;
+    const bool all_here = p.local_size == p.size;
+    std::string published;
     if (p.rank == 0) {
       Json shared = {{"token", random_hex(kTokenBytes)}, {"at", Json::array()}};
-      for (const Endpoint& e : own_endpoints(port_of(options.listener), here)) {
+      for (const Endpoint& e : own_endpoints(port_of(options.listener), all_here)) {
         shared["at"].push_back(text_of(e));
       }
-      given = one_line(shared);
+      published = one_line(shared);
     }
-    const Json shared = Json::parse(share_from_rank_0(p.rank, given), nullptr, false);
-    if (!shared.is_object()) throw CommError("PMIx: what rank 0 left cannot be read");
+    const Json shared = Json::parse(share_from_rank_0(p.rank, published), nullptr, false);
+    if (!shared.is_object())
+      throw CommError("PMIx: the text published by rank 0 is no JSON object");
     for (const Json& at : shared.value("at", Json::array())) {
       p.rendezvous.push_back(parse_endpoints(at.get<std::string>()).front());
     }
@@ -241,10 +245,10 @@ MembershipOptions meet(Placement p) {
   }
   if (p.rank == 0 && !p.secret && p.local_size < p.size) {
     log_warning(
-        "this job has no secret token, so anyone who reaches its port can join it; set "
+        "this job has no secret token: anyone who reaches its port can join it; set "
         "REIGEN_TOKEN to the same random text for every worker");
   }
-  // Rank 0 knows which port it got; the others may have to look.
+  // Rank 0 knows its port; the others try all candidates.
   if (p.rank == 0) {
     const int port = port_of(options.listener);
     std::erase_if(p.rendezvous, [&](const Endpoint& e) { return e.port != port; });
@@ -268,8 +272,8 @@ std::vector<std::string> place_environment(const PlaceOnHost& place, int listen_
   return variables;
 }
 
-std::vector<Endpoint> own_endpoints(int port, bool everybody_is_here) {
-  if (everybody_is_here) return {{"127.0.0.1", port}};
+std::vector<Endpoint> own_endpoints(int port, bool all_on_this_machine) {
+  if (all_on_this_machine) return {{"127.0.0.1", port}};
   std::vector<Endpoint> endpoints;
   for (const NetworkInterface& i : network_interfaces()) {
     const bool link_local = i.address.starts_with("fe80:") || i.address.starts_with("169.254.");

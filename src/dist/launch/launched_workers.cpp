@@ -13,7 +13,7 @@
 namespace reigen {
 namespace {
 
-constexpr std::string_view kRedraw = "\r\x1b[K";  // how base/terminal.cpp begins a status
+constexpr std::string_view kRedraw = "\r\x1b[K";  // base/terminal.cpp begins a status line with it
 constexpr size_t kMostOfALine = size_t{64} << 10;
 constexpr int kKilledBase = 128;
 
@@ -64,7 +64,7 @@ std::vector<std::string> LineSplitter::add(std::string_view bytes) {
 
 std::vector<std::string> LineSplitter::rest() {
   std::vector<std::string> lines;
-  if (pending_ != status_) lines.push_back(pending_);  // a status is drawn again after each line
+  if (pending_ != status_) lines.push_back(pending_);  // a status line is no output
   pending_.clear();
   status_.clear();
   return lines;
@@ -125,41 +125,41 @@ void LaunchedWorkers::attend(std::chrono::milliseconds within) {
   poll(waiting.data(), waiting.size(), static_cast<int>(within.count()));
   for (Worker& worker : workers_) {
     if (worker.done) continue;
-    const auto code = worker.process->ended();  // before the last words are read
-    hear(worker);
+    const auto code = worker.process->ended();  // before reading, so that no output is missed
+    read_output(worker);
     if (code) settle(worker, *code);
   }
   enforce();
 }
 
-void LaunchedWorkers::hear(Worker& worker) {
+void LaunchedWorkers::read_output(Worker& worker) {
   std::string bytes;
   constexpr size_t kMost = size_t{1} << 20;
   ChildProcess& process = *worker.process;
   if (process.err().open() && !read_available(process.err(), bytes, kMost)) process.close_err();
-  for (const auto& line : worker.err.add(bytes)) take(worker, line, false);
+  for (const auto& line : worker.err.add(bytes)) show_line(worker, line, false);
   bytes.clear();
   if (process.out().open() && !read_available(process.out(), bytes, kMost)) process.close_out();
-  for (const auto& line : worker.out.add(bytes)) take(worker, line, true);
+  for (const auto& line : worker.out.add(bytes)) show_line(worker, line, true);
   if (worker.err.status() != worker.shown_status) {
     worker.shown_status = worker.err.status();
     if (output_.status) output_.status(worker.rank, worker.shown_status);
   }
 }
 
-void LaunchedWorkers::take(Worker& worker, const std::string& line, bool out) {
+void LaunchedWorkers::show_line(Worker& worker, const std::string& line, bool out) {
   if (const auto error = error_in(line); error && !out) worker.error = *error;
   const auto& show = out ? output_.out_line : output_.line;
   if (show) show(worker.rank, line);
 }
 
 void LaunchedWorkers::settle(Worker& worker, int code) {
-  for (const auto& line : worker.err.rest()) take(worker, line, false);
-  for (const auto& line : worker.out.rest()) take(worker, line, true);
+  for (const auto& line : worker.err.rest()) show_line(worker, line, false);
+  for (const auto& line : worker.out.rest()) show_line(worker, line, true);
   worker.done = true;
-  WorkerEnd end{worker.rank, code, worker.error};
+  WorkerEnd end{.rank = worker.rank, .code = code, .error = worker.error};
   if (code > kKilledBase && end.error.empty()) end.error = killed_text(code);
-  if (code != 0 && end.error.empty()) end.error = format("ended with status {}", code);
+  if (code != 0 && end.error.empty()) end.error = format("exited with status {}", code);
   if (code != 0 && (!failure_ || (!kill_at_ && explains(code, failure_->code)))) {
     failure_ = end;
     const auto latest = Clock::now() + grace_.after_failure;
@@ -176,7 +176,7 @@ void LaunchedWorkers::enforce() {
   } else if (!kill_at_ && ask_at_ && now >= *ask_at_) {
     for (Worker& worker : workers_) {
       worker.process->signal(SIGTERM);
-      worker.process->signal(SIGCONT);  // one that was stopped can only then hear it
+      worker.process->signal(SIGCONT);  // a stopped process takes SIGTERM only then
     }
     kill_at_ = now + grace_.after_term;
   }

@@ -1,7 +1,7 @@
-// The workers of one machine: started together, watched together, ended together.
+// The child processes of a launcher on one machine: started, watched and ended together.
 //
-// Their output is taken apart into lines. When one fails, the others have a while to notice and to
-// tidy up; what does not end by itself is asked, and then made to.
+// Their output is split into lines. When one fails, the others get time to notice and to save;
+// those that do not end get SIGTERM, and then SIGKILL.
 #pragma once
 
 #include <chrono>
@@ -16,12 +16,12 @@
 
 namespace reigen {
 
-// Bytes of a worker's stderr or stdout as lines, and as the status line that replaces itself.
+// Splits a worker's stderr or stdout into lines, and follows its status line, which is redrawn.
 class LineSplitter {
  public:
   std::vector<std::string> add(std::string_view bytes);  // the lines that are now complete
-  std::vector<std::string> rest();                       // what has no end of line, at the end
-  // What the last line of a terminal would show now; nothing while no status is up.
+  std::vector<std::string> rest();                       // at the end: text without a newline
+  // The current status line; empty if there is none.
   const std::string& status() const { return status_; }
 
  private:
@@ -29,7 +29,7 @@ class LineSplitter {
   std::string status_;
 };
 
-// What a worker said or how it ended, for whoever shows it.
+// Callbacks for the output of workers.
 struct WorkerOutput {
   std::function<void(int rank, const std::string& line)> line;      // of stderr
   std::function<void(int rank, const std::string& line)> out_line;  // of stdout
@@ -39,39 +39,38 @@ struct WorkerOutput {
 struct WorkerEnd {
   int rank = -1;
   int code = 0;
-  std::string error;  // its last line that says "error: ", or how it was killed
+  std::string error;  // its last line with "error: ", or the signal that killed it
 };
 
 struct Grace {
-  std::chrono::milliseconds after_failure{30'000};  // for the others to notice and to save
-  std::chrono::milliseconds after_stop{120'000};    // for everybody to save
-  std::chrono::milliseconds after_term{10'000};     // then they are killed
+  std::chrono::milliseconds after_failure{30'000};  // of one worker, until SIGTERM for the others
+  std::chrono::milliseconds after_stop{120'000};    // from stop() until SIGTERM: time to save
+  std::chrono::milliseconds after_term{10'000};     // from SIGTERM until SIGKILL
 };
 
 class LaunchedWorkers {
  public:
   LaunchedWorkers(WorkerOutput output, const Grace& grace);
-  ~LaunchedWorkers();  // kills what is left
+  ~LaunchedWorkers();  // kills those still running
 
   void start(int rank, const ChildSpec& spec);
-  // Hears and watches for at most so long.
+  // Reads output and watches the processes for at most so long.
   void attend(std::chrono::milliseconds within);
-  // Passes a signal on, once; everybody is expected to end.
+  // Sends a signal to all workers, which must then end.
   void stop(int signal_number);
 
   bool running() const;
-  // The first that failed by itself, or else the first that lost another; nothing while all is
-  // well.
+  // The first failure of a worker's own, or else the first that lost another worker.
   const std::optional<WorkerEnd>& failure() const { return failure_; }
-  // Those that ended since the last call.
+  // The workers that ended since the last call.
   std::vector<WorkerEnd> take_ended();
-  // Waits in attend() end when this can be read, too.
+  // attend() also returns when this descriptor becomes readable.
   void also_watch(int fd) { watched_ = fd; }
 
  private:
   struct Worker;
-  void hear(Worker& worker);
-  void take(Worker& worker, const std::string& line, bool out);
+  void read_output(Worker& worker);
+  void show_line(Worker& worker, const std::string& line, bool out);
   void settle(Worker& worker, int code);
   void enforce();
 
@@ -86,11 +85,11 @@ class LaunchedWorkers {
   std::optional<Clock::time_point> kill_at_;  // SIGKILL
 };
 
-// Whether a worker that ended with `code` may be why another one ended `earlier`: to lose a worker
-// is an error too, and often told before the lost one is found dead.
+// Whether a worker that ended with `code` may be the cause of another one's `earlier` exit code:
+// the loss of a worker is an error, too, and often reported before the lost process is found dead.
 bool explains(int code, int earlier);
 
-// "error: no space left" without colour and tag, when the line is one.
+// The text of a line "error: no space left", without colour and tag; nothing for other lines.
 std::optional<std::string> error_in(const std::string& line);
 
 }  // namespace reigen

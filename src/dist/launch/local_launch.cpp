@@ -26,7 +26,7 @@ WorkerOutput show_workers() {
 
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
                           const Grace& grace) {
-  // The port is open before anybody starts, so nobody can take it and nobody has to wait for it.
+  // The port is open before any worker starts: no other program can take it, and no worker waits.
   const Socket listener = listen_on("127.0.0.1", 0);
   PlaceOnHost place;
   place.size = workers;
@@ -60,7 +60,8 @@ LaunchResult launch_local(int workers, const std::vector<std::string>& arguments
   show_status("");
   const auto& failure = set.failure();
   if (!failure) return {};
-  return {failure->code, failure->rank, host_name(), failure->error};
+  return {
+      .code = failure->code, .rank = failure->rank, .host = host_name(), .error = failure->error};
 }
 
 }  // namespace reigen

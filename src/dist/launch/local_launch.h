@@ -1,4 +1,4 @@
-// `--workers N`: this program again, N times, on this machine.
+// `--workers N`: starts N copies of this program on this machine.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace reigen {
 
-// How a launch ended: the first worker that failed, or ok.
+// The result of a launch: ok, or the first worker that failed.
 struct LaunchResult {
   int code = 0;
   int rank = -1;
@@ -18,14 +18,14 @@ struct LaunchResult {
 };
 
 // Starts `workers` copies of this binary with `arguments` and returns when all have ended. Each
-// finds its place in the environment (dist/launch.h). Lines are shown as "[1] ...", rank 0's status
-// as the terminal's, rank 0's stdout as it is. SIGINT, SIGTERM and SIGHUP are passed on; when this
-// process dies in any way, the kernel kills the workers. Call it on the main thread, with
-// catch_interrupts() in force and no other thread running.
+// reads its place from the environment (launch.h). Lines are shown as "[1] ...", rank 0's status as
+// the terminal's status line, rank 0's stdout unchanged. SIGINT, SIGTERM and SIGHUP are forwarded;
+// if this process dies for any reason, the kernel kills the workers. Call it on the main thread,
+// after catch_interrupts(), with no other thread running.
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
                           const Grace& grace = {});
 
-// The output of workers on this terminal.
+// Shows the workers' output on this terminal.
 WorkerOutput show_workers();
 
 }  // namespace reigen

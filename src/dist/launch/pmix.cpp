@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kLibrary = "libpmix.so.2";
 constexpr const char* kKey = "reigen.meet";
 
-// The calls we need, from the library if there is one.
+// The functions we use, loaded from the library.
 class Library {
  public:
   Library() : handle_(dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL), &dlclose) {
@@ -50,7 +50,7 @@ class Library {
   template <class F>
   void load(F& function, const char* name) {
     function = reinterpret_cast<F>(dlsym(handle_.get(), name));
-    if (function == nullptr) throw CommError(format("{} lacks {}", kLibrary, name));
+    if (function == nullptr) throw CommError(format("{} has no {}: it is too old", kLibrary, name));
   }
 
   std::unique_ptr<void, int (*)(void*)> handle_;
@@ -58,11 +58,11 @@ class Library {
 
 }  // namespace
 
-std::string share_from_rank_0(int rank, const std::string& give) {
+std::string share_from_rank_0(int rank, const std::string& text) {
   const Library library;
   pmix_proc_t self;
   library.check(library.init(&self, nullptr, 0), "init");
-  // Left again at once: a process that ends before it has left counts as crashed with mpirun.
+  // Finalized at once: to mpirun a process that ends without it has crashed.
   struct Leave {
     const Library& library;
     ~Leave() { library.finalize(nullptr, 0); }
@@ -70,8 +70,8 @@ std::string share_from_rank_0(int rank, const std::string& give) {
   if (rank == 0) {
     pmix_value_t value = {};
     value.type = PMIX_STRING;
-    std::string text = give;
-    value.data.string = text.data();
+    std::string copy = text;
+    value.data.string = copy.data();
     library.check(library.put(PMIX_GLOBAL, kKey, &value), "put");
     library.check(library.commit(), "commit");
   }
@@ -84,9 +84,9 @@ std::string share_from_rank_0(int rank, const std::string& give) {
   root.rank = 0;
   pmix_value_t* found = nullptr;
   library.check(library.get(&root, kKey, nullptr, 0, &found), "get");
-  // The few bytes of the answer stay until the process ends; freeing them takes more of the
-  // library.
-  if (found == nullptr || found->type != PMIX_STRING) throw CommError("PMIx: rank 0 left no text");
+  // The answer's few bytes are not freed: that would need more functions of the library.
+  if (found == nullptr || found->type != PMIX_STRING)
+    throw CommError("PMIx: rank 0 published no text");
   return found->data.string;
 }
 

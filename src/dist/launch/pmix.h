@@ -1,7 +1,7 @@
-// The only door to PMIx, which mpirun (and srun, if built with it) runs for its processes: rank 0
-// leaves a few texts there, and everybody reads them, before any network code runs.
+// The only user of PMIx, the key-value service that mpirun (and srun, if built with it) runs for
+// its processes: rank 0 publishes a text, and all ranks read it, before any network code runs.
 //
-// The library is loaded when it is needed; a machine without it loses nothing else.
+// The library is loaded on demand; without it everything but mpirun and PMIx under srun works.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace reigen {
 
-// Called by every rank of the job. `give` of rank 0 is what all ranks return. Throws CommError.
-std::string share_from_rank_0(int rank, const std::string& give);
+// Called by every rank of the job; returns rank 0's `text` on all. Throws CommError.
+std::string share_from_rank_0(int rank, const std::string& text);
 
 }  // namespace reigen

@@ -49,7 +49,7 @@ std::vector<NetworkInterface> network_interfaces() {
       continue;
     found.push_back({i->ifa_name, host, speed_of(i->ifa_name)});
   }
-  // IPv4 first: an interface mostly has one of those, and several of the others.
+  // IPv4 first: an interface usually has one IPv4 address and several IPv6 addresses.
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
     return is_v6(a.address) < is_v6(b.address);
   });
@@ -64,7 +64,7 @@ NetworkInterface interface_with(const std::string& address) {
   const auto interfaces = network_interfaces();
   const auto found = std::find_if(interfaces.begin(), interfaces.end(),
                                   [&](const auto& i) { return i.address == address; });
-  // 127.0.0.2 is an address of the loopback interface that is not listed.
+  // The loopback interface has more addresses than it lists: 127.0.0.2.
   return found != interfaces.end() ? *found : NetworkInterface{"lo", address, 0};
 }
 
@@ -75,7 +75,7 @@ NetworkInterface interface_named(const std::string& name, const std::string& lik
   }
   const bool known = std::any_of(interfaces.begin(), interfaces.end(),
                                  [&](const auto& i) { return i.name == name; });
-  throw ConfigError(format("interface '{}' {} on {}; there are: {}", name,
+  throw ConfigError(format("--interface: '{}' {} on {}; choose one of: {}", name,
                            known ? format("has no {} address", is_v6(like) ? "IPv6" : "IPv4")
                                  : "does not exist or is down",
                            host_name(), list_of(interfaces)));

@@ -14,14 +14,14 @@ namespace {
 
 constexpr std::chrono::milliseconds kLastLeaves{2'000};
 
-// The first of the rendezvous' addresses that there is a way to.
+// The first address of the rendezvous that has a route.
 std::string reachable_peer(const MembershipOptions& options) {
   for (const Endpoint& endpoint : options.rendezvous) {
     try {
       address_towards(endpoint.host);
       return endpoint.host;
     } catch (const CommError&) {
-      // another one may be reachable
+      // try the next one
     }
   }
   return options.rendezvous.empty() ? "127.0.0.1" : options.rendezvous.front().host;
@@ -34,15 +34,13 @@ Membership::Membership(MembershipOptions options) : options_(std::move(options))
   choose_interface();
   standby_ = listen_on("", 0);
   if (options_.listener.open()) {
-    ServerOptions server;
-    server.size = options_.size;
-    server.least = options_.least;
-    server.epoch = options_.epoch;
-    server.host_rank = options_.host_rank;
-    server.token = options_.token;
-    server.hosts = options_.hosts;
-    server.start_within = options_.start_within;
-    server.silence = options_.silence;
+    const ServerOptions server = {.size = options_.size,
+                                  .epoch = options_.epoch,
+                                  .host_rank = options_.host_rank,
+                                  .token = options_.token,
+                                  .hosts = options_.hosts,
+                                  .start_within = options_.start_within,
+                                  .silence = options_.silence};
     const int port = port_of(options_.listener);
     server_ = std::make_unique<RendezvousServer>(server, std::move(options_.listener));
     if (options_.rendezvous.empty()) options_.rendezvous = {{interface_.address, port}};
@@ -63,7 +61,7 @@ Membership::Membership(MembershipOptions options) : options_(std::move(options))
 
   const Member& self = control_->members()[static_cast<size_t>(control_->rank())];
   if (options_.interface.empty() && self.address != interface_.address) {
-    interface_ = interface_with(self.address);  // the one that did lead to the others
+    interface_ = interface_with(self.address);  // the one that reached the rendezvous
   }
 
   if (control_->size() == 1) {
@@ -98,12 +96,12 @@ void Membership::choose_interface() {
   if (options_.interface.empty()) return;
   const NetworkInterface natural = interface_;
   interface_ = interface_named(options_.interface, natural.address);
-  // On one's own machine every interface leads there.
+  // Every interface reaches this machine itself.
   if (natural.name == interface_.name || is_this_host(peer)) return;
-  interface_note_ = format("{} was asked for, but the way to {} leads through {}",
+  interface_note_ = format("--interface is {}, but the route to {} is through {}",
                            describe(interface_), peer, describe(natural));
   if (interface_.name == "lo") {
-    throw ConfigError(format("--interface lo leads to no other host: {}", interface_note_));
+    throw ConfigError(format("--interface lo reaches no other host: {}", interface_note_));
   }
 }
 
@@ -115,7 +113,7 @@ Membership::~Membership() {
 
 CommStatus Membership::explain(const CommStatus& status) const {
   if (status.state != CommState::kLostPeer && status.state != CommState::kTimeout) return status;
-  // Noticing takes the time of silence, and telling a little more.
+  // A missing heartbeat is noticed after `silence`; the notice itself takes a little longer.
   const auto known = control_->wait_for_loss(options_.silence + options_.silence / 5);
   return known.value_or(status);
 }
@@ -123,7 +121,7 @@ CommStatus Membership::explain(const CommStatus& status) const {
 CommStatus Membership::leave() {
   CommStatus left = group_->leave();
   control_->leave();
-  // The others are about to leave too, and must find the rendezvous until then.
+  // The other workers are about to leave, too, and need the rendezvous until then.
   const auto deadline = CommClock::now() + kLastLeaves;
   while (server_ && server_->left() < control_->size() && CommClock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -133,7 +131,8 @@ CommStatus Membership::leave() {
 
 MembershipOptions Membership::next_epoch(const std::vector<int>& survivors) {
   const auto own = std::find(survivors.begin(), survivors.end(), control_->rank());
-  if (own == survivors.end()) throw std::logic_error("this worker is not among the survivors");
+  if (own == survivors.end())
+    throw std::logic_error("next_epoch: this rank is not among the survivors");
   group_->close(CommStatus::closed("a new group is formed"));
   const Member& host = control_->members()[static_cast<size_t>(survivors.front())];
   MembershipOptions next;

@@ -1,8 +1,9 @@
-// A worker among workers: the rendezvous it joined, the group it computes with, and one answer to
-// the question who was lost.
+// Start here: a worker's membership in its job. It joins the rendezvous, forms the group, and names
+// the worker that was lost.
 //
-// The group notices that a connection broke, often one to a worker that merely gave up first; the
-// control channel knows who really went. A membership closes the group as soon as either notices.
+// The group notices broken connections, often to a worker that only stopped because of the loss;
+// the control channel (rendezvous.h) knows which worker was lost first. A membership closes the
+// group as soon as either notices.
 #pragma once
 
 #include <chrono>
@@ -22,44 +23,42 @@ struct MembershipOptions {
   int rank = 0;
   int size = 1;
   int64_t epoch = 0;
-  int least = 0;                     // go on with so many when no more come; 0 for all
-  int host_rank = 0;                 // who hosts the rendezvous
-  std::vector<Endpoint> rendezvous;  // where it is
-  Socket listener;                   // the host's; closed elsewhere
+  int host_rank = 0;                 // the rank that hosts the rendezvous
+  std::vector<Endpoint> rendezvous;  // its addresses
+  Socket listener;                   // of rank host_rank; closed elsewhere
   std::string token;
-  std::vector<std::string> hosts;  // by rank, where it is known before they come
-  std::string host;                // this machine's name; empty to ask the system
-  std::string interface;           // to use for data; empty to choose by reachability
-  std::map<std::string, std::string> facts;
+  std::vector<std::string> hosts;  // names by rank, for messages; may be empty
+  std::string host;                // this machine's name; empty for the system's
+  std::string interface;           // for data; empty for the one with a route to the rendezvous
+  std::map<std::string, std::string> facts;  // must be equal on all workers
   std::chrono::milliseconds start_within{60'000};
-  std::chrono::milliseconds silence{10'000};
-  std::chrono::milliseconds timeout{0};  // for one message between workers; 0 for none
+  std::chrono::milliseconds silence{10'000};  // a worker without a heartbeat for this long is lost
+  std::chrono::milliseconds timeout{0};       // for one message between workers; 0 for none
 };
 
 class Membership {
  public:
-  // Throws CommError (and ConfigError for an interface that is not there).
+  // Returns when the group is formed. Throws CommError, or ConfigError for a wrong interface.
   explicit Membership(MembershipOptions options);
-  ~Membership();  // to the others this worker is lost, unless it has left
+  ~Membership();  // without leave() the others count this worker as lost
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
   Group& group() { return *group_; }
   Rendezvous& control() { return *control_; }
   const NetworkInterface& interface() const { return interface_; }
-  // What is odd about the one that was asked for, or empty.
+  // A warning if the interface of the options is not the one with a route to the others, or empty.
   const std::string& interface_note() const { return interface_note_; }
-  uint64_t turned_away() const { return server_ ? server_->turned_away() : 0; }
 
-  // The loss behind a status: the control channel's word, waited for as long as it may take.
+  // The loss behind a failed operation, from the control channel; waits until it must know.
   CommStatus explain(const CommStatus& status) const;
 
-  // Everybody ends in peace: after the last operation, at a moment all know of.
+  // Ends the membership in order: all workers call it after the same last operation.
   CommStatus leave();
 
-  // What the next epoch begins with, for those who go on: hosted by the lowest of `survivors`
-  // (ranks of this membership), each with its place among them as its rank. This membership is
-  // closed.
+  // Options for the next epoch, formed by `survivors` (ranks of this membership) alone: the lowest
+  // hosts the rendezvous, and each gets its index among them as its rank. Closes this membership.
+  // The training loop does not use it yet: there a lost worker ends the run.
   MembershipOptions next_epoch(const std::vector<int>& survivors);
 
  private:
@@ -68,7 +67,7 @@ class Membership {
   MembershipOptions options_;
   NetworkInterface interface_;
   std::string interface_note_;
-  Socket standby_;  // where this member would host the next rendezvous
+  Socket standby_;  // where this worker would host the rendezvous of the next epoch
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<Rendezvous> control_;
   std::unique_ptr<Group> group_;

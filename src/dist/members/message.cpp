@@ -1,17 +1,9 @@
 #include "dist/members/message.h"
 
-#include <array>
-
 namespace reigen {
 namespace {
 
 constexpr size_t kLengthBytes = 4;
-
-int nibble(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
 
 }  // namespace
 
@@ -49,30 +41,6 @@ std::optional<int64_t> number_field(const Json& message, const char* name) {
   const auto field = message.find(name);
   if (field == message.end() || !field->is_number_integer()) return std::nullopt;
   return field->get<int64_t>();
-}
-
-std::string hex_encode(const std::string& bytes) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  text.reserve(bytes.size() * 2);
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
-std::optional<std::string> hex_decode(const std::string& text) {
-  if (text.size() % 2 != 0) return std::nullopt;
-  std::string bytes;
-  for (size_t i = 0; i < text.size(); i += 2) {
-    const int high = nibble(text[i]);
-    const int low = nibble(text[i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    bytes += static_cast<char>(high * 16 + low);
-  }
-  return bytes;
 }
 
 }  // namespace reigen

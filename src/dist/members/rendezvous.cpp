@@ -31,18 +31,18 @@ milliseconds left_until(Clock::time_point deadline) {
                   milliseconds(0));
 }
 
-// A conversation in turns, before the control thread takes over.
-class Talk {
+// The handshake with the server, before the control thread takes over.
+class Handshake {
  public:
-  explicit Talk(Socket socket) : socket_(std::move(socket)) {}
+  explicit Handshake(Socket socket) : socket_(std::move(socket)) {}
 
-  void say(const Json& message) {
+  void send(const Json& message) {
     out_ += encode_message(message);
     write_available(socket_, out_);
   }
 
-  // Nothing when the other side is gone, sends junk or nothing in time.
-  std::optional<Json> hear(Clock::time_point deadline) {
+  // Nothing if the connection closed, the message is malformed, or none came in time.
+  std::optional<Json> receive(Clock::time_point deadline) {
     Json message;
     while (true) {
       switch (decode_message(in_, kMostFromMember, message)) {
@@ -81,28 +81,28 @@ class Talk {
 
 struct Refused {
   std::string text;
-  bool for_good;
+  bool permanent;  // not worth another try
 };
 
-// Both sides show that they know the token; neither sends it.
-void prove(Talk& talk, const std::string& token) {
+// Both sides prove by HMAC that they know the token; neither sends it.
+void prove(Handshake& handshake, const std::string& token) {
   const auto deadline = Clock::now() + kAnswerWithin;
-  const auto hello = talk.hear(deadline);
+  const auto hello = handshake.receive(deadline);
   const auto nonce = hello ? text_field(*hello, "nonce") : std::nullopt;
   if (!nonce || text_field(*hello, "kind") != "hello") {
-    throw Refused{"what answers there is no rendezvous", false};
+    throw Refused{"the server there is not a reigen rendezvous", false};
   }
   const std::string own = random_hex(kNonceBytes);
-  talk.say({{"kind", "prove"},
-            {"nonce", own},
-            {"proof", hmac_sha256(token, "member " + *nonce + " " + own)}});
-  const auto answer = talk.hear(deadline);
+  handshake.send({{"kind", "prove"},
+                  {"nonce", own},
+                  {"proof", hmac_sha256(token, "member " + *nonce + " " + own)}});
+  const auto answer = handshake.receive(deadline);
   if (answer && text_field(*answer, "kind") == "refused") {
     throw Refused{text_field(*answer, "text").value_or(""), false};
   }
   const auto proof = answer ? text_field(*answer, "proof") : std::nullopt;
   if (!proof || !same_secret(*proof, hmac_sha256(token, "host " + own + " " + *nonce))) {
-    throw Refused{"what answers there does not know the job token", false};
+    throw Refused{"the server there does not know the job token", false};
   }
 }
 
@@ -125,7 +125,7 @@ class Rendezvous::Loop {
     if (thread_.joinable()) thread_.join();
   }
 
-  void say(const Json& message) {
+  void send(const Json& message) {
     {
       std::lock_guard lock(mutex_);
       out_ += encode_message(message);
@@ -139,7 +139,7 @@ class Rendezvous::Loop {
       std::lock_guard lock(mutex_);
       id = next_id_++;
     }
-    say({{"kind", "get"}, {"key", key}, {"id", id}});
+    send({{"kind", "get"}, {"key", key}, {"id", id}});
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, within, [&] { return answers_.contains(id) || down_; });
     const auto answer = answers_.find(id);
@@ -153,7 +153,7 @@ class Rendezvous::Loop {
       if (leaving_) return;
       leaving_ = true;
     }
-    say({{"kind", "leave"}});
+    send({{"kind", "leave"}});
     std::unique_lock lock(mutex_);
     constexpr milliseconds kFlush{1'000};
     changed_.wait_for(lock, kFlush, [this] { return out_.empty() || down_; });
@@ -187,16 +187,15 @@ class Rendezvous::Loop {
   std::vector<Member> members_;
   std::string local_address_;
   std::optional<CommStatus> loss_;
-  std::optional<Notice> stop_;
-  std::optional<Notice> error_;
+  std::optional<ReportedError> error_;
 
  private:
   void join();
   bool try_join(const Endpoint& endpoint, std::string& why, Clock::time_point deadline);
-  void await_start(Talk& talk, Clock::time_point deadline);
+  void await_start(Handshake& handshake, Clock::time_point deadline);
   void read_members(const Json& formed);
   void run();
-  void take(const Json& message);
+  void handle(const Json& message);
   void lose(const CommStatus& loss);
   void go_down();
 
@@ -210,18 +209,18 @@ class Rendezvous::Loop {
   std::condition_variable changed_;
   std::map<int64_t, std::string> answers_;
   int64_t next_id_ = 0;
-  std::mutex call_mutex_;  // held while the call is made, so that it can be taken back
+  std::mutex call_mutex_;  // locked during the on_loss call, so that unsubscribing waits for it
   std::function<void(const CommStatus&)> on_loss_;
   bool leaving_ = false;
   bool stopping_ = false;
-  bool down_ = false;  // the connection is gone
+  bool down_ = false;  // the connection is closed
   Clock::time_point heard_ = Clock::now();
   std::thread thread_;
 };
 
 void Rendezvous::Loop::join() {
   const auto deadline = Clock::now() + options_.start_within;
-  std::string why = "no address was given";
+  std::string why = "no address is known";
   do {
     for (const Endpoint& endpoint : options_.at) {
       check_interrupt();
@@ -230,47 +229,47 @@ void Rendezvous::Loop::join() {
     }
     std::this_thread::sleep_for(kBetweenTries);
   } while (Clock::now() < deadline && !options_.at.empty());
-  throw CommError(format("rank {} on {} found no rendezvous within {:.3g} s: {}", options_.rank,
-                         options_.host, seconds_of(options_.start_within), why));
+  throw CommError(format("rank {} on {} found no rendezvous within {:.3g} s (--start-within): {}",
+                         options_.rank, options_.host, seconds_of(options_.start_within), why));
 }
 
 bool Rendezvous::Loop::try_join(const Endpoint& endpoint, std::string& why,
                                 Clock::time_point deadline) {
   Socket socket = connect_to(endpoint, std::min(kConnectWithin, left_until(deadline)), why);
   if (!socket.open()) return false;
-  Talk talk(std::move(socket));
+  Handshake handshake(std::move(socket));
   try {
-    prove(talk, options_.token);
-    local_address_ = reigen::local_address(talk.socket());
+    prove(handshake, options_.token);
+    local_address_ = reigen::local_address(handshake.socket());
     Json facts = Json::object();
     for (const auto& [key, value] : options_.facts) facts[key] = value;
-    talk.say({{"kind", "join"},
-              {"rank", options_.rank},
-              {"size", options_.size},
-              {"epoch", options_.epoch},
-              {"host", options_.host},
-              {"address", options_.address.empty() ? local_address_ : options_.address},
-              {"chosen", options_.address.empty() ? "by the way here" : "as asked"},
-              {"port", options_.port},
-              {"facts", facts}});
-    await_start(talk, deadline);
+    handshake.send({{"kind", "join"},
+                    {"rank", options_.rank},
+                    {"size", options_.size},
+                    {"epoch", options_.epoch},
+                    {"host", options_.host},
+                    {"address", options_.address.empty() ? local_address_ : options_.address},
+                    {"chosen", options_.address.empty() ? "by route" : "as asked"},
+                    {"port", options_.port},
+                    {"facts", facts}});
+    await_start(handshake, deadline);
   } catch (const Refused& refused) {
     why = refused.text;
-    // Another job may answer at one of several addresses; at the only one it is ours or nothing.
-    if (!refused.for_good && options_.at.size() > 1) return false;
+    // One of several addresses may belong to another job; a single address must be this job's.
+    if (!refused.permanent && options_.at.size() > 1) return false;
     throw CommError(why);
   }
-  socket_ = talk.take(in_);
+  socket_ = handshake.take(in_);
   return true;
 }
 
-void Rendezvous::Loop::await_start(Talk& talk, Clock::time_point deadline) {
-  // The server's deadline began at another time; it tells everybody when it has passed.
+void Rendezvous::Loop::await_start(Handshake& handshake, Clock::time_point deadline) {
+  // The server's deadline started at another time; the server sends a refusal when it has passed.
   deadline = std::max(deadline, Clock::now()) + options_.start_within;
   while (true) {
-    const auto message = talk.hear(std::min(deadline, Clock::now() + options_.silence));
+    const auto message = handshake.receive(std::min(deadline, Clock::now() + options_.silence));
     const auto kind = message ? text_field(*message, "kind") : std::nullopt;
-    if (!kind) throw Refused{"the worker that hosts the rendezvous is gone", true};
+    if (!kind) throw Refused{"lost the worker that hosts the rendezvous", true};
     if (*kind == "refused") throw Refused{text_field(*message, "text").value_or(""), true};
     if (*kind == "formed") return read_members(*message);
   }
@@ -280,14 +279,15 @@ void Rendezvous::Loop::read_members(const Json& formed) {
   rank_ = static_cast<int>(number_field(formed, "rank").value_or(0));
   host_rank_ = static_cast<int>(number_field(formed, "host_rank").value_or(0));
   for (const Json& m : formed.value("members", Json::array())) {
-    members_.push_back({static_cast<int>(number_field(m, "rank").value_or(0)),
-                        static_cast<int>(number_field(m, "old_rank").value_or(0)),
-                        text_field(m, "host").value_or(""), text_field(m, "address").value_or(""),
-                        static_cast<int>(number_field(m, "port").value_or(0))});
+    members_.push_back({.rank = static_cast<int>(number_field(m, "rank").value_or(0)),
+                        .old_rank = static_cast<int>(number_field(m, "old_rank").value_or(0)),
+                        .host = text_field(m, "host").value_or(""),
+                        .address = text_field(m, "address").value_or(""),
+                        .port = static_cast<int>(number_field(m, "port").value_or(0))});
   }
   const int size = static_cast<int>(members_.size());
   if (rank_ < 0 || rank_ >= size || host_rank_ < 0 || host_rank_ >= size) {
-    throw Refused{"the rendezvous gave a list of members that does not fit together", true};
+    throw Refused{"the rendezvous sent an inconsistent list of workers", true};
   }
 }
 
@@ -319,12 +319,12 @@ void Rendezvous::Loop::run() {
     Json message;
     Decoded decoded = Decoded::kIncomplete;
     while ((decoded = decode_message(in_, kMostFromMember, message)) == Decoded::kMessage) {
-      take(message);
+      handle(message);
     }
     if (!open || decoded == Decoded::kBroken) break;
     if (Clock::now() - heard_ > options_.silence) {
       lose(CommStatus::lost(host_rank_, members_[static_cast<size_t>(host_rank_)].host,
-                            format("silent for {:.3g} s", seconds_of(options_.silence))));
+                            format("no heartbeat for {:.3g} s", seconds_of(options_.silence))));
       return go_down();
     }
   }
@@ -339,7 +339,7 @@ void Rendezvous::Loop::go_down() {
   changed_.notify_all();
 }
 
-void Rendezvous::Loop::take(const Json& message) {
+void Rendezvous::Loop::handle(const Json& message) {
   const std::string kind = *text_field(message, "kind");
   const int rank = static_cast<int>(number_field(message, "rank").value_or(-1));
   const std::string host = text_field(message, "host").value_or("");
@@ -348,10 +348,8 @@ void Rendezvous::Loop::take(const Json& message) {
   std::lock_guard lock(mutex_);
   if (kind == "value") {
     answers_[number_field(message, "id").value_or(-1)] = text_field(message, "value").value_or("");
-  } else if (kind == "stop" && !stop_) {
-    stop_ = Notice{rank, host, text};
   } else if (kind == "error" && !error_) {
-    error_ = Notice{rank, host, text};
+    error_ = ReportedError{.rank = rank, .host = host, .text = text};
   }
   changed_.notify_all();
 }
@@ -378,24 +376,21 @@ const std::vector<Member>& Rendezvous::members() const { return loop_->members_;
 const std::string& Rendezvous::local_address() const { return loop_->local_address_; }
 
 void Rendezvous::set(const std::string& key, const std::string& value) {
-  loop_->say({{"kind", "set"}, {"key", key}, {"value", hex_encode(value)}});
+  loop_->send({{"kind", "set"}, {"key", key}, {"value", hex_encode(value)}});
 }
 
 std::optional<std::string> Rendezvous::get(const std::string& key, milliseconds within) {
   return loop_->get(key, within);
 }
 
-void Rendezvous::request_stop(const std::string& reason) {
-  loop_->say({{"kind", "stop"}, {"text", reason}});
-}
-
 void Rendezvous::report_error(const std::string& text) {
-  loop_->say({{"kind", "error"}, {"text", text}});
+  loop_->send({{"kind", "error"}, {"text", text}});
 }
 
 std::optional<CommStatus> Rendezvous::loss() const { return loop_->locked(loop_->loss_); }
-std::optional<Notice> Rendezvous::stop_request() const { return loop_->locked(loop_->stop_); }
-std::optional<Notice> Rendezvous::first_error() const { return loop_->locked(loop_->error_); }
+std::optional<ReportedError> Rendezvous::first_error() const {
+  return loop_->locked(loop_->error_);
+}
 
 void Rendezvous::on_loss(std::function<void(const CommStatus&)> call) {
   loop_->on_loss(std::move(call));

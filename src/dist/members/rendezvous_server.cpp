@@ -37,12 +37,12 @@ struct Connection {
   bool proved = false;
   bool joined = false;
   bool left = false;
-  bool closing = false;  // once everything is sent
+  bool closing = false;  // to be closed once everything is sent
   bool broken = false;
   int rank = -1;
   std::string host;
-  Json member;       // what the others are told of it
-  bool free = true;  // nobody asked for its address: another of the same machine does as well
+  Json member;              // its entry in the list that all workers get
+  bool any_address = true;  // its address was not chosen by --interface and may be replaced
   Json facts;
 };
 
@@ -65,7 +65,7 @@ class RendezvousServer::Loop {
   }
 
   int port() const { return port_; }
-  uint64_t turned_away() const { return turned_away_; }
+  uint64_t rejected() const { return rejected_; }
   int left() const { return left_; }
 
  private:
@@ -73,11 +73,11 @@ class RendezvousServer::Loop {
   void poll_all();
   void admit();
   void serve(Connection& c);
-  void take(Connection& c, const Json& message);
+  void handle(Connection& c, const Json& message);
   void prove(Connection& c, const Json& message);
   void join(Connection& c, const Json& message);
   void control(Connection& c, const std::string& kind, const Json& message);
-  void give_values(const std::string& key);
+  void answer_questions(const std::string& key);
   void refuse(Connection& c, const std::string& why);
   void refuse_all(const std::string& why);
   void form();
@@ -108,7 +108,7 @@ class RendezvousServer::Loop {
   WakePipe wake_;
   std::list<Connection> connections_;
   bool formed_ = false;
-  std::string refusal_;  // why this job will never start
+  std::string refusal_;  // the reason why this job will never start; empty if it may
   std::map<std::string, std::string> values_;
   struct Question {
     Connection* from;
@@ -118,7 +118,7 @@ class RendezvousServer::Loop {
   std::list<Question> questions_;
   std::optional<Json> first_error_;
   std::atomic<bool> stopping_ = false;
-  std::atomic<uint64_t> turned_away_ = 0;
+  std::atomic<uint64_t> rejected_ = 0;
   std::atomic<int> left_ = 0;
   std::thread thread_;
 };
@@ -132,24 +132,24 @@ void RendezvousServer::Loop::run() {
     last = now;
     drop_broken();
   }
-  // What was said last should still be heard.
+  // Send the last messages before the connections close.
   for (Connection& c : connections_) write_available(c.socket, c.out);
 }
 
 void RendezvousServer::Loop::poll_all() {
   std::vector<pollfd> waiting = {{wake_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
-  std::vector<Connection*> who;
+  std::vector<Connection*> polled;
   for (Connection& c : connections_) {
     waiting.push_back(
         {c.socket.fd(), static_cast<short>(POLLIN | (c.out.empty() ? 0 : POLLOUT)), 0});
-    who.push_back(&c);
+    polled.push_back(&c);
   }
   constexpr int kTick = 50;  // ms
   if (poll(waiting.data(), waiting.size(), kTick) <= 0) return;
   wake_.drain();
-  for (size_t i = 0; i < who.size(); ++i) {
+  for (size_t i = 0; i < polled.size(); ++i) {
     const short events = waiting[i + 2].revents;
-    if ((events & (POLLIN | POLLERR | POLLHUP)) != 0) serve(*who[i]);
+    if ((events & (POLLIN | POLLERR | POLLHUP)) != 0) serve(*polled[i]);
   }
   if ((waiting[1].revents & POLLIN) != 0) admit();
   for (Connection& c : connections_) {
@@ -163,7 +163,7 @@ void RendezvousServer::Loop::admit() {
   const auto strangers = std::count_if(connections_.begin(), connections_.end(),
                                        [](const Connection& c) { return !c.proved; });
   if (static_cast<size_t>(strangers) >= kMostStrangers) {
-    ++turned_away_;
+    ++rejected_;
     return;
   }
   Connection& c = connections_.emplace_back();
@@ -184,12 +184,12 @@ void RendezvousServer::Loop::serve(Connection& c) {
       break;
     }
     c.heard = Clock::now();
-    take(c, message);
+    handle(c, message);
   }
   if (!open) c.broken = true;
 }
 
-void RendezvousServer::Loop::take(Connection& c, const Json& message) {
+void RendezvousServer::Loop::handle(Connection& c, const Json& message) {
   const std::string kind = *text_field(message, "kind");
   if (!c.proved) {
     prove(c, message);
@@ -205,7 +205,7 @@ void RendezvousServer::Loop::prove(Connection& c, const Json& message) {
   const auto proof = text_field(message, "proof");
   if (!nonce || !proof ||
       !same_secret(*proof, hmac_sha256(options_.token, "member " + c.nonce + " " + *nonce))) {
-    ++turned_away_;
+    ++rejected_;
     refuse(c, "the job token is wrong");
     return;
   }
@@ -230,25 +230,24 @@ void RendezvousServer::Loop::join(Connection& c, const Json& message) {
   const std::string who = rank_and_host(static_cast<int>(*rank), *host);
   if (!refusal_.empty()) return refuse(c, refusal_);
   if (*epoch != options_.epoch) {
-    return refuse(c, format("{} belongs to forming {} of the group, this is forming {}", who,
-                            *epoch, options_.epoch));
+    return refuse(c, format("{} wants to join epoch {} of the job, this is epoch {}", who, *epoch,
+                            options_.epoch));
   }
   if (*size != options_.size || *rank < 0 || *rank >= *size) {
     return refuse(c,
-                  format("{} of {} workers does not fit a job of {}", who, *size, options_.size));
+                  format("{} expects {} workers, but this job has {}", who, *size, options_.size));
   }
   for (const Connection* other : joined()) {
     if (other->rank == *rank) {
-      return refuse(c,
-                    format("there are two of rank {}: on {} and on {}", *rank, other->host, *host));
+      return refuse(c, format("rank {} joined twice: on {} and on {}", *rank, other->host, *host));
     }
   }
-  if (formed_) return refuse(c, format("the job has started without {}", who));
+  if (formed_) return refuse(c, format("the job has already started without {}", who));
   c.joined = true;
   c.rank = static_cast<int>(*rank);
   c.host = *host;
   c.member = {{"rank", c.rank}, {"host", c.host}, {"address", *address}, {"port", *port}};
-  c.free = text_field(message, "chosen") != "as asked";
+  c.any_address = text_field(message, "chosen") != "as asked";
   c.facts = *facts;
   if (joined().size() == static_cast<size_t>(options_.size)) form();
 }
@@ -263,7 +262,7 @@ std::vector<const Connection*> RendezvousServer::Loop::joined() const {
   return members;
 }
 
-// "config: rank 0 (vm1) has 3f2a, rank 2 (vm2) has 91bc", for each fact on which two differ.
+// "config: rank 0 (vm1) has 3f2a, rank 2 (vm2) has 91bc", for each fact that differs.
 std::string RendezvousServer::Loop::differences() const {
   const auto members = joined();
   std::string text;
@@ -284,7 +283,7 @@ std::string RendezvousServer::Loop::differences() const {
   return text;
 }
 
-// This machine's address as members on other machines reach it; empty when there are none.
+// This machine's address as workers on other machines reach it; empty if there are none.
 std::string RendezvousServer::Loop::outward_address() const {
   for (const Connection* c : joined()) {
     std::string here = local_address(c->socket);
@@ -295,9 +294,9 @@ std::string RendezvousServer::Loop::outward_address() const {
 
 void RendezvousServer::Loop::form() {
   if (const std::string different = differences(); !different.empty()) {
-    return refuse_all("workers do not fit together: " + different);
+    return refuse_all("workers disagree: " + different);
   }
-  // Ranks of those who came are made dense; all of them came unless fewer were asked for.
+  // Ranks are renumbered: each becomes the index among those that joined.
   Json members = Json::array();
   int host_rank = 0;
   const std::string outward = outward_address();
@@ -307,9 +306,10 @@ void RendezvousServer::Loop::form() {
     if (c->rank == options_.host_rank) host_rank = rank;
     new_ranks[c->rank] = rank;
     Json member = c->member;
-    // Whoever came from here came by any of this machine's addresses; others know one of them.
+    // Workers of this machine may have joined by any of its addresses, such as loopback; the others
+    // need the one that they can reach.
     const std::string from = peer_address(c->socket);
-    if (!outward.empty() && c->free && from == local_address(c->socket))
+    if (!outward.empty() && c->any_address && from == local_address(c->socket))
       member["address"] = outward;
     member["rank"] = rank;
     member["old_rank"] = c->rank;
@@ -331,12 +331,6 @@ void RendezvousServer::Loop::control(Connection& c, const std::string& kind, con
     ++left_;
     return;
   }
-  if (kind == "stop") {
-    return send_members({{"kind", "stop"},
-                         {"rank", c.rank},
-                         {"host", c.host},
-                         {"text", text_field(message, "text").value_or("")}});
-  }
   if (kind == "error") {
     if (first_error_) return;
     first_error_ = Json{{"kind", "error"},
@@ -350,16 +344,16 @@ void RendezvousServer::Loop::control(Connection& c, const std::string& kind, con
   const auto id = number_field(message, "id");
   if (kind == "set" && key && value && values_.size() < kMostValues) {
     values_[*key] = *value;
-    give_values(*key);
+    answer_questions(*key);
   } else if (kind == "get" && key && id) {
     questions_.push_back({&c, *key, *id});
-    give_values(*key);
+    answer_questions(*key);
   } else {
     c.broken = true;
   }
 }
 
-void RendezvousServer::Loop::give_values(const std::string& key) {
+void RendezvousServer::Loop::answer_questions(const std::string& key) {
   const auto value = values_.find(key);
   if (value == values_.end()) return;
   for (auto q = questions_.begin(); q != questions_.end();) {
@@ -401,26 +395,21 @@ std::string RendezvousServer::Loop::missing() const {
 
 void RendezvousServer::Loop::check_deadlines(milliseconds pause) {
   const auto now = Clock::now();
-  // A server that was itself asleep cannot blame others for silence.
+  // After a pause of this thread itself, missing heartbeats prove nothing.
   if (pause > options_.silence / 2) {
     for (Connection& c : connections_) c.heard = now;
   }
   for (Connection& c : connections_) {
     if (!c.proved && !c.closing && now - c.since > kProveWithin) c.broken = true;
     if (formed_ && c.joined && !c.left && now - c.heard > options_.silence) {
-      lose(c, format("silent for {:.3g} s", seconds_of(options_.silence)));
+      lose(c, format("no heartbeat for {:.3g} s", seconds_of(options_.silence)));
     }
   }
   if (!formed_ && refusal_.empty() && now > deadline_) {
-    const size_t least = static_cast<size_t>(options_.least > 0 ? options_.least : options_.size);
-    if (joined().size() >= least) {
-      form();
-    } else {
-      const uint64_t strangers = turned_away_;
-      refuse_all(
-          format("{} did not come within {:.3g} s{}", missing(), seconds_of(options_.start_within),
-                 strangers == 0 ? "" : format("; {} connections were turned away", strangers)));
-    }
+    const uint64_t rejected = rejected_;
+    refuse_all(format("{} did not join within {:.3g} s (--start-within){}", missing(),
+                      seconds_of(options_.start_within),
+                      rejected == 0 ? "" : format("; connections rejected: {}", rejected)));
   }
   if (now - beat_ > options_.silence / 10) {
     beat_ = now;
@@ -428,7 +417,7 @@ void RendezvousServer::Loop::check_deadlines(milliseconds pause) {
   }
 }
 
-// Tells everybody, the lost one too: it may only have been asleep.
+// Notifies all workers, also the lost one: it may only have been suspended.
 void RendezvousServer::Loop::lose(Connection& c, const std::string& why) {
   send_members({{"kind", "lost"}, {"rank", c.rank}, {"host", c.host}, {"text", why}});
   write_available(c.socket, c.out);
@@ -445,7 +434,7 @@ void RendezvousServer::Loop::drop_broken() {
       continue;
     }
     if (formed_ && c->joined && !c->left) lose(*c, "its connection closed");
-    if (!c->proved && !c->closing) ++turned_away_;
+    if (!c->proved && !c->closing) ++rejected_;
     questions_.remove_if([&](const Question& q) { return q.from == &*c; });
     c = connections_.erase(c);
   }
@@ -456,6 +445,6 @@ RendezvousServer::RendezvousServer(const ServerOptions& options, Socket listener
 RendezvousServer::~RendezvousServer() = default;
 int RendezvousServer::port() const { return loop_->port(); }
 int RendezvousServer::left() const { return loop_->left(); }
-uint64_t RendezvousServer::turned_away() const { return loop_->turned_away(); }
+uint64_t RendezvousServer::rejected() const { return loop_->rejected(); }
 
 }  // namespace reigen

@@ -1,9 +1,9 @@
-// The meeting point of a job: a small server inside one of the members, on a thread of its own.
+// The rendezvous of a job: a small server inside one of the workers, on its own thread.
 //
-// Until everybody is there it admits members (they prove that they know the job's token), compares
-// what they bring, and names who is missing or different. From then on it is the control channel:
-// it notices who falls silent, and passes on stop requests, the first error and small values.
-// Strangers are dropped and counted; nothing they send reaches a member.
+// Until all workers have joined it authenticates them (they prove that they know the job's token),
+// compares their facts, and names those that are missing or different. From then on it is the
+// control channel: it notices missing heartbeats, and forwards the first error and small values.
+// Connections without the token are closed and counted; nothing they send reaches a worker.
 #pragma once
 
 #include <chrono>
@@ -18,25 +18,24 @@ namespace reigen {
 
 struct ServerOptions {
   int size = 1;
-  int least = 0;  // start with so many when no more have come in time; 0 for all
   int64_t epoch = 0;
-  int host_rank = 0;  // the member this server is in
+  int host_rank = 0;  // the worker that runs this server
   std::string token;
-  std::vector<std::string> hosts;  // by rank, where it is known before they come
+  std::vector<std::string> hosts;  // names by rank, to name those missing; may be empty
   std::chrono::milliseconds start_within{60'000};
-  std::chrono::milliseconds silence{10'000};  // after which a member is lost
+  std::chrono::milliseconds silence{10'000};  // a worker without a heartbeat for this long is lost
 };
 
 class RendezvousServer {
  public:
   RendezvousServer(const ServerOptions& options, Socket listener);
-  ~RendezvousServer();  // for members that have not left, its host is lost
+  ~RendezvousServer();  // workers that have not left count its host as lost
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
   int port() const;
-  int left() const;              // how many members have left in peace
-  uint64_t turned_away() const;  // connections that were no member's
+  int left() const;           // workers that have left in order
+  uint64_t rejected() const;  // connections that did not prove the token
 
  private:
   class Loop;

@@ -35,13 +35,13 @@ Addresses resolve(const std::string& host, int port, bool to_listen, std::string
   return {failed == 0 ? found : nullptr, &freeaddrinfo};
 }
 
-void quick_and_unblocking(int fd) {
+void set_nodelay_nonblocking(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-std::string numbers(const sockaddr_storage& address, socklen_t size) {
+std::string numeric_address(const sockaddr_storage& address, socklen_t size) {
   char host[NI_MAXHOST];
   if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, nullptr, 0,
                   NI_NUMERICHOST) != 0) {
@@ -52,7 +52,7 @@ std::string numbers(const sockaddr_storage& address, socklen_t size) {
 
 Endpoint parse_endpoint(std::string_view text) {
   const auto wrong = [&] {
-    return ConfigError(format("'{}' is no HOST:PORT, such as vm1:4711 or [::1]:4711", text));
+    return ConfigError(format("'{}' is not HOST:PORT; write vm1:4711 or [::1]:4711", text));
   };
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) throw wrong();
@@ -132,7 +132,7 @@ int port_of(const Socket& listener) {
 
 Socket accept_from(const Socket& listener) {
   Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (socket.open()) quick_and_unblocking(socket.fd());
+  if (socket.open()) set_nodelay_nonblocking(socket.fd());
   return socket;
 }
 
@@ -152,7 +152,7 @@ Socket connect_to(const Endpoint& endpoint, std::chrono::milliseconds within, st
       }
     }
     if (failed == 0) {
-      quick_and_unblocking(socket.fd());
+      set_nodelay_nonblocking(socket.fd());
       return socket;
     }
     why = errno_text(failed);
@@ -164,21 +164,17 @@ std::string local_address(const Socket& socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size);
-  return numbers(address, size);
+  return numeric_address(address, size);
 }
 
 std::string peer_address(const Socket& socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   if (getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
-  return numbers(address, size);
+  return numeric_address(address, size);
 }
 
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
-// Connecting a datagram socket only looks up the route.
+// Connecting a datagram socket sends nothing; it only looks up the route.
 Socket routed_towards(const std::string& peer) {
   std::string why;
   constexpr int kAnyPort = 9;
@@ -188,7 +184,7 @@ Socket routed_towards(const std::string& peer) {
     if (socket.open() && connect(socket.fd(), a->ai_addr, a->ai_addrlen) == 0) return socket;
     why = errno_text(errno);
   }
-  throw CommError(format("there is no way to {}: {}", peer, why));
+  throw CommError(format("no route to {}: {}", peer, why));
 }
 
 std::string address_towards(const std::string& peer) { return local_address(routed_towards(peer)); }
@@ -243,7 +239,7 @@ WakePipe::WakePipe() {
 
 void WakePipe::wake() const {
   const char byte = 0;
-  // A full pipe wakes just as well.
+  // A full pipe wakes the reader just as well.
   if (write(write_.fd(), &byte, 1) < 0) return;
 }
 

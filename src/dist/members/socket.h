@@ -1,4 +1,4 @@
-// TCP for the control channel: few, small messages. Data between workers never passes here.
+// TCP sockets for the control channel: few, small messages. Gradients never pass here.
 #pragma once
 
 #include <chrono>
@@ -7,22 +7,22 @@
 #include <string_view>
 #include <vector>
 
-#include "base/host.h"
+#include "base/machine.h"
 
 namespace reigen {
 
 struct Endpoint {
-  std::string host;  // a name or an address, without brackets
+  std::string host;  // a name or an address; IPv6 without brackets
   int port = 0;
   bool operator==(const Endpoint&) const = default;
 };
 
 // "10.0.0.1:4711", "[::1]:4711"
 std::string text_of(const Endpoint& endpoint);
-// Several, with commas between; throws ConfigError.
+// A comma-separated list; throws ConfigError.
 std::vector<Endpoint> parse_endpoints(std::string_view text);
 
-// A file descriptor with an owner.
+// Owns a file descriptor.
 class Socket {
  public:
   Socket() = default;
@@ -40,31 +40,29 @@ class Socket {
   int fd_ = -1;
 };
 
-// Port 0 takes any that is free. An empty address listens on every interface. Throws CommError.
+// Port 0: any free port. Empty address: every interface. Throws CommError.
 Socket listen_on(const std::string& address, int port);
 int port_of(const Socket& listener);
 
-// The next connection, not blocking, or a closed socket when there is none.
+// The next connection, or a closed socket if none is waiting. Non-blocking.
 Socket accept_from(const Socket& listener);
 
-// Tries all addresses of the name, each for at most `within`; a closed socket when none answers,
-// with the reason in `why`.
+// Tries all addresses of the name, each for at most `within`; a closed socket if none answers, with
+// the reason in `why`.
 Socket connect_to(const Endpoint& endpoint, std::chrono::milliseconds within, std::string& why);
 
-// The addresses of the two ends of a connection, as numbers.
+// The addresses of the two ends of a connection, in numeric form.
 std::string local_address(const Socket& socket);
 std::string peer_address(const Socket& socket);
 
-bool is_loopback(const std::string& address);
-
-// The local address that packets to `peer` leave from; nothing is sent. Throws CommError.
+// The local address that packets to `peer` leave from, by the routing table. Throws CommError.
 std::string address_towards(const std::string& peer);
 bool is_this_host(const std::string& peer);
 
-// Appends what there is to read now. False once the other side has closed or failed.
+// Appends the bytes available now, at most `most` in all. False once the connection is closed.
 bool read_available(const Socket& socket, std::string& into, size_t most);
-// Takes from the front of `from` what can be written now, also to a pipe (with SIGPIPE ignored).
-// False once the connection is broken.
+// Writes as much of `from` as possible now and removes it; also for pipes (SIGPIPE must be
+// ignored). False once the connection is broken.
 bool write_available(const Socket& socket, std::string& from);
 
 // Wakes a thread that waits in poll().

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/identity.h"
+#include "base/clock.h"
 #include "base/json.h"
 
 namespace reigen {

@@ -15,6 +15,8 @@
 #include "base/files.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "base/machine.h"
+#include "base/thread.h"
 #include "observe/record/log_reader.h"
 #include "observe/record/measurement_log.h"
 #include "observe/record/record_parser.h"
@@ -133,9 +135,9 @@ void RunReader::read_logs(const std::vector<int>& ranks) {
   };
   std::vector<std::thread> helpers;
   if (to_read_ > kWorthThreads) {
-    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const auto cores = static_cast<size_t>(usable_cores());
     while (helpers.size() + 1 < std::min({cores, ranks.size(), kMostThreads})) {
-      helpers.emplace_back(work);
+      helpers.push_back(thread_without_signals(work));
     }
   }
   work();

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <fstream>
 #include <string>
 #include <utility>
 
-#include "base/interrupt.h"
+#include "base/thread.h"
 
 namespace reigen {
 namespace {
@@ -52,11 +51,7 @@ double throttled_seconds(const std::string& file) {
 }  // namespace
 
 DescheduleWatch::DescheduleWatch() {
-  const sigset_t signals = interrupt_signals();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &signals, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = thread_without_signals([this] { run(); });
 }
 
 DescheduleWatch::~DescheduleWatch() {

@@ -2,24 +2,20 @@
 
 #include <pthread.h>
 
-#include <csignal>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/format.h"
-#include "base/host.h"
-#include "base/interrupt.h"
+#include "base/machine.h"
 #include "base/terminal.h"
+#include "base/thread.h"
 #include "observe/sample/host_counters.h"
 #include "observe/sample/nvml.h"
 
 namespace reigen {
 
 Sampler::Sampler(SamplerOptions options) : options_(std::move(options)) {
-  const sigset_t signals = interrupt_signals();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &signals, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = thread_without_signals([this] { run(); });
 }
 
 Sampler::~Sampler() { stop(); }

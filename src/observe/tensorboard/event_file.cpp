@@ -14,10 +14,11 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
-#include "base/identity.h"
+#include "base/machine.h"
 #include "base/terminal.h"
 #include "observe/tensorboard/tf_record.h"
 #include "observe/tensorboard/wire.h"

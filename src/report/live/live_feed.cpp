@@ -3,14 +3,12 @@
 #include <pthread.h>
 
 #include <chrono>
-#include <csignal>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "base/host.h"
-#include "base/identity.h"
-#include "base/interrupt.h"
+#include "base/machine.h"
+#include "base/thread.h"
 #include "report/live/live_data.h"
 
 namespace reigen {
@@ -29,11 +27,7 @@ double steady_now() {
 LiveFeed::LiveFeed(std::string run_directory, bool beside_work)
     : directory_(run_directory), beside_work_(beside_work), reader_(std::move(run_directory)) {
   wanted_ = !beside_work;  // whoever asks for a page will look at it
-  const sigset_t signals = interrupt_signals();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &signals, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = thread_without_signals([this] { run(); });
 }
 
 LiveFeed::~LiveFeed() {

@@ -1,6 +1,5 @@
 #include "report/live/live_server.h"
 
-#include <arpa/inet.h>
 #include <httplib.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -8,15 +7,14 @@
 #include <atomic>
 #include <cctype>
 #include <cerrno>
-#include <csignal>
-#include <random>
 #include <string_view>
 #include <thread>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/host.h"
-#include "base/interrupt.h"
+#include "base/hash.h"
+#include "base/machine.h"
+#include "base/thread.h"
 #include "report/live/live_feed.h"
 #include "report/live/web_files.h"
 #include "report/report.h"
@@ -37,16 +35,6 @@ constexpr const char* kReportPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-// By the number it is: a name that only begins like one may lead anywhere.
-bool is_loopback(const std::string& address) {
-  constexpr uint32_t kLoopback = 127;
-  in_addr number{};
-  if (inet_pton(AF_INET, address.c_str(), &number) == 1) {
-    return ntohl(number.s_addr) >> 24 == kLoopback;
-  }
-  return address == "localhost" || address == "::1";
-}
-
 // For a link: everything but letters, digits and a few marks as %41.
 std::string percent_encoded(const std::string& text) {
   std::string out;
@@ -56,22 +44,6 @@ std::string percent_encoded(const std::string& text) {
     out += plain ? std::string(1, c) : format("%{:02X}", static_cast<unsigned char>(c));
   }
   return out;
-}
-
-std::string made_up_token() {
-  std::random_device chance;
-  std::string token;
-  for (int i = 0; i < 4; ++i) token += format("{:08x}", chance());
-  return token;
-}
-
-// Takes as long for a wrong token as for a right one.
-bool same(const std::string& a, const std::string& b) {
-  unsigned differ = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    differ |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
-  }
-  return differ == 0;
 }
 
 void set_headers(httplib::Response& response, const char* policy) {
@@ -90,7 +62,7 @@ struct LiveServer::Parts {
   // A page of another site that names this address must not read ours: the host it asked for has to
   // be the one we listen on.
   bool admitted(const httplib::Request& request) const {
-    if (!options.token.empty()) return same(request.get_param_value("token"), options.token);
+    if (!options.token.empty()) return same_secret(request.get_param_value("token"), options.token);
     const std::string host = request.get_header_value("Host");
     return is_loopback(host.substr(0, host.rfind(':'))) || host.starts_with("[::1]");
   }
@@ -192,20 +164,16 @@ LiveServer::LiveServer(LiveServerOptions options)
     : parts_(std::make_unique<Parts>(std::move(options))) {
   Parts& p = *parts_;
   if (p.options.token.empty() && !is_loopback(p.options.address)) {
-    p.options.token = made_up_token();
+    p.options.token = random_hex(kTokenBytes);
   }
   p.serve_all();
   p.listen();
-  const sigset_t signals = interrupt_signals();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &signals, &before);
-  p.thread = std::thread([&p] {
+  p.thread = thread_without_signals([&p] {
     pthread_setname_np(pthread_self(), "live page");  // and of the threads it makes
     if (p.options.beside_work) lower_priority();
     p.server.listen_after_bind();
     p.over = true;
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 LiveServer::~LiveServer() {

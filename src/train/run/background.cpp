@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,12 +11,13 @@
 #include <fstream>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
-#include "base/host.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "base/machine.h"
 #include "base/terminal.h"
 
 namespace reigen {
@@ -91,9 +93,15 @@ Json read_note(const std::string& run) {
   return Json::parse(read_file(note(run)));
 }
 
-bool is_alive(const Json& facts) {
-  const int process = facts.at("process");
-  return facts.at("host") != host_name() || kill(process, 0) == 0 || errno == EPERM;
+// When the process last wrote background.json, in seconds since 1970.
+double time_of_note(const std::string& run) {
+  struct stat facts = {};
+  return stat(note(run).c_str(), &facts) == 0 ? static_cast<double>(facts.st_mtime) : unix_now();
+}
+
+bool is_alive(const std::string& run, const Json& facts) {
+  return facts.at("host") != host_name() ||
+         process_state(facts.at("process"), time_of_note(run)) == ProcessState::kRunning;
 }
 
 void throw_end(const Json& facts) {
@@ -154,7 +162,7 @@ void attach(const std::string& run) {
     }
     if (!text.empty()) print(text);
   };
-  while (!facts.contains("code") && is_alive(facts)) {
+  while (!facts.contains("code") && is_alive(run, facts)) {
     show();
     if (interrupt_requested()) {
       log_note(format("the run goes on; `reigen attach {}` shows it again", run));

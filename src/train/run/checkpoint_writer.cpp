@@ -3,13 +3,14 @@
 #include <exception>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 namespace reigen {
 
 CheckpointWriter::CheckpointWriter(const RunDirectory& run, const ParameterLayout& layout,
                                    const Vocabulary& vocabulary, size_t keep)
     : run_(run), layout_(layout), vocabulary_(vocabulary), keep_(keep) {
-  thread_ = std::thread([this] { work(); });
+  thread_ = thread_without_signals([this] { work(); });
 }
 
 CheckpointWriter::~CheckpointWriter() {

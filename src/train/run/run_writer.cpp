@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
-#include "base/identity.h"
+#include "base/machine.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
 #include "model/flops.h"

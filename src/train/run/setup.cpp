@@ -6,9 +6,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
-#include "base/memory.h"
+#include "base/machine.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "dist/compress/compressor.h"
 #include "model/activation_memory.h"
 #include "ops/gpu_ops.h"
 

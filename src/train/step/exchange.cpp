@@ -10,8 +10,8 @@
 namespace reigen {
 namespace {
 
-std::string name_of(const KeptTensor& tensor, int rank) {
-  return tensor.own ? format("rank-{}.{}", rank, tensor.name) : tensor.name;
+std::string name_of(const StateTensor& tensor, int rank) {
+  return tensor.per_rank ? format("rank-{}.{}", rank, tensor.name) : tensor.name;
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ Exchange::Exchange(Job& job, const Device& device, const ParameterLayout& layout
   }
   if (has_warmup(setting_)) {
     plan.setting = kWarmupSetting;
-    if (compressor_) plan.unsent = compressor_->unsent();
+    if (compressor_) plan.residual = compressor_->residual();
     first_ = make_compressor(group_, device, layout, plan);
   }
   restore();
@@ -73,7 +73,7 @@ Exchange::Sent Exchange::sent() const {
   Sent sent;
   for (const CommCounter& counter : group_.counters()) {
     sent.bytes += counter.bytes_sent;
-    sent.away += counter.bytes_sent_away;
+    sent.away += counter.inter_node_bytes;
   }
   return sent;
 }
@@ -82,7 +82,7 @@ CommunicationTimes Exchange::communication() const {
   const Sent now = sent();
   return {.busy = times_.busy,
           .hidden = times_.hidden,
-          .hideable = times_.hideable,
+          .hideable = times_.hidden_at_best,
           .sent = now.bytes - sent_before_.bytes,
           .sent_away = now.away - sent_before_.away};
 }
@@ -93,10 +93,10 @@ std::string Exchange::state_owner() const {
                                                    : state_.counters.compress;
 }
 
-std::vector<KeptTensor> Exchange::kept() {
-  if (!outer_) return compressor_->kept();
-  if (in_warmup(state_.counters.step)) return first_->kept();
-  std::vector<KeptTensor> all = outer_->kept();
+std::vector<StateTensor> Exchange::kept() {
+  if (!outer_) return compressor_->state();
+  if (in_warmup(state_.counters.step)) return first_->state();
+  std::vector<StateTensor> all = outer_->state();
   if (!outer_->begun()) return {};
   all.push_back({"parameters", state_.parameters, true});
   all.push_back({"first_moment", state_.first_moment, true});
@@ -107,8 +107,8 @@ std::vector<KeptTensor> Exchange::kept() {
 void Exchange::collect() {
   state_.kept.clear();
   state_.counters.kept_by = state_owner();
-  for (const KeptTensor& tensor : kept()) {
-    if (!tensor.own) {
+  for (const StateTensor& tensor : kept()) {
+    if (!tensor.per_rank) {
       if (job_.first()) state_.kept.push_back({tensor.name, {}});
       if (job_.first()) {
         state_.kept.back().values.assign(tensor.values.begin(), tensor.values.end());
@@ -136,7 +136,7 @@ void Exchange::restore() {
       outer_->begin(state_.parameters);
       outer_->resume(counters.local_steps);
     }
-    for (const KeptTensor& tensor : kept()) {
+    for (const StateTensor& tensor : kept()) {
       auto values_of = [&](int rank) -> std::span<const float> {
         const std::string name = name_of(tensor, rank);
         for (const SavedTensor& saved : state_.kept) {
@@ -147,7 +147,7 @@ void Exchange::restore() {
         throw CheckpointError(
             format("the checkpoint lacks {} of what {} keeps", name, counters.compress));
       };
-      if (tensor.own) {
+      if (tensor.per_rank) {
         job_.scatter(values_of, tensor.values);
       } else {
         if (job_.first()) std::ranges::copy(values_of(0), tensor.values.begin());

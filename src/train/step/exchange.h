@@ -33,7 +33,7 @@ class Exchange {
   // What happens to the parameters: this step is the first of each worker's own; after the step
   // under way all meet.
   bool parts_with(uint64_t step) const { return outer_ && !outer_->begun() && !in_warmup(step); }
-  bool meets_next() const { return outer_ && outer_->meets_next(); }
+  bool meets_next() const { return outer_ && outer_->syncs_next(); }
   void ready(size_t elements);
   void finish();
   // After the update of a local step. All weights are the same when they have met.
@@ -56,7 +56,7 @@ class Exchange {
     return first_ != nullptr && step <= state_.counters.compress_warmup;
   }
   std::string state_owner() const;
-  std::vector<KeptTensor> kept();
+  std::vector<StateTensor> kept();
   void restore();
   // Bytes since the workers met: to all others, and of that to other machines.
   struct Sent {

@@ -5,10 +5,11 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/terminal.h"
+#include "dist/compress/compressor.h"
 #include "dist/group/nccl_group.h"
-#include "dist/members/message.h"
 #include "ops/gpu_ops.h"
 
 namespace reigen {
@@ -124,7 +125,8 @@ GpuTransport choose_transport(Job& job, const Device& device, const TrainOptions
   const auto reason = decision.at("why").get<std::string>();
   if (!reason.empty()) {
     if (wanted == Transport::kNccl) {
-      throw ConfigError(format("--transport nccl cannot be: {}; use --transport auto", reason));
+      throw ConfigError(
+          format("--transport nccl is not available: {}; use --transport auto", reason));
     }
     if (gpu == nullptr) return {};
     return {nullptr, through_host(reason)};

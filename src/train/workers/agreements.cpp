@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "dist/compress/compressor.h"
 #include "ops/gpu_ops.h"
 
 namespace reigen {

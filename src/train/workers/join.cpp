@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/format.h"
-#include "base/memory.h"
+#include "base/machine.h"
 #include "base/terminal.h"
 #include "device/device.h"
 #include "dist/launch/launch.h"
@@ -60,7 +60,7 @@ Job join_job(TrainOptions& options, const std::string& version) {
   const bool on_gpu = options.device.device.starts_with("cuda");
   if (options.memory == 0 && !on_gpu)
     options.memory = available_memory() / 2 / static_cast<uint64_t>(local);
-  MembershipOptions membership = meet(std::move(*placement));
+  MembershipOptions membership = prepare_rendezvous(std::move(*placement));
   membership.interface = options.workers.interface;
   membership.start_within = milliseconds(options.workers.start_within);
   membership.silence = milliseconds(options.workers.silence);

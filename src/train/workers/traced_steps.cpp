@@ -1,12 +1,10 @@
 #include "train/workers/traced_steps.h"
 
-#include <array>
-#include <cmath>
-
 #include "base/format.h"
-#include "base/host.h"
+#include "base/machine.h"
 #include "base/terminal.h"
 #include "config/train_options.h"
+#include "dist/group/clock_offset.h"
 
 namespace reigen {
 namespace {
@@ -15,15 +13,13 @@ using Clock = Timeline::Clock;
 
 double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
-void send(Job& job, double value, int to) {
-  job.check(job.membership()->group().send(std::as_bytes(std::span(&value, 1)), to).wait());
-}
-
-double receive(Job& job, int from) {
-  double value = 0;
-  job.check(
-      job.membership()->group().receive(std::as_writable_bytes(std::span(&value, 1)), from).wait());
-  return value;
+// Of this worker's steady clock against rank 0's. All workers at once.
+ClockOffset clock_offset(Job& job) {
+  if (job.alone()) return {};
+  constexpr int kRounds = 20;
+  std::vector<ClockOffset> offsets;
+  job.check(measure_clock_offsets(job.membership()->group(), now, kRounds, offsets));
+  return offsets[static_cast<size_t>(job.rank())];
 }
 
 // "all-reduce 1.2 MB" says more than a number of a bucket, which compression does not have.
@@ -33,32 +29,6 @@ std::string name_of(const Operation& operation, uint64_t bytes) {
 }
 
 }  // namespace
-
-ClockDistance clock_distance(Job& job) {
-  constexpr int kRounds = 20;
-  ClockDistance distance;
-  if (job.alone()) return distance;
-  for (int rank = 1; rank < job.size(); ++rank) {
-    if (job.first()) {
-      for (int i = 0; i < kRounds; ++i) {
-        receive(job, rank);
-        send(job, now(), rank);
-      }
-    } else if (job.rank() == rank) {
-      double quickest = INFINITY;
-      for (int i = 0; i < kRounds; ++i) {
-        const double left = now();
-        send(job, left, 0);
-        const double there = receive(job, 0);
-        const double back = now();
-        if (back - left >= quickest) continue;
-        quickest = back - left;
-        distance = {(left + back) / 2 - there, quickest / 2};
-      }
-    }
-  }
-  return distance;
-}
 
 std::unique_ptr<TracedSteps> TracedSteps::of(Job& job, const std::string& range) {
   if (range.empty()) return nullptr;
@@ -90,10 +60,10 @@ void TracedSteps::after(uint64_t step, RunWriter* writer, bool ending) {
 }
 
 void TracedSteps::write(RunWriter* writer) {
-  const ClockDistance distance = clock_distance(job_);
+  const ClockOffset offset = clock_offset(job_);
   const std::string name = format("rank {} on {}", job_.rank(), host_name());
-  const Json mine = {{"events", timeline_.events(job_.rank(), name, distance.ahead)},
-                     {"error", distance.error}};
+  const Json mine = {{"events", timeline_.events(job_.rank(), name, offset.seconds)},
+                     {"error", offset.error}};
   const std::vector<std::string> all = job_.gather(one_line(mine));
   if (writer == nullptr) return;
   Json trace = {{"traceEvents", Json::array()}, {"displayTimeUnit", "ms"}};

@@ -38,12 +38,4 @@ class TracedSteps {
   bool done_ = false;
 };
 
-// How far this worker's steady clock is ahead of the first one's, and how far off that may be: half
-// of the quickest of several messages to it and back. All workers at once.
-struct ClockDistance {
-  double ahead = 0;
-  double error = 0;
-};
-ClockDistance clock_distance(Job& job);
-
 }  // namespace reigen

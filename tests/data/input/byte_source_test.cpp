@@ -1,4 +1,4 @@
-// Compressed input in every kind, whole and damaged, made by the real tools.
+// Compressed input in every format, complete and damaged, made by the real tools.
 #include "data/input/byte_source.h"
 
 #include <fcntl.h>
@@ -13,13 +13,13 @@
 #include "base/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "data/input/line_reader.h"
 #include "support/temp_dir.h"
 
 namespace reigen {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 void shell(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
@@ -50,7 +50,7 @@ std::string many_lines() {
 struct Packer {
   const char* extension;
   const char* command;
-  size_t mark;  // bytes that tell the kind; with fewer it can only be taken as text
+  size_t magic;  // bytes that identify the format; a shorter file is read as text
 };
 
 class Compressed : public ::testing::TestWithParam<Packer> {
@@ -66,7 +66,7 @@ class Compressed : public ::testing::TestWithParam<Packer> {
 
 TEST_P(Compressed, IsReadWhole) { EXPECT_EQ(read_all(pack(many_lines())), many_lines()); }
 
-TEST_P(Compressed, IsReadWholeWhenTwoFilesWereJoined) {
+TEST_P(Compressed, IsReadWholeIfTwoFilesWereConcatenated) {
   std::string one = pack("first\n");
   shell(format("cp {} {}", one, dir_.path("one")));
   std::string two = pack("second\n");
@@ -77,7 +77,7 @@ TEST_P(Compressed, IsReadWholeWhenTwoFilesWereJoined) {
 TEST_P(Compressed, IsAnErrorWhenTruncatedAnywhere) {
   std::string bytes = read_file(pack("one line\nanother line, and then one more line\n"));
   ASSERT_LT(bytes.size(), 200u);
-  for (size_t size = GetParam().mark; size < bytes.size(); ++size) {
+  for (size_t size = GetParam().magic; size < bytes.size(); ++size) {
     write_text(dir_.path("cut"), bytes.substr(0, size));
     EXPECT_THAT(error_of(dir_.path("cut")),
                 AllOf(HasSubstr(dir_.path("cut")), HasSubstr("too early")))
@@ -85,7 +85,7 @@ TEST_P(Compressed, IsAnErrorWhenTruncatedAnywhere) {
   }
 }
 
-TEST_P(Compressed, IsAnErrorWhenTruncatedInTheMiddleOfMuchText) {
+TEST_P(Compressed, IsAnErrorWhenALargeFileIsTruncated) {
   std::string bytes = read_file(pack(many_lines()));
   write_text(dir_.path("cut"), bytes.substr(0, bytes.size() / 2));
   EXPECT_THAT(error_of(dir_.path("cut")), HasSubstr("too early"));
@@ -115,12 +115,12 @@ INSTANTIATE_TEST_SUITE_P(EveryKind, Compressed,
                            return std::string(info.param.command).substr(0, 2);
                          });
 
-TEST(ByteSource, NamesAMissingFile) {
+TEST(ByteSource, AMissingFileIsAnErrorThatNamesTheFile) {
   EXPECT_THROW(ByteSource("/no/such/file"), DataError);
   EXPECT_THROW(read_all("/"), DataError);  // a directory
 }
 
-TEST(ByteSource, TakesZerosBehindGzipAsGzipDoesAndNothingElse) {
+TEST(ByteSource, AcceptsZerosAfterGzipDataAndNothingElse) {
   TempDir dir;
   write_text(dir.path("a"), "text\n");
   shell(format("gzip {}", dir.path("a")));
@@ -137,7 +137,7 @@ TEST(ByteSource, TakesZerosBehindGzipAsGzipDoesAndNothingElse) {
   }
 }
 
-TEST(ByteSource, ReadsWhatPzstdPacked) {
+TEST(ByteSource, ReadsTheOutputOfPzstd) {
   TempDir dir;
   write_text(dir.path("a"), many_lines());
   shell(format("pzstd -q -p 2 -o {0}.zst {0}", dir.path("a")));
@@ -146,7 +146,7 @@ TEST(ByteSource, ReadsWhatPzstdPacked) {
   EXPECT_EQ(read_all(dir.path("a.zst")), many_lines());
 }
 
-TEST(ByteSource, SaysHowToUnpackWhatItDoesNotRead) {
+TEST(ByteSource, NamesTheToolThatUnpacksAnUnsupportedFormat) {
   TempDir dir;
   write_text(dir.path("a"), "text\n");
   write_text(dir.path("empty"), "");
@@ -166,7 +166,7 @@ class Pipe : public ::testing::Test {
  protected:
   Pipe() {
     EXPECT_EQ(mkfifo(fifo_.c_str(), 0600), 0);
-    alarm(60);  // a pipe that is read wrongly waits for ever
+    alarm(60);  // a bug may wait for the pipe forever
   }
   ~Pipe() override { alarm(0); }
 
@@ -174,7 +174,7 @@ class Pipe : public ::testing::Test {
   std::string fifo_ = dir_.path("fifo");
 };
 
-TEST_F(Pipe, IsReadAndDescribedLikeAFileHoweverItsBytesCome) {
+TEST_F(Pipe, IsReadAndDescribedLikeAFileForAnyBlockSize) {
   write_text(dir_.path("a"), many_lines());
   shell(format("xz -k {}", dir_.path("a")));
   std::string packed = dir_.path("a.xz");
@@ -191,7 +191,7 @@ TEST_F(Pipe, IsReadAndDescribedLikeAFileHoweverItsBytesCome) {
   EXPECT_EQ(file.sha256, sha256_of_file(packed));
 }
 
-TEST_F(Pipe, IsReadThroughItsDescriptorAsDevStdinIs) {
+TEST_F(Pipe, IsReadThroughItsDescriptorLikeDevStdin) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_EQ(write(ends[1], "a\nb\n", 4), 4);
@@ -200,7 +200,7 @@ TEST_F(Pipe, IsReadThroughItsDescriptorAsDevStdinIs) {
   close(ends[0]);
 }
 
-// Ends the process: 130 when Ctrl-C was seen.
+// Exits with 130 if Ctrl-C was noticed.
 [[noreturn]] void read_until_interrupted(const std::string& path) {
   alarm(20);
   catch_interrupts();
@@ -213,9 +213,9 @@ TEST_F(Pipe, IsReadThroughItsDescriptorAsDevStdinIs) {
   _exit(0);
 }
 
-TEST_F(Pipe, DoesNotHoldUpCtrlC) {
+TEST_F(Pipe, WaitingForItDoesNotBlockCtrlC) {
   EXPECT_EXIT(read_until_interrupted(fifo_), ::testing::ExitedWithCode(130), "")
-      << "nobody has opened the pipe for writing";
+      << "no process has opened the pipe for writing";
   int writer = open(fifo_.c_str(), O_RDWR);
   ASSERT_GE(writer, 0);
   EXPECT_EXIT(read_until_interrupted(fifo_), ::testing::ExitedWithCode(130), "")
@@ -223,85 +223,7 @@ TEST_F(Pipe, DoesNotHoldUpCtrlC) {
   close(writer);
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  TempDir dir;
-  write_text(dir.path("t"), text);
-  LineReader reader(dir.path("t"));
-  std::vector<std::string> lines;
-  for (std::string line; reader.next(line);) lines.push_back(line);
-  EXPECT_EQ(reader.lines(), lines.size());
-  return lines;
-}
-
-TEST(LineReader, HandlesEveryWayALineCanEnd) {
-  EXPECT_THAT(lines_of(""), ElementsAre());
-  EXPECT_THAT(lines_of("\n"), ElementsAre(""));
-  EXPECT_THAT(lines_of("a\nb\n"), ElementsAre("a", "b"));
-  EXPECT_THAT(lines_of("a\r\nb"), ElementsAre("a", "b"));
-  EXPECT_THAT(lines_of("\n\nx"), ElementsAre("", "", "x"));
-}
-
-TEST(LineReader, DropsAByteOrderMarkOnlyAtTheStart) {
-  EXPECT_THAT(lines_of("\xEF\xBB\xBF"
-                       "a\n\xEF\xBB\xBF"
-                       "b\n"),
-              ElementsAre("a",
-                          "\xEF\xBB\xBF"
-                          "b"));
-}
-
-TEST(LineReader, TakesLinesLongerThanItsBuffer) {
-  std::string big(200'000, 'x');
-  EXPECT_THAT(lines_of(big + "\nshort\n"), ElementsAre(big, "short"));
-}
-
-TEST(LineReader, KeepsOneByteMoreThanTheMostOfALineThatIsTooLong) {
-  for (const std::string& mark : {std::string(), std::string("\xEF\xBB\xBF")}) {
-    for (size_t size : {kMaxLineBytes, kMaxLineBytes + 1, kMaxLineBytes + 5, 9 * kMaxLineBytes}) {
-      for (std::string_view end : {"x\n", "\r\n", "\r\r\n"}) {
-        std::string line = std::string(size - 1, 'x').append(end);
-        std::string kept = line.substr(0, line.size() - (end.ends_with("\r\n") ? 2 : 1));
-        if (kept.size() > kMaxLineBytes) kept.resize(kMaxLineBytes + 1);
-        // Not ElementsAre: a failure would print megabytes.
-        EXPECT_TRUE(lines_of(mark + line + "next\n") == (std::vector<std::string>{kept, "next"}))
-            << size;
-      }
-    }
-  }
-}
-
-TEST(LineReader, TakesBoundedMemoryForOneEndlessLine) {
-  TempDir dir;
-  shell(format("head -c 64M /dev/zero | gzip -1 > {}", dir.path("zeros.gz")));
-  LineReader reader(dir.path("zeros.gz"));
-  std::string line;
-  ASSERT_TRUE(reader.next(line));
-  EXPECT_EQ(line.size(), kMaxLineBytes + 1);
-  EXPECT_LT(line.capacity(), 3 * kMaxLineBytes);
-  EXPECT_FALSE(reader.next(line));
-}
-
-TEST(LineReader, RefusesWideTextAndSaysHowToConvertIt) {
-  TempDir dir;
-  write_text(dir.path("a"), "eins\nzwei\n");
-  for (const char* kind : {"UTF-16", "UTF-32"}) {
-    for (const char* order : {"LE", "BE"}) {
-      std::string wide = dir.path(format("{}{}", kind, order));
-      shell(format("(printf '\\357\\273\\277'; cat {0}) | iconv -f UTF-8 -t {1}{2} > {3}",
-                   dir.path("a"), kind, order, wide));
-      try {
-        std::string line;
-        LineReader(wide).next(line);
-        FAIL() << wide << " was read as text";
-      } catch (const DataError& e) {
-        EXPECT_THAT(e.what(), HasSubstr(format("is {} text", kind))) << wide;
-        EXPECT_THAT(e.what(), HasSubstr(format("iconv -f {} -t UTF-8", kind)));
-      }
-    }
-  }
-}
-
-TEST(ByteSource, ReadsAnOpenFileFromWhereItStandsAndLeavesItOpen) {
+TEST(ByteSource, ReadsAnOpenFileFromItsPositionAndLeavesItOpen) {
   TempDir dir;
   write_text(dir.path("text"), "first\nsecond\nthird\n");
   const int fd = open(dir.path("text").c_str(), O_RDONLY | O_CLOEXEC);
@@ -317,7 +239,7 @@ TEST(ByteSource, ReadsAnOpenFileFromWhereItStandsAndLeavesItOpen) {
   close(fd);
 }
 
-TEST(ByteSource, NamesAnOpenFileThatIsNone) {
+TEST(ByteSource, AnInvalidDescriptorIsAnErrorWithItsName) {
   try {
     ByteSource source(-1, "standard input");
     FAIL() << "expected an error";
@@ -326,35 +248,20 @@ TEST(ByteSource, NamesAnOpenFileThatIsNone) {
   }
 }
 
-TEST(ByteSource, AnswersATerminalAsItIsTyped) {
+TEST(ByteSource, ReturnsTypedLinesOfATerminalImmediately) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   ASSERT_GE(terminal, 0);
   ASSERT_EQ(grantpt(terminal), 0);
   ASSERT_EQ(unlockpt(terminal), 0);
   const int typed = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
   ASSERT_GE(typed, 0);
-  ASSERT_EQ(write(terminal, "Hi\n", 3), 3);  // fewer bytes than a compressed file's mark
+  ASSERT_EQ(write(terminal, "Hi\n", 3), 3);  // fewer bytes than the magic of a compressed file
   LineReader reader(ByteSource(typed, "terminal"));
   std::string line;
   ASSERT_TRUE(reader.next(line));
   EXPECT_EQ(line, "Hi");
   close(typed);
   close(terminal);
-}
-
-TEST(LineReader, KeepsALineWholeUpToTheLimitGiven) {
-  TempDir dir;
-  const std::string line_text(kMaxLineBytes + 1000, 'x');
-  write_text(dir.path("text"), line_text + "\n" + std::string(1000, 'y') + "\n");
-  LineReader whole(ByteSource(dir.path("text")), kMaxLineBytes * 2);
-  std::string line;
-  ASSERT_TRUE(whole.next(line));
-  EXPECT_EQ(line, line_text);
-  LineReader cut(ByteSource(dir.path("text")), 100);
-  ASSERT_TRUE(cut.next(line));
-  EXPECT_EQ(line.size(), 101u);
-  ASSERT_TRUE(cut.next(line));
-  EXPECT_EQ(line, std::string(101, 'y'));
 }
 
 }  // namespace

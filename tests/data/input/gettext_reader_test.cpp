@@ -1,4 +1,4 @@
-// gettext catalogues, beside what gettext itself makes of them.
+// gettext catalogues, compared with the tools of gettext.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,13 +54,13 @@ TEST_F(GettextReaderTest, ReadsPoWithContextsPluralsAndContinuedLines) {
                           Seen{"Untranslated", ""}, Seen{"Old", "Alt", true}));
 }
 
-TEST_F(GettextReaderTest, ReadsWhatMsgfmtCompiledInEitherByteOrder) {
+TEST_F(GettextReaderTest, ReadsTheOutputOfMsgfmtInEitherByteOrder) {
   std::string po = file("a.po", kPo);
   for (const char* order : {"little", "big"}) {
     std::string mo = dir_.path(format("{}.mo", order));
     std::string command = format("msgfmt --endianness={} -o {} {}", order, mo, po);
     ASSERT_EQ(std::system(command.c_str()), 0);
-    // msgfmt sorts, and leaves out what is fuzzy or untranslated.
+    // msgfmt sorts, and omits fuzzy and untranslated entries.
     EXPECT_THAT(open({.paths = {mo}}),
                 ::testing::UnorderedElementsAre(
                     Seen{"Open", "Öffnen"}, Seen{"Save \"now\"\n", "\"Jetzt\" sichern\n"},
@@ -77,7 +77,7 @@ TEST_F(GettextReaderTest, NamesTheLineOfMalformedPo) {
   }
 }
 
-TEST_F(GettextReaderTest, RefusesAMoFileWhoseTablesLeaveTheFile) {
+TEST_F(GettextReaderTest, RejectsAMoFileWithTablesPastItsEnd) {
   EXPECT_THROW(open({.paths = {file("short.mo", "\xde\x12\x04\x95")}}), DataError);
   std::string bytes("\xde\x12\x04\x95\0\0\0\0\xff\xff\xff\x7f\x1c\0\0\0\x1c\0\0\0", 20);
   EXPECT_THROW(open({.paths = {file("huge.mo", bytes)}}), DataError);
@@ -99,7 +99,7 @@ msgstr "\x41\102\a\b\f\v\\\"|\x00041z|\1018|\x4a4b!|\t\r\n\377|\xc3\xbc|" "two\\
   EXPECT_EQ(pairs, open({.paths = {dir_.path("a.mo")}}));
 }
 
-TEST_F(GettextReaderTest, NamesTheLineOfWhatMsgfmtWouldRefuse) {
+TEST_F(GettextReaderTest, NamesTheLineOfAnErrorThatMsgfmtReports) {
   for (const char* text : {R"("\q")", R"("\x")", R"("\")", R"("a" b)", R"("a"b")", R"("a)", "a"}) {
     std::string po = file("a.po", kHeader + format("msgid \"key\"\nmsgstr {}\n", text));
     EXPECT_NE(std::system(format("msgfmt -o /dev/null {} 2> /dev/null", po).c_str()), 0) << text;
@@ -107,12 +107,12 @@ TEST_F(GettextReaderTest, NamesTheLineOfWhatMsgfmtWouldRefuse) {
   }
 }
 
-TEST_F(GettextReaderTest, RefusesATranslationWithoutItsMsgid) {
+TEST_F(GettextReaderTest, RejectsATranslationWithoutItsMsgid) {
   EXPECT_THAT(error_of({.paths = {file("a.po", "msgid \"a\"\n# why\nmsgstr \"b\"\n")}}),
               HasSubstr("a.po:3: msgstr without a msgid"));
 }
 
-TEST_F(GettextReaderTest, RefusesOtherCharsetsAndSaysHowToConvert) {
+TEST_F(GettextReaderTest, RejectsOtherCharsetsAndNamesTheConversion) {
   std::string po = file("a.po",
                         "msgid \"\"\nmsgstr \"\"\n\"Content-Type: text/plain; "
                         "charset=ISO-8859-1\\n\"\n\nmsgid \"a\"\nmsgstr \"\xe4\"\n");
@@ -123,7 +123,7 @@ TEST_F(GettextReaderTest, RefusesOtherCharsetsAndSaysHowToConvert) {
   EXPECT_THAT(open({.paths = {fixed}}), ElementsAre(Seen{"a", "ä"}));
 }
 
-TEST_F(GettextReaderTest, RefusesOtherCharsetsInMoToo) {
+TEST_F(GettextReaderTest, RejectsOtherCharsetsInMoToo) {
   std::string command =
       format("msgfmt -o - {} | sed s/UTF-8/KOI-8/ > {}", file("a.po", kPo), dir_.path("koi.mo"));
   ASSERT_EQ(std::system(command.c_str()), 0);
@@ -131,7 +131,7 @@ TEST_F(GettextReaderTest, RefusesOtherCharsetsInMoToo) {
               AllOf(HasSubstr("charset=KOI-8"), HasSubstr("msgconv")));
 }
 
-TEST_F(GettextReaderTest, TakesEveryNameOfUtf8AndTheTemplatesPlaceholder) {
+TEST_F(GettextReaderTest, AcceptsEveryNameOfUtf8AndThePlaceholderOfTemplates) {
   for (const char* name : {"UTF-8", "utf-8", "utf8", "ASCII", "us-ascii", "CHARSET", ""}) {
     std::string header = format("msgid \"\"\nmsgstr \"Content-Type: x; charset={}\\n\"\n", name);
     EXPECT_THAT(open({.paths = {file("a.po", header + "msgid \"a\"\nmsgstr \"b\"\n")}}),

@@ -1,4 +1,4 @@
-// Files of pairs as users have them, and how the format of each is told.
+// Files of pairs in every format, and the recognition of the format.
 #include "data/input/pair_reader.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ TEST_F(PairReaderTest, PairsTwoTextFilesLineByLine) {
   EXPECT_THAT(open(spec), ElementsAre(Seen{"one", "eins"}, Seen{"two", "zwei"}));
 }
 
-TEST_F(PairReaderTest, SaysBothLineCountsWhenTheyDiffer) {
+TEST_F(PairReaderTest, DifferentLineCountsAreAnErrorThatNamesBoth) {
   CorpusSpec spec{.paths = {file("a.en", "1\n2\n3\n"), file("a.de", "1\n2\n3\n4\n5\n")}};
   try {
     open(spec);
@@ -35,7 +35,7 @@ TEST_F(PairReaderTest, SaysBothLineCountsWhenTheyDiffer) {
   }
 }
 
-TEST_F(PairReaderTest, TakesTheFirstTwoColumnsOfTsvAndMarksLinesWithOne) {
+TEST_F(PairReaderTest, ReadsTheFirstTwoColumnsOfTsvAndMarksLinesWithOne) {
   CorpusSpec spec{.paths = {file("a.tsv", "one\teins\nonly\nthree\tdrei\t0.7\n\tempty\n")}};
   EXPECT_THAT(open(spec), ElementsAre(Seen{"one", "eins"}, Seen{"only", "", true},
                                       Seen{"three", "drei"}, Seen{"", "empty"}));
@@ -46,7 +46,7 @@ TEST_F(PairReaderTest, SwapsSidesOnRequest) {
   EXPECT_THAT(open(spec), ElementsAre(Seen{"one", "eins"}));
 }
 
-TEST_F(PairReaderTest, TellsTheFormatByNameAlsoWhenCompressed) {
+TEST_F(PairReaderTest, RecognisesTheFormatByNameAlsoIfCompressed) {
   file("a.tsv", "one\teins\n");
   ASSERT_EQ(std::system(format("gzip -f {}", dir_.path("a.tsv")).c_str()), 0);
   EXPECT_THAT(open({.paths = {dir_.path("a.tsv.gz")}}), ElementsAre(Seen{"one", "eins"}));
@@ -55,7 +55,7 @@ TEST_F(PairReaderTest, TellsTheFormatByNameAlsoWhenCompressed) {
   EXPECT_THROW(open({.paths = {file("c.txt", "x\ty\n")}}), ConfigError);
 }
 
-TEST_F(PairReaderTest, KeepsATooLongTsvLineTooLongWhereverItsTabIs) {
+TEST_F(PairReaderTest, ATooLongTsvLineStaysTooLongForAnyPositionOfItsTab) {
   std::string half(kMaxLineBytes * 3 / 4, 'x');
   std::string big(2 * kMaxLineBytes, 'x');
   std::vector<Seen> pairs =
@@ -70,24 +70,24 @@ TEST_F(PairReaderTest, KeepsATooLongTsvLineTooLongWhereverItsTabIs) {
   EXPECT_EQ(pairs[4], (Seen{"d", "e"}));
 }
 
-TEST_F(PairReaderTest, RefusesTwoFilesOfPairsAsOneCorpus) {
+TEST_F(PairReaderTest, RejectsTwoFilesOfPairsAsOneCorpus) {
   CorpusSpec spec{.paths = {file("a.tsv", "1\n"), file("b.tsv.gz", "2\n")}};
   EXPECT_THAT(error_of(spec), AllOf(HasSubstr("config: "), HasSubstr("give --train twice")));
   spec.format = "text";
   EXPECT_THAT(open(spec), ElementsAre(Seen{"1", "2"}));
-  // Moldovan was "mo".
+  // "mo" was the code of Moldovan.
   EXPECT_THAT(open({.paths = {file("a.ro", "unu\n"), file("a.mo", "один\n")}}),
               ElementsAre(Seen{"unu", "один"}));
 }
 
-TEST_F(PairReaderTest, RefusesToSwapTmx) {
+TEST_F(PairReaderTest, RejectsSwapForTmx) {
   CorpusSpec spec{.name = "news", .paths = {file("a.tmx", "")}, .swap = true};
   EXPECT_THAT(error_of(spec), AllOf(HasSubstr("config: corpus news: swap=true"),
                                     HasSubstr("'en' is read as source and 'de' as target"),
-                                    HasSubstr("leave swap out")));
+                                    HasSubstr("remove swap")));
 }
 
-TEST_F(PairReaderTest, NamesBzip2ThoughItsNameSaysWhatIsInside) {
+TEST_F(PairReaderTest, ReportsBzip2BeforeTheFormatOfTheContent) {
   file("a.tsv", "one\teins\n");
   ASSERT_EQ(std::system(format("bzip2 {}", dir_.path("a.tsv")).c_str()), 0);
   EXPECT_THAT(error_of({.paths = {dir_.path("a.tsv.bz2")}}), HasSubstr("bunzip2"));

@@ -1,4 +1,4 @@
-// TMX as translation tools write it, and what must not pass for it.
+// TMX as translation tools write it, and malformed or hostile files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,34 +57,34 @@ std::string tmx_with(const std::string& seg, const std::string& doctype = "") {
 
 constexpr const char* kDoctype = "<!DOCTYPE tmx SYSTEM 'tmx14.dtd'>\n";
 
-TEST_F(TmxReaderTest, KnowsTheNamesFromHtmlThatPeopleUse) {
+TEST_F(TmxReaderTest, ResolvesCommonHtmlEntities) {
   std::string text = tmx_with("Hello&nbsp;world&hellip; a&ndash;b&mdash;c co&shy;op", kDoctype);
   EXPECT_THAT(open({.paths = {file("a.tmx", text)}}),
               ElementsAre(Seen{"Hello\u00A0world\u2026 a\u2013b\u2014c co\u00ADop", "x"}));
 }
 
-TEST_F(TmxReaderTest, ExpandsEntitiesTheFileDefines) {
+TEST_F(TmxReaderTest, ExpandsEntitiesDefinedInTheFile) {
   std::string text = tmx_with("at &co;", "<!DOCTYPE tmx [<!ENTITY co 'A &amp; B'>]>");
   EXPECT_THAT(open({.paths = {file("a.tmx", text)}}), ElementsAre(Seen{"at A & B", "x"}));
 }
 
-TEST_F(TmxReaderTest, NamesAnEntityItDoesNotKnowInsteadOfGluingWords) {
+TEST_F(TmxReaderTest, AnUnknownEntityIsAnErrorThatNamesIt) {
   EXPECT_THAT(error_of({.paths = {file("a.tmx", tmx_with("a&thinsp;b", kDoctype))}}),
               AllOf(HasSubstr("a.tmx:3: '&thinsp;' is not defined")));
   EXPECT_THAT(error_of({.paths = {file("b.tmx", tmx_with("a&thinsp;b"))}}),
               HasSubstr("b.tmx:2: not well-formed TMX (undefined entity)"));
-  // Inside a code it would be left out anyway.
+  // Inside a code it is removed anyway.
   EXPECT_THAT(open({.paths = {file("c.tmx", tmx_with("a<ph>&thinsp;</ph>b", kDoctype))}}),
               ElementsAre(Seen{"ab", "x"}));
 }
 
-TEST_F(TmxReaderTest, RefusesAnEntityThatStandsForAnotherFile) {
+TEST_F(TmxReaderTest, RejectsAnEntityThatRefersToAFile) {
   std::string text = tmx_with("a &f; b", "<!DOCTYPE tmx [<!ENTITY f SYSTEM '/etc/hostname'>]>");
   EXPECT_THAT(error_of({.paths = {file("a.tmx", text)}}),
-              HasSubstr("a.tmx:2: an entity stands for the file '/etc/hostname'"));
+              HasSubstr("a.tmx:2: an entity refers to the file '/etc/hostname'"));
 }
 
-TEST_F(TmxReaderTest, IsNotBlownUpByABillionLaughs) {
+TEST_F(TmxReaderTest, RejectsABillionLaughs) {
   std::string doctype = "<!DOCTYPE tmx [<!ENTITY e0 'ha'>";
   for (int i = 1; i <= 10; ++i) {
     doctype += format("<!ENTITY e{} '", i);
@@ -103,28 +103,28 @@ TEST_F(TmxReaderTest, CutsASegmentThatIsTooLong) {
   EXPECT_EQ(pairs[0].target, "x");
 }
 
-TEST_F(TmxReaderTest, RefusesACommentThatWouldFillTheMemory) {
+TEST_F(TmxReaderTest, RejectsACommentThatWouldFillTheMemory) {
   std::string small = tmx_with("a<!--" + std::string(10'000'000, 'c') + "-->b");
   EXPECT_THAT(open({.paths = {file("a.tmx", small)}}), ElementsAre(Seen{"ab", "x"}));
   std::string big = tmx_with("a<!--" + std::string(20'000'000, 'c') + "-->b");
   EXPECT_THAT(error_of({.paths = {file("b.tmx", big)}}), HasSubstr("a tag or comment of more"));
 }
 
-TEST_F(TmxReaderTest, SaysWhichLanguagesThereAreWhenNoUnitHasBoth) {
+TEST_F(TmxReaderTest, ListsTheLanguagesIfNoUnitHasBoth) {
   CorpusSpec spec{.paths = {file("a.tmx", kTmx)}};
   EXPECT_THAT(error_of(spec, "en-US", "de"),
               AllOf(HasSubstr("a.tmx: none of its 3 <tu> has both 'en-US' and 'de'"),
                     HasSubstr("its languages are: DE, de, en, en-GB, fr."),
-                    HasSubstr("'en-US' does not take en")));
+                    HasSubstr("'en-US' does not match en")));
   EXPECT_THAT(error_of(spec, "cs", "pl"), HasSubstr("both 'cs' and 'pl'"));
   EXPECT_THAT(error_of(spec, "en-GB", "de"), "no error");  // one unit is enough
   EXPECT_THAT(error_of({.paths = {file("b.tmx", "<tmx><tu><tuv><seg>a</seg></tuv></tu></tmx>")}}),
               HasSubstr("its languages are: none."));
 }
 
-TEST_F(TmxReaderTest, AsksWhetherAFileWithoutAnyUnitIsTmx) {
+TEST_F(TmxReaderTest, AFileWithoutAUnitIsAnError) {
   EXPECT_THAT(error_of({.paths = {file("a.tmx", "<html><p>Not found</p></html>")}}),
-              HasSubstr("a.tmx: no <tu> in it; is it TMX?"));
+              HasSubstr("a.tmx: contains no <tu>; is it TMX?"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The set of seen pairs against the standard one, through several growths.
+// The set of seen pairs, compared with a standard set through several growths.
 #include "data/prepare/pair_set.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace reigen {
 namespace {
 
-TEST(PairSet, AgreesWithAPlainSetAlsoForTheHashThatMarksFreeSlots) {
+TEST(PairSet, AgreesWithAStandardSetAlsoForTheHashThatMarksFreeSlots) {
   PairSet set;
   std::set<std::pair<uint64_t, uint64_t>> plain;
   EXPECT_FALSE(set.contains({0, 0}));

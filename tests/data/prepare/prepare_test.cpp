@@ -1,4 +1,4 @@
-// The preparation as a library call: what it writes, and that nothing but its input decides it.
+// The preparation as a library call: its output, which depends only on its input.
 #include "data/prepare/prepare.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ std::map<std::string, std::string> contents(const std::string& directory) {
   return files;
 }
 
-TEST(Prepare, WritesTheSameBytesWhateverTheNumberOfThreads) {
+TEST(Prepare, WritesTheSameBytesForAnyNumberOfThreads) {
   TempDir dir;
   CorpusSpec train = write_sample_corpus(dir.path(), "a", 5000);
   for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
@@ -46,7 +46,7 @@ TEST(Prepare, WritesTheSameBytesWhateverTheNumberOfThreads) {
   }
 }
 
-TEST(Prepare, GivesTheSameShardsWithTheVocabularyItTrained) {
+TEST(Prepare, WritesTheSameShardsWithTheVocabularyItTrained) {
   TempDir dir;
   CorpusSpec train = write_sample_corpus(dir.path(), "a", 2000);
   PrepareOptions options = sample_options(train, dir.path("trained"));
@@ -60,7 +60,7 @@ TEST(Prepare, GivesTheSameShardsWithTheVocabularyItTrained) {
   EXPECT_EQ(trained["vocab.model"], given["vocab.model"]);
 }
 
-TEST(Prepare, StoresWhatTheEncoderGives) {
+TEST(Prepare, StoresTheIdsOfTheEncoder) {
   TempDir dir;
   CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
   prepare(sample_options(train, dir.path("out")));
@@ -104,7 +104,7 @@ TEST(Prepare, CountsEveryDropUnderItsRuleAndShowsExamples) {
   EXPECT_EQ(result.examples[static_cast<size_t>(Rule::kDuplicate)][0].line, 2u);
 }
 
-TEST(Prepare, KeepsHeldOutTextWholeAndUnchanged) {
+TEST(Prepare, WritesHeldOutTextCompleteAndUnchanged) {
   TempDir dir;
   CorpusSpec train = write_sample_corpus(dir.path(), "a", 500);
   write_text(dir.path("v.en"), "  two  spaces\n\nﬁne\n");
@@ -120,7 +120,7 @@ TEST(Prepare, KeepsHeldOutTextWholeAndUnchanged) {
   EXPECT_EQ(dataset.source_length(1), 1u);  // the end of sentence alone
 }
 
-TEST(Prepare, SaysWhichRulesLeftNothing) {
+TEST(Prepare, NamesTheRulesThatDroppedEveryPair) {
   TempDir dir;
   write_text(dir.path("t.tsv"), "same\tsame\nother\tother\n");
   PrepareOptions options =
@@ -135,7 +135,7 @@ TEST(Prepare, SaysWhichRulesLeftNothing) {
   EXPECT_FALSE(path_exists(dir.path("out.partial")));
 }
 
-TEST(VerifyDirectory, FindsAnyChangedFileAndNamesIt) {
+TEST(VerifyDirectory, DetectsAnyChangedFileAndNamesIt) {
   TempDir dir;
   CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
   PrepareOptions options = sample_options(train, dir.path("out"));
@@ -157,7 +157,7 @@ TEST(VerifyDirectory, FindsAnyChangedFileAndNamesIt) {
   }
 }
 
-TEST(VerifyDirectory, NoticesAListOfChecksumsThatWasCut) {
+TEST(VerifyDirectory, DetectsATruncatedListOfChecksums) {
   TempDir dir;
   prepare(sample_options(write_sample_corpus(dir.path(), "a", 300), dir.path("out")));
   std::string sums = read_file(dir.path("out/SHA256SUMS"));
@@ -167,14 +167,14 @@ TEST(VerifyDirectory, NoticesAListOfChecksumsThatWasCut) {
     verify_directory(dir.path("out"));
     FAIL() << "expected an error";
   } catch (const DataError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("does not list vocab.model"));
+    EXPECT_THAT(e.what(), HasSubstr("lacks vocab.model"));
   }
   size_t manifest = sums.rfind('\n', sums.find("manifest.json")) + 1;
   write_text(dir.path("out/SHA256SUMS"), sums.substr(0, manifest) + sums.substr(manifest + 80));
   EXPECT_THROW(verify_directory(dir.path("out")), DataError);
 }
 
-TEST(Prepare, RefusesInputThatLiesInItsOutput) {
+TEST(Prepare, RejectsInputInsideItsOutput) {
   TempDir dir;
   prepare(sample_options(write_sample_corpus(dir.path(), "a", 300), dir.path("out")));
   PrepareOptions options =
@@ -184,7 +184,7 @@ TEST(Prepare, RefusesInputThatLiesInItsOutput) {
   EXPECT_TRUE(path_exists(dir.path("out/b.en")));
 }
 
-TEST(Prepare, DropsALineTooLongToLookAt) {
+TEST(Prepare, DropsALineThatIsTooLong) {
   TempDir dir;
   CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
   std::string huge(3'000'000, 'x');
@@ -197,7 +197,7 @@ TEST(Prepare, DropsALineTooLongToLookAt) {
   EXPECT_EQ(result.manifest.train[1].dropped[static_cast<size_t>(Rule::kPieces)], 1u);
 }
 
-TEST(Prepare, TakesExactlyAsManyPairsForTheVocabularyAsAsked) {
+TEST(Prepare, SamplesExactlyTheRequestedNumberOfPairsForTheVocabulary) {
   TempDir dir;
   CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
   for (int64_t seed = 1; seed < 6;
@@ -211,12 +211,12 @@ TEST(Prepare, TakesExactlyAsManyPairsForTheVocabularyAsAsked) {
       prepare(options);
       FAIL() << "expected an error";
     } catch (const ConfigError& e) {
-      EXPECT_THAT(e.what(), HasSubstr("more than this text can fill"));
+      EXPECT_THAT(e.what(), HasSubstr("too large for this text"));
     }
   }
 }
 
-TEST(Prepare, RefusesPlainTextWithAListOfPieces) {
+TEST(Prepare, RejectsPlainTextWithAListOfPieces) {
   TempDir dir;
   CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
   write_text(dir.path("p.vocab"), "</s>\n<unk>\n▁the\n");
@@ -226,11 +226,11 @@ TEST(Prepare, RefusesPlainTextWithAListOfPieces) {
     prepare(options);
     FAIL() << "expected an error";
   } catch (const DataError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("unknown to the vocabulary"));
+    EXPECT_THAT(e.what(), HasSubstr("not in the vocabulary"));
   }
 }
 
-TEST(ReadManifest, SaysWhatIsNotAPreparedDirectory) {
+TEST(ReadManifest, NamesADirectoryThatIsNotADataset) {
   TempDir dir;
   EXPECT_THROW(read_manifest(dir.path()), DataError);
   write_text(dir.path("manifest.json"), "{\"format\": \"reigen-data\", \"version\": 99}");
@@ -242,7 +242,7 @@ TEST(ReadManifest, SaysWhatIsNotAPreparedDirectory) {
   }
 }
 
-TEST(LengthHistogram, KnowsMeanAndPercentiles) {
+TEST(LengthHistogram, ComputesMeanAndPercentiles) {
   LengthHistogram lengths;
   for (uint32_t pieces = 1; pieces <= 100; ++pieces) lengths.add(pieces);
   EXPECT_EQ(lengths.sentences(), 100u);

@@ -30,14 +30,15 @@ std::vector<float> random_gradient(size_t size, unsigned seed) {
   return values;
 }
 
-// Runs steps of a method on ranks with gradients of their own; returns what rank 0 had after each
-// step, having seen that all others had the same.
+// Runs steps of a method with different gradients on each rank; checks that all ranks get the same
+// result and returns rank 0's after each step.
 std::vector<std::vector<float>> run_steps(const CompressSetting& setting, int ranks, int steps) {
   const ParameterLayout layout = small_layout();
   const Device device = Device::cpu(1);
   std::vector<std::vector<std::vector<float>>> seen(static_cast<size_t>(ranks));
   with_group(ranks, [&](Group& group) {
-    auto compressor = make_compressor(group, device, layout, {setting, 1000, 7});
+    auto compressor =
+        make_compressor(group, device, layout, {.setting = setting, .bucket = 1000, .seed = 7});
     for (int step = 0; step < steps; ++step) {
       auto gradient =
           random_gradient(layout.elements(), static_cast<unsigned>(100 * step + group.rank()));
@@ -73,7 +74,7 @@ Sent sent_by(const Group& group) {
   return sent;
 }
 
-TEST_P(EveryMethod, SendsWhatItSaysWhenItSays) {
+TEST_P(EveryMethod, SendsThePredictedBytesAndMessages) {
   constexpr size_t kBucket = 40'000;
   const CompressSetting setting = parse_compress(GetParam());
   ParameterLayout layout;
@@ -81,20 +82,21 @@ TEST_P(EveryMethod, SendsWhatItSaysWhenItSays) {
   layout.add("b", 256, 256);
   const Device device = Device::cpu(1);
   with_group(2, [&](Group& group) {
-    auto compressor = make_compressor(group, device, layout, {setting, kBucket, 7});
+    auto compressor =
+        make_compressor(group, device, layout, {.setting = setting, .bucket = kBucket, .seed = 7});
     auto gradient = random_gradient(layout.elements(), 1);
-    const StepTraffic said = traffic_per_step(layout, setting, 2, kBucket);
+    const StepTraffic predicted = traffic_per_step(layout, setting, 2, kBucket);
     compressor->begin(gradient);
     compressor->ready(layout.slices().back().offset);
     double none[] = {0.0};
-    ASSERT_TRUE(group.sum(none).wait().ok());  // behind all that has left
+    ASSERT_TRUE(group.sum(none).wait().ok());  // after all messages sent so far
     Sent early = sent_by(group);
-    EXPECT_EQ(early.messages - 1, said.messages - said.late_messages);
-    EXPECT_NEAR(early.bytes, said.bytes - said.late_bytes, 0.02 * said.bytes + 64);
+    EXPECT_EQ(early.messages - 1, predicted.messages - predicted.late_messages);
+    EXPECT_NEAR(early.bytes, predicted.bytes - predicted.late_bytes, 0.02 * predicted.bytes + 64);
     ASSERT_TRUE(compressor->finish().ok());
     const Sent all = sent_by(group);
-    EXPECT_EQ(all.messages - 1, said.messages);
-    EXPECT_NEAR(all.bytes, said.bytes, 0.02 * said.bytes + 64);
+    EXPECT_EQ(all.messages - 1, predicted.messages);
+    EXPECT_NEAR(all.bytes, predicted.bytes, 0.02 * predicted.bytes + 64);
     EXPECT_TRUE(group.leave().ok());
   });
 }
@@ -112,14 +114,15 @@ INSTANTIATE_TEST_SUITE_P(Compressor, EveryMethod,
 
 class LossyMethod : public testing::TestWithParam<const char*> {};
 
-// Nothing is lost: what came out and what is still kept is what went in.
-TEST_P(LossyMethod, KeepsWhatItDoesNotSend) {
+// Error feedback loses nothing: results and residuals add up to the gradients.
+TEST_P(LossyMethod, ResultsAndResidualsAddUpToTheGradients) {
   const ParameterLayout layout = small_layout();
   const Device device = Device::cpu(1);
   std::mutex mutex;
   std::vector<double> balance(layout.elements());
   with_group(2, [&](Group& group) {
-    auto compressor = make_compressor(group, device, layout, {parse_compress(GetParam()), 1000, 7});
+    auto compressor = make_compressor(
+        group, device, layout, {.setting = parse_compress(GetParam()), .bucket = 1000, .seed = 7});
     for (unsigned step = 0; step < 4; ++step) {
       auto gradient =
           random_gradient(layout.elements(), 100 * step + static_cast<unsigned>(group.rank()));
@@ -134,9 +137,9 @@ TEST_P(LossyMethod, KeepsWhatItDoesNotSend) {
       for (size_t i = 0; i < gradient.size(); ++i) balance[i] -= gradient[i];
     }
     std::lock_guard lock(mutex);
-    for (const KeptTensor& kept : compressor->kept()) {
-      if (!kept.own) continue;
-      for (size_t i = 0; i < kept.values.size(); ++i) balance[i] -= kept.values[i];
+    for (const StateTensor& tensor : compressor->state()) {
+      if (!tensor.per_rank) continue;
+      for (size_t i = 0; i < tensor.values.size(); ++i) balance[i] -= tensor.values[i];
     }
   });
   for (const ParameterSlice& slice : layout.slices()) {
@@ -146,11 +149,11 @@ TEST_P(LossyMethod, KeepsWhatItDoesNotSend) {
   }
 }
 
-TEST_P(LossyMethod, GoesOnFromWhatItKept) {
+TEST_P(LossyMethod, ResumesFromItsState) {
   const ParameterLayout layout = small_layout();
   const Device device = Device::cpu(1);
   with_group(2, [&](Group& group) {
-    const CompressorPlan plan = {parse_compress(GetParam()), 1000, 7};
+    const CompressorPlan plan = {.setting = parse_compress(GetParam()), .bucket = 1000, .seed = 7};
     auto straight = make_compressor(group, device, layout, plan);
     auto resumed = make_compressor(group, device, layout, plan);
     auto step = [&](Compressor& compressor, unsigned number) {
@@ -162,8 +165,8 @@ TEST_P(LossyMethod, GoesOnFromWhatItKept) {
     };
     step(*straight, 1);
     step(*straight, 2);
-    auto from = straight->kept();
-    auto to = resumed->kept();
+    auto from = straight->state();
+    auto to = resumed->state();
     ASSERT_EQ(from.size(), to.size());
     for (size_t i = 0; i < from.size(); ++i) {
       ASSERT_EQ(from[i].values.size(), to[i].values.size());
@@ -174,11 +177,12 @@ TEST_P(LossyMethod, GoesOnFromWhatItKept) {
   });
 }
 
-TEST_P(LossyMethod, ForgetsAGradientThatIsNotFinite) {
+TEST_P(LossyMethod, ANonFiniteGradientDoesNotStayInTheState) {
   const ParameterLayout layout = small_layout();
   const Device device = Device::cpu(1);
   with_group(2, [&](Group& group) {
-    auto compressor = make_compressor(group, device, layout, {parse_compress(GetParam()), 1000, 7});
+    auto compressor = make_compressor(
+        group, device, layout, {.setting = parse_compress(GetParam()), .bucket = 1000, .seed = 7});
     auto gradient = random_gradient(layout.elements(), 1);
     if (group.rank() == 1) gradient[70] = INFINITY;
     compressor->begin(gradient);
@@ -197,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(Compressor, LossyMethod,
                          testing::Values("int8", "int4", "powersgd:2", "topk:0.05"),
                          [](const auto& info) { return std::string(info.param).substr(0, 4); });
 
-TEST(PowerSgd, FindsAGradientOfItsRankAfterAFewSteps) {
+TEST(PowerSgd, ConvergesOnAGradientOfItsRank) {
   ParameterLayout layout;
   layout.add("a", 60, 80);
   std::vector<float> wanted(layout.elements());
@@ -210,13 +214,15 @@ TEST(PowerSgd, FindsAGradientOfItsRankAfterAFewSteps) {
   }
   const Device device = Device::cpu(1);
   with_group(2, [&](Group& group) {
-    auto compressor = make_compressor(group, device, layout, {parse_compress("powersgd:2"), 0, 7});
+    auto compressor = make_compressor(group, device, layout,
+                                      {.setting = parse_compress("powersgd:2"), .seed = 7});
     double worst = 0;
     for (int step = 0; step < 5; ++step) {
       std::vector<float> gradient = wanted;
-      for (float& x : gradient) x *= step == 0 ? 0.0F : 0.5F;  // once there is nothing to send
-      for (const KeptTensor& kept : compressor->kept()) {
-        if (kept.own) std::fill(kept.values.begin(), kept.values.end(), 0.0F);
+      for (float& x : gradient)
+        x *= step == 0 ? 0.0F : 0.5F;  // in the first step the gradient is zero
+      for (const StateTensor& tensor : compressor->state()) {
+        if (tensor.per_rank) std::fill(tensor.values.begin(), tensor.values.end(), 0.0F);
       }
       compressor->begin(gradient);
       ASSERT_TRUE(compressor->finish().ok());
@@ -225,29 +231,29 @@ TEST(PowerSgd, FindsAGradientOfItsRankAfterAFewSteps) {
         worst = std::max(worst, std::abs(double{gradient[i]} - wanted[i]));
       }
     }
-    EXPECT_LT(worst, 0.02);  // factors are of bf16
+    EXPECT_LT(worst, 0.02);  // factors are bf16
     EXPECT_TRUE(group.leave().ok());
   });
 }
 
-TEST(OuterStep, IsNesterovOnTheAverageWay) {
+TEST(OuterStep, IsNesterovOnTheMeanDelta) {
   with_group(2, [](Group& group) {
     OuterStep outer(group, 64, 2, 1000);
     std::vector<float> weights(64, 1.0F);
     outer.begin(weights);
-    auto walk = [&](float each) {
+    auto step = [&](float each) {
       for (float& w : weights) w -= group.rank() == 0 ? each : 3 * each;
       EXPECT_TRUE(outer.after_step(weights).ok());
     };
-    walk(0.25F);
-    EXPECT_FALSE(outer.met());
+    step(0.25F);
+    EXPECT_EQ(outer.steps(), 1u);
     EXPECT_EQ(outer.shared()[0], 1.0F);
-    walk(0.25F);  // 0.5 and 1.5: on average 1
-    EXPECT_TRUE(outer.met());
+    step(0.25F);  // 0.5 and 1.5: on average 1
+    EXPECT_EQ(outer.steps(), 0u);
     const double first = 1 - 0.7 * (1 + 0.9 * 1);
     EXPECT_THAT(weights, testing::Each(testing::FloatNear(static_cast<float>(first), 1e-6F)));
-    walk(0.25F);
-    walk(0.25F);
+    step(0.25F);
+    step(0.25F);
     const double second = first - 0.7 * (1 + 0.9 * 1.9);
     EXPECT_THAT(weights, testing::Each(testing::FloatNear(static_cast<float>(second), 1e-5F)));
     EXPECT_TRUE(group.leave().ok());

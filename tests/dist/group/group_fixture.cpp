@@ -3,11 +3,18 @@
 #include <thread>
 
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "dist/group/gloo_group.h"
 #include "dist/group/memory_store.h"
 #include "dist/group/single_group.h"
 
 namespace reigen {
+namespace {
+
+// Gloo writes to connections that may be closed (gloo_mesh.h).
+[[maybe_unused]] const bool g_broken_pipes_ignored = (ignore_broken_pipes(), true);
+
+}  // namespace
 
 void with_group(int size, const std::function<void(Group&)>& body, int64_t epoch,
                 std::chrono::milliseconds timeout, int on_each) {

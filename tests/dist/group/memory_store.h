@@ -1,4 +1,4 @@
-// Facts for members that are threads of one process.
+// A key-value store for ranks that are threads of one process.
 #pragma once
 
 #include <condition_variable>

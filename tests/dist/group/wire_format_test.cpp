@@ -19,8 +19,8 @@ std::vector<uint16_t> bits_of(Wire wire, const std::vector<float>& values) {
   return bits;
 }
 
-// Long enough for the fast path and with a rest for the plain one.
-float one_way(Wire wire, float value, size_t count, size_t at) {
+// Long enough for the vector path, with a remainder for the plain one.
+float decoded_at(Wire wire, float value, size_t count, size_t at) {
   std::vector<float> values(count, 1.0f);
   values[at] = value;
   const auto bits = bits_of(wire, values);
@@ -29,14 +29,14 @@ float one_way(Wire wire, float value, size_t count, size_t at) {
   return back[at];
 }
 
-float there_and_back(Wire wire, float value) {
-  const float fast = one_way(wire, value, 11, 3);
-  const float plain = one_way(wire, value, 11, 10);
+float round_trip(Wire wire, float value) {
+  const float fast = decoded_at(wire, value, 11, 3);
+  const float plain = decoded_at(wire, value, 11, 10);
   EXPECT_TRUE(fast == plain || (std::isnan(fast) && std::isnan(plain))) << value;
   return plain;
 }
 
-TEST(WireFormat, EveryValueOfTheFormatSurvives) {
+TEST(WireFormat, EveryValueOfTheFormatIsPreserved) {
   for (Wire wire : {Wire::kBf16, Wire::kFp16}) {
     std::vector<uint16_t> all(1 << 16);
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
@@ -56,32 +56,32 @@ TEST(WireFormat, EveryValueOfTheFormatSurvives) {
 }
 
 TEST(WireFormat, RoundsToTheNearestAndTiesToEven) {
-  EXPECT_EQ(there_and_back(Wire::kBf16, 1 + 0x1p-8f), 1.0f);
-  EXPECT_EQ(there_and_back(Wire::kBf16, 1 + 3 * 0x1p-8f), 1 + 0x1p-6f);
-  EXPECT_EQ(there_and_back(Wire::kBf16, 1 + 0x1p-8f + 0x1p-20f), 1 + 0x1p-7f);
-  EXPECT_EQ(there_and_back(Wire::kFp16, 1 + 0x1p-11f), 1.0f);
-  EXPECT_EQ(there_and_back(Wire::kFp16, 1 + 3 * 0x1p-11f), 1 + 0x1p-9f);
-  EXPECT_EQ(there_and_back(Wire::kFp16, -(1 + 0x1p-11f + 0x1p-20f)), -(1 + 0x1p-10f));
-  EXPECT_EQ(there_and_back(Wire::kFp16, 3 * 0x1p-25f), 0x1p-23f);  // among the smallest
-  EXPECT_EQ(there_and_back(Wire::kFp16, 0x1p-25f), 0.0f);
+  EXPECT_EQ(round_trip(Wire::kBf16, 1 + 0x1p-8f), 1.0f);
+  EXPECT_EQ(round_trip(Wire::kBf16, 1 + 3 * 0x1p-8f), 1 + 0x1p-6f);
+  EXPECT_EQ(round_trip(Wire::kBf16, 1 + 0x1p-8f + 0x1p-20f), 1 + 0x1p-7f);
+  EXPECT_EQ(round_trip(Wire::kFp16, 1 + 0x1p-11f), 1.0f);
+  EXPECT_EQ(round_trip(Wire::kFp16, 1 + 3 * 0x1p-11f), 1 + 0x1p-9f);
+  EXPECT_EQ(round_trip(Wire::kFp16, -(1 + 0x1p-11f + 0x1p-20f)), -(1 + 0x1p-10f));
+  EXPECT_EQ(round_trip(Wire::kFp16, 3 * 0x1p-25f), 0x1p-23f);  // subnormal
+  EXPECT_EQ(round_trip(Wire::kFp16, 0x1p-25f), 0.0f);
 }
 
-TEST(WireFormat, TooLargeIsInfiniteAndNoNumberStaysNone) {
-  EXPECT_EQ(there_and_back(Wire::kFp16, 65'504.0f), 65'504.0f);
-  EXPECT_EQ(there_and_back(Wire::kFp16, 65'519.0f), 65'504.0f);
-  EXPECT_EQ(there_and_back(Wire::kFp16, 65'520.0f), std::numeric_limits<float>::infinity());
-  EXPECT_EQ(there_and_back(Wire::kFp16, -1e9f), -std::numeric_limits<float>::infinity());
-  EXPECT_EQ(there_and_back(Wire::kBf16, std::numeric_limits<float>::max()),
+TEST(WireFormat, OverflowIsInfiniteAndNanStaysNan) {
+  EXPECT_EQ(round_trip(Wire::kFp16, 65'504.0f), 65'504.0f);
+  EXPECT_EQ(round_trip(Wire::kFp16, 65'519.0f), 65'504.0f);
+  EXPECT_EQ(round_trip(Wire::kFp16, 65'520.0f), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(round_trip(Wire::kFp16, -1e9f), -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(round_trip(Wire::kBf16, std::numeric_limits<float>::max()),
             std::numeric_limits<float>::infinity());
   for (Wire wire : {Wire::kBf16, Wire::kFp16}) {
-    EXPECT_TRUE(std::isnan(there_and_back(wire, std::numeric_limits<float>::quiet_NaN())));
-    EXPECT_TRUE(std::isnan(there_and_back(wire, std::bit_cast<float>(0x7F800001u))));
-    EXPECT_EQ(there_and_back(wire, std::numeric_limits<float>::infinity()),
+    EXPECT_TRUE(std::isnan(round_trip(wire, std::numeric_limits<float>::quiet_NaN())));
+    EXPECT_TRUE(std::isnan(round_trip(wire, std::bit_cast<float>(0x7F800001u))));
+    EXPECT_EQ(round_trip(wire, std::numeric_limits<float>::infinity()),
               std::numeric_limits<float>::infinity());
   }
 }
 
-TEST(WireFormat, AddingIsThatOfTheRoundedValues) {
+TEST(WireFormat, AddFromWireAddsTheDecodedValues) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> values(3001);
@@ -97,7 +97,7 @@ TEST(WireFormat, AddingIsThatOfTheRoundedValues) {
   }
 }
 
-TEST(WireFormat, IntegersAreWithinHalfAUnitOfTheirBlock) {
+TEST(WireFormat, QuantisationErrorIsAtMostHalfAStepOfTheBlock) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
   for (const auto& [wire, most] : {std::pair(Wire::kInt8, 127), std::pair(Wire::kInt4, 7)}) {
@@ -124,7 +124,7 @@ TEST(WireFormat, IntegersAreWithinHalfAUnitOfTheirBlock) {
   EXPECT_EQ(wire_bytes(Wire::kInt8, 128), 132U);
 }
 
-TEST(WireFormat, WhatIsNotFiniteSpoilsItsBlockAndZerosStay) {
+TEST(WireFormat, NonFiniteValuesSpoilTheirBlockOnlyAndZerosStayZero) {
   for (const Wire wire : {Wire::kInt8, Wire::kInt4}) {
     for (const float bad : {INFINITY, -INFINITY, NAN}) {
       std::vector<float> values(192, 0.5F);

@@ -1,4 +1,4 @@
-// How the variables of each launcher are read, and lists of nodes.
+// The variables of each launcher, and Slurm's node lists.
 #include "dist/launch/launch.h"
 
 #include <gmock/gmock.h>
@@ -20,17 +20,17 @@ Environment of(const Variables& variables) {
   };
 }
 
-TEST(DetectLaunch, NothingIsSetWhenStartedByHand) {
+TEST(DetectLaunch, FindsNoLauncherWithoutItsVariables) {
   EXPECT_FALSE(detect_launch(of({})));
   EXPECT_FALSE(detect_launch(of({{"RANK", "0"}})));
-  // A batch script of Slurm's, outside of srun.
+  // A Slurm batch script, outside of srun.
   EXPECT_FALSE(detect_launch(of({{"SLURM_PROCID", "0"},
                                  {"SLURM_NTASKS", "4"},
                                  {"SLURM_NODELIST", "vm[1-2]"},
                                  {"SLURM_JOB_ID", "7"}})));
 }
 
-TEST(DetectLaunch, OwnLaunchersComeFirst) {
+TEST(DetectLaunch, OwnVariablesPrecedeThoseOfTorchrun) {
   PlaceOnHost place;
   place.rank = 2;
   place.size = 3;
@@ -59,7 +59,7 @@ TEST(DetectLaunch, OwnLaunchersComeFirst) {
               testing::ElementsAre(Endpoint{"10.0.0.1", 4711}, Endpoint{"fd00::1", 4711}));
 }
 
-TEST(DetectLaunch, TorchrunsOwnPortIsLeftToItsAgent) {
+TEST(DetectLaunch, TheRendezvousDoesNotUseTorchrunsPort) {
   const auto p = detect_launch(of({{"RANK", "1"},
                                    {"WORLD_SIZE", "4"},
                                    {"LOCAL_RANK", "1"},
@@ -77,7 +77,7 @@ TEST(DetectLaunch, TorchrunsOwnPortIsLeftToItsAgent) {
   EXPECT_FALSE(p->secret);
 }
 
-TEST(DetectLaunch, OpenMpiLeavesTheAddressToPmix) {
+TEST(DetectLaunch, OpenMpiGetsTheAddressFromPmix) {
   const auto p = detect_launch(of({{"OMPI_COMM_WORLD_RANK", "3"},
                                    {"OMPI_COMM_WORLD_SIZE", "4"},
                                    {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -88,7 +88,7 @@ TEST(DetectLaunch, OpenMpiLeavesTheAddressToPmix) {
   EXPECT_TRUE(p->rendezvous.empty());
 }
 
-TEST(DetectLaunch, SrunsRanksAgreeOnHostPortAndToken) {
+TEST(DetectLaunch, AllRanksOfSrunDeriveTheSameHostPortAndToken) {
   Variables variables = {{"SLURM_PROCID", "0"},  {"SLURM_NTASKS", "4"},
                          {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "1234"},
                          {"SLURM_LOCALID", "0"}, {"SLURM_NODELIST", "vm[07-09],other"}};
@@ -109,13 +109,13 @@ TEST(DetectLaunch, SrunsRanksAgreeOnHostPortAndToken) {
   EXPECT_NE(detect_launch(of(variables))->token, first->token);
 }
 
-TEST(DetectLaunch, ContradictionsAreNamed) {
+TEST(DetectLaunch, ContradictoryVariablesAreNamedInTheError) {
   try {
     detect_launch(
         of({{"RANK", "4"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}}));
     FAIL();
   } catch (const ConfigError& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("RANK=4 does not fit WORLD_SIZE=4"));
+    EXPECT_THAT(e.what(), testing::HasSubstr("RANK=4 is too large for WORLD_SIZE=4"));
   }
   try {
     detect_launch(
@@ -126,7 +126,7 @@ TEST(DetectLaunch, ContradictionsAreNamed) {
   }
 }
 
-TEST(Nodelist, BeginsWithItsFirstName) {
+TEST(Nodelist, GivesItsFirstName) {
   EXPECT_EQ(first_of_nodelist("vm1"), "vm1");
   EXPECT_EQ(first_of_nodelist("vm1,vm2"), "vm1");
   EXPECT_EQ(first_of_nodelist("vm[3-5]"), "vm3");
@@ -135,7 +135,7 @@ TEST(Nodelist, BeginsWithItsFirstName) {
   EXPECT_EQ(first_of_nodelist("a,vm[2-3]"), "a");
 }
 
-TEST(Endpoints, AreReadAndWritten) {
+TEST(Endpoints, AreParsedAndFormatted) {
   EXPECT_THAT(parse_endpoints("vm1:1,[::1]:65535"),
               testing::ElementsAre(Endpoint{"vm1", 1}, Endpoint{"::1", 65535}));
   EXPECT_EQ(text_of({"::1", 7}), "[::1]:7");

@@ -1,4 +1,4 @@
-// Workers as children: what they say, how they end, and that nothing of them is left.
+// Workers as child processes: their output, their end, and no process left behind.
 #include "dist/launch/launched_workers.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ ChildSpec shell(const std::string& script) {
   return spec;
 }
 
-struct Heard {
+struct SeenOutput {
   std::vector<std::string> lines;
   std::vector<std::string> statuses;
   WorkerOutput output() {
@@ -42,13 +42,15 @@ struct Heard {
   }
 };
 
-constexpr Grace kShort{milliseconds(200), milliseconds(200), milliseconds(200)};
+constexpr Grace kShort{.after_failure = milliseconds(200),
+                       .after_stop = milliseconds(200),
+                       .after_term = milliseconds(200)};
 
 void wait_for_all(LaunchedWorkers& set) {
   while (set.running()) set.attend(milliseconds(10));
 }
 
-TEST(LineSplitter, GivesWholeLinesAndTheStatusBetween) {
+TEST(LineSplitter, SplitsLinesAndFollowsTheStatusLine) {
   LineSplitter splitter;
   EXPECT_THAT(splitter.add("a"), testing::IsEmpty());
   EXPECT_THAT(splitter.add("b\nc\n"), testing::ElementsAre("ab", "c"));
@@ -63,26 +65,26 @@ TEST(LineSplitter, GivesWholeLinesAndTheStatusBetween) {
   EXPECT_THAT(splitter.rest(), testing::ElementsAre("no end"));
 }
 
-TEST(ErrorIn, TakesTheTagAndTheColourAway) {
+TEST(ErrorIn, RemovesTagAndColour) {
   EXPECT_EQ(error_in("error: no space"), "no space");
   EXPECT_EQ(error_in("\x1b[31merror:\x1b[0m no space"), "no space");
   EXPECT_EQ(error_in("no error: here"), std::nullopt);
 }
 
 TEST(LaunchedWorkers, CollectsLinesOfBothStreams) {
-  Heard heard;
-  LaunchedWorkers set(heard.output(), kShort);
+  SeenOutput seen;
+  LaunchedWorkers set(seen.output(), kShort);
   set.start(0, shell("echo one; echo two >&2; printf three"));
   set.start(1, shell("echo four >&2"));
   wait_for_all(set);
-  EXPECT_THAT(heard.lines,
+  EXPECT_THAT(seen.lines,
               testing::UnorderedElementsAre("0 out one", "0 two", "0 out three", "1 four"));
   EXPECT_FALSE(set.failure());
 }
 
-TEST(LaunchedWorkers, TheFirstFailureCountsAndTheOthersAreEnded) {
-  Heard heard;
-  LaunchedWorkers set(heard.output(), kShort);
+TEST(LaunchedWorkers, TheFirstFailureIsReportedAndTheOthersAreEnded) {
+  SeenOutput seen;
+  LaunchedWorkers set(seen.output(), kShort);
   set.start(0, shell("sleep 100"));
   set.start(1, shell("echo 'error: the disk is full' >&2; exit 7"));
   wait_for_all(set);
@@ -93,9 +95,9 @@ TEST(LaunchedWorkers, TheFirstFailureCountsAndTheOthersAreEnded) {
   EXPECT_EQ(set.take_ended().size(), 2u);
 }
 
-TEST(LaunchedWorkers, WhoFailedByItselfCountsBeforeWhoLostIt) {
-  Heard heard;
-  LaunchedWorkers set(heard.output(), Grace());
+TEST(LaunchedWorkers, AWorkersOwnFailureIsReportedBeforeTheLossItCaused) {
+  SeenOutput seen;
+  LaunchedWorkers set(seen.output(), Grace());
   set.start(0, shell("echo 'error: lost rank 1' >&2; exit 5"));
   set.start(1, shell("sleep 0.1; kill -9 $$"));
   set.start(2, shell("sleep 0.2; exit 7"));
@@ -105,9 +107,9 @@ TEST(LaunchedWorkers, WhoFailedByItselfCountsBeforeWhoLostIt) {
   EXPECT_EQ(set.failure()->code, 137);
 }
 
-TEST(LaunchedWorkers, KillsWhatDoesNotListenEvenWhenItIsStopped) {
-  Heard heard;
-  LaunchedWorkers set(heard.output(), kShort);
+TEST(LaunchedWorkers, KillsWorkersThatIgnoreSigtermOrAreStopped) {
+  SeenOutput seen;
+  LaunchedWorkers set(seen.output(), kShort);
   set.start(0, shell("trap '' TERM INT; while true; do sleep 1; done"));
   set.start(1, shell("kill -STOP $$; sleep 100"));
   set.attend(milliseconds(50));
@@ -116,9 +118,9 @@ TEST(LaunchedWorkers, KillsWhatDoesNotListenEvenWhenItIsStopped) {
   ASSERT_TRUE(set.failure());
 }
 
-TEST(LaunchedWorkers, TellsBySignalHowAWorkerWasKilled) {
-  Heard heard;
-  LaunchedWorkers set(heard.output(), kShort);
+TEST(LaunchedWorkers, NamesTheSignalThatKilledAWorker) {
+  SeenOutput seen;
+  LaunchedWorkers set(seen.output(), kShort);
   set.start(3, shell("kill -9 $$"));
   wait_for_all(set);
   ASSERT_TRUE(set.failure());
@@ -126,17 +128,17 @@ TEST(LaunchedWorkers, TellsBySignalHowAWorkerWasKilled) {
   EXPECT_EQ(set.failure()->error, "was killed by signal 9 (Killed)");
 }
 
-TEST(LaunchedWorkers, WhatAWorkerStartedEndsWithIt) {
-  Heard heard;
+TEST(LaunchedWorkers, ProcessesStartedByAWorkerEndWithIt) {
+  SeenOutput seen;
   {
-    LaunchedWorkers set(heard.output(), kShort);
+    LaunchedWorkers set(seen.output(), kShort);
     set.start(0, shell("sleep 1000 & echo $! >&2"));
     wait_for_all(set);
   }
-  ASSERT_EQ(heard.lines.size(), 1u);
-  const pid_t left = std::stoi(heard.lines[0].substr(2));
+  ASSERT_EQ(seen.lines.size(), 1u);
+  const pid_t left = std::stoi(seen.lines[0].substr(2));
   for (int i = 0; i < 1000 && kill(left, 0) == 0; ++i) std::this_thread::sleep_for(milliseconds(1));
-  // Somebody else's child by now; gone, or dead and not yet waited for.
+  // Reparented by now: it has ended, or is a zombie.
   std::ifstream stat(format("/proc/{}/stat", left));
   std::string text;
   std::getline(stat, text);
@@ -167,7 +169,7 @@ TEST(ChildProcess, DiesWithItsParent) {
   EXPECT_FALSE(alive());
 }
 
-TEST(ChildProcess, WhatCannotBeStartedIsAnError) {
+TEST(ChildProcess, AMissingExecutableIsAnError) {
   ChildSpec spec;
   spec.command = {"/no/such/program"};
   EXPECT_THROW(ChildProcess child(spec), IoError);

@@ -1,4 +1,4 @@
-// Whole memberships in one process: rendezvous, mesh, and forming anew.
+// Whole memberships in one process: rendezvous, group, and the next epoch.
 #include "dist/members/membership.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-void run_team(int size, const std::function<void(Membership&)>& body) {
+void run_membership(int size, const std::function<void(Membership&)>& body) {
   Socket listener = listen_on("127.0.0.1", 0);
   const Endpoint at{"127.0.0.1", port_of(listener)};
   std::vector<std::thread> threads;
@@ -37,16 +37,16 @@ void run_team(int size, const std::function<void(Membership&)>& body) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(Membership, OfOneNeedsNobody) {
-  run_team(1, [](Membership& membership) {
+TEST(Membership, WorksWithOneWorker) {
+  run_membership(1, [](Membership& membership) {
     std::vector<float> data = {1, 2};
     EXPECT_TRUE(membership.group().all_reduce(data).wait().ok());
     EXPECT_TRUE(membership.leave().ok());
   });
 }
 
-TEST(Membership, ComputesAndLeavesInPeace) {
-  run_team(3, [](Membership& membership) {
+TEST(Membership, LeavingInOrderIsNoLoss) {
+  run_membership(3, [](Membership& membership) {
     std::vector<float> data(1000, 1.0f);
     ASSERT_TRUE(membership.group().all_reduce(data).wait().ok());
     EXPECT_THAT(data, testing::Each(3.0f));
@@ -55,11 +55,11 @@ TEST(Membership, ComputesAndLeavesInPeace) {
   });
 }
 
-TEST(Membership, NamesWhoWasReallyLostAndIsFormedAnewByTheRest) {
-  run_team(4, [](Membership& membership) {
+TEST(Membership, NamesTheLostWorkerAndSurvivorsFormTheNextEpoch) {
+  run_membership(4, [](Membership& membership) {
     membership.group().barrier().wait();
     const int rank = membership.group().rank();
-    if (rank == 0) return;  // the host of the rendezvous is gone without a word
+    if (rank == 0) return;  // the host of the rendezvous is lost: it never called leave()
     std::vector<float> data(100'000, 1.0f);
     CommStatus status;
     while (status.ok()) status = membership.group().all_reduce(data).wait();

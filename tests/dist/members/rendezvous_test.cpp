@@ -1,4 +1,4 @@
-// Joining a job, who is kept out of it, and what members hear of each other.
+// Joining a job, refusals, and the control channel between workers.
 #include "dist/members/rendezvous.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ struct TestJob {
   std::unique_ptr<RendezvousServer> server;
 };
 
-// Each rank on a thread of its own; what its constructor throws is its text.
+// Each rank on its own thread; returns the error of each constructor, or "".
 std::vector<std::string> join_all(std::vector<JoinOptions> members,
                                   const std::function<void(Rendezvous&)>& body) {
   std::vector<std::string> errors(members.size());
@@ -76,7 +76,7 @@ void wait_until(const std::function<bool()>& done) {
   EXPECT_TRUE(done());
 }
 
-TEST(Rendezvous, TellsEverybodyWhoIsThere) {
+TEST(Rendezvous, GivesAllWorkersTheListOfMembers) {
   TestJob job(3);
   job.start();
   const auto errors = join_all({job.member(0), job.member(1), job.member(2)}, [](Rendezvous& m) {
@@ -89,7 +89,7 @@ TEST(Rendezvous, TellsEverybodyWhoIsThere) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
-TEST(Rendezvous, PassesValuesOfAnyBytesToWhoWaitsForThem) {
+TEST(Rendezvous, ForwardsValuesOfAnyBytes) {
   TestJob job(2);
   job.start();
   const std::string bytes("\0\xFF\n\"", 4);
@@ -106,63 +106,50 @@ TEST(Rendezvous, PassesValuesOfAnyBytesToWhoWaitsForThem) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
-TEST(Rendezvous, NamesWhoIsMissing) {
+TEST(Rendezvous, NamesTheMissingRank) {
   TestJob job(3, milliseconds(300));
   job.start();
   const auto errors = join_all({job.member(0), job.member(2)}, [](Rendezvous&) { FAIL(); });
-  EXPECT_THAT(errors, testing::Each("rank 1 (vm1) did not come within 0.3 s"));
+  EXPECT_THAT(errors, testing::Each(HasSubstr("rank 1 (vm1) did not join within 0.3 s")));
 }
 
-TEST(Rendezvous, StartsWithFewerWhenThatIsAllowed) {
-  TestJob job(3, milliseconds(300));
-  job.server_options.least = 2;
-  job.start();
-  const auto errors = join_all({job.member(0), job.member(2)}, [](Rendezvous& m) {
-    ASSERT_EQ(m.size(), 2);
-    EXPECT_EQ(m.members()[1].host, "vm2");
-    EXPECT_EQ(m.members()[1].old_rank, 2);
-    EXPECT_EQ(m.members()[static_cast<size_t>(m.rank())].rank, m.rank());
-  });
-  EXPECT_THAT(errors, testing::Each(""));
-}
-
-TEST(Rendezvous, NamesWhoBringsSomethingElse) {
+TEST(Rendezvous, NamesTheRankWithADifferentFact) {
   TestJob job(3);
   job.start();
   JoinOptions other = job.member(2);
   other.facts["config"] = "xyz";
   const auto errors = join_all({job.member(0), job.member(1), other}, [](Rendezvous&) { FAIL(); });
-  EXPECT_THAT(errors, testing::Each("workers do not fit together: config: rank 0 (vm0) has abc, "
+  EXPECT_THAT(errors, testing::Each("workers disagree: config: rank 0 (vm0) has abc, "
                                     "rank 2 (vm2) has xyz"));
 }
 
-TEST(Rendezvous, RefusesAnotherSizeEpochOrASecondOfARank) {
+TEST(Rendezvous, RefusesADifferentSizeOrEpochAndADuplicateRank) {
   TestJob job(2, milliseconds(500));
   job.start();
   JoinOptions size = job.member(1);
   size.size = 4;
   EXPECT_THAT(join_all({size}, [](Rendezvous&) { FAIL(); })[0],
-              HasSubstr("rank 1 (vm1) of 4 workers does not fit a job of 2"));
+              HasSubstr("rank 1 (vm1) expects 4 workers, but this job has 2"));
   JoinOptions epoch = job.member(1);
   epoch.epoch = 7;
-  EXPECT_THAT(join_all({epoch}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("forming 7"));
+  EXPECT_THAT(join_all({epoch}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("epoch 7"));
   const auto errors = join_all({job.member(0), job.member(0)}, [](Rendezvous&) { FAIL(); });
-  EXPECT_THAT(errors, testing::Contains(HasSubstr("there are two of rank 0: on vm0 and on vm0")));
+  EXPECT_THAT(errors, testing::Contains(HasSubstr("rank 0 joined twice: on vm0 and on vm0")));
 }
 
-TEST(Rendezvous, AWrongTokenStaysOutsideAndIsCounted) {
+TEST(Rendezvous, AWrongTokenIsRefusedAndCounted) {
   TestJob job(2);
   job.start();
   JoinOptions stranger = job.member(1);
   stranger.token = "wrong";
   EXPECT_THAT(join_all({stranger}, [](Rendezvous&) { FAIL(); })[0],
               HasSubstr("the job token is wrong"));
-  EXPECT_EQ(job.server->turned_away(), 1u);
-  // And the job is none the worse for it.
+  EXPECT_EQ(job.server->rejected(), 1u);
+  // The job itself still forms.
   EXPECT_THAT(join_all({job.member(0), job.member(1)}, [](Rendezvous&) {}), testing::Each(""));
 }
 
-TEST(Rendezvous, AMemberKnowsAServerThatDoesNotKnowTheToken) {
+TEST(Rendezvous, AServerWithoutTheTokenIsRefused) {
   Socket listener = listen_on("127.0.0.1", 0);
   const int port = port_of(listener);
   std::thread impostor([&] {
@@ -186,7 +173,7 @@ TEST(Rendezvous, AMemberKnowsAServerThatDoesNotKnowTheToken) {
   impostor.join();
 }
 
-TEST(Rendezvous, JunkDoesNotDisturbTheJob) {
+TEST(Rendezvous, MalformedMessagesDoNotDisturbTheJob) {
   TestJob job(2);
   job.start();
   const std::string junk[] = {
@@ -218,11 +205,11 @@ TEST(Rendezvous, JunkDoesNotDisturbTheJob) {
     EXPECT_FALSE(m.loss());
   });
   EXPECT_THAT(errors, testing::Each(""));
-  // All but the silent ones, which have some time yet.
-  wait_until([&] { return job.server->turned_away() >= 2 * (std::size(junk) - 2); });
+  // All but those that sent no complete message: their time limit is not over yet.
+  wait_until([&] { return job.server->rejected() >= 2 * (std::size(junk) - 2); });
 }
 
-TEST(Rendezvous, FindsItsJobAmongSeveralAddresses) {
+TEST(Rendezvous, FindsTheRightServerAmongSeveralAddresses) {
   TestJob other(1);
   other.server_options.token = "another";
   other.start();
@@ -236,7 +223,7 @@ TEST(Rendezvous, FindsItsJobAmongSeveralAddresses) {
   EXPECT_EQ(Rendezvous(options).size(), 1);
 }
 
-TEST(Rendezvous, SaysWhereItLookedWhenNobodyAnswers) {
+TEST(Rendezvous, TheErrorNamesTheAddressThatDidNotAnswer) {
   JoinOptions options;
   options.at = {{"127.0.0.1", [] { return port_of(listen_on("127.0.0.1", 0)); }()}};
   options.host = "vm3";
@@ -247,21 +234,17 @@ TEST(Rendezvous, SaysWhereItLookedWhenNobodyAnswers) {
                              HasSubstr("Connection refused")));
 }
 
-TEST(Rendezvous, StopRequestsAndTheFirstErrorReachEverybody) {
+TEST(Rendezvous, TheFirstErrorReachesAllWorkers) {
   TestJob job(3);
   job.start();
   const auto errors = join_all({job.member(0), job.member(1), job.member(2)}, [](Rendezvous& m) {
-    if (m.rank() == 1) m.request_stop("enough");
-    wait_until([&] { return m.stop_request().has_value(); });
-    EXPECT_EQ(m.stop_request()->rank, 1);
-    EXPECT_EQ(m.stop_request()->host, "vm1");
-    EXPECT_EQ(m.stop_request()->text, "enough");
     if (m.rank() == 2) {
       m.report_error("no space left");
       m.report_error("and then some");
     }
     wait_until([&] { return m.first_error().has_value(); });
     EXPECT_EQ(m.first_error()->rank, 2);
+    EXPECT_EQ(m.first_error()->host, "vm2");
     EXPECT_EQ(m.first_error()->text, "no space left");
     m.set(format("done{}", m.rank()), "");
     for (int r : {0, 1, 2}) m.get(format("done{}", r), milliseconds(5000));
@@ -269,7 +252,7 @@ TEST(Rendezvous, StopRequestsAndTheFirstErrorReachEverybody) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
-TEST(Rendezvous, GoingWithoutAWordIsALoss) {
+TEST(Rendezvous, AClosedConnectionWithoutLeaveIsALoss) {
   TestJob job(2);
   job.start();
   auto one = job.member(1);
@@ -283,7 +266,7 @@ TEST(Rendezvous, GoingWithoutAWordIsALoss) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
-TEST(Rendezvous, TheLossOfItsHostIsALossToo) {
+TEST(Rendezvous, TheEndOfTheServerIsTheLossOfItsHost) {
   TestJob job(1);
   job.start();
   Rendezvous member(job.member(0));
@@ -303,24 +286,24 @@ TEST(Rendezvous, LeavingIsNoLoss) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
-TEST(Rendezvous, ASilentMemberIsLostAndNamedToEverybody) {
+TEST(Rendezvous, AWorkerWithoutHeartbeatsIsLostAndNamedToAll) {
   TestJob job(3, milliseconds(5000), milliseconds(300));
   job.start();
-  // Rank 2 joins by hand and then says nothing more.
+  // Rank 2 sends no heartbeats within the limit of the others.
   std::thread silent([&] {
     JoinOptions options = job.member(2);
-    options.silence = milliseconds(100'000);  // beats every ten seconds: never, here
+    options.silence = milliseconds(100'000);  // a heartbeat every ten seconds
     Rendezvous member(options);
     const auto loss = member.wait_for_loss(milliseconds(5000));
     ASSERT_TRUE(loss);
-    EXPECT_EQ(loss->rank, 2);  // hears it of itself
+    EXPECT_EQ(loss->rank, 2);  // it is notified of its own loss
   });
   const auto errors = join_all({job.member(0), job.member(1)}, [](Rendezvous& m) {
     std::atomic<bool> called = false;
     m.on_loss([&](const CommStatus&) { called = true; });
     const auto loss = m.wait_for_loss(milliseconds(5000));
     ASSERT_TRUE(loss);
-    EXPECT_EQ(describe(*loss), "lost rank 2 (vm2): silent for 0.3 s");
+    EXPECT_EQ(describe(*loss), "lost rank 2 (vm2): no heartbeat for 0.3 s");
     wait_until([&] { return called.load(); });
   });
   silent.join();

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/host.h"
 #include "base/terminal.h"
 #include "observe/record/sample_records.h"
 

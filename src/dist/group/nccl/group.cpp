@@ -24,14 +24,9 @@ using cuda::Stream;
 
 constexpr std::chrono::milliseconds kLeaveWithin{10'000};
 
-// The calling thread's GPU from now on.
+// Selects the calling thread's GPU.
 struct UseGpu {
   explicit UseGpu(int gpu) { cuda::check(cudaSetDevice(gpu), "use the GPU"); }
-};
-
-// Ends an operation.
-struct Stopped {
-  CommStatus status;
 };
 
 class NcclGroup : public QueuedGroup {
@@ -39,7 +34,7 @@ class NcclGroup : public QueuedGroup {
   NcclGroup(const NcclOptions& options, int64_t epoch)
       : QueuedGroup(options.rank, options.size, epoch), options_(options), gpu_(options.gpu) {
     ncclUniqueId id;
-    if (options.id.size() != sizeof(id)) throw CommError("NCCL: the id of the group is damaged");
+    if (options.id.size() != sizeof(id)) throw CommError("NCCL: the group id has the wrong length");
     std::memcpy(&id, options.id.data(), sizeof(id));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -48,9 +43,9 @@ class NcclGroup : public QueuedGroup {
       settle(library_.init(&comm_, size(), id, rank(), &config));
       connect();
       deadline_.reset();
-    } catch (const Stopped& stopped) {
+    } catch (const CommFailure& failure) {
       give_up();
-      throw CommError(describe(stopped.status));
+      throw CommError(describe(failure.status));
     } catch (...) {
       give_up();
       throw;
@@ -60,7 +55,7 @@ class NcclGroup : public QueuedGroup {
   ~NcclGroup() override {
     closing_ = true;
     stop_queue();
-    abort();  // nothing once it was left
+    abort();  // no effect after leave()
   }
 
   void close(CommStatus why) override {
@@ -77,74 +72,73 @@ class NcclGroup : public QueuedGroup {
       settle(library_.finalize(comm_));
       library_.destroy(comm_);
       comm_ = nullptr;
-    } catch (const Stopped& stopped) {
-      left = stopped.status;
+    } catch (const CommFailure& failure) {
+      left = failure.status;
     }
     close(CommStatus::closed("left"));
     return left;
   }
 
  protected:
-  CommStatus carry_out(const Operation& o, CommCounter& counter) override {
+  void carry_out(const Operation& o, CommCounter& counter) override {
     try {
       const UseGpu here(options_.gpu);
       counter_ = &counter;
       if (options_.timeout.count() > 0) deadline_ = CommClock::now() + options_.timeout;
       enqueue(o);
       done_.record(stream_.get());
-      watch([this](ncclResult_t) { return done_.done(); });
+      poll_until([this](ncclResult_t) { return done_.done(); });
       deadline_.reset();
       if (o.kind == OpKind::kSumDoubles) take_doubles(o.doubles);
-      return {};
-    } catch (const Stopped& stopped) {
+    } catch (const CommFailure&) {
       abort();
-      return stopped.status;
+      throw;
     } catch (const Error& e) {
       abort();
-      return CommStatus::lost(-1, "", e.what());
+      throw CommFailure{CommStatus::lost(-1, "", e.what())};
     }
   }
 
  private:
-  // Until `finished`; throws Stopped when NCCL fails, the group is closed or something outside
-  // ends it.
+  // Polls until `finished`; throws CommFailure if NCCL fails, the group is closed or
+  // NcclOptions::outside reports a failure.
   template <class F>
-  void watch(F finished) {
+  void poll_until(F finished) {
     for (int round = 0;; ++round) {
       ncclResult_t state = ncclSuccess;
       library_.async_error(comm_, &state);
       if (state != ncclSuccess && state != ncclInProgress) fail(state);
       if (finished(state)) return;
-      if (closing_) throw Stopped{CommStatus::closed("")};
+      if (closing_) throw CommFailure{CommStatus::closed("")};
       if (deadline_ && CommClock::now() > *deadline_) {
-        throw Stopped{CommStatus::timeout(-1, "", "NCCL: not all GPUs answered in time")};
+        throw CommFailure{CommStatus::timeout(-1, "", "NCCL: not all GPUs answered in time")};
       }
       constexpr int kSpins = 200;
-      constexpr int kBetweenQuestions = 64;
+      constexpr int kBetweenChecks = 64;
       if (round < kSpins) continue;
-      if (round % kBetweenQuestions == 0) {
-        if (CommStatus outside = options_.outside(); !outside.ok()) throw Stopped{outside};
+      if (round % kBetweenChecks == 0) {
+        if (CommStatus outside = options_.outside(); !outside.ok()) throw CommFailure{outside};
       }
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }
 
-  // A call that goes on in the background.
+  // Waits for a non-blocking call to complete.
   void settle(ncclResult_t result) {
     if (result != ncclSuccess && result != ncclInProgress) fail(result);
     if (result == ncclSuccess) return;
-    watch([](ncclResult_t state) { return state == ncclSuccess; });
+    poll_until([](ncclResult_t state) { return state == ncclSuccess; });
   }
 
   [[noreturn]] void fail(ncclResult_t result) const {
     const char* more = library_.last_error(comm_);
-    throw Stopped{CommStatus::lost(
+    throw CommFailure{CommStatus::lost(
         -1, "",
         format("NCCL: {}{}{}", library_.error_text(result),
                more != nullptr && *more != '\0' ? ": " : "", more != nullptr ? more : ""))};
   }
 
-  // Before memory is freed: that would wait for kernels that wait for others.
+  // Called before memory is freed: freeing waits for kernels, which wait for other ranks.
   void give_up() {
     abort();
     stop_queue();
@@ -159,10 +153,9 @@ class NcclGroup : public QueuedGroup {
   void enqueue(const Operation& o);
   void reduce_scatter(std::span<float> data, Wire wire);
   void all_gather(std::span<float> data, Wire wire);
-  void all_to_all(const Operation& o);
   void take_doubles(std::span<double> values);
 
-  // Within a group of calls: `bytes` to or from another rank.
+  // Between group_start and group_end: `bytes` to or from another rank.
   void send(const void* data, size_t bytes, int to) {
     if (bytes == 0) return;
     count(bytes, to);
@@ -176,22 +169,22 @@ class NcclGroup : public QueuedGroup {
   void started(ncclResult_t result) const {
     if (result != ncclSuccess && result != ncclInProgress) fail(result);
   }
-  bool away(int other) const {
+  bool inter_node(int other) const {
     if (options_.machines.size() != static_cast<size_t>(size())) return false;
     return options_.machines[static_cast<size_t>(other)] !=
            options_.machines[static_cast<size_t>(rank())];
   }
   void count(size_t bytes, int to) {
     counter_->bytes_sent += bytes;
-    if (away(to)) counter_->bytes_sent_away += bytes;
+    if (inter_node(to)) counter_->inter_node_bytes += bytes;
   }
-  // NCCL decides who sends to whom: a ring, whose next rank is the neighbour.
+  // NCCL chooses its own routes; counted as a ring, in which each rank sends to the next.
   void count_ring(size_t bytes) {
     const double share = 2.0 * (size() - 1) / size();
     count(static_cast<size_t>(share * static_cast<double>(bytes)), (rank() + 1) % size());
   }
   std::byte* room(DeviceMemory& memory, size_t bytes) {
-    if (memory.size() < bytes) memory = DeviceMemory(bytes, "gradients that travel");
+    if (memory.size() < bytes) memory = DeviceMemory(bytes, "encoded gradients");
     return memory.as<std::byte>();
   }
   void copy(void* to, const void* from, size_t bytes) const {
@@ -204,40 +197,40 @@ class NcclGroup : public QueuedGroup {
   ncclComm_t comm_ = nullptr;
   Stream stream_;
   Event done_;
-  DeviceMemory first_;  // what is sent to connect, not freed before it has arrived
-  DeviceMemory travelling_;
-  DeviceMemory parts_;
+  DeviceMemory first_;    // the payload of connect(), freed once it has arrived
+  DeviceMemory encoded_;  // values in the format of the wire
+  DeviceMemory addends_;  // of all ranks, for the own chunk
   CommCounter* counter_ = nullptr;
   std::atomic<bool> closing_{false};
-  std::optional<CommClock::time_point> deadline_;  // of what is under way
+  std::optional<CommClock::time_point> deadline_;  // of the call in progress
 };
 
-// NCCL connects when something is first sent: here, where it has to succeed in time, from every
-// rank to every other, and around the ring.
+// NCCL connects on the first message. Making it send here, from every rank to every other and
+// around the ring, gives connecting a deadline.
 void NcclGroup::connect() {
-  constexpr size_t kLarge = 1 << 20;  // takes the ring, as buckets do
-  const size_t everybody = kBlockValues * static_cast<size_t>(size());  // a chunk for each
-  first_ = DeviceMemory(std::max(kLarge, everybody) * sizeof(float), "a first exchange");
+  constexpr size_t kLarge = 1 << 20;  // large enough for the ring that buckets use
+  const size_t a_chunk_each = kBlockValues * static_cast<size_t>(size());
+  first_ = DeviceMemory(std::max(kLarge, a_chunk_each) * sizeof(float), "the first exchange");
   cuda::fill_zero(first_.get(), first_.size(), stream_.get());
   const std::span<float> zeros(first_.as<float>(), first_.size() / sizeof(float));
-  CommCounter nobodys;
-  counter_ = &nobodys;
+  CommCounter uncounted;
+  counter_ = &uncounted;
   for (const size_t elements : {size_t{1}, kLarge}) {
     Operation sum{.kind = OpKind::kAllReduce, .wire = Wire::kFp32};
     sum.floats = zeros.first(elements);
     enqueue(sum);
   }
   Operation rounded{.kind = OpKind::kAllReduce, .wire = Wire::kBf16};
-  rounded.floats = zeros.first(everybody);
+  rounded.floats = zeros.first(a_chunk_each);
   enqueue(rounded);
   done_.record(stream_.get());
-  watch([this](ncclResult_t) { return done_.done(); });
+  poll_until([this](ncclResult_t) { return done_.done(); });
   first_ = DeviceMemory();
 }
 
 void NcclGroup::enqueue(const Operation& o) {
   if (o.wire == Wire::kInt8 || o.wire == Wire::kInt4) {
-    throw CommError("integers do not travel between GPUs directly");
+    throw CommError("NCCL cannot sum int8 or int4; use --transport gloo");
   }
   switch (o.kind) {
     case OpKind::kAllReduce:
@@ -248,12 +241,8 @@ void NcclGroup::enqueue(const Operation& o) {
       }
       reduce_scatter(o.floats, o.wire);
       return all_gather(o.floats, o.wire);
-    case OpKind::kReduceScatter:
-      return reduce_scatter(o.floats, o.wire);
     case OpKind::kAllGather:
       return all_gather(o.floats, o.wire);
-    case OpKind::kAllToAll:
-      return all_to_all(o);
     case OpKind::kBroadcast:
       if (rank() == o.peer) count(o.bytes.size(), (rank() + 1) % size());
       return settle(library_.broadcast(o.bytes.data(), o.bytes.data(), o.bytes.size(), ncclInt8,
@@ -267,11 +256,11 @@ void NcclGroup::enqueue(const Operation& o) {
       return settle(
           library_.receive(o.bytes.data(), o.bytes.size(), ncclInt8, o.peer, comm_, stream_.get()));
     case OpKind::kBarrier: {
-      std::byte* one = room(travelling_, sizeof(float));
+      std::byte* one = room(encoded_, sizeof(float));
       return settle(library_.all_reduce(one, one, 1, ncclFloat, ncclSum, comm_, stream_.get()));
     }
     case OpKind::kSumDoubles: {
-      std::byte* values = room(travelling_, o.doubles.size_bytes());
+      std::byte* values = room(encoded_, o.doubles.size_bytes());
       copy(values, o.doubles.data(), o.doubles.size_bytes());
       count_ring(o.doubles.size_bytes());
       return settle(library_.all_reduce(values, values, o.doubles.size(), ncclDouble, ncclSum,
@@ -281,42 +270,42 @@ void NcclGroup::enqueue(const Operation& o) {
 }
 
 void NcclGroup::take_doubles(std::span<double> values) {
-  copy(values.data(), travelling_.get(), values.size_bytes());
+  copy(values.data(), encoded_.get(), values.size_bytes());
   stream_.wait();
 }
 
-// Each rank gets all parts of its chunk and adds them in the order of ranks.
+// Each rank receives all addends of its chunk and sums them in the order of ranks.
 void NcclGroup::reduce_scatter(std::span<float> data, Wire wire) {
   const size_t each = wire_bytes(wire, 1);
-  auto* travelling = reinterpret_cast<std::byte*>(data.data());
+  auto* encoded = reinterpret_cast<std::byte*>(data.data());
   if (wire != Wire::kFp32) {
-    travelling = room(travelling_, data.size() * each);
-    to_wire(wire, data.data(), data.size(), travelling, stream_.get());
+    encoded = room(encoded_, data.size() * each);
+    to_wire(wire, data.data(), data.size(), encoded, stream_.get());
   }
   const ChunkRange mine = chunk_of(data.size(), rank(), size());
-  std::byte* parts = room(parts_, mine.size() * each * static_cast<size_t>(size()));
+  std::byte* addends = room(addends_, mine.size() * each * static_cast<size_t>(size()));
   started(library_.group_start());
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
     const ChunkRange theirs = chunk_of(data.size(), r, size());
-    send(travelling + theirs.begin * each, theirs.size() * each, r);
-    receive(parts + static_cast<size_t>(r) * mine.size() * each, mine.size() * each, r);
+    send(encoded + theirs.begin * each, theirs.size() * each, r);
+    receive(addends + static_cast<size_t>(r) * mine.size() * each, mine.size() * each, r);
   }
   settle(library_.group_end());
   if (mine.size() == 0) return;
-  copy(parts + static_cast<size_t>(rank()) * mine.size() * each, travelling + mine.begin * each,
+  copy(addends + static_cast<size_t>(rank()) * mine.size() * each, encoded + mine.begin * each,
        mine.size() * each);
-  sum_parts(wire, parts, size(), mine.size(), data.data() + mine.begin, stream_.get());
+  sum_addends(wire, addends, size(), mine.size(), data.data() + mine.begin, stream_.get());
 }
 
 void NcclGroup::all_gather(std::span<float> data, Wire wire) {
   const size_t each = wire_bytes(wire, 1);
   const ChunkRange mine = chunk_of(data.size(), rank(), size());
-  auto* travelling = reinterpret_cast<std::byte*>(data.data());
+  auto* encoded = reinterpret_cast<std::byte*>(data.data());
   if (wire != Wire::kFp32) {
-    travelling = room(travelling_, data.size() * each);
+    encoded = room(encoded_, data.size() * each);
     if (mine.size() > 0) {
-      to_wire(wire, data.data() + mine.begin, mine.size(), travelling + mine.begin * each,
+      to_wire(wire, data.data() + mine.begin, mine.size(), encoded + mine.begin * each,
               stream_.get());
     }
   }
@@ -324,41 +313,12 @@ void NcclGroup::all_gather(std::span<float> data, Wire wire) {
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
     const ChunkRange theirs = chunk_of(data.size(), r, size());
-    send(travelling + mine.begin * each, mine.size() * each, r);
-    receive(travelling + theirs.begin * each, theirs.size() * each, r);
+    send(encoded + mine.begin * each, mine.size() * each, r);
+    receive(encoded + theirs.begin * each, theirs.size() * each, r);
   }
   settle(library_.group_end());
   if (wire != Wire::kFp32) {
-    from_wire(wire, travelling, data.size(), data.data(), stream_.get());
-  }
-}
-
-void NcclGroup::all_to_all(const Operation& o) {
-  const size_t each = wire_bytes(o.wire, 1);
-  const auto* out = reinterpret_cast<const std::byte*>(o.to_send.data());
-  auto* in = reinterpret_cast<std::byte*>(o.floats.data());
-  if (o.wire != Wire::kFp32) {
-    std::byte* rounded = room(travelling_, o.to_send.size() * each);
-    to_wire(o.wire, o.to_send.data(), o.to_send.size(), rounded, stream_.get());
-    out = rounded;
-    in = room(parts_, o.floats.size() * each);
-  }
-  started(library_.group_start());
-  for (int r = 0; r < size(); ++r) {
-    const size_t sent = o.send_counts[static_cast<size_t>(r)] * each;
-    const size_t received = o.receive_counts[static_cast<size_t>(r)] * each;
-    if (r == rank()) {
-      if (sent > 0) copy(in, out, sent);
-    } else {
-      send(out, sent, r);
-      receive(in, received, r);
-    }
-    out += sent;
-    in += received;
-  }
-  settle(library_.group_end());
-  if (o.wire != Wire::kFp32) {
-    from_wire(o.wire, parts_.get(), o.floats.size(), o.floats.data(), stream_.get());
+    from_wire(wire, encoded, data.size(), data.data(), stream_.get());
   }
 }
 
@@ -381,7 +341,7 @@ std::string new_nccl_id() {
   const nccl::Library& library = nccl::Library::get();
   const ncclResult_t result = library.unique_id(&id);
   if (result != ncclSuccess) {
-    throw CommError(format("NCCL: cannot make an id: {}", library.error_text(result)));
+    throw CommError(format("NCCL: cannot make a group id: {}", library.error_text(result)));
   }
   return {reinterpret_cast<const char*>(&id), sizeof(id)};
 }

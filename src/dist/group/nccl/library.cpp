@@ -43,7 +43,8 @@ template <class F>
 void Library::load(F& function, const char* name) {
   function = reinterpret_cast<F>(dlsym(handle_.get(), name));
   if (function == nullptr) {
-    throw CommError(format("{} lacks {}: it is too old; use --transport gloo", kName, name));
+    throw CommError(
+        format("{} has no {}: it is too old; update NCCL, or use --transport gloo", kName, name));
   }
 }
 

@@ -10,7 +10,7 @@ namespace reigen::nccl {
 
 class Library {
  public:
-  // Throws CommError when it is not there.
+  // Throws CommError if the library is missing or too old.
   static const Library& get();
 
   decltype(&ncclGetVersion) version = nullptr;

@@ -32,11 +32,11 @@ __global__ void from_wire_kernel(const T* in, size_t count, float* values) {
 }
 
 template <class T>
-__global__ void sum_parts_kernel(const T* parts, int ranks, size_t count, float* sum) {
+__global__ void sum_addends_kernel(const T* addends, int ranks, size_t count, float* sum) {
   const size_t step = size_t{gridDim.x} * blockDim.x;
   for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     float total = 0;
-    for (int r = 0; r < ranks; ++r) total += widen(parts[r * count + i]);
+    for (int r = 0; r < ranks; ++r) total += widen(addends[r * count + i]);
     sum[i] = total;
   }
 }
@@ -71,20 +71,20 @@ void from_wire(Wire wire, const void* in, size_t count, float* values, cudaStrea
   cuda::check_launch("from_wire");
 }
 
-void sum_parts(Wire wire, const void* parts, int ranks, size_t count, float* sum,
-               cudaStream_t stream) {
+void sum_addends(Wire wire, const void* addends, int ranks, size_t count, float* sum,
+                 cudaStream_t stream) {
   const unsigned blocks = blocks_for(count);
   if (wire == Wire::kBf16) {
-    sum_parts_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<const __nv_bfloat16*>(parts),
-                                                      ranks, count, sum);
+    sum_addends_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<const __nv_bfloat16*>(addends),
+                                                        ranks, count, sum);
   } else if (wire == Wire::kFp16) {
-    sum_parts_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<const __half*>(parts), ranks,
-                                                      count, sum);
+    sum_addends_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<const __half*>(addends), ranks,
+                                                        count, sum);
   } else {
-    sum_parts_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<const float*>(parts), ranks,
-                                                      count, sum);
+    sum_addends_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<const float*>(addends), ranks,
+                                                        count, sum);
   }
-  cuda::check_launch("sum_parts");
+  cuda::check_launch("sum_addends");
 }
 
 }  // namespace reigen::nccl

@@ -1,6 +1,6 @@
-// The corpus as a reader sees it: values are read back from the English text, by rules of this
-// test's own, so that a leak from test into train cannot hide behind the code that made it.
-#include "corpus/demo_corpus.h"
+// The generated text: values are parsed from the English sentences by independent rules, so that a
+// leak from test into train cannot hide in the code of the generator.
+#include "corpus/generator.h"
 
 #include <gtest/gtest.h>
 #include <unicode/locid.h>
@@ -19,13 +19,13 @@
 #include <unordered_set>
 #include <vector>
 
-#include "corpus/demo_frames.h"
+#include "corpus/frames.h"
 
 namespace reigen {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr std::array kSplits = {DemoSplit::kTrain, DemoSplit::kValid, DemoSplit::kTest};
+constexpr std::array kSplits = {CorpusSplit::kTrain, CorpusSplit::kValid, CorpusSplit::kTest};
 
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
@@ -64,7 +64,7 @@ const std::map<std::string, int, std::less<>>& number_words() {
   return kWords;
 }
 
-// The value of "forty" or "forty-seventh"; nothing for a word that is no number.
+// The value of "forty" or "forty-seventh"; none for a word that is not a number.
 std::optional<int> number_word(std::string_view word) {
   int sum = 0;
   while (!word.empty()) {
@@ -77,7 +77,7 @@ std::optional<int> number_word(std::string_view word) {
   return sum;
 }
 
-// What a sentence says: whole values, and those inside larger ones (12, 347 and 47 in 12,347).
+// The values of a sentence, and those inside larger ones (12, 347 and 47 in 12,347).
 struct Said {
   std::vector<std::string> values;
   std::vector<std::string> parts;
@@ -151,13 +151,13 @@ Said read_values(const std::string& english) {
   return said;
 }
 
-// Platforms and the hours of "half past three" are lists learned by heart, free in every split.
+// Platforms and the hours of "half past three" are closed lists, which occur in every split.
 bool is_free(const std::string& value) {
   return value.starts_with("number ") && std::stoi(value.substr(7)) <= 20;
 }
 
-std::unordered_set<std::string> values_of(DemoSplit split, uint64_t pairs, bool with_parts) {
-  DemoCorpus corpus(kSeed);
+std::unordered_set<std::string> values_of(CorpusSplit split, uint64_t pairs, bool with_parts) {
+  CorpusGenerator corpus(kSeed);
   std::unordered_set<std::string> all;
   for (uint64_t i = 0; i < pairs; ++i) {
     const Said said = read_values(corpus.make(split, i).english);
@@ -168,11 +168,11 @@ std::unordered_set<std::string> values_of(DemoSplit split, uint64_t pairs, bool 
 }
 
 const std::unordered_set<std::string>& train_values() {
-  static const auto kValues = values_of(DemoSplit::kTrain, 300000, true);
+  static const auto kValues = values_of(CorpusSplit::kTrain, 300000, true);
   return kValues;
 }
 
-TEST(DemoCorpusTest, ReadsItsOwnSentencesRight) {
+TEST(CorpusGenerator, TheParserOfThisTestReadsEveryKindOfValue) {
   using Strings = std::vector<std::string>;
   EXPECT_EQ(read_values("In 1910, Zurich had 12,347 inhabitants.").values, Strings{"number 12347"});
   EXPECT_EQ(read_values("Anna bought one hundred fifty-three thousand six cups.").values,
@@ -187,23 +187,23 @@ TEST(DemoCorpusTest, ReadsItsOwnSentencesRight) {
   EXPECT_EQ(read_values("Ben called on Monday at 3:47 PM.").values, Strings{"time 3:47PM"});
 }
 
-TEST(DemoCorpusTest, APairDependsOnlyOnSeedSplitAndIndex) {
-  DemoCorpus forward(kSeed);
-  DemoCorpus backward(kSeed);
-  std::vector<DemoPair> pairs;
+TEST(CorpusGenerator, APairDependsOnlyOnSeedSplitAndIndex) {
+  CorpusGenerator forward(kSeed);
+  CorpusGenerator backward(kSeed);
+  std::vector<SentencePair> pairs;
   for (uint64_t i = 0; i < 2000; ++i) pairs.push_back(forward.make(kSplits[i % 3], i));
   for (uint64_t i = 2000; i-- > 0;) {
-    const DemoPair pair = backward.make(kSplits[i % 3], i);
+    const SentencePair pair = backward.make(kSplits[i % 3], i);
     EXPECT_EQ(pair.english, pairs[i].english);
     EXPECT_EQ(pair.german, pairs[i].german);
   }
 }
 
-TEST(DemoCorpusTest, ThreadsWithTheirOwnInstancesAgree) {
+TEST(CorpusGenerator, ThreadsWithTheirOwnInstancesAgree) {
   std::array<std::vector<std::string>, 2> german;
   const auto work = [](std::vector<std::string>& out) {
-    DemoCorpus corpus(kSeed);
-    for (uint64_t i = 0; i < 5000; ++i) out.push_back(corpus.make(DemoSplit::kTrain, i).german);
+    CorpusGenerator corpus(kSeed);
+    for (uint64_t i = 0; i < 5000; ++i) out.push_back(corpus.make(CorpusSplit::kTrain, i).german);
   };
   std::thread other(work, std::ref(german[0]));
   work(german[1]);
@@ -211,45 +211,47 @@ TEST(DemoCorpusTest, ThreadsWithTheirOwnInstancesAgree) {
   EXPECT_EQ(german[0], german[1]);
 }
 
-TEST(DemoCorpusTest, SeedAndSplitChangeTheSentences) {
-  DemoCorpus one(1);
-  DemoCorpus two(2);
+TEST(CorpusGenerator, SentencesDependOnSeedAndSplit) {
+  CorpusGenerator one(1);
+  CorpusGenerator two(2);
   int same_seed = 0;
   int same_split = 0;
   for (uint64_t i = 0; i < 1000; ++i) {
-    const std::string english = one.make(DemoSplit::kTrain, i).english;
-    same_seed += english == two.make(DemoSplit::kTrain, i).english;
-    same_split += english == one.make(DemoSplit::kTest, i).english;
+    const std::string english = one.make(CorpusSplit::kTrain, i).english;
+    same_seed += english == two.make(CorpusSplit::kTrain, i).english;
+    same_split += english == one.make(CorpusSplit::kTest, i).english;
   }
   EXPECT_LT(same_seed, 5);
   EXPECT_EQ(same_split, 0);
 }
 
-TEST(DemoCorpusTest, LocaleAndTimeZoneOfTheMachineDoNotMatter) {
-  DemoCorpus before(kSeed);
+TEST(CorpusGenerator, LocaleAndTimeZoneOfTheMachineDoNotMatter) {
+  CorpusGenerator before(kSeed);
   const icu::Locale locale = icu::Locale::getDefault();
   icu::TimeZone* zone = icu::TimeZone::createDefault();
   UErrorCode status = U_ZERO_ERROR;
   icu::Locale::setDefault(icu::Locale("ar", "EG"), status);
   icu::TimeZone::adoptDefault(icu::TimeZone::createTimeZone("Pacific/Kiritimati"));
-  DemoCorpus after(kSeed);
+  CorpusGenerator after(kSeed);
   for (uint64_t i = 0; i < 2000; ++i) {
-    EXPECT_EQ(after.make(DemoSplit::kTrain, i).english, before.make(DemoSplit::kTrain, i).english);
-    EXPECT_EQ(after.make(DemoSplit::kTrain, i).german, before.make(DemoSplit::kTrain, i).german);
+    EXPECT_EQ(after.make(CorpusSplit::kTrain, i).english,
+              before.make(CorpusSplit::kTrain, i).english);
+    EXPECT_EQ(after.make(CorpusSplit::kTrain, i).german,
+              before.make(CorpusSplit::kTrain, i).german);
   }
   icu::Locale::setDefault(locale, status);
   icu::TimeZone::adoptDefault(zone);
   EXPECT_TRUE(U_SUCCESS(status));
 }
 
-TEST(DemoCorpusTest, AnEnglishSentenceHasOneGermanSentence) {
-  DemoCorpus corpus(kSeed);
+TEST(CorpusGenerator, AnEnglishSentenceHasOneGermanSentence) {
+  CorpusGenerator corpus(kSeed);
   std::unordered_map<std::string, std::string> german;
   size_t repeated = 0;
-  for (const DemoSplit split : kSplits) {
-    const uint64_t pairs = split == DemoSplit::kTrain ? 300000 : 50000;
+  for (const CorpusSplit split : kSplits) {
+    const uint64_t pairs = split == CorpusSplit::kTrain ? 300000 : 50000;
     for (uint64_t i = 0; i < pairs; ++i) {
-      DemoPair pair = corpus.make(split, i);
+      SentencePair pair = corpus.make(split, i);
       const auto [it, inserted] = german.try_emplace(pair.english, pair.german);
       EXPECT_EQ(it->second, pair.german) << pair.english;
       repeated += !inserted;
@@ -258,18 +260,18 @@ TEST(DemoCorpusTest, AnEnglishSentenceHasOneGermanSentence) {
   EXPECT_GT(repeated, 100u) << "nothing was compared";
 }
 
-TEST(DemoCorpusTest, MostPairsAreDistinct) {
-  DemoCorpus corpus(kSeed);
+TEST(CorpusGenerator, MostPairsAreDistinct) {
+  CorpusGenerator corpus(kSeed);
   std::unordered_set<std::string> seen;
   constexpr uint64_t kPairs = 200000;
-  for (uint64_t i = 0; i < kPairs; ++i) seen.insert(corpus.make(DemoSplit::kTrain, i).english);
+  for (uint64_t i = 0; i < kPairs; ++i) seen.insert(corpus.make(CorpusSplit::kTrain, i).english);
   EXPECT_GT(seen.size(), kPairs * 98 / 100);
 }
 
-class DemoCorpusHoldoutTest : public testing::TestWithParam<DemoSplit> {};
+class CorpusHoldoutTest : public testing::TestWithParam<CorpusSplit> {};
 
-TEST_P(DemoCorpusHoldoutTest, SaysNoValueThatTrainSays) {
-  DemoCorpus corpus(kSeed);
+TEST_P(CorpusHoldoutTest, ContainsNoValueOfTrain) {
+  CorpusGenerator corpus(kSeed);
   for (uint64_t i = 0; i < 30000; ++i) {
     const std::string english = corpus.make(GetParam(), i).english;
     size_t held_out = 0;
@@ -282,17 +284,17 @@ TEST_P(DemoCorpusHoldoutTest, SaysNoValueThatTrainSays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Splits, DemoCorpusHoldoutTest,
-                         testing::Values(DemoSplit::kValid, DemoSplit::kTest));
+INSTANTIATE_TEST_SUITE_P(Splits, CorpusHoldoutTest,
+                         testing::Values(CorpusSplit::kValid, CorpusSplit::kTest));
 
-TEST(DemoCorpusTest, ValidAndTestShareNoValue) {
-  const auto valid = values_of(DemoSplit::kValid, 30000, false);
-  for (const std::string& value : values_of(DemoSplit::kTest, 30000, false)) {
+TEST(CorpusGenerator, ValidAndTestShareNoValue) {
+  const auto valid = values_of(CorpusSplit::kValid, 30000, false);
+  for (const std::string& value : values_of(CorpusSplit::kTest, 30000, false)) {
     EXPECT_TRUE(is_free(value) || !valid.contains(value)) << value;
   }
 }
 
-TEST(DemoCorpusTest, TrainSaysEveryBuildingBlock) {
+TEST(CorpusGenerator, TrainContainsEveryAtomicValue) {
   for (int n = 1; n <= 20; ++n) {
     EXPECT_TRUE(train_values().contains("number " + std::to_string(n))) << n;
   }
@@ -300,10 +302,10 @@ TEST(DemoCorpusTest, TrainSaysEveryBuildingBlock) {
     EXPECT_TRUE(train_values().contains("number " + std::to_string(n))) << n;
     EXPECT_TRUE(train_values().contains("number " + std::to_string(n * 10))) << n;
   }
-  DemoCorpus corpus(kSeed);
+  CorpusGenerator corpus(kSeed);
   std::unordered_set<std::string> words;
   for (uint64_t i = 0; i < 100000; ++i) {
-    for (std::string& word : words_of(corpus.make(DemoSplit::kTrain, i).english)) {
+    for (std::string& word : words_of(corpus.make(CorpusSplit::kTrain, i).english)) {
       trim_punctuation(word);
       words.insert(word);
     }
@@ -315,17 +317,17 @@ TEST(DemoCorpusTest, TrainSaysEveryBuildingBlock) {
         "third",   "fifth",     "twelfth",   "1900",     "2059"}) {
     EXPECT_TRUE(words.contains(word)) << word;
   }
-  for (const auto& list : {demo_names(), demo_cities(), demo_things(), demo_people()}) {
-    for (const DemoWord& word : list) EXPECT_TRUE(words.contains(std::string(word.english)));
+  for (const auto& list : {name_words(), city_words(), thing_words(), people_words()}) {
+    for (const WordPair& word : list) EXPECT_TRUE(words.contains(std::string(word.english)));
   }
 }
 
-TEST(DemoCorpusTest, TextIsCleanAndShort) {
-  DemoCorpus corpus(kSeed);
+TEST(CorpusGenerator, TextIsCleanAndShort) {
+  CorpusGenerator corpus(kSeed);
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* nfc = icu::Normalizer2::getNFCInstance(status);
   for (uint64_t i = 0; i < 50000; ++i) {
-    const DemoPair pair = corpus.make(kSplits[i % 3], i);
+    const SentencePair pair = corpus.make(kSplits[i % 3], i);
     for (const std::string& text : {pair.english, pair.german}) {
       const auto unicode = icu::UnicodeString::fromUTF8(text);
       EXPECT_TRUE(nfc->isNormalized(unicode, status)) << text;
@@ -341,13 +343,13 @@ TEST(DemoCorpusTest, TextIsCleanAndShort) {
   EXPECT_TRUE(U_SUCCESS(status));
 }
 
-TEST(DemoCorpusTest, EveryFrameIsUsedAboutEquallyOften) {
+TEST(CorpusGenerator, EveryFrameIsUsedAboutEquallyOften) {
   std::map<std::string, int> count;  // by the last German word, which is a literal in most frames
-  DemoCorpus corpus(kSeed);
+  CorpusGenerator corpus(kSeed);
   for (uint64_t i = 0; i < 45000; ++i) {
-    ++count[words_of(corpus.make(DemoSplit::kTrain, i).german).back()];
+    ++count[words_of(corpus.make(CorpusSplit::kTrain, i).german).back()];
   }
-  EXPECT_EQ(demo_frames().size(), 45u);
+  EXPECT_EQ(sentence_frames().size(), 45u);
   for (const std::string word : {"gekauft.", "angekommen.", "geboren.", "Zimmer.", "gespendet."}) {
     EXPECT_NEAR(count[word], 1000, 150) << word;
   }

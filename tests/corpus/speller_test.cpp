@@ -1,5 +1,5 @@
-// Values in words and figures, against what a German or American reader expects.
-#include "corpus/demo_speller.h"
+// Values in words and figures, compared with correct German and American English.
+#include "corpus/speller.h"
 
 #include <gtest/gtest.h>
 
@@ -17,17 +17,17 @@ struct Case {
   std::string_view german;
 };
 
-const DemoSlot& slot(std::string_view tag) {
-  for (const DemoSlot& slot : demo_slots()) {
+const FrameSlot& slot(std::string_view tag) {
+  for (const FrameSlot& slot : frame_slots()) {
     if (slot.tag == tag) return slot;
   }
   throw std::logic_error("no such slot");
 }
 
-class DemoSpellerTest : public testing::TestWithParam<Case> {};
+class ValueSpellerTest : public testing::TestWithParam<Case> {};
 
-TEST_P(DemoSpellerTest, SaysTheValueInBothLanguages) {
-  DemoSpeller speller;
+TEST_P(ValueSpellerTest, WritesTheValueInBothLanguages) {
+  ValueSpeller speller;
   const Case& c = GetParam();
   std::string english;
   std::string german;
@@ -38,7 +38,7 @@ TEST_P(DemoSpellerTest, SaysTheValueInBothLanguages) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Numbers, DemoSpellerTest,
+    Numbers, ValueSpellerTest,
     testing::Values(
         Case{"count", 16, 0, "sixteen", "sechzehn"},
         Case{"count", 347, 0, "three hundred forty-seven", "dreihundertsiebenundvierzig"},
@@ -53,13 +53,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"decimal", 125, 0, "12.5", "12,5"}, Case{"decimal", 120, 0, "12", "12"},
         Case{"percent", 144, 0, "14.4%", "14,4 %"}));
 
-INSTANTIATE_TEST_SUITE_P(Money, DemoSpellerTest,
+INSTANTIATE_TEST_SUITE_P(Money, ValueSpellerTest,
                          testing::Values(Case{"price", 57290 * 3, 0, "€572.90", "572,90 €"},
                                          Case{"price", 911 * 3 + 1, 0, "$9.11", "9,11 $"},
                                          Case{"price", 1200 * 3 + 2, 0, "£12.00", "12,00 £"}));
 
 INSTANTIATE_TEST_SUITE_P(
-    DatesAndTimes, DemoSpellerTest,
+    DatesAndTimes, ValueSpellerTest,
     testing::Values(Case{"weekday", 0, 0, "Sunday", "Sonntag"},
                     Case{"weekday", 6, 0, "Saturday", "Samstag"},
                     Case{"month", 2, 0, "March", "März"}, Case{"year", 1987, 0, "1987", "1987"},
@@ -77,8 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"clock", 46, 0, "half past twelve", "halb eins"},
                     Case{"clock", 47, 0, "quarter to one", "Viertel vor eins"}));
 
-TEST(DemoSpeller, RefusesAnEndingNoGermanOrdinalHas) {
-  DemoSpeller speller;
+TEST(ValueSpeller, RejectsAnEndingThatNoGermanOrdinalHas) {
+  ValueSpeller speller;
   std::string out;
   EXPECT_THROW(speller.german(slot("ordinal"), 3, 'x', out), std::logic_error);
 }

@@ -1,5 +1,5 @@
 // Order, bounds and errors of the pipeline, with one thread, as many as cores, and more.
-#include "base/ordered_pipeline.h"
+#include "data/prepare/ordered_pipeline.h"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ struct Number : PipelineItem {
 
 int number(const PipelineItem& item) { return static_cast<const Number&>(item).value; }
 
-// Hands out 0, 1, 2, ... up to `count`.
+// Returns 0, 1, 2, ... up to `count`.
 std::function<std::unique_ptr<PipelineItem>()> count_to(int count) {
   return [next = 0, count]() mutable -> std::unique_ptr<PipelineItem> {
     if (next == count) return nullptr;
@@ -41,7 +41,7 @@ std::vector<int> numbers_to(int count) {
   return numbers;
 }
 
-// Counts how many are inside at once.
+// Counts the threads inside at the same time.
 class Inside {
  public:
   explicit Inside(std::atomic<int>& count) : count_(count) { entered_ = ++count_; }
@@ -56,7 +56,7 @@ class Inside {
 class OrderedPipeline : public testing::TestWithParam<unsigned> {};
 INSTANTIATE_TEST_SUITE_P(Threads, OrderedPipeline, testing::Values(1u, 2u, 8u));
 
-TEST_P(OrderedPipeline, WritesInTheOrderOfReadingWhateverTheWorkTakes) {
+TEST_P(OrderedPipeline, WritesInTheOrderOfReadingForAnyDurationOfWork) {
   std::vector<int> written;
   auto work = [](PipelineItem& item, unsigned) {
     int n = number(item);
@@ -91,7 +91,7 @@ TEST_P(OrderedPipeline, ReadsAndWritesOneAtATime) {
   EXPECT_EQ(most, 1);
 }
 
-TEST_P(OrderedPipeline, GivesEachWorkingThreadANumberOfItsOwn) {
+TEST_P(OrderedPipeline, GivesEachWorkingThreadADistinctNumber) {
   const unsigned threads = GetParam();
   std::vector<std::atomic<int>> working(threads);
   std::atomic<int> shared = 0;
@@ -110,13 +110,13 @@ TEST_P(OrderedPipeline, GivesEachWorkingThreadANumberOfItsOwn) {
   EXPECT_EQ(shared, 0);
 }
 
-TEST_P(OrderedPipeline, HoldsOnlyAFewItemsHoweverSlowTheFirstOneIs) {
+TEST_P(OrderedPipeline, LimitsTheItemsInFlightHoweverSlowTheFirstOneIs) {
   std::atomic<int> reads = 0;
   auto read = [&, inner = count_to(2000)] {
     ++reads;
     return inner();
   };
-  // The first item is not done until reading has come to rest: nothing can be written before it.
+  // The first item is not done until reading has paused: no item can be written before it.
   std::atomic<int> read_before_first_write = 0;
   auto work = [&](PipelineItem& item, unsigned) {
     if (number(item) != 0) return;
@@ -134,7 +134,7 @@ TEST_P(OrderedPipeline, HoldsOnlyAFewItemsHoweverSlowTheFirstOneIs) {
   EXPECT_LE(read_before_first_write, static_cast<int>(8 * GetParam()));
 }
 
-TEST_P(OrderedPipeline, EndsWithoutItemsToo) {
+TEST_P(OrderedPipeline, EndsWithoutItems) {
   int others = 0;
   auto count = [&](PipelineItem&) { ++others; };
   run_ordered({count_to(0), [&](PipelineItem& i, unsigned) { count(i); }, count}, GetParam());
@@ -174,13 +174,13 @@ void expect_error_from(int failing_stage, unsigned threads) {
   EXPECT_EQ(written, numbers_to(static_cast<int>(written.size()))) << "a gap before the error";
 }
 
-TEST_P(OrderedPipeline, AnErrorWhileReadingStopsEverythingAndComesOut) {
+TEST_P(OrderedPipeline, AnErrorWhileReadingStopsAllThreadsAndIsRethrown) {
   expect_error_from(0, GetParam());
 }
-TEST_P(OrderedPipeline, AnErrorWhileWorkingStopsEverythingAndComesOut) {
+TEST_P(OrderedPipeline, AnErrorWhileWorkingStopsAllThreadsAndIsRethrown) {
   expect_error_from(1, GetParam());
 }
-TEST_P(OrderedPipeline, AnErrorWhileWritingStopsEverythingAndComesOut) {
+TEST_P(OrderedPipeline, AnErrorWhileWritingStopsAllThreadsAndIsRethrown) {
   expect_error_from(2, GetParam());
 }
 
@@ -189,13 +189,13 @@ TEST(OrderedPipelineWork, RunsInParallel) {
   std::condition_variable changed;
   int arrived = 0;
   std::atomic<int> alone = 0;
-  // Each of the two items waits for the other: one after the other, neither would be met.
+  // Each of the two items waits for the other: without parallel work both would wait forever.
   auto work = [&](PipelineItem&, unsigned) {
     std::unique_lock lock(mutex);
     ++arrived;
     changed.notify_all();
-    bool met = changed.wait_for(lock, std::chrono::seconds(10), [&] { return arrived == 2; });
-    if (!met) ++alone;
+    bool both = changed.wait_for(lock, std::chrono::seconds(10), [&] { return arrived == 2; });
+    if (!both) ++alone;
   };
   run_ordered({count_to(2), work, [](PipelineItem&) {}}, 2);
   EXPECT_EQ(alone, 0);
@@ -208,7 +208,7 @@ TEST(OrderedPipelineDeathTest, AnInterruptStopsItLikeAnError) {
         auto endless = [] { return std::make_unique<Number>(0); };
         auto work = [](PipelineItem&, unsigned) { std::raise(SIGTERM); };
         try {
-          // One thread: a second signal would end the process before the first is looked at.
+          // One thread: a second signal would end the process before the first one is noticed.
           run_ordered({endless, work, [](PipelineItem&) {}}, 1);
         } catch (const Interrupted& e) {
           std::_Exit(static_cast<int>(e.code()));

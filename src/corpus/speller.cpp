@@ -1,6 +1,6 @@
-// One Language per side holds ICU's formatters; building them costs milliseconds, using them about
-// a microsecond, so they are made once per speller.
-#include "corpus/demo_speller.h"
+// One Language per side owns ICU's formatters: building them takes milliseconds, using them about a
+// microsecond, so they are made once per speller.
+#include "corpus/speller.h"
 
 #include <unicode/currunit.h>
 #include <unicode/datefmt.h>
@@ -33,7 +33,7 @@ void check(UErrorCode status, std::string_view what) {
                          what, u_errorName(status)));
 }
 
-// Time is told in UTC, as milliseconds since 1970, which is what ICU's date formats take.
+// Times are UTC, in milliseconds since 1970 as ICU's date formats expect.
 UDate milliseconds_of_date(uint32_t date) {
   const std::chrono::year_month_day day(std::chrono::year(static_cast<int>(date / 10000)),
                                         std::chrono::month(date / 100 % 100),
@@ -41,7 +41,7 @@ UDate milliseconds_of_date(uint32_t date) {
   return 86400e3 * std::chrono::sys_days(day).time_since_epoch().count();
 }
 
-constexpr uint32_t kLeapYear = 2024;  // any: a day without a year is told in one that has them all
+constexpr uint32_t kLeapYear = 2024;  // for days without a year: every day exists in it
 
 // Appends ICU's text as clean UTF-8.
 class Cleaner {
@@ -70,13 +70,13 @@ class Cleaner {
   UnicodeString clean_;
 };
 
-// The formatters of one language, and the kinds of value that need nothing else.
+// The formatters of one language, and the kinds of value that need no other rule.
 class Language {
  public:
   Language(const icu::Locale& locale, const char16_t* clock);
 
-  // Each appends to out; say is for the kinds that are said alike in every language.
-  void say(DemoKind kind, uint32_t value, std::string& out);
+  // Each appends to `out`. say() is for the kinds that both languages write by the same rule.
+  void say(SlotKind kind, uint32_t value, std::string& out);
   void spell(uint32_t n, const char16_t* rule_set, std::string& out);
 
  private:
@@ -89,7 +89,7 @@ class Language {
   std::unique_ptr<icu::RuleBasedNumberFormat> ranks_;
   LocalizedNumberFormatter plain_;
   LocalizedNumberFormatter percent_;
-  std::array<LocalizedNumberFormatter, kDemoCurrencies> prices_;
+  std::array<LocalizedNumberFormatter, kPriceCurrencies> prices_;
   std::unique_ptr<icu::DateFormat> day_, date_, weekday_date_, short_date_, time_;
   std::vector<UnicodeString> weekdays_;
   std::vector<UnicodeString> months_;
@@ -103,7 +103,7 @@ Language::Language(const icu::Locale& locale, const char16_t* clock) {
 
   plain_ = NumberFormatter::withLocale(locale);
   percent_ = plain_.unit(icu::MeasureUnit::getPercent());
-  const std::array<const char16_t*, kDemoCurrencies> currencies = {u"EUR", u"USD", u"GBP"};
+  const std::array<const char16_t*, kPriceCurrencies> currencies = {u"EUR", u"USD", u"GBP"};
   for (size_t i = 0; i < currencies.size(); ++i) {
     prices_[i] = plain_.unit(icu::CurrencyUnit(currencies[i], status));
   }
@@ -155,46 +155,46 @@ void Language::date(const std::unique_ptr<icu::DateFormat>& how, UDate when, std
   clean_.append(how->format(when, text), out);
 }
 
-void Language::say(DemoKind kind, uint32_t value, std::string& out) {
+void Language::say(SlotKind kind, uint32_t value, std::string& out) {
   switch (kind) {
-    case DemoKind::kWeekday:
+    case SlotKind::kWeekday:
       return clean_.append(weekdays_.at(value), out);
-    case DemoKind::kMonth:
+    case SlotKind::kMonth:
       return clean_.append(months_.at(value), out);
-    case DemoKind::kYear:
-    case DemoKind::kPlatform:
+    case SlotKind::kYear:
+    case SlotKind::kPlatform:
       out += std::to_string(value);
       return;
-    case DemoKind::kSpelled:
+    case SlotKind::kSpelled:
       return spell(value, u"%spellout-numbering", out);
-    case DemoKind::kRank:
+    case SlotKind::kRank:
       return rank(value, out);
-    case DemoKind::kDigits:
+    case SlotKind::kDigits:
       return number(plain_, value, out);
-    case DemoKind::kPrice: {
-      const auto cents = value / kDemoCurrencies;
-      return number(prices_[value % kDemoCurrencies], static_cast<double>(cents) / 100, out);
+    case SlotKind::kPrice: {
+      const auto cents = value / kPriceCurrencies;
+      return number(prices_[value % kPriceCurrencies], static_cast<double>(cents) / 100, out);
     }
-    case DemoKind::kDecimal:
+    case SlotKind::kDecimal:
       return number(plain_, value / 10.0, out);
-    case DemoKind::kPercent:
+    case SlotKind::kPercent:
       return number(percent_, value / 10.0, out);
-    case DemoKind::kDay:
+    case SlotKind::kDay:
       return date(day_, milliseconds_of_date(kLeapYear * 10000 + value), out);
-    case DemoKind::kDate:
+    case SlotKind::kDate:
       return date(date_, milliseconds_of_date(value), out);
-    case DemoKind::kWeekdayDate:
+    case SlotKind::kWeekdayDate:
       return date(weekday_date_, milliseconds_of_date(value), out);
-    case DemoKind::kShortDate:
+    case SlotKind::kShortDate:
       return date(short_date_, milliseconds_of_date(value), out);
-    case DemoKind::kTime:
+    case SlotKind::kTime:
       return date(time_, 60e3 * value, out);
-    case DemoKind::kWord:
-    case DemoKind::kClock:
-    case DemoKind::kOrdinal:
+    case SlotKind::kWord:
+    case SlotKind::kClock:
+    case SlotKind::kOrdinal:
       break;
   }
-  throw std::logic_error("a demo value that each language says in its own way");
+  throw std::logic_error("say() does not know this kind: each language has its own rule");
 }
 
 const char16_t* german_ordinal_rule(char form) {
@@ -214,7 +214,7 @@ const char16_t* german_ordinal_rule(char form) {
 
 }  // namespace
 
-struct DemoSpeller::Impl {
+struct ValueSpeller::Impl {
   Language english{icu::Locale("en", "US"), u"hm"};
   Language german{icu::Locale("de", "DE"), u"Hm"};
 
@@ -223,18 +223,18 @@ struct DemoSpeller::Impl {
 };
 
 // Quarters 0 to 3 of an hour: three o'clock, quarter past three, half past three, quarter to four.
-void DemoSpeller::Impl::english_clock(uint32_t quarters, std::string& out) {
+void ValueSpeller::Impl::english_clock(uint32_t quarters, std::string& out) {
   constexpr std::array<std::string_view, 4> kBefore = {"", "quarter past ", "half past ",
                                                        "quarter to "};
   const uint32_t quarter = quarters % 4;
   const uint32_t hour = (quarters / 4 + (quarter == 3 ? 1 : 0)) % 12 + 1;
   out += kBefore[quarter];
-  english.say(DemoKind::kSpelled, hour, out);
+  english.say(SlotKind::kSpelled, hour, out);
   if (quarter == 0) out += " o'clock";
 }
 
 // German halves look ahead ("halb vier" is half past three), and "ein Uhr" is not "eins".
-void DemoSpeller::Impl::german_clock(uint32_t quarters, std::string& out) {
+void ValueSpeller::Impl::german_clock(uint32_t quarters, std::string& out) {
   constexpr std::array<std::string_view, 4> kBefore = {"", "Viertel nach ", "halb ",
                                                        "Viertel vor "};
   const uint32_t quarter = quarters % 4;
@@ -244,33 +244,33 @@ void DemoSpeller::Impl::german_clock(uint32_t quarters, std::string& out) {
   if (quarter == 0) out += " Uhr";
 }
 
-DemoSpeller::DemoSpeller() : impl_(std::make_unique<Impl>()) {}
-DemoSpeller::~DemoSpeller() = default;
+ValueSpeller::ValueSpeller() : impl_(std::make_unique<Impl>()) {}
+ValueSpeller::~ValueSpeller() = default;
 
-void DemoSpeller::english(const DemoSlot& slot, uint32_t value, std::string& out) {
+void ValueSpeller::english(const FrameSlot& slot, uint32_t value, std::string& out) {
   switch (slot.kind) {
-    case DemoKind::kWord:
+    case SlotKind::kWord:
       out += slot.words[value].english;
       return;
-    case DemoKind::kClock:
+    case SlotKind::kClock:
       return impl_->english_clock(value, out);
-    case DemoKind::kOrdinal:
+    case SlotKind::kOrdinal:
       return impl_->english.spell(value, u"%spellout-ordinal", out);
     default:
       return impl_->english.say(slot.kind, value, out);
   }
 }
 
-void DemoSpeller::german(const DemoSlot& slot, uint32_t value, char form, std::string& out) {
+void ValueSpeller::german(const FrameSlot& slot, uint32_t value, char form, std::string& out) {
   switch (slot.kind) {
-    case DemoKind::kWord:
+    case SlotKind::kWord:
       out += slot.words[value].german;
       return;
-    case DemoKind::kClock:
+    case SlotKind::kClock:
       return impl_->german_clock(value, out);
-    case DemoKind::kOrdinal:
+    case SlotKind::kOrdinal:
       return impl_->german.spell(value, german_ordinal_rule(form), out);
-    case DemoKind::kTime:
+    case SlotKind::kTime:
       impl_->german.say(slot.kind, value, out);
       out += " Uhr";
       return;

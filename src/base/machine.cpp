@@ -1,11 +1,20 @@
-#include "base/memory.h"
+#include "base/machine.h"
+
+#include <arpa/inet.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <thread>
+
+#include "base/format.h"
 
 namespace reigen {
 namespace {
@@ -23,7 +32,7 @@ std::optional<uint64_t> named_number(const std::string& path, std::string_view n
   return std::nullopt;
 }
 
-// The number a file starts with; none for "max" or a file that is not there.
+// The number at the start of a file; none for "max" or a missing file.
 std::optional<uint64_t> first_number(const std::string& path) {
   std::ifstream in(path);
   uint64_t value = 0;
@@ -50,8 +59,8 @@ uint64_t room_in(const std::string& directory, const GroupFiles& files) {
   return *limit - std::min(*limit, *usage - cache);
 }
 
-// The least room in a group and in those around it. In a container the path may be the host's and
-// not exist here; its limit is then at the mount itself, the last one looked at.
+// The least room in a group and its ancestors. In a container the path may be the host's and not
+// exist here; the limit is then at the mount itself, which is read last.
 uint64_t room_up_from(const std::string& mount, std::string group, const GroupFiles& files) {
   uint64_t room = kNoLimit;
   while (true) {
@@ -82,7 +91,57 @@ uint64_t group_room(const std::string& root) {
   return room;
 }
 
+// Seconds since 1970; none if there is no such process. A process that has ended but was not waited
+// for by its parent (a zombie) counts as ended.
+std::optional<double> process_start(uint64_t process) {
+  std::ifstream in(format("/proc/{}/stat", process));
+  std::string text;
+  if (!std::getline(in, text)) return std::nullopt;
+  // The name in brackets may contain anything. The first field after it is the state, the 20th the
+  // start in clock ticks since boot.
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::string state;
+  std::string field;
+  fields >> state;
+  for (int i = 1; i < 20; ++i) fields >> field;
+  if (state == "Z" || state == "X") return std::nullopt;
+  const auto boot = named_number("/proc/stat", "btime");
+  if (!boot) return std::nullopt;
+  return static_cast<double>(*boot) +
+         std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 }  // namespace
+
+std::string host_name() {
+  char name[256] = {};
+  if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "unknown";
+  return name;
+}
+
+bool is_loopback(const std::string& address) {
+  constexpr uint32_t kLoopback = 127;
+  in_addr number{};
+  if (inet_pton(AF_INET, address.c_str(), &number) == 1) {
+    return ntohl(number.s_addr) >> 24 == kLoopback;
+  }
+  return address == "localhost" || address == "::1";
+}
+
+int usable_cores() {
+  cpu_set_t set;  // has room for 1024 cores; the call fails on a larger machine
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+unsigned thread_count(int64_t threads) {
+  return static_cast<unsigned>(threads > 0 ? threads : usable_cores());
+}
+
+void lower_priority() {
+  constexpr int kLow = 10;
+  setpriority(PRIO_PROCESS, 0, kLow);  // on Linux the calling thread's
+}
 
 ProcessMemory process_memory() {
   const std::string status = "/proc/self/status";
@@ -93,6 +152,13 @@ ProcessMemory process_memory() {
 uint64_t available_memory(const std::string& root) {
   const uint64_t machine = named_number(root + "/proc/meminfo", "MemAvailable:").value_or(0) * 1024;
   return std::min(machine, group_room(root));
+}
+
+ProcessState process_state(uint64_t process, double seen) {
+  constexpr double kClockError = 60;  // seconds; /proc counts from a boot time in whole seconds
+  const std::optional<double> start = process_start(process);
+  if (!start) return ProcessState::kEnded;
+  return *start < seen + kClockError ? ProcessState::kRunning : ProcessState::kReplaced;
 }
 
 }  // namespace reigen

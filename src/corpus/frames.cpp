@@ -1,12 +1,12 @@
 // The frames are chosen so that German grammar never depends on a value: counted nouns are plural
 // and counts start at two, cities take no article, no name stands in the genitive, and nouns are
 // used only in cases that share one form.
-#include "corpus/demo_frames.h"
+#include "corpus/frames.h"
 
 namespace reigen {
 namespace {
 
-constexpr DemoFrame kFrames[] = {
+constexpr SentenceFrame kFrames[] = {
     // Counts in words.
     {"{name} bought {count} {things} in {city}.", "{name} hat in {city} {count} {things} gekauft."},
     {"{name} sold {count} {things} on {weekday}.",
@@ -101,7 +101,7 @@ constexpr DemoFrame kFrames[] = {
      "{name} wohnt in Zimmer {room} des Hotels in {city}."},
 };
 
-constexpr DemoWord kNames[] = {
+constexpr WordPair kNames[] = {
     {"Anna", "Anna"},   {"Aylin", "Aylin"},   {"Ben", "Ben"},     {"Clara", "Clara"},
     {"David", "David"}, {"Emma", "Emma"},     {"Felix", "Felix"}, {"Greta", "Greta"},
     {"Ida", "Ida"},     {"Jonas", "Jonas"},   {"Karl", "Karl"},   {"Laura", "Laura"},
@@ -110,7 +110,7 @@ constexpr DemoWord kNames[] = {
     {"Vera", "Vera"},   {"Walter", "Walter"}, {"Yusuf", "Yusuf"}, {"Zoe", "Zoe"},
 };
 
-constexpr DemoWord kCities[] = {
+constexpr WordPair kCities[] = {
     {"Berlin", "Berlin"},         {"Hamburg", "Hamburg"}, {"Munich", "München"},
     {"Cologne", "Köln"},          {"Leipzig", "Leipzig"}, {"Nuremberg", "Nürnberg"},
     {"Vienna", "Wien"},           {"Zurich", "Zürich"},   {"Geneva", "Genf"},
@@ -120,7 +120,7 @@ constexpr DemoWord kCities[] = {
     {"Copenhagen", "Kopenhagen"}, {"London", "London"},
 };
 
-constexpr DemoWord kThings[] = {
+constexpr WordPair kThings[] = {
     {"books", "Bücher"},         {"bags", "Taschen"},   {"chairs", "Stühle"},
     {"bottles", "Flaschen"},     {"photos", "Fotos"},   {"boxes", "Kisten"},
     {"cups", "Tassen"},          {"lamps", "Lampen"},   {"stamps", "Briefmarken"},
@@ -129,14 +129,14 @@ constexpr DemoWord kThings[] = {
     {"tickets", "Karten"},
 };
 
-constexpr DemoWord kPeople[] = {
+constexpr WordPair kPeople[] = {
     {"visitors", "Besucher"}, {"guests", "Gäste"},       {"students", "Studenten"},
     {"children", "Kinder"},   {"tourists", "Touristen"}, {"teachers", "Lehrer"},
     {"doctors", "Ärzte"},     {"workers", "Arbeiter"},   {"farmers", "Bauern"},
     {"artists", "Künstler"},  {"musicians", "Musiker"},  {"fans", "Fans"},
 };
 
-constexpr DemoWord kItems[] = {
+constexpr WordPair kItems[] = {
     {"the bicycle", "das Fahrrad"},   {"the sofa", "das Sofa"},
     {"the camera", "die Kamera"},     {"the coat", "den Mantel"},
     {"the table", "den Tisch"},       {"the clock", "die Uhr"},
@@ -146,7 +146,7 @@ constexpr DemoWord kItems[] = {
 };
 
 // "Britische Pfund" and the like are left out: whether the adjective takes a capital is disputed.
-constexpr DemoWord kCurrencies[] = {
+constexpr WordPair kCurrencies[] = {
     {"euros", "Euro"},
     {"US dollars", "US-Dollar"},
     {"Swiss francs", "Schweizer Franken"},
@@ -154,12 +154,12 @@ constexpr DemoWord kCurrencies[] = {
 
 }  // namespace
 
-std::span<const DemoFrame> demo_frames() { return kFrames; }
-std::span<const DemoWord> demo_names() { return kNames; }
-std::span<const DemoWord> demo_cities() { return kCities; }
-std::span<const DemoWord> demo_things() { return kThings; }
-std::span<const DemoWord> demo_people() { return kPeople; }
-std::span<const DemoWord> demo_items() { return kItems; }
-std::span<const DemoWord> demo_currencies() { return kCurrencies; }
+std::span<const SentenceFrame> sentence_frames() { return kFrames; }
+std::span<const WordPair> name_words() { return kNames; }
+std::span<const WordPair> city_words() { return kCities; }
+std::span<const WordPair> thing_words() { return kThings; }
+std::span<const WordPair> people_words() { return kPeople; }
+std::span<const WordPair> item_words() { return kItems; }
+std::span<const WordPair> currency_words() { return kCurrencies; }
 
 }  // namespace reigen

@@ -1,4 +1,4 @@
-#include "base/ordered_pipeline.h"
+#include "data/prepare/ordered_pipeline.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "base/interrupt.h"
+#include "base/thread.h"
 
 namespace reigen {
 namespace {
 
-// Every thread does whatever is next: write the item whose turn it is, else read one and work on
-// it. There is no dedicated reader or writer, so two threads keep two cores busy.
+// Every thread does the next task: write the item whose turn it is, else read an item and work on
+// it. There is no dedicated reader or writer, so two threads use two cores fully.
 class Pipeline {
  public:
   Pipeline(const PipelineStages& stages, unsigned threads)
@@ -102,7 +103,10 @@ void run_ordered(const PipelineStages& stages, unsigned threads) {
   threads = std::max(1u, threads);
   Pipeline pipeline(stages, threads);
   std::vector<std::jthread> others;
-  for (unsigned t = 1; t < threads; ++t) others.emplace_back([&pipeline, t] { pipeline.run(t); });
+  {
+    const SignalsBlocked blocked;
+    for (unsigned t = 1; t < threads; ++t) others.emplace_back([&pipeline, t] { pipeline.run(t); });
+  }
   pipeline.run(0);
   others.clear();
   pipeline.rethrow();

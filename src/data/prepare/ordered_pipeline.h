@@ -1,8 +1,8 @@
-// Work spread over threads whose results come out in the order they went in.
+// Parallel work on a sequence of items, with results in the order of the input.
 //
-// Input is read and output is consumed one item at a time, each in order and never concurrently;
-// only the work between runs in parallel. So a result does not depend on the number of threads,
-// and memory is bounded by the few items under way.
+// Items are read and written one at a time, in order and never concurrently; only the work between
+// runs in parallel. So the output does not depend on the number of threads, and memory is bounded
+// by the few items in flight.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ struct PipelineStages {
   std::function<void(PipelineItem&)> write;                  // in order
 };
 
-// Returns when everything is written. The first exception of any stage stops all threads and is
-// rethrown; an interrupt counts as one.
+// Returns when all items are written. The first exception of any stage stops all threads and is
+// rethrown; so does an interrupt.
 void run_ordered(const PipelineStages& stages, unsigned threads);
 
 }  // namespace reigen

@@ -1,0 +1,47 @@
+// The machine this process runs on: its name, cores and memory as far as this process may use them,
+// and whether one of its processes still runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace reigen {
+
+std::string host_name();  // "unknown" if the system does not report one
+
+// Whether an address leads to this machine only: 127.0.0.0/8 or ::1 as numbers, or "localhost".
+// A name that only begins like such a number may lead anywhere.
+bool is_loopback(const std::string& address);
+
+// Cores that this process may run on: `taskset` and batch systems grant fewer than the machine has.
+int usable_cores();
+
+// The value of an option `--threads`: 0 stands for all usable cores.
+unsigned thread_count(int64_t threads);
+
+// Lowers the priority of the calling thread and of the threads that it starts afterwards.
+void lower_priority();
+
+struct ProcessMemory {
+  uint64_t resident_bytes = 0;
+  uint64_t peak_resident_bytes = 0;
+};
+
+// Zeros if the system does not report them.
+ProcessMemory process_memory();
+
+// Memory that can be allocated without swapping: the machine's available memory, or less if the
+// process is in a control group (a container, a batch job) with a limit. `root` is for tests: a
+// folder with its own proc/ and sys/.
+uint64_t available_memory(const std::string& root = "");
+
+enum class ProcessState {
+  kRunning,
+  kEnded,
+  kReplaced,  // its number belongs to a process that began later (or the clock was set since)
+};
+
+// The state of a process of this host that was seen running at `seen`, in seconds since 1970.
+ProcessState process_state(uint64_t process, double seen);
+
+}  // namespace reigen

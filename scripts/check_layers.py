@@ -66,7 +66,7 @@ DOORS = {
     r"cuda": r"device/cuda/.*",
     r"gloo/": r"dist/group/gloo_mesh\.cpp",
     r"httplib": r"report/live/live_server\.cpp",
-    r"simdjson": r"observe/record/record_parser\.cpp",
+    r"simdjson": r"observe/record/simdjson_value\.h",
     r"pmix": r"dist/launch/pmix\.cpp",
     r"nccl": r"dist/group/nccl/library\.h",
     r"cublas": r"ops/cuda/matmul\.cpp",

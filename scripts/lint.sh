@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks what a reviewer should not have to: format, layers, scripts, generated tables, and
+# Checks that need no reviewer: format, layers, scripts, list of tests, generated tables, and
 # clang-tidy's allow-list. With --fast, all but clang-tidy.
 set -euo pipefail
 cd "$(dirname "$0")/.."

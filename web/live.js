@@ -1,27 +1,27 @@
-// The live page: asks for live.json every two seconds and shows what it says.
+// The live page: requests live.json every two seconds and shows its content.
 //
-// Everything that comes from the run is set as text, never as markup: samples are the user's data.
-// Elements are kept and changed in place, so that focus, scrolling and what is open stay as they are.
+// All content of the run is set as text, never as markup: samples are the user's data. Elements are
+// updated in place, so that focus, scroll position and open details do not change.
 'use strict';
 
 const kPause = 2000; // milliseconds
-const kShortPause = 200; // while there is nothing to show yet
+const kShortPause = 200; // while the logs are being read
 const kColours = 8;
 const byId = (id) => document.getElementById(id);
 const page = {charts: new Map(), paused: false, stamp: '', timer: 0};
 
 function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
 }
 
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// As many children as there are items, each made once and then filled in place.
+// One child for each item, created once and then updated in place.
 function fill(parent, items, make, update) {
   while (parent.children.length > items.length) parent.lastElementChild.remove();
   items.forEach((item, i) => {
@@ -43,7 +43,7 @@ function short(value) {
 
 const exact = (value) => value.toLocaleString('en', {maximumSignificantDigits: 5});
 
-// Theme: the system's unless the reader chose one.
+// Theme: the system's unless the user chose one.
 
 const dark = window.matchMedia('(prefers-color-scheme: dark)');
 const themes = ['system', 'light', 'dark'];
@@ -68,7 +68,7 @@ byId('theme').addEventListener('click', () => {
   page.theme = themes[(themes.indexOf(chosenTheme()) + 1) % themes.length];
   try {
     localStorage.setItem('theme', page.theme);
-  } catch (e) { /* it holds for this page then */ }
+  } catch (e) { /* then only for this page */ }
   showTheme();
 });
 dark.addEventListener('change', showTheme);
@@ -99,7 +99,7 @@ function newChart(id) {
   canvas.tabIndex = 0;
   canvas.setAttribute('role', 'img');
   plot.append(canvas);
-  const said = element('output', 'said');
+  const readout = element('output', 'readout');
   const legend = element('div', 'legend');
   legend.setAttribute('role', 'group');
   const details = element('details');
@@ -107,7 +107,7 @@ function newChart(id) {
   const wide = element('div', 'wide');
   wide.append(table);
   details.append(element('summary', '', 'Values as a table'), wide);
-  figure.append(caption, plot, said, legend, details);
+  figure.append(caption, plot, readout, legend, details);
   byId('chart-list').append(figure);
   const chart = new Chart(canvas, {
     type: 'line',
@@ -126,7 +126,7 @@ function newChart(id) {
       scales: {x: axis('step'), y: axis('')},
     },
   });
-  const shown = {figure, canvas, said, legend, details, table, chart, hidden: new Set(), at: -1};
+  const shown = {figure, canvas, readout, legend, details, table, chart, hidden: new Set(), at: -1};
   canvas.addEventListener('keydown', (event) => walk(event, shown));
   canvas.addEventListener('blur', () => point(shown, -1));
   details.addEventListener('toggle', () => fillTable(shown));
@@ -154,7 +154,7 @@ function paint(shown) {
   chart.update('none');
 }
 
-// Marks for few and separate points; so many that they would run together are only a line.
+// Dots for few points; many would overlap, and are drawn as a line only.
 function pointRadius({dots, points}) {
   if (points.length === 1) return 3;
   return dots && points.length <= 60 ? 3 : 0;
@@ -211,7 +211,7 @@ function newKey(shown) {
   return button;
 }
 
-// About a dozen rows of every series: what a chart tells those who read.
+// About a dozen rows of every series: the chart as a table.
 function fillTable(shown) {
   if (!shown.details.open || !shown.data) return;
   const {series} = shown.data;
@@ -246,12 +246,12 @@ function point(shown, index) {
       const same = set.data.findIndex((p) => p.x === x);
       if (i !== first && !set.hidden && same >= 0) active.push({datasetIndex: i, index: same});
     });
-    setText(shown.said, `step ${exact(x)}: ${active.map((a) => {
+    setText(shown.readout, `step ${exact(x)}: ${active.map((a) => {
       const set = shown.chart.data.datasets[a.datasetIndex];
       return `${set.label} ${exact(set.data[a.index].y)}`;
     }).join(', ')}`);
   } else {
-    setText(shown.said, '');
+    setText(shown.readout, '');
   }
   shown.chart.setActiveElements(active);
   shown.chart.tooltip.setActiveElements(active, {x: 0, y: 0});
@@ -271,7 +271,7 @@ function walk(event, shown) {
   point(shown, Math.min(last, Math.max(0, to)));
 }
 
-// The other parts.
+// The other sections.
 
 function showFacts(facts) {
   fill(byId('facts'), facts, () => {
@@ -291,7 +291,7 @@ function showVerdicts(verdicts) {
   fill(byId('verdict-cards'), verdicts, () => {
     const card = element('article');
     const rule = element('details');
-    rule.append(element('summary', '', 'The rule'), element('p', 'soft'));
+    rule.append(element('summary', '', 'Rule'), element('p', 'soft'));
     card.append(element('h3'), element('p', 'verdict'), element('p'), element('p'), rule);
     return card;
   }, (card, v) => {
@@ -325,9 +325,9 @@ function showHosts(hosts) {
     const row = element('tr');
     const name = element('th');
     name.scope = 'row';
-    row.append(name, ...['cores', 'memory', 'network', 'GPUs'].map((label) => {
+    row.append(name, ...['CPU', 'memory', 'network', 'GPUs'].map((label) => {
       const cell = element('td');
-      cell.dataset.label = label; // for screens too narrow for a head
+      cell.dataset.label = label; // shown where the screen is too narrow for a table head
       return cell;
     }));
     return row;
@@ -358,7 +358,7 @@ function showSamples(samples) {
   }, (list, sample) => {
     setText(list.children[1], sample.source);
     setText(list.children[3], sample.reference);
-    setText(list.children[5], sample.hypothesis || '(nothing)');
+    setText(list.children[5], sample.hypothesis || '(empty)');
   });
 }
 
@@ -374,7 +374,7 @@ function showLog(lines) {
 function showState(kind, text) {
   const state = byId('state');
   state.className = `state ${kind}`;
-  setText(state, text); // a screen reader is told when it changes, and only then
+  setText(state, text); // screen readers announce each change, and nothing else
 }
 
 function show(run) {
@@ -406,7 +406,7 @@ function show(run) {
   showLog(run.log);
 }
 
-// Asking.
+// Requests.
 
 async function update() {
   clearTimeout(page.timer);
@@ -423,9 +423,9 @@ async function update() {
     setText(byId('updated'), `as of ${page.stamp}`);
   } catch (error) {
     page.text = '';
-    showState('unreachable', 'no answer: the program that served this page has ended, or the way to it is cut; '
-      + '`reigen dashboard RUN` shows the run again');
-    setText(byId('updated'), page.stamp ? `last answer at ${page.stamp}; asking again` : 'asking again');
+    showState('unreachable', 'no answer: the program that serves this page has ended or cannot be reached; '
+      + '`reigen dashboard RUN` serves it again');
+    setText(byId('updated'), page.stamp ? `last answer at ${page.stamp}; retrying` : 'retrying');
   }
   const reading = page.run && page.run.state.kind === 'reading';
   if (!page.paused) page.timer = setTimeout(update, reading ? kShortPause : kPause);
@@ -442,7 +442,7 @@ byId('pause').addEventListener('click', () => {
   }
 });
 
-// A page nobody looks at asks nothing.
+// A hidden page sends no requests.
 document.addEventListener('visibilitychange', () => {
   clearTimeout(page.timer);
   if (!document.hidden && !page.paused) update();

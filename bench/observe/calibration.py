@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""How often the 80% interval of "expected gain of more steps" holds what more steps then gain.
+"""How often the 80% interval of "expected gain of more steps" contains the measured gain.
 
 Twelve real runs, each with a corpus, a model, a batch and a schedule drawn from --seed. Each is stopped,
-its report is read, and it is continued to twice its steps. The report's intervals are then held against
-the validation losses of the continuation. A run is one of the twelve at every horizon; "holds" counts at
-each horizon by itself.
+its report is read, and it is continued to twice its steps. The report's intervals are then compared with
+the validation losses of the continuation. Each horizon is counted by itself.
 
     python3 bench/observe/calibration.py --reigen build/release/reigen --work DIR --seed 1
 
@@ -58,7 +57,7 @@ def call(reigen, *args):
 
 
 def train(reigen, folder, plan):
-    """Trains to the stop, keeps the report that was written there, and continues to twice its steps."""
+    """Trains to the stop, saves the report that was written there, and continues to twice its steps."""
     text, data, run = (os.path.join(folder, name) for name in ("text", "data", "run"))
     corpus = plan["corpus"]
     call(reigen, "corpus", "--pairs", corpus["pairs"], "--valid-pairs", 200, "--test-pairs", 1,
@@ -74,7 +73,7 @@ def train(reigen, folder, plan):
 
 
 def refit(reigen, folder, plan):
-    """What the current binary says of the log as it was at the stop."""
+    """The report of the current binary on the log as it was at the stop."""
     stopped = f"{folder}/stopped"
     shutil.rmtree(stopped, ignore_errors=True)
     os.makedirs(f"{stopped}/measurements")
@@ -93,7 +92,7 @@ def losses(folder):
 
 
 def compare(folder, plan):
-    """For each horizon: what was expected, its interval, what came, whether it was inside."""
+    """For each horizon: expected gain, its interval, measured gain, whether it was inside."""
     with open(f"{folder}/stopped.json") as file:
         report = json.load(file)
     found = losses(folder)
@@ -122,7 +121,7 @@ def main():
     parser.add_argument("--refit", action="store_true")
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    held = {more: 0 for more in HORIZONS}
+    inside = {more: 0 for more in HORIZONS}
     counted = 0
     print("| run | loss at the stop | +10%: expected (80% interval), came | +50% | +100% |")
     print("| --- | --- | --- | --- | --- |")
@@ -139,14 +138,14 @@ def main():
         result = compare(folder, plan)
         cells = []
         for row in result["rows"]:
-            held[row["more"]] += row["holds"]
+            inside[row["more"]] += row["holds"]
             cells.append(f"{row['gain']:.3f} ({row['low']:.3f} to {row['high']:.3f}), {row['came']:.3f}"
                          f"{'' if row['holds'] else ' **out**'}")
         counted += bool(result["rows"])
         print(f"| {describe(plan)} | {result['loss']:.3f} | {' | '.join(cells)} |", flush=True)
     print()
     for more in HORIZONS:
-        print(f"+{100 * more:.0f}%: {held[more]} of {counted} held")
+        print(f"+{100 * more:.0f}%: {inside[more]} of {counted} inside")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-// Writes the logs of a run that never was, as long and as wide as is asked for, to measure how fast
-// runs are opened: long_run DIRECTORY STEPS RANKS RANKS_PER_HOST SECONDS_PER_STEP.
+// Writes the logs of a synthetic run of any size, to measure how fast runs are opened:
+// long_run DIRECTORY STEPS RANKS RANKS_PER_HOST SECONDS_PER_STEP.
 //
-// Every record is made by the code that makes a real run's, at the pace a real run makes them:
-// steps one by one for the first rank, a second's worth of spans for the others, a sample a second
-// for every host of 64 cores with a GPU for each of its ranks.
+// Records are written by the code and at the frequency of a real run: every step of rank 0, a span
+// record per second for the other ranks, a sample per second for every host of 64 cores with a GPU
+// for each of its ranks.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -36,7 +36,7 @@ class Lines {
  public:
   explicit Lines(const Shape& shape, int rank)
       : out_(MeasurementLog::path_of(shape.directory, rank), std::ios::binary) {}
-  void add(const Record& record) { out_ << one_line(to_json(record)) << '\n'; }
+  void add(const Record& record) { out_ << log_line(record); }
 
  private:
   std::ofstream out_;
@@ -106,9 +106,9 @@ void first_rank(const Shape& shape) {
                        .spans = spans_of(took, noise(chance)),
                        .communication = CommunicationTimes{.busy = took / 2,
                                                            .hidden = took / 3,
-                                                           .hideable = took / 2.5,
+                                                           .hidden_at_best = took / 2.5,
                                                            .sent = 240'000'000,
-                                                           .sent_away = 30'000'000}});
+                                                           .inter_node_bytes = 30'000'000}});
     if (time - sampled >= 1) {
       log.add(sample_of(shape, 0, step, time, chance));
       sampled = time;
@@ -127,7 +127,7 @@ void first_rank(const Shape& shape) {
                              .time = time,
                              .path = format("checkpoints/step-{:08}", step),
                              .bytes = 870'000'000,
-                             .held_seconds = 0.3,
+                             .stall_seconds = 0.3,
                              .write_seconds = 4});
   }
   log.add(EndRecord{
@@ -150,9 +150,9 @@ void other_rank(const Shape& shape, int rank) {
                         .spans = spans_of(took, noise(chance)),
                         .communication = {.busy = took / 2,
                                           .hidden = took / 3,
-                                          .hideable = took / 2.5,
+                                          .hidden_at_best = took / 2.5,
                                           .sent = 240'000'000 * window,
-                                          .sent_away = 30'000'000 * window}});
+                                          .inter_node_bytes = 30'000'000 * window}});
     if (rank % shape.per_host == 0) log.add(sample_of(shape, rank, step, time, chance));
   }
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How fast a long run is opened: its report, `top` and the live page, with and without what is rolled up.
+"""Time to open a long run: its report, `top` and the live page, with and without rollup.json.
 
-Makes the logs of 300,000 steps on 64 ranks (bench/observe/long_run.cpp; 1.5 GB) unless told otherwise, checks
-that both ways give the same answers, and prints a table and a line of JSON."""
+Makes the logs of 300,000 steps on 64 ranks (bench/observe/long_run.cpp; 1.5 GB) by default, checks that both give the
+same answers, and prints a table and a line of JSON."""
 
 import argparse
 import json

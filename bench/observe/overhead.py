@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What watching costs a run: sampling every second, and the live page with a reader that asks every two.
+"""The cost of observing a run: a sample per second, and the live page with a reader every two seconds.
 
-Trains the same run with and without the page, in turns. The processor time of the threads that watch is exact
-whatever else the machine does: on all cores busy with training it is the most that steps can lose. The ratio of
-median step times is given beside it. Prints a table and a line of JSON."""
+Trains the same run with and without the page, alternating. The CPU time of the observing threads is exact under
+any load: with all cores busy it is the most that steps can lose. The ratio of median step times is given too.
+Prints a table and a line of JSON."""
 
 import argparse
 import json

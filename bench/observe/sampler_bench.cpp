@@ -1,5 +1,5 @@
-// What sampling costs: the processor time of one sample of this machine, and of writing it down,
-// against the second it stands for.
+// The cost of sampling: CPU time of taking one sample of this host and writing its log line, as a
+// share of the second between two samples.
 #include <ctime>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ int main() {
     reigen::HostCounters now = reigen::read_host_counters();
     reigen::SampleRecord sample = reigen::sample_between(before, now, "eth0");
     sample.gpus = nvml.sample();
-    bytes = reigen::one_line(reigen::to_json(reigen::Record(sample))).size();
+    bytes = reigen::log_line(sample).size();
     before = std::move(now);
     taken.push_back(thread_seconds() - start);
   }

@@ -1,4 +1,4 @@
-// `reigen attach`: back to a run in the background.
+// `reigen attach`: shows a run that trains in the background.
 #include "cli/commands.h"
 #include "train/run/background.h"
 

@@ -1,7 +1,7 @@
 // `reigen average`: one checkpoint whose parameters are the mean of several.
 //
-// The last few checkpoints of a run circle around a point that is often better than any of them
-// (Popel and Bojar 2018), and their mean costs nothing to find.
+// The last checkpoints of a run scatter around a point that is often better than each of them
+// (Popel and Bojar 2018), and their mean needs no training.
 #include <algorithm>
 #include <filesystem>
 
@@ -26,7 +26,9 @@ std::vector<std::string> chosen(const AverageOptions& options) {
       if (is_checkpoint(entry.path())) found.push_back(entry.path());
     }
   }
-  if (found.empty()) throw CheckpointError(format("{}: has no checkpoints", options.run));
+  if (found.empty())
+    throw CheckpointError(
+        format("{} has no checkpoints; give the directory of a run that has some", options.run));
   auto shorter_or_less = [](const std::string& a, const std::string& b) {  // by step
     return std::pair(a.size(), a) < std::pair(b.size(), b);
   };
@@ -37,9 +39,10 @@ std::vector<std::string> chosen(const AverageOptions& options) {
 
 void check_same_model(const SavedModel& first, const SavedModel& other) {
   if (model_json(first.facts.model) != model_json(other.facts.model)) {
-    throw CheckpointError(format("{} and {} are models of different shapes: {} and {}", first.path,
-                                 other.path, one_line(model_json(first.facts.model)),
-                                 one_line(model_json(other.facts.model))));
+    throw CheckpointError(
+        format("{} and {} are models of different shapes and cannot be averaged: {} and {}",
+               first.path, other.path, one_line(model_json(first.facts.model)),
+               one_line(model_json(other.facts.model))));
   }
   if (vocabulary_file(first.facts, first.path).sha256 !=
       vocabulary_file(other.facts, other.path).sha256) {
@@ -70,7 +73,7 @@ void run_average(const AverageOptions& options) {
   facts.training = {{"averaged", paths}};
   write_checkpoint(options.output, facts, first.model->layout(), first.parameters, {},
                    first.vocabulary, options.overwrite);
-  log_note(format("{}: the mean of {} checkpoints, the latest of step {}", options.output,
+  log_note(format("wrote {}: the mean of {} checkpoints up to step {}", options.output,
                   paths.size(), with_commas(step)));
 }
 

@@ -1,15 +1,19 @@
-// The subcommands. Each has one file, takes typed options and returns when its work is done.
+// The commands. Each has one file, takes typed options and returns when its work is done.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
+#include "config/attach_options.h"
 #include "config/average_options.h"
+#include "config/corpus_options.h"
 #include "config/decode_options.h"
+#include "config/demo_options.h"
 #include "config/doctor_options.h"
 #include "config/evaluate_options.h"
-#include "config/options.h"
+#include "config/inspect_options.h"
+#include "config/prepare_options.h"
 #include "config/report_options.h"
 #include "config/schedule_options.h"
 #include "config/train_options.h"
@@ -31,8 +35,7 @@ void run_schedule(const ScheduleCommandOptions& options);
 void run_doctor(const DoctorOptions& options);
 void run_demo(const DemoOptions& options);
 
-// Pages that are not about data: printed by main.
-std::string version_text();
+std::string version_text();  // for `reigen --version`
 std::string version_line();  // "reigen 0.1.0 (2524397)", for records
 
 }  // namespace reigen

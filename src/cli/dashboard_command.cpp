@@ -1,4 +1,4 @@
-// `reigen dashboard`: the live page of a run, until Ctrl-C.
+// `reigen dashboard`: serves the live page of a run until Ctrl-C.
 #include <chrono>
 #include <thread>
 
@@ -13,7 +13,7 @@
 namespace reigen {
 
 void run_dashboard(const DashboardOptions& options) {
-  if (ranks_logged(options.run).empty()) {  // said here and not in the page
+  if (ranks_logged(options.run).empty()) {  // an error here, not on the page
     throw DataError(format("{}: is not a run (it has no measurements/rank-0.jsonl)", options.run));
   }
   const LiveServer server({.run = options.run,
@@ -21,7 +21,7 @@ void run_dashboard(const DashboardOptions& options) {
                            .port = static_cast<int>(options.page.port),
                            .token = options.page.token});
   log_note(
-      format("{} is shown at {}; Ctrl-C ends this page, not the run", options.run, server.url()));
+      format("{} is shown at {}; Ctrl-C stops the page, not the run", options.run, server.url()));
   while (!interrupt_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 

@@ -1,7 +1,7 @@
-// `reigen demo`: the whole path on the built-in corpus, and what to do next.
+// `reigen demo`: all stages from text to translations on the built-in corpus, and next steps.
 //
-// Each part is the command a user would type, with the same options. What an earlier demo finished
-// is used again, so an interrupted demo goes on where it stopped.
+// Each stage is a command with the options a user would give. Stages that an earlier demo finished
+// are reused, so an interrupted demo resumes where it stopped.
 #include "base/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
@@ -20,16 +20,17 @@ struct Places {
   std::string run;
 };
 
-// Whether this part has to be done: it is not there, or is to be replaced.
-bool wanted(const std::string& path, bool overwrite) {
+// Whether a stage has to run: its output does not exist or is to be replaced.
+bool has_to_run(const std::string& path, bool overwrite) {
   if (overwrite || !path_exists(path)) return true;
-  log_note(format("{} is there already", path));
+  log_note(format("{} exists already and is reused", path));
   return false;
 }
 
 void write_corpus(const DemoOptions& options, const Places& at) {
-  log_note("1. A corpus: numbers, dates, times and money in English and German, from ICU's data");
-  if (!wanted(at.text, options.overwrite)) return;
+  log_note(
+      "1. Write a corpus: numbers, dates, times and money in English and German, from ICU's data");
+  if (!has_to_run(at.text, options.overwrite)) return;
   CorpusOptions corpus;
   corpus.pairs = options.pairs;
   corpus.threads = options.threads;
@@ -39,8 +40,8 @@ void write_corpus(const DemoOptions& options, const Places& at) {
 }
 
 void prepare_data(const DemoOptions& options, const Places& at) {
-  log_note("\n2. Prepare it: clean, train a joint vocabulary, encode, write shards");
-  if (!wanted(at.data, options.overwrite)) return;
+  log_note("\n2. Prepare a dataset: clean, train a joint vocabulary, encode, write shards");
+  if (!has_to_run(at.data, options.overwrite)) return;
   PrepareOptions prepare;
   prepare.source = "en";
   prepare.target = "de";
@@ -58,7 +59,7 @@ void prepare_data(const DemoOptions& options, const Places& at) {
   run_prepare(prepare);
 }
 
-// The corpus is exact: no dropout, a short warm-up, and a rate that ends at nothing.
+// The corpus has no noise: no dropout, a short warm-up, and a learning rate that ends at 0.
 TrainOptions training(const DemoOptions& options, const Places& at) {
   TrainOptions train;
   train.preset = "tiny";
@@ -89,11 +90,8 @@ void translate_some(const DemoOptions& options, const Places& at) {
   for (std::string line; lines.size() < kShown && reader.next(line);) lines.push_back(line);
   SavedModel saved = load_model(at.run);
   const PlacedModel placed(saved, {}, static_cast<int>(options.threads));
-  const CheckpointFacts& facts = saved.facts;
-  Translator translator(
-      placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-      {facts.source_language, facts.target_language, facts.nfkc, facts.whitespace},
-      DecodeOptions{});
+  Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
+                        saved.facts.text_rules(), DecodeOptions{});
   const auto found = translator.translate(lines);
   for (size_t i = 0; i < lines.size(); ++i) {
     print(format("  {}\n  {}\n\n", lines[i], found[i][0].text));
@@ -104,23 +102,25 @@ void translate_some(const DemoOptions& options, const Places& at) {
 
 void run_demo(const DemoOptions& options) {
   const Places at = {options.output + "/text", options.output + "/data", options.output + "/run"};
-  if (options.overwrite) {  // found out before anything is replaced
+  if (options.overwrite) {  // fails before anything is replaced
     for (const std::string& part : {at.text, at.data}) StagedDirectory check(part, true);
     remove_run(at.run);
   }
   write_corpus(options, at);
   prepare_data(options, at);
-  log_note("\n3. Train a small Transformer on it");
+  log_note("\n3. Train a small Transformer");
   run_train(training(options, at));
-  log_note("\n4. Evaluate the best checkpoint on the test split, which training never saw");
+  log_note(
+      "\n4. Evaluate the best checkpoint on the test set, which is not part of the training set");
   run_evaluate({.model = at.run, .threads = options.threads});
-  log_note("\n5. Translate");
+  log_note("\n5. Translate the first sentences of the test set");
   translate_some(options, at);
   log_note(
       format("Next: reigen translate --model {0} < {1}/test.en\n"
-             "      reigen inspect {0}/best-bleu       what a checkpoint is made of\n"
-             "      reigen prepare --help, reigen train --help    your own text\n"
-             "      recipes/ and configs/ have whole runs to copy",
+             "      reigen report {0}                  speed, progress and bottleneck of the run\n"
+             "      reigen inspect {0}/best-bleu       content of the best checkpoint\n"
+             "      reigen prepare --help, reigen train --help     training on your own text\n"
+             "      recipes/ and configs/ have complete examples",
              at.run, at.text));
 }
 

@@ -1,4 +1,4 @@
-// `reigen doctor`: alone, as one of several workers, or as the one who starts them.
+// `reigen doctor`: alone, as one of several workers, or as the process that starts them.
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/launching.h"
@@ -9,8 +9,8 @@ namespace reigen {
 namespace {
 
 void examine_as_worker(DoctorOptions options) {
-  options.train.as_given = options.as_given;
-  // A job without an end can be examined too, but no options of a run may lack one.
+  options.train.same_for_all = options.same_for_all;
+  // doctor needs no limit of the run, but resolve() asks for one.
   options.open_end = options.train.max_epochs == 0 && options.train.max_time == 0 &&
                      options.train.max_steps == 0 && options.train.eval.patience == 0;
   if (options.open_end) options.train.max_time = 1;

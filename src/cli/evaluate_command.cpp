@@ -1,6 +1,6 @@
-// `reigen evaluate`: how good are these translations, and how sure is that.
+// `reigen evaluate`: scores of translations, their confidence intervals and a comparison.
 //
-// Scores are sacreBLEU's to the last digit (src/eval), of plain text that nobody tokenised.
+// Scores equal sacreBLEU's to the last digit (src/eval), on plain text without tokenisation.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -39,12 +39,12 @@ void check_same_length(const std::string& path, const Lines& lines, const std::s
                          lines.size(), other_path, other.size()));
 }
 
-// sacreBLEU's own rule of thumb: a hundred lines that end in a full stop of its own.
+// sacreBLEU's rule of thumb: a hundred lines that end in a separate full stop.
 void warn_if_tokenized(const std::string& path, const Lines& lines) {
   constexpr int kSuspicious = 100;
   auto ends_apart = [](const std::string& line) { return line.ends_with(" ."); };
   if (std::count_if(lines.begin(), lines.end(), ends_apart) < kSuspicious) return;
-  log_warning(format("{} looks tokenised: many lines end in ' .'; BLEU wants plain text", path));
+  log_warning(format("{} looks tokenised: many lines end in ' .'; BLEU needs plain text", path));
 }
 
 Lines read_system(const std::string& path, const EvaluationMaterial& material) {
@@ -73,7 +73,7 @@ Scored scored(const CountTable& table) {
   return result;
 }
 
-// `tables` holds the system's, metric by metric, and then the baseline's if there is one.
+// `tables` holds the system's counts, metric by metric, then the baseline's if there is one.
 std::vector<Result> evaluate(const std::vector<CountTable>& tables, const EvaluateOptions& options,
                              size_t references) {
   const size_t metrics = options.metrics.size();
@@ -153,7 +153,7 @@ Json json_report(const EvaluateOptions& options, const EvaluationMaterial& mater
   return json;
 }
 
-// With a sign, but none for what rounds to nothing.
+// With a sign, unless it rounds to 0.
 std::string signed_text(double value) {
   return std::abs(value) < 0.005 ? "0.00" : format("{:+.2f}", value);
 }
@@ -176,8 +176,9 @@ std::string comparison_text(const EvaluateOptions& options, const std::vector<Re
                format("{} to {}", signed_text(c.interval.low), signed_text(c.interval.high)),
                format("{:.1f}%", 100 * c.share_better), format("{:.4f}", c.p_value)});
   }
-  return format("\nCompared with {} by paired bootstrap (p under 0.05: unlikely to be chance)\n\n",
-                options.baseline) +
+  return format(
+             "\nComparison with {} by paired bootstrap (p below 0.05: unlikely to be chance)\n\n",
+             options.baseline) +
          table.text();
 }
 
@@ -207,7 +208,7 @@ std::string text_report(const EvaluateOptions& options, const EvaluationMaterial
   }
   out += scores.text() + details;
   if (options.bootstrap && !options.baseline.empty()) out += comparison_text(options, results);
-  out += "\nSignatures: the figures are those of sacreBLEU 2.6 with these settings\n\n";
+  out += "\nSignatures: sacreBLEU 2.6 gives the same scores with these settings\n\n";
   size_t width = 0;
   for (const Result& result : results) width = std::max(width, metric_name(result.metric).size());
   for (const Result& result : results) {

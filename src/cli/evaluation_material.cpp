@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/line_output.h"
+#include "config/train_options.h"
 #include "data/input/line_reader.h"
 #include "data/manifest.h"
 #include "decode/translator.h"
@@ -16,17 +17,19 @@
 namespace reigen {
 namespace {
 
-constexpr uint64_t kLossTokens = 4096;  // computed at once
+constexpr uint64_t kLossTokens = 4096;  // per micro-batch
 
-// Given, or where the run that the model comes from had its data.
+// --data, or the dataset that the model was trained on.
 std::string data_of(const EvaluateOptions& options, const SavedModel& saved) {
   if (!options.data.empty()) return options.data;
   const Json& training = saved.facts.training;
   const std::string data =
-      training.contains("options") ? training["options"].value("data", "") : "";
+      training.contains("options")
+          ? parse_recorded_options(one_line(training["options"]), saved.path).data
+          : "";
   if (!data.empty() && path_exists(data + "/manifest.json")) return data;
   const std::string why =
-      data.empty() ? "does not know its data" : format("its data is not at {} any more", data);
+      data.empty() ? "does not name its dataset" : format("its dataset {} does not exist", data);
   throw ConfigError(
       format("{}: {}; give --data DIR, or --sources and --references", options.model, why));
 }
@@ -37,8 +40,8 @@ ValidationSet open_split(const EvaluateOptions& options, const std::string& data
   check_files(data, manifest);
   if (manifest.vocab.file.sha256 != vocabulary_file(saved.facts, saved.path).sha256) {
     throw CheckpointError(format(
-        "{} was trained with another vocabulary ({} pieces) than {} is prepared with ({} "
-        "pieces); give the text instead with --sources and --references",
+        "the vocabulary of {} ({} pieces) differs from that of {} ({} pieces); give the text "
+        "instead with --sources and --references",
         saved.path, with_commas(saved.facts.pieces), data, with_commas(manifest.vocab.size)));
   }
   const auto& split = options.split == "valid" ? manifest.valid : manifest.test;
@@ -59,10 +62,8 @@ ValidationSet read_text(const EvaluateOptions& options, SavedModel& saved) {
                            options.sources, set.sources.size(), options.references[0],
                            set.references.size()));
   }
-  CleanOptions clean;
-  clean.nfkc = saved.facts.nfkc;
-  clean.whitespace = saved.facts.whitespace;
-  const Cleaner cleaner(clean, saved.facts.source_language, saved.facts.target_language,
+  const TextRules rules = saved.facts.text_rules();
+  const Cleaner cleaner(normalisation(rules), rules.source_language, rules.target_language,
                         !saved.vocabulary.cuts_text());
   Encoder encoder(saved.vocabulary);
   auto encoded = [&](std::string line) {
@@ -77,30 +78,28 @@ ValidationSet read_text(const EvaluateOptions& options, SavedModel& saved) {
   return set;
 }
 
-// The model gives no probability for what it cannot take.
+// The model has no probability for a pair that is longer than its maximum length.
 EncodedPairs short_enough(const EncodedPairs& pairs, int64_t longest) {
-  EncodedPairs kept;
+  EncodedPairs shorter;
   for (size_t i = 0; i < pairs.sources.size(); ++i) {
     const size_t most = std::max(pairs.sources[i].size(), pairs.targets[i].size());
     if (most > static_cast<size_t>(longest)) continue;
-    kept.sources.push_back(pairs.sources[i]);
-    kept.targets.push_back(pairs.targets[i]);
+    shorter.sources.push_back(pairs.sources[i]);
+    shorter.targets.push_back(pairs.targets[i]);
   }
-  if (kept.sources.size() < pairs.sources.size()) {
+  if (shorter.sources.size() < pairs.sources.size()) {
     log_warning(
-        format("{} of {} pairs are longer than the model takes ({} tokens) and do not count "
-               "towards the loss; they are translated in parts",
-               pairs.sources.size() - kept.sources.size(), pairs.sources.size(), longest));
+        format("{} of {} pairs are longer than the model's maximum of {} tokens; they are "
+               "translated in fragments and left out of the loss",
+               pairs.sources.size() - shorter.sources.size(), pairs.sources.size(), longest));
   }
-  return kept;
+  return shorter;
 }
 
 Lines translate_lines(const PlacedModel& placed, SavedModel& saved, const Lines& sources,
                       const DecodeOptions& options) {
-  const CheckpointFacts& facts = saved.facts;
-  Translator translator(
-      placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-      {facts.source_language, facts.target_language, facts.nfkc, facts.whitespace}, options);
+  Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
+                        saved.facts.text_rules(), options);
   Progress progress("translate", sources.size(), "sentences");
   Lines lines;
   for (auto& found : translator.translate(sources, [&](size_t done) { progress.set(done); })) {
@@ -117,8 +116,9 @@ Lines read_scored_lines(const std::string& path) {
   size_t repaired = 0;
   for (std::string line; reader.next(line);) {
     if (line.size() > kMaxLineBytes) {
-      throw DataError(format("{}: line {} is longer than {} bytes, more than can be scored", path,
-                             reader.lines(), with_commas(kMaxLineBytes)));
+      throw DataError(
+          format("{}: line {} is longer than the limit of {} bytes; shorten or remove it", path,
+                 reader.lines(), with_commas(kMaxLineBytes)));
     }
     if (!is_valid_utf8(line)) {
       line = repair_utf8(line);
@@ -126,10 +126,11 @@ Lines read_scored_lines(const std::string& path) {
     }
     lines.push_back(line);
   }
-  if (lines.empty()) throw DataError(format("{} is empty; there is nothing to score", path));
+  if (lines.empty())
+    throw DataError(format("{} is empty; give a file with at least one line", path));
   if (repaired > 0) {
-    log_warning(format("{}: {} lines are not valid UTF-8; bad bytes count as U+FFFD", path,
-                       with_commas(repaired)));
+    log_warning(format("{}: {} not valid UTF-8; bad bytes count as U+FFFD", path,
+                       repaired == 1 ? "1 line is" : with_commas(repaired) + " lines are"));
   }
   return lines;
 }
@@ -137,7 +138,7 @@ Lines read_scored_lines(const std::string& path) {
 EvaluationMaterial translate_material(const EvaluateOptions& options) {
   SavedModel saved = load_model(options.model);
   const PlacedModel placed(saved, options.device, static_cast<int>(options.threads));
-  std::optional<LineOutput> output;  // opened before the work
+  std::optional<LineOutput> output;  // fails before the work
   if (!options.output.empty()) output.emplace(options.output);
   EvaluationMaterial material;
   material.name = saved.path;

@@ -1,4 +1,4 @@
-// What `reigen evaluate` scores: translations and references, read from files or made by a model.
+// The input of `reigen evaluate`: translations and references, from files or from a model.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,18 @@
 namespace reigen {
 
 struct EvaluationMaterial {
-  std::string name;  // of the system, for people
+  std::string name;  // of the system, shown to the user
   std::vector<std::string> reference_names;
   Lines hypotheses;
   std::vector<Lines> references;
-  std::optional<PairsLoss> loss;  // when a model translated
+  std::optional<PairsLoss> loss;  // only with a model
 };
 
-// All lines of a file that has some; bytes that are not UTF-8 are repaired with a warning, because
-// a translation with a bad byte should still get a score (sacreBLEU refuses it).
+// All lines of a file, which must not be empty. Bytes that are not UTF-8 are repaired with a
+// warning, because a translation with a bad byte should still get a score (sacreBLEU refuses it).
 Lines read_scored_lines(const std::string& path);
 
-// Translates with options.model what the options name, and measures its loss there.
+// Translates the split or the sources of the options with options.model, and computes its loss.
 EvaluationMaterial translate_material(const EvaluateOptions& options);
 
 // The share of lines that equal their first reference, in percent.

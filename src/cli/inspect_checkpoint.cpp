@@ -1,4 +1,4 @@
-// `reigen inspect CHECKPOINT`: which files make it up, what each holds, how big, what is in it.
+// `reigen inspect CHECKPOINT`: its files, their sizes and content, and parameters by module.
 #include "cli/inspect_checkpoint.h"
 
 #include <map>
@@ -35,7 +35,7 @@ std::string megabytes(uint64_t bytes) { return format("{:.1f}", static_cast<doub
 
 struct Listed {
   CheckpointFile file;
-  uint64_t bytes;  // as it is now
+  uint64_t bytes;  // on disk
 };
 
 // The manifest and the sums cannot list their own sizes.
@@ -47,8 +47,8 @@ std::vector<Listed> all_files(const std::string& path, const CheckpointFacts& fa
   auto add = [&](const char* name, const char* holds) {
     all.push_back({{name, 0, "", holds}, file_size(path + "/" + name)});
   };
-  add("manifest.json", "what this is: model, options, state, scores, files");
-  add("SHA256SUMS", "checksums of them all");
+  add("manifest.json", "model, options, training state, scores, list of files");
+  add("SHA256SUMS", "checksums of all files");
   return all;
 }
 
@@ -102,15 +102,14 @@ std::string text_report(const std::string& path, const CheckpointFacts& facts,
     files.row({file.file, megabytes(bytes), file.holds});
     total += bytes;
   }
-  files.row({"together", megabytes(total), ""});
+  files.row({"total", megabytes(total), ""});
   Table modules;
   modules.row({"module", "parameters", "MB", "share"});
   for (const auto& module : modules_of(layout)) {
     modules.row({module.name, with_commas(module.parameters), megabytes(4 * module.parameters),
                  percent(module.parameters, facts.parameters)});
   }
-  modules.row(
-      {"together", with_commas(facts.parameters), megabytes(4 * facts.parameters), "100.0%"});
+  modules.row({"total", with_commas(facts.parameters), megabytes(4 * facts.parameters), "100.0%"});
   return out + "\nFiles\n\n" + files.text() + "\nParameters by module\n\n" + modules.text();
 }
 

@@ -1,7 +1,7 @@
-// The part of `reigen inspect` that is about checkpoints and runs.
+// `reigen inspect` for checkpoints and runs.
 #pragma once
 
-#include "config/options.h"
+#include "config/inspect_options.h"
 
 namespace reigen {
 

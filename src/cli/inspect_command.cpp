@@ -1,5 +1,4 @@
-// `reigen inspect`: how big is the training set, how many lines, how long are they; or what a
-// checkpoint holds.
+// `reigen inspect`: size, lines and lengths of a dataset, or the content of a checkpoint.
 #include <algorithm>
 
 #include "base/files.h"
@@ -45,7 +44,7 @@ std::string histogram_text(const LengthHistogram& lengths) {
   constexpr size_t kWidth = 50;
   uint32_t longest = std::max(lengths.percentile(0.999), 1u);
   uint32_t step = (longest + kBars - 1) / kBars;
-  std::vector<uint64_t> bars(kBars + 1);  // the last one takes the tail
+  std::vector<uint64_t> bars(kBars + 1);  // the last is the tail
   for (const auto& [pieces, sentences] : lengths.counts) {
     size_t bar = pieces == 0 ? 0 : (pieces - 1) / step;
     bars[std::min(bar, kBars)] += sentences;

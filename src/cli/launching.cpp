@@ -26,7 +26,8 @@ LaunchResult launch(const std::vector<std::string>& arguments, const WorkerOptio
 
 bool starts_workers(const WorkerOptions& w) {
   if (!w.hosts.empty() && w.workers > 1) {
-    throw ConfigError("--hosts says how many workers each host gets; leave out --workers");
+    throw ConfigError(
+        "--hosts has the number of workers of each host, such as vm1:2,vm2:2; leave out --workers");
   }
   return !started_as_worker() && (!w.hosts.empty() || w.workers > 1);
 }
@@ -37,7 +38,7 @@ void launch_workers(const std::string& command, const std::vector<std::string>& 
   line.insert(line.end(), arguments.begin(), arguments.end());
   const LaunchResult result = launch(line, options);
   if (result.ok()) return;
-  constexpr int kSignalled = 128;  // a worker that something killed is lost, whatever the signal
+  constexpr int kSignalled = 128;  // exit codes above it: killed by a signal, and so lost
   const bool killed =
       result.code > kSignalled && result.code != static_cast<int>(ExitCode::kInterrupted);
   throw Error(killed ? ExitCode::kComm : static_cast<ExitCode>(result.code),

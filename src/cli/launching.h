@@ -1,4 +1,4 @@
-// Commands that several workers carry out: whether this process starts them, and how they end.
+// Starts the workers of `train` and `doctor`, and waits for their end.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace reigen {
 
-// Whether the options ask for workers that nobody has started yet. Throws ConfigError when they
-// contradict each other.
+// Whether this process has to start workers: the options ask for several, and it is not one of
+// them. Throws ConfigError when options contradict each other.
 bool starts_workers(const WorkerOptions& options);
 
-// Starts `reigen COMMAND ARGUMENTS` on this host or over ssh, and returns when all have ended well;
-// throws the error of the first that did not.
+// Starts `reigen COMMAND ARGUMENTS` on this host or over ssh, and returns when all workers have
+// succeeded; throws the error of the first one that failed.
 void launch_workers(const std::string& command, const std::vector<std::string>& arguments,
                     const WorkerOptions& options);
 

@@ -23,7 +23,7 @@ LineOutput::LineOutput(const std::string& path) : final_(path) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (fs::is_directory(status)) {
-    throw ConfigError(format("{}: is a directory; give a file to write", path));
+    throw ConfigError(format("{} is a directory; give a file to write", path));
   }
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     fd_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
@@ -56,7 +56,7 @@ bool LineOutput::write(std::string_view text) {
   return true;
 }
 
-void LineOutput::keep() {
+void LineOutput::close_partial() {
   if (file_) file_->close();
 }
 

@@ -1,9 +1,8 @@
-// Where a command writes lines: standard output, or a file that comes into being once it is
+// The output of a command, line by line: standard output, or a file that appears once it is
 // complete.
 //
-// A file is written beside its final name and renamed; a link is followed to what it names.
-// Anything else (a pipe, a device) is written to as it is. What cannot be written to is found out
-// at once.
+// A regular file is written as PATH.partial and renamed; a link is followed to its target. A pipe
+// or a device is written directly. An output that cannot be opened is an error at once.
 #pragma once
 
 #include <memory>
@@ -18,17 +17,17 @@ class LineOutput {
  public:
   static constexpr const char* kStandard = "-";
 
-  // Throws ConfigError for a directory, IoError for what cannot be opened.
+  // Throws ConfigError for a directory, IoError when it cannot be opened.
   explicit LineOutput(const std::string& path);
   ~LineOutput();
   LineOutput(const LineOutput&) = delete;
   LineOutput& operator=(const LineOutput&) = delete;
 
-  // False when nobody reads it any more.
+  // False when the reader of a pipe has closed it.
   bool write(std::string_view text);
 
-  void close();  // it is complete
-  void keep();   // it is not, but stays where partial() says
+  void close();          // complete: gives a file its final name
+  void close_partial();  // incomplete: the file stays at partial()
   std::string partial() const { return file_ ? final_ + ".partial" : final_; }
 
  private:

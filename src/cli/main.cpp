@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "config/suggest.h"
 #include "dist/launch/host_launch.h"
+#include "observe/record/log_reference.h"
 
 namespace reigen {
 namespace {
@@ -34,16 +35,16 @@ Command command(const std::string& name, const std::string& summary, void (*body
       print(schema.help());
       return;
     }
-    if constexpr (requires { options.as_given; }) {
-      options.as_given = schema.current();
+    if constexpr (requires { options.same_for_all; }) {
+      options.same_for_all = schema.same_for_all_workers();
       options.arguments.assign(args.begin(), args.end());
     }
     if constexpr (requires { recorded_config(options); }) {
-      // What exists already was made with options of its own; the command line stands above them.
+      // An existing run has recorded options; the command line takes precedence over them.
       if (const auto file = recorded_config(options)) {
         const Options given = options;
         options = {};
-        options.as_given = given.as_given;
+        options.same_for_all = given.same_for_all;
         options.arguments = given.arguments;
         Schema again(name, summary);
         describe(again, options);
@@ -62,38 +63,66 @@ Command command(const std::string& name, const std::string& summary, void (*body
   return {name, summary, run, markdown};
 }
 
-std::vector<Command> all_commands() {
+struct CommandGroup {
+  std::string purpose;
+  std::vector<Command> commands;
+};
+
+std::vector<CommandGroup> command_groups() {
   return {
-      command("corpus", "Write the built-in English-German demo corpus.", run_corpus),
-      command("prepare", "Turn raw parallel text into shards to train on.", run_prepare),
-      command("inspect", "Say what a prepared directory or a checkpoint holds.", run_inspect),
-      command("train", "Train a model, or go on training one.", run_train),
-      command("attach", "Show a run that was started with --detach.", run_attach),
-      command("doctor", "Measure hosts and links, and say what a run would take here.", run_doctor),
-      command("report", "Say what a run did, what limited it and whether it is trained.",
-              run_report),
-      command("top", "Show a run in the terminal while it goes on.", run_top),
-      command("dashboard", "Show a run as a live page in a browser.", run_dashboard),
-      command("translate", "Translate lines of text with a trained model.", run_translate),
-      command("evaluate", "Score translations: BLEU and chrF, with intervals and a comparison.",
-              run_evaluate),
-      command("average", "Average checkpoints of one model into a better one.", run_average),
-      command("schedule", "Show the learning-rate curve as a table and a drawing.", run_schedule),
-      command("demo", "Run the whole path on the built-in corpus.", run_demo),
+      {"Prepare text",
+       {command("corpus", "Write the built-in English-German demo corpus as text.", run_corpus),
+        command("prepare", "Clean parallel text, train a vocabulary and write a dataset.",
+                run_prepare),
+        command("inspect", "Show the content of a dataset, a run or a checkpoint.", run_inspect)}},
+      {"Train",
+       {command("doctor", "Measure hosts and network, and predict the time and cost of a run.",
+                run_doctor),
+        command("schedule", "Show a learning-rate schedule as a table and a drawing.",
+                run_schedule),
+        command("train", "Train a model, or resume a run.", run_train),
+        command("attach", "Show the output of a run that was started with --detach.", run_attach)}},
+      {"Watch and analyse a run",
+       {command("top", "Show a run in the terminal, updated every second.", run_top),
+        command("dashboard", "Show a run as a live page in the browser.", run_dashboard),
+        command("report", "Report on a run: progress, speed, bottleneck and advice.", run_report)}},
+      {"Use a model",
+       {command("translate", "Translate text with a trained model.", run_translate),
+        command("evaluate", "Score translations with BLEU and chrF, and compare two systems.",
+                run_evaluate),
+        command("average", "Average checkpoints of a run into one model.", run_average)}},
+      {"Try it",
+       {command("demo", "Prepare, train, evaluate and translate on the built-in corpus.",
+                run_demo)}},
   };
 }
 
-std::string overview(const std::vector<Command>& commands) {
+std::vector<Command> all_commands() {
+  std::vector<Command> all;
+  for (CommandGroup& group : command_groups()) {
+    for (Command& c : group.commands) all.push_back(std::move(c));
+  }
+  return all;
+}
+
+std::string overview() {
   std::string out =
       "Reigen trains neural machine translation models, on one machine or many.\n\n"
-      "Usage: reigen COMMAND [options]\n\nCommands:\n";
-  for (const auto& c : commands) out += format("  {:<10} {}\n", c.name, c.summary);
-  out += format("  {:<10} {}\n", "help", "Show this page, or that of a command.");
+      "Usage: reigen COMMAND [options]\n";
+  for (const CommandGroup& group : command_groups()) {
+    out += format("\n{}:\n", group.purpose);
+    for (const Command& c : group.commands) out += format("  {:<10} {}\n", c.name, c.summary);
+  }
+  out += format("\nHelp:\n  {:<10} {}\n", "help", "Show this page, or the page of a command.");
   out +=
-      "\n`reigen COMMAND --help` shows a command's options; each can also stand in a YAML file\n"
-      "given with --config. `reigen --version` names the build.\n\n"
-      "Exit codes: 0 done, 1 internal error, 2 wrong option or configuration, 3 bad data,\n"
-      "4 bad checkpoint, 5 communication failed, 6 device failed, 7 cannot read or write,\n"
+      "\nTo start: `reigen demo --output demo` trains a small model in a few minutes. With text "
+      "of\n"
+      "your own, run `reigen prepare`, then `reigen train`, then `reigen translate`.\n\n"
+      "`reigen COMMAND --help` lists the options of a command. Options can also be given in a "
+      "YAML\n"
+      "file with --config FILE.yaml. `reigen --version` shows version and build.\n\n"
+      "Exit codes: 0 success, 1 internal error, 2 wrong option or configuration, 3 bad data,\n"
+      "4 bad checkpoint, 5 communication failed, 6 device failed, 7 cannot read or write a file,\n"
       "8 training diverged, 130 interrupted.\n";
   return out;
 }
@@ -103,8 +132,8 @@ std::string options_page(const std::vector<Command>& commands) {
       "# Options\n\nGenerated from the option tables in `src/config/` by `make docs`; do not "
       "edit.\n"
       "Every option can be given on the command line as `--key value` or `--key=value`, by the\n"
-      "short spelling shown, or under its YAML key in a file given with `--config FILE.yaml`; the\n"
-      "command line wins. A switch can be turned off with `--no-key` or `--key=false`.\n";
+      "short spelling shown, or by its YAML key in a file given with `--config FILE.yaml`. The\n"
+      "command line takes precedence. `--no-key` or `--key=false` turns a switch off.\n";
   for (const auto& c : commands) out += "\n" + c.markdown();
   return out;
 }
@@ -116,38 +145,40 @@ const Command& find_command(const std::vector<Command>& commands, const std::str
     names.push_back(c.name);
   }
   auto near = nearest(name, names);
-  throw ConfigError(format("unknown command '{}'{}; `reigen help` lists all", name,
+  throw ConfigError(format("unknown command '{}'{}; `reigen help` lists all commands", name,
                            near ? format(", did you mean '{}'?", *near) : ""));
 }
 
 void run(std::span<const std::string> args) {
+  if (args.empty()) return print(overview());
   const std::vector<Command> commands = all_commands();
-  if (args.empty()) throw ConfigError("no command given; `reigen help` lists all");
   const std::string& name = args[0];
   auto rest = args.subspan(1);
   if (name == "--version" || name == "version") {
     print(version_text());
   } else if (name == "help" && !rest.empty() && rest[0] == "--markdown") {
     print(options_page(commands));
+  } else if (name == "help" && !rest.empty() && rest[0] == "--measurement-log") {
+    print(log_reference());
   } else if (name == "help" && !rest.empty()) {
     std::vector<std::string> help = {"--help"};
     find_command(commands, rest[0]).run(help);
   } else if (name == "help" || name == "--help" || name == "-h") {
-    print(overview(commands));
-  } else if (name == kAgentCommand) {  // what `train --hosts` starts over ssh
+    print(overview());
+  } else if (name == kAgentCommand) {  // started over ssh by `train --hosts`
     run_host_agent(version_line());
   } else {
     find_command(commands, name).run(rest);
   }
 }
 
-// GNU OpenMP's threads spin for milliseconds when they wait for each other, which on a machine that
-// does anything else besides costs two thirds of the speed (docs/design/training.md). It reads how
-// long when it is loaded, before any code of ours: so the program starts itself again, once.
+// GNU OpenMP's threads spin for milliseconds when they wait for each other, which on a busy machine
+// costs two thirds of the speed (docs/design/training.md). The library reads its spin count when it
+// is loaded, before any code of ours, so the program sets it and executes itself again, once.
 void spin_less(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("GOMP_SPINCOUNT", "1000", 1);
-  execv("/proc/self/exe", argv);  // when it cannot, things are only slower
+  execv("/proc/self/exe", argv);  // if it fails, training is only slower
 }
 
 }  // namespace
@@ -165,8 +196,8 @@ int main(int argc, char** argv) {
     return static_cast<int>(e.code());
   } catch (const std::bad_alloc&) {
     reigen::log_error(
-        "out of memory; train with a smaller --memory, prepare with fewer --threads or a smaller "
-        "--shard-tokens");
+        "out of memory; use a smaller --memory for train, fewer --threads or a smaller "
+        "--shard-tokens for prepare");
     return static_cast<int>(reigen::ExitCode::kInternal);
   } catch (const std::exception& e) {
     reigen::log_error(reigen::format("internal error: {}; please report it", e.what()));

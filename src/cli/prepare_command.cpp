@@ -1,4 +1,5 @@
-// `reigen prepare`: runs the preparation and says what was kept, what was dropped and why.
+// `reigen prepare`: writes a dataset and prints the numbers of pairs and of those that each rule
+// dropped.
 #include "data/prepare/prepare.h"
 
 #include <algorithm>
@@ -24,8 +25,8 @@ void check_languages(const PrepareOptions& options) {
           format("'{}' is not a language code; use one such as en or pt-BR", language));
     }
     if (!is_known_language(language)) {
-      log_warning(format("'{}' is not a language ICU knows; the script rule will not apply to it",
-                         language));
+      log_warning(format(
+          "ICU does not know the language '{}'; the script rule does not apply to it", language));
     }
   }
   if (options.source == options.target) {
@@ -49,7 +50,7 @@ std::string corpora_table(const Manifest& m) {
   return table.text();
 }
 
-// Every rule is listed, also with 0, so that nobody wonders whether it was on.
+// Every rule is listed, also with 0, to show that it was on.
 std::string rules_table(const Manifest& m) {
   Table table;
   uint64_t read = 0;
@@ -67,7 +68,7 @@ std::string rules_table(const Manifest& m) {
 std::string shortened(const std::string& text) {
   std::string line = squeeze_whitespace(repair_utf8(text));
   constexpr size_t kMost = 100;
-  // What a line holds must not steer the terminal it is shown on.
+  // Control characters in the text must not reach the terminal.
   for (size_t i = 0; i < line.size(); ++i) {
     auto c = static_cast<unsigned char>(line[i]);
     if (c < 0x20 || c == 0x7F) line[i] = '?';
@@ -104,7 +105,7 @@ void run_prepare(const PrepareOptions& options) {
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Manifest& m = result.manifest;
   if (m.valid.empty()) {
-    log_warning("no --valid given: training will have nothing to watch its progress on");
+    log_warning("no --valid given: training cannot be evaluated without a validation set");
   }
   std::string out = corpora_table(m) + "\nTraining lines dropped, by rule:\n" + rules_table(m);
   out += examples_text(result);

@@ -1,4 +1,4 @@
-// `reigen report`: what a run did and what limited it, as a page, as JSON and in the terminal.
+// `reigen report`: progress, speed and bottleneck of a run, as a page, as JSON and in the terminal.
 #include <filesystem>
 #include <map>
 
@@ -19,7 +19,7 @@ void run_report(const ReportOptions& options) {
     reports.push_back(make_report(
         run, reader, {.price_per_hour = options.price_per_hour, .doctor = options.doctor}));
   }
-  // Folders of one name are told apart by the way to them.
+  // Runs of the same name are shown by their paths.
   std::map<std::string, int> named;
   for (const Report& report : reports) ++named[report.name];
   for (size_t i = 0; i < reports.size(); ++i) {

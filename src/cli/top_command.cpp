@@ -1,4 +1,4 @@
-// `reigen top`: a run in a plain terminal, drawn again every second and when the window changes.
+// `reigen top`: a run in a plain terminal, redrawn every second and when the window changes.
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -18,7 +18,7 @@
 namespace reigen {
 namespace {
 
-constexpr int kUsualWidth = 100;  // where there is no window
+constexpr int kUsualWidth = 100;  // without a terminal
 constexpr int kPollMilliseconds = 50;
 
 struct Window {
@@ -33,7 +33,7 @@ Window window_now() {
   return {size.ws_col, std::max<int>(size.ws_row, 2)};
 }
 
-// The other screen, without a cursor and with keys that arrive at once; all as it was at the end.
+// The alternate screen, without a cursor and with unbuffered keys; the destructor restores all.
 class Screen {
  public:
   Screen() {
@@ -49,19 +49,19 @@ class Screen {
     if (keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
     try {
       print("\x1b[?25h\x1b[?1049l");
-    } catch (const std::exception&) {  // nobody is there to see it
+    } catch (const std::exception&) {  // the terminal is closed
     }
   }
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // Waits a moment; what was typed, empty for nothing.
+  // The keys typed within a moment; empty for none.
   std::string typed() const {
     pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
     if (poll(keys_ ? &input : nullptr, keys_ ? 1 : 0, kPollMilliseconds) <= 0) return "";
     char text[16];
     const ssize_t got = read(STDIN_FILENO, text, sizeof text);
-    if (got <= 0) return "q";  // the terminal is gone
+    if (got <= 0) return "q";  // the terminal is closed
     return std::string(text, static_cast<size_t>(got));
   }
 
@@ -70,23 +70,23 @@ class Screen {
   bool keys_ = false;
 };
 
-// Lines from `first` on, and a last one that says what to do.
+// Lines from `first` on, and a last one with the keys.
 std::string drawn(const std::vector<std::string>& lines, size_t first, const Window& window) {
   const auto room = static_cast<size_t>(window.height - 1);
   std::string out = "\x1b[H";
   for (size_t i = first; i < std::min(lines.size(), first + room); ++i) {
     out += lines[i] + "\x1b[K\r\n";
   }
-  std::string hint = "  q ends this, not the run";
+  std::string hint = "  q quits (the run continues)";
   if (lines.size() > room) {
-    hint += format("; arrows: {} to {} of {} lines", first + 1,
+    hint += format("; arrow keys scroll: {} to {} of {} lines", first + 1,
                    std::min(lines.size(), first + room), lines.size());
   }
   hint.resize(std::min(hint.size(), static_cast<size_t>(window.width)));
   return out + hint + "\x1b[J";
 }
 
-// How far the keys move the picture; nothing when they ask to end.
+// Moves `first` by the keys; false when they ask to quit.
 bool apply(const std::string& keys, int page, int& first) {
   if (keys.find_first_of("qQ") != std::string::npos) return false;
   if (keys == "\x1b[B" || keys == "j") ++first;
@@ -120,7 +120,7 @@ void follow(RunReader& reader, const TopOptions& options) {
     shown = window;
     before = std::move(text);
     int moved = first;
-    do {  // a moment at a time, so that keys and a new size are seen at once
+    do {  // in short waits, so that keys and a new size take effect at once
       if (!apply(screen.typed(), window.height - 2, moved)) return;
     } while (moved == first && window_now() == shown && Clock::now() < next &&
              !interrupt_requested());
@@ -132,7 +132,7 @@ void follow(RunReader& reader, const TopOptions& options) {
 
 void run_top(const TopOptions& options) {
   RunReader reader(options.run);
-  reader.refresh();  // a wrong directory is said before the screen changes
+  reader.refresh();  // a wrong directory is an error before the screen changes
   if (!options.once && isatty(STDOUT_FILENO) == 1) return follow(reader, options);
   for (const std::string& line : top_picture(options.run, reader.run(), unix_now(),
                                              static_cast<size_t>(window_now().width))) {

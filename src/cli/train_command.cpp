@@ -1,4 +1,4 @@
-// `reigen train`: alone, as one of several workers, or as the one who starts them.
+// `reigen train`: alone, as one of several workers, or as the process that starts them.
 #include "cli/commands.h"
 #include "cli/launching.h"
 #include "train/run/background.h"
@@ -8,7 +8,7 @@
 namespace reigen {
 namespace {
 
-// A worker's end is everybody's: the others hear why before they notice that it is gone.
+// Reports an error to the other workers before they notice that this one is lost.
 void train_as_worker(TrainOptions options) {
   Job job = join_job(options, version_line());
   try {

@@ -1,7 +1,7 @@
 // `reigen translate`: lines from a file or a pipe through a saved model.
 //
-// A filter: what has been written stays written when Ctrl-C or an error ends it, and a reader that
-// goes away (`| head`) ends it without an error.
+// A filter: translations that are written stay written after Ctrl-C or an error, and a reader that
+// closes the pipe (`| head`) ends it without an error.
 #include <unistd.h>
 
 #include <chrono>
@@ -37,7 +37,7 @@ void report(const TranslationCounts& counts, double seconds) {
                   counts.lines == 1 ? "line" : "lines", human_seconds(seconds),
                   with_commas(static_cast<uint64_t>(tokens))));
   if (counts.cut > 0) {
-    log_note(format("{} {} longer than the model takes and translated in parts",
+    log_note(format("{} {} longer than the model's maximum and translated in fragments",
                     with_commas(counts.cut), counts.cut == 1 ? "line was" : "lines were"));
   }
   if (counts.repaired > 0) {
@@ -47,20 +47,20 @@ void report(const TranslationCounts& counts, double seconds) {
   }
 }
 
-// Returns false when nobody reads the output any more.
+// Returns false when the reader has closed the output.
 bool translate_all(LineReader& reader, Translator& translator, const TranslateOptions& options,
                    LineOutput& output) {
   const bool typed = options.input == kStandard && isatty(STDIN_FILENO) == 1;
-  bool wanted = true;
+  bool open = true;
   std::unique_ptr<Progress> progress;
   if (!typed) progress = std::make_unique<Progress>("translate", 0, "sentences");
   translate_stream(
       reader, translator, {typed ? 1 : options.window, options.nbest > 1},
-      [&](std::string_view text) { return wanted = output.write(text); },
+      [&](std::string_view text) { return open = output.write(text); },
       [&](uint64_t sentences) {
         if (progress) progress->set(sentences);
       });
-  return wanted;
+  return open;
 }
 
 }  // namespace
@@ -72,24 +72,19 @@ void run_translate(const TranslateOptions& options) {
   log_note(format("{}: {} to {}, step {}", saved.path, saved.facts.source_language,
                   saved.facts.target_language, with_commas(saved.facts.step)));
   const PlacedModel placed(saved, options.device, static_cast<int>(options.threads));
-  const CheckpointFacts& facts = saved.facts;
-  Translator translator(
-      placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-      {facts.source_language, facts.target_language, facts.nfkc, facts.whitespace}, options.decode,
-      options.nbest);
+  Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
+                        saved.facts.text_rules(), options.decode, options.nbest);
   LineReader reader = open_input(options.input);
   LineOutput output(options.output);
   const Clock::time_point start = Clock::now();
   try {
-    const bool wanted = translate_all(reader, translator, options, output);
+    const bool open = translate_all(reader, translator, options, output);
     output.close();
-    if (!wanted) log_note("nobody reads the output any more; stopped");
+    if (!open) log_note("the reader closed the output; stopped");
   } catch (const Interrupted&) {
-    output.keep();
-    const std::string where =
-        options.output == kStandard ? "" : format(" and are in {}", output.partial());
-    throw Interrupted(
-        format("stopped by a signal; translations written before that stay{}", where));
+    output.close_partial();
+    const std::string where = options.output == kStandard ? "" : format(" to {}", output.partial());
+    throw Interrupted(format("stopped by a signal; finished translations were written{}", where));
   }
   report(translator.counts(), std::chrono::duration<double>(Clock::now() - start).count());
 }

@@ -1,4 +1,4 @@
-// How gradients are made smaller before they travel between workers: what `--compress` says.
+// The value of `--compress`: how gradients are compressed between workers.
 #pragma once
 
 #include <cstdint>

@@ -25,15 +25,16 @@ void set_attribute(CorpusSpec& spec, const std::string& key, const std::string& 
   } else if (key == "swap") {
     spec.swap = parse_bool(value);
   } else {
-    // Empty means by the file's name; a recorded configuration says so.
+    // Empty: by the file's name, as a recorded configuration may have it.
     if (!value.empty() && std::find(kFormats.begin(), kFormats.end(), value) == kFormats.end()) {
-      throw ConfigError(format("format '{}' is not {}", value, fmt::join(kFormats, ", ")));
+      throw ConfigError(
+          format("unknown format '{}'; use one of {}", value, fmt::join(kFormats, ", ")));
     }
     spec.format = value;
   }
 }
 
-// A path, or `weight=2`. A file whose name looks like that can be written as ./weight=2.
+// A path, or `weight=2`. A file of such a name can be given as ./weight=2.
 void add_word(CorpusSpec& spec, const std::string& word) {
   size_t equals = word.find('=');
   std::string key = word.substr(0, equals);
@@ -101,7 +102,7 @@ std::vector<CorpusSpec> parse_list(const Json& value) {
   return specs;
 }
 
-// Two corpora called train get told apart as train and train-2.
+// Two corpora named train become train and train-2.
 void make_names_unique(std::vector<CorpusSpec>& specs) {
   std::set<std::string> used;
   for (auto& spec : specs) {
@@ -125,7 +126,8 @@ Option corpus_list_option(std::string key, std::vector<CorpusSpec>& target, std:
   auto assign = [&target, most](const Json& value) {
     std::vector<CorpusSpec> specs = parse_list(value);
     if (specs.size() > most) {
-      throw ConfigError(format("given {} times, at most {} allowed", specs.size(), most));
+      throw ConfigError(
+          format("{} corpora given, at most {} allowed; leave out the others", specs.size(), most));
     }
     make_names_unique(specs);
     target = specs;

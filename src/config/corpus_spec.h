@@ -1,4 +1,4 @@
-// What a user says about one corpus: where it is, what it is called, how much it counts.
+// One corpus as the user gives it: files, name, weight.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace reigen {
 
 struct CorpusSpec {
-  std::string name;                // shown in tables; from the first file's name by default
-  std::vector<std::string> paths;  // two files side by side, or one that holds pairs
-  double weight = 1;               // how often a pair is seen per epoch
+  std::string name;                // shown in tables; by default from the name of the first file
+  std::vector<std::string> paths;  // two line-aligned files, or one file of pairs
+  double weight = 1;               // number of times a pair is seen per epoch
   std::string format;              // text, tsv, tmx, po, mo; from the file's name when empty
   bool swap = false;               // the file's first language is the target
 };

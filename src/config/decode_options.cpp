@@ -2,44 +2,50 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "config/common_options.h"
 
 namespace reigen {
 
 void describe(Schema& s, DecodeOptions& o) {
-  s.option("decode.beam", o.beam, "hypotheses kept for each sentence; 1 is greedy", 1, 64)
-      .flag("beam");
+  s.option("decode.beam", o.beam,
+           "beam size: number of hypotheses per sentence; 1 is greedy search", 1, 64)
+      .flag("beam")
+      .free_on_resume();
   s.option("decode.alpha", o.alpha,
-           "length penalty: scores are log-probability / ((5 + tokens) / 6)^alpha; 0 prefers short "
-           "translations, more prefers longer ones",
+           "length penalty: scores are log-probability / ((5 + tokens) / 6)^alpha; 0 favours short "
+           "translations, larger values longer ones",
            0, 5)
-      .flag("alpha");
+      .flag("alpha")
+      .free_on_resume();
   s.option("decode.max-ratio", o.max_ratio,
-           "end a translation at this many tokens for each source token, and ten more", 0.1, 100);
+           "maximum length of a translation in tokens per source token, plus ten", 0.1, 100)
+      .free_on_resume();
   s.option("decode.batch-tokens", o.batch_tokens,
-           "source tokens times beam translated at once; more is faster until memory runs out, and "
-           "changes results by rounding only; 0 for 8192 on the CPU, 131072 or what its memory "
-           "allows on a GPU",
-           0, 10'000'000);
+           "number of source tokens times beam size translated at once; larger is faster until "
+           "memory runs out, and changes results only by rounding; 0 for 8192 on the CPU and "
+           "131072, or less if memory requires it, on a GPU",
+           0, 10'000'000)
+      .free_on_resume();
 }
 
 void describe(Schema& s, TranslateOptions& o) {
-  s.option("model", o.model, "PATH", "a run written by reigen train, or a checkpoint in it")
-      .required();
+  s.option("model", o.model, "PATH", "run directory or checkpoint of the model").required();
   s.option("input", o.input, "FILE",
-           "lines to translate, plain, gzip, zstd or xz; - for standard input");
+           "text to translate, one sentence per line (plain, gzip, zstd or xz); - for standard "
+           "input");
   s.option("output", o.output, "FILE",
-           "where to write one line for each line read; - for standard output");
+           "file for the translations, one line per input line; - for standard output");
   s.option("nbest", o.nbest,
-           "print this many translations of each line as `line ||| text ||| score`, the line "
-           "counted from 0, best first; fewer where the search found fewer",
+           "number of translations per line, printed as `line ||| text ||| score`, best first, "
+           "with lines counted from 0; fewer where the search found fewer",
            1, 64);
   s.option("window", o.window,
-           "lines read ahead to be sorted into batches; output appears once per window, or line by "
-           "line when a terminal is the input",
+           "number of lines read ahead and sorted into batches; output appears once per window, or "
+           "line by line when the input is a terminal",
            1, 1'000'000);
   describe(s, o.device);
-  s.option("threads", o.threads, "threads to use on the CPU, 0 for all cores", 0, 1024);
-  s.option("quiet", o.quiet, "no progress, only warnings and errors");
+  describe_threads(s, o.threads);
+  describe_quiet(s, o.quiet);
   describe(s, o.decode);
   s.example("reigen translate --model runs/demo < test.en > test.de");
   s.example("reigen translate --model runs/demo --input test.en.gz --beam 8 --nbest 8");
@@ -48,8 +54,8 @@ void describe(Schema& s, TranslateOptions& o) {
 void check_translate_options(const TranslateOptions& options) {
   if (options.nbest > options.decode.beam) {
     throw ConfigError(
-        format("--nbest {} is more than --beam {}, which is all a search keeps; raise --beam or "
-               "lower --nbest",
+        format("--nbest {} is more than --beam {}, the number of hypotheses of a search; raise "
+               "--beam or lower --nbest",
                options.nbest, options.decode.beam));
   }
 }

@@ -1,6 +1,6 @@
 // The options of beam search, `decode.*`, and of `reigen translate`.
 //
-// Training, evaluation and translation declare the same section through the same function.
+// Training, evaluation and translation declare the section `decode` through the same function.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace reigen {
 struct DecodeOptions {
   int64_t beam = 4;
   double alpha = 0.6;        // log-probability / ((5 + length) / 6)^alpha, as Wu et al. 2016
-  double max_ratio = 2;      // output tokens for each source token, and ten more
-  int64_t batch_tokens = 0;  // hypotheses * source tokens translated at once; 0 for the device's
+  double max_ratio = 2;      // output tokens per source token, plus ten
+  int64_t batch_tokens = 0;  // hypotheses * source tokens at once; 0 for the device's
 };
 
 struct TranslateOptions {

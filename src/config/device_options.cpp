@@ -1,7 +1,6 @@
 #include "config/device_options.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -10,27 +9,28 @@
 namespace reigen {
 namespace {
 
-constexpr std::array<std::pair<const char*, Precision>, 5> kPrecisions = {
-    {{"auto", Precision::kAuto},
-     {"fp32", Precision::kFp32},
-     {"tf32", Precision::kTf32},
-     {"bf16", Precision::kBf16},
-     {"fp16", Precision::kFp16}}};
+const std::vector<std::pair<std::string, Precision>> kPrecisions = {{"auto", Precision::kAuto},
+                                                                    {"fp32", Precision::kFp32},
+                                                                    {"tf32", Precision::kTf32},
+                                                                    {"bf16", Precision::kBf16},
+                                                                    {"fp16", Precision::kFp16}};
 
 }  // namespace
 
 void describe(Schema& s, DeviceOptions& o) {
   s.option("device", o.device, "NAME",
-           "where to compute: cpu, cuda (the first GPU), cuda:1 and so on, or auto for a GPU where "
-           "there is one");
+           "compute device: cpu, cuda (the first GPU), cuda:1 and so on, or auto for a GPU if "
+           "there is one")
+      .free_on_resume()
+      .per_worker();
   s.choice("precision", o.precision,
-           "of products and activations on a GPU; parameters, sums and the optimizer stay fp32. "
-           "auto is bf16, or fp16 on chips without bf16; the CPU computes in fp32",
-           {{"auto", Precision::kAuto},
-            {"fp32", Precision::kFp32},
-            {"tf32", Precision::kTf32},
-            {"bf16", Precision::kBf16},
-            {"fp16", Precision::kFp16}});
+           "numeric precision of matrix products and activations on a GPU; parameters, sums and "
+           "the optimizer stay fp32; auto is bf16, or fp16 on GPUs without bf16; the CPU always "
+           "computes in fp32",
+           kPrecisions)
+      .hyperparameter()
+      .free_on_resume()
+      .for_launch();
 }
 
 DeviceChoice parse_device(const std::string& text) {
@@ -42,14 +42,14 @@ DeviceChoice parse_device(const std::string& text) {
       !number.empty() && number.size() <= 3 &&
       std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (!digits) {
-    throw ConfigError(format("device {} is not known; give auto, cpu, cuda or cuda:NUMBER", text));
+    throw ConfigError(format("unknown device '{}'; use auto, cpu, cuda or cuda:NUMBER", text));
   }
   return {.gpu = std::stoi(number)};
 }
 
 const char* name_of(Precision precision) {
   for (const auto& [name, known] : kPrecisions) {
-    if (known == precision) return name;
+    if (known == precision) return name.c_str();
   }
   return "";
 }
@@ -58,7 +58,7 @@ Precision precision_of(const std::string& name) {
   for (const auto& [known, precision] : kPrecisions) {
     if (name == known) return precision;
   }
-  throw ConfigError(format("precision {} is not known", name));
+  throw ConfigError(format("unknown precision '{}'; use auto, fp32, tf32, bf16 or fp16", name));
 }
 
 }  // namespace reigen

@@ -1,5 +1,4 @@
-// Where to compute and in which precision: the same two options for every command that runs a
-// model.
+// The compute device and its precision: the same two options for every command that runs a model.
 #pragma once
 
 #include <optional>
@@ -18,11 +17,11 @@ struct DeviceOptions {
 
 void describe(Schema& schema, DeviceOptions& options);
 
-// "auto", "cpu", or which GPU; throws ConfigError for anything else.
 struct DeviceChoice {
   bool automatic = false;
-  std::optional<int> gpu;  // none: the CPU, or for auto whatever there is
+  std::optional<int> gpu;  // none: the CPU, or not chosen yet when automatic
 };
+// "auto", "cpu", "cuda" or "cuda:1"; throws ConfigError for anything else.
 DeviceChoice parse_device(const std::string& text);
 
 const char* name_of(Precision precision);

@@ -44,8 +44,8 @@ Option simulate_option(DoctorOptions& o) {
   return {.key = "simulate",
           .value_name = "JOB",
           .help =
-              "extrapolate to a job on other machines: workers=64,link=10gbit, and if wanted "
-              "latency=50us and batch=grows (it is shared out otherwise)",
+              "job on other hosts to extrapolate to: workers=64,link=10gbit, optionally with "
+              "latency=50us and batch=grows (otherwise the batch is divided among the workers)",
           .default_text = "",
           .limits = "such as workers=64,link=10gbit",
           .assign =
@@ -81,15 +81,16 @@ SimulateSetting parse_simulate(const std::string& text) {
           format("'{}': expected workers=N, link=RATE, latency=TIME or batch=grows", item));
     }
   }
-  if (setting.workers == 0) throw ConfigError("a simulated job needs workers=N");
+  if (setting.workers == 0)
+    throw ConfigError("a simulated job needs its number of workers; add workers=N");
   return setting;
 }
 
 void describe(Schema& s, DoctorOptions& o) {
   s.option("json", o.json, "print the findings as JSON");
-  s.custom(seconds_option("seconds", o.seconds, "about how long to measure"));
+  s.custom(seconds_option("seconds", o.seconds, "approximate duration of the measurement"));
   s.option("price-per-hour", o.price_per_hour,
-           "what one host costs in an hour, to say what a run costs", 0, 1e6);
+           "price of one host per hour, for the predicted cost of the run", 0, 1e6);
   s.custom(simulate_option(o));
   describe_settings(s, o.train);
   s.example("reigen doctor --config run.yaml --hosts vm1:2,vm2:2 --price-per-hour 3.06");

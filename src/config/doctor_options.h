@@ -1,4 +1,4 @@
-// The options of `reigen doctor`: those of the run it is asked about, and its own.
+// The options of `reigen doctor`: those of the planned run, and its own.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace reigen {
 
-// "workers=64,link=10gbit": a job on machines that are not there.
+// "workers=64,link=10gbit": a job on hosts that are not available.
 struct SimulateSetting {
-  int64_t workers = 0;      // 0: nothing is simulated
-  double bandwidth = 0;     // bytes a second; 0: the link that was measured
-  double latency = 0;       // seconds; 0 likewise
-  bool same_share = false;  // the batch grows with the workers instead of being shared out
+  int64_t workers = 0;      // 0: no simulation
+  double bandwidth = 0;     // bytes per second; 0: as measured
+  double latency = 0;       // seconds; 0: as measured
+  bool same_share = false;  // the batch grows with the workers instead of being divided
 };
 
 // "workers=64,link=10gbit,latency=50us,batch=grows". Throws ConfigError.
@@ -25,11 +25,11 @@ struct DoctorOptions {
   double price_per_hour = 0;  // of one host
   double seconds = 20;
   bool json = false;
-  bool open_end = false;  // nothing says when the run ends
+  bool open_end = false;  // no option limits the length of the run
   std::string simulate_text;
   SimulateSetting simulate;
   std::vector<std::string> arguments;
-  Json as_given;
+  Json same_for_all;  // as in TrainOptions
 };
 
 void describe(Schema& schema, DoctorOptions& options);

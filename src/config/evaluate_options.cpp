@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "config/common_options.h"
 
 namespace reigen {
 namespace {
@@ -17,16 +18,6 @@ constexpr MetricName kMetrics[] = {{"bleu", ScoreMetric::kBleu},
                                    {"chrf", ScoreMetric::kChrf},
                                    {"chrf++", ScoreMetric::kChrfPlusPlus}};
 
-// One value or a list in YAML; on the command line a list for each time the option is given.
-std::vector<std::string> strings_of(const Json& value) {
-  if (!value.is_array()) return {scalar(value)};
-  std::vector<std::string> all;
-  for (const auto& item : value) {
-    for (auto& text : strings_of(item)) all.push_back(std::move(text));
-  }
-  return all;
-}
-
 ScoreMetric parse_metric(const std::string& text) {
   for (const auto& known : kMetrics) {
     if (text == known.name) return known.metric;
@@ -36,7 +27,7 @@ ScoreMetric parse_metric(const std::string& text) {
 
 std::vector<ScoreMetric> parse_metrics(const Json& value) {
   std::vector<ScoreMetric> metrics;
-  for (const std::string& list : strings_of(value)) {
+  for (const std::string& list : flat_list(value)) {
     for (size_t begin = 0; begin <= list.size();) {
       size_t end = std::min(list.find(',', begin), list.size());
       ScoreMetric metric = parse_metric(list.substr(begin, end - begin));
@@ -64,17 +55,17 @@ Option references_option(std::vector<std::string>& target) {
   return {.key = "references",
           .value_name = "FILE [FILE]",
           .help =
-              "what the translations should be, line by line; several files are several "
-              "references for each line",
+              "reference translations, line by line; several files give several references for "
+              "each line",
           .many = true,
-          .assign = [&target](const Json& value) { target = strings_of(value); },
+          .assign = [&target](const Json& value) { target = flat_list(value); },
           .current = [&target] { return Json(target); }};
 }
 
 Option metric_option(std::vector<ScoreMetric>& target) {
   return {.key = "metric",
           .value_name = "NAMES",
-          .help = "what to compute",
+          .help = "metrics to compute",
           .default_text = metrics_text(target),
           .limits = "bleu, chrf and chrf++, separated by commas",
           .many = true,
@@ -86,25 +77,27 @@ Option metric_option(std::vector<ScoreMetric>& target) {
 
 void describe(Schema& s, EvaluateOptions& o) {
   s.option("hypotheses", o.hypotheses, "FILE",
-           "translations to score, one per line, as plain text (not cut into tokens); plain, gzip, "
-           "zstd or xz, like every file here");
+           "translations to score, one per line, not tokenised (plain, gzip, zstd or xz, like all "
+           "files of this command)");
   s.custom(references_option(o.references));
   s.option("model", o.model, "DIR",
-           "a run or a checkpoint that translates first; also gives loss and perplexity");
+           "run directory or checkpoint of a model to translate with and to score, loss and "
+           "perplexity included");
   s.option("data", o.data, "DIR",
-           "with --model: prepared data to translate a split of; the run's own by default");
-  s.option("split", o.split, "NAME", "with --model: test or valid");
+           "with --model: dataset with the split to translate; the run's own when empty");
+  s.option("split", o.split, "NAME", "with --model: split of the dataset, test or valid");
   s.option("sources", o.sources, "FILE",
-           "with --model: text to translate instead of prepared data; needs --references");
-  s.option("output", o.output, "FILE", "with --model: also write the translations here");
+           "with --model: text to translate instead of a dataset; needs --references");
+  s.option("output", o.output, "FILE", "with --model: file for the translations");
   s.option("baseline", o.baseline, "FILE",
-           "translations of another system, to tell whether the difference could be chance");
+           "translations by another system, for a test of the difference's significance");
   s.custom(metric_option(o.metrics));
-  s.option("bootstrap", o.bootstrap, "draw 95% intervals and compare by bootstrap resampling");
-  s.option("resamples", o.resamples, "how often to resample", 100, 1'000'000);
-  s.option("seed", o.seed, "another seed, other resamples", 0, INT64_MAX);
+  s.option("bootstrap", o.bootstrap,
+           "compute 95% intervals, and compare with a baseline, by bootstrap resampling");
+  s.option("resamples", o.resamples, "number of bootstrap resamples", 100, 1'000'000);
+  s.option("seed", o.seed, "random seed for bootstrap resampling", 0, INT64_MAX);
   describe(s, o.device);
-  s.option("threads", o.threads, "threads to translate with on the CPU, 0 for all cores", 0, 1024);
+  describe_threads(s, o.threads);
   s.option("json", o.json, "print JSON instead of text");
   describe(s, o.decode);
   s.example("reigen evaluate --model runs/first");
@@ -116,20 +109,21 @@ void describe(Schema& s, EvaluateOptions& o) {
 void check_evaluate_options(const EvaluateOptions& o) {
   if (o.hypotheses.empty() == o.model.empty()) {
     throw ConfigError(
-        "give either --hypotheses FILE to score or --model DIR to translate with, not both or "
-        "neither");
+        "give either --hypotheses FILE to score translations or --model DIR to translate first, "
+        "not both or neither");
   }
   if (o.model.empty()) {
     if (o.references.empty()) {
-      throw ConfigError("--references is required: what the translations should be");
+      throw ConfigError("--references is required (reference translations, line by line)");
     }
     if (!o.data.empty() || !o.sources.empty() || !o.output.empty()) {
-      throw ConfigError("--data, --sources and --output go with --model, not with --hypotheses");
+      throw ConfigError(
+          "--data, --sources and --output need --model; leave them out with --hypotheses");
     }
     return;
   }
   if (o.sources.empty() != o.references.empty()) {
-    throw ConfigError("--sources and --references go together: what to translate, and into what");
+    throw ConfigError("--sources and --references need each other; give both or neither");
   }
   if (!o.sources.empty() && !o.data.empty()) {
     throw ConfigError("give either --data or --sources, not both");

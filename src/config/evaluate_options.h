@@ -1,4 +1,4 @@
-// The options of `reigen evaluate`, and the metrics it knows by name.
+// The options of `reigen evaluate`, and the names of its metrics.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct EvaluateOptions {
 
 void describe(Schema& schema, EvaluateOptions& options);
 
-// Throws ConfigError when what is given does not make one of the two ways.
+// Throws ConfigError when neither or both are given, or options contradict each other.
 void check_evaluate_options(const EvaluateOptions& options);
 
 }  // namespace reigen

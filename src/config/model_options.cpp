@@ -15,7 +15,7 @@ struct Preset {
   int64_t layers;
 };
 
-// `small` is the model of the Multi30k yardstick; `base` and `big` are those of Vaswani et al.
+// `small` is the model of the Multi30k benchmark; `base` and `big` are those of Vaswani et al.
 constexpr Preset kPresets[] = {
     {"tiny", 128, 4, 512, 2},
     {"small", 256, 4, 1024, 4},
@@ -43,37 +43,51 @@ ModelOptions model_preset(const std::string& name) {
     return options;
   }
   auto near = nearest(name, model_preset_names());
-  throw ConfigError(format("unknown preset '{}'{}; there are {}", name,
+  throw ConfigError(format("unknown preset '{}'{}; use one of {}", name,
                            near ? format(", did you mean '{}'?", *near) : "",
                            fmt::join(model_preset_names(), ", ")));
 }
 
 void describe(Schema& s, ModelOptions& o) {
   const std::string own = "; 0 for the preset's";
-  s.option("model.width", o.width, "width of the model" + own, 0, 65'536);
-  s.option("model.heads", o.heads, "attention heads" + own, 0, 1024);
-  s.option("model.ffn-width", o.ffn_width, "width inside feed-forward layers" + own, 0, 1'000'000);
-  s.option("model.encoder-layers", o.encoder_layers, "layers of the encoder" + own, 0, 1000);
-  s.option("model.decoder-layers", o.decoder_layers, "layers of the decoder" + own, 0, 1000);
-  s.option("model.max-length", o.max_length, "longest sentence in tokens, its end included", 2,
-           65'536);
-  s.choice("model.norm", o.norm, "normalise before each sublayer or after it",
-           {{"pre", NormPlace::kPre}, {"post", NormPlace::kPost}});
-  s.choice("model.activation", o.activation, "inside feed-forward layers",
-           {{"relu", ActivationName::kRelu},
-            {"gelu", ActivationName::kGelu},
-            {"swish", ActivationName::kSwish}});
-  s.choice("model.positions", o.positions, "how a token's place is told",
-           {{"sinusoid", Positions::kSinusoid}, {"learned", Positions::kLearned}});
-  s.option("model.tied", o.tied, "one table embeds both sides and projects onto the vocabulary");
-  s.option("model.biases", o.biases, "biases in attention, too, not only in feed-forward layers");
+  s.option("model.width", o.width, "model width (size of embeddings and hidden states)" + own, 0,
+           65'536)
+      .hyperparameter();
+  s.option("model.heads", o.heads, "number of attention heads" + own, 0, 1024).hyperparameter();
+  s.option("model.ffn-width", o.ffn_width, "inner width of the feed-forward layers" + own, 0,
+           1'000'000)
+      .hyperparameter();
+  s.option("model.encoder-layers", o.encoder_layers, "number of encoder layers" + own, 0, 1000)
+      .hyperparameter();
+  s.option("model.decoder-layers", o.decoder_layers, "number of decoder layers" + own, 0, 1000)
+      .hyperparameter();
+  s.option("model.max-length", o.max_length,
+           "maximum length of a sentence in tokens, end of sentence included", 2, 65'536)
+      .hyperparameter();
+  s.choice("model.norm", o.norm, "layer normalisation before (pre) or after (post) each sublayer",
+           {{"pre", NormPlace::kPre}, {"post", NormPlace::kPost}})
+      .hyperparameter();
+  s.choice("model.activation", o.activation, "activation function of the feed-forward layers",
+           {{"relu", ActivationKind::kRelu},
+            {"gelu", ActivationKind::kGelu},
+            {"swish", ActivationKind::kSwish}})
+      .hyperparameter();
+  s.choice("model.positions", o.positions, "positional encoding",
+           {{"sinusoid", Positions::kSinusoid}, {"learned", Positions::kLearned}})
+      .hyperparameter();
+  s.option("model.tied", o.tied,
+           "use one matrix for source embeddings, target embeddings and the output projection")
+      .hyperparameter();
+  s.option("model.biases", o.biases,
+           "use biases in attention layers, too, not only in feed-forward layers")
+      .hyperparameter();
 }
 
 void describe(Schema& s, DropoutOptions& o) {
   Option all = {.key = "dropout.all",
                 .flag = "dropout",
                 .value_name = "X",
-                .help = "set all four at once; a later one of them changes it alone",
+                .help = "dropout rate of all four kinds at once; a later option changes one kind",
                 .limits = "0 to 0.9",
                 .assign =
                     [&o](const Json& value) {
@@ -82,10 +96,15 @@ void describe(Schema& s, DropoutOptions& o) {
                     },
                 .current = nullptr};
   s.custom(all);
-  s.option("dropout.embedding", o.embedding, "of embedded tokens", 0, 0.9);
-  s.option("dropout.attention", o.attention, "of attention weights", 0, 0.9);
-  s.option("dropout.activation", o.activation, "inside feed-forward layers", 0, 0.9);
-  s.option("dropout.residual", o.residual, "of what each sublayer adds", 0, 0.9);
+  s.option("dropout.embedding", o.embedding, "dropout rate of embedded tokens", 0, 0.9)
+      .hyperparameter();
+  s.option("dropout.attention", o.attention, "dropout rate of attention weights", 0, 0.9)
+      .hyperparameter();
+  s.option("dropout.activation", o.activation, "dropout rate inside feed-forward layers", 0, 0.9)
+      .hyperparameter();
+  s.option("dropout.residual", o.residual,
+           "dropout rate of each sublayer's output before it is added to the residual", 0, 0.9)
+      .hyperparameter();
 }
 
 ModelOptions sizes_of_preset() {
@@ -132,14 +151,20 @@ ModelOptions model_from_json(const Json& json) {
 
 void check_model_options(const ModelOptions& o) {
   if (o.width < 1 || o.ffn_width < 1 || o.encoder_layers < 1 || o.decoder_layers < 1) {
-    throw ConfigError("model: width, ffn-width and both numbers of layers must be at least 1");
+    throw ConfigError(
+        format("model.width {}, model.ffn-width {}, model.encoder-layers {} and "
+               "model.decoder-layers {} must be at least 1 each",
+               o.width, o.ffn_width, o.encoder_layers, o.decoder_layers));
   }
   if (o.heads < 1 || o.width % o.heads != 0) {
     throw ConfigError(
         format("model.width {} must be a multiple of model.heads {}", o.width, o.heads));
   }
   if (o.width % 2 != 0) {
-    throw ConfigError(format("model.width {} must be even, for sines and cosines", o.width));
+    throw ConfigError(
+        format("model.width {} must be even: half of the positional encoding is "
+               "sines, half cosines",
+               o.width));
   }
 }
 

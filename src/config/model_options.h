@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "config/activation_kind.h"
 #include "config/schema.h"
 
 namespace reigen {
 
 enum class NormPlace { kPre, kPost };
-enum class ActivationName { kRelu, kGelu, kSwish };
 enum class Positions { kSinusoid, kLearned };
 
 // The defaults are `base`: with 32,768 pieces exactly 60,880,896 parameters.
@@ -22,10 +22,10 @@ struct ModelOptions {
   int64_t decoder_layers = 6;
   int64_t max_length = 512;  // tokens of a sentence, end included
   NormPlace norm = NormPlace::kPre;
-  ActivationName activation = ActivationName::kRelu;
+  ActivationKind activation = ActivationKind::kRelu;
   Positions positions = Positions::kSinusoid;
-  bool tied = true;     // one table embeds both sides and projects onto the vocabulary
-  bool biases = false;  // also in attention, not only in the feed-forward layers
+  bool tied = true;     // one matrix for both embeddings and the output projection
+  bool biases = false;  // in attention layers; feed-forward layers always have them
 };
 
 struct DropoutOptions {
@@ -35,22 +35,22 @@ struct DropoutOptions {
   double residual = 0.1;
 };
 
-// The section `model.`. Declared with 0 for the sizes a preset gives (`sizes_of_preset`), they are
-// filled in by `resolve_model`.
+// The section `model`. A size of 0 stands for the preset's (`sizes_of_preset`) until
+// `resolve_model` fills it in.
 void describe(Schema& schema, ModelOptions& options);
 void describe(Schema& schema, DropoutOptions& options);
 ModelOptions sizes_of_preset();
 ModelOptions resolve_model(const ModelOptions& given, const std::string& preset);
 
-// What a checkpoint records of a model, and back; throws CheckpointError for what it cannot read.
+// The model section of a checkpoint, and back; throws CheckpointError when it cannot be read.
 Json model_json(const ModelOptions& options);
 ModelOptions model_from_json(const Json& json);
 
-// tiny, small, base or big; throws ConfigError for another name.
+// tiny, small, base or big; throws ConfigError for any other name.
 ModelOptions model_preset(const std::string& name);
 std::vector<std::string> model_preset_names();
 
-// Throws ConfigError when the parts do not fit together.
+// Throws ConfigError when the sizes do not fit together.
 void check_model_options(const ModelOptions& options);
 
 }  // namespace reigen

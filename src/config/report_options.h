@@ -19,14 +19,14 @@ struct ReportOptions {
 
 struct TopOptions {
   std::string run;
-  double every = 1;
+  double every = 1;  // seconds
   bool once = false;
 };
 
-// Where the live page is served, by `dashboard` and beside `train`.
+// The address of the live page, served by `dashboard` or by `train --dashboard`.
 struct PageOptions {
   std::string address = "127.0.0.1";
-  int64_t port = 0;  // 0 for 6810, or any that is free when that is taken
+  int64_t port = 0;  // 0 for 6810, or a free port when that is in use
   std::string token;
   bool operator==(const PageOptions&) const = default;
 };
@@ -39,7 +39,7 @@ struct DashboardOptions {
 void describe(Schema& schema, ReportOptions& options);
 void describe(Schema& schema, TopOptions& options);
 void describe(Schema& schema, DashboardOptions& options);
-// With names that begin with `prefix`.
+// Option names begin with `prefix`.
 void describe(Schema& schema, PageOptions& options, const std::string& prefix);
 
 }  // namespace reigen

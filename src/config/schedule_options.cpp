@@ -23,7 +23,7 @@ const std::vector<std::pair<std::string, ScheduleKind>> kKinds = {
     {"inverse-polynomial", ScheduleKind::kInversePolynomial},
 };
 
-// "1000, 2000" and [1000, 2000] give the same words.
+// "1000, 2000" in one text or [1000, 2000] as a list.
 std::vector<std::string> words_of(const Json& value) {
   std::vector<std::string> words;
   if (value.is_array()) {
@@ -42,7 +42,7 @@ std::vector<std::string> words_of(const Json& value) {
   return words;
 }
 
-// One comma separated value on the command line, the same or a list in YAML.
+// A comma-separated text on the command line; the same or a list in YAML.
 template <class T, class Parse>
 Option list_option(const std::string& key, std::vector<T>& target, const std::string& value_name,
                    const std::string& help, const std::string& limits, Parse parse) {
@@ -65,7 +65,7 @@ Option list_option(const std::string& key, std::vector<T>& target, const std::st
           .current = [&target] { return Json(target); }};
 }
 
-// The keys a kind looks at.
+// The keys that a kind uses, without "schedule.".
 std::set<std::string> used_by(ScheduleKind kind) {
   if (kind == ScheduleKind::kNoam) return {"kind", "warmup-steps", "min-rate", "factor", "width"};
   std::set<std::string> used = {"kind", "warmup-steps", "start-rate"};
@@ -90,64 +90,79 @@ Json all_settings(ScheduleOptions options) {
 
 void describe_decay(Schema& s, ScheduleOptions& o) {
   s.option("schedule.min-rate", o.min_rate,
-           "never below this after the warm-up; where polynomial and cosine end", 0, kMostRate);
-  s.option(
-      "schedule.decay-steps", o.decay_steps,
-      "counted from the peak: where polynomial and cosine end, where exponential has fallen to "
-      "decay-rate, where inverse-polynomial has fallen to 2^-power; 0 only for the last, for "
-      "as long as the warm-up",
-      0, kMaxSteps);
+           "lowest learning rate after the warm-up, at which polynomial and cosine end", 0,
+           kMostRate)
+      .hyperparameter();
+  s.option("schedule.decay-steps", o.decay_steps,
+           "number of steps after the peak until polynomial and cosine end, exponential has fallen "
+           "to decay-rate, and inverse-polynomial to 2^-power; inverse-polynomial takes 0 for the "
+           "length of the warm-up",
+           0, kMaxSteps)
+      .hyperparameter();
   s.option("schedule.decay-rate", o.decay_rate,
-           "exponential: what is left of the rate after each decay-steps", 1e-9, 1);
+           "factor of the learning rate over each decay-steps (exponential)", 1e-9, 1)
+      .hyperparameter();
   s.option("schedule.staircase", o.staircase,
-           "exponential: fall at once after each decay-steps, not bit by bit");
+           "decay in one jump after each decay-steps instead of continuously (exponential)")
+      .hyperparameter();
   s.option("schedule.power", o.power,
-           "exponent of polynomial and inverse-polynomial; 0 for the kind's own: 1 (a straight "
-           "line) and 0.5 (the inverse square root)",
-           0, 100);
+           "exponent of polynomial and inverse-polynomial; 0 for the default of the kind: 1 (a "
+           "straight line) and 0.5 (the inverse square root)",
+           0, 100)
+      .hyperparameter();
 }
 
 }  // namespace
 
 void describe(Schema& s, ScheduleOptions& o) {
-  s.choice("schedule.kind", o.kind, "shape of the learning-rate curve after its warm-up", kKinds);
-  s.option("schedule.rate", o.rate, "highest rate of every kind but piecewise and noam", kLeastRate,
-           kMostRate);
+  s.choice("schedule.kind", o.kind, "shape of the learning-rate curve after the warm-up", kKinds)
+      .hyperparameter();
+  s.option("schedule.rate", o.rate, "peak learning rate of every kind but piecewise and noam",
+           kLeastRate, kMostRate)
+      .hyperparameter();
   s.option("schedule.warmup-steps", o.warmup_steps,
-           "steps in which the rate rises in a straight line; 0 for the kind's own: 8000 for noam, "
-           "none for the others",
-           0, kMaxSteps);
+           "number of steps of linear warm-up; 0 for the default of the kind: 8000 for noam, none "
+           "for the others",
+           0, kMaxSteps)
+      .hyperparameter();
   s.option("schedule.start-rate", o.start_rate,
-           "where the warm-up starts from, one step before the first; noam starts from 0", 0,
-           kMostRate);
+           "learning rate one step before the first, from which the warm-up rises; noam always "
+           "starts from 0",
+           0, kMostRate)
+      .hyperparameter();
   describe_decay(s, o);
   s.custom(list_option("schedule.boundaries", o.boundaries, "N,N,...",
-                       "piecewise: the last step of each value but the last; a list in YAML",
+                       "last step of each rate but the final one (piecewise); a list in YAML",
                        format("each 1 to {}", kMaxSteps),
-                       [](const std::string& word) { return parse_integer(word, 1, kMaxSteps); }));
-  s.custom(list_option("schedule.values", o.values, "X,X,...",
-                       "piecewise: the rates, one more than boundaries; a list in YAML",
-                       format("each {} to {}", kLeastRate, kMostRate), [](const std::string& word) {
-                         return parse_number(word, kLeastRate, kMostRate);
-                       }));
+                       [](const std::string& word) { return parse_integer(word, 1, kMaxSteps); }))
+      .hyperparameter();
+  s.custom(list_option(
+               "schedule.values", o.values, "X,X,...",
+               "learning rates, one more than boundaries (piecewise); a list in YAML",
+               format("each {} to {}", kLeastRate, kMostRate),
+               [](const std::string& word) { return parse_number(word, kLeastRate, kMostRate); }))
+      .hyperparameter();
   s.option("schedule.factor", o.factor,
-           "noam: f of f * width^-0.5 * min(s^-0.5, s * warmup-steps^-1.5)", 1e-9, 1e9);
+           "factor f of noam, f * width^-0.5 * min(s^-0.5, s * warmup-steps^-1.5) at step s", 1e-9,
+           1e9)
+      .hyperparameter();
   s.option("schedule.width", o.width,
-           "noam: width of the model; 0 for the model's own, 512 where there is no model", 0,
-           1'000'000);
+           "model width in the formula of noam; 0 for the model's own, or 512 without a model", 0,
+           1'000'000)
+      .hyperparameter();
 }
 
 void describe(Schema& s, ScheduleCommandOptions& o) {
-  s.option("steps", o.steps, "optimizer steps to show", 1, kMaxSteps);
+  s.option("steps", o.steps, "number of optimizer steps to show", 1, kMaxSteps);
   s.option("json", o.json, "print JSON instead of text");
   s.option("csv", o.csv, "print `step,rate` lines instead of text");
   s.option("every", o.every,
-           "with --json or --csv, the first step, every Nth and the last; 0 for 1 in CSV and about "
-           "1000 steps in JSON",
+           "with --json or --csv: distance of the printed steps, beside the first and the last; 0 "
+           "for every step in CSV and about 1000 steps in JSON",
            0, kMaxSteps);
-  s.option("ascii", o.ascii, "draw without Unicode, as is done where the locale is not UTF-8");
-  s.option("width", o.width, "columns of the drawing", 40, 1000);
-  s.option("height", o.height, "lines of the drawing between its axes", 4, 200);
+  s.option("ascii", o.ascii, "draw in ASCII, which is the default where the locale is not UTF-8");
+  s.option("width", o.width, "width of the drawing in columns", 40, 1000);
+  s.option("height", o.height, "height of the drawing in lines, without its axes", 4, 200);
   describe(s, o.schedule);
   s.example("reigen schedule --schedule.kind noam --schedule.warmup-steps 8000 --steps 50000");
   s.example("reigen schedule --schedule.kind piecewise --schedule.boundaries 20000,40000 \\");
@@ -177,12 +192,6 @@ std::vector<std::string> ignored_settings(const ScheduleOptions& options) {
     if (value != plain[key] && !used.contains(key)) ignored.push_back("schedule." + key);
   }
   return ignored;
-}
-
-std::set<std::string> settings_of(const std::string& kind) {
-  const auto found = std::find_if(kKinds.begin(), kKinds.end(),
-                                  [&](const auto& entry) { return entry.first == kind; });
-  return found == kKinds.end() ? std::set<std::string>{"kind"} : used_by(found->second);
 }
 
 std::string schedule_name(ScheduleKind kind) {

@@ -14,7 +14,7 @@
 namespace reigen {
 namespace {
 
-// A configuration that is missing is a wrong option, not bad data: the exit codes differ.
+// A missing configuration file is a wrong option, not bad data: the exit codes differ.
 std::string read_config(const std::string& path) {
   try {
     return read_file(path);
@@ -30,6 +30,15 @@ std::string scalar(const Json& value) {
   return value.get<std::string>();
 }
 
+std::vector<std::string> flat_list(const Json& value) {
+  if (!value.is_array()) return {scalar(value)};
+  std::vector<std::string> all;
+  for (const Json& item : value) {
+    for (std::string& text : flat_list(item)) all.push_back(std::move(text));
+  }
+  return all;
+}
+
 bool parse_bool(const std::string& text) {
   if (text == "true" || text == "yes" || text == "on" || text == "1") return true;
   if (text == "false" || text == "no" || text == "off" || text == "0") return false;
@@ -39,7 +48,7 @@ bool parse_bool(const std::string& text) {
 int64_t parse_integer(const std::string& text, int64_t least, int64_t most) {
   std::string digits;
   std::copy_if(text.begin(), text.end(), std::back_inserter(digits),
-               [](char c) { return c != '_'; });  // 1_000_000 reads better than 1000000
+               [](char c) { return c != '_'; });  // 1_000_000
   int64_t value = 0;
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) {
@@ -154,6 +163,42 @@ Schema& Schema::positional() {
   return *this;
 }
 
+Schema& Schema::free_on_resume() {
+  last().on_resume = OnResume::kFree;
+  return *this;
+}
+
+Schema& Schema::fixed_on_resume() {
+  last().on_resume = OnResume::kFixed;
+  return *this;
+}
+
+Schema& Schema::hyperparameter() {
+  last().hyperparameter = true;
+  if (last().on_resume == OnResume::kUndecided) last().on_resume = OnResume::kFixed;
+  return *this;
+}
+
+Schema& Schema::unrecorded() {
+  last().recorded = false;
+  return *this;
+}
+
+Schema& Schema::per_worker() {
+  last().sharing = Sharing::kWorker;
+  return *this;
+}
+
+Schema& Schema::from_rank0() {
+  last().sharing = Sharing::kRank0;
+  return *this;
+}
+
+Schema& Schema::for_launch() {
+  last().sharing = Sharing::kLaunch;
+  return *this;
+}
+
 Schema& Schema::example(std::string line) {
   examples_.push_back(std::move(line));
   return *this;
@@ -178,7 +223,7 @@ std::vector<std::string> Schema::names() const {
 void Schema::assign(Option& option, const Json& value, const std::string& where) {
   try {
     option.assign(value);
-    option.set = !value.is_array() || !value.empty();  // `train: []` gives none
+    option.set = !value.is_array() || !value.empty();  // `train: []` is not given
   } catch (const ConfigError& e) {
     std::string given = value.is_string() ? value.get<std::string>() : one_line(value);
     throw ConfigError(format("{}: '{}' cannot be used: {}", where, given, e.what()));
@@ -190,11 +235,11 @@ Option& Schema::find_or_suggest(const std::string& argument, const std::string& 
   std::vector<std::string> known = names();
   known.insert(known.end(), {"help", "config"});
   auto near = nearest(name, known);
-  throw ConfigError(format("unknown option {}{}; `reigen {} --help` lists all", argument,
+  throw ConfigError(format("unknown option {}{}; `reigen {} --help` lists all options", argument,
                            near ? format(", did you mean --{}?", *near) : "", command_));
 }
 
-// Handles the option or positional at `at`; returns the index of what follows it.
+// Handles the option or positional at `at`; returns the index after it.
 size_t Schema::parse_argument(std::span<const std::string> args, size_t at) {
   const std::string& argument = args[at];
   if (!argument.starts_with("--")) {
@@ -240,27 +285,29 @@ size_t Schema::parse_argument(std::span<const std::string> args, size_t at) {
   return at;
 }
 
-void Schema::parse_yaml(const std::string& text, const std::string& name) {
+void Schema::parse_yaml(const std::string& text, const std::string& name, UnknownKeys unknown) {
   Json tree = reigen::parse_yaml(text, name);
   if (tree.is_null()) return;
   if (!tree.is_object()) throw ConfigError(format("{}: expected `key: value` lines", name));
-  assign_tree(tree, "", name);
+  assign_tree(tree, "", name, unknown);
 }
 
-void Schema::assign_tree(const Json& tree, const std::string& prefix, const std::string& file) {
+void Schema::assign_tree(const Json& tree, const std::string& prefix, const std::string& file,
+                         UnknownKeys unknown) {
   for (const auto& [key, value] : tree.items()) {
     std::string path = prefix + key;
     auto is_below = [&](const Option& o) { return o.key.starts_with(path + "."); };
     bool section = std::any_of(options_.begin(), options_.end(), is_below);
-    // A section first: `vocab` names one, and is the short spelling of vocab.file, too.
+    // Sections first: `vocab` is a section and the short spelling of vocab.file.
     if (section && value.is_object()) {
-      assign_tree(value, path + ".", file);
+      assign_tree(value, path + ".", file, unknown);
       continue;
     }
     if (Option* option = find(path)) {
       assign(*option, value, format("{}: {}", file, path));
       continue;
     }
+    if (unknown == UnknownKeys::kIgnore) continue;
     auto near = nearest(path, names());
     throw ConfigError(format("{}: unknown key '{}'{}", file, path,
                              near ? format(", did you mean '{}'?", *near) : ""));
@@ -291,20 +338,6 @@ bool Schema::parse(std::span<const std::string> args) {
     }
   }
   return true;
-}
-
-Json Schema::current() const {
-  Json tree = Json::object();
-  for (const auto& option : options_) {
-    if (!option.current) continue;  // a shorthand for others
-    Json* at = &tree;
-    std::string key = option.key;
-    for (size_t dot; (dot = key.find('.')) != std::string::npos; key = key.substr(dot + 1)) {
-      at = &(*at)[key.substr(0, dot)];
-    }
-    (*at)[key] = option.current();
-  }
-  return tree;
 }
 
 }  // namespace reigen

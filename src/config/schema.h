@@ -1,8 +1,10 @@
 // One table per command: every option with its name, type, default, limits and help, declared once.
 //
-// The table is bound to a typed struct. It drives YAML files, command-line overrides, --help, the
-// generated docs/options.md, validation and "did you mean". The struct's initial values are the
-// defaults, so no default is stated twice. Past config/, code sees only the struct.
+// The table is bound to a typed struct. It drives YAML files, the command line, --help, the
+// generated docs/options.md, validation, "did you mean", and the attributes of an option: whether
+// it may change on resume, differs between workers, is recorded or is a hyper-parameter. The
+// struct's initial values are the defaults, so no default is stated twice. Past config/, code sees
+// only the struct.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +18,19 @@
 
 namespace reigen {
 
+// Whether an option may change when a run is resumed. Every option of `train` decides it.
+enum class OnResume { kUndecided, kFixed, kFree };
+
+// Whose value an option has where several workers train together.
+enum class Sharing {
+  kJob,     // the same on all command lines; workers take rank 0's, which may come from the run
+  kLaunch,  // the same on all command lines; needed before the workers are connected
+  kRank0,   // may differ between command lines; rank 0's value counts
+  kWorker,  // may differ between command lines; each worker uses its own
+};
+
 // YAML and the command line both deliver strings, lists of strings and maps of them; an option's
-// own type decides what a string means.
+// own type decides the meaning of a string.
 struct Option {
   std::string key;         // "vocab.size": the path in YAML, and --vocab.size
   std::string flag;        // "vocab-size": a shorter spelling, or empty
@@ -27,9 +40,13 @@ struct Option {
   std::string limits;  // "1 to 64", "bpe or unigram"
   bool required = false;
   bool positional = false;
-  bool many = false;  // takes several values, and may be given again
+  bool many = false;  // takes several values, and may be repeated
   bool set = false;
-  Json given = Json::array();  // the command line's values, one list per occurrence
+  OnResume on_resume = OnResume::kUndecided;
+  Sharing sharing = Sharing::kJob;
+  bool recorded = true;         // in config.yaml or the manifest
+  bool hyperparameter = false;  // shown by TensorBoard and the report to compare runs
+  Json given = Json::array();   // the command line's values, one list per occurrence
   std::function<void(const Json&)> assign;
   std::function<Json()> current;  // null for a shorthand that sets other options
 };
@@ -38,7 +55,7 @@ class Schema {
  public:
   Schema(std::string command, std::string summary);
 
-  // Declared options may be refined by the calls below, which speak of the last one declared.
+  // Declarations. The calls further below refine the option that was declared last.
   Schema& option(std::string key, bool& target, std::string help);
   Schema& option(std::string key, int64_t& target, std::string help, int64_t least, int64_t most);
   Schema& option(std::string key, double& target, std::string help, double least, double most);
@@ -46,23 +63,46 @@ class Schema {
   template <class E>
   Schema& choice(std::string key, E& target, std::string help,
                  std::vector<std::pair<std::string, E>> names);
-  // For values with a structure of their own. `assign` gets whatever stands in YAML, or from the
-  // command line a list with one list of strings per occurrence; the later call replaces.
+  // For values with a structure of their own. `assign` gets the tree in YAML, or from the command
+  // line a list with one list of strings per occurrence; a later call replaces an earlier one.
   Schema& custom(Option option);
 
   Schema& flag(std::string name);
   Schema& required();
   Schema& positional();
+  Schema& free_on_resume();
+  Schema& fixed_on_resume();  // a change would alter the course of training
+  Schema& hyperparameter();   // fixed on resume, too, unless declared free
+  Schema& unrecorded();
+  Schema& per_worker();
+  Schema& from_rank0();
+  Schema& for_launch();
   Schema& example(std::string line);
 
-  // Reads `--config FILE` first, then the arguments over it, then checks what is required.
-  // Returns false when the arguments ask for help, which the caller prints.
+  // Reads `--config FILE` first, then the other arguments, then checks that required options are
+  // given. Returns false when the arguments ask for help, which the caller prints.
   bool parse(std::span<const std::string> args);
-  void parse_yaml(const std::string& text, const std::string& name);
+  enum class UnknownKeys { kRefuse, kIgnore };
+  void parse_yaml(const std::string& text, const std::string& name,
+                  UnknownKeys unknown = UnknownKeys::kRefuse);
 
   std::string help() const;
   std::string markdown() const;
-  Json current() const;  // every option's value, nested by section
+
+  // Values nested by section: of all options, of those that are recorded, of those that must be the
+  // same on all command lines of a job, and of those for which a worker uses its own value. Of the
+  // last, an empty text counts as not given.
+  Json current() const;
+  Json recorded() const;
+  Json same_for_all_workers() const;
+  Json own_values() const;
+
+  // "model.width was 256 and is 512 now", for each option that is fixed on resume and differs from
+  // `before`. Options that `before` does not have are not compared.
+  std::vector<std::string> changes_since(const Json& before) const;
+  std::vector<std::string> hyperparameter_keys() const;
+
+  const std::vector<Option>& options() const { return options_; }
   const std::string& command() const { return command_; }
   const std::string& summary() const { return summary_; }
 
@@ -74,7 +114,9 @@ class Schema {
   Option& find_or_suggest(const std::string& argument, const std::string& name);
   size_t parse_argument(std::span<const std::string> args, size_t at);
   void assign(Option& option, const Json& value, const std::string& where);
-  void assign_tree(const Json& tree, const std::string& prefix, const std::string& file);
+  void assign_tree(const Json& tree, const std::string& prefix, const std::string& file,
+                   UnknownKeys unknown);
+  Json values_where(const std::function<bool(const Option&)>& wanted) const;
   std::vector<std::string> names() const;
 
   std::string command_;
@@ -104,7 +146,13 @@ Schema& Schema::choice(std::string key, E& target, std::string help,
 // The string of a scalar value; throws ConfigError when it is a list or a map.
 std::string scalar(const Json& value);
 
-// Parsers for one scalar; a ConfigError says what was expected.
+// One value or a list in YAML; on the command line one list for each occurrence of the option.
+std::vector<std::string> flat_list(const Json& value);
+
+// The value at "model.width" in a nested tree, or null.
+const Json* value_at(const Json& tree, const std::string& key);
+
+// Parsers for one scalar; the ConfigError names the expected form or range.
 bool parse_bool(const std::string& text);
 int64_t parse_integer(const std::string& text, int64_t least, int64_t most);
 double parse_number(const std::string& text, double least, double most);

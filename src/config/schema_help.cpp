@@ -1,4 +1,4 @@
-// How a table of options looks to a person: `--help` and the pages of docs/options.md.
+// The pages of a table of options: `--help` and docs/options.md.
 #include <algorithm>
 
 #include "base/format.h"
@@ -100,7 +100,7 @@ std::string Schema::help() const {
     }
     if (section.empty()) {
       Option config{.key = "config", .value_name = "FILE.yaml"};
-      config.help = "read options from YAML first; what the command line says replaces it";
+      config.help = "YAML file with options; the command line takes precedence over it";
       out += help_line(config);
     }
   }

@@ -7,7 +7,7 @@
 
 namespace reigen {
 
-// By edit distance with transpositions; empty when nothing is near enough to be a likely slip.
+// By edit distance with transpositions; empty when no name is near enough to be a likely typo.
 std::optional<std::string> nearest(const std::string& typed, const std::vector<std::string>& known);
 
 }  // namespace reigen

@@ -1,190 +1,203 @@
 #include "config/train_options.h"
 
-#include <array>
-#include <filesystem>
-
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "config/common_options.h"
 #include "config/units.h"
+#include "config/yaml.h"
 
 namespace reigen {
 namespace {
 
-void describe_where(Schema& s, TrainOptions& o) {
-  s.option("preset", o.preset, "NAME", "sizes of the model: tiny, small, base or big");
-  s.option("data", o.data, "DIR", "directory written by reigen prepare");
-  s.option("max-steps", o.max_steps, "stop after this many optimizer steps; 0 for no limit", 0,
-           kMaxSteps);
-  s.option("max-epochs", o.max_epochs, "stop after this many passes over the data; 0 for no limit",
-           0, 1e9);
+Option timeline_option(std::string& target) {
+  auto assign = [&target](const Json& value) {
+    const std::string text = scalar(value);
+    if (!text.empty()) parse_step_range(text);
+    target = text;
+  };
+  return {.key = "timeline",
+          .value_name = "FIRST:LAST",
+          .help =
+              "range of steps to trace on all workers, with synchronised clocks, into "
+              "RUN/timeline-FIRST-LAST.json for Perfetto or chrome://tracing",
+          .assign = assign,
+          .current = [&target] { return Json(target); }};
+}
+
+void describe_limits(Schema& s, TrainOptions& o) {
+  s.option("max-steps", o.max_steps,
+           "number of optimizer steps after which training stops; 0 for no limit", 0, kMaxSteps)
+      .free_on_resume();
+  s.option("max-epochs", o.max_epochs,
+           "number of passes over the training set after which training stops; 0 for no limit", 0,
+           1e9)
+      .free_on_resume();
   s.custom(seconds_option("max-time", o.max_time,
-                          "stop after training for this long in all; 0 for no limit"));
-  s.option("seed", o.seed, "of the first weights, the order of the data and dropout", 0, INT64_MAX);
+                          "training time over all attempts after which training stops; 0 for no "
+                          "limit"))
+      .free_on_resume();
+}
+
+void describe_compute(Schema& s, TrainOptions& o) {
   describe(s, o.device);
   s.option("algorithms", o.algorithms, "FILE",
-           "algorithms.txt of a run on the same kind of GPU: the same choices of matrix algorithms "
-           "give the same bits; chosen by timing when not given");
-  s.option("threads", o.threads,
-           "threads to use, 0 for all cores; the same number gives the same bits", 0, 1024);
+           "algorithms.txt of a run on the same kind of GPU, whose choice of matrix algorithms is "
+           "repeated for bit-identical results; chosen by timing when empty")
+      .free_on_resume();
+  describe_threads(s, o.threads, "; bit-identical results need the same number")
+      .free_on_resume()
+      .per_worker();
   s.custom(
-      bytes_option("memory", o.memory,
-                   "most memory to use, on a GPU its own; micro-batches are sized to it; 0 for "
-                   "half of what is free when the run starts, nine tenths on a GPU"));
-  s.option(
-      "micro-tokens", o.micro_tokens,
-      "most source and target tokens in a micro-batch; 0 for 4096 on the CPU, a whole batch on "
-      "a GPU, or what the memory allows",
-      0, 1'000'000'000);
-  s.option("log-every", o.log_every, "steps from one log line to the next", 1, kMaxSteps);
-  s.custom({.key = "timeline",
-            .value_name = "FIRST:LAST",
-            .help = "write what these steps did, on all workers by one clock, to "
-                    "RUN/timeline-FIRST-LAST.json for Perfetto or chrome://tracing",
-            .assign =
-                [&o](const Json& value) {
-                  const std::string text = scalar(value);
-                  if (!text.empty()) parse_step_range(text);
-                  o.timeline = text;
-                },
-            .current = [&o] { return Json(o.timeline); }});
-  s.option("quiet", o.quiet, "no progress, only warnings and errors; log.txt has the rest");
+       bytes_option("memory", o.memory,
+                    "memory budget of a worker, to which micro-batches are sized (on a GPU, "
+                    "memory of the GPU); 0 for half of the free memory at start, or nine tenths "
+                    "on a GPU"))
+      .free_on_resume()
+      .per_worker();
+  s.option("micro-tokens", o.micro_tokens,
+           "maximum number of source and target tokens in a micro-batch; 0 for 4096 on the CPU and "
+           "a whole batch on a GPU, or less if the memory requires it",
+           0, 1'000'000'000)
+      .fixed_on_resume();
 }
 
 void describe_batch(Schema& s, TrainOptions& o) {
   s.option("batch.target-tokens", o.batch.target_tokens,
-           "target tokens, ends of sentences included, in an optimizer step", 1, 1'000'000'000);
+           "number of target tokens per optimizer step over all workers, ends of sentences "
+           "included",
+           1, 1'000'000'000)
+      .hyperparameter();
   s.option("batch.pairs", o.batch.pairs,
-           "sentence pairs in an optimizer step, instead of counting tokens; 0 for tokens", 0,
-           1'000'000'000);
+           "number of sentence pairs per optimizer step over all workers, instead of "
+           "batch.target-tokens; 0 for off",
+           0, 1'000'000'000)
+      .hyperparameter();
 }
 
 void describe_optimizer(Schema& s, TrainOptions& o) {
-  s.choice("optimizer.kind", o.optimizer.kind, "how gradients become updates",
-           {{"adam", OptimizerKind::kAdam}, {"adamw", OptimizerKind::kAdamW}});
-  s.option("optimizer.beta1", o.optimizer.beta1, "decay of the first moment", 0, 0.999999);
-  s.option("optimizer.beta2", o.optimizer.beta2, "decay of the second moment", 0, 0.999999999);
-  s.option("optimizer.epsilon", o.optimizer.epsilon, "keeps the division finite", 1e-20, 1);
-  s.option("optimizer.weight-decay", o.optimizer.weight_decay, "adamw: decoupled weight decay", 0,
-           10);
+  s.choice("optimizer.kind", o.optimizer.kind,
+           "optimizer; adamw is Adam with decoupled weight decay",
+           {{"adam", OptimizerKind::kAdam}, {"adamw", OptimizerKind::kAdamW}})
+      .hyperparameter();
+  s.option("optimizer.beta1", o.optimizer.beta1, "decay rate of the first moment", 0, 0.999999)
+      .hyperparameter();
+  s.option("optimizer.beta2", o.optimizer.beta2, "decay rate of the second moment", 0, 0.999999999)
+      .hyperparameter();
+  s.option("optimizer.epsilon", o.optimizer.epsilon,
+           "constant added to the denominator of the update, which avoids a division by zero",
+           1e-20, 1)
+      .hyperparameter();
+  s.option("optimizer.weight-decay", o.optimizer.weight_decay, "decoupled weight decay (adamw)", 0,
+           10)
+      .hyperparameter();
   s.option("optimizer.clip", o.optimizer.clip,
-           "scale gradients down to this global norm; 0 for off", 0, 1e9);
+           "maximum global norm of the gradient, to which larger gradients are scaled down; 0 for "
+           "no clipping",
+           0, 1e9)
+      .hyperparameter();
   s.option("optimizer.max-skipped", o.optimizer.max_skipped,
-           "stop after this many steps in a row whose loss or gradient was not finite", 1,
-           1'000'000);
+           "number of consecutive steps with a loss or gradient that is not finite, after which "
+           "training stops",
+           1, 1'000'000)
+      .hyperparameter()
+      .free_on_resume();
   s.choice("optimizer.loss-scaling", o.loss_scaling,
-           "fp16: how the loss is scaled so that small gradients survive: backoff halves the scale "
-           "when a gradient overflows and doubles it after 2,000 steps without; logmax follows the "
-           "largest gradients seen",
-           {{"backoff", LossScalePolicy::kBackoff}, {"logmax", LossScalePolicy::kLogMax}});
-  s.option("smoothing", o.smoothing, "label smoothing", 0, 0.9);
+           "dynamic loss scaling, which saves small fp16 gradients from underflow: backoff halves "
+           "the scale when a gradient overflows and doubles it after 2,000 steps without overflow; "
+           "logmax follows the largest recent gradients",
+           {{"backoff", LossScalePolicy::kBackoff}, {"logmax", LossScalePolicy::kLogMax}})
+      .hyperparameter();
+  s.option("smoothing", o.smoothing,
+           "label smoothing: share of the target probability that is spread over the vocabulary", 0,
+           0.9)
+      .hyperparameter();
 }
 
 void describe_eval(Schema& s, TrainOptions& o) {
   s.option("eval.every", o.eval.every,
-           "steps from one evaluation on the validation set to the next; 0 for only at the end", 0,
-           kMaxSteps);
-  s.option("eval.bleu", o.eval.bleu, "translate the validation set and score BLEU and chrF");
-  s.option("eval.sentences", o.eval.sentences, "translate only the first ones; 0 for all", 0,
-           1'000'000'000);
-  s.option("eval.samples", o.eval.samples, "translations to show at each evaluation", 0, 100);
+           "number of steps between evaluations on the validation set; 0 for one evaluation at the "
+           "end",
+           0, kMaxSteps)
+      .free_on_resume();
+  s.option("eval.bleu", o.eval.bleu,
+           "translate the validation set at each evaluation and compute BLEU and chrF")
+      .free_on_resume();
+  s.option("eval.sentences", o.eval.sentences,
+           "number of sentences of the validation set to translate, from its beginning; 0 for all",
+           0, 1'000'000'000)
+      .free_on_resume();
+  s.option("eval.samples", o.eval.samples,
+           "number of sample translations to show at each evaluation", 0, 100)
+      .free_on_resume();
   s.option("eval.patience", o.eval.patience,
-           "stop after this many evaluations without a better score; 0 for never", 0, 1'000'000);
-  s.choice("eval.stop-on", o.eval.stop_on, "the score that patience is about",
-           {{"loss", StopMetric::kLoss}, {"bleu", StopMetric::kBleu}});
-  s.option("checkpoint.every", o.checkpoint.every, "steps from one checkpoint to the next", 1,
-           kMaxSteps);
+           "number of evaluations without a better score after which training stops early; 0 for "
+           "no early stopping",
+           0, 1'000'000)
+      .free_on_resume();
+  s.choice("eval.stop-on", o.eval.stop_on, "validation score that eval.patience watches",
+           {{"loss", StopMetric::kLoss}, {"bleu", StopMetric::kBleu}})
+      .free_on_resume();
+  s.option("checkpoint.every", o.checkpoint.every, "number of steps between checkpoints", 1,
+           kMaxSteps)
+      .free_on_resume();
   s.option("checkpoint.keep", o.checkpoint.keep,
-           "how many of the latest to keep, beside the best by loss and by BLEU", 1, 1'000'000);
-}
-
-// A change of these leaves the course of training as it was.
-constexpr std::array kFree = {"run",
-                              "data",
-                              "max-steps",
-                              "max-epochs",
-                              "max-time",
-                              "device",
-                              "precision",
-                              "algorithms",
-                              "threads",
-                              "memory",
-                              "log-every",
-                              "quiet",
-                              "eval",
-                              "decode",
-                              "checkpoint",
-                              "optimizer.max-skipped",
-                              "workers",
-                              "hosts",
-                              "ssh",
-                              "remote-binary",
-                              "copy-binary",
-                              "interface",
-                              "compress",
-                              "compress-warmup",
-                              "bucket",
-                              "start-within",
-                              "silence",
-                              "stall",
-                              "send-data",
-                              "shard-optimizer",
-                              "detach",
-                              "transport",
-                              "timeline",
-                              "dashboard",
-                              "dashboard-address",
-                              "dashboard-port",
-                              "dashboard-token"};
-
-void compare(const Json& before, const Json& now, const std::string& prefix,
-             std::vector<std::string>& changes) {
-  for (const auto& [key, value] : now.items()) {
-    const std::string path = prefix + key;
-    if (std::find(kFree.begin(), kFree.end(), path) != kFree.end()) continue;
-    if (!before.contains(key)) continue;  // an option that did not exist when the run began
-    if (value.is_object()) {
-      compare(before[key], value, path + ".", changes);
-    } else if (before[key] != value) {
-      changes.push_back(
-          format("{} was {} and is {} now", path, one_line(before[key]), one_line(value)));
-    }
-  }
+           "number of latest checkpoints to keep, beside the best by loss and the best by BLEU", 1,
+           1'000'000)
+      .free_on_resume();
 }
 
 }  // namespace
 
 StepRange parse_step_range(const std::string& text) {
-  constexpr int64_t kMostSteps = 10'000;  // a viewer takes no more
+  constexpr int64_t kMostTracedSteps = 10'000;  // viewers cannot show more
   const size_t colon = text.find(':');
   if (colon == std::string::npos) {
-    throw ConfigError(format("\"{}\" is not FIRST:LAST, such as 100:104", text));
+    throw ConfigError(format("\"{}\" is not of the form FIRST:LAST, such as 100:104", text));
   }
   const int64_t first = parse_integer(text.substr(0, colon), 1, kMaxSteps);
   const int64_t last = parse_integer(text.substr(colon + 1), first, kMaxSteps);
-  if (last - first >= kMostSteps) {
-    throw ConfigError(format("\"{}\" are more than {} steps", text, kMostSteps));
+  if (last - first >= kMostTracedSteps) {
+    throw ConfigError(
+        format("\"{}\" are {} steps, more than the limit of {}; choose a shorter range", text,
+               last - first + 1, kMostTracedSteps));
   }
   return {static_cast<uint64_t>(first), static_cast<uint64_t>(last)};
 }
 
 void describe(Schema& s, TrainOptions& o) {
   s.option("run", o.run, "DIR",
-           "directory of the run: made when it is not there, resumed when it is")
-      .required();
+           "run directory, created if it does not exist and resumed if it does")
+      .required()
+      .free_on_resume()
+      .from_rank0();
   describe_settings(s, o);
-  s.option("dashboard", o.dashboard,
-           "serve the live page of the run while it trains, from the first worker");
+  s.option("dashboard", o.dashboard, "serve the live page of the run from rank 0 while it trains")
+      .free_on_resume()
+      .from_rank0()
+      .unrecorded();  // watching does not belong to a run, and a token must not leave this process
   describe(s, o.page, "dashboard-");
   s.example("reigen train --preset base --data data --run runs/first --max-steps 50000");
   s.example("reigen train --config configs/transformer-base-wmt16.yaml --data data --run runs/wmt");
-  s.example("reigen train --run runs/first --max-steps 80000    # go on with it");
+  s.example("reigen train --run runs/first --max-steps 80000    # resume it with a new limit");
   s.example("reigen train --preset base --data data --run runs/two --max-steps 50000 --workers 2");
   s.example("mpirun -n 4 -H vm1:2,vm2:2 reigen train --config run.yaml");
 }
 
 void describe_settings(Schema& s, TrainOptions& o) {
-  describe_where(s, o);
+  s.option("preset", o.preset, "NAME", "model size: tiny, small, base or big").hyperparameter();
+  s.option("data", o.data, "DIR", "dataset directory, written by reigen prepare")
+      .hyperparameter()
+      .free_on_resume()
+      .per_worker();
+  describe_limits(s, o);
+  s.option("seed", o.seed, "random seed for initial weights, data order and dropout", 0, INT64_MAX)
+      .hyperparameter();
+  describe_compute(s, o);
+  s.option("log-every", o.log_every, "number of steps between log lines", 1, kMaxSteps)
+      .free_on_resume();
+  s.custom(timeline_option(o.timeline)).free_on_resume();
+  describe_quiet(s, o.quiet, "; log.txt has everything").free_on_resume().from_rank0();
   describe(s, o.model);
   describe(s, o.dropout);
   describe_batch(s, o);
@@ -206,29 +219,40 @@ TrainOptions resolve(TrainOptions options) {
   if (!options.timeline.empty() && options.max_steps > 0) {
     const StepRange range = parse_step_range(options.timeline);
     if (range.first > static_cast<uint64_t>(options.max_steps)) {
-      throw ConfigError(format("timeline {} begins after the last step, max-steps {}",
-                               options.timeline, options.max_steps));
+      throw ConfigError(format(
+          "timeline {} begins after the last step, {}; trace earlier steps or raise max-steps",
+          options.timeline, options.max_steps));
     }
   }
   if (!options.dashboard && options.page != PageOptions{}) {
-    throw ConfigError("dashboard-address, -port and -token are of the live page; add --dashboard");
+    throw ConfigError(
+        "dashboard-address, dashboard-port and dashboard-token need the live page; add "
+        "--dashboard");
   }
   if (options.eval.patience > 0 && options.eval.every == 0) {
-    throw ConfigError("eval.patience counts evaluations; set eval.every above 0");
+    throw ConfigError(
+        format("eval.patience is {} but eval.every is 0, which evaluates only at the end; set "
+               "eval.every above 0",
+               options.eval.patience));
   }
   if (options.eval.stop_on == StopMetric::kBleu && !options.eval.bleu) {
-    throw ConfigError("eval.stop-on is bleu but eval.bleu is off; turn one of them");
+    throw ConfigError(
+        "eval.stop-on is bleu but eval.bleu is off; set eval.bleu=true or eval.stop-on=loss");
   }
   return options;
 }
 
 Json recorded_options(const TrainOptions& options) {
   TrainOptions copy = options;
-  copy.dashboard = false;  // who watches is no part of a run, and a token is nobody else's
-  copy.page = {};
   Schema schema("train", "");
   describe(schema, copy);
-  return schema.current();
+  TrainOptions defaults;
+  Schema plain("train", "");
+  describe(plain, defaults);
+  // The file lists every option; one that is not recorded has its default there.
+  Json recorded = plain.current();
+  recorded.update(schema.recorded(), /*merge_objects=*/true);
+  return recorded;
 }
 
 std::string config_file(const std::string& run) { return run + "/config.yaml"; }
@@ -240,10 +264,44 @@ std::optional<std::string> recorded_config(const TrainOptions& options) {
   return path;
 }
 
-std::vector<std::string> changed_settings(const Json& before, const Json& now) {
-  std::vector<std::string> changes;
-  compare(before, now, "", changes);
-  return changes;
+std::optional<TrainOptions> read_recorded_options(const std::string& run) {
+  const std::string path = config_file(run);
+  if (!path_exists(path)) return std::nullopt;
+  return parse_recorded_options(read_file(path), path);
+}
+
+TrainOptions parse_recorded_options(const std::string& yaml, const std::string& name) {
+  TrainOptions options;
+  Schema schema("train", "");
+  describe(schema, options);
+  schema.parse_yaml(yaml, name, Schema::UnknownKeys::kIgnore);
+  return options;
+}
+
+std::vector<std::string> changed_settings(const Json& before, const TrainOptions& now) {
+  TrainOptions copy = now;
+  Schema schema("train", "");
+  describe(schema, copy);
+  return schema.changes_since(before);
+}
+
+std::vector<std::string> hyperparameter_keys() {
+  TrainOptions options;
+  Schema schema("train", "");
+  describe(schema, options);
+  return schema.hyperparameter_keys();
+}
+
+TrainOptions options_for_worker(const std::string& of_rank0, const TrainOptions& own) {
+  TrainOptions copy = own;
+  Schema mine("train", "");
+  describe(mine, copy);
+  TrainOptions options;
+  Schema schema("train", "");
+  describe(schema, options);
+  schema.parse_yaml(of_rank0, "the options of rank 0");
+  schema.parse_yaml(to_yaml(mine.own_values()), "the options of this worker");
+  return options;
 }
 
 }  // namespace reigen

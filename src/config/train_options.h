@@ -16,8 +16,8 @@
 
 namespace reigen {
 
-// The global batch of an optimizer step, whoever computes it: so many target tokens or, when that
-// is set, so many pairs.
+// The global batch of an optimizer step, over all workers: a number of target tokens or, if set, of
+// pairs.
 struct BatchOptions {
   int64_t target_tokens = 4096;
   int64_t pairs = 0;
@@ -30,9 +30,9 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.98;
   double epsilon = 1e-9;
-  double weight_decay = 0.01;  // adamw alone
+  double weight_decay = 0.01;  // adamw only
   double clip = 1;             // global norm; 0 for off
-  int64_t max_skipped = 20;    // steps in a row without a finite loss
+  int64_t max_skipped = 20;    // consecutive steps without a finite loss
 };
 
 enum class LossScalePolicy { kBackoff, kLogMax };
@@ -42,9 +42,9 @@ enum class StopMetric { kLoss, kBleu };
 struct EvalOptions {
   int64_t every = 1000;
   bool bleu = true;
-  int64_t sentences = 0;  // to decode; 0 for all of them
+  int64_t sentences = 0;  // to translate; 0 for all
   int64_t samples = 3;
-  int64_t patience = 0;  // evaluations without a better score; 0 for never stopping early
+  int64_t patience = 0;  // evaluations without a better score; 0: no early stopping
   StopMetric stop_on = StopMetric::kLoss;
 };
 
@@ -62,9 +62,9 @@ struct TrainOptions {
   double max_time = 0;  // seconds
   int64_t seed = 1;
   DeviceOptions device;
-  std::string algorithms;  // a file with choices of another run; empty: this run's own
+  std::string algorithms;  // algorithms.txt of another run; empty: chosen by timing
   int64_t threads = 0;
-  uint64_t memory = 0;  // bytes; 0 for half of what is free
+  uint64_t memory = 0;  // bytes; 0 for half of the free memory
   int64_t micro_tokens = 0;
   int64_t log_every = 50;
   std::string timeline;  // "FIRST:LAST" or empty
@@ -82,8 +82,10 @@ struct TrainOptions {
   DecodeOptions decode;
   CheckpointOptions checkpoint;
   WorkerOptions workers;
-  std::vector<std::string> arguments;  // the command line, for those who start workers
-  Json as_given;  // by command line and --config alone, before anything a run has recorded
+  std::vector<std::string> arguments;  // the command line, for starting workers
+  // Options that must be the same on all command lines of a job, as given by command line and
+  // --config, without those that the run has recorded.
+  Json same_for_all;
 };
 
 struct StepRange {
@@ -93,22 +95,37 @@ struct StepRange {
 StepRange parse_step_range(const std::string& text);  // "100:104"; throws ConfigError
 
 void describe(Schema& schema, TrainOptions& options);
-// Without what only `train` itself asks for.
+// Without the run directory and the live page: the options of a planned run.
 void describe_settings(Schema& schema, TrainOptions& options);
 
-// Every 0 that means "the preset's" or "the kind's own" replaced, and all checked together.
+// Replaces every 0 that stands for a default of the preset or of the schedule's kind, and checks
+// all options together.
 TrainOptions resolve(TrainOptions options);
 
-// The whole configuration, as config.yaml holds it.
+// The content of config.yaml.
 Json recorded_options(const TrainOptions& options);
 std::string config_file(const std::string& run);
 
-// RUN/config.yaml when the run has a checkpoint: what a resumed run starts from. Also when it has
-// none and nothing else says what to train on.
+// RUN/config.yaml, from which a resumed run takes its options: when the run has a checkpoint, or
+// when no dataset is given.
 std::optional<std::string> recorded_config(const TrainOptions& options);
 
-// "model.width was 256 and is 512 now", for each option that differs and would change the course of
-// a run. Limits, logging, evaluation and checkpoint options may change freely.
-std::vector<std::string> changed_settings(const Json& before, const Json& now);
+// The options that a run has recorded, without keys that this version does not know; none when
+// there is no such file. Throws ConfigError when it cannot be read.
+std::optional<TrainOptions> read_recorded_options(const std::string& run);
+// The same from text, such as the JSON of a checkpoint, which is YAML, too. Errors begin with
+// `name`.
+TrainOptions parse_recorded_options(const std::string& yaml, const std::string& name);
+
+// "model.width was 256 and is 512 now", for each option that differs from `before`, the recorded
+// options of a run, and must not change on resume.
+std::vector<std::string> changed_settings(const Json& before, const TrainOptions& now);
+
+// "model.width" and so on: the options by which runs are compared.
+std::vector<std::string> hyperparameter_keys();
+
+// The options of a worker other than rank 0: the recorded options of rank 0, as YAML, and this
+// worker's own value where a worker uses its own.
+TrainOptions options_for_worker(const std::string& of_rank0, const TrainOptions& own);
 
 }  // namespace reigen

@@ -74,7 +74,7 @@ double parse_seconds(const std::string& text) {
   do {
     const Quantity quantity = take_quantity(rest, kExpected);
     alone = alone && rest.empty();
-    if (quantity.unit.empty() && !alone) throw ConfigError(kExpected);  // 1h30: of what?
+    if (quantity.unit.empty() && !alone) throw ConfigError(kExpected);  // 1h30: no unit
     seconds += quantity.number * time_unit(quantity.unit, kExpected);
   } while (!rest.empty());
   if (!std::isfinite(seconds)) throw ConfigError(kExpected);

@@ -1,4 +1,4 @@
-// Quantities with a unit, as people write them: sizes of memory and stretches of time.
+// Quantities with a unit, as people write them: sizes in bytes and durations.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How many workers train together, where, and how they talk.
+// The workers of a job: their number, their hosts and the exchange between them.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace reigen {
 
-// What carries gradients between GPUs.
+// The library that carries gradients between GPUs.
 enum class Transport { kAuto, kGloo, kNccl };
 
 struct WorkerOptions {
-  int64_t workers = 0;  // on this host; 0: as the launcher says, or one
+  int64_t workers = 0;  // on this host; 0: as started by a launcher, or one
   std::string hosts;    // "vm1:2,vm2:2"
   std::string ssh_user;
   int64_t ssh_port = 0;
@@ -23,10 +23,10 @@ struct WorkerOptions {
   Transport transport = Transport::kAuto;
   CompressSetting compress;
   int64_t compress_warmup = -1;  // steps; -1: a tenth of the run
-  uint64_t bucket = 0;           // bytes; 0: tuned
+  uint64_t bucket = 0;           // bytes; 0: measured
   double start_within = 60;      // seconds
   double silence = 10;           // seconds
-  double stall = 3600;           // seconds; 0 for ever
+  double stall = 3600;           // seconds; 0: no limit
   bool shard_optimizer = false;
   bool send_data = false;
   bool detach = false;

@@ -58,8 +58,8 @@ void refuse_deep_brackets(const std::string& text, const std::string& name) {
   }
 }
 
-// Load reads the first document and says nothing of the rest, which a stray `---` or `,` can make
-// most of the file. LoadAll is no way out: yaml-cpp 0.7 never returns from "{a: 1}\n, b".
+// Load reads the first document and silently ignores the rest, which after a stray `---` or `,` can
+// be most of the file. LoadAll is no alternative: yaml-cpp 0.7 never returns from "{a: 1}\n, b".
 void refuse_second_document(const std::string& text, const std::string& name) {
   struct Ignore : YAML::EventHandler {
     void OnDocumentStart(const YAML::Mark&) override {}
@@ -79,7 +79,7 @@ void refuse_second_document(const std::string& text, const std::string& name) {
   YAML::Parser parser(stream);
   if (parser.HandleNextDocument(ignore) && parser.HandleNextDocument(ignore)) {
     throw ConfigError(
-        format("{}: goes on after its end; a file is one `key: value` document, "
+        format("{}: has text after the end of its document; a file is one `key: value` document, "
                "so look for a stray `---`, `...` or `,`",
                name));
   }
@@ -99,7 +99,7 @@ void emit(YAML::Emitter& out, const Json& value) {
     out << YAML::EndSeq;
   } else if (value.is_string()) {
     const auto text = value.get<std::string>();
-    // yaml-cpp 0.7 quotes for a newline but writes a lone carriage return as it is, to be lost.
+    // yaml-cpp 0.7 quotes a newline but writes a lone carriage return as it is, and loses it.
     if (text.find('\r') != std::string::npos) out << YAML::DoubleQuoted;
     out << text;
   } else if (value.is_null()) {

@@ -1,4 +1,4 @@
-// The only door to yaml-cpp: YAML text as a tree of maps, lists and strings.
+// YAML text as a tree of maps, lists and strings. The only user of yaml-cpp.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace reigen {
 
-// Scalars stay strings: an option's own type decides what they mean. Throws ConfigError with file,
+// Scalars stay strings: an option's own type decides their meaning. Throws ConfigError with file,
 // line and column for malformed text, a duplicate key, an alias loop or absurd nesting.
 Json parse_yaml(const std::string& text, const std::string& name);
 

@@ -6,16 +6,6 @@
 #include "decode/fragments.h"
 
 namespace reigen {
-namespace {
-
-CleanOptions normalisation(const TextRules& rules) {
-  CleanOptions options;
-  options.nfkc = rules.nfkc;
-  options.whitespace = rules.whitespace;
-  return options;
-}
-
-}  // namespace
 
 Translator::Translator(const Device& device, Transformer& model, const Weights& weights,
                        const Vocabulary& vocabulary, const TextRules& rules,

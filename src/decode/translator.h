@@ -12,17 +12,10 @@
 
 #include "decode/beam_search.h"
 #include "text/cleaner.h"
+#include "text/text_rules.h"
 #include "text/vocabulary.h"
 
 namespace reigen {
-
-// Normalisation of the training text, applied to the input as well.
-struct TextRules {
-  std::string source_language;
-  std::string target_language;
-  bool nfkc = true;
-  bool whitespace = true;
-};
 
 struct Translation {
   std::string text;

@@ -32,7 +32,7 @@ ActivationShape gpu_activations(const ModelOptions& options, DType type) {
   const auto element = static_cast<double>(size_of(type));
   return {.element = element,
           .residual = static_cast<double>(size_of(residual_type(type, options.norm))),
-          .relu_in_place = options.activation == ActivationName::kRelu,
+          .relu_in_place = options.activation == ActivationKind::kRelu,
           .loss_tokens = static_cast<double>(ProjectionLoss::kGpuChunk),
           .loss_element = element};
 }

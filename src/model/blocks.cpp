@@ -199,24 +199,13 @@ void AttentionLayer::step(const Pass& pass, Tensor x, Tensor cache, int64_t firs
 
 FeedForward::FeedForward(ParameterLayout& layout, const std::string& name,
                          const ModelOptions& options, double dropout, uint32_t site)
-    : rate_(dropout),
+    : kind_(options.activation),
+      rate_(dropout),
       site_(site),
       output_(layout.add(name + ".output.weight", options.width, options.ffn_width)),
       output_bias_(layout.add(name + ".output.bias", 1, options.width)),
       input_(layout.add(name + ".input.weight", options.ffn_width, options.width)),
-      input_bias_(layout.add(name + ".input.bias", 1, options.ffn_width)) {
-  switch (options.activation) {
-    case ActivationName::kRelu:
-      kind_ = ActivationKind::kRelu;
-      break;
-    case ActivationName::kGelu:
-      kind_ = ActivationKind::kGelu;
-      break;
-    case ActivationName::kSwish:
-      kind_ = ActivationKind::kSwish;
-      break;
-  }
-}
+      input_bias_(layout.add(name + ".input.bias", 1, options.ffn_width)) {}
 
 void FeedForward::forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor out) {
   x_ = x;

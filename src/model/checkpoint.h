@@ -21,6 +21,7 @@
 #include "config/model_options.h"
 #include "tensor/parameters.h"
 #include "tensor/safetensors.h"
+#include "text/text_rules.h"
 #include "text/vocabulary.h"
 
 namespace reigen {
@@ -44,6 +45,8 @@ struct CheckpointFacts {
   Json scores = Json::object();    // on the validation set at this step, if it was evaluated
   Json training = Json::object();  // options and counters, for a resume
   std::vector<CheckpointFile> files;
+
+  TextRules text_rules() const { return {source_language, target_language, nfkc, whitespace}; }
 };
 
 // A buffer of the model's layout under a prefix: "" for parameters, "first_moment." for moments.

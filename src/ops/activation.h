@@ -4,13 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "config/activation_kind.h"
 #include "device/device.h"
 #include "ops/dropout.h"
 #include "tensor/tensor.h"
 
 namespace reigen {
-
-enum class ActivationKind : uint8_t { kRelu, kGelu, kSwish };
 
 struct Activation {
   ActivationKind kind = ActivationKind::kRelu;

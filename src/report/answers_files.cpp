@@ -45,7 +45,7 @@ void ReportMaker::checkpoint_size() {
   PlotSeries held = {"training waited", {}, true};
   PlotSeries wrote = {"writing took", {}, true};
   for (const auto& c : run_.checkpoints) {
-    held.points.emplace_back(static_cast<double>(c.step), c.held_seconds);
+    held.points.emplace_back(static_cast<double>(c.step), c.stall_seconds);
     wrote.points.emplace_back(static_cast<double>(c.step), c.write_seconds);
   }
   a.plots.push_back(

@@ -1,7 +1,5 @@
 // Answers about what was learnt, from what, and how fast it was to be.
 #include <algorithm>
-#include <cstdlib>
-#include <set>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -100,8 +98,8 @@ void ReportMaker::is_overfitting() {
 }
 
 std::string ReportMaker::schedule_told(const Points& rates) const {
-  const std::string kind = option({"schedule", "kind"});
-  const double warmup = std::strtod(option({"schedule", "warmup-steps"}).c_str(), nullptr);
+  const std::string kind = options_ ? schedule_name(options_->schedule.kind) : "?";
+  const double warmup = options_ ? static_cast<double>(options_->schedule.warmup_steps) : 0;
   const auto last = static_cast<double>(run_.last_step ? run_.last_step->step : 0);
   const double rate = rates.back().second;
   if (last < warmup) {
@@ -128,10 +126,9 @@ void ReportMaker::learning_rate() {
     return;
   }
   a.answer = schedule_told(points);
-  if (config_.contains("schedule")) {
-    const std::set<std::string> used = settings_of(option({"schedule", "kind"}));
-    for (const auto& [key, value] : config_["schedule"].items()) {
-      if (!used.contains(key)) continue;
+  if (options_) {
+    const Json settings = schedule_json(options_->schedule);
+    for (const auto& [key, value] : settings.items()) {
       a.figures.emplace_back("schedule." + key,
                              value.is_string() ? value.get<std::string>() : one_line(value));
     }
@@ -145,7 +142,7 @@ void ReportMaker::training_set() {
   const std::string kept = directory_ + "/measurements";
   try {
     const bool has_copy = path_exists(kept + "/manifest.json");
-    const Manifest manifest = read_manifest(has_copy ? kept : option({"data"}));
+    const Manifest manifest = read_manifest(has_copy ? kept : options_ ? options_->data : "?");
     uint64_t bytes = 0;
     uint64_t pieces = 0;
     uint64_t read = 0;

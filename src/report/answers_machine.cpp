@@ -109,7 +109,7 @@ void ReportMaker::is_busy() {
     a.figures.emplace_back(
         host, format("{} cores {:.0f}% busy on average; at most {} of {} of memory",
                      fold.last_sample->cores.size(), fold.machine.total("cpu") / seconds,
-                     human_bytes(static_cast<uint64_t>(fold.machine.total("memory"))),
+                     human_bytes(static_cast<uint64_t>(fold.machine.total("memory_used"))),
                      human_bytes(fold.last_sample->memory_total)));
     if (cpu.series.size() < kMostLines)
       cpu.series.push_back({host, fold.machine.ratio("cpu", "seconds")});
@@ -147,14 +147,15 @@ void ReportMaker::is_network() {
   const RollupTable& spans = first()->spans;
   const double steps = std::max(1.0, spans.total("steps"));
   const double share = s.total > 0 ? s.network / s.total : 0;
-  a.figures = {{"exposed waiting for the network", format("{:.0f}% of the time", 100 * share)},
-               {"network time behind computing",
-                format("{:.0f}% of what there was",
-                       100 * spans.total("hidden") / std::max(1e-9, spans.total("busy")))},
-               {"rank 0 sends",
-                format("{} a step, {} of it to other machines",
-                       human_bytes(static_cast<uint64_t>(spans.total("sent") / steps)),
-                       human_bytes(static_cast<uint64_t>(spans.total("sent_away") / steps)))}};
+  a.figures = {
+      {"exposed waiting for the network", format("{:.0f}% of the time", 100 * share)},
+      {"network time behind computing",
+       format("{:.0f}% of what there was",
+              100 * spans.total("hidden") / std::max(1e-9, spans.total("busy")))},
+      {"rank 0 sends",
+       format("{} a step, {} of it to other machines",
+              human_bytes(static_cast<uint64_t>(spans.total("sent") / steps)),
+              human_bytes(static_cast<uint64_t>(spans.total("inter_node_bytes") / steps)))}};
   report_.numbers["network_share"] = share;
   Plot plot = {
       .title = "Network of the interface the job uses", .y = "MB/s out", .from_zero = true};
@@ -213,7 +214,7 @@ void ReportMaker::explain_wire(Answer& a) {
     double sent = 0;
     auto next = at;
     do {
-      sent += next->second.spans.total("sent_away");
+      sent += next->second.spans.total("inter_node_bytes");
       ++next;
     } while (next != run_.ranks.end() && !next->second.last_sample);
     at = next;
@@ -244,7 +245,7 @@ LinkUse ReportMaker::link_use() const {
     if (rank > 0 && fold.last_sample) break;  // another machine
     const double sent = fold.spans.total("sent");
     if (sent <= 0) continue;
-    use.most += run_.forecasts.back().bandwidth * fold.spans.total("sent_away") / sent;
+    use.most += run_.forecasts.back().bandwidth * fold.spans.total("inter_node_bytes") / sent;
   }
   return use;
 }

@@ -92,22 +92,13 @@ const RankFold* ReportMaker::first() const {
 
 bool ReportMaker::started() const { return run_.steps.total("steps") > 0; }
 
-std::string ReportMaker::option(std::initializer_list<const char*> path) const {
-  const Json* at = &config_;
-  for (const char* key : path) {
-    if (!at->is_object() || !at->contains(key)) return "?";
-    at = &(*at)[key];
-  }
-  return at->is_string() ? at->get<std::string>() : one_line(*at);
-}
-
 void ReportMaker::read_config() {
   const std::string path = directory_ + "/config.yaml";
   if (!path_exists(path)) return;
   report_.config = read_file(path);
   try {
-    config_ = parse_yaml(report_.config, path);
-    report_.settings = session_settings(config_);
+    report_.settings = session_settings(parse_yaml(report_.config, path));
+    options_ = read_recorded_options(directory_);
   } catch (const ConfigError&) {
     report_.notes.emplace_back("config.yaml", "cannot be read");
   }
@@ -131,7 +122,7 @@ void ReportMaker::environment() {
                          {"device", s.device},
                          {"threads", with_commas(s.threads)},
                          {"workers", with_commas(s.workers)},
-                         {"data", option({"data"})}};
+                         {"data", options_ ? options_->data : "?"}};
   if (s.capacity > 0) {
     report_.environment.emplace_back("large products run at",
                                      format("{:.1f} GFLOP/s in all", s.capacity / 1e9));
@@ -205,7 +196,7 @@ void ReportMaker::numbers() {
          {"own_seconds", fold.spans.total("seconds") - fold.spans.total("communication")},
          {"communication_seconds", fold.spans.total("communication")},
          {"bytes_sent", fold.spans.total("sent")},
-         {"bytes_sent_away", fold.spans.total("sent_away")},
+         {"bytes_sent_away", fold.spans.total("inter_node_bytes")},
          {"bytes_out_of_interface", fold.machine.total("out")}});
   }
 }

@@ -36,7 +36,7 @@ struct Report {
   Figures notes;  // what is unusual: damaged lines, clock jumps, lost steps
   std::string config;
   Json settings = Json::object();  // those that make runs differ, by full name
-  std::vector<Sample> samples;
+  std::vector<SampleTranslation> samples;
   std::vector<std::string> log_tail;
   Json numbers;  // for machines: the same facts, unrounded
 };

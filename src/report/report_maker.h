@@ -5,11 +5,13 @@
 // answers_files.cpp: checkpoints.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
+#include "config/train_options.h"
 #include "report/report.h"
 #include "report/run_time.h"
 
@@ -74,8 +76,6 @@ class ReportMaker {
   std::string ending() const;
   bool started() const;  // a step was finished
   std::string schedule_told(const Points& rates) const;
-  // "?" where the configuration does not say.
-  std::string option(std::initializer_list<const char*> path) const;
 
   const std::string& directory_;
   const RunReader& reader_;
@@ -84,7 +84,7 @@ class ReportMaker {
   Report report_;
   Verdict bottleneck_;
   RunTime time_;
-  Json config_ = Json::object();
+  std::optional<TrainOptions> options_;  // as the run recorded them
   uint64_t checkpoint_bytes_ = 0;
 };
 

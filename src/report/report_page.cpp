@@ -76,13 +76,13 @@ std::string verdict_cards(const Report& report) {
   return out + "</div>\n";
 }
 
-std::string samples_table(const std::vector<Sample>& samples) {
+std::string samples_table(const std::vector<SampleTranslation>& samples) {
   if (samples.empty()) return "";
   std::string out =
       "<section><h2>Translations at the last evaluation</h2><div class=\"wide\"><table><thead><tr>"
       "<th scope=\"col\">source</th><th scope=\"col\">reference</th><th scope=\"col\">translation"
       "</th></tr></thead><tbody>";
-  for (const Sample& s : samples) {
+  for (const SampleTranslation& s : samples) {
     out += format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>", escaped_html(s.source),
                   escaped_html(s.reference), escaped_html(s.hypothesis));
   }

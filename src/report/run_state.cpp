@@ -14,7 +14,7 @@ constexpr double kTimesLonger = 3;    // than the longest thing so far
 double longest_pause(const RunSummary& run) {
   double longest = run.steps.total("slowest");
   for (const EvaluationRecord& e : run.evaluations) longest = std::max(longest, e.seconds);
-  for (const CheckpointRecord& c : run.checkpoints) longest = std::max(longest, c.held_seconds);
+  for (const CheckpointRecord& c : run.checkpoints) longest = std::max(longest, c.stall_seconds);
   return longest;
 }
 

@@ -10,7 +10,7 @@ RunTime run_time(const RunSummary& run) {
   RunTime time;
   time.measured = run.steps.total("seconds");
   for (const auto& e : run.evaluations) time.measured += e.seconds;
-  for (const auto& c : run.checkpoints) time.measured += c.held_seconds;
+  for (const auto& c : run.checkpoints) time.measured += c.stall_seconds;
   for (const auto& s : run.starts) {
     time.start_up += s.setup_seconds;
     time.data += s.data_seconds;

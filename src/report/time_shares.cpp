@@ -53,7 +53,8 @@ void find_slowest(const RunSummary& run, TimeShares& shares) {
     const double steps = fold.spans.total("steps");
     if (steps == 0) continue;
     works.push_back(own_work(fold) / steps);
-    held.push_back(fold.spans.total("held") / std::max(1e-9, fold.spans.total("seconds")));
+    held.push_back(fold.spans.total("descheduled_seconds") /
+                   std::max(1e-9, fold.spans.total("seconds")));
     if (works.back() > slowest) {
       slowest = works.back();
       shares.slowest_rank = rank;
@@ -105,8 +106,8 @@ void split_waiting(const RunSummary& run, double waited, const StepRecord& warm,
   shares.network = waited;
   if (run.ranks.size() < 2) return;
   const RollupTable& mine = run.ranks.at(0).spans;
-  const double warm_least = warm.communication ? warm.communication->least : 0;
-  shares.network = std::clamp(mine.total("least") - warm_least, 0.0, waited);
+  const double warm_least = warm.communication ? warm.communication->min_wait : 0;
+  shares.network = std::clamp(mine.total("min_wait") - warm_least, 0.0, waited);
   shares.straggler = waited - shares.network;
   const bool slow = shares.slowest_ratio >= kSlower;
   find_late_input(run, shares);
@@ -188,7 +189,7 @@ TimeShares time_shares(const RunSummary& run) {
   split_waiting(run, spent("communication"), warm, shares);
   tell_contention(run, shares);
   for (const EvaluationRecord& e : run.evaluations) shares.evaluation += e.seconds;
-  for (const CheckpointRecord& c : run.checkpoints) shares.checkpoint += c.held_seconds;
+  for (const CheckpointRecord& c : run.checkpoints) shares.checkpoint += c.stall_seconds;
   const double steps = std::max(0.0, t.total("seconds") - warm.seconds);
   shares.other = std::max(0.0, steps - shares.input - shares.compute - shares.compression -
                                    shares.network - shares.straggler - shares.contended);

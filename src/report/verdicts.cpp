@@ -199,7 +199,7 @@ bool crosses_network(const RunSummary& run) {
   double away = 0;
   for (const auto& [rank, fold] : run.ranks) {
     sent += fold.spans.total("sent");
-    away += fold.spans.total("sent_away");
+    away += fold.spans.total("inter_node_bytes");
     if (!fold.last_sample) continue;
     for (const InterfaceSample& i : fold.last_sample->interfaces) {
       if (i.used && i.name != "lo") return true;

@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-#include "config/options.h"
+#include "config/prepare_options.h"
 #include "text/unicode.h"
 
 namespace reigen {

@@ -14,7 +14,7 @@
 
 #include "base/child_task.h"
 #include "base/hash.h"
-#include "config/options.h"
+#include "config/prepare_options.h"
 
 namespace reigen {
 

@@ -196,7 +196,7 @@ void Attempt::finish_step() {
   }
   record.epoch = epoch_of(state_.counters.cursor);
   record.time = unix_now();
-  record.held_seconds = logs_->held().take();
+  record.descheduled_seconds = logs_->descheduled().take();
   state_.counters.step_seconds += record.seconds;
   tell(record);
   check_divergence();

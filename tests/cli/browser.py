@@ -14,7 +14,7 @@ KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "End": 35, "Home": 36, "Ar
 
 
 class Browser:
-    """One tab. Keeps what the console complained of (`errors`) and every address asked for (`requests`)."""
+    """One tab. Records errors of the console (`errors`) and every requested address (`requests`)."""
 
     def __init__(self):
         self.profile = tempfile.TemporaryDirectory(prefix="reigen-browser-", ignore_cleanup_errors=True)
@@ -144,7 +144,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def accessibility(self):
-        """(role, name) of everything a screen reader is told of."""
+        """(role, name) of everything a screen reader announces."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         return [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in nodes if not n.get("ignored")]
 

@@ -1,4 +1,4 @@
-"""The live page, driven in a real browser, and what its server lets in."""
+"""The live page in a real browser, and access control of its server."""
 
 import json
 import os
@@ -42,18 +42,18 @@ class PageCase(harness.Case):
         return cls.ended
 
     def serve(self, *command):
-        """Starts reigen and returns the process and the address it says it serves at."""
+        """Starts reigen and returns the process and the address of its page."""
         process = subprocess.Popen([REIGEN, *map(str, command)], stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.stop, process)
-        said = []
+        lines = []
         for line in process.stderr:
-            said.append(line)
+            lines.append(line)
             if found := re.search(r"http://[^\s;]+", line):
-                # What it says later is read on, or it would wait for us.
+                # Reads the rest of its output, or it would block on a full pipe.
                 process.reader = threading.Thread(target=process.stderr.read)
                 process.reader.start()
                 return process, found.group()
-        raise AssertionError("no address: " + "".join(said))
+        raise AssertionError("no address: " + "".join(lines))
 
     def stop(self, process):
         if process.poll() is None:
@@ -65,7 +65,7 @@ class PageCase(harness.Case):
 
 
 class Server(PageCase):
-    def test_who_has_no_token_gets_nothing_of_the_run(self):
+    def test_requests_without_the_token_are_refused(self):
         _, url = self.serve("dashboard", self.finished(), "--token", "secret")
         base = url.split("?")[0]
         for path in ["", "live.json", "report", "report.json", "?token=wrong", "live.json?token=secret2"]:
@@ -79,7 +79,7 @@ class Server(PageCase):
             self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
             self.assertNotIn("unsafe", page.headers["Content-Security-Policy"])
 
-    def test_a_name_that_only_resolves_here_is_refused(self):
+    def test_a_foreign_host_header_is_refused(self):
         _, url = self.serve("dashboard", self.finished())
         for name in ("evil.example", "127.evil.example:6810", "127.0.0.1.evil.example"):
             asked = urllib.request.Request(url + "live.json", headers={"Host": name})
@@ -88,11 +88,11 @@ class Server(PageCase):
             self.assertEqual(refused.exception.code, 403)
             refused.exception.close()
 
-    def test_another_address_than_loopback_makes_up_a_token(self):
+    def test_an_address_other_than_loopback_generates_a_token(self):
         _, url = self.serve("dashboard", self.finished(), "--address", "0.0.0.0")
         self.assertRegex(url, r"\?token=[0-9a-f]{32}$")
 
-    def test_a_port_that_is_taken_is_named_and_a_free_one_found(self):
+    def test_a_port_in_use_is_an_error_and_the_default_finds_a_free_one(self):
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
             other.listen()
@@ -109,10 +109,10 @@ class Server(PageCase):
         self.assertNotEqual(one, two)
         self.assertEqual(self.stop(first), 0)
 
-    def test_what_is_no_run_is_refused(self):
+    def test_a_directory_that_is_not_a_run_is_refused(self):
         self.assert_fails(run("dashboard", self.folder, check=False), 3, "is not a run")
 
-    def test_who_watches_is_not_recorded(self):
+    def test_options_of_the_page_are_not_recorded(self):
         done = run(*self.arguments(self.path("run"), "--max-steps", 2, "--no-eval.bleu", "--dashboard",
                                    "--dashboard-token", "secret"))
         self.assertRegex(done.stderr, r"shown at http://127\.0\.0\.1:\d+/\?token=secret")
@@ -141,13 +141,13 @@ class Page(PageCase):
         return process
 
     def assert_clean(self, allowed=()):
-        """Nothing in the console, nothing asked of anybody else."""
+        """No errors in the console, no requests to other servers."""
         self.assertEqual([e for e in self.tab.errors if not any(a in e for a in allowed)], [])
         base = self.url.split("?")[0]
         self.assertEqual([r for r in self.tab.requests if not r.startswith((base, "data:"))], [])
 
     def pixels_drawn(self, chart):
-        """How many pixels of a chart are drawn on."""
+        """Number of drawn pixels of a chart."""
         return self.tab.js(f"""(() => {{const c = document.querySelector('#chart-{chart} canvas');
             const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
             let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n}})()""")
@@ -173,11 +173,11 @@ class Page(PageCase):
         self.assert_clean()
         tab.click("#pause")
         tab.wait("document.querySelector('#updated').textContent.startsWith('paused')")
-        held, asked = tab.js(step), len(tab.requests)
+        paused_at, requests = tab.js(step), len(tab.requests)
         time.sleep(2.5)
-        self.assertEqual((tab.js(step), len(tab.requests)), (held, asked))
+        self.assertEqual((tab.js(step), len(tab.requests)), (paused_at, requests))
         tab.click("#pause")
-        tab.wait(f"{step} > {held}")
+        tab.wait(f"{step} > {paused_at}")
         self.stop(process)
         tab.wait("document.querySelector('#state').textContent.startsWith('no answer')")
         self.show("dashboard", self.path("run"))
@@ -214,7 +214,7 @@ class Page(PageCase):
         tab.wait("location.pathname == '/report' && document.querySelectorAll('main section[id]').length >= 11")
         self.assert_clean()
 
-    def test_dark_is_dark_all_over(self):
+    def test_dark_and_light_themes_have_enough_contrast(self):
         self.tab.colours("dark")
         self.show("dashboard", self.finished())
         tab = self.tab
@@ -236,7 +236,7 @@ class Page(PageCase):
             self.assertEqual(tab.js(ticks), {"dark": "#9198a1", "light": "#57606a"}[scheme])
         self.assert_clean()
 
-    def test_a_phone_scrolls_in_one_direction_only(self):
+    def test_the_page_fits_the_width_of_a_phone(self):
         self.tab.size(390, 844, phone=True)
         self.show("dashboard", self.finished())
         tab = self.tab
@@ -267,7 +267,7 @@ class Page(PageCase):
                         s.outlineStyle != 'none' && parseFloat(s.outlineWidth) >= 2]})()"""))
             if seen[-1][1] == "log-lines":
                 break
-        self.assertEqual([e for e in seen if not e[2]], [])  # where one is can always be seen
+        self.assertEqual([e for e in seen if not e[2]], [])  # the focus is always visible
         reached = {(tag, place) for tag, place, _ in seen}
         for wanted in [("CANVAS", "chart-loss"), ("BUTTON", "chart-loss"), ("SUMMARY", "chart-loss"),
                        ("PRE", "log-lines")]:
@@ -287,7 +287,7 @@ class Page(PageCase):
         self.assertEqual(tab.js("document.activeElement.ariaPressed"), "false")
         self.assert_clean()
 
-    def test_a_screen_reader_finds_its_way(self):
+    def test_screen_readers_find_landmarks_and_names(self):
         self.show("dashboard", self.finished())
         told = self.tab.accessibility()
         roles = [role for role, _ in told]

@@ -71,6 +71,17 @@ class OldFiles(harness.Case):
                 self.assertIn("48 steps", answers["how-long"])
                 self.assertIn("400 sentence pairs", answers["training-set"])
 
+    def test_renamed_fields_of_a_log_are_read(self):
+        for folder, _ in self.each():
+            os.remove(f"{folder}/run/measurements/rollup.json")
+            numbers = json.loads(run("report", f"{folder}/run", "--json").stdout)["numbers"]
+            stalls = [r.get("held_seconds") or r["stall_seconds"]
+                      for r in self.records(folder, "checkpoint").values()]
+            self.assertGreater(sum(stalls), 0)
+            self.assertAlmostEqual(numbers["shares"]["checkpoint"], sum(stalls), places=6)
+            sent = sum(r["communication"]["sent"] for r in self.records(folder, "step").values())
+            self.assertEqual(numbers["ranks"][0]["bytes_sent"], sent)
+
 
 if __name__ == "__main__":
     harness.main()

@@ -1,4 +1,4 @@
-"""Reads a shard from its documented layout alone, so that the format is held to its description."""
+"""Reads a shard by its documented layout alone, so that the document is tested, too."""
 
 import struct
 from array import array

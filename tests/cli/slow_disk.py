@@ -43,7 +43,7 @@ class SlowDisk:
         self._write("cgroup.procs", os.getpid())
 
     def forget(self):
-        """What was read or written before is read from the disk again."""
+        """Empties the page cache of this disk: later reads come from the disk."""
         self._run("sync")
         self._run("umount", self.path)
         self._run("mount", self.device, self.path)

@@ -1,4 +1,4 @@
-"""`reigen top` in a terminal of its own: keys, sizes, and what it leaves behind."""
+"""`reigen top` in a pseudo-terminal: keys, sizes, and the restored terminal."""
 
 import fcntl
 import os
@@ -60,7 +60,7 @@ class Terminal:
 
 
 def lines_of(frame):
-    """The lines of the last picture, without what moves the cursor."""
+    """The lines of the last screen, without escape sequences."""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frame.split("\x1b[H")[-1])
     return re.split("\r*\n", text)  # the terminal adds a return of its own
 
@@ -77,9 +77,9 @@ class Top(harness.Case):
         self.addCleanup(terminal.close)
         return terminal
 
-    def test_q_ends_it_and_the_terminal_is_as_it_was(self):
+    def test_q_quits_and_restores_the_terminal(self):
         terminal = self.terminal()
-        shown = terminal.until(r"q ends this")
+        shown = terminal.until(r"q quits")
         self.assertIn("\x1b[?1049h", shown)
         self.assertRegex(shown, r"(?s)step [\d,]+ .*bottleneck: .*rank .*cores .*\[")
         self.assertNotEqual(terminal.settings()[3], terminal.before[3])
@@ -88,20 +88,20 @@ class Top(harness.Case):
         self.assertEqual(terminal.process.wait(10), 0)
         self.assertEqual(terminal.settings(), terminal.before)
 
-    def test_ctrl_c_ends_it_and_the_terminal_is_as_it_was(self):
+    def test_ctrl_c_quits_and_restores_the_terminal(self):
         terminal = self.terminal()
-        terminal.until(r"q ends this")
+        terminal.until(r"q quits")
         terminal.type("\x03")
         terminal.until(re.escape("\x1b[?1049l"))
         self.assertEqual(terminal.process.wait(10), 0)
         self.assertEqual(terminal.settings(), terminal.before)
 
-    def test_a_new_size_is_drawn_at_once_and_arrows_show_the_rest(self):
+    def test_a_new_size_is_drawn_at_once_and_arrow_keys_scroll(self):
         terminal = self.terminal()
-        wide = lines_of(terminal.until(r"q ends this"))
-        self.assertTrue(any("sent MB/step" in line for line in wide), wide)
+        wide = lines_of(terminal.until(r"q quits"))
+        self.assertTrue(any("MB sent/step" in line for line in wide), wide)
         terminal.resize(30, 8)
-        narrow = lines_of(terminal.until(r"\x1b\[2J.*q ends this[^\x1b]*\x1b\[J"))
+        narrow = lines_of(terminal.until(r"\x1b\[2J.*q quits[^\x1b]*\x1b\[J"))
         self.assertLessEqual(max(map(len, narrow)), 30)
         self.assertLessEqual(len(narrow), 8)
         self.assertIn("run", narrow[0])
@@ -109,7 +109,7 @@ class Top(harness.Case):
         moved = lines_of(terminal.until(r"\x1b\[H  finished.*\x1b\[J"))
         self.assertEqual(moved[0], narrow[1])
 
-    def test_a_pipe_gets_one_picture_without_escapes(self):
+    def test_a_pipe_gets_one_screen_without_escapes(self):
         done = run("top", self.trained)
         self.assertRegex(done.stdout, r"(?s)finished: max-time.*step [\d,]+ .*bottleneck: .*cores .*\[")
         self.assertNotIn("\x1b", done.stdout)
@@ -117,7 +117,7 @@ class Top(harness.Case):
         self.assertNotIn("network", done.stdout)  # both workers are here
         self.assert_fails(run("top", self.folder, check=False), 3, "is not a run")
 
-    def test_a_run_that_was_killed_is_called_gone(self):
+    def test_a_killed_run_is_shown_as_gone(self):
         folder = self.path("killed")
         process = subprocess.Popen([REIGEN, *map(str, ["train", "--data", self.data, "--run", folder, *SMALL,
                                                         "--max-steps", 1000000])],

@@ -345,7 +345,7 @@ class FullDisk(TrainCase):
         free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
         self.write("disk/filler", b"x" * (free - 200_000))
         done = self.train("disk/run", "--max-steps", 12, *more, check=False)
-        self.assert_fails(done, 7, "No space left on device", "training goes on",
+        self.assert_fails(done, 7, "No space left on device", "training continues",
                           "the one before it is")
         self.assertEqual(self.digest("disk/run", "checkpoints/step-00000005"), good)
         self.assertEqual(os.listdir(self.path("disk/run/checkpoints")), ["step-00000005"])

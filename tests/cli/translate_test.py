@@ -170,13 +170,13 @@ class Evaluating(ModelCase):
         run(*self.prepare_args(self.corpus(pairs=1500, name="t"), output="other", vocab_size=300),
             "--quiet")
         self.assert_fails(run("evaluate", "--model", self.model, "--data", self.path("other"),
-                              check=False), 4, "another vocabulary", "400", "300", "--sources")
+                              check=False), 4, "vocabulary", "400", "300", "--sources")
 
     def test_ways_that_do_not_go_together(self):
         for args, phrase in [([], "either --hypotheses"),
                              (["--model", "m", "--hypotheses", "h"], "not both"),
                              (["--hypotheses", "h"], "--references is required"),
-                             (["--model", "m", "--sources", "s"], "go together"),
+                             (["--model", "m", "--sources", "s"], "need each other"),
                              (["--model", "m", "--split", "train"], "test or valid")]:
             self.assert_fails(run("evaluate", *args, check=False), 2, phrase)
 

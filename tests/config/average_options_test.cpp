@@ -20,7 +20,7 @@ class AverageOptionsTest : public ::testing::Test {
   Schema schema{"average", "Averages."};
 };
 
-TEST_F(AverageOptionsTest, TakesCheckpointsInTheOrderGivenAlsoInSeveralPortions) {
+TEST_F(AverageOptionsTest, TakesCheckpointsInOrderFromSeveralOptions) {
   parse({"--checkpoints", "a", "b", "--output", "out", "--checkpoints", "c"});
   EXPECT_THAT(options.checkpoints, ElementsAre("a", "b", "c"));
   EXPECT_EQ(options.output, "out");
@@ -34,7 +34,7 @@ TEST_F(AverageOptionsTest, TakesOneCheckpointOrAListFromYaml) {
   EXPECT_THROW(schema.parse_yaml("checkpoints: {a: b}\n", "run.yaml"), ConfigError);
 }
 
-TEST_F(AverageOptionsTest, NeedsAnOutputAndAtLeastOneOfTheLatest) {
+TEST_F(AverageOptionsTest, RequiresAnOutputAndAtLeastOneCheckpoint) {
   EXPECT_THROW(parse({"--run", "r"}), ConfigError);
   EXPECT_THROW(parse({"--run", "r", "--output", "o", "--last", "0"}), ConfigError);
   parse({"--run", "r", "--output", "o", "--last", "1"});

@@ -1,4 +1,4 @@
-// How a user names a corpus, in words on the command line and in each of YAML's forms.
+// A corpus given as words on the command line and in each form of YAML.
 #include "config/corpus_spec.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST(CorpusSpec, IsNamedAfterItsFirstFile) {
   EXPECT_EQ(name("some.dir/plain"), "plain");
 }
 
-TEST(CorpusSpec, OfTheSameNameIsToldApartByNumber) {
+TEST(CorpusSpec, GetsANumberWhenItsNameIsTaken) {
   auto specs = from_words({"--train", "a/train.tsv", "--train", "b/train.tsv", "--train", "c.tsv",
                            "name=train-2", "--train", "d/train.tsv"});
   Args names;
@@ -159,8 +159,8 @@ TEST(CorpusSpec, AWeightOutOfRangeIsRefusedWithTheLimits) {
 }
 
 TEST(CorpusSpec, AnUnknownFormatIsRefusedWithTheKnownOnes) {
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "format 'csv' is not text, tsv, tmx, po, mo",
-                      error_of([] {
+  EXPECT_PRED_FORMAT2(testing::IsSubstring,
+                      "unknown format 'csv'; use one of text, tsv, tmx, po, mo", error_of([] {
                         from_words({"--train", "a.csv", "format=csv"});
                       }));
 }
@@ -179,7 +179,7 @@ TEST(CorpusSpecInYaml, AValueOfTheWrongShapeIsRefused) {
 }
 
 TEST(CorpusSpec, MoreCorporaThanAllowedAreRefused) {
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "given 2 times, at most 1 allowed", error_of([] {
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "2 corpora given, at most 1 allowed", error_of([] {
                         from_words({"--train", "a", "--train", "b"}, 1);
                       }));
   EXPECT_EQ(from_words({"--train", "a.en", "a.de"}, 1).size(), 1u);

@@ -1,4 +1,4 @@
-// The options of beam search and of translate: defaults, spellings and what contradicts itself.
+// The options of beam search and of translate: defaults, spellings and contradictions.
 #include "config/decode_options.h"
 
 #include <gmock/gmock.h>
@@ -39,13 +39,13 @@ TEST(DecodeOptions, HaveShortAndLongSpellings) {
   EXPECT_EQ(options.output, "-");
 }
 
-TEST(DecodeOptions, KeepTheBeamWithinItsLimits) {
+TEST(DecodeOptions, RefuseABeamOutsideItsLimits) {
   EXPECT_THAT(error_of({"--model", "run", "--beam", "0"}), HasSubstr("64"));
   EXPECT_THAT(error_of({"--model", "run", "--beam", "65"}), HasSubstr("64"));
   EXPECT_EQ(error_of({"--model", "run", "--beam", "64"}), "no error");
 }
 
-TEST(TranslateOptions, ListNoMoreThanTheBeamHolds) {
+TEST(TranslateOptions, RefuseMoreTranslationsThanTheBeam) {
   EXPECT_THAT(error_of({"--model", "run", "--nbest", "5"}),
               AllOf(HasSubstr("--nbest 5"), HasSubstr("--beam 4")));
   EXPECT_EQ(error_of({"--model", "run", "--nbest", "5", "--beam", "5"}), "no error");

@@ -1,4 +1,4 @@
-// Names of devices and precisions, and what is said about others.
+// Names of devices and precisions, and errors for unknown names.
 #include "config/device_options.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(DeviceOptions, NamesTheCpuOrOneOfTheGpus) {
   EXPECT_EQ(parse_device("cuda:12").gpu, 12);
 }
 
-TEST(DeviceOptions, RefusesWhatItDoesNotKnowByName) {
+TEST(DeviceOptions, RefusesUnknownNames) {
   for (const char* text :
        {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1234", "CPU", "cuda:1 "}) {
     try {
@@ -30,7 +30,7 @@ TEST(DeviceOptions, RefusesWhatItDoesNotKnowByName) {
   }
 }
 
-TEST(DeviceOptions, PrecisionsReadBackByTheirNames) {
+TEST(DeviceOptions, PrecisionsRoundTripThroughTheirNames) {
   for (Precision p :
        {Precision::kAuto, Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp16}) {
     EXPECT_EQ(precision_of(name_of(p)), p);

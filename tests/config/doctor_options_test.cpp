@@ -7,7 +7,7 @@
 namespace reigen {
 namespace {
 
-TEST(DoctorOptions, ReadASimulatedJob) {
+TEST(DoctorOptions, ParseASimulatedJob) {
   const SimulateSetting s = parse_simulate("workers=64,link=10gbit,latency=50us,batch=grows");
   EXPECT_EQ(s.workers, 64);
   EXPECT_DOUBLE_EQ(s.bandwidth, 1.25e9);
@@ -17,7 +17,7 @@ TEST(DoctorOptions, ReadASimulatedJob) {
   EXPECT_EQ(parse_simulate("").workers, 0);
 }
 
-TEST(DoctorOptions, RefuseWhatIsNoJob) {
+TEST(DoctorOptions, RefuseAnIncompleteOrUnknownJob) {
   for (const char* text :
        {"64", "workers=0", "link=10gbit", "workers=2,link=10", "workers=2,speed=3",
         "workers=2,latency=5", "workers=2,batch=large", "workers=2,"}) {

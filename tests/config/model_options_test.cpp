@@ -1,4 +1,4 @@
-// Shapes of models: presets, what fits together, and what a checkpoint keeps of them.
+// Shapes of models: presets, sizes that fit together, and the record in a checkpoint.
 #include "config/model_options.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Every field, by name: what JSON holds.
+// Every field by name, as in JSON.
 std::string text_of(const ModelOptions& options) { return one_line(model_json(options)); }
 
 TEST(ModelPreset, NamesFourSizes) {
@@ -28,11 +28,11 @@ TEST(ModelPreset, SuggestsTheNearestNameForATypo) {
     FAIL() << "expected an error";
   } catch (const ConfigError& e) {
     EXPECT_STREQ(e.what(),
-                 "unknown preset 'smal', did you mean 'small'?; there are tiny, small, base, big");
+                 "unknown preset 'smal', did you mean 'small'?; use one of tiny, small, base, big");
   }
 }
 
-TEST(ResolveModel, FillsInThePresetsSizesAndKeepsWhatWasGiven) {
+TEST(ResolveModel, FillsInOnlySizesThatWereNotGiven) {
   ModelOptions given = sizes_of_preset();
   EXPECT_EQ(text_of(resolve_model(given, "small")), text_of(model_preset("small")));
   given.width = 64;
@@ -49,7 +49,7 @@ TEST(ResolveModel, FillsInThePresetsSizesAndKeepsWhatWasGiven) {
   EXPECT_EQ(options.encoder_layers, 2);
 }
 
-TEST(ResolveModel, RefusesPartsThatDoNotFitTogether) {
+TEST(ResolveModel, RefusesSizesThatDoNotFitTogether) {
   ModelOptions given = sizes_of_preset();
   given.heads = 3;
   EXPECT_THROW(resolve_model(given, "tiny"), ConfigError);
@@ -60,7 +60,7 @@ TEST(ResolveModel, RefusesPartsThatDoNotFitTogether) {
 
 TEST(ModelJson, ReadsBackEveryVariant) {
   for (NormPlace norm : {NormPlace::kPre, NormPlace::kPost}) {
-    for (auto activation : {ActivationName::kRelu, ActivationName::kGelu, ActivationName::kSwish}) {
+    for (auto activation : {ActivationKind::kRelu, ActivationKind::kGelu, ActivationKind::kSwish}) {
       for (Positions positions : {Positions::kSinusoid, Positions::kLearned}) {
         for (int bits = 0; bits < 4; ++bits) {
           const ModelOptions written = {.width = 48,
@@ -92,7 +92,7 @@ TEST(ModelJson, ReadsBackEveryVariant) {
   }
 }
 
-TEST(ModelJson, ThatCannotBeReadIsACheckpointError) {
+TEST(ModelJson, IsACheckpointErrorWhenItCannotBeRead) {
   auto changed = [](const std::string& key, const Json& value) {
     Json json = model_json({});
     json[key] = value;
@@ -125,7 +125,7 @@ TEST(ModelJson, ThatCannotBeReadIsACheckpointError) {
   }
 }
 
-TEST(DropoutOptions, AllSetsTheFourAndALaterOneChangesItAlone) {
+TEST(DropoutOptions, AllSetsFourRatesAndALaterOptionChangesOne) {
   DropoutOptions options;
   Schema schema("try", "Tries.");
   describe(schema, options);

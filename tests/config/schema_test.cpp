@@ -1,5 +1,5 @@
-// The option table, through a small one of each kind of option: what YAML, the command line and
-// the help page make of it.
+// A small option table with one option of each kind, read from YAML and the command line and shown
+// on the help page.
 #include "config/schema.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct Settings {
   std::vector<std::vector<std::string>> inputs;
 };
 
-// Describes `settings`; what it binds must outlive it.
+// The schema is bound to `settings`.
 class SchemaTest : public testing::Test {
  protected:
   SchemaTest() {
@@ -89,7 +89,7 @@ TEST_F(SchemaTest, TakesAValueAfterASpaceOrAnEqualsSign) {
   EXPECT_EQ(settings.colour, Colour::kRed);
 }
 
-TEST_F(SchemaTest, KeepsWhatFollowsTheFirstEqualsSign) {
+TEST_F(SchemaTest, AValueMayContainEqualsSigns) {
   parse({"--output=a=b=c"});
   EXPECT_EQ(settings.output, "a=b=c");
 }
@@ -174,7 +174,7 @@ TEST_F(SchemaTest, AnEmptyYamlFileChangesNothing) {
   EXPECT_EQ(schema.current(), before);
 }
 
-TEST_F(SchemaTest, TheCommandLineReplacesWhatYamlSaidWhereverItStands) {
+TEST_F(SchemaTest, TheCommandLineTakesPrecedenceOverYamlInAnyOrder) {
   TempDir dir;
   write_text(dir.path("run.yaml"), "output: yaml\nseed: 5\ninput: [[x, y], [z]]\nverify: false\n");
   parse({"--seed", "6", "--input", "a", "--verify", "--config", dir.path("run.yaml")});
@@ -199,20 +199,21 @@ TEST_F(SchemaTest, AMissingYamlFileIsAConfigErrorThatNamesIt) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "--config needs a value", error_of({"--config"}));
 }
 
-TEST_F(SchemaTest, YamlThatIsNoMapIsRefused) {
+TEST_F(SchemaTest, YamlMustBeAMap) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "`key: value`", yaml_error_of("- a\n- b\n"));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "`key: value`", yaml_error_of("just text\n"));
 }
 
 TEST_F(SchemaTest, SuggestsTheNearestOptionForATypo) {
-  EXPECT_EQ(error_of({"--outptu", "a"}),
-            "unknown option --outptu, did you mean --output?; `reigen try --help` lists all");
+  EXPECT_EQ(
+      error_of({"--outptu", "a"}),
+      "unknown option --outptu, did you mean --output?; `reigen try --help` lists all options");
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "did you mean --config?", error_of({"--confg=x"}));
 }
 
-TEST_F(SchemaTest, DoesNotSuggestWhatIsNothingLikeIt) {
+TEST_F(SchemaTest, SuggestsNothingForAnUnrelatedName) {
   EXPECT_EQ(error_of({"--learning-rate", "1"}),
-            "unknown option --learning-rate; `reigen try --help` lists all");
+            "unknown option --learning-rate; `reigen try --help` lists all options");
 }
 
 TEST_F(SchemaTest, SuggestsTheNearestKeyForATypoInYaml) {
@@ -236,7 +237,7 @@ TEST_F(SchemaTest, AcceptsBothEndsOfARange) {
   EXPECT_EQ(settings.rate, 0);
 }
 
-TEST_F(SchemaTest, AValueOfTheWrongKindIsNamedWithWhatWasExpected) {
+TEST_F(SchemaTest, AValueOfTheWrongTypeIsNamedWithTheExpectedForm) {
   const std::string whole = "cannot be used: expected a whole number from 0 to 1000000";
   for (const char* bad : {"", "x", "1x", "1.5", "0x10", "1e3", "99999999999999999999"}) {
     EXPECT_EQ(error_of({std::string("--seed=") + bad}),
@@ -265,14 +266,14 @@ TEST_F(SchemaTest, AnOptionWithoutItsValueSaysWhatItNeeds) {
   EXPECT_EQ(error_of({"--output", "--overwrite"}), "--output needs a value (DIR)");
 }
 
-TEST_F(SchemaTest, WhatIsRequiredMustBeGivenSomewhere) {
+TEST_F(SchemaTest, ARequiredOptionMustBeGivenOnTheCommandLineOrInYaml) {
   EXPECT_EQ(error_of({"data"}),
             "--output is required (where to write); `reigen try --help` shows the usage");
   schema.parse_yaml("output: a\n", "run.yaml");
   EXPECT_TRUE(parse({}));
 }
 
-TEST(SchemaRequired, APositionalIsAskedForByItsName) {
+TEST(SchemaRequired, AMissingPositionalIsNamed) {
   Schema schema("look", "Looks.");
   std::string path;
   schema.option("path", path, "PATH", "where to look").positional().required();
@@ -300,7 +301,7 @@ TEST(SchemaRequired, AnEmptyListDoesNotCount) {
   EXPECT_TRUE(schema.parse(Args{}));
 }
 
-TEST(SchemaSection, MayShareItsNameWithTheShortSpellingOfOneOfItsOptions) {
+TEST(SchemaSection, MayHaveTheNameOfAShortSpelling) {
   Schema schema("look", "Looks.");
   std::string file;
   int64_t size = 1;
@@ -313,7 +314,7 @@ TEST(SchemaSection, MayShareItsNameWithTheShortSpellingOfOneOfItsOptions) {
   EXPECT_EQ(file, "b.model");
 }
 
-TEST_F(SchemaTest, AsksForHelpInsteadOfComplaining) {
+TEST_F(SchemaTest, HelpTakesPrecedenceOverErrors) {
   EXPECT_FALSE(parse({"--help"}));
   EXPECT_FALSE(parse({"-h"}));
   EXPECT_FALSE(parse({"--seed", "1", "--help"}));

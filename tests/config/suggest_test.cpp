@@ -1,4 +1,4 @@
-// Which slips of the finger are understood, and which are not guessed at.
+// Typos that get a suggestion, and names that get none.
 #include "config/suggest.h"
 
 #include <gtest/gtest.h>
@@ -22,24 +22,24 @@ TEST(Nearest, PrefersTheNearerOfTwo) {
   EXPECT_EQ(nearest("test", {"tset-long", "text", "test"}), "test");
 }
 
-TEST(Nearest, CountsASwapAsOneSlipAndNotTwo) {
+TEST(Nearest, CountsATranspositionAsOneTypo) {
   // "form" is one swap from "from" and one letter from "fore"; after that, two letters from "fire".
   EXPECT_EQ(nearest("form", {"fire", "from"}), "from");
   EXPECT_EQ(nearest("ab", {"xy", "ba"}), "ba");
 }
 
-TEST(Nearest, DoesNotGuessWhenNothingIsNear) {
+TEST(Nearest, FindsNothingWhenNoNameIsNear) {
   EXPECT_EQ(nearest("learning-rate", kKnown), std::nullopt);
   EXPECT_EQ(nearest("output", {}), std::nullopt);
   EXPECT_EQ(nearest("xyz", kKnown), std::nullopt);
 }
 
-TEST(Nearest, AllowsMoreSlipsInALongerName) {
+TEST(Nearest, AllowsMoreTyposInALongerName) {
   EXPECT_EQ(nearest("vocabulary-size", {"vocab-size"}), "vocab-size");
   EXPECT_EQ(nearest("voc", {"vocab-size"}), std::nullopt);
 }
 
-TEST(Nearest, DoesNotMatchAnythingToAWholeParagraph) {
+TEST(Nearest, FindsNothingForAVeryLongText) {
   std::string paragraph(201, 'a');
   EXPECT_EQ(nearest(paragraph, {paragraph}), std::nullopt);
 }

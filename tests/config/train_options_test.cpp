@@ -1,4 +1,4 @@
-// The options of a training run: what is filled in, what is recorded, what may change on the way.
+// The options of a training run: defaults, the recorded file, changes on resume, and workers.
 #include "config/train_options.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ TrainOptions from_yaml(const std::string& text) {
   return options;
 }
 
-TEST(Resolve, FillsInThePresetAndTheSchedulesWidth) {
+TEST(Resolve, FillsInPresetAndScheduleWidth) {
   const TrainOptions options = resolve(parsed({"--preset", "tiny", "--max-steps", "5"}));
   EXPECT_EQ(options.model.width, 128);
   EXPECT_EQ(options.model.encoder_layers, 2);
@@ -54,12 +54,12 @@ TEST(Resolve, FillsInThePresetAndTheSchedulesWidth) {
   EXPECT_GT(options.schedule.warmup_steps, 0);
 }
 
-TEST(Resolve, IsDoneAfterOnce) {
+TEST(Resolve, IsIdempotent) {
   const TrainOptions once = resolve(parsed({"--max-steps", "5", "--model.width", "64"}));
   EXPECT_EQ(one_line(recorded_options(resolve(once))), one_line(recorded_options(once)));
 }
 
-TEST(Resolve, RefusesATrainingThatWouldNeverEnd) {
+TEST(Resolve, RefusesATrainingWithoutALimit) {
   EXPECT_THAT(resolve_error({}), HasSubstr("would never end"));
   for (const std::vector<std::string>& args : {std::vector<std::string>{"--max-steps", "1"},
                                                {"--max-epochs", "0.5"},
@@ -97,7 +97,7 @@ TEST(RecordedTraining, ReadsBackFromItsFileExactly) {
   }
 }
 
-TEST(RecordedTraining, KeepsEveryBitOfANumber) {
+TEST(RecordedTraining, RoundTripsEveryBitOfANumber) {
   // Numbers that fewer than 17 digits would change, tiny ones, and ones that look like others.
   const std::vector<double> numbers = {0.1 + 0.2, std::nextafter(0.1, 1),  1.0 / 3,
                                        1e-20,     std::nextafter(1e-9, 1), 0x1.fffffffffffffp-2,
@@ -125,7 +125,7 @@ TEST(RecordedTraining, KeepsEveryBitOfANumber) {
   }
 }
 
-TEST(RecordedTraining, HoldsEveryOptionButTheShorthand) {
+TEST(RecordedTraining, HasEveryOptionButTheShorthand) {
   const Json recorded = recorded_options(parsed({"--dropout", "0.25"}));
   EXPECT_FALSE(recorded.at("dropout").contains("all"));
   EXPECT_EQ(recorded.at("dropout").at("residual"), 0.25);
@@ -135,24 +135,87 @@ TEST(RecordedTraining, HoldsEveryOptionButTheShorthand) {
   }
 }
 
-TEST(RecordedConfig, IsTheFileInTheRunWhenItIsThere) {
+TEST(RecordedConfig, IsTheFileOfAnExistingRun) {
   TempDir dir;
   TrainOptions options;
   options.run = dir.path();
   EXPECT_EQ(recorded_config(options), std::nullopt);
   write_text(dir.path("config.yaml"), "seed: 1\n");
   EXPECT_EQ(recorded_config(options), dir.path("config.yaml"));
-  options.data = "data";  // nothing was saved yet: the run begins with what is asked for now
+  options.data = "data";  // without a checkpoint the run starts with the given options
   EXPECT_EQ(recorded_config(options), std::nullopt);
   write_text(dir.path("last"), "");
   EXPECT_EQ(recorded_config(options), dir.path("config.yaml"));
 }
 
-std::vector<std::string> changes_by(const std::vector<std::string>& args) {
-  return changed_settings(recorded_options(parsed({})), recorded_options(parsed(args)));
+TEST(ReadRecordedOptions, IgnoresKeysOfOtherVersions) {
+  TempDir dir;
+  EXPECT_EQ(read_recorded_options(dir.path()), std::nullopt);
+  write_text(dir.path("config.yaml"), "max-steps: 70\nfrom-the-future: 1\nmodel: {later: 2}\n");
+  EXPECT_EQ(read_recorded_options(dir.path())->max_steps, 70);
+  write_text(dir.path("config.yaml"), "max-steps: many\n");
+  EXPECT_THROW(read_recorded_options(dir.path()), ConfigError);
 }
 
-TEST(ChangedSettings, NamesWhatWouldChangeTheCourseOfARun) {
+TEST(TrainAttributes, EveryOptionDecidesWhetherItMayChangeOnResume) {
+  TrainOptions options;
+  Schema schema("train", "Trains.");
+  describe(schema, options);
+  for (const Option& option : schema.options()) {
+    if (!option.current) continue;  // a shorthand has no value
+    EXPECT_NE(option.on_resume, OnResume::kUndecided)
+        << option.key << ": add .free_on_resume(), .fixed_on_resume() or .hyperparameter()";
+  }
+}
+
+TEST(TrainAttributes, TheLivePageIsNotRecorded) {
+  const Json recorded = recorded_options(
+      parsed({"--dashboard", "--dashboard-token", "secret", "--dashboard-port", "1234"}));
+  EXPECT_EQ(recorded, recorded_options(parsed({})));
+  EXPECT_EQ(recorded.at("dashboard-token"), "");
+}
+
+TEST(TrainAttributes, WorkersMayDifferInTheirMachineOnly) {
+  auto same_for_all = [](const std::vector<std::string>& args) {
+    TrainOptions options = parsed(args);
+    Schema schema("train", "Trains.");
+    describe(schema, options);
+    return one_line(schema.same_for_all_workers());
+  };
+  const std::string plain = same_for_all({});
+  EXPECT_EQ(same_for_all({"--threads", "3", "--memory", "1GB", "--device", "cpu", "--data", "d",
+                          "--interface", "eth1", "--quiet", "--dashboard"}),
+            plain);
+  EXPECT_NE(same_for_all({"--precision", "fp32"}), plain);
+  EXPECT_NE(same_for_all({"--compress", "int4"}), plain);
+  EXPECT_NE(same_for_all({"--seed", "2"}), plain);
+}
+
+TEST(OptionsForWorker, AreRank0sButForItsOwnMachineAndTheLaunch) {
+  const TrainOptions rank0 = parsed({"--seed", "7", "--data", "theirs", "--quiet", "--threads", "2",
+                                     "--compress", "int4", "--max-time", "90s"});
+  const std::string text = to_yaml(recorded_options(rank0));
+  const TrainOptions own = parsed({"--data", "mine", "--threads", "3", "--memory", "1GB",
+                                   "--device", "cuda:1", "--precision", "fp16", "--stall", "0"});
+  const TrainOptions options = options_for_worker(text, own);
+  EXPECT_EQ(options.seed, 7);
+  EXPECT_EQ(options.max_time, 90);
+  EXPECT_TRUE(options.quiet);
+  EXPECT_EQ(options.data, "mine");
+  EXPECT_EQ(options.threads, 3);
+  EXPECT_EQ(options.memory, 1'000'000'000U);
+  EXPECT_EQ(options.device.device, "cuda:1");
+  EXPECT_EQ(options.device.precision, Precision::kFp16);
+  EXPECT_EQ(options.workers.stall, 0);
+  EXPECT_EQ(options.workers.compress.method, CompressMethod::kNone);
+  EXPECT_EQ(options_for_worker(text, parsed({})).data, "theirs");
+}
+
+std::vector<std::string> changes_by(const std::vector<std::string>& args) {
+  return changed_settings(recorded_options(parsed({})), parsed(args));
+}
+
+TEST(ChangedSettings, NamesOptionsThatAreFixedOnResume) {
   EXPECT_THAT(changes_by({}), IsEmpty());
   EXPECT_THAT(changes_by({"--seed", "2"}), ElementsAre("seed was 1 and is 2 now"));
   EXPECT_THAT(changes_by({"--micro-tokens", "9"}), ElementsAre("micro-tokens was 0 and is 9 now"));
@@ -169,7 +232,7 @@ TEST(ChangedSettings, NamesWhatWouldChangeTheCourseOfARun) {
   }
 }
 
-TEST(ChangedSettings, LetsLimitsLoggingAndEvaluationChange) {
+TEST(ChangedSettings, AllowsLimitsLoggingAndEvaluationToChange) {
   EXPECT_THAT(changes_by({"--max-steps",
                           "9",
                           "--max-epochs",
@@ -198,11 +261,11 @@ TEST(ChangedSettings, LetsLimitsLoggingAndEvaluationChange) {
               IsEmpty());
 }
 
-TEST(ChangedSettings, LetsAnOptionBeThatDidNotExistWhenTheRunBegan) {
+TEST(ChangedSettings, IgnoresOptionsThatTheRunDidNotRecord) {
   Json before = recorded_options(parsed({}));
   before.erase("smoothing");
   before["model"].erase("biases");
-  EXPECT_THAT(changed_settings(before, recorded_options(parsed({"--model.biases"}))), IsEmpty());
+  EXPECT_THAT(changed_settings(before, parsed({"--model.biases"})), IsEmpty());
 }
 
 TEST(StepRange, IsTwoStepsInOrder) {

@@ -1,4 +1,4 @@
-// Sizes and times as people write them, and as they mistype them.
+// Sizes and times with units, and errors for malformed ones.
 #include "config/units.h"
 
 #include <gtest/gtest.h>
@@ -21,14 +21,14 @@ TEST(ParseBytes, CountsInThousandsUnlessTheUnitHasAnI) {
   EXPECT_EQ(parse_bytes("1.5GB"), 1'500'000'000u);
 }
 
-TEST(ParseBytes, RefusesWhatIsNoSize) {
+TEST(ParseBytes, RefusesTextThatIsNotASize) {
   for (const char* bad : {"", " ", "GB", "-1GB", "6XB", "6GBB", "6G B", "6GB 2", "0x10", "nan",
                           "inf", "1e400", "1e19", "9999999TB", "+5", "5,5GB"}) {
     EXPECT_THROW(parse_bytes(bad), ConfigError) << bad;
   }
 }
 
-TEST(ParseSeconds, AddsUpThePartsOfATime) {
+TEST(ParseSeconds, AddsUpHoursMinutesAndSeconds) {
   EXPECT_EQ(parse_seconds("90"), 90);
   EXPECT_EQ(parse_seconds("90s"), 90);
   EXPECT_EQ(parse_seconds("45m"), 2700);
@@ -40,13 +40,13 @@ TEST(ParseSeconds, AddsUpThePartsOfATime) {
   EXPECT_EQ(parse_seconds("0.5h"), 1800);
 }
 
-TEST(ParseSeconds, RefusesWhatIsNoTime) {
+TEST(ParseSeconds, RefusesTextThatIsNotATime) {
   for (const char* bad : {"", "h", "1w", "1h-5m", "-5", "1h,5m", "nan", "inf", "1e308d", "1e400"}) {
     EXPECT_THROW(parse_seconds(bad), ConfigError) << bad;
   }
 }
 
-TEST(UnitOptions, AreReadWithTheirUnitAndRecordedInPlainNumbers) {
+TEST(UnitOptions, AreReadWithAUnitAndRecordedAsNumbers) {
   uint64_t memory = 0;
   double time = 0;
   Schema schema("try", "Tries.");
@@ -59,7 +59,7 @@ TEST(UnitOptions, AreReadWithTheirUnitAndRecordedInPlainNumbers) {
   EXPECT_EQ(time, 90);
 }
 
-TEST(UnitOptions, SayWhatWasExpected) {
+TEST(UnitOptions, NameTheExpectedFormInErrors) {
   uint64_t memory = 0;
   Schema schema("try", "Tries.");
   schema.custom(bytes_option("memory", memory, "how much"));

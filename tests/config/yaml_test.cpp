@@ -1,4 +1,4 @@
-// YAML as a user writes it, as a user mistypes it, and as nobody should write it.
+// YAML that users write, mistyped YAML, and hostile YAML.
 #include "config/yaml.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(Yaml, BecomesMapsListsAndStringsInTheOrderOfTheFile) {
   EXPECT_EQ(tree.dump(), expected.dump());
 }
 
-TEST(Yaml, KeepsScalarsAsTheyAreWritten) {
+TEST(Yaml, ScalarsStayAsWritten) {
   EXPECT_EQ(parse_yaml("a: 007\nb: true\nc: 1e3\nd: ''", "run.yaml").dump(),
             R"({"a":"007","b":"true","c":"1e3","d":""})");
 }
@@ -67,7 +67,7 @@ TEST(Yaml, AKeyMustBeText) {
 TEST(Yaml, ASecondDocumentIsAnErrorAndNotIgnored) {
   for (const char* text :
        {"seed: 1\n---\nseed: 2\n", "seed: 1\n...\nseed: 2\n", "{seed: 1}\n, threads: 2\n"}) {
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, "goes on after its end", error_of(text));
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "text after the end of its document", error_of(text));
   }
   EXPECT_EQ(parse_yaml("seed: 1\n...\n", "run.yaml")["seed"], "1");
   EXPECT_EQ(parse_yaml("---\nseed: 1\n", "run.yaml")["seed"], "1");
@@ -92,7 +92,7 @@ TEST(Yaml, DeepNestingIsRefusedInEveryForm) {
   error_of("# " + std::string(10'000, ']') + "\n" + std::string(10'000, '['));
 }
 
-TEST(Yaml, OrdinaryNestingIsNot) {
+TEST(Yaml, OrdinaryNestingIsAccepted) {
   Json tree = parse_yaml(nested("[", 30, "]"), "run.yaml");
   for (int i = 0; i < 30; ++i) tree = Json(tree.at(0));
   EXPECT_EQ(tree, "x");
@@ -110,7 +110,7 @@ TEST(Yaml, AnAliasBombIsRefusedBeforeItGrows) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "too many values", error_of(bomb));
 }
 
-TEST(Yaml, AnAliasThatHoldsItselfIsRefused) {
+TEST(Yaml, ARecursiveAliasIsRefused) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of("a: &a [*a]\n"));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of("a: &a {b: *a, c: *a}\n"));
 }
@@ -139,7 +139,7 @@ const std::vector<std::string> kOddStrings = {"",        " ",        " a ",
                                               "/a/b c",  "a  b",     "a, [b]",
                                               "x: [y",   "key: - a", std::string(3000, 'x')};
 
-TEST(ToYaml, KeepsEveryOddStringAsAValueOrAListItem) {
+TEST(ToYaml, RoundTripsUnusualStrings) {
   for (const std::string& text : kOddStrings) {
     const Json tree = {{"plain", text},
                        {"list", Json::array({text, "between", text})},
@@ -148,14 +148,14 @@ TEST(ToYaml, KeepsEveryOddStringAsAValueOrAListItem) {
   }
 }
 
-TEST(ToYaml, KeepsKeysThatNeedQuotes) {
+TEST(ToYaml, RoundTripsKeysThatNeedQuotes) {
   for (const char* key : {"a: b", "#", "true", "", "- a", "[a", "Größe", "a b", "'"}) {
     const Json tree = {{"first", "1"}, {key, "2"}, {"map", {{key, "3"}}}};
     EXPECT_EQ(parse_yaml(to_yaml(tree), "run.yaml"), tree) << to_yaml(tree);
   }
 }
 
-TEST(ToYaml, KeepsNestedMapsAndListsInTheirOrder) {
+TEST(ToYaml, RoundTripsNestedMapsAndListsInOrder) {
   const Json tree = {{"z", {{"y", {{"x", {{"w", "1"}}}, {"v", Json::array()}}}}},
                      {"a", Json::array({"1", Json::array({"2", Json::array()}), "3"})},
                      {"m", Json::array({{{"k", "v"}, {"l", Json::array({"n"})}}})},
@@ -165,7 +165,7 @@ TEST(ToYaml, KeepsNestedMapsAndListsInTheirOrder) {
   EXPECT_EQ(read.dump(), tree.dump()) << to_yaml(tree);
 }
 
-TEST(ToYaml, WritesNumbersAndSwitchesAsTheyAreReadBack) {
+TEST(ToYaml, RoundTripsNumbersAndSwitches) {
   const Json tree = {{"a", 1}, {"b", 0.1}, {"c", 1e-9}, {"d", true}, {"e", {1.5, 2}}, {"f", -3}};
   EXPECT_EQ(parse_yaml(to_yaml(tree), "run.yaml").dump(),
             R"({"a":"1","b":"0.1","c":"1e-09","d":"true","e":["1.5","2"],"f":"-3"})");

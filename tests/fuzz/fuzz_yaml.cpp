@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "config/options.h"
+#include "config/prepare_options.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace reigen;

@@ -1,5 +1,5 @@
-// The fuzzer's bytes as a file in memory with a path: the readers open paths, and a disk would be
-// too slow for thousands of inputs per second.
+// The fuzzer's bytes as a file in memory with a path: the readers open paths, and a disk
+// would be too slow for thousands of inputs a second.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace reigen {
 
 class PairReader;
 
-// Returns a path to `data`, valid in this process until the next call.
+// Holds `data` until the next call. The path is valid in this process only.
 std::string memory_file(const uint8_t* data, size_t size);
 
-// Reads every pair as `reigen prepare` does and ignores a reigen::Error. Stops after a few MiB of
-// text: a few compressed bytes may expand to gigabytes, which is not a bug.
+// Reads every pair, as `reigen prepare` would, and throws away an expected error. Stops after some
+// MiB of text: a few compressed bytes may stand for gigabytes, which is no finding.
 void read_all_pairs(const std::function<std::unique_ptr<PairReader>()>& open);
 
 }  // namespace reigen

@@ -30,7 +30,7 @@ ModelOptions shaped(int64_t width, int64_t ffn_width, int64_t encoder, int64_t d
 ModelOptions untied_post(ModelOptions options) {
   options.norm = NormPlace::kPost;
   options.positions = Positions::kLearned;
-  options.activation = ActivationName::kGelu;
+  options.activation = ActivationKind::kGelu;
   options.tied = false;
   options.biases = true;
   return options;

@@ -160,7 +160,7 @@ TEST_F(CheckpointTest, OtherDirectoriesAreNotCheckpoints) {
   EXPECT_FALSE(is_checkpoint(dir.path("nothing")));
   EXPECT_FALSE(is_checkpoint(dir.path()));
   EXPECT_THAT(error_of([&] { read_checkpoint_facts(dir.path()); }),
-              HasSubstr("not a checkpoint of reigen"));
+              HasSubstr("not a complete reigen checkpoint"));
   small.write(at);
   EXPECT_TRUE(is_checkpoint(at));
 }

@@ -57,10 +57,10 @@ ModelOptions variant_options(const std::string& name) {
   ModelOptions options = small_options();
   if (name == "post") {
     options.norm = NormPlace::kPost;
-    options.activation = ActivationName::kGelu;
+    options.activation = ActivationKind::kGelu;
     options.positions = Positions::kLearned;
   }
-  if (name == "swish") options.activation = ActivationName::kSwish;
+  if (name == "swish") options.activation = ActivationKind::kSwish;
   options.tied = name == "pre";
   options.biases = name != "pre";
   return options;

@@ -141,7 +141,7 @@ TEST_F(ReadState, RefusesACheckpointThatCannotBeTrainedOn) {
 TEST_F(ReadState, ChecksEveryFileFirst) {
   const std::string path = write({{"state", to_json(full_counters())}});
   std::filesystem::resize_file(path + "/optimizer.safetensors", 1000);
-  EXPECT_THAT(error_of(path), HasSubstr("optimizer.safetensors: has 1,000 bytes but should have"));
+  EXPECT_THAT(error_of(path), HasSubstr("optimizer.safetensors: has 1,000 bytes instead of"));
 }
 
 }  // namespace

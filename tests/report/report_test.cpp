@@ -25,7 +25,8 @@ void write_run(const std::string& directory, double rate, double waiting) {
     if (rank == 0) log.append(ForecastRecord{.method = "none", .seconds = 1, .bandwidth = 1e7});
     for (uint64_t step = 1; step <= 40; ++step) {
       const Spans spans = {{"backward", 1 - waiting}, {"communication", waiting}};
-      const CommunicationTimes times{.least = waiting, .sent = 8'000'000, .sent_away = 8'000'000};
+      const CommunicationTimes times{
+          .min_wait = waiting, .sent = 8'000'000, .inter_node_bytes = 8'000'000};
       const double now = 1000 + static_cast<double>(step);
       if (rank == 0) {
         log.append(StepRecord{.step = step,

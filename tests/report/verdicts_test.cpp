@@ -30,9 +30,9 @@ RunSummary run_of(const std::vector<double>& own, double input = 0, int steps = 
         record.seconds = 1;
         record.spans = spans;
         record.communication =
-            CommunicationTimes{.least = 1 - *std::max_element(own.begin(), own.end()),
+            CommunicationTimes{.min_wait = 1 - *std::max_element(own.begin(), own.end()),
                                .sent = 200'000,
-                               .sent_away = 200'000};
+                               .inter_node_bytes = 200'000};
         run.add(0, record);
       } else {
         run.add(static_cast<int>(rank),
@@ -96,7 +96,7 @@ RunSummary run_with_inputs(const std::vector<double>& inputs) {
       const Spans spans = {{"input", inputs[rank]},
                            {"backward", 0.2},
                            {"communication", last - inputs[rank] + 0.05}};
-      const CommunicationTimes times{.least = 0.05};
+      const CommunicationTimes times{.min_wait = 0.05};
       if (rank == 0) {
         run.add(0,
                 StepRecord{
@@ -142,7 +142,7 @@ TEST(Bottleneck, AnotherNumberOfWorkersIsNoStraggler) {
     record.step = step;
     record.seconds = mine + 0.02;
     record.spans = {{"backward", mine}, {"communication", 0.02}};
-    record.communication = CommunicationTimes{.least = 0.02};
+    record.communication = CommunicationTimes{.min_wait = 0.02};
     run.add(0, record);
     if (step <= 40) continue;
     for (int rank : {1, 2}) {
@@ -168,14 +168,14 @@ TEST(Bottleneck, AWorkerThatIsNotLetRunIsTheCauseOfAllWaiting) {
       StepRecord record;
       record.step = step;
       record.seconds = 1;
-      record.held_seconds = mine;
+      record.descheduled_seconds = mine;
       record.spans = {{"backward", 0.2}, {"communication", 0.8}};
-      record.communication = CommunicationTimes{.least = 0.8};
+      record.communication = CommunicationTimes{.min_wait = 0.8};
       run.add(0, record);
       run.add(1, SpansRecord{.step = step,
                              .steps = 1,
                              .seconds = 1,
-                             .held_seconds = others,
+                             .descheduled_seconds = others,
                              .spans = {{"backward", 0.2}, {"communication", 0.8}}});
     }
     return run;
@@ -195,7 +195,7 @@ TEST(Bottleneck, WorkersThatAreLateInTurnAreNoNetwork) {
     record.step = step;
     record.seconds = 1;
     record.spans = {{"backward", 1 - mine}, {"communication", mine}};
-    record.communication = CommunicationTimes{.least = 0};
+    record.communication = CommunicationTimes{.min_wait = 0};
     run.add(0, record);
     run.add(1, SpansRecord{.step = step,
                            .steps = 1,
@@ -256,7 +256,7 @@ TEST(Bottleneck, EvaluationsAndCheckpointsCount) {
   RunSummary run = run_of({0.99});
   run.add(0, EvaluationRecord{.step = 40, .seconds = 60});
   EXPECT_EQ(bottleneck_of(run), "evaluation");
-  run.add(0, CheckpointRecord{.step = 40, .held_seconds = 200});
+  run.add(0, CheckpointRecord{.step = 40, .stall_seconds = 200});
   EXPECT_EQ(bottleneck_of(run), "checkpoint");
   const std::string advice = bottleneck(run, time_shares(run)).advice;
   EXPECT_THAT(advice, HasSubstr("--eval.every further apart"));

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "config/options.h"
+#include "config/prepare_options.h"
 
 namespace reigen {
 

@@ -12,10 +12,10 @@ ModelOptions tiny_variant(const std::string& name) {
   options.max_length = 12;
   if (name == "post") {
     options.norm = NormPlace::kPost;
-    options.activation = ActivationName::kGelu;
+    options.activation = ActivationKind::kGelu;
     options.positions = Positions::kLearned;
   }
-  if (name == "swish") options.activation = ActivationName::kSwish;
+  if (name == "swish") options.activation = ActivationKind::kSwish;
   options.tied = name == "pre";
   options.biases = name != "pre";
   return options;

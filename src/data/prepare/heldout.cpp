@@ -42,7 +42,7 @@ HeldoutSplit::HeldoutSplit(std::string name, const CorpusSpec& spec, const Prepa
   }
   if (facts_.lines_read == 0) throw DataError(format("{}: is empty", spec.paths[0]));
   if (repaired_ > 0) {
-    log_warning(format("--{}: {} lines are not valid UTF-8; their invalid bytes became U+FFFD",
+    log_warning(format("--{}: invalid UTF-8 in {} of its lines; the invalid bytes became U+FFFD",
                        name_, with_commas(repaired_)));
   }
   facts_.lines_kept = facts_.lines_read;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "config/options.h"
+#include "config/prepare_options.h"
 #include "data/manifest.h"
 #include "data/prepare/pair_item.h"
 #include "data/prepare/pair_set.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "config/options.h"
+#include "config/prepare_options.h"
 #include "data/manifest.h"
 
 namespace reigen {

@@ -186,7 +186,7 @@ void GlooGroup::run_broadcast(std::span<std::byte> data, int root) {
   Transfers sent;
   all_.for_peers([&](size_t peer) {
     const std::span<std::byte> chunk = byte_chunk(data, peer);
-    sent.push_back(transfers_.outgoing(0, TransferPhase::kAddends, chunk.data(), chunk.size()));
+    sent.push_back(transfers_.outgoing(0, TransferPhase::kData, chunk.data(), chunk.size()));
     transfers_.send_all(sent.back(), static_cast<int>(peer));
   });
   const std::span<std::byte> own = byte_chunk(data, all_.own);
@@ -197,7 +197,7 @@ void GlooGroup::run_broadcast(std::span<std::byte> data, int root) {
 
 void GlooGroup::forward_broadcast(std::span<std::byte> data, int root) {
   const std::span<std::byte> own = byte_chunk(data, all_.own);
-  Transfer mine = transfers_.incoming(root, 0, TransferPhase::kAddends, own.data(), own.size());
+  Transfer mine = transfers_.incoming(root, 0, TransferPhase::kData, own.data(), own.size());
   Transfers others;
   all_.for_peers([&](size_t peer) {
     const std::span<std::byte> chunk = byte_chunk(data, peer);
@@ -217,14 +217,14 @@ void GlooGroup::forward_broadcast(std::span<std::byte> data, int root) {
 }
 
 void GlooGroup::run_send(const Operation& o) {
-  Transfer transfer = transfers_.outgoing(0, TransferPhase::kAddends, o.bytes_to_send.data(),
-                                          o.bytes_to_send.size());
+  Transfer transfer =
+      transfers_.outgoing(0, TransferPhase::kData, o.bytes_to_send.data(), o.bytes_to_send.size());
   transfers_.send_all(transfer, o.peer);
   transfer.wait_sent();
 }
 
 void GlooGroup::run_receive(const Operation& o) {
-  transfers_.incoming(o.peer, 0, TransferPhase::kAddends, o.bytes.data(), o.bytes.size())
+  transfers_.incoming(o.peer, 0, TransferPhase::kData, o.bytes.data(), o.bytes.size())
       .wait_received();
 }
 
@@ -235,10 +235,10 @@ void GlooGroup::run_sum_doubles(std::span<double> values) {
   const auto place = [&](size_t rank) { return all.data() + rank * values.size(); };
   Transfers received;
   all_.for_peers([&](size_t peer) {
-    received.push_back(transfers_.incoming(static_cast<int>(peer), 0, TransferPhase::kAddends,
+    received.push_back(transfers_.incoming(static_cast<int>(peer), 0, TransferPhase::kData,
                                            reinterpret_cast<std::byte*>(place(peer)), bytes));
   });
-  Transfer own = transfers_.outgoing(0, TransferPhase::kAddends,
+  Transfer own = transfers_.outgoing(0, TransferPhase::kData,
                                      reinterpret_cast<const std::byte*>(values.data()), bytes);
   all_.for_peers([&](size_t peer) { transfers_.send_all(own, static_cast<int>(peer)); });
   for (Transfer& transfer : received) transfer.wait_received();

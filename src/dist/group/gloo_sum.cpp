@@ -78,7 +78,7 @@ void GlooSum::receive_addends() {
   const size_t own_bytes = chunk_bytes(set_.own);
   grow(slice_.addends_in, (set_.size() - 1) * own_bytes);
   set_.for_peers([&](size_t peer) {
-    addends_in_[peer] = transfers_.incoming(set_.ranks[peer], round_, TransferPhase::kAddends,
+    addends_in_[peer] = transfers_.incoming(set_.ranks[peer], round_, TransferPhase::kData,
                                             addend_place(peer), own_bytes, segment_bytes());
   });
 }
@@ -97,7 +97,7 @@ void GlooSum::send_addends() {
   const auto* from =
       encoded ? slice_.addends_out.data() : reinterpret_cast<const std::byte*>(data_.data());
   set_.for_peers([&](size_t peer) {
-    addends_out_[peer] = transfers_.outgoing(round_, TransferPhase::kAddends,
+    addends_out_[peer] = transfers_.outgoing(round_, TransferPhase::kData,
                                              from + wire_bytes(wire_, chunk(peer).begin),
                                              chunk_bytes(peer), segment_bytes());
   });

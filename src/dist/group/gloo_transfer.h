@@ -16,8 +16,9 @@ namespace reigen {
 
 inline constexpr size_t kSegmentBytes = size_t{256} << 10;
 
-// Distinguish the transfers of one operation, together with a round number.
-enum class TransferPhase : uint8_t { kAddends, kSums, kForward };
+// Distinguishes the transfers of one operation, together with a round number. kData: the addends of
+// a sum, or the payload of any other operation.
+enum class TransferPhase : uint8_t { kData, kSums, kForward };
 
 // One end of the messages of a range of memory, to or from one rank or several.
 struct Transfer {

@@ -13,8 +13,9 @@ namespace reigen {
 namespace {
 
 constexpr size_t kReadBytes = 1 << 18;
-// An evaluation with its samples is some kilobytes. A longer line is a file that is no log.
-constexpr size_t kMostOfALine = 64 << 20;
+// An evaluation with its sample translations takes some kilobytes; 64 MB without a newline is not a
+// log.
+constexpr size_t kMaxLineBytes = 64 << 20;
 
 }  // namespace
 
@@ -44,9 +45,9 @@ bool LogLineReader::next(std::string_view& line) {
 
 bool LogLineReader::read_more() {
   const size_t had = buffer_.size();
-  if (had > kMostOfALine) {
-    throw DataError(format("{}:{}: a line longer than {}; this is no measurement log", path_,
-                           number_ + 1, human_bytes(kMostOfALine)));
+  if (had > kMaxLineBytes) {
+    throw DataError(format("{}:{}: line longer than {}; the file is not a measurement log", path_,
+                           number_ + 1, human_bytes(kMaxLineBytes)));
   }
   buffer_.resize(had + kReadBytes);
   ssize_t got = 0;
@@ -56,28 +57,6 @@ bool LogLineReader::read_more() {
   if (got < 0) throw IoError(format("{}: cannot be read: {}", path_, errno_text(errno)));
   buffer_.resize(had + static_cast<size_t>(got));
   return got > 0;
-}
-
-Record parse_record(std::string_view line, const std::string& path, uint64_t number) {
-  try {
-    return record_from_json(Json::parse(line));
-  } catch (const Json::exception&) {
-    throw DataError(format("{}:{}: is not valid JSON; the file is damaged", path, number));
-  } catch (const DataError& e) {
-    throw DataError(format("{}:{}: {}", path, number, e.what()));
-  }
-}
-
-void for_each_record(const std::string& path, const std::function<void(const Record&)>& visit) {
-  LogLineReader reader(path);
-  std::string_view line;
-  while (reader.next(line)) visit(parse_record(line, path, reader.number()));
-}
-
-std::vector<Record> read_records(const std::string& path) {
-  std::vector<Record> records;
-  for_each_record(path, [&](const Record& record) { records.push_back(record); });
-  return records;
 }
 
 }  // namespace reigen

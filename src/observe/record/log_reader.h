@@ -1,33 +1,31 @@
-// Reads a measurement log line by line, in memory that does not grow with the log.
+// Reads a file line by line, in memory that does not grow with the file.
 //
-// A log may be read while it is being written, or after a crash: bytes behind the last newline are
-// a line still on its way, and are left out. Damage anywhere else is an error with file and line.
+// A log may be read while it is being written, or after a crash: bytes after the last newline are
+// an unfinished line and are left out.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include "observe/record/records.h"
 
 namespace reigen {
 
-// The whole lines of a file.
+// The complete lines of a file.
 class LogLineReader {
  public:
-  // From a byte that begins a line. Throws DataError when the file cannot be opened.
+  // `from` is the offset of the first byte of a line. Throws DataError when the file cannot be
+  // opened.
   explicit LogLineReader(std::string path, uint64_t from = 0);
   ~LogLineReader();
   LogLineReader(const LogLineReader&) = delete;
   LogLineReader& operator=(const LogLineReader&) = delete;
 
-  // The next line without its newline, valid until the next call; false behind the last whole one.
+  // The next line without its newline, valid until the next call; false after the last complete
+  // line.
   bool next(std::string_view& line);
 
-  uint64_t number() const { return number_; }  // of that line, from 1 at the beginning
-  uint64_t end() const { return end_; }        // bytes up to and with its newline
+  uint64_t number() const { return number_; }  // of that line, counted from `from`, from 1
+  uint64_t end() const { return end_; }        // offset of the byte after its newline
   const std::string& path() const { return path_; }
 
  private:
@@ -40,12 +38,5 @@ class LogLineReader {
   uint64_t number_ = 0;
   uint64_t end_ = 0;
 };
-
-// Throws DataError naming the file and line it came from when `line` is no record.
-Record parse_record(std::string_view line, const std::string& path, uint64_t number);
-
-// In the order they were written.
-void for_each_record(const std::string& path, const std::function<void(const Record&)>& visit);
-std::vector<Record> read_records(const std::string& path);
 
 }  // namespace reigen

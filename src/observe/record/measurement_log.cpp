@@ -14,47 +14,49 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "observe/record/log_reader.h"
+#include "observe/record/record_parser.h"
 
 namespace reigen {
 namespace {
 
 struct CutPlan {
   LogCut cut;
-  uint64_t prefix_bytes = 0;  // whole lines that stay, up to the first that does not
-  bool only_prefix = true;    // nothing behind those stays
+  uint64_t prefix_bytes = 0;  // complete lines before the first one to remove
+  bool only_prefix = true;    // no line after those remains
 };
 
 double seconds_in(const Record& record) {
   if (const auto* step = std::get_if<StepRecord>(&record)) return step->seconds;
   if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) return evaluation->seconds;
   if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) {
-    return checkpoint->held_seconds;
+    return checkpoint->stall_seconds;
   }
   return 0;
 }
 
-std::optional<Record> try_parse(std::string_view line, const LogLineReader& reader,
-                                std::string& damage) {
+std::optional<Record> try_parse(RecordParser& parser, std::string_view line,
+                                const LogLineReader& reader, std::string& damage) {
   try {
-    return parse_record(line, reader.path(), reader.number());
+    return parser.parse(line, reader.path(), reader.number());
   } catch (const DataError& e) {
     damage = e.what();
     return std::nullopt;
   }
 }
 
-// A crash can leave damage at the end, and it goes with what is cut. Damage with something behind
-// it that has to stay is another matter, and for a person to look at.
+// A crash can damage the end of a log, which is removed with the steps to repeat. Damage before a
+// record that has to remain is an error that a person has to look at.
 CutPlan plan_cut(const std::string& path, uint64_t after_step) {
   CutPlan plan;
   LogLineReader reader(path);
+  RecordParser parser;
   std::string_view line;
   std::string damage;
   bool past = false;
-  uint64_t steps_kept = 0;
+  uint64_t steps_before = 0;
   while (reader.next(line)) {
     std::string damage_here;
-    const std::optional<Record> record = try_parse(line, reader, damage_here);
+    const std::optional<Record> record = try_parse(parser, line, reader, damage_here);
     if (!record) {
       if (!past && damage.empty()) damage = damage_here;
       continue;
@@ -72,33 +74,35 @@ CutPlan plan_cut(const std::string& path, uint64_t after_step) {
     if (!damage.empty()) {
       throw DataError(damage + "; remove that line from the log, then resume again");
     }
-    steps_kept += is_step ? 1 : 0;
-    // A checkpoint is recorded when it is safe, which may be some steps later.
+    steps_before += is_step ? 1 : 0;
+    // A checkpoint is recorded when it is complete, which may be some steps later.
     if (past) plan.only_prefix = false;
     if (!past) plan.prefix_bytes = reader.end();
   }
-  plan.cut.missing_steps = after_step - std::min(after_step, steps_kept);
+  plan.cut.missing_steps = after_step - std::min(after_step, steps_before);
   return plan;
 }
 
 [[noreturn]] void throw_cut_error(const std::string& path) {
-  throw IoError(format("{}: cannot be cut back to the checkpoint: {}; check that it may be written",
-                       path, errno_text(errno)));
+  throw IoError(format(
+      "{}: cannot remove the steps after the checkpoint: {}; check the permissions of the file",
+      path, errno_text(errno)));
 }
 
 void truncate_to(const std::string& path, uint64_t bytes) {
   if (truncate(path.c_str(), static_cast<off_t>(bytes)) != 0) throw_cut_error(path);
 }
 
-// Copied and renamed, so that a crash here leaves the one log or the other.
-void copy_kept_lines(const std::string& path, uint64_t after_step) {
+// Copied and renamed, so that a crash here leaves the old log or the new one.
+void copy_remaining_lines(const std::string& path, uint64_t after_step) {
   const std::string partial = path + ".partial";
   FileWriter writer(partial);
   LogLineReader reader(path);
+  RecordParser parser;
   std::string_view line;
   std::string ignored;
   while (reader.next(line)) {
-    const std::optional<Record> record = try_parse(line, reader, ignored);
+    const std::optional<Record> record = try_parse(parser, line, reader, ignored);
     if (!record || step_of(*record) > after_step) continue;
     writer.write(line);
     writer.write("\n");
@@ -113,7 +117,7 @@ LogCut cut_log(const std::string& path, uint64_t after_step) {
   if (plan.only_prefix) {
     truncate_to(path, plan.prefix_bytes);
   } else {
-    copy_kept_lines(path, after_step);
+    copy_remaining_lines(path, after_step);
   }
   return plan.cut;
 }
@@ -126,14 +130,12 @@ std::string MeasurementLog::path_of(const std::string& run_directory, int rank) 
 
 MeasurementLog::MeasurementLog(const std::string& run_directory, int rank, uint64_t after_step)
     : cut_(cut_log(path_of(run_directory, rank), after_step)), file_(path_of(run_directory, rank)) {
-  if (cut_.missing_steps > 0 && rank == 0) {  // the others sum steps up
-    log_warning(format("{}: {} of the {} steps before the checkpoint are not in the log",
+  if (cut_.missing_steps > 0 && rank == 0) {  // other ranks log sums of steps
+    log_warning(format("{}: {} of the {} steps before the checkpoint are missing in the log",
                        file_.path(), with_commas(cut_.missing_steps), with_commas(after_step)));
   }
 }
 
-void MeasurementLog::append(const Record& record) {
-  append_lines(one_line(to_json(record)) + "\n");
-}
+void MeasurementLog::append(const Record& record) { append_lines(log_line(record)); }
 
 }  // namespace reigen

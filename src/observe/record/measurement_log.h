@@ -1,8 +1,8 @@
-// The measurement log: RUN/measurements/rank-N.jsonl, one record a line, over all attempts at a
+// The measurement log: RUN/measurements/rank-N.jsonl, one record per line, over all attempts of a
 // run.
 //
-// Opening it for a run that continues after step N takes out what came after N, because those steps
-// are done again: each step of a run is in the log once. Records at N itself stay.
+// An attempt that resumes after step N first removes the records of later steps, because those
+// steps are repeated: each step of a run is in the log once. Records of step N itself remain.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,27 @@
 
 namespace reigen {
 
-// What opening the log found and took out of it.
+// Result of removing the steps after the checkpoint.
 struct LogCut {
-  uint64_t attempts = 0;       // so far, those whose records were taken out included
-  uint64_t lost_steps = 0;     // steps taken out
-  double lost_seconds = 0;     // in them, in evaluations after them, and held by checkpoints
-  uint64_t missing_steps = 0;  // of the N before: waited for a full disk when the machine stopped
+  uint64_t attempts = 0;    // attempts so far, including those whose records were removed
+  uint64_t lost_steps = 0;  // removed steps
+  double lost_seconds = 0;  // time of those steps, their evaluations and checkpoint stalls
+  // Steps up to N that are not in the log: the disk was full when the process was killed.
+  uint64_t missing_steps = 0;
 };
 
 class MeasurementLog {
  public:
-  // `after_step` is the step of the checkpoint the attempt starts from, 0 for none. Throws
-  // DataError naming file and line when a part that has to stay is damaged, IoError when it cannot
-  // write.
+  // `after_step` is the step of the checkpoint that the attempt resumes from, 0 for none. Throws
+  // DataError with file and line when a part that has to remain is damaged, IoError when the file
+  // cannot be written.
   MeasurementLog(const std::string& run_directory, int rank, uint64_t after_step);
 
   const LogCut& cut() const { return cut_; }
 
-  void append(const Record& record);  // see AppendFile: a full disk only delays it
-  void append_lines(std::string_view lines) { file_.append(lines); }  // records another rank made
-  bool flush() { return file_.flush(); }  // before a checkpoint that counts on it
+  void append(const Record& record);  // a full disk only delays it (AppendFile)
+  void append_lines(std::string_view lines) { file_.append(lines); }  // records of another rank
+  bool flush() { return file_.flush(); }  // before a checkpoint: its steps are not repeated
   const std::string& path() const { return file_.path(); }
 
   static std::string path_of(const std::string& run_directory, int rank);

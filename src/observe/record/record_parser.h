@@ -1,8 +1,7 @@
-// Lines of a log to records, fast: the way to open a run of gigabytes. The only door to simdjson.
+// Lines of a log to records, fast enough for runs with gigabytes of logs.
 //
-// The three kinds of record that make up nearly all of a log are read without going through a Json.
-// Whatever is not exactly as we write it goes through parse_record, which knows what to say about
-// it: both give the same for every line.
+// simdjson parses each line. A line that it refuses, or that is no record, is parsed once more by
+// nlohmann-json, so that damage is reported as in all other JSON files.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +20,12 @@ class RecordParser {
   RecordParser(const RecordParser&) = delete;
   RecordParser& operator=(const RecordParser&) = delete;
 
-  // As parse_record (observe/log_reader.h). For one thread.
+  // Throws DataError that names the file and line when `line` is no record. For one thread.
   Record parse(std::string_view line, const std::string& path, uint64_t number);
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Simdjson;
+  std::unique_ptr<Simdjson> simdjson_;
 };
 
 }  // namespace reigen

@@ -7,54 +7,44 @@
 #include "base/format.h"
 
 namespace reigen {
-namespace {
 
-bool keeps_largest(std::string_view column) { return column.ends_with('^'); }
-
-}  // namespace
-
-RollupTable::RollupTable(std::span<const std::string_view> columns, size_t most_rows)
-    : columns_(columns), most_rows_(most_rows) {}
+RollupTable::RollupTable(std::span<const RollupColumn> columns, size_t max_rows)
+    : columns_(columns), max_rows_(max_rows) {}
 
 void RollupTable::combine(std::vector<double>& into, std::span<const double> values) const {
   for (size_t i = 0; i < into.size(); ++i) {
-    if (!std::isfinite(values[i])) continue;
-    into[i] = keeps_largest(columns_[i]) ? std::max(into[i], values[i]) : into[i] + values[i];
+    if (std::isfinite(values[i])) combine_value(into[i], values[i], columns_[i].combine);
   }
 }
 
 void RollupTable::add(uint64_t step, std::span<const double> values) {
   auto [row, is_new] = rows_.try_emplace(step / width_, columns_.size(), 0.0);
   combine(row->second, values);
-  while (is_new && rows_.size() > most_rows_) join_pairs();
+  while (is_new && rows_.size() > max_rows_) merge_pairs();
 }
 
-void RollupTable::join_pairs() {
-  std::map<uint64_t, std::vector<double>> joined;
+void RollupTable::merge_pairs() {
+  std::map<uint64_t, std::vector<double>> merged;
   for (auto& [number, row] : rows_) {
-    auto [into, is_new] = joined.try_emplace(number / 2, columns_.size(), 0.0);
+    auto [into, is_new] = merged.try_emplace(number / 2, columns_.size(), 0.0);
     combine(into->second, row);
   }
-  rows_ = std::move(joined);
+  rows_ = std::move(merged);
   width_ *= 2;
 }
 
 size_t RollupTable::column(std::string_view name) const {
   for (size_t i = 0; i < columns_.size(); ++i) {
-    std::string_view column = columns_[i];
-    if (keeps_largest(column)) column.remove_suffix(1);
-    if (column == name) return i;
+    if (columns_[i].name == name) return i;
   }
-  throw Error(ExitCode::kInternal, format("no column {} in a table", name));
+  throw Error(ExitCode::kInternal, format("no column {} in a rollup table", name));
 }
 
 double RollupTable::total(std::string_view name) const {
   const size_t at = column(name);
-  double sum = 0;
-  for (const auto& [number, row] : rows_) {
-    sum = keeps_largest(columns_[at]) ? std::max(sum, row[at]) : sum + row[at];
-  }
-  return sum;
+  double total = 0;
+  for (const auto& [number, row] : rows_) combine_value(total, row[at], columns_[at].combine);
+  return total;
 }
 
 std::vector<std::pair<double, double>> RollupTable::ratio(std::string_view name,
@@ -81,6 +71,8 @@ std::vector<std::pair<double, double>> RollupTable::values(std::string_view name
 }
 
 Json RollupTable::to_json() const {
+  Json names = Json::array();
+  for (const RollupColumn& column : columns_) names.push_back(column.name);
   Json rows = Json::array();
   for (const auto& [number, row] : rows_) {
     Json line = {number};
@@ -90,23 +82,28 @@ Json RollupTable::to_json() const {
     }
     rows.push_back(std::move(line));
   }
-  return {{"width", width_}, {"rows", std::move(rows)}};
+  return {{"width", width_}, {"columns", std::move(names)}, {"rows", std::move(rows)}};
 }
 
 void RollupTable::load(const Json& json) {
   try {
+    const Json& names = json.at("columns");
+    const bool same = std::equal(
+        names.begin(), names.end(), columns_.begin(), columns_.end(),
+        [](const Json& name, const RollupColumn& column) { return name == column.name; });
+    if (!same) throw DataError("rollup table of a different version");
     width_ = json.at("width").get<uint64_t>();
     rows_.clear();
     for (const Json& line : json.at("rows")) {
-      if (line.size() != columns_.size() + 1) throw DataError("rolled up by another version");
+      if (line.size() != columns_.size() + 1) throw DataError("damaged rollup table");
       std::vector<double> row;
       for (size_t i = 1; i < line.size(); ++i) row.push_back(line[i].get<double>());
       rows_.emplace(line[0].get<uint64_t>(), std::move(row));
     }
   } catch (const Json::exception&) {
-    throw DataError("not a rolled-up table");
+    throw DataError("damaged rollup table");
   }
-  if (width_ == 0) throw DataError("not a rolled-up table");
+  if (width_ == 0) throw DataError("damaged rollup table");
 }
 
 }  // namespace reigen

@@ -24,14 +24,14 @@
 namespace reigen {
 namespace {
 
-constexpr int kVersion = 5;
+constexpr int kVersion = 6;  // of rollup.json
 constexpr uint64_t kHashedBytes = 256;
-constexpr uint64_t kWorthThreads = 16 << 20;  // bytes
-constexpr size_t kMostThreads = 8;
+constexpr uint64_t kBytesWorthThreads = 16 << 20;
+constexpr size_t kMaxThreads = 8;
 
 std::string rollup_of(const std::string& run) { return run + "/measurements/rollup.json"; }
 
-// Of the bytes just before `end`; nothing when the file is shorter.
+// Hash of the bytes just before `end`; nothing when the file is shorter.
 std::optional<uint64_t> hash_before(const std::string& path, uint64_t end) {
   std::ifstream in(path, std::ios::binary);
   const uint64_t size = std::min(end, kHashedBytes);
@@ -61,7 +61,7 @@ std::vector<int> ranks_logged(const std::string& run_directory) {
 
 RunReader::RunReader(std::string run_directory) : directory_(std::move(run_directory)) {}
 
-// All of it or nothing.
+// Loads rollup.json as a whole or not at all.
 bool RunReader::load() {
   const std::string path = rollup_of(directory_);
   if (!path_exists(path)) return false;
@@ -74,7 +74,7 @@ bool RunReader::load() {
                                                 entry.at("hash").get<uint64_t>()};
     }
     const auto damaged = json.at("damaged_lines").get<uint64_t>();
-    fold_ = RunSummary::from_json(json.at("run"));
+    summary_ = RunSummary::from_json(json.at("run"));
     positions_ = std::move(positions);
     damaged_ = damaged;
   } catch (const Json::exception&) {
@@ -85,7 +85,7 @@ bool RunReader::load() {
   return true;
 }
 
-bool RunReader::fits() const {
+bool RunReader::matches_logs() const {
   return std::all_of(positions_.begin(), positions_.end(), [&](const auto& entry) {
     const auto& [rank, position] = entry;
     return hash_before(MeasurementLog::path_of(directory_, rank), position.bytes) == position.hash;
@@ -97,7 +97,7 @@ double RunReader::progress() const {
   return all == 0 ? 0 : static_cast<double>(have_read_) / static_cast<double>(all);
 }
 
-// Touches nothing but this rank's part of the fold, and what only the first rank has.
+// Changes only this rank's part of the summary; that of rank 0 includes the lists.
 void RunReader::read_log(int rank) {
   const std::string path = MeasurementLog::path_of(directory_, rank);
   Position& position = positions_.at(rank);
@@ -105,9 +105,9 @@ void RunReader::read_log(int rank) {
   RecordParser parser;
   std::string_view line;
   while (reader.next(line)) {
-    if (cancelled_) throw Interrupted("reading the logs was given up");
+    if (cancelled_) throw Interrupted("reading the logs was cancelled");
     try {
-      fold_.add(rank, parser.parse(line, path, reader.number()));
+      summary_.add(rank, parser.parse(line, path, reader.number()));
     } catch (const DataError&) {
       ++damaged_;
     }
@@ -118,7 +118,7 @@ void RunReader::read_log(int rank) {
   position.hash = hash_before(path, position.bytes).value_or(0);
 }
 
-// Gigabytes of logs, with several threads; what came in some seconds, without.
+// Gigabytes of logs are read by several threads, the records of some seconds by one.
 void RunReader::read_logs(const std::vector<int>& ranks) {
   std::atomic<size_t> next = 0;
   std::mutex mutex;
@@ -134,9 +134,9 @@ void RunReader::read_logs(const std::vector<int>& ranks) {
     }
   };
   std::vector<std::thread> helpers;
-  if (to_read_ > kWorthThreads) {
+  if (to_read_ > kBytesWorthThreads) {
     const auto cores = static_cast<size_t>(usable_cores());
-    while (helpers.size() + 1 < std::min({cores, ranks.size(), kMostThreads})) {
+    while (helpers.size() + 1 < std::min({cores, ranks.size(), kMaxThreads})) {
       helpers.push_back(thread_without_signals(work));
     }
   }
@@ -148,13 +148,13 @@ void RunReader::read_logs(const std::vector<int>& ranks) {
 bool RunReader::refresh() {
   const std::vector<int> ranks = ranks_logged(directory_);
   if (ranks.empty()) {
-    throw DataError(format("{}: is not a run (it has no measurements/rank-0.jsonl)", directory_));
+    throw DataError(format("{}: is not a run: it has no measurements/rank-0.jsonl", directory_));
   }
   bool any = false;
   if (!opened_) any = load();
   opened_ = true;
-  if (!fits()) {
-    fold_ = RunSummary();
+  if (!matches_logs()) {
+    summary_ = RunSummary();
     positions_.clear();
     damaged_ = 0;
     any = true;
@@ -163,7 +163,7 @@ bool RunReader::refresh() {
   for (int rank : ranks) {
     const uint64_t size = file_size(MeasurementLog::path_of(directory_, rank));
     bytes += size - std::min(size, positions_[rank].bytes);
-    fold_.ranks[rank];
+    summary_.ranks[rank];
   }
   have_read_ = 0;
   to_read_ = bytes;
@@ -171,8 +171,8 @@ bool RunReader::refresh() {
   unfinished_ = static_cast<uint64_t>(std::count_if(ranks.begin(), ranks.end(), [&](int rank) {
     return file_size(MeasurementLog::path_of(directory_, rank)) > positions_[rank].bytes;
   }));
-  // A log without a record is not a rank yet.
-  std::erase_if(fold_.ranks, [](const auto& entry) {
+  // A log without records is not a rank yet.
+  std::erase_if(summary_.ranks, [](const auto& entry) {
     return entry.second.spans.rows().empty() && !entry.second.last_sample;
   });
   return any || have_read_ > 0;
@@ -184,7 +184,7 @@ void RunReader::save() const {
     positions.push_back({{"rank", rank}, {"bytes", position.bytes}, {"hash", position.hash}});
   }
   const std::string path = rollup_of(directory_);
-  // A reader may save one as well, also in the process that trains.
+  // Several readers may save at once, also in the process that trains.
   static std::atomic<int> saved = 0;
   const std::string partial = format("{}.{}.{}", path, getpid(), saved++);
   try {
@@ -192,7 +192,7 @@ void RunReader::save() const {
     writer.write(one_line({{"version", kVersion},
                            {"positions", std::move(positions)},
                            {"damaged_lines", damaged_.load()},
-                           {"run", fold_.to_json()}}));
+                           {"run", summary_.to_json()}}));
     writer.close();
     std::filesystem::rename(partial, path);
   } catch (const std::exception&) {  // the logs have everything

@@ -1,8 +1,9 @@
-// Reads the logs of a run, live or finished, without reading anything twice.
+// Reads the logs of a run, live or finished, and no byte twice.
 //
-// RUN/measurements/rollup.json is the fold of what the logs held up to some byte of each. Reading
-// goes on from there. It is only a shortcut: when it does not fit the logs (they were cut back to a
-// checkpoint, or it is of another version) it is left aside and everything is read.
+// RUN/measurements/rollup.json holds the summary of the logs up to a byte of each; reading
+// continues from there. It is only a shortcut: when it does not match the logs (they were cut back
+// to a checkpoint) or has a different version, it is ignored and the logs are read from the
+// beginning.
 #pragma once
 
 #include <atomic>
@@ -19,31 +20,31 @@ class RunReader {
  public:
   explicit RunReader(std::string run_directory);  // reads nothing yet
 
-  // Takes in what has been written since; whether that was anything. A log that became shorter (the
-  // run was resumed from a checkpoint) is read anew. Lines that are no records are counted and left
-  // out. Throws DataError when there is no log.
+  // Reads the records written since the last call; true when there were any. A log that became
+  // shorter (the run was resumed from a checkpoint) is read from the beginning. Lines that are no
+  // records are counted and left out. Throws DataError when there is no log.
   bool refresh();
-  const RunSummary& run() const { return fold_; }
+  const RunSummary& run() const { return summary_; }
   uint64_t damaged_lines() const { return damaged_; }
-  // Logs that end within a line: it is on its way, or what wrote it was stopped.
+  // Logs that end within a line: it is being written, or its writer was killed.
   uint64_t unfinished_lines() const { return unfinished_; }
 
-  // How far a refresh is that goes on in another thread, from 0 to 1, and of how many bytes.
+  // Progress of a refresh in another thread, from 0 to 1, and its bytes.
   double progress() const;
   uint64_t bytes_to_read() const { return to_read_; }
-  // From another thread: a refresh that is going on throws Interrupted soon, as do all after it.
+  // From another thread: the current refresh throws Interrupted soon, and so do all later ones.
   void cancel() { cancelled_ = true; }
 
-  // Writes rollup.json; a failure is of no consequence and ignored.
+  // Writes rollup.json; a failure is ignored, because the logs have everything.
   void save() const;
 
  private:
   struct Position {
     uint64_t bytes = 0;
-    uint64_t hash = 0;  // of the last line before it
+    uint64_t hash = 0;  // of the last bytes before
   };
   bool load();
-  bool fits() const;
+  bool matches_logs() const;
   void read_log(int rank);
   void read_logs(const std::vector<int>& ranks);
 
@@ -51,14 +52,14 @@ class RunReader {
   bool opened_ = false;
   uint64_t unfinished_ = 0;
   std::map<int, Position> positions_;
-  RunSummary fold_;
+  RunSummary summary_;
   std::atomic<uint64_t> damaged_ = 0;
   std::atomic<uint64_t> to_read_ = 0;
   std::atomic<uint64_t> have_read_ = 0;
   std::atomic<bool> cancelled_ = false;
 };
 
-// Ranks that have a log, rising.
+// Ranks that have a log, in ascending order.
 std::vector<int> ranks_logged(const std::string& run_directory);
 
 }  // namespace reigen

@@ -1,48 +1,15 @@
 #include "observe/record/run_summary.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <numeric>
-#include <string_view>
 
 #include "base/error.h"
 
 namespace reigen {
 namespace {
 
-using namespace std::string_view_literals;
-
-constexpr std::array kStepColumns = {"steps"sv,         "time^"sv,         "epoch^"sv,  "loss"sv,
-                                     "nll"sv,           "finite"sv,        "rate"sv,    "norm"sv,
-                                     "source_tokens"sv, "pairs"sv,         "seconds"sv, "skipped"sv,
-                                     "scale"sv,         "target_tokens"sv, "slowest^"sv};
-// Seconds by span; "other" is what no span covers.
-constexpr std::array kSpanColumns = {
-    "steps"sv,       "seconds"sv,       "input"sv,     "forward"sv, "loss"sv,  "backward"sv,
-    "compression"sv, "communication"sv, "optimizer"sv, "observe"sv, "other"sv, "busy"sv,
-    "hidden"sv,      "sent"sv,          "sent_away"sv, "held"sv,    "least"sv};
-constexpr size_t kFirstSpan = 2;
-constexpr size_t kOther = 10;
-static_assert(kSpanColumns[kOther] == "other"sv);
-constexpr std::array kMachineColumns = {
-    "seconds"sv, "cpu"sv, "busiest^"sv,    "memory^"sv, "disk_read"sv, "disk_written"sv, "in"sv,
-    "out"sv,     "gpu"sv, "gpu_memory^"sv, "watts"sv,   "megahertz"sv, "fastest^"sv};
-constexpr size_t kMostStepRows = 1024;
-constexpr size_t kMostRankRows = 256;
-constexpr double kJump = 60;
-
-size_t span_column(std::string_view name) {
-  for (size_t i = kFirstSpan; i < kOther; ++i) {
-    if (kSpanColumns[i] == name) return i;
-  }
-  return kOther;
-}
-
-double mean(const std::vector<double>& values) {
-  if (values.empty()) return 0;
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
+constexpr size_t kMaxStepRows = 1024;
+constexpr size_t kMaxRankRows = 256;
+constexpr double kClockJump = 60;  // seconds
 
 template <class T>
 Json list_of(const std::vector<T>& records) {
@@ -72,9 +39,10 @@ Json json_of(const std::optional<T>& record) {
 }  // namespace
 
 RankFold::RankFold()
-    : spans(kSpanColumns, kMostRankRows), machine(kMachineColumns, kMostRankRows) {}
+    : spans(columns_of<SpansRecord>(), kMaxRankRows),
+      machine(columns_of<SampleRecord>(), kMaxRankRows) {}
 
-RunSummary::RunSummary() : steps(kStepColumns, kMostStepRows) {}
+RunSummary::RunSummary() : steps(columns_of<StepRecord>(), kMaxStepRows) {}
 
 void RunSummary::note_time(const Record& record) {
   const double time = std::visit([](const auto& r) { return r.time; }, record);
@@ -103,7 +71,9 @@ void RunSummary::add(int rank, const Record& record) {
     ends.push_back(*end);
     ended = true;
   }
-  if (const auto* told = std::get_if<ForecastRecord>(&record)) forecasts.push_back(*told);
+  if (const auto* forecast = std::get_if<ForecastRecord>(&record)) {
+    forecasts.push_back(*forecast);
+  }
   if (const auto* saved = std::get_if<CheckpointRecord>(&record)) checkpoints.push_back(*saved);
   if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) {
     if (!evaluations.empty()) evaluations.back().samples.clear();
@@ -119,114 +89,39 @@ void RunSummary::add_step(const StepRecord& r) {
   newest_ = r.step;
   if (last_step && (starts.empty() || starts.back().step < last_step->step)) {
     const double passed = r.time - last_step->time;
-    // Evaluations and checkpoints may lie between; going back is never right.
+    // Evaluations and checkpoints may lie between two steps; a step back in time is always a jump.
     const bool evaluated = !evaluations.empty() && evaluations.back().step == last_step->step;
-    if (passed < -1 || (!evaluated && passed > r.seconds + kJump)) ++clock_jumps;
+    if (passed < -1 || (!evaluated && passed > r.seconds + kClockJump)) ++clock_jumps;
   }
-  const bool finite = std::isfinite(r.loss) && !r.skipped;
-  const std::array values = {1.0,
-                             r.time,
-                             r.epoch,
-                             finite ? r.loss : 0,
-                             finite ? r.nll : 0,
-                             finite ? 1.0 : 0.0,
-                             r.rate,
-                             finite ? r.norm : 0,
-                             static_cast<double>(r.source_tokens),
-                             static_cast<double>(r.pairs),
-                             r.seconds,
-                             r.skipped ? 1.0 : 0.0,
-                             r.loss_scale,
-                             static_cast<double>(r.target_tokens),
-                             r.seconds};
-  static_assert(std::tuple_size_v<decltype(values)> == kStepColumns.size());
-  steps.add(r.step, values);
-  add_spans(0, {.step = r.step,
-                .time = r.time,
-                .steps = 1,
-                .seconds = r.seconds,
-                .held_seconds = r.held_seconds,
-                .spans = r.spans,
-                .communication = r.communication.value_or(CommunicationTimes{})});
+  steps.add(r.step, row_of(r));
+  SpansRecord own;
+  add_step_to(own, r);
+  add_spans(0, own);
   note_seconds(r);
   if (!first_step) first_step = r;
   last_step = r;
 }
 
-// Every second one is dropped whenever there are too many, so those kept are evenly spaced.
+// Every second entry is dropped whenever there are too many, so the rest are evenly spaced.
 void RunSummary::note_seconds(const StepRecord& r) {
   if (r.step % step_stride != 0) return;
   step_seconds.push_back(r.seconds);
-  if (step_seconds.size() < kMostStepRows) return;
+  if (step_seconds.size() < kMaxStepRows) return;
   for (size_t i = 0; 2 * i < step_seconds.size(); ++i) step_seconds[i] = step_seconds[2 * i];
   step_seconds.resize((step_seconds.size() + 1) / 2);
   step_stride *= 2;
 }
 
 void RunSummary::add_spans(int rank, const SpansRecord& r) {
-  std::array<double, kSpanColumns.size()> values = {};
-  values[0] = static_cast<double>(r.steps);
-  values[1] = r.seconds;
-  double covered = 0;
-  for (const auto& [name, seconds] : r.spans) {
-    values[span_column(name)] += seconds;
-    covered += seconds;
-  }
-  values[kOther] += std::max(0.0, r.seconds - covered);
-  values[kOther + 1] = r.communication.busy;
-  values[kOther + 2] = r.communication.hidden;
-  values[kOther + 3] = static_cast<double>(r.communication.sent);
-  values[kOther + 4] = static_cast<double>(r.communication.sent_away);
-  values[kOther + 5] = r.held_seconds;
-  values[kOther + 6] = r.communication.least;
-  RankFold& fold = ranks[rank];
-  fold.spans.add(r.step, values);
-  fold.last_time = r.time;
+  RankFold& summary = ranks[rank];
+  summary.spans.add(r.step, row_of(r));
+  summary.last_time = r.time;
 }
 
-// Sums are weighted with the seconds a sample stands for.
 void RunSummary::add_sample(int rank, const SampleRecord& r) {
-  double in = 0;
-  double out = 0;
-  double fastest = 0;
-  const bool marked =
-      std::any_of(r.interfaces.begin(), r.interfaces.end(), [](const auto& i) { return i.used; });
-  for (const InterfaceSample& i : r.interfaces) {
-    if (marked ? !i.used : i.name == "lo") continue;
-    in += i.in;
-    out += i.out;
-    fastest = std::max({fastest, i.in, i.out});
-  }
-  double gpu = 0;
-  double memory = 0;
-  double watts = 0;
-  double clock = 0;
-  for (const GpuSample& g : r.gpus) {
-    const auto count = static_cast<double>(r.gpus.size());
-    gpu += g.utilisation / count;
-    memory = std::max(memory, static_cast<double>(g.memory_used));
-    watts += g.watts;
-    clock += g.megahertz / count;
-  }
-  const double t = r.seconds;
-  const double busiest = r.cores.empty() ? 0 : *std::max_element(r.cores.begin(), r.cores.end());
-  const std::array values = {t,
-                             t * mean(r.cores),
-                             busiest,
-                             static_cast<double>(r.memory_used),
-                             t * r.disk_read,
-                             t * r.disk_written,
-                             t * in,
-                             t * out,
-                             t * gpu,
-                             memory,
-                             t * watts,
-                             t * clock,
-                             fastest};
-  static_assert(std::tuple_size_v<decltype(values)> == kMachineColumns.size());
-  RankFold& fold = ranks[rank];
-  fold.machine.add(r.step, values);
-  fold.last_sample = r;
+  RankFold& summary = ranks[rank];
+  summary.machine.add(r.step, row_of(r));
+  summary.last_sample = r;
 }
 
 Json RunSummary::to_json() const {
@@ -247,12 +142,12 @@ Json RunSummary::to_json() const {
                {"attempts", Json::array()},
                {"ranks", Json::array()}};
   for (const AttemptTime& a : attempts) json["attempts"].push_back({a.first, a.last, a.seconds});
-  for (const auto& [rank, fold] : ranks) {
+  for (const auto& [rank, summary] : ranks) {
     json["ranks"].push_back({{"rank", rank},
-                             {"spans", fold.spans.to_json()},
-                             {"machine", fold.machine.to_json()},
-                             {"last_sample", json_of(fold.last_sample)},
-                             {"last_time", fold.last_time}});
+                             {"spans", summary.spans.to_json()},
+                             {"machine", summary.machine.to_json()},
+                             {"last_sample", json_of(summary.last_sample)},
+                             {"last_time", summary.last_time}});
   }
   return json;
 }
@@ -279,16 +174,16 @@ RunSummary RunSummary::from_json(const Json& json) {
           {entry.at(0).get<double>(), entry.at(1).get<double>(), entry.at(2).get<double>()});
     }
     for (const Json& entry : json.at("ranks")) {
-      RankFold& fold = run.ranks[entry.at("rank").get<int>()];
-      fold.spans.load(entry.at("spans"));
-      fold.machine.load(entry.at("machine"));
-      fold.last_sample = record_in<SampleRecord>(entry.at("last_sample"));
-      fold.last_time = entry.at("last_time").get<double>();
+      RankFold& summary = run.ranks[entry.at("rank").get<int>()];
+      summary.spans.load(entry.at("spans"));
+      summary.machine.load(entry.at("machine"));
+      summary.last_sample = record_in<SampleRecord>(entry.at("last_sample"));
+      summary.last_time = entry.at("last_time").get<double>();
     }
   } catch (const Json::exception& e) {
-    throw DataError(std::string("not a rolled-up run: ") + e.what());
+    throw DataError(std::string("not the rollup of a run: ") + e.what());
   } catch (const std::bad_variant_access&) {
-    throw DataError("not a rolled-up run");
+    throw DataError("not the rollup of a run");
   }
   return run;
 }

@@ -1,8 +1,9 @@
-// A whole run in a few megabytes: every record of every rank, folded into tables and lists.
+// The rollup of a whole run in a few megabytes: the records of all ranks, aggregated into tables
+// and lists.
 //
-// Everything that shows a run (report, top, live page) looks at this and not at the logs. It can be
-// written down between records and gone on from, so that opening a run of 300,000 steps does not
-// mean reading them (observe/run_reader.h).
+// Report, top and live page read this and not the logs. It can be saved between two records and
+// extended later, so that opening a run of 300,000 steps does not mean reading all of them
+// (run_reader.h).
 #pragma once
 
 #include <cstdint>
@@ -16,20 +17,20 @@
 
 namespace reigen {
 
-// Where the time of a rank's steps went.
+// Step times of one rank, and the samples of its host.
 struct RankFold {
   RankFold();
-  RollupTable spans;    // over steps
-  RollupTable machine;  // over steps; empty for all but the first rank of a machine
+  RollupTable spans;    // columns of SpansRecord
+  RollupTable machine;  // columns of SampleRecord; empty for all but the lowest rank of a host
   std::optional<SampleRecord> last_sample;
   double last_time = 0;
 };
 
-// From when an attempt began to its last record.
+// Begin and last record of an attempt.
 struct AttemptTime {
   double first = 0;  // time stamps
   double last = 0;
-  double seconds = 0;  // as it said itself when it ended; 0 when it did not
+  double seconds = 0;  // wall time by its end record; 0 without one
 };
 
 struct RunSummary {
@@ -37,23 +38,23 @@ struct RunSummary {
 
   void add(int rank, const Record& record);
 
-  RollupTable steps;              // the first rank's: losses, rate, tokens
-  std::map<int, RankFold> ranks;  // spans and machines of all
+  RollupTable steps;              // columns of StepRecord, of rank 0
+  std::map<int, RankFold> ranks;  // of all ranks
   std::vector<StartRecord> starts;
   std::vector<AttemptTime> attempts;
-  std::vector<EvaluationRecord> evaluations;  // samples only in the last one
+  std::vector<EvaluationRecord> evaluations;  // sample translations only in the last one
   std::vector<CheckpointRecord> checkpoints;
   std::vector<EndRecord> ends;
-  bool ended = false;  // the last attempt said so; one that was killed has no end record
+  bool ended = false;  // the last attempt has an end record; a killed one has none
   std::vector<ForecastRecord> forecasts;
-  // Seconds of steps evenly spaced over the run: enough for a median.
+  // Times of steps evenly spaced over the run, for a median.
   std::vector<double> step_seconds;
-  uint64_t step_stride = 1;  // every so many steps one is in there
+  uint64_t step_stride = 1;  // distance between two of them, in steps
   std::optional<StepRecord> first_step;
   std::optional<StepRecord> last_step;
-  // Time stamps that do not fit the time that passed, by more than a minute: the clock was set.
+  // Steps whose time stamps contradict their duration by more than a minute: the clock was set.
   uint64_t clock_jumps = 0;
-  // Steps that were in the log already: two processes wrote it at once. The first of each counts.
+  // Steps that are in the log twice: two processes wrote it at once. The first of each counts.
   uint64_t repeated_steps = 0;
 
   Json to_json() const;
@@ -66,7 +67,7 @@ struct RunSummary {
   void add_spans(int rank, const SpansRecord& record);
   void add_sample(int rank, const SampleRecord& record);
 
-  uint64_t newest_ = 0;  // step, of this attempt
+  uint64_t newest_ = 0;  // last step of this attempt
 };
 
 }  // namespace reigen

@@ -13,13 +13,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSleep{20};
-// What a scheduler may be late by without anybody having been held.
-constexpr std::chrono::milliseconds kUsual{15};
+// Wake-up delay on a busy host, which does not count as descheduled.
+constexpr std::chrono::milliseconds kUsualDelay{15};
 
-constexpr int kLook = 10;  // sleeps from one look at the control group to the next
+constexpr int kSleepsPerRead = 10;  // of cpu.stat
 
-// Where the kernel says how long it throttled this process's control group; empty where it does
-// not.
+// The cpu.stat file of this process's control group; empty without one.
 std::string stat_file() {
   std::ifstream groups("/proc/self/cgroup");
   std::string unified;
@@ -37,7 +36,7 @@ std::string stat_file() {
   return unified;
 }
 
-// Seconds so far, of all its processors together.
+// Throttled time so far, summed over all CPUs of the group.
 double throttled_seconds(const std::string& file) {
   std::ifstream stat(file);
   std::string name;
@@ -65,7 +64,7 @@ DescheduleWatch::~DescheduleWatch() {
 
 double DescheduleWatch::take() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(held_, 0);
+  return std::exchange(descheduled_, 0);
 }
 
 void DescheduleWatch::run() {
@@ -79,11 +78,11 @@ void DescheduleWatch::run() {
     wake_.wait_for(lock, kSleep, [this] { return stopping_; });
     const Clock::time_point now = Clock::now();
     const Clock::duration late = now - slept - kSleep;
-    if (late > kUsual) overslept += std::chrono::duration<double>(late).count();
-    if (beat % kLook != 0) continue;
+    if (late > kUsualDelay) overslept += std::chrono::duration<double>(late).count();
+    if (beat % kSleepsPerRead != 0) continue;
     const double so_far = throttled_seconds(file);
     const double passed = std::chrono::duration<double>(now - looked).count();
-    held_ += std::max(overslept, std::min(passed, so_far - throttled));
+    descheduled_ += std::max(overslept, std::min(passed, so_far - throttled));
     throttled = so_far;
     looked = now;
     overslept = 0;

@@ -1,11 +1,12 @@
-// How long this process was not let run at all: by a quota on processor time, by a stop signal, by
-// a machine that was paused.
+// Measures the time in which this process was descheduled: throttled by a CPU quota, stopped by a
+// signal, or on a paused virtual machine.
 //
-// A thread sleeps for twenty milliseconds at a time and adds up by how much it overslept. A busy
-// machine does not count: whoever sleeps is woken there within a few milliseconds. A quota may hold
-// other threads and spare this one, so the kernel is asked too how long it throttled the process's
-// control group; the longer of both counts. Waiting for others looks the same to a worker whether
-// they or itself were held; this tells which.
+// A thread sleeps for twenty milliseconds at a time and sums the delay of its wake-ups. A busy host
+// does not count: the kernel wakes a sleeping thread there within a few milliseconds. A quota may
+// throttle other threads but not this one, so the throttled time of the process's control group
+// (cpu.stat) is read too, and the longer of both counts. The wait of a worker for the others looks
+// the same whether they or the worker itself were descheduled; this measurement distinguishes the
+// two.
 #pragma once
 
 #include <condition_variable>
@@ -29,7 +30,7 @@ class DescheduleWatch {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  double held_ = 0;
+  double descheduled_ = 0;
   std::thread thread_;
 };
 

@@ -7,7 +7,7 @@
 namespace reigen {
 namespace {
 
-constexpr uint64_t kSectorBytes = 512;  // of /proc/diskstats, whatever the disk's own are
+constexpr uint64_t kSectorBytes = 512;  // in /proc/diskstats, for every sector size of the disk
 constexpr uint64_t kBytesPerMegabit = 125'000;
 
 // "cpu0 user nice system idle iowait irq softirq steal guest guest_nice"; guest is in user.
@@ -40,7 +40,7 @@ void read_interfaces(const std::string& root, HostCounters& counters) {
   std::string line;
   while (std::getline(in, line)) {
     const size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;  // the two lines of headings
+    if (colon == std::string::npos) continue;  // the two header lines
     HostCounters::Interface interface;
     const size_t first = line.find_first_not_of(' ');
     interface.name = line.substr(first, colon - first);
@@ -72,8 +72,8 @@ void read_memory(const std::string& root, HostCounters& counters) {
   counters.memory_used = counters.memory_total - std::min(counters.memory_total, available);
 }
 
-// Whole disks alone: what goes to a partition is counted for its disk too, and what goes through
-// loop, ram or device-mapper devices reaches a disk as well.
+// Only whole disks: the traffic of partitions, loop, RAM and device-mapper devices is also counted
+// by the disk below them.
 bool is_disk(const std::string& root, const std::string& name) {
   if (name.starts_with("loop") || name.starts_with("ram") || name.starts_with("dm-") ||
       name.starts_with("md") || name.starts_with("zram")) {

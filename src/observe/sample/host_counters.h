@@ -1,7 +1,7 @@
-// What the system has counted since it started: cores, interfaces, disks; and memory in use.
+// Counters of the host since it booted (cores, network interfaces, disks) and its memory in use.
 //
-// Two readings make a sample. A reading is five small files of /proc and /sys; see bench/observe
-// for what it costs.
+// Two readings make a sample. A reading takes some small files of /proc and /sys; bench/observe
+// measures its cost.
 #pragma once
 
 #include <chrono>
@@ -22,22 +22,22 @@ struct HostCounters {
     std::string name;
     uint64_t in = 0;  // bytes
     uint64_t out = 0;
-    uint64_t speed = 0;  // bytes a second; 0 unknown
+    uint64_t speed = 0;  // bytes per second; 0 if unknown
   };
   std::chrono::steady_clock::time_point when;
   std::vector<Core> cores;
   std::vector<Interface> interfaces;
   uint64_t memory_used = 0;
   uint64_t memory_total = 0;
-  uint64_t disk_read = 0;  // bytes, all disks
+  uint64_t disk_read = 0;  // bytes of all disks
   uint64_t disk_written = 0;
 };
 
-// `root` is for tests: a folder that holds proc/ and sys/. What is missing there is left at zero.
+// `root` is for tests: a folder with proc/ and sys/. Counters that are missing there are zero.
 HostCounters read_host_counters(const std::string& root = "");
 
-// Rates between two readings. `used` names the interface the job uses. A counter that went back (an
-// interface made anew) counts as nothing.
+// Rates between two readings. `used` is the network interface of the job. A counter that decreased
+// (an interface was created again) counts as zero.
 SampleRecord sample_between(const HostCounters& before, const HostCounters& now,
                             const std::string& used);
 

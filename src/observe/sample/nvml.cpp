@@ -7,7 +7,7 @@
 namespace reigen {
 namespace {
 
-// From NVML's documented interface, which has kept these since its first versions.
+// From NVML's documented interface, unchanged since its first versions.
 using DeviceHandle = void*;
 struct Utilisation {
   unsigned gpu;
@@ -18,9 +18,9 @@ struct MemoryInfo {
   unsigned long long free;
   unsigned long long used;
 };
-constexpr int kClockOfSms = 1;
+constexpr int kClockSm = 1;
 constexpr unsigned kNameBytes = 96;
-constexpr double kWattsOfMilliwatt = 1e-3;
+constexpr double kWattsPerMilliwatt = 1e-3;
 
 }  // namespace
 
@@ -53,11 +53,11 @@ struct Nvml::Calls {
 Nvml::Nvml(const char* library) : calls_(std::make_unique<Calls>()) {
   calls_->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (calls_->library == nullptr) {
-    absent_ = format("{} is not on this machine", library);
+    absent_ = format("{} was not found", library);
   } else if (!calls_->find_all()) {
-    absent_ = format("{} lacks a call that is needed", library);
+    absent_ = format("{} lacks a function that is needed", library);
   } else if (const int status = calls_->init(); status != 0) {
-    absent_ = format("{} does not start (status {})", library, status);
+    absent_ = format("{} failed to initialise (status {})", library, status);
   }
 }
 
@@ -84,8 +84,8 @@ std::vector<GpuSample> Nvml::sample() const {
       gpu.memory_total = memory.total;
     }
     unsigned value = 0;
-    if (calls_->power(device, &value) == 0) gpu.watts = value * kWattsOfMilliwatt;
-    if (calls_->clock(device, kClockOfSms, &value) == 0) gpu.megahertz = value;
+    if (calls_->power(device, &value) == 0) gpu.watts = value * kWattsPerMilliwatt;
+    if (calls_->clock(device, kClockSm, &value) == 0) gpu.megahertz = value;
     gpus.push_back(std::move(gpu));
   }
   return gpus;

@@ -1,7 +1,7 @@
-// GPUs as NVIDIA's management library sees them, where that library is.
+// GPU counters by NVML, NVIDIA's management library.
 //
-// It is loaded at run time and the few calls needed are declared here: nvml.h is often missing
-// where a GPU is present, and most machines that build Reigen have neither.
+// The library is loaded at run time and its few functions are declared here: nvml.h is often
+// missing on hosts with a GPU, and most hosts that build Reigen have neither.
 #pragma once
 
 #include <memory>
@@ -19,9 +19,9 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  // Why there is nothing to sample; empty when there is.
+  // The reason why there is nothing to sample; empty when NVML works.
   const std::string& absent() const { return absent_; }
-  std::vector<GpuSample> sample() const;  // one for each GPU of the machine
+  std::vector<GpuSample> sample() const;  // one per GPU of the host
 
  private:
   struct Calls;

@@ -40,7 +40,7 @@ void Sampler::run() {
   const Nvml nvml;
   if (options_.gpus && !nvml.absent().empty()) {
     log_warning(
-        format("{}: use, memory, power and clocks of GPUs are not recorded", nvml.absent()));
+        format("{}; utilisation, memory, power and clock of GPUs are not recorded", nvml.absent()));
   }
   const std::string host = host_name();
   HostCounters before = read_host_counters();
@@ -50,7 +50,7 @@ void Sampler::run() {
     last = wake_.wait_until(lock, next, [this] { return stopping_; });
     lock.unlock();
     HostCounters now = read_host_counters();
-    // Rates over a moment say more of the moment than of the machine.
+    // Rates over a very short interval are mostly noise.
     if (last && now.when - before.when < options_.every / 20) return;
     SampleRecord sample = sample_between(before, now, options_.interface);
     sample.time = unix_now();
@@ -58,7 +58,7 @@ void Sampler::run() {
     sample.host = host;
     sample.gpus = nvml.sample();
     before = std::move(now);
-    // A machine that was asleep or overloaded skips beats rather than making up for them.
+    // A host that was asleep or overloaded skips samples instead of catching up.
     next = std::max(next + options_.every, before.when + options_.every / 2);
     lock.lock();
     samples_.push_back(std::move(sample));

@@ -1,7 +1,6 @@
-// A thread beside training that samples the machine once a second.
+// A thread that samples the host once per second during training.
 //
-// Samples wait here until somebody takes them: the thread never writes, so training is never in the
-// way of a disk.
+// Samples stay in memory until take(): the thread never writes to disk.
 #pragma once
 
 #include <atomic>
@@ -18,8 +17,8 @@
 namespace reigen {
 
 struct SamplerOptions {
-  std::string interface;  // the one the job uses; empty for none
-  bool gpus = false;      // whether the absence of NVML is worth a warning
+  std::string interface;  // network interface of the job; empty for none
+  bool gpus = false;      // warn when NVML is missing
   std::chrono::milliseconds every{1000};
 };
 
@@ -31,8 +30,8 @@ class Sampler {
   Sampler& operator=(const Sampler&) = delete;
 
   void at_step(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
-  std::vector<SampleRecord> take();  // those since the last call
-  void stop();  // after a last sample, of the part of a second since the one before
+  std::vector<SampleRecord> take();  // samples since the last call
+  void stop();                       // after a last sample of the time since the one before
 
  private:
   void run();

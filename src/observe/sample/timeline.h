@@ -1,8 +1,8 @@
-// A few steps in full: what ran when, on which track, as Chrome's and Perfetto's trace viewers read
-// it.
+// The trace of a few chosen steps for Perfetto and chrome://tracing: begin and end of each span, by
+// track.
 //
-// Each rank collects its own events by its own steady clock; they come together when that clock's
-// distance from the first rank's is known.
+// Each rank collects its events by its own steady clock; rank 0 merges them with the measured
+// offset of that clock from its own.
 #pragma once
 
 #include <chrono>
@@ -25,21 +25,21 @@ class Timeline {
   uint64_t first() const { return first_; }
   uint64_t last() const { return last_; }
 
-  // What comes from now on belongs to `step`; nothing is kept of steps that were not chosen.
+  // Later events belong to `step`; events of steps that were not chosen are dropped.
   void at_step(uint64_t step);
   bool on() const;
 
-  // On the track of what the worker itself does: from the last mark() or lap() until now.
+  // A span on the worker's own track: from the last mark() or lap() until now.
   void mark();
   void lap(const char* name);
-  // On another track, from any thread.
+  // A span on any other track, from any thread.
   void add(const char* track, std::string name, Clock::time_point begin, Clock::time_point end,
            uint64_t bytes = 0);
-  // A step whose spans a device measured, one after another without a gap; the first such step ends
-  // now.
+  // The spans of a step measured by a device, one after another without a gap; the first such step
+  // ends now.
   void add_chain(const char* track, uint64_t step, const Spans& spans);
 
-  // Chrome's events of this rank, with `ahead` seconds taken off, and the names of its tracks.
+  // Trace events of this rank and the names of its tracks. `ahead` seconds are subtracted.
   Json events(int rank, const std::string& name, double ahead) const;
 
  private:

@@ -1,7 +1,6 @@
-// Writes four of TensorBoard's messages field by field: Event and SessionLog of event.proto,
-// Summary of summary.proto, TensorProto of tensor.proto, each with the small messages inside it.
-// Fields are in the order of their numbers and a default value is left out, as libprotobuf writes
-// them.
+// Writes four messages of TensorBoard field by field: Event and SessionLog of event.proto, Summary
+// of summary.proto, TensorProto of tensor.proto, each with the small messages inside it. As in
+// libprotobuf, fields are in the order of their numbers and default values are left out.
 #include "observe/tensorboard/event_file.h"
 
 #include <unistd.h>
@@ -68,8 +67,9 @@ std::vector<std::string> event_file_names(const std::string& directory) {
   return names;
 }
 
-// TensorBoard reads the files of a folder in the order of their names and never goes back: a new
-// file must come last, also within one second of the one before or with the clock set back.
+// TensorBoard reads the files of a folder in the order of their names and never returns to an
+// earlier one: a new file must come last, also within a second of the one before or after the clock
+// was set back.
 uint64_t start_seconds(const std::string& directory) {
   uint64_t seconds = static_cast<uint64_t>(unix_now());
   for (const std::string& name : event_file_names(directory)) {
@@ -107,7 +107,7 @@ std::string new_value(std::string_view tag) {
   return value;
 }
 
-// The plugin's own content may be a message without any field that is set: no bytes.
+// The content of a plugin may be a message without fields: no bytes.
 std::string tensor_metadata(std::string_view plugin, std::string_view content) {
   std::string plugin_data;
   append_bytes(plugin_data, kPluginDataName, plugin);
@@ -143,25 +143,25 @@ std::optional<int64_t> step_of(std::string_view event) {
   return step;
 }
 
-// The bytes of `path` that stay.
-uint64_t kept_bytes(const std::string& path, uint64_t after_step) {
+// Size of the part of `path` up to `after_step`.
+uint64_t bytes_up_to(const std::string& path, uint64_t after_step) {
   TfRecordReader reader(path);
-  uint64_t kept = 0;
+  uint64_t size = 0;
   std::string payload;
   while (true) {
     const TfRecordReader::Next next = reader.next(payload);
-    if (next == TfRecordReader::Next::kEnd || next == TfRecordReader::Next::kTorn) return kept;
+    if (next == TfRecordReader::Next::kEnd || next == TfRecordReader::Next::kTorn) return size;
     const std::optional<int64_t> step =
         next == TfRecordReader::Next::kRecord ? step_of(payload) : std::nullopt;
     if (!step) {
       log_warning(
-          format("{}: damaged after byte {}; TensorBoard would stop there, so the rest is "
-                 "cut off",
-                 path, with_commas(kept)));
-      return kept;
+          format("{}: damaged after byte {}; the rest is removed, because TensorBoard would stop "
+                 "there",
+                 path, with_commas(size)));
+      return size;
     }
-    if (*step > static_cast<int64_t>(after_step)) return kept;
-    kept = reader.end();
+    if (*step > static_cast<int64_t>(after_step)) return size;
+    size = reader.end();
   }
 }
 
@@ -182,9 +182,8 @@ EventFile::EventFile(const std::string& directory, uint64_t attempt, uint64_t af
   file_.append(records);
 }
 
-// `simple_value` without metadata: what every TensorBoard reads, its Rust loader and
-// EventAccumulator.Scalars() too. A tensor with metadata would only be among the latter's
-// Tensors().
+// `simple_value` without metadata is read by every TensorBoard, by its Rust loader and by
+// EventAccumulator.Scalars(). A tensor with metadata would appear only in Tensors() of the latter.
 void EventFile::add_scalars(uint64_t step, double time, const std::vector<EventScalar>& scalars) {
   std::string summary;
   for (const EventScalar& scalar : scalars) {
@@ -198,7 +197,7 @@ void EventFile::add_scalars(uint64_t step, double time, const std::vector<EventS
   file_.append(frame_record(event));
 }
 
-// Metadata is wanted with a tag's first value only, but which one is first changes with trimming.
+// Metadata is needed only with the first value of a tag, but trimming changes which one is first.
 void EventFile::add_text(uint64_t step, double time, std::string_view tag,
                          std::string_view markdown) {
   std::string tensor;
@@ -208,8 +207,8 @@ void EventFile::add_text(uint64_t step, double time, std::string_view tag,
   file_.append(frame_record(tensor_event(step, time, tag, tensor, tensor_metadata("text", ""))));
 }
 
-// Such a summary needs a value although only its metadata is read: a zero, as TensorBoard's own
-// writer has it.
+// The summary needs a value although only its metadata is read: a zero, as in TensorBoard's own
+// writer.
 void EventFile::add_plugin_data(uint64_t step, double time, std::string_view tag,
                                 std::string_view plugin, std::string_view content) {
   std::string dimension;
@@ -228,11 +227,12 @@ void EventFile::add_plugin_data(uint64_t step, double time, std::string_view tag
 void trim_event_files(const std::string& directory, uint64_t after_step) {
   for (const std::string& name : event_file_names(directory)) {
     const std::string path = directory + "/" + name;
-    const uint64_t kept = kept_bytes(path, after_step);
-    if (kept == file_size(path)) continue;
-    if (truncate(path.c_str(), static_cast<off_t>(kept)) != 0) {
-      throw IoError(format("{}: cannot be cut back to step {}: {}; check that it may be written",
-                           path, after_step, errno_text(errno)));
+    const uint64_t size = bytes_up_to(path, after_step);
+    if (size == file_size(path)) continue;
+    if (truncate(path.c_str(), static_cast<off_t>(size)) != 0) {
+      throw IoError(
+          format("{}: cannot remove events after step {}: {}; check the permissions of the file",
+                 path, after_step, errno_text(errno)));
     }
   }
 }

@@ -1,8 +1,8 @@
-// TensorBoard event files: one for each attempt at a run, in RUN/tensorboard/.
+// TensorBoard event files: one per attempt of a run, in RUN/tensorboard/.
 //
-// Every record is written at once and whole, so that a running TensorBoard shows it. Over all files
-// of the folder each step is there once: a new attempt first trims the older files back to its
-// checkpoint, and nobody writes to them again.
+// Every record is written immediately and as a whole, so that a running TensorBoard shows it. Each
+// step is in one file only: a new attempt first trims the older files to its checkpoint, and they
+// are not written again.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,13 @@ struct EventScalar {
 
 class EventFile {
  public:
-  // A new file; see trim_event_files for the older ones. From the second attempt on its first
-  // events tell a TensorBoard that is already running to forget what it has seen after
-  // `after_step`.
+  // A new file; trim_event_files is for the older ones. From the second attempt on, its first event
+  // makes a running TensorBoard discard the steps after `after_step`.
   EventFile(const std::string& directory, uint64_t attempt, uint64_t after_step);
 
   void add_scalars(uint64_t step, double time, const std::vector<EventScalar>& scalars);
   void add_text(uint64_t step, double time, std::string_view tag, std::string_view markdown);
-  // What another plugin reads: `content` is a message of its own.
+  // Data of a plugin: `content` is a protobuf message of that plugin.
   void add_plugin_data(uint64_t step, double time, std::string_view tag, std::string_view plugin,
                        std::string_view content);
 
@@ -39,9 +38,9 @@ class EventFile {
   AppendFile file_;
 };
 
-// Cuts every event file in the folder at its first record past `after_step`, or that cannot be read
-// (with a warning unless it is only unfinished). A folder that is not there is fine. Throws IoError
-// when a file cannot be cut.
+// Truncates every event file in the folder before its first record that is damaged (with a warning,
+// unless it is only unfinished) or has a step after `after_step`. The folder may be missing. Throws
+// IoError when a file cannot be truncated.
 void trim_event_files(const std::string& directory, uint64_t after_step);
 
 }  // namespace reigen

@@ -2,12 +2,13 @@
 
 #include <bit>
 
+#include "config/train_options.h"
 #include "observe/tensorboard/wire.h"
 
 namespace reigen {
 namespace {
 
-// HParamsPluginData and what it holds.
+// HParamsPluginData and the messages inside it.
 constexpr uint32_t kDataExperiment = 2;
 constexpr uint32_t kDataSessionStart = 3;
 constexpr uint32_t kDataSessionEnd = 4;
@@ -41,7 +42,7 @@ void append_double(std::string& message, uint32_t number, double value) {
   append_fixed64(message, number, std::bit_cast<uint64_t>(value));
 }
 
-// The plugin's version is 0, which is left out.
+// The version of the plugin is 0 and therefore left out.
 std::string plugin_data(uint32_t kind, const std::string& content) {
   std::string data;
   append_bytes(data, kind, content);
@@ -64,23 +65,14 @@ uint64_t type_of(const Json& setting) {
   return setting.is_boolean() ? kTypeBool : setting.is_number() ? kTypeFloat : kTypeString;
 }
 
-void flatten(const Json& json, const std::string& name, Json& into) {
-  if (json.is_object()) {
-    for (const auto& [key, value] : json.items()) flatten(value, name + "." + key, into);
-  } else if (json.is_array()) {
-    into[name] = one_line(json);
-  } else if (!json.is_null()) {
-    into[name] = json;
-  }
-}
-
 }  // namespace
 
 Json session_settings(const Json& config) {
   Json settings = Json::object();
-  for (const char* section : {"preset", "data", "seed", "smoothing", "model", "dropout", "batch",
-                              "optimizer", "schedule", "workers", "compress", "precision"}) {
-    if (config.contains(section)) flatten(config[section], section, settings);
+  for (const std::string& key : hyperparameter_keys()) {
+    const Json* value = value_at(config, key);
+    if (value == nullptr || value->is_null()) continue;
+    settings[key] = value->is_array() ? Json(one_line(*value)) : *value;
   }
   return settings;
 }

@@ -1,7 +1,7 @@
-// What TensorBoard's HParams page reads, as bytes: messages of its plugin_data.proto and api.proto.
+// Data of TensorBoard's HParams page: messages of its plugin_data.proto and api.proto, as bytes.
 //
-// A run is one session: its settings when it begins, how it went when it ends. The metrics it is
-// compared by are the scalars of its evaluations.
+// A run is one session, with its settings at the beginning and its status at the end. Runs are
+// compared by the scalars of their evaluations.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ inline constexpr const char* kExperimentTag = "_hparams_/experiment";
 inline constexpr const char* kSessionStartTag = "_hparams_/session_start_info";
 inline constexpr const char* kSessionEndTag = "_hparams_/session_end_info";
 
-// Those settings of a configuration that make runs differ, by full name: "model.width" to 512.
+// The hyper-parameters of a configuration by full name, such as "model.width": 512.
 Json session_settings(const Json& config);
 
 // `settings` map names to numbers, booleans or text.

@@ -1,6 +1,6 @@
-// Shows a run in TensorBoard: turns the records of the measurement log into events.
+// Shows a run in TensorBoard: turns records into events, with the tags of their field tables.
 //
-// The log is the truth and holds every step; TensorBoard gets every so many of them.
+// The measurement log has every step; TensorBoard gets every Nth.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace reigen {
 
 class TensorBoard {
  public:
-  // Trims what earlier attempts wrote past `after_step`, then begins a file of its own in
-  // RUN/tensorboard/. Step 1 and every step that `every` divides are shown; `every` is at least 1.
+  // Removes the events of earlier attempts after `after_step`, then begins a new file in
+  // RUN/tensorboard/. Shows step 1 and every step that `every` divides; `every` is at least 1.
   TensorBoard(const std::string& run_directory, uint64_t attempt, uint64_t after_step,
               uint64_t every);
 
   // The configuration, as text and for the HParams page.
   void begin(const Json& config, const std::string& yaml, uint64_t step, double time);
-  // Steps, evaluations and the end; the others have nothing to show.
+  // Steps, evaluations and the end; other records are ignored.
   void add(const Record& record);
   void add_sample(int rank, const SampleRecord& sample);  // of the machine of that rank
   bool flush() { return file_.flush(); }
@@ -35,7 +35,7 @@ class TensorBoard {
   EventFile file_;
 };
 
-// A table with a row for each sample. Nothing in the text is taken for Markdown or HTML.
-std::string markdown_table(const std::vector<Sample>& samples);
+// A Markdown table with a row per sample translation. Markup in the texts is escaped.
+std::string markdown_table(const std::vector<SampleTranslation>& samples);
 
 }  // namespace reigen

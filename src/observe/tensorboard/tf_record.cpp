@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kHeadBytes = 12;
 constexpr size_t kTailBytes = 4;
 
-// TFRecord masks its sums because a CRC over data that holds CRCs is weak.
+// TFRecord masks its checksums because a CRC over data that contains CRCs is weak.
 uint32_t masked_crc(std::string_view bytes) {
   const uint32_t crc = crc32c(bytes.data(), bytes.size());
   return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u;

@@ -13,20 +13,20 @@ namespace reigen {
 
 std::string frame_record(std::string_view payload);
 
-// Walks over the records of a file, checking both sums of each.
+// Reads the records of a file and checks both checksums of each.
 class TfRecordReader {
  public:
   explicit TfRecordReader(const std::string& path);  // throws DataError when it cannot be opened
 
   enum class Next {
     kRecord,
-    kEnd,      // after a whole record
-    kTorn,     // the file ends inside a record: a writer stopped, or is still at it
-    kDamaged,  // a sum does not fit; nothing behind it can be trusted
+    kEnd,      // after a complete record
+    kTorn,     // the file ends inside a record: its writer was killed, or is still writing
+    kDamaged,  // wrong checksum; nothing after it can be trusted
   };
   Next next(std::string& payload);
 
-  uint64_t end() const { return end_; }  // bytes up to the end of the last whole record
+  uint64_t end() const { return end_; }  // bytes up to the end of the last complete record
 
  private:
   std::ifstream in_;

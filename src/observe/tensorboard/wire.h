@@ -1,8 +1,8 @@
-// Protobuf's wire format, as much of it as event files need: a message is a std::string to which
-// fields are appended, or that is walked over field by field.
+// The part of protobuf's wire format that event files need: a message is a std::string to which
+// fields are appended, or from which they are taken one by one.
 //
-// Fields are appended whatever their value, in the order of the calls. Where proto3 leaves out a
-// default value, the caller does.
+// Fields are appended with any value, in the order of the calls. The caller leaves out default
+// values where proto3 does.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct WireField {
   std::string_view bytes;  // of every other type; part of the message
 };
 
-// Takes the first field off a message that is not empty; nothing when it is malformed or ends
-// early.
+// Removes the first field from a message that is not empty and returns it; nothing when it is
+// malformed or incomplete.
 std::optional<WireField> take_field(std::string_view& message);
 
 }  // namespace reigen

@@ -14,7 +14,7 @@ namespace reigen {
 namespace {
 
 constexpr size_t kMostPoints = 512;  // more than a chart has pixels for on most screens
-constexpr size_t kMostLines = 6;     // that can be told apart
+constexpr size_t kMostLines = 6;     // more cannot be distinguished
 
 double five_digits(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
@@ -22,7 +22,7 @@ double five_digits(double value) {
   return std::round(value / unit) * unit;
 }
 
-// Neighbours averaged until there are few enough. What a line looks like stays the same.
+// Averages neighbours until there are few enough; the shape of the line stays the same.
 Points thinned(Points points) {
   while (points.size() > kMostPoints) {
     Points half;
@@ -66,7 +66,7 @@ std::string host_of(int rank, const RankFold& fold) {
   return format("{} (rank {})", fold.last_sample->host, rank);
 }
 
-// Over rows as wide as the widest table's: the mean, the lowest and the highest of all hosts.
+// The mean, the lowest and the highest value of all hosts, over rows of `width` steps.
 std::vector<PlotSeries> spread(const std::map<std::string, Points>& hosts, double width) {
   struct Row {
     double sum = 0;
@@ -95,7 +95,7 @@ std::vector<PlotSeries> spread(const std::map<std::string, Points>& hosts, doubl
   return series;
 }
 
-// A line for each host, or for all of them together where they could not be told apart.
+// A line for each host, or mean and range of all hosts where there are too many.
 std::vector<PlotSeries> by_host(const RunSummary& run, OfMachine values) {
   std::map<std::string, Points> hosts;
   std::vector<PlotSeries> series;
@@ -116,14 +116,13 @@ Points megabytes(const RankFold& fold, const char* column) {
 }
 
 Plot split_plot(const RunSummary& run) {
-  Plot plot = {
-      .title = "Where a step's time goes (rank 0)", .y = "milliseconds", .from_zero = true};
+  Plot plot = {.title = "Time of a step by span (rank 0)", .y = "milliseconds", .from_zero = true};
   const auto first = run.ranks.find(0);
   if (first == run.ranks.end()) return plot;
   const RollupTable& spans = first->second.spans;
   for (const char* span :
        {"forward", "loss", "backward", "optimizer", "communication", "input", "observe", "other"}) {
-    if (spans.total(span) <= 0.002 * spans.total("seconds")) continue;  // too thin to be seen
+    if (spans.total(span) <= 0.002 * spans.total("seconds")) continue;  // too thin to see
     plot.series.push_back({span, scaled(spans.ratio(span, "steps"), 1000)});
   }
   return plot;
@@ -137,33 +136,33 @@ Json live_charts(const RunSummary& run) {
     if (!is_empty(plot)) charts.push_back(json_of(id, plot, stacked));
   };
   add("loss", {.title = "Loss",
-               .y = "per target token; training with dropout",
+               .y = "per target token; the training loss is with dropout",
                .series = {{"training", training_losses(run)},
                           {"validation", validation_losses(run), true}}});
   PlotSeries bleu = {"BLEU", {}, true};
   for (const EvaluationRecord& e : run.evaluations) {
     if (e.bleu) bleu.points.emplace_back(static_cast<double>(e.step), *e.bleu);
   }
-  add("bleu", {.title = "BLEU of decoded text",
-               .y = "of 100; more is better",
+  add("bleu", {.title = "BLEU on the validation set",
+               .y = "0 to 100, higher is better",
                .series = {bleu},
                .from_zero = true});
   add("rate", {.title = "Learning rate",
-               .y = "as the schedule set it",
+               .y = "set by the schedule",
                .series = {{"learning rate", run.steps.ratio("rate", "steps")}},
                .from_zero = true});
   add("throughput", {.title = "Throughput",
-                     .y = "target tokens a second",
-                     .series = {{"tokens a second", run.steps.ratio("target_tokens", "seconds")}},
+                     .y = "target tokens per second",
+                     .series = {{"tokens per second", run.steps.ratio("target_tokens", "seconds")}},
                      .from_zero = true});
   add("split", split_plot(run), true);
   if (run.ranks.size() > 1) {
-    add("network-out", {.title = "Network out, by host",
-                        .y = "MB/s on the interface the job uses",
+    add("network-out", {.title = "Network sent, by host",
+                        .y = "MB/s on the network interface of the job",
                         .series = by_host(run, [](auto& f) { return megabytes(f, "out"); }),
                         .from_zero = true});
-    add("network-in", {.title = "Network in, by host",
-                       .y = "MB/s on the interface the job uses",
+    add("network-in", {.title = "Network received, by host",
+                       .y = "MB/s on the network interface of the job",
                        .series = by_host(run, [](auto& f) { return megabytes(f, "in"); }),
                        .from_zero = true});
   }
@@ -171,13 +170,13 @@ Json live_charts(const RunSummary& run) {
     return entry.second.last_sample && !entry.second.last_sample->gpus.empty();
   });
   if (gpus) {
-    add("gpu", {.title = "GPUs, by host",
-                .y = "percent as NVML reports it; waiting counts as busy",
+    add("gpu", {.title = "GPU utilisation, by host",
+                .y = "percent, from NVML, which counts waiting for the network as busy",
                 .series = by_host(run, [](auto& f) { return f.machine.ratio("gpu", "seconds"); }),
                 .from_zero = true});
   }
-  add("cpu", {.title = "Cores, by host",
-              .y = "percent busy, all of the machine",
+  add("cpu", {.title = "CPU utilisation, by host",
+              .y = "percent of all cores of the host",
               .series = by_host(run, [](auto& f) { return f.machine.ratio("cpu", "seconds"); }),
               .from_zero = true});
   return charts;

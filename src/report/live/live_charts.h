@@ -1,5 +1,5 @@
-// The charts of the live page as JSON: titles, units, series of points and the words that stand for
-// them where they cannot be seen.
+// The charts of the live page as JSON: titles, units, series of points, and a summary in words for
+// screen readers.
 #pragma once
 
 #include "base/json.h"

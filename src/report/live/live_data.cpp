@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
-#include "config/yaml.h"
+#include "config/train_options.h"
 #include "report/live/live_charts.h"
 #include "report/live/log_tail.h"
 #include "report/verdicts.h"
@@ -27,19 +27,13 @@ std::string name_of_run(const std::string& directory) {
   return path.filename().string();
 }
 
-// The limit the run was started with; nothing where there is none.
+// The limit of the run, if it has one.
 std::optional<uint64_t> max_steps(const std::string& directory) {
-  const std::string path = directory + "/config.yaml";
-  if (!path_exists(path)) return std::nullopt;
   try {
-    const Json config = parse_yaml(read_file(path), path);
-    if (!config.is_object() || !config.contains("max-steps")) return std::nullopt;
-    const Json& value = config["max-steps"];
-    const uint64_t steps = value.is_string()
-                               ? std::strtoull(value.get<std::string>().c_str(), nullptr, 10)
-                               : value.get<uint64_t>();
-    return steps > 0 ? std::optional(steps) : std::nullopt;
-  } catch (const std::exception&) {  // the page is no place to complain about it
+    const std::optional<TrainOptions> options = read_recorded_options(directory);
+    if (!options || options->max_steps == 0) return std::nullopt;
+    return static_cast<uint64_t>(options->max_steps);
+  } catch (const std::exception&) {  // the live page does not check the configuration
     return std::nullopt;
   }
 }
@@ -65,7 +59,7 @@ Json facts_of(const RunSummary& run, const std::string& directory, bool running)
             limit ? format("of {}", with_commas(*limit)) : "no limit");
   if (running && limit && *limit > last.step) {
     facts.add("time left", human_seconds(static_cast<double>(*limit - last.step) * step_seconds),
-              "at the pace of now, without evaluations");
+              "at the current speed, without evaluations");
   }
   facts.add("training loss", format("{:.4f}", last.loss), format("epoch {:.2f}", last.epoch));
   if (!run.evaluations.empty()) {
@@ -76,9 +70,9 @@ Json facts_of(const RunSummary& run, const std::string& directory, bool running)
       facts.add("BLEU", format("{:.2f}", *e.bleu), format("at step {}", with_commas(e.step)));
   }
   facts.add("learning rate", format("{:.3e}", last.rate));
-  facts.add("target tokens a second",
+  facts.add("target tokens per second",
             with_commas(static_cast<uint64_t>(run.steps.latest("target_tokens", "seconds"))));
-  facts.add("a step takes", human_seconds(step_seconds));
+  facts.add("time per step", human_seconds(step_seconds));
   return facts.take();
 }
 
@@ -95,12 +89,12 @@ Json verdicts_of(const RunSummary& run) {
   return all;
 }
 
-// Bars as shares from 0 to 1, with the words beside them.
+// A bar for a share from 0 to 1, and its text.
 Json meter(double share, std::string text) {
   return {{"share", std::clamp(share, 0.0, 1.0)}, {"text", std::move(text)}};
 }
 
-// One for each, or one for all where they are many: what is unusual then shows in the range.
+// One bar for each GPU, or one for all GPUs of the host with their range.
 Json gpu_meters(const std::vector<GpuSample>& gpus) {
   Json meters = Json::array();
   if (gpus.size() <= kSingleGpus) {
@@ -128,7 +122,7 @@ Json gpu_meters(const std::vector<GpuSample>& gpus) {
   const double mean = sum / static_cast<double>(gpus.size());
   meters.push_back(
       meter(mean / 100, format("{} GPUs: {:.0f}% ({:.0f} to {:.0f}), at most {} of {}, "
-                               "{:.0f} W in all",
+                               "{:.0f} W in total",
                                gpus.size(), mean, low, high, human_bytes(memory),
                                human_bytes(gpus[0].memory_total), watts)));
   return meters;
@@ -146,10 +140,11 @@ Json host_row(int rank, const SampleRecord& s) {
   for (const InterfaceSample& i : s.interfaces) {
     if (!i.used && (i.name == "lo" || i.in + i.out < 1)) continue;
     const auto speed = static_cast<double>(i.speed);
-    row["network"].push_back(meter(
-        speed > 0 ? std::max(i.in, i.out) / speed : 0,
-        format("{}{}: {:.2f} MB/s in, {:.2f} out{}", i.name, i.used ? " (job)" : "", i.in / 1e6,
-               i.out / 1e6, speed > 0 ? format(", claims {:.0f} Mbit/s", speed / 125'000) : "")));
+    row["network"].push_back(
+        meter(speed > 0 ? std::max(i.in, i.out) / speed : 0,
+              format("{}{}: {:.2f} MB/s in, {:.2f} out{}", i.name,
+                     i.used ? " (used by the job)" : "", i.in / 1e6, i.out / 1e6,
+                     speed > 0 ? format(", nominal {:.0f} Mbit/s", speed / 125'000) : "")));
   }
   row["gpus"] = gpu_meters(s.gpus);
   return row;
@@ -172,7 +167,7 @@ Json ranks_of(const RunSummary& run) {
     rows.push_back({std::to_string(rank), format("{:.1f}", step), format("{:.1f}", step - wait),
                     format("{:.1f}", wait),
                     format("{:.2f}", fold.spans.latest("sent", "steps") / 1e6),
-                    format("{:.2f}", fold.spans.latest("sent_away", "steps") / 1e6)});
+                    format("{:.2f}", fold.spans.latest("inter_node_bytes", "steps") / 1e6)});
   }
   return rows;
 }
@@ -181,33 +176,32 @@ Json notes_of(const RunReader& reader) {
   const RunSummary& run = reader.run();
   Json notes = Json::array();
   if (reader.damaged_lines() > 0) {
-    notes.push_back(format("damaged lines of the log that were left out: {}",
-                           with_commas(reader.damaged_lines())));
+    notes.push_back(
+        format("damaged lines in the log, left out: {}", with_commas(reader.damaged_lines())));
   }
   if (run.clock_jumps > 0) {
     notes.push_back(
-        format("the clock was set during the run (jumps seen: {}); durations are of a "
-               "clock that only goes forward",
+        format("the system clock was set during the run (jumps: {}); durations are measured with a "
+               "monotonic clock",
                with_commas(run.clock_jumps)));
   }
   if (run.repeated_steps > 0) {
     notes.push_back(
-        format("two processes wrote this run at once: {} steps are in its log twice, and "
-               "were counted once; stop one of them",
+        format("two processes wrote this run at the same time; repeated steps in its log, counted "
+               "once: {}; stop one of the processes",
                with_commas(run.repeated_steps)));
   }
   uint64_t lost = 0;
   for (const StartRecord& s : run.starts) lost += s.lost_steps;
-  if (lost > 0)
-    notes.push_back(format("steps that were done twice after a stop: {}", with_commas(lost)));
+  if (lost > 0) notes.push_back(format("steps repeated after a resume: {}", with_commas(lost)));
   for (const CheckpointRecord& c : run.checkpoints) {
     if (!c.error.empty()) {
-      notes.push_back(
-          format("the checkpoint of step {} was not written: {}", with_commas(c.step), c.error));
+      notes.push_back(format("the checkpoint of step {} could not be written: {}",
+                             with_commas(c.step), c.error));
     }
   }
   const auto hidden = static_cast<int64_t>(run.ranks.size()) - static_cast<int64_t>(kMostRanks);
-  if (hidden > 0) notes.push_back(format("{} more ranks are not in the table", hidden));
+  if (hidden > 0) notes.push_back(format("ranks that are not in the table: {}", hidden));
   return notes;
 }
 
@@ -233,7 +227,7 @@ Json live_data(const std::string& run_directory, const RunReader& reader, double
   json["ranks"] = ranks_of(run);
   json["notes"] = notes_of(reader);
   if (run.evaluations.empty()) return json;
-  for (const Sample& s : run.evaluations.back().samples) {
+  for (const SampleTranslation& s : run.evaluations.back().samples) {
     json["samples"].push_back(
         {{"source", s.source}, {"reference", s.reference}, {"hypothesis", s.hypothesis}});
   }

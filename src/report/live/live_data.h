@@ -1,7 +1,7 @@
-// What the live page shows, as JSON: the state of the run, the figures of now, verdicts, series to
-// draw, a row for every host and rank, translations and the end of the log.
+// The content of the live page as JSON: the state of the run, current figures, verdicts, charts, a
+// row for each host and each rank, sample translations and the end of the log.
 //
-// Its size does not grow with the run, so that asking for it every two seconds stays cheap.
+// Its size does not grow with the run, so that a request every two seconds stays cheap.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace reigen {
 // `reader` is refreshed; `now` is in seconds since 1970.
 Json live_data(const std::string& run_directory, const RunReader& reader, double now);
 
-// The same page for a run that cannot be shown yet.
+// The same for a run that cannot be shown yet.
 Json live_placeholder(const std::string& run_directory, const char* kind, const std::string& text);
 
 }  // namespace reigen

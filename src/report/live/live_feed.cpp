@@ -14,8 +14,8 @@
 namespace reigen {
 namespace {
 
-constexpr double kFresh = 0.9;      // seconds; the page asks every two
-constexpr double kLongReading = 1;  // seconds; worth rolling up for the next who looks
+constexpr double kFresh = 0.9;      // seconds; the page asks every two seconds
+constexpr double kLongReading = 1;  // seconds; worth saving a rollup for the next reader
 constexpr auto kPatience = std::chrono::milliseconds(700);
 
 double steady_now() {
@@ -26,7 +26,7 @@ double steady_now() {
 
 LiveFeed::LiveFeed(std::string run_directory, bool beside_work)
     : directory_(run_directory), beside_work_(beside_work), reader_(std::move(run_directory)) {
-  wanted_ = !beside_work;  // whoever asks for a page will look at it
+  wanted_ = !beside_work;  // `reigen dashboard` is always looked at
   thread_ = thread_without_signals([this] { run(); });
 }
 
@@ -40,14 +40,14 @@ LiveFeed::~LiveFeed() {
   thread_.join();
 }
 
-std::string LiveFeed::made() {
+std::string LiveFeed::read_json() {
   try {
     Stopwatch watch;
     reader_.refresh();
     if (watch.seconds() > kLongReading) reader_.save();
     return one_line(live_data(directory_, reader_, unix_now()));
-  } catch (const DataError&) {  // no log yet: a run that is being set up, or resumed
-    return one_line(live_placeholder(directory_, "starting", "starting: nothing was measured yet"));
+  } catch (const DataError&) {  // no log yet: the run is starting or resuming
+    return one_line(live_placeholder(directory_, "starting", "starting: no measurements yet"));
   } catch (const std::exception& e) {
     return one_line(live_placeholder(directory_, "unreadable", e.what()));
   }
@@ -64,11 +64,11 @@ void LiveFeed::run() {
     std::string text;
     {
       const std::lock_guard reading(reader_mutex_);
-      text = made();
+      text = read_json();
     }
     lock.lock();
     text_ = std::move(text);
-    made_at_ = steady_now();
+    read_at_ = steady_now();
     wanted_ = false;
     changed_.notify_all();
   }
@@ -76,7 +76,7 @@ void LiveFeed::run() {
 
 std::string LiveFeed::json() {
   std::unique_lock lock(mutex_);
-  if (text_.empty() || steady_now() - made_at_ > kFresh) {
+  if (text_.empty() || steady_now() - read_at_ > kFresh) {
     wanted_ = true;
     changed_.notify_all();
     changed_.wait_for(lock, kPatience, [this] { return !wanted_ || stopping_; });
@@ -88,7 +88,7 @@ std::string LiveFeed::json() {
                               human_bytes(reader_.bytes_to_read()))));
 }
 
-void LiveFeed::look(const std::function<void(const RunReader&)>& visit) {
+void LiveFeed::visit_run(const std::function<void(const RunReader&)>& visit) {
   const std::lock_guard reading(reader_mutex_);
   reader_.refresh();
   visit(reader_);

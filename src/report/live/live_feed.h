@@ -1,7 +1,7 @@
-// Reads a run for the live page, on a thread of its own and only when somebody looks.
+// Reads a run for the live page, on a thread of its own and only on request.
 //
-// Nothing is read or computed while nobody asks, and never on the thread that answers: a page opens
-// at once even when the logs are gigabytes, and says how far reading them is.
+// Nothing is read or computed without a request, and never on the thread that answers it: a page
+// opens at once even when the logs are gigabytes, and shows the progress of reading them.
 #pragma once
 
 #include <condition_variable>
@@ -16,21 +16,21 @@ namespace reigen {
 
 class LiveFeed {
  public:
-  // `beside_work`: at a low priority, for what it shows must not slow down.
+  // `beside_work`: at a low priority, so that training does not slow down.
   LiveFeed(std::string run_directory, bool beside_work);
   ~LiveFeed();
   LiveFeed(const LiveFeed&) = delete;
   LiveFeed& operator=(const LiveFeed&) = delete;
 
-  // What the page shows, at most a second old, or how far reading is. Any thread.
+  // The content of the page, at most a second old, or the progress of reading. Any thread.
   std::string json();
 
-  // With the run as it is now; waits for as long as reading it takes. Any thread.
-  void look(const std::function<void(const RunReader&)>& visit);
+  // Calls `visit` with the current run; blocks until it is read. Any thread.
+  void visit_run(const std::function<void(const RunReader&)>& visit);
 
  private:
   void run();
-  std::string made();  // with reader_mutex_ held
+  std::string read_json();  // requires reader_mutex_
 
   std::string directory_;
   bool beside_work_;
@@ -41,7 +41,7 @@ class LiveFeed {
   bool stopping_ = false;
   bool wanted_ = false;
   std::string text_;
-  double made_at_ = 0;
+  double read_at_ = 0;
   std::thread thread_;
 };
 

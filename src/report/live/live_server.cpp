@@ -27,7 +27,8 @@ constexpr int kUsualPort = 6810;
 constexpr size_t kThreads = 8;  // a browser opens up to six connections and may leave some idle
 constexpr size_t kMostAsked = 1 << 16;  // bytes of a request; the page sends none
 
-// Nothing from elsewhere and, but for the report, which is one file, nothing written into the page.
+// No content from other origins, and no inline content except in the report, which is a single
+// file.
 constexpr const char* kPagePolicy =
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -35,7 +36,7 @@ constexpr const char* kReportPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-// For a link: everything but letters, digits and a few marks as %41.
+// For a link: all but letters, digits and a few marks as %41.
 std::string percent_encoded(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -59,8 +60,8 @@ struct LiveServer::Parts {
   explicit Parts(LiveServerOptions given)
       : options(std::move(given)), feed(options.run, options.beside_work) {}
 
-  // A page of another site that names this address must not read ours: the host it asked for has to
-  // be the one we listen on.
+  // Without a token the Host header must be loopback, so that a page of another site cannot read
+  // this one through a name that resolves to it (DNS rebinding).
   bool admitted(const httplib::Request& request) const {
     if (!options.token.empty()) return same_secret(request.get_param_value("token"), options.token);
     const std::string host = request.get_header_value("Host");
@@ -74,10 +75,11 @@ struct LiveServer::Parts {
       set_headers(response, policy);
       if (!admitted(request)) {
         response.status = 403;
-        response.set_content(options.token.empty()
-                                 ? "this page is served to this machine alone, by its number\n"
-                                 : "the token is missing or wrong\n",
-                             "text/plain");
+        response.set_content(
+            options.token.empty()
+                ? "this page is served on loopback only; open http://127.0.0.1 with its port\n"
+                : "the access token is missing or wrong; open the page with ?token=TEXT\n",
+            "text/plain");
         return;
       }
       try {
@@ -89,7 +91,7 @@ struct LiveServer::Parts {
     });
   }
 
-  // The same for everybody, and nothing of the run: needs no token.
+  // Contains nothing of the run, so it needs no token.
   void serve_file(const char* path, const char* type, std::string_view text) {
     server.Get(path, [type, text](const httplib::Request&, httplib::Response& response) {
       set_headers(response, kPagePolicy);
@@ -102,14 +104,14 @@ struct LiveServer::Parts {
     serve("/live.json", "application/json", kPagePolicy, [this] { return feed.json(); });
     serve("/report", "text/html; charset=utf-8", kReportPolicy, [this] {
       std::string page;
-      feed.look([&](const RunReader& reader) {
+      feed.visit_run([&](const RunReader& reader) {
         page = report_page({make_report(options.run, reader, {})});
       });
       return page;
     });
     serve("/report.json", "application/json", kPagePolicy, [this] {
       std::string json;
-      feed.look([&](const RunReader& reader) {
+      feed.visit_run([&](const RunReader& reader) {
         json = pretty(to_json(make_report(options.run, reader, {})));
       });
       return json;
@@ -125,7 +127,7 @@ struct LiveServer::Parts {
   }
 
   void listen() {
-    // The library's own choice lets two programs share a port, each with half of the requests.
+    // The library's default lets two programs share a port, each with half of the requests.
     server.set_socket_options([](socket_t socket) {
       const int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -140,16 +142,17 @@ struct LiveServer::Parts {
     } else if (!bind(options.port)) {
       const bool taken = errno == EADDRINUSE;
       throw IoError(
-          taken ? format("port {} of {} is taken by another program; choose another port, "
-                         "or 0 for any that is free",
+          taken ? format("port {} of {} is in use by another program; choose another port, or 0 "
+                         "for a free one",
                          options.port, options.address)
                 : format("cannot listen on port {} of {}: {}; choose another address or port",
                          options.port, options.address,
                          errno != 0 ? errno_text(errno) : "no such address"));
     }
     if (options.port < 0) {
-      throw IoError(format("cannot listen on {}: it is no address of this machine; choose another",
-                           options.address));
+      throw IoError(
+          format("cannot listen on {}: it is not an address of this machine; choose another",
+                 options.address));
     }
   }
 

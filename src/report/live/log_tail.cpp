@@ -18,7 +18,7 @@ std::vector<std::string> log_tail(const std::string& path, size_t lines) {
   in.seekg(from);
   std::vector<std::string> found;
   std::string line;
-  if (from > 0) std::getline(in, line);  // the rest of a line that began before
+  if (from > 0) std::getline(in, line);  // the rest of a line that began earlier
   while (std::getline(in, line)) found.push_back(std::move(line));
   if (found.size() > lines) found.erase(found.begin(), found.end() - static_cast<long>(lines));
   return found;

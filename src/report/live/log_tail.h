@@ -6,7 +6,7 @@
 
 namespace reigen {
 
-// Fewer where the file is shorter or its lines are very long; none where it cannot be read.
+// Fewer when the file is shorter or its lines are very long; none when it cannot be read.
 std::vector<std::string> log_tail(const std::string& path, size_t lines);
 
 }  // namespace reigen

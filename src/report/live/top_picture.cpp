@@ -12,7 +12,7 @@
 namespace reigen {
 namespace {
 
-constexpr size_t kWide = 72;  // columns, for everything about a rank in one line
+constexpr size_t kWide = 72;  // columns, for all figures of a rank in one line
 
 std::string cut(const std::string& text, size_t width) {
   if (display_width(text) <= width) return text;
@@ -31,7 +31,7 @@ class Picture {
   void line(const std::string& text) { lines_.push_back(cut(text, width_)); }
   void gap() { lines_.emplace_back(); }
 
-  // As many of the parts on a line as fit.
+  // As many parts on a line as fit.
   void parts(const std::vector<std::string>& all) {
     std::string text;
     for (const std::string& part : all) {
@@ -50,7 +50,7 @@ class Picture {
     for (std::string text; std::getline(in, text);) line(text);
   }
 
-  // A name, a bar for the share and words; below each other where they do not fit.
+  // A name, a bar for the share, and text, which moves to the next line where it does not fit.
   void meter(const std::string& name, double share, const std::string& words) {
     const std::string text = format("    {:<8}{} ", name, bar(share));
     if (display_width(text) + display_width(words) <= width_) return line(text + words);
@@ -77,9 +77,9 @@ void add_progress(Picture& picture, const RunSummary& run) {
   const StepRecord& last = *run.last_step;
   picture.parts({format("step {}", with_commas(last.step)), format("epoch {:.2f}", last.epoch),
                  format("loss {:.4f}", last.loss), format("rate {:.2e}", last.rate),
-                 format("{} tok/s", with_commas(static_cast<uint64_t>(
-                                        run.steps.latest("target_tokens", "seconds")))),
-                 format("{} a step", human_seconds(run.steps.latest("seconds", "steps")))});
+                 format("{} tokens/s", with_commas(static_cast<uint64_t>(
+                                           run.steps.latest("target_tokens", "seconds")))),
+                 format("{} per step", human_seconds(run.steps.latest("seconds", "steps")))});
   if (!run.evaluations.empty()) {
     const EvaluationRecord& e = run.evaluations.back();
     std::vector<std::string> parts = {format("evaluation at step {}:", with_commas(e.step)),
@@ -95,9 +95,9 @@ void add_progress(Picture& picture, const RunSummary& run) {
 void add_ranks(Picture& picture, const RunSummary& run) {
   const bool wide = picture.width() >= kWide;
   Table table;
-  table.row(wide ? std::vector<std::string>{"rank", "ms a step", "own work", "waiting",
-                                            "sent MB/step", "own work in a step"}
-                 : std::vector<std::string>{"rank", "ms", "own", "waiting"});
+  table.row(wide ? std::vector<std::string>{"rank", "ms/step", "working", "waiting", "MB sent/step",
+                                            "working share"}
+                 : std::vector<std::string>{"rank", "ms", "work", "wait"});
   if (wide) table.text_column(5);
   for (const auto& [rank, fold] : run.ranks) {
     if (fold.spans.rows().empty()) continue;
@@ -128,8 +128,8 @@ void add_machine(Picture& picture, int rank, const SampleRecord& s) {
     const double share = i.speed > 0 ? std::max(i.in, i.out) / static_cast<double>(i.speed) : 0;
     picture.meter(i.name, share,
                   format("{:.2f} MB/s in, {:.2f} out{}{}", i.in / 1e6, i.out / 1e6,
-                         i.speed > 0 ? format(", claims {} Mbit/s", i.speed / 125'000) : "",
-                         i.used ? " (job)" : ""));
+                         i.speed > 0 ? format(", nominal {} Mbit/s", i.speed / 125'000) : "",
+                         i.used ? " (used by the job)" : ""));
   }
   for (size_t g = 0; g < s.gpus.size(); ++g) {
     const GpuSample& gpu = s.gpus[g];
@@ -148,11 +148,11 @@ std::vector<std::string> top_picture(const std::string& name, const RunSummary& 
   const RunState state = state_of(run, now);
   picture.line(name);
   picture.parts({state.text, state.kind == RunStateKind::kRunning
-                                 ? format("(last news {} ago)",
+                                 ? format("(last record {} ago)",
                                           human_seconds(std::max(0.0, now - last_news(run))))
                                  : ""});
   if (!run.last_step) {
-    picture.line("  no step yet");
+    picture.line("  no step finished yet");
     return picture.take();
   }
   add_progress(picture, run);

@@ -1,4 +1,4 @@
-// A run as lines for a plain terminal of any width: what `reigen top` shows.
+// The screen of `reigen top`: a run as lines for a plain terminal of any width.
 #pragma once
 
 #include <string>

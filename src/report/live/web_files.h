@@ -1,5 +1,5 @@
-// The live page's own files and the chart library, as text that is part of the program: made from
-// web/ and Debian's libjs-chart.js at build (cmake/embed.cmake), so that nothing is fetched.
+// The files of the live page and the chart library, embedded in the program at build from web/ and
+// Debian's libjs-chart.js (cmake/embed.cmake), so that the page loads nothing from the internet.
 #pragma once
 
 #include <string_view>

@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "base/machine.h"
 #include "base/terminal.h"
+#include "observe/record/records.h"
 
 namespace reigen {
 namespace {
@@ -42,7 +43,7 @@ uintmax_t size_of(const std::string& path) {
 
 bool has_trained(const std::string& run, uintmax_t before) {
   if (size_of(steps_file(run)) <= before) return false;
-  return read_file(steps_file(run)).find(R"("kind":"step")", before) != std::string::npos;
+  return read_file(steps_file(run)).find(line_start<StepRecord>(), before) != std::string::npos;
 }
 
 void write_note(const std::string& run, const Json& json) {

@@ -37,7 +37,7 @@ void CheckpointWriter::save(const TrainState& state, CheckpointFacts facts, Stat
   record_ = {};
   record_.step = state.counters.step;
   record_.path = run_.checkpoint(state.counters.step);
-  record_.held_seconds = held.seconds();
+  record_.stall_seconds = held.seconds();
   pending_ = true;
   changed_.notify_all();
 }

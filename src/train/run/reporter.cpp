@@ -21,7 +21,7 @@ std::string stamp() {
   return text.data();
 }
 
-// A model that has gone astray has one of thirty digits.
+// The perplexity of a diverged model has thirty digits.
 std::string perplexity_text(double perplexity) {
   return perplexity < 1e6 ? format("{:.2f}", perplexity) : format("{:.2e}", perplexity);
 }
@@ -37,7 +37,7 @@ Reporter::Reporter(const TrainOptions& options, uint64_t after_step, double earl
       rollup_(options.run),
       after_step_(after_step),
       earlier_seconds_(earlier_seconds) {
-  // Also those of ranks that are no more: none may tell of steps that are done again.
+  // Also logs of ranks that no longer exist: each loses the steps that are repeated.
   for (int rank : ranks_logged(options.run)) {
     if (rank > 0) log_of(rank);
   }
@@ -67,20 +67,22 @@ void Reporter::add_lines(const std::vector<std::string>& lines) {
   }
 }
 
-// The lines are ready for the log; of those about machines TensorBoard wants the numbers.
-void Reporter::show_samples(int rank, const std::string& lines) {
-  constexpr std::string_view kSample = R"({"kind":"sample")";
-  for (size_t at = 0; at < lines.size();) {
-    const size_t end = lines.find('\n', at);
-    const std::string_view line(lines.data() + at, end - at);
-    if (line.starts_with(kSample)) {
-      board_.add_sample(rank, std::get<SampleRecord>(record_from_json(Json::parse(line))));
-    }
-    at = end + 1;
+// Other ranks send their samples as log lines; TensorBoard shows the numbers in them.
+void Reporter::show_samples(int rank, std::string_view lines) {
+  const std::string sample = line_start<SampleRecord>();
+  uint64_t number = 0;
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+    ++number;
+    if (!line.starts_with(sample)) continue;
+    const Record record = parser_.parse(line, format("lines of rank {}", rank), number);
+    board_.add_sample(rank, std::get<SampleRecord>(record));
   }
 }
 
-// Whoever looks at the run then need not read what is rolled up.
+// The rollup is extended by reading the log back: its numbers are then those of the log, which has
+// rounded times, and it matches the bytes on disk even when a full disk delays some of them.
 void Reporter::flush() {
   log_.flush();
   board_.flush();
@@ -88,11 +90,12 @@ void Reporter::flush() {
   try {
     rollup_.refresh();
     rollup_.save();
-  } catch (const Error&) {  // a log that cannot be read now is no reason to stop training
+  } catch (const Error&) {  // the rollup is only a shortcut; training continues without it
   }
 }
 
 void Reporter::start(StartRecord record) {
+  record.format = kLogFormat;
   record.attempt = log_.cut().attempts + 1;
   record.lost_steps = log_.cut().lost_steps;
   record.lost_seconds = log_.cut().lost_seconds;
@@ -101,7 +104,7 @@ void Reporter::start(StartRecord record) {
   board_.begin(config, to_yaml(config), after_step_, record.time);
 }
 
-// The limit that comes first, at the pace of this attempt; negative when that cannot be told yet.
+// Time until the first limit, at the speed of this attempt; negative while it is unknown.
 double Reporter::seconds_left(const StepRecord& record) const {
   if (attempt_steps_ < 2) return -1;
   const double passed = since_first_.seconds();
@@ -119,13 +122,13 @@ double Reporter::seconds_left(const StepRecord& record) const {
 }
 
 std::string Reporter::progress_line(const StepRecord& record, double loss,
-                                    double rate_of_tokens) const {
+                                    double tokens_per_second) const {
   std::string line = format("step {}", with_commas(record.step));
   if (options_.max_steps > 0) {
     line += format("/{}", with_commas(static_cast<uint64_t>(options_.max_steps)));
   }
   line += format("  epoch {:.2f}  loss {:.4f}  rate {:.2e}  {} tok/s", record.epoch, loss,
-                 record.rate, with_commas(static_cast<uint64_t>(rate_of_tokens)));
+                 record.rate, with_commas(static_cast<uint64_t>(tokens_per_second)));
   const double left = seconds_left(record);
   if (left >= 0) line += format("  ETA {}", human_seconds(left));
   return line;
@@ -137,7 +140,7 @@ void Reporter::plain_line(const StepRecord& record) {
   const std::string line =
       progress_line(record, loss, static_cast<double>(tokens_) / std::max(seconds_, 1e-9));
   if (stderr_is_terminal()) {
-    log_copy_only(line);  // the terminal shows it live
+    log_copy_only(line);  // the terminal has the live progress line
   } else {
     log_note(line);
   }
@@ -156,7 +159,7 @@ void Reporter::step(const StepRecord& record) {
     loss_sum_ += record.loss;
     ++finite_steps_;
   } else {
-    log_warning(format("step {}: loss {} and gradient norm {} are not both finite; step skipped",
+    log_warning(format("step {}: skipped, because loss {} or gradient norm {} is not finite",
                        with_commas(record.step), record.loss, record.norm));
   }
   tokens_ += record.target_tokens;
@@ -184,7 +187,7 @@ void Reporter::evaluation(const EvaluationRecord& record) {
                    record.is_best_bleu ? " (best)" : "", *record.chrf);
   }
   log_note(line + format("  {}", human_seconds(record.seconds)));
-  for (const Sample& sample : record.samples) {
+  for (const SampleTranslation& sample : record.samples) {
     log_note(format("  source      {}\n  reference   {}\n  translation {}", sample.source,
                     sample.reference, sample.hypothesis));
   }
@@ -194,14 +197,14 @@ void Reporter::checkpoint(const CheckpointRecord& record) {
   log_.append(record);
   if (!record.error.empty()) {
     log_warning(
-        format("checkpoint of step {} was not written: {}; training goes on and earlier "
+        format("checkpoint of step {} was not written: {}; training continues, and earlier "
                "checkpoints are intact",
                with_commas(record.step), record.error));
     return;
   }
-  log_copy_only(format("checkpoint of step {}: {} in {}, training waited {}",
+  log_copy_only(format("checkpoint of step {}: {} in {}, training stalled for {}",
                        with_commas(record.step), human_bytes(record.bytes),
-                       human_seconds(record.write_seconds), human_seconds(record.held_seconds)));
+                       human_seconds(record.write_seconds), human_seconds(record.stall_seconds)));
 }
 
 void Reporter::end(const EndRecord& record) {

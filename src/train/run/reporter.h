@@ -1,6 +1,6 @@
-// What a run tells: a live line or plain lines, log.txt, the measurement log, TensorBoard.
+// The outputs of a run: progress line in the terminal, log.txt, measurement logs, TensorBoard.
 //
-// Everything that is told comes from the records of observe/; nothing is measured twice.
+// All of them are made from the same records (observe/record), so no number is measured twice.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "config/train_options.h"
 #include "observe/record/measurement_log.h"
+#include "observe/record/record_parser.h"
 #include "observe/record/records.h"
 #include "observe/record/run_reader.h"
 #include "observe/tensorboard/tensorboard.h"
@@ -22,8 +24,8 @@ namespace reigen {
 
 class Reporter {
  public:
-  // `after_step` is the step the attempt starts from, 0 for a new run; `earlier_seconds` what the
-  // attempts before it took.
+  // `after_step` is the step that the attempt resumes from, 0 for a new run; `earlier_seconds` is
+  // the wall time of the attempts before.
   Reporter(const TrainOptions& options, uint64_t after_step, double earlier_seconds);
   ~Reporter();
   Reporter(const Reporter&) = delete;
@@ -37,24 +39,25 @@ class Reporter {
   void evaluation(const EvaluationRecord& record);
   void checkpoint(const CheckpointRecord& record);
   void end(const EndRecord& record);
-  void add_lines(const std::vector<std::string>& lines);  // of every rank's log, by rank
+  void add_lines(const std::vector<std::string>& lines);  // log lines of each rank, by rank
 
-  // Before a checkpoint: what it will not repeat is on disk.
+  // Writes logs and rollup to disk. Before a checkpoint: the steps up to it are not repeated.
   void flush();
 
  private:
-  std::string progress_line(const StepRecord& record, double loss, double rate_of_tokens) const;
+  std::string progress_line(const StepRecord& record, double loss, double tokens_per_second) const;
   double seconds_left(const StepRecord& record) const;
   void plain_line(const StepRecord& record);
   MeasurementLog& log_of(int rank);
-  void show_samples(int rank, const std::string& lines);
+  void show_samples(int rank, std::string_view lines);
 
   const TrainOptions& options_;
-  std::ofstream text_;  // log.txt: a line that a full disk refuses is lost, the log has its facts
+  std::ofstream text_;  // log.txt; a full disk loses lines here, not in the measurement log
   MeasurementLog log_;
-  std::map<int, std::unique_ptr<MeasurementLog>> others_;  // of the other ranks
+  std::map<int, std::unique_ptr<MeasurementLog>> others_;  // by rank
   TensorBoard board_;
   RunReader rollup_;
+  RecordParser parser_;
   uint64_t after_step_;
   double earlier_seconds_;
   // Since the last plain line.
@@ -62,7 +65,7 @@ class Reporter {
   uint64_t finite_steps_ = 0;
   uint64_t tokens_ = 0;
   double seconds_ = 0;
-  // Since the start of the attempt, without its first step, which pays for warming up.
+  // Since the first step of the attempt, which is slower than the rest and is left out.
   uint64_t attempt_steps_ = 0;
   Stopwatch since_first_;
   double first_epoch_ = 0;

@@ -138,7 +138,7 @@ void RunWriter::end(uint64_t step, const char* reason, double seconds) {
 void RunWriter::finish(uint64_t step, const char* reason, double seconds) {
   const Stopwatch held;
   std::optional<CheckpointRecord> last = writer_->wait();
-  if (last) last->held_seconds += held.seconds();
+  if (last) last->stall_seconds += held.seconds();
   collect(last);
   reporter_->end({.step = step, .reason = reason, .seconds = seconds});
   write_reports();

@@ -214,7 +214,7 @@ void check_same_run(const std::string& checkpoint, const TrainingData& data,
                "differs); give the run's own --data, or another --run",
                options.run, options.data));
   }
-  const auto changes = changed_settings(training.at("options"), recorded_options(options));
+  const auto changes = changed_settings(training.at("options"), options);
   if (!changes.empty()) {
     throw CheckpointError(
         format("{} cannot go on with other settings: {}; leave them as they "

@@ -82,9 +82,9 @@ CommunicationTimes Exchange::communication() const {
   const Sent now = sent();
   return {.busy = times_.busy,
           .hidden = times_.hidden,
-          .hideable = times_.hidden_at_best,
+          .hidden_at_best = times_.hidden_at_best,
           .sent = now.bytes - sent_before_.bytes,
-          .sent_away = now.away - sent_before_.away};
+          .inter_node_bytes = now.away - sent_before_.away};
 }
 
 // Local steps have no place for what the warm-up kept back.

@@ -107,7 +107,7 @@ void GpuExchange::agree(LossSums* sums) {
 
 CommunicationTimes GpuExchange::communication() const {
   CommunicationTimes times = exchange_.communication();
-  times.least = least_wait_;
+  times.min_wait = least_wait_;
   return times;
 }
 

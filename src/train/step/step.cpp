@@ -143,7 +143,7 @@ StepRecord StepRunner::run(TrainState& state, const ReadyBatch& ready) {
     waited_after_ += meeting;
     waited += meeting;
     note_exchange(*exchange_, waited, record);
-    record.communication->least = least_wait_;
+    record.communication->min_wait = least_wait_;
   }
   count_step(counters, record, ready.batch.end);
   record.spans.emplace_back("optimizer", updating + watch.lap());

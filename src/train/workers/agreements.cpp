@@ -15,17 +15,7 @@ namespace reigen {
 TrainOptions shared_options(Job& job, const TrainOptions& mine) {
   if (job.alone()) return mine;
   const std::string text = job.broadcast(job.first() ? to_yaml(recorded_options(mine)) : "");
-  if (job.first()) return mine;
-  TrainOptions options;
-  Schema schema("train", "");
-  describe(schema, options);
-  schema.parse_yaml(text, "the first worker's options");
-  options.threads = mine.threads;
-  options.memory = mine.memory;
-  options.device = mine.device;
-  options.workers = mine.workers;
-  if (!mine.data.empty()) options.data = mine.data;
-  return options;
+  return job.first() ? mine : options_for_worker(text, mine);
 }
 
 void check_same_data(Job& job, const std::string& fingerprint, const std::string& path) {

@@ -1,7 +1,6 @@
 #include "train/workers/join.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/format.h"
 #include "base/machine.h"
@@ -13,16 +12,10 @@
 namespace reigen {
 namespace {
 
-// Each worker's own business; everything else must be the same for all.
-const std::set<std::string> kOwn = {
-    "run",    "data",      "threads",           "memory",         "quiet",          "interface",
-    "device", "dashboard", "dashboard-address", "dashboard-port", "dashboard-token"};
-
 void add_facts(const Json& options, const std::string& prefix,
                std::map<std::string, std::string>& facts) {
   for (const auto& [key, value] : options.items()) {
     const std::string path = prefix + key;
-    if (kOwn.contains(path)) continue;
     if (value.is_object()) {
       add_facts(value, path + ".", facts);
     } else {
@@ -66,7 +59,7 @@ Job join_job(TrainOptions& options, const std::string& version) {
   membership.silence = milliseconds(options.workers.silence);
   membership.timeout = milliseconds(options.workers.stall);
   membership.facts["version"] = version;
-  add_facts(options.as_given, "", membership.facts);
+  add_facts(options.same_for_all, "", membership.facts);
   auto joined = std::make_unique<Membership>(std::move(membership));
   if (!joined->interface_note().empty()) {
     log_warning(format("data between workers: {}", joined->interface_note()));

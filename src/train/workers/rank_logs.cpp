@@ -5,10 +5,10 @@
 namespace reigen {
 namespace {
 
-constexpr double kWindowSeconds = 1;
+constexpr double kWindowSeconds = 1;  // of steps in one span record
 
-// The lowest rank on a machine samples it.
-bool first_on_machine(Job& job) {
+// The lowest rank on a host samples it.
+bool lowest_on_host(Job& job) {
   if (job.alone()) return true;
   const std::vector<Member>& members = job.membership()->control().members();
   const auto mine = static_cast<size_t>(job.rank());
@@ -18,32 +18,8 @@ bool first_on_machine(Job& job) {
 
 }  // namespace
 
-void add_step(SpansRecord& sum, const StepRecord& record) {
-  sum.step = record.step;
-  sum.time = record.time;
-  ++sum.steps;
-  sum.seconds += record.seconds;
-  sum.held_seconds += record.held_seconds;
-  for (const auto& [name, seconds] : record.spans) {
-    const auto found = std::find_if(sum.spans.begin(), sum.spans.end(),
-                                    [&](const auto& span) { return span.first == name; });
-    if (found == sum.spans.end()) {
-      sum.spans.emplace_back(name, seconds);
-    } else {
-      found->second += seconds;
-    }
-  }
-  if (!record.communication) return;
-  sum.communication.least += record.communication->least;
-  sum.communication.busy += record.communication->busy;
-  sum.communication.hidden += record.communication->hidden;
-  sum.communication.hideable += record.communication->hideable;
-  sum.communication.sent += record.communication->sent;
-  sum.communication.sent_away += record.communication->sent_away;
-}
-
 RankLogs::RankLogs(Job& job, bool on_gpu) : job_(job) {
-  if (!first_on_machine(job)) return;
+  if (!lowest_on_host(job)) return;
   SamplerOptions options;
   if (!job.alone()) options.interface = job.membership()->interface().name;
   options.gpus = on_gpu;
@@ -52,14 +28,14 @@ RankLogs::RankLogs(Job& job, bool on_gpu) : job_(job) {
 
 void RankLogs::step(const StepRecord& record) {
   if (sampler_) sampler_->at_step(record.step);
-  if (job_.first()) return;  // its steps are in the log one by one
-  add_step(window_, record);
+  if (job_.first()) return;  // rank 0 logs each step
+  add_step_to(window_, record);
   if (window_.seconds >= kWindowSeconds) close_window();
 }
 
 void RankLogs::close_window() {
   if (window_.steps == 0) return;
-  lines_ += one_line(to_json(window_)) + "\n";
+  lines_ += log_line(window_);
   window_ = {};
 }
 
@@ -70,7 +46,7 @@ void RankLogs::stop_sampling() {
 std::vector<std::string> RankLogs::exchange() {
   close_window();
   if (sampler_) {
-    for (const SampleRecord& sample : sampler_->take()) lines_ += one_line(to_json(sample)) + "\n";
+    for (const SampleRecord& sample : sampler_->take()) lines_ += log_line(sample);
   }
   std::vector<std::string> all = job_.gather(lines_);
   lines_.clear();

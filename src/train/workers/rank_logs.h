@@ -1,7 +1,7 @@
-// What every worker measures of itself and its machine, on its way to the first worker's disk.
+// Measurements of every worker and its host, gathered for the logs that rank 0 writes.
 //
-// Only the first worker has a run directory. The others keep what they measured as lines of text
-// and hand them over every so many steps: a message of some kilobytes, at a moment all know of.
+// Only rank 0 has a run directory. The other ranks collect their log lines in memory and send them
+// to rank 0 after the same steps, some kilobytes at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace reigen {
 
 class RankLogs {
  public:
-  // Samples the machine if this is its first worker. The job must outlive it.
+  // Samples the host if this is its lowest rank. The job must outlive it.
   RankLogs(Job& job, bool on_gpu);
 
   void step(const StepRecord& record);
-  DescheduleWatch& held() { return held_; }
+  DescheduleWatch& descheduled() { return descheduled_; }
 
-  // All workers, after the same step. At the first one: everybody's lines since the last time, by
-  // rank; nothing elsewhere.
+  // A collective of all ranks, after the same step. At rank 0: the log lines of each rank since the
+  // last call, by rank. Empty at the other ranks.
   std::vector<std::string> exchange();
   void stop_sampling();  // before the last exchange
 
@@ -33,13 +33,10 @@ class RankLogs {
   void close_window();
 
   Job& job_;
-  DescheduleWatch held_;
+  DescheduleWatch descheduled_;
   std::unique_ptr<Sampler> sampler_;
   SpansRecord window_;
   std::string lines_;
 };
-
-// Adds the spans and bytes of a step to a sum.
-void add_step(SpansRecord& sum, const StepRecord& record);
 
 }  // namespace reigen

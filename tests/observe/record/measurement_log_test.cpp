@@ -24,11 +24,9 @@ using testing::HasSubstr;
 using testing::internal::CaptureStderr;
 using testing::internal::GetCapturedStderr;
 
-std::string line_of(const Record& record) { return one_line(to_json(record)) + "\n"; }
-
 std::string lines_of(const std::vector<Record>& records) {
   std::string text;
-  for (const Record& record : records) text += line_of(record);
+  for (const Record& record : records) text += log_line(record);
   return text;
 }
 
@@ -41,9 +39,9 @@ std::string write_log(const TempDir& run, const std::string& text) {
 
 std::vector<uint64_t> steps_in(const std::string& path) {
   std::vector<uint64_t> steps;
-  for_each_record(path, [&](const Record& record) {
+  for (const Record& record : read_records(path)) {
     if (std::holds_alternative<StepRecord>(record)) steps.push_back(step_of(record));
-  });
+  }
   return steps;
 }
 
@@ -58,7 +56,7 @@ std::string data_error_of(F&& f) {
   return "";
 }
 
-TEST(MeasurementLog, KeepsEveryRecordInOrderAndShowsItAtOnce) {
+TEST(MeasurementLog, HoldsEveryRecordInOrderAsSoonAsItIsAppended) {
   TempDir run;
   MeasurementLog log(run.path(), 3, 0);
   EXPECT_EQ(log.path(), run.path("measurements/rank-3.jsonl"));
@@ -74,17 +72,17 @@ TEST(MeasurementLog, KeepsEveryRecordInOrderAndShowsItAtOnce) {
   EXPECT_TRUE(log.flush());
 }
 
-TEST(MeasurementLog, CutsBackToTheCheckpointAndSaysWhatWasLost) {
+TEST(MeasurementLog, RemovesTheStepsAfterTheCheckpointAndCountsThem) {
   TempDir run;
-  const std::vector<Record> kept = {sample_start(0, 1), sample_step(1), sample_step(2),
-                                    sample_evaluation(2), sample_checkpoint(2)};
+  const std::vector<Record> remaining = {sample_start(0, 1), sample_step(1), sample_step(2),
+                                         sample_evaluation(2), sample_checkpoint(2)};
   const std::string path =
-      write_log(run, lines_of(kept) +
+      write_log(run, lines_of(remaining) +
                          lines_of({sample_step(3), sample_step(4), sample_evaluation(4),
                                    sample_checkpoint(4), sample_end(4)}) +
                          R"({"kind":"step","step":5,"ti)");
   MeasurementLog log(run.path(), 0, 2);
-  EXPECT_EQ(read_file(path), lines_of(kept));
+  EXPECT_EQ(read_file(path), lines_of(remaining));
   EXPECT_EQ(log.cut().attempts, 1u);
   EXPECT_EQ(log.cut().lost_steps, 2u);
   EXPECT_DOUBLE_EQ(log.cut().lost_seconds, 0.5 + 0.5 + 7.5 + 0.25);
@@ -102,7 +100,7 @@ TEST(MeasurementLog, LosesNothingAfterACleanStop) {
   EXPECT_EQ(log.cut().lost_seconds, 0);
 }
 
-TEST(MeasurementLog, KeepsACheckpointThatWasRecordedAfterLaterSteps) {
+TEST(MeasurementLog, RetainsACheckpointThatWasRecordedAfterLaterSteps) {
   TempDir run;
   const std::string path =
       write_log(run, lines_of({sample_start(0, 1), sample_step(1), sample_step(2), sample_step(3),
@@ -147,11 +145,11 @@ TEST(MeasurementLog, CountsAttemptsThatLeftNothingElse) {
   write_log(run, lines_of({sample_start(0, 1), sample_step(1), sample_step(2), sample_checkpoint(2),
                            sample_start(2, 2), sample_start(2, 3), sample_step(3)}));
   EXPECT_EQ(MeasurementLog(run.path(), 0, 2).cut().attempts, 3u);
-  // From an older checkpoint: the attempts are taken out of the log, not out of the count.
+  // From an older checkpoint: the attempts are removed from the log but still counted.
   EXPECT_EQ(MeasurementLog(run.path(), 0, 1).cut().attempts, 3u);
 }
 
-TEST(MeasurementLog, SaysWhenStepsBeforeTheCheckpointAreMissing) {
+TEST(MeasurementLog, WarnsWhenStepsBeforeTheCheckpointAreMissing) {
   TempDir run;
   write_log(run, lines_of({sample_start(0, 1), sample_step(1), sample_step(2)}) + "{\"kind\"");
   CaptureStderr();
@@ -160,25 +158,26 @@ TEST(MeasurementLog, SaysWhenStepsBeforeTheCheckpointAreMissing) {
   EXPECT_THAT(GetCapturedStderr(), HasSubstr("2 of the 4 steps before the checkpoint"));
 }
 
-TEST(MeasurementLog, DamageAfterTheCheckpointGoesWithWhatIsCut) {
+TEST(MeasurementLog, RemovesDamageAfterTheCheckpoint) {
   TempDir run;
-  const std::string kept = lines_of({sample_start(0, 1), sample_step(1), sample_step(2)});
+  const std::string remaining = lines_of({sample_start(0, 1), sample_step(1), sample_step(2)});
   const std::string zeros(500, '\0');
-  const std::string path = write_log(run, kept + zeros + "\n" + line_of(sample_step(4)) + zeros);
+  const std::string path =
+      write_log(run, remaining + zeros + "\n" + log_line(sample_step(4)) + zeros);
   MeasurementLog log(run.path(), 0, 2);
-  EXPECT_EQ(read_file(path), kept);
+  EXPECT_EQ(read_file(path), remaining);
 }
 
-TEST(MeasurementLog, DamageBeforeTheCheckpointIsNamedAndNothingIsCut) {
+TEST(MeasurementLog, ReportsDamageBeforeTheCheckpointAndRemovesNothing) {
   TempDir run;
   const std::string text =
-      line_of(sample_start(0, 1)) + "garbage\n" + lines_of({sample_step(2), sample_step(3)});
+      log_line(sample_start(0, 1)) + "garbage\n" + lines_of({sample_step(2), sample_step(3)});
   const std::string path = write_log(run, text);
   EXPECT_THAT(data_error_of([&] { MeasurementLog(run.path(), 0, 2); }), HasSubstr(path + ":2: "));
   EXPECT_EQ(read_file(path), text);
 }
 
-TEST(MeasurementLog, OutlivesAFullDiskWithoutAGapOrARepeat) {
+TEST(MeasurementLog, SurvivesAFullDiskWithoutGapsOrRepeats) {
   TempDir run;
   std::string expected;
   CaptureStderr();
@@ -188,9 +187,9 @@ TEST(MeasurementLog, OutlivesAFullDiskWithoutAGapOrARepeat) {
     for (uint64_t step = 1; step <= 60; ++step) {
       if (step == 40) disk.set(1 << 20);
       log.append(sample_step(step));
-      expected += line_of(sample_step(step));
+      expected += log_line(sample_step(step));
       if (step < 40) {
-        // Whoever reads along sees whole records, as far as they go.
+        // A reader sees complete records, in order.
         const std::vector<uint64_t> seen = steps_in(log.path());
         ASSERT_LE(seen.size(), step);
         for (size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i], i + 1);
@@ -208,23 +207,23 @@ TEST(MeasurementLog, OutlivesAFullDiskWithoutAGapOrARepeat) {
   EXPECT_THAT(said, HasSubstr("can be written again"));
 }
 
-TEST(MeasurementLog, IsCutEvenOnAFullDisk) {
+TEST(MeasurementLog, RemovesStepsEvenOnAFullDisk) {
   TempDir run;
-  const std::string kept = lines_of({sample_start(0, 1), sample_step(1), sample_step(2)});
-  std::string text = kept;
-  for (uint64_t step = 3; step < 100; ++step) text += line_of(sample_step(step));
+  const std::string remaining = lines_of({sample_start(0, 1), sample_step(1), sample_step(2)});
+  std::string text = remaining;
+  for (uint64_t step = 3; step < 100; ++step) text += log_line(sample_step(step));
   const std::string path = write_log(run, text);
-  FullDisk disk(kept.size());
+  FullDisk disk(remaining.size());
   MeasurementLog log(run.path(), 0, 2);
-  EXPECT_EQ(read_file(path), kept);
+  EXPECT_EQ(read_file(path), remaining);
 }
 
 TEST(LogReader, NamesFileAndLineOfDamage) {
   TempDir run;
-  const std::string path = write_log(run, line_of(sample_step(1)) + line_of(sample_step(2)) +
-                                              "{\"kind\":\"step\"}\n" + line_of(sample_step(3)));
+  const std::string path = write_log(run, log_line(sample_step(1)) + log_line(sample_step(2)) +
+                                              "{\"kind\":\"step\"}\n" + log_line(sample_step(3)));
   EXPECT_EQ(data_error_of([&] { read_records(path); }), path + ":3: \"step\" is missing");
-  write_log(run, line_of(sample_step(1)) + "\n");
+  write_log(run, log_line(sample_step(1)) + "\n");
   EXPECT_THAT(data_error_of([&] { read_records(path); }),
               HasSubstr(path + ":2: is not valid JSON"));
   EXPECT_THAT(data_error_of([&] { read_records(path + "x"); }), HasSubstr(path + "x"));
@@ -232,9 +231,9 @@ TEST(LogReader, NamesFileAndLineOfDamage) {
 
 TEST(LogReader, LeavesOutALineThatIsStillBeingWritten) {
   TempDir run;
-  const std::string second = line_of(sample_step(2));
+  const std::string second = log_line(sample_step(2));
   for (size_t length = 0; length < second.size(); ++length) {
-    const std::string path = write_log(run, line_of(sample_step(1)) + second.substr(0, length));
+    const std::string path = write_log(run, log_line(sample_step(1)) + second.substr(0, length));
     ASSERT_THAT(steps_in(path), ElementsAre(1)) << length;
   }
 }

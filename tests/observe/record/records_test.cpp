@@ -1,4 +1,4 @@
-// Records of every kind, to JSON text and back.
+// Records of every kind, to JSON and back.
 #include "observe/record/records.h"
 
 #include <gmock/gmock.h>
@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -51,7 +52,7 @@ TEST(Records, OfEveryKindReadBackAsWritten) {
     EXPECT_EQ(round_trip(record), record) << one_line(to_json(record));
     kinds.insert(record.index());
   }
-  EXPECT_EQ(kinds.size(), std::variant_size_v<Record>) << "a kind of record is not tried";
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Record>) << "a kind of record is not tested";
 }
 
 TEST(Records, BeginWithKindStepAndTime) {
@@ -61,7 +62,7 @@ TEST(Records, BeginWithKindStepAndTime) {
   EXPECT_THAT(one_line(to_json(sample_checkpoint(1))), Not(HasSubstr("error")));
 }
 
-TEST(Records, KeepTimesToTheMicrosecondAndMeasuresInFull) {
+TEST(Records, RoundTimesToTheMicrosecondAndWriteOtherNumbersInFull) {
   StepRecord step = sample_step(1);
   step.time = 1731672000.123456789;
   step.seconds = 0.12345678;
@@ -72,7 +73,7 @@ TEST(Records, KeepTimesToTheMicrosecondAndMeasuresInFull) {
   EXPECT_EQ(std::get<StepRecord>(round_trip(step)).loss, 0.1 + 0.2);
 }
 
-TEST(Records, AreStampedWithTheTimeTheyAreMadeAt) {
+TEST(Records, HaveTheTimeAtWhichTheyWereMade) {
   const double before = unix_now();
   const EndRecord record = {.step = 1, .reason = "max-steps"};
   EXPECT_GE(record.time, before);
@@ -98,19 +99,19 @@ TEST(Records, NumbersThatAreNotFiniteReadBackAsNaN) {
   EXPECT_TRUE(std::isnan(*evaluated.bleu));
 }
 
-TEST(Records, KeepTheOrderOfSpans) {
+TEST(Records, PreserveTheOrderOfSpans) {
   StepRecord step = sample_step(1);
   step.spans = {{"zeta", 1}, {"alpha", 2}, {"mid", 3}};
   EXPECT_EQ(std::get<StepRecord>(round_trip(step)).spans, step.spans);
 }
 
-TEST(Records, TextThatIsNotUtf8DoesNotEndTheRun) {
+TEST(Records, ReplaceBytesThatAreNotUtf8) {
   CheckpointRecord checkpoint = sample_checkpoint(1);
   checkpoint.path = "run\xFF";
   EXPECT_EQ(std::get<CheckpointRecord>(round_trip(checkpoint)).path, "run\xEF\xBF\xBD");
 }
 
-TEST(Records, SayWhichFieldIsWrong) {
+TEST(Records, ErrorsNameTheField) {
   Json json = to_json(sample_step(1));
   json.erase("rate");
   EXPECT_EQ(error_of(json), "\"rate\" is missing");
@@ -122,6 +123,95 @@ TEST(Records, SayWhichFieldIsWrong) {
   json["kind"] = "stomp";
   EXPECT_EQ(error_of(json), "kind \"stomp\" is unknown to this version");
   EXPECT_EQ(error_of(Json::array()), "is not a JSON object");
+}
+
+TEST(Records, OfVersion01AreReadByTheirOldKeys) {
+  const auto step = std::get<StepRecord>(record_from_json(Json::parse(
+      R"({"kind":"step","step":1,"time":7.5,"epoch":0.04,"loss":5.8,"nll":5.7,"rate":0.0005,)"
+      R"("norm":0.5,"source_tokens":548,"target_tokens":569,"pairs":16,"micro_batches":1,)"
+      R"("seconds":0.0105,"held_seconds":0.25,"spans":{"input":0.0001},)"
+      R"("communication":{"least":0.0002,"busy":0.0082,"hidden":0.001,"hideable":0.002,)"
+      R"("sent":4646,"sent_away":12}})")));
+  EXPECT_EQ(step.descheduled_seconds, 0.25);
+  const CommunicationTimes expected = {.min_wait = 0.0002,
+                                       .busy = 0.0082,
+                                       .hidden = 0.001,
+                                       .hidden_at_best = 0.002,
+                                       .sent = 4646,
+                                       .inter_node_bytes = 12};
+  EXPECT_EQ(step.communication, expected);
+  const auto checkpoint = std::get<CheckpointRecord>(record_from_json(
+      Json::parse(R"({"kind":"checkpoint","step":16,"time":8,"path":"run/checkpoints/step-16",)"
+                  R"("bytes":421678,"held_seconds":0.017,"write_seconds":0.018})")));
+  EXPECT_EQ(checkpoint.stall_seconds, 0.017);
+  const auto start = std::get<StartRecord>(record_from_json(Json::parse(
+      R"({"kind":"start","step":0,"time":7,"attempt":1,"version":"reigen 0.1.0",)"
+      R"("host":"vm","process":6736,"threads":2,"workers":2,"device":"2 threads","lost_steps":0,)"
+      R"("lost_seconds":0.0,"setup_seconds":1.4,"data_seconds":0.005})")));
+  EXPECT_EQ(start.format, 1u);
+}
+
+TEST(Records, StepsAddUpToASpanRecord) {
+  SpansRecord sum;
+  StepRecord step = sample_step(4);
+  add_step_to(sum, step);
+  step = sample_step(5);
+  step.spans = {{"forward", 0.5}, {"loss", 0.125}};
+  step.communication = sample_spans(1).communication;
+  add_step_to(sum, step);
+  EXPECT_EQ(sum.step, 5u);
+  EXPECT_EQ(sum.time, step.time);
+  EXPECT_EQ(sum.steps, 2u);
+  EXPECT_EQ(sum.seconds, 1);
+  EXPECT_EQ(sum.descheduled_seconds, 1.5);
+  EXPECT_EQ(sum.spans, (Spans{{"input", 0.001},
+                              {"forward", 0.7},
+                              {"backward", 0.25},
+                              {"optimizer", 0.04},
+                              {"loss", 0.125}}));
+  EXPECT_EQ(sum.communication, sample_spans(1).communication);
+  add_step_to(sum, step);
+  EXPECT_EQ(sum.communication.sent, 2 * 123'456u);
+}
+
+// Bytes of a struct that no row of its table covers, beyond the padding between members.
+template <class T>
+size_t bytes_without_a_row() {
+  const T object;
+  std::map<size_t, size_t> covered;  // offset to size
+  for_each_row(T::fields(), [&](const auto& f) {
+    const auto& member = object.*f.member;
+    covered[reinterpret_cast<const char*>(&member) - reinterpret_cast<const char*>(&object)] =
+        sizeof(member);
+  });
+  covered[sizeof(T)] = 0;
+  size_t gaps = 0;
+  size_t end = 0;
+  for (const auto& [offset, size] : covered) {
+    const size_t gap = offset - end;
+    if (gap >= alignof(double)) gaps += gap;
+    end = offset + size;
+  }
+  return gaps;
+}
+
+template <class... Kinds>
+void expect_rows_for_all_members(const std::variant<Kinds...>*) {
+  const std::vector<size_t> uncovered = {bytes_without_a_row<Kinds>()...};
+  EXPECT_THAT(uncovered, testing::Each(0u));
+}
+
+TEST(Records, HaveARowForEveryMember) {
+  expect_rows_for_all_members(static_cast<const Record*>(nullptr));
+  EXPECT_EQ(bytes_without_a_row<CommunicationTimes>(), 0u);
+  EXPECT_EQ(bytes_without_a_row<InterfaceSample>(), 0u);
+  EXPECT_EQ(bytes_without_a_row<GpuSample>(), 0u);
+  EXPECT_EQ(bytes_without_a_row<SampleTranslation>(), 0u);
+}
+
+TEST(Records, LinesBeginWithTheirKind) {
+  EXPECT_THAT(log_line(sample_step(1)), testing::StartsWith(line_start<StepRecord>() + ","));
+  EXPECT_THAT(log_line(sample_machine(1)), testing::StartsWith(line_start<SampleRecord>() + ","));
 }
 
 }  // namespace

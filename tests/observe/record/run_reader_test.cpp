@@ -1,4 +1,4 @@
-// Reading a run: rolled up or not, live, cut back, damaged.
+// Reading a run: with and without rollup, live, cut back to a checkpoint, damaged.
 #include "observe/record/run_reader.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ void write_steps(MeasurementLog& log, uint64_t first, uint64_t last) {
   for (uint64_t step = first; step <= last; ++step) log.append(sample_step(step));
 }
 
-TEST(RunReader, WhatIsRolledUpEqualsWhatIsRead) {
+TEST(RunReader, ARollupEqualsTheLogsItSummarises) {
   TempDir run;
   MeasurementLog log(run.path(), 0, 0);
   log.append(sample_start(0, 1));
@@ -32,17 +32,17 @@ TEST(RunReader, WhatIsRolledUpEqualsWhatIsRead) {
   EXPECT_FALSE(first.refresh());
   first.save();
   write_steps(log, 3001, 3010);
-  RunReader rolled(run.path());
-  rolled.refresh();
+  RunReader resumed(run.path());
+  resumed.refresh();
   std::filesystem::remove(run.path("measurements/rollup.json"));
   RunReader whole(run.path());
   whole.refresh();
-  EXPECT_EQ(rolled.run().steps.total("steps"), 3010);
-  EXPECT_EQ(rolled.run().to_json(), whole.run().to_json());
+  EXPECT_EQ(resumed.run().steps.total("steps"), 3010);
+  EXPECT_EQ(resumed.run().to_json(), whole.run().to_json());
   EXPECT_LE(whole.run().steps.rows().size(), 1024u);
 }
 
-TEST(RunReader, ARollupThatCannotBeReadInPartIsLeftAsideWhole) {
+TEST(RunReader, AnIncompleteRollupIsIgnored) {
   TempDir run;
   MeasurementLog log(run.path(), 0, 0);
   write_steps(log, 1, 50);
@@ -61,7 +61,7 @@ TEST(RunReader, ARollupThatCannotBeReadInPartIsLeftAsideWhole) {
   }
 }
 
-TEST(RunReader, ALogCutBackToACheckpointIsReadAnew) {
+TEST(RunReader, ALogCutBackToACheckpointIsReadFromTheBeginning) {
   TempDir run;
   {
     MeasurementLog log(run.path(), 0, 0);
@@ -79,7 +79,7 @@ TEST(RunReader, ALogCutBackToACheckpointIsReadAnew) {
   EXPECT_EQ(other.run().steps.total("steps"), 60);
 }
 
-TEST(RunReader, DamagedLinesAreCountedAndAnUnfinishedOneWaits) {
+TEST(RunReader, DamagedLinesAreCountedAndAnUnfinishedOneIsReadLater) {
   TempDir run;
   {
     MeasurementLog log(run.path(), 0, 0);
@@ -99,7 +99,7 @@ TEST(RunReader, DamagedLinesAreCountedAndAnUnfinishedOneWaits) {
   EXPECT_EQ(reader.run().steps.total("steps"), 3);
 }
 
-TEST(RunReader, AnAttemptLastsAsLongAsItSaysOrAsItsTimeStamps) {
+TEST(RunReader, AttemptsHaveTheTimeOfTheirEndRecordOrOfTheirTimeStamps) {
   RunSummary run;
   run.add(0, StartRecord{.time = 100});
   run.add(0, StepRecord{.step = 1, .time = 130});
@@ -111,7 +111,7 @@ TEST(RunReader, AnAttemptLastsAsLongAsItSaysOrAsItsTimeStamps) {
   EXPECT_EQ(run.attempts[1].seconds, 60);
 }
 
-TEST(RunReader, AFolderWithoutLogsIsNoRun) {
+TEST(RunReader, AFolderWithoutLogsIsNotARun) {
   TempDir run;
   RunReader reader(run.path());
   EXPECT_THROW(reader.refresh(), DataError);
@@ -131,13 +131,13 @@ TEST(RunReader, AClockThatJumpsIsCountedAndChangesNoDuration) {
   EXPECT_DOUBLE_EQ(reader.run().steps.total("seconds"), 10);
 }
 
-TEST(RunReader, TwoWritersAreSeenAndNoStepCountsTwice) {
+TEST(RunReader, TwoWritersAreNoticedAndNoStepCountsTwice) {
   TempDir run;
   MeasurementLog one(run.path(), 0, 0);
   one.append(sample_start(0, 1));
   write_steps(one, 1, 30);
   {
-    MeasurementLog other(run.path(), 0, 30);  // did not see that the first is at work
+    MeasurementLog other(run.path(), 0, 30);  // does not notice the first writer
     write_steps(one, 31, 40);
     write_steps(other, 31, 45);
     write_steps(one, 41, 50);
@@ -154,7 +154,7 @@ TEST(RunReader, TwoWritersAreSeenAndNoStepCountsTwice) {
   EXPECT_EQ(later.run().repeated_steps, 17u);
 }
 
-TEST(RunReader, ALogThatIsCutWhileItIsReadIsReadAgain) {
+TEST(RunReader, ALogThatIsTruncatedWhileItIsReadIsReadAgain) {
   TempDir run;
   MeasurementLog log(run.path(), 0, 0);
   write_steps(log, 1, 100);
@@ -165,13 +165,13 @@ TEST(RunReader, ALogThatIsCutWhileItIsReadIsReadAgain) {
   const double left = reader.run().steps.total("steps");
   EXPECT_LT(left, 100);
   EXPECT_GT(left, 45);
-  EXPECT_EQ(reader.damaged_lines(), 0u);  // the line that was cut has no end yet
-  log.append(sample_step(101));           // and has one now, in the middle of another
+  EXPECT_EQ(reader.damaged_lines(), 0u);  // the truncated line has no newline yet
+  log.append(sample_step(101));           // the next record completes it to a damaged line
   reader.refresh();
   EXPECT_EQ(reader.damaged_lines(), 1u);
 }
 
-TEST(RunReader, ManyLogsAreReadByManyThreadsAlike) {
+TEST(RunReader, SeveralThreadsReadTheSameAsOne) {
   TempDir run;
   std::vector<std::unique_ptr<MeasurementLog>> logs;
   for (int rank = 0; rank < 5; ++rank) {
@@ -196,7 +196,7 @@ TEST(RunReader, ManyLogsAreReadByManyThreadsAlike) {
   }
 }
 
-TEST(RunReader, AFullDiskKeepsTheOldRollupAndLeavesNothingBeside) {
+TEST(RunReader, AFullDiskLeavesTheOldRollupAndNoPartialFile) {
   TempDir run;
   MeasurementLog log(run.path(), 0, 0);
   write_steps(log, 1, 10);
@@ -218,7 +218,7 @@ TEST(RunReader, AFullDiskKeepsTheOldRollupAndLeavesNothingBeside) {
   EXPECT_EQ(later.run().steps.total("steps"), 200);
 }
 
-TEST(RunReader, ReadingThatNobodyWantsAnyMoreEnds) {
+TEST(RunReader, ReadingCanBeCancelled) {
   TempDir run;
   MeasurementLog log(run.path(), 0, 0);
   write_steps(log, 1, 10);
@@ -227,7 +227,7 @@ TEST(RunReader, ReadingThatNobodyWantsAnyMoreEnds) {
   EXPECT_THROW(reader.refresh(), Interrupted);
 }
 
-TEST(RunReader, OtherRanksAndMachinesAreMerged) {
+TEST(RunReader, OtherRanksAndHostsAreSummarised) {
   TempDir run;
   MeasurementLog first(run.path(), 0, 0);
   write_steps(first, 1, 4);

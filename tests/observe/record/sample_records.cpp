@@ -1,5 +1,8 @@
-// Sample records: values follow the step, so that a record in the wrong place is seen.
+// Values depend on the step, so that a test notices a record in the wrong place.
 #include "observe/record/sample_records.h"
+
+#include "observe/record/log_reader.h"
+#include "observe/record/record_parser.h"
 
 namespace reigen {
 namespace {
@@ -12,6 +15,7 @@ StartRecord sample_start(uint64_t step, uint64_t attempt) {
   return {.step = step,
           .time = time_of(step),
           .attempt = attempt,
+          .format = kLogFormat,
           .version = "reigen 0.1.0 (abc1234)",
           .host = "node-7",
           .process = 4242,
@@ -41,7 +45,7 @@ StepRecord sample_step(uint64_t step) {
           .pairs = 900 + step,
           .micro_batches = 4,
           .seconds = 0.5,
-          .held_seconds = 0.75,
+          .descheduled_seconds = 0.75,
           .spans = {{"input", 0.001}, {"forward", 0.2}, {"backward", 0.25}, {"optimizer", 0.04}}};
 }
 
@@ -67,7 +71,7 @@ CheckpointRecord sample_checkpoint(uint64_t step) {
           .time = time_of(step),
           .path = "checkpoints/step-" + std::to_string(step),
           .bytes = 987'654'321,
-          .held_seconds = 0.25,
+          .stall_seconds = 0.25,
           .write_seconds = 4.5};
 }
 
@@ -80,14 +84,14 @@ SpansRecord sample_spans(uint64_t step) {
           .time = time_of(step),
           .steps = 7,
           .seconds = 1.25,
-          .held_seconds = 0.5,
+          .descheduled_seconds = 0.5,
           .spans = {{"input", 0.25}, {"backward", 0.5}, {"communication", 0.5}},
-          .communication = {.least = 0.125,
+          .communication = {.min_wait = 0.125,
                             .busy = 0.75,
                             .hidden = 0.25,
-                            .hideable = 0.375,
+                            .hidden_at_best = 0.375,
                             .sent = 123'456,
-                            .sent_away = 23'456}};
+                            .inter_node_bytes = 23'456}};
 }
 
 SampleRecord sample_machine(uint64_t step) {
@@ -116,6 +120,15 @@ ForecastRecord sample_forecast(uint64_t step) {
           .bytes = 1.5e6,
           .bandwidth = 11.8e6,
           .latency = 0.000125};
+}
+
+std::vector<Record> read_records(const std::string& path) {
+  std::vector<Record> records;
+  LogLineReader reader(path);
+  RecordParser parser;
+  std::string_view line;
+  while (reader.next(line)) records.push_back(parser.parse(line, path, reader.number()));
+  return records;
 }
 
 }  // namespace reigen

@@ -1,5 +1,8 @@
-// Records with a value in every field, for the tests of what keeps and shows them.
+// Records with a value in every field, and a reader of whole logs, for tests.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "observe/record/records.h"
 
@@ -13,5 +16,8 @@ EndRecord sample_end(uint64_t step);
 SpansRecord sample_spans(uint64_t step);
 SampleRecord sample_machine(uint64_t step);
 ForecastRecord sample_forecast(uint64_t step);
+
+// All records of a log in their order. Throws DataError that names file and line.
+std::vector<Record> read_records(const std::string& path);
 
 }  // namespace reigen

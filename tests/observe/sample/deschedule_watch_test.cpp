@@ -1,4 +1,4 @@
-// How long a process was not let run: a child that is stopped for a while.
+// The descheduled time of a child process that is stopped for a while.
 #include "observe/sample/deschedule_watch.h"
 
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ TEST(DescheduleWatch, CountsTheTimeAProcessIsStopped) {
     char ready = 'r';
     bool ok = write(from_child[1], &ready, 1) == 1;
     sleep_ms(900);
-    const double held = watch.take();
-    ok = ok && write(from_child[1], &held, sizeof held) == sizeof held;
+    const double descheduled = watch.take();
+    ok = ok && write(from_child[1], &descheduled, sizeof descheduled) == sizeof descheduled;
     _exit(ok ? 0 : 1);
   }
   char ready = 0;
@@ -32,15 +32,16 @@ TEST(DescheduleWatch, CountsTheTimeAProcessIsStopped) {
   kill(child, SIGSTOP);
   sleep_ms(400);
   kill(child, SIGCONT);
-  double held = 0;
-  ASSERT_EQ(read(from_child[0], &held, sizeof held), static_cast<ssize_t>(sizeof held));
+  double descheduled = 0;
+  ASSERT_EQ(read(from_child[0], &descheduled, sizeof descheduled),
+            static_cast<ssize_t>(sizeof descheduled));
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   close(from_child[0]);
   close(from_child[1]);
-  EXPECT_GT(held, 0.3);
-  EXPECT_LT(held, 5);
+  EXPECT_GT(descheduled, 0.3);
+  EXPECT_LT(descheduled, 5);
 }
 
 TEST(DescheduleWatch, IsEmptyAfterItWasTaken) {

@@ -42,7 +42,7 @@ class HostCountersTest : public testing::Test {
   TempDir root;
 };
 
-TEST_F(HostCountersTest, RatesAreOfWhatWasCountedBetweenTwoReadings) {
+TEST_F(HostCountersTest, RatesAreDifferencesOfTwoReadings) {
   const HostCounters before = read(100, 1000);
   HostCounters now = read(200, 3000);
   now.when = before.when + std::chrono::seconds(2);
@@ -56,7 +56,7 @@ TEST_F(HostCountersTest, RatesAreOfWhatWasCountedBetweenTwoReadings) {
   EXPECT_EQ(sample.interfaces[0], (InterfaceSample{"eth0", 1000, 10'000, 1'250'000'000, true}));
 }
 
-TEST_F(HostCountersTest, ACounterThatWentBackCountsAsNothing) {
+TEST_F(HostCountersTest, ACounterThatDecreasedCountsAsZero) {
   const HostCounters before = read(200, 3000);
   HostCounters now = read(300, 1000);
   now.when = before.when + std::chrono::seconds(1);
@@ -65,13 +65,13 @@ TEST_F(HostCountersTest, ACounterThatWentBackCountsAsNothing) {
   EXPECT_FALSE(sample.interfaces[0].used);
 }
 
-TEST(HostCounters, ThisMachineHasCoresAndMemory) {
+TEST(HostCounters, ThisHostHasCoresAndMemory) {
   const HostCounters counters = read_host_counters();
   EXPECT_FALSE(counters.cores.empty());
   EXPECT_GT(counters.memory_total, counters.memory_used);
 }
 
-TEST(HostCounters, AMachineWithoutAnyOfItGivesAnEmptySample) {
+TEST(HostCounters, AHostWithoutCountersGivesAnEmptySample) {
   TempDir nothing;
   const HostCounters counters = read_host_counters(nothing.path());
   const SampleRecord sample = sample_between(counters, counters, "eth0");

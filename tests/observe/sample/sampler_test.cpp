@@ -1,4 +1,4 @@
-// The thread that samples the machine, and GPUs that are not there.
+// The thread that samples the host, and NVML when it is missing.
 #include "observe/sample/sampler.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 namespace reigen {
 namespace {
 
-TEST(Sampler, SamplesUntilItEndsAndHandsEachOverOnce) {
+TEST(Sampler, ReturnsEachSampleOnce) {
   Sampler sampler({.every = std::chrono::milliseconds(5)});
   sampler.at_step(7);
   std::vector<SampleRecord> all;
@@ -34,13 +34,13 @@ TEST(Sampler, AShortRunIsSampledToItsEnd) {
   EXPECT_GE(all[0].seconds, 0.05);
 }
 
-TEST(Nvml, ALibraryThatIsNotThereIsSaidAndGivesNoGpus) {
+TEST(Nvml, AMissingLibraryIsNamedAndGivesNoGpus) {
   const Nvml nvml("libsurely-not-there.so.9");
   EXPECT_THAT(nvml.absent(), testing::HasSubstr("libsurely-not-there.so.9"));
   EXPECT_TRUE(nvml.sample().empty());
 }
 
-TEST(Nvml, ALibraryThatIsSomethingElseIsSaidToo) {
+TEST(Nvml, ALibraryWithoutItsFunctionsIsNamed) {
   const Nvml nvml("libm.so.6");
   EXPECT_THAT(nvml.absent(), testing::HasSubstr("lacks"));
 }

@@ -15,7 +15,7 @@ std::vector<Json> spans_of(const Json& events) {
   return spans;
 }
 
-TEST(Timeline, KeepsOnlyTheStepsThatWereChosen) {
+TEST(Timeline, HasOnlyTheChosenSteps) {
   Timeline timeline(2, 3);
   for (uint64_t step = 1; step <= 4; ++step) {
     timeline.at_step(step);
@@ -30,7 +30,7 @@ TEST(Timeline, KeepsOnlyTheStepsThatWereChosen) {
   EXPECT_EQ(spans[1].at("pid"), 1);
 }
 
-TEST(Timeline, LapsFollowEachOtherAndOtherTracksStandBeside) {
+TEST(Timeline, LapsAreConsecutiveAndOtherTracksAreSeparate) {
   Timeline timeline(1, 1);
   timeline.at_step(1);
   timeline.mark();
@@ -48,7 +48,7 @@ TEST(Timeline, LapsFollowEachOtherAndOtherTracksStandBeside) {
   EXPECT_EQ(spans[2].at("args").at("bytes"), 1234);
 }
 
-TEST(Timeline, AClockThatIsAheadIsSetBack) {
+TEST(Timeline, SubtractsTheOffsetOfTheClock) {
   Timeline timeline(1, 1);
   timeline.at_step(1);
   const Timeline::Clock::time_point zero;
@@ -57,7 +57,7 @@ TEST(Timeline, AClockThatIsAheadIsSetBack) {
   EXPECT_NEAR(spans[0].at("ts").get<double>(), 7.5e6, 1e-3);
 }
 
-TEST(Timeline, WhatADeviceMeasuredIsOneChain) {
+TEST(Timeline, SpansOfADeviceAreConsecutive) {
   Timeline timeline(7, 8);
   for (uint64_t step = 6; step <= 8; ++step) {
     timeline.add_chain("GPU", step, {{"forward", 0.25}, {"backward", 0.5}});

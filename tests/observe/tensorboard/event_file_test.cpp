@@ -1,4 +1,4 @@
-// Event files read back byte by byte, the way TensorBoard does, with sums of their own.
+// Event files, read back byte by byte by an independent reader.
 #include "observe/tensorboard/event_file.h"
 
 #include <gmock/gmock.h>
@@ -42,12 +42,12 @@ std::string hex_of(std::string_view bytes) {
   return text;
 }
 
-// Length, its masked sum, payload, its masked sum; worked out apart from this program.
+// Length, its masked checksum, payload, its masked checksum; computed by a different program.
 TEST(TfRecord, IsFramedAsTensorFlowDoes) {
   EXPECT_EQ(hex_of(frame_record("abc")), "0300000000000000b099490e6162636e57f121");
 }
 
-TEST(EventFile, BeginsWithItsVersionAndIsNamedAsTensorBoardWants) {
+TEST(EventFile, BeginsWithItsVersionAndHasANameThatTensorBoardReads) {
   TempDir dir;
   EventFile file(dir.path("tensorboard"), 1, 0);
   EXPECT_THAT(fs::path(file.path()).filename().string(),
@@ -91,7 +91,7 @@ TEST(EventFile, ShowsTextAsAStringForTheTextPlugin) {
   EXPECT_THAT(value.tensor->strings, ElementsAre("| größer |\n"));
 }
 
-// The bytes that TensorBoard's own .proto files ask for: ours must not agree with itself only.
+// Bytes by TensorBoard's own .proto files, so that writer and reader cannot share a mistake.
 TEST(EventFile, HasTensorBoardsFieldNumbersOnTheWire) {
   TempDir dir;
   EventFile file(dir.path(), 2, 8);
@@ -149,7 +149,7 @@ TEST(EventFile, LeavesOutDefaultValuesAsProto3Does) {
             "2002");
 }
 
-TEST(EventFile, OfALaterAttemptTellsTensorBoardToForget) {
+TEST(EventFile, OfALaterAttemptMakesTensorBoardDiscardLaterSteps) {
   TempDir dir;
   EventFile file(dir.path(), 2, 500);
   const std::vector<ReadEvent> events = events_in(file.path());
@@ -172,7 +172,7 @@ TEST(EventFile, ComesAfterAllOlderOnesByName) {
   }
 }
 
-TEST(EventFile, OutlivesAFullDiskWithoutALostOrDoubledByte) {
+TEST(EventFile, SurvivesAFullDiskWithoutLostOrRepeatedBytes) {
   TempDir dir;
   CaptureStderr();
   std::string path;
@@ -191,7 +191,7 @@ TEST(EventFile, OutlivesAFullDiskWithoutALostOrDoubledByte) {
   for (int64_t step = 0; step <= 100; ++step) EXPECT_EQ(steps[step], step);
 }
 
-TEST(TrimEventFiles, CutsAtTheFirstStepPastTheCheckpoint) {
+TEST(TrimEventFiles, RemovesStepsAfterTheCheckpoint) {
   TempDir dir;
   EventFile first(dir.path(), 1, 0);
   for (uint64_t step = 1; step <= 8; ++step) add_step(first, step);
@@ -209,7 +209,7 @@ TEST(TrimEventFiles, CutsAtTheFirstStepPastTheCheckpoint) {
   EXPECT_THAT(steps_of(first.path()), ElementsAre(0, 1, 2, 3));
 }
 
-TEST(TrimEventFiles, CutsARecordThatACrashLeftUnfinished) {
+TEST(TrimEventFiles, RemovesAnUnfinishedRecord) {
   TempDir dir;
   EventFile file(dir.path(), 1, 0);
   for (uint64_t step = 1; step <= 3; ++step) add_step(file, step);
@@ -225,7 +225,7 @@ TEST(TrimEventFiles, CutsARecordThatACrashLeftUnfinished) {
   }
 }
 
-TEST(TrimEventFiles, CutsAtDamageAndSaysWhere) {
+TEST(TrimEventFiles, RemovesDamageWithAWarning) {
   TempDir dir;
   EventFile file(dir.path(), 1, 0);
   add_step(file, 1);
@@ -245,7 +245,7 @@ TEST(TrimEventFiles, CutsAtDamageAndSaysWhere) {
   }
 }
 
-TEST(TrimEventFiles, LeavesOtherFilesAndAMissingFolderAlone) {
+TEST(TrimEventFiles, IgnoresOtherFilesAndAMissingFolder) {
   TempDir dir;
   write_text(dir.path("notes.txt"), "mine");
   trim_event_files(dir.path(), 0);
@@ -253,8 +253,8 @@ TEST(TrimEventFiles, LeavesOtherFilesAndAMissingFolderAlone) {
   EXPECT_EQ(read_file(dir.path("notes.txt")), "mine");
 }
 
-// A sum that fits says only that the bytes are those written.
-TEST(TrimEventFiles, CutsARecordWithSoundSumsThatIsNoEvent) {
+// A correct checksum only proves that the bytes are those that were written.
+TEST(TrimEventFiles, RemovesARecordThatIsNoEventDespiteItsChecksums) {
   TempDir dir;
   EventFile file(dir.path(), 1, 0);
   add_step(file, 1);

@@ -86,7 +86,7 @@ ReadTensor tensor_in(const std::string& bytes) {
         refuse("TensorProto", key);
     }
   }
-  // Text has no dimensions; what only carries metadata is a vector of one zero.
+  // Text has no dimensions; a value that only carries metadata is a vector of one zero.
   const std::string one_of_one("\x12\x02\x08\x01", 4);
   if (dimensions != (tensor.floats.empty() ? "" : one_of_one)) {
     throw std::runtime_error("the tensor has other dimensions");

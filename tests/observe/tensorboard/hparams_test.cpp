@@ -1,4 +1,4 @@
-// What TensorBoard's HParams page reads, byte for byte as protoc encodes the same messages.
+// Data of TensorBoard's HParams page, byte for byte as protoc encodes the same messages.
 #include "observe/tensorboard/hparams.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(HParams, ASessionHasNumbersFlagsAndText) {
   EXPECT_EQ(hex(session_end_bytes(true, 1'700'000'002.5)), "220b0801110000a040fc54d941");
 }
 
-TEST(HParams, SettingsAreThoseThatMakeRunsDiffer) {
+TEST(HParams, SettingsAreTheHyperParameters) {
   const Json config = {{"preset", "tiny"},
                        {"run", "runs/first"},
                        {"model", {{"width", 64}, {"norm", "pre"}}},

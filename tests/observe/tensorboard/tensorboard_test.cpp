@@ -1,5 +1,5 @@
-// What TensorBoard is shown of a run. With REIGEN_KEEP_EVENTS=DIR a run of three attempts is left
-// in DIR/tensorboard, to be looked at with the real TensorBoard.
+// Events of a run. With REIGEN_KEEP_EVENTS=DIR a run of three attempts is written to
+// DIR/tensorboard, for a look with the real TensorBoard.
 #include "observe/tensorboard/tensorboard.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ using testing::UnorderedElementsAre;
 
 using Series = std::map<std::string, std::vector<std::pair<int64_t, float>>>;
 
-// Tag by tag, over all files of the folder in the order of their names: a naive reader.
+// The series of each tag, over all files of the folder in the order of their names.
 Series scalars_in(const std::string& directory) {
   std::vector<std::string> paths;
   for (const auto& entry : fs::directory_iterator(directory)) paths.push_back(entry.path());
@@ -56,7 +56,7 @@ TEST(TensorBoard, ShowsTheFirstStepAndEveryNth) {
   EXPECT_THAT(steps, ElementsAre(1, 4, 8));
 }
 
-TEST(TensorBoard, ShowsTheMeasuresOfAStep) {
+TEST(TensorBoard, ShowsTheNumbersOfAStep) {
   TempDir run;
   TensorBoard board(run.path(), 1, 0, 1);
   const StepRecord step = sample_step(3);
@@ -82,7 +82,7 @@ TEST(TensorBoard, ShowsTheMeasuresOfAStep) {
   EXPECT_EQ(events_in(board.path()).at(1).wall_time, step.time);
 }
 
-TEST(TensorBoard, ShowsAnEvaluationWhateverTheStep) {
+TEST(TensorBoard, ShowsEveryEvaluation) {
   TempDir run;
   TensorBoard board(run.path(), 1, 0, 100);
   board.add(sample_evaluation(7));
@@ -104,7 +104,7 @@ TEST(TensorBoard, ShowsAnEvaluationWhateverTheStep) {
   EXPECT_EQ(samples.tensor.value().strings.at(0), markdown_table(sample_evaluation(7).samples));
 }
 
-TEST(TensorBoard, ShowsLossScaleAndNetworkWhereThereAreSuch) {
+TEST(TensorBoard, ShowsLossScaleAndNetworkWhenTheyAreMeasured) {
   TempDir run;
   TensorBoard board(run.path(), 1, 0, 1);
   StepRecord step = sample_step(3);
@@ -116,7 +116,7 @@ TEST(TensorBoard, ShowsLossScaleAndNetworkWhereThereAreSuch) {
   EXPECT_EQ(series.at("network/sent_MB_per_second").at(0).second, 12.0f);
 }
 
-TEST(TensorBoard, ShowsTheMachineOfARank) {
+TEST(TensorBoard, ShowsTheHostOfARank) {
   TempDir run;
   TensorBoard board(run.path(), 1, 0, 1);
   board.add_sample(4, sample_machine(20));
@@ -157,7 +157,7 @@ TEST(TensorBoard, ShowsNothingOfOtherRecords) {
   EXPECT_EQ(events_in(board.path()).size(), 1u);
 }
 
-TEST(TensorBoard, ShowsThatALossIsNotANumber) {
+TEST(TensorBoard, ShowsALossOfNaN) {
   TempDir run;
   TensorBoard board(run.path(), 1, 0, 1);
   StepRecord step = sample_step(1);
@@ -169,12 +169,12 @@ TEST(TensorBoard, ShowsThatALossIsNotANumber) {
   EXPECT_EQ(series.count("train/tokens_per_second"), 0u);
 }
 
-TEST(TensorBoard, RefusesToShowEveryZerothStep) {
+TEST(TensorBoard, RejectsAnIntervalOfZero) {
   TempDir run;
   EXPECT_THROW(TensorBoard(run.path(), 1, 0, 0), ConfigError);
 }
 
-TEST(MarkdownTable, TakesNothingInTheTextForMarkup) {
+TEST(MarkdownTable, EscapesMarkup) {
   const std::string table =
       markdown_table({{"a | b", "<b> & *c*", "one\ntwo\tthree _ ` [ ] \\ größer"}});
   EXPECT_EQ(table,

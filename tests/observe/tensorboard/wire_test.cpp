@@ -1,4 +1,4 @@
-// Fields as protobuf's encoding guide has them, and the walk over what may be anything.
+// Fields as in protobuf's encoding guide, and messages that may be malformed.
 #include "observe/tensorboard/wire.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(Wire, TakesFieldsInTheOrderTheyWereAppended) {
   EXPECT_EQ(left, "");
 }
 
-TEST(Wire, RefusesAFieldThatEndsEarly) {
+TEST(Wire, RejectsAnIncompleteField) {
   std::string fields[4];
   append_varint(fields[0], 2000, 1ull << 40);
   append_fixed32(fields[1], 2000, 7);
@@ -76,7 +76,7 @@ TEST(Wire, RefusesAFieldThatEndsEarly) {
   }
 }
 
-TEST(Wire, RefusesWhatIsNoField) {
+TEST(Wire, RejectsMalformedFields) {
   for (const std::string& message : {
            "\x00\x01"s,                                                   // field number 0
            "\x0B"s, "\x0C"s, "\x0E\x01"s, "\x0F\x01"s,                    // groups, no types

@@ -1,4 +1,4 @@
-// What the live page is told about a run.
+// The content of the live page for sample runs.
 #include "report/live/live_data.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ const Json& chart(const Json& json, const std::string& id) {
   throw std::runtime_error("no chart " + id);
 }
 
-TEST(LiveData, EveryChartHasItsSeriesAndWordsForIt) {
+TEST(LiveData, EveryChartHasSeriesAndASummary) {
   TempDir run;
   write_rank(run, 0, "a", 1);
   write_rank(run, 1, "b", 1);
@@ -81,7 +81,7 @@ TEST(LiveData, EveryChartHasItsSeriesAndWordsForIt) {
   EXPECT_EQ(json["samples"].size(), sample_evaluation(30).samples.size());
 }
 
-TEST(LiveData, AMachineWithoutNvmlHasNoGpuChart) {
+TEST(LiveData, AHostWithoutNvmlHasNoGpuChart) {
   TempDir run;
   write_rank(run, 0, "a", 0);
   const Json json = shown(run);
@@ -90,7 +90,7 @@ TEST(LiveData, AMachineWithoutNvmlHasNoGpuChart) {
   EXPECT_TRUE(json["hosts"][0]["gpus"].empty());
 }
 
-TEST(LiveData, AHostsRowSaysWhatItsLastSampleDid) {
+TEST(LiveData, AHostRowShowsTheLastSample) {
   TempDir run;
   write_rank(run, 0, "a", 1);
   write_rank(run, 1, "b", 4);
@@ -105,7 +105,7 @@ TEST(LiveData, AHostsRowSaysWhatItsLastSampleDid) {
               HasSubstr("4 GPUs: 92% (90 to 93)"));
 }
 
-TEST(LiveData, ManyHostsAreShownAsTheirSpread) {
+TEST(LiveData, ManyHostsAreShownAsMeanAndRange) {
   TempDir run;
   for (int rank = 0; rank < 9; ++rank) write_rank(run, rank, "host" + std::to_string(rank), 0);
   const Json json = shown(run);
@@ -116,7 +116,7 @@ TEST(LiveData, ManyHostsAreShownAsTheirSpread) {
   EXPECT_EQ(json["hosts"].size(), 9u);
 }
 
-TEST(LiveData, ALongRunIsNoBiggerThanAShortOne) {
+TEST(LiveData, SizeDoesNotGrowWithTheRun) {
   TempDir run;
   {
     MeasurementLog log(run.path(), 0, 0);
@@ -128,7 +128,7 @@ TEST(LiveData, ALongRunIsNoBiggerThanAShortOne) {
   EXPECT_EQ(chart(json, "loss")["series"][0]["points"].back()[0].get<double>() >= 4999, true);
 }
 
-TEST(LiveData, DamageAndAClockThatJumpedAreSaid) {
+TEST(LiveData, NotesNameDamageAndClockJumps) {
   TempDir run;
   {
     MeasurementLog log(run.path(), 0, 0);
@@ -144,8 +144,8 @@ TEST(LiveData, DamageAndAClockThatJumpedAreSaid) {
   const Json json = shown(run);
   ASSERT_EQ(json["notes"].size(), 3u) << json["notes"];
   EXPECT_THAT(json["notes"][0].get<std::string>(), HasSubstr("left out: 1"));
-  EXPECT_THAT(json["notes"][1].get<std::string>(), HasSubstr("the clock was set"));
-  EXPECT_THAT(json["notes"][2].get<std::string>(), HasSubstr("done twice after a stop: 12"));
+  EXPECT_THAT(json["notes"][1].get<std::string>(), HasSubstr("the system clock was set"));
+  EXPECT_THAT(json["notes"][2].get<std::string>(), HasSubstr("repeated after a resume: 12"));
   EXPECT_EQ(chart(json, "loss")["series"][0]["points"].size(), 2u);
 }
 

@@ -1,4 +1,4 @@
-// Reading a run for whoever looks, from the first moment on.
+// The live page's reader, from before the first record on.
 #include "report/live/live_feed.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ std::string step_shown(LiveFeed& feed) {
   return json["facts"].empty() ? "" : json["facts"][0]["value"].get<std::string>();
 }
 
-// What is shown may be as old as a second.
+// The content may be a second old.
 std::string step_after(LiveFeed& feed, const std::string& before) {
   std::string step = before;
   for (int i = 0; i < 100 && step == before; ++i) {
@@ -41,7 +41,7 @@ TEST(LiveFeed, ARunIsFollowedFromBeforeItsFirstRecord) {
   EXPECT_EQ(step_after(feed, "1"), "2");
 }
 
-TEST(LiveFeed, ManyWhoAskGetTheSame) {
+TEST(LiveFeed, ConcurrentRequestsGetTheSameAnswer) {
   TempDir run;
   MeasurementLog log(run.path(), 0, 0);
   log.append(sample_start(0, 1));
@@ -56,13 +56,13 @@ TEST(LiveFeed, ManyWhoAskGetTheSame) {
   EXPECT_EQ(right, 6);
 }
 
-TEST(LiveFeed, WhoLooksAtTheRunSeesItAsItIs) {
+TEST(LiveFeed, VisitRunSeesTheCurrentRun) {
   TempDir run;
   MeasurementLog log(run.path(), 0, 0);
   LiveFeed feed(run.path(), false);
   for (uint64_t step = 1; step <= 3; ++step) {
     log.append(sample_step(step));
-    feed.look([&](const RunReader& reader) {
+    feed.visit_run([&](const RunReader& reader) {
       EXPECT_EQ(reader.run().steps.total("steps"), static_cast<double>(step));
     });
   }

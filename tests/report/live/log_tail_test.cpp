@@ -1,4 +1,4 @@
-// The end of a log, however long the rest is.
+// The last lines of short and long logs.
 #include "report/live/log_tail.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ TEST(LogTail, TheLastLinesComeInOrder) {
   EXPECT_THAT(log_tail(folder.path("log.txt"), 9), ElementsAre("one", "two", "three"));
 }
 
-TEST(LogTail, ALongLogIsNotReadFromItsBeginningAndNoLineIsCut) {
+TEST(LogTail, ALongLogIsReadFromItsEndInWholeLines) {
   TempDir folder;
   std::ofstream out(folder.path("log.txt"));
   for (int i = 0; i < 100'000; ++i) out << "line " << i << "\n";
@@ -31,7 +31,7 @@ TEST(LogTail, ALongLogIsNotReadFromItsBeginningAndNoLineIsCut) {
   }
 }
 
-TEST(LogTail, AFileThatIsNotThereHasNone) {
+TEST(LogTail, AMissingFileHasNoLines) {
   TempDir folder;
   EXPECT_TRUE(log_tail(folder.path("none"), 5).empty());
 }

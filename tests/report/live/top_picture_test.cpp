@@ -1,4 +1,4 @@
-// A run in a terminal: what is shown, and that it fits.
+// The screen of `reigen top`: content and width.
 #include "report/live/top_picture.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,8 @@ RunSummary busy_run() {
 TEST(TopPicture, ShowsProgressRanksAndBars) {
   const auto lines = top_picture("run", busy_run(), 1002, 100);
   EXPECT_THAT(lines, Contains(AllOf(HasSubstr("running"), HasSubstr("ago"))));
-  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("step 20 "), HasSubstr("tok/s"), HasSubstr("loss"))));
+  EXPECT_THAT(lines,
+              Contains(AllOf(HasSubstr("step 20 "), HasSubstr("tokens/s"), HasSubstr("loss"))));
   EXPECT_THAT(lines, Contains(HasSubstr("BLEU 27.25")));
   EXPECT_THAT(lines, Contains(AllOf(HasSubstr("500.0"), HasSubstr("375.0"), HasSubstr("125.0"),
                                     HasSubstr("2.00"))));
@@ -65,15 +66,15 @@ TEST(TopPicture, NoLineIsWiderThanTheTerminal) {
   }
 }
 
-TEST(TopPicture, ANarrowTerminalLosesNoNumberOfARank) {
+TEST(TopPicture, ANarrowTerminalShowsAllFiguresOfARank) {
   const auto lines = top_picture("run", busy_run(), 1002, 40);
   EXPECT_THAT(lines, Contains(AllOf(HasSubstr("500.0"), HasSubstr("375.0"), HasSubstr("125.0"))));
   EXPECT_THAT(lines, Contains(HasSubstr("6.25 MB/s in")));
-  EXPECT_THAT(lines, Contains(HasSubstr("tok/s")));
+  EXPECT_THAT(lines, Contains(HasSubstr("tokens/s")));
 }
 
-TEST(TopPicture, ARunWithoutAStepSaysSo) {
-  EXPECT_THAT(top_picture("run", RunSummary(), 0, 80), Contains(HasSubstr("no step yet")));
+TEST(TopPicture, ARunWithoutAStepHasOneLine) {
+  EXPECT_THAT(top_picture("run", RunSummary(), 0, 80), Contains(HasSubstr("no step finished yet")));
 }
 
 }  // namespace

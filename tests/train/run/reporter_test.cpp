@@ -1,4 +1,4 @@
-// What a run tells about its progress.
+// Progress lines, warnings and logs of a run.
 #include "train/run/reporter.h"
 
 #include <gmock/gmock.h>
@@ -56,12 +56,12 @@ TEST_F(ReporterTest, ALineIsTheMeanOfTheStepsSinceTheLastOne) {
   EXPECT_THAT(log(), Not(HasSubstr("step 3/100")));
 }
 
-TEST_F(ReporterTest, ASkippedStepIsNamedAndLeftOutOfTheMean) {
+TEST_F(ReporterTest, ASkippedStepIsAWarningAndLeftOutOfTheMean) {
   Reporter reporter(options, 0, 0);
   reporter.step(step(1, 9));
   reporter.step(step(3, NAN, true));
   reporter.step(step(4, 2));
-  EXPECT_THAT(log(), HasSubstr("warning: step 3: loss nan"));
+  EXPECT_THAT(log(), HasSubstr("warning: step 3: skipped, because loss nan"));
   EXPECT_THAT(log(), HasSubstr("step 4/100  epoch 0.04  loss 2.0000"));
 }
 
@@ -73,7 +73,7 @@ TEST_F(ReporterTest, AFailedCheckpointIsAWarningAndAWrittenOneALineOfTheLog) {
   EXPECT_THAT(log(), HasSubstr("warning: checkpoint of step 8 was not written: No space left"));
 }
 
-TEST_F(ReporterTest, AResumedRunAppendsToItsLogAndCountsWhatWasLost) {
+TEST_F(ReporterTest, AResumedRunAppendsToItsLogAndCountsLostSteps) {
   {
     Reporter reporter(options, 0, 0);
     reporter.start({});
@@ -85,6 +85,16 @@ TEST_F(ReporterTest, AResumedRunAppendsToItsLogAndCountsWhatWasLost) {
   reporter.step(step(5, 7));
   EXPECT_THAT(log(), HasSubstr("step 6/100"));
   EXPECT_THAT(log(), HasSubstr("step 5/100  epoch 0.05  loss 7.0000"));
+}
+
+TEST_F(ReporterTest, LinesOfOtherRanksGoToTheirLogs) {
+  Reporter reporter(options, 0, 0);
+  SampleRecord sample;
+  sample.host = "b";
+  const std::string lines = log_line(SpansRecord{.step = 3}) + log_line(sample);
+  reporter.add_lines({"", lines});
+  EXPECT_EQ(read_file(options.run + "/measurements/rank-1.jsonl"), lines);
+  EXPECT_EQ(read_file(options.run + "/measurements/rank-0.jsonl"), "");
 }
 
 TEST_F(ReporterTest, AnEvaluationShowsScoresAndSamples) {

@@ -1,9 +1,8 @@
-// The real option tables: what a manifest records of them, and that every page lists them all.
-#include "config/options.h"
+// The options of `reigen prepare`: the manifest records those that can change the result.
+#include "config/prepare_options.h"
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +37,7 @@ PrepareOptions prepare_options(const Args& args) {
   return options;
 }
 
-TEST(RecordedOptions, LeavesOutWhatCannotChangeTheResult) {
+TEST(RecordedOptions, LeavesOutOptionsThatCannotChangeTheResult) {
   const std::string plain = pretty(recorded_options(prepare_options({})));
   const std::vector<Args> immaterial = {{"--threads", "7"},
                                         {"--output", "elsewhere"},
@@ -50,7 +49,7 @@ TEST(RecordedOptions, LeavesOutWhatCannotChangeTheResult) {
   }
 }
 
-TEST(RecordedOptions, HoldsEverythingElse) {
+TEST(RecordedOptions, HasAllOtherOptions) {
   const Json plain = recorded_options(prepare_options({}));
   const std::vector<Args> material = {{"--seed", "2"},
                                       {"--vocab-size", "100"},
@@ -110,58 +109,9 @@ TEST(PrepareOptions, CanBeGivenAsOneYamlFile) {
   EXPECT_EQ(options.clean.max_pieces, 100);
 }
 
-TEST(PrepareOptions, TakesOneCorpusToValidateWith) {
+TEST(PrepareOptions, TakesOneValidationCorpus) {
   EXPECT_THROW(prepare_options({"--valid", "a.tsv", "--valid", "b.tsv"}), ConfigError);
   EXPECT_THROW(prepare_options({"--test", "a.tsv", "--test", "b.tsv"}), ConfigError);
-}
-
-template <class Options>
-class EveryTable : public testing::Test {
- protected:
-  EveryTable() { describe(schema, options); }
-  Options options;
-  Schema schema{"try", "Tries things."};
-};
-
-using Tables = testing::Types<CorpusOptions, PrepareOptions, InspectOptions, DemoOptions>;
-TYPED_TEST_SUITE(EveryTable, Tables);
-
-TYPED_TEST(EveryTable, HasEachOptionOnceOnItsPage) {
-  const std::string page = this->schema.markdown();
-  const Args keys = keys_of(this->schema.current());
-  ASSERT_FALSE(keys.empty());
-  size_t rows = 0;
-  for (size_t at = page.find("\n| `"); at != std::string::npos; at = page.find("\n| `", at + 1)) {
-    ++rows;
-  }
-  EXPECT_EQ(rows, std::set<std::string>(keys.begin(), keys.end()).size());
-  for (const auto& key : keys) {
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, format("\n| `{}` | `", key), page);
-  }
-}
-
-TYPED_TEST(EveryTable, SpellsNoTwoOptionsAlike) {
-  const std::string page = this->schema.markdown();
-  std::set<std::string> spellings;
-  const std::string before = "` | `--";
-  for (size_t at = page.find(before); at != std::string::npos; at = page.find(before, at + 1)) {
-    size_t from = at + before.size();
-    std::string name = page.substr(from, page.find_first_of(" `", from) - from);
-    EXPECT_TRUE(spellings.insert(name).second) << "--" << name << " stands for two options";
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, "\n  --" + name, this->schema.help());
-  }
-  EXPECT_FALSE(spellings.empty());
-}
-
-TYPED_TEST(EveryTable, HasDefaultsWithinItsOwnLimits) {
-  // What is not a corpus can be read back from its own page: JSON is YAML.
-  Json defaults = this->schema.current();
-  for (const char* corpus : {"train", "valid", "test"}) defaults.erase(corpus);
-  TypeParam copy;
-  Schema again("try", "Tries things.");
-  describe(again, copy);
-  again.parse_yaml(pretty(defaults), "defaults.yaml");
-  EXPECT_EQ(pretty(again.current()), pretty(this->schema.current()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The typed options of every command. `describe` declares each of them once; see schema.h.
+// The options of `reigen prepare`: corpora, vocabulary and cleaning rules.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,6 @@
 #include "config/schema.h"
 
 namespace reigen {
-
-struct CorpusOptions {
-  int64_t pairs = 100'000;
-  int64_t valid_pairs = 1'000;
-  int64_t test_pairs = 1'000;
-  int64_t seed = 1;
-  int64_t threads = 0;
-  std::string output;
-  bool overwrite = false;
-  bool quiet = false;
-};
 
 enum class VocabType { kBpe, kUnigram };
 
@@ -64,32 +53,9 @@ struct PrepareOptions {
   bool quiet = false;
 };
 
-struct InspectOptions {
-  std::string path;
-  bool json = false;
-  bool verify = false;
-};
-
-struct AttachOptions {
-  std::string run;
-};
-
-struct DemoOptions {
-  std::string output;
-  int64_t pairs = 100'000;
-  int64_t vocab_size = 2'000;
-  int64_t steps = 1'800;
-  int64_t threads = 0;
-  bool overwrite = false;
-};
-
-void describe(Schema& schema, CorpusOptions& options);
 void describe(Schema& schema, PrepareOptions& options);
-void describe(Schema& schema, InspectOptions& options);
-void describe(Schema& schema, AttachOptions& options);
-void describe(Schema& schema, DemoOptions& options);
 
-// What a manifest records of the options: all that can change the result, nothing else.
+// The options in a dataset's manifest: all that can change the result, nothing else.
 Json recorded_options(const PrepareOptions& options);
 
 }  // namespace reigen

@@ -1,0 +1,12 @@
+#include "config/attach_options.h"
+
+namespace reigen {
+
+void describe(Schema& s, AttachOptions& o) {
+  s.option("run", o.run, "RUN", "run directory of a training started with `reigen train --detach`")
+      .required()
+      .positional();
+  s.example("reigen attach runs/first");
+}
+
+}  // namespace reigen

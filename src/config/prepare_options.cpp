@@ -1,0 +1,94 @@
+#include "config/prepare_options.h"
+
+#include "config/common_options.h"
+
+namespace reigen {
+namespace {
+
+void describe_vocab(Schema& s, VocabOptions& o) {
+  s.option("vocab.file", o.file, "FILE",
+           "existing vocabulary to use instead of training one: a SentencePiece FILE.model, or a "
+           "FILE.vocab for text that is already split into its pieces")
+      .flag("vocab");
+  s.option("vocab.size", o.size, "number of pieces in the joint vocabulary", 64, 1'000'000)
+      .flag("vocab-size");
+  s.choice("vocab.type", o.type, "kind of SentencePiece model to train",
+           {{"bpe", VocabType::kBpe}, {"unigram", VocabType::kUnigram}})
+      .flag("vocab-type");
+  s.option("vocab.sample-pairs", o.sample_pairs,
+           "maximum number of pairs on which the vocabulary is trained", 1, 100'000'000);
+  s.option("vocab.coverage", o.coverage,
+           "share of character occurrences that the vocabulary covers; other characters become "
+           "unknown",
+           0.98, 1.0);
+}
+
+void describe_clean(Schema& s, CleanOptions& o) {
+  s.option("clean.utf8", o.utf8,
+           "drop pairs that are not valid UTF-8; when off, bad bytes become U+FFFD");
+  s.option("clean.control", o.control, "drop pairs with control characters");
+  s.option("clean.nfkc", o.nfkc,
+           "normalise text to Unicode NFKC (never applied to text that is split into pieces)");
+  s.option("clean.whitespace", o.whitespace,
+           "reduce white space to one space between words and none around the line");
+  s.option("clean.empty", o.empty, "drop pairs with an empty side");
+  s.option("clean.copy", o.copy, "drop pairs whose target is a copy of the source");
+  s.option("clean.min-script", o.min_script,
+           "minimum share of a side's letters in the script of its language, below which a pair "
+           "is dropped; 0 for off",
+           0, 1);
+  s.option("clean.heldout", o.heldout, "drop training pairs that are also in valid or test");
+  s.option("clean.duplicate", o.duplicate, "drop exact duplicates of an earlier pair");
+  s.option("clean.max-ratio", o.max_ratio,
+           "maximum ratio of the numbers of pieces of the two sides, above which a pair is "
+           "dropped; 5 is added to both numbers, so that short lines may differ more; 0 for off",
+           0, 1000);
+  s.option("clean.min-pieces", o.min_pieces,
+           "minimum number of pieces on each side, below which a pair is dropped", 0, 1'000'000);
+  s.option("clean.max-pieces", o.max_pieces,
+           "maximum number of pieces on each side, above which a pair is dropped; 0 for off", 0,
+           1'000'000)
+      .flag("max-pieces");
+}
+
+}  // namespace
+
+void describe(Schema& s, PrepareOptions& o) {
+  s.option("source", o.source, "LANG", "source language, such as en").required();
+  s.option("target", o.target, "LANG", "target language, such as de").required();
+  const std::string corpus_help =
+      "training corpus: two line-aligned text files, or one .tsv, .tmx, .po or .mo (plain, gzip, "
+      "zstd or xz), then optionally name=NAME weight=W format=F swap=true; may be given again";
+  s.custom(corpus_list_option("train", o.train, corpus_help, 10'000)).required();
+  s.custom(corpus_list_option("valid", o.valid,
+                              "validation corpus: held-out pairs that training scores", 1));
+  s.custom(corpus_list_option("test", o.test,
+                              "test corpus: held-out pairs for the final evaluation", 1));
+  describe_output(s, o.output, o.overwrite, "dataset directory");
+  describe_threads(s, o.threads, "; the dataset does not depend on it").unrecorded();
+  s.option("seed", o.seed, "random seed for the sample on which the vocabulary is trained", 0,
+           INT64_MAX);
+  s.option("examples", o.examples, "number of dropped pairs to show for each cleaning rule", 0,
+           1000)
+      .unrecorded();
+  s.option("shard-tokens", o.shard_tokens, "number of tokens after which a new shard file begins",
+           1000, 1'000'000'000);
+  describe_quiet(s, o.quiet).unrecorded();
+  describe_vocab(s, o.vocab);
+  describe_clean(s, o.clean);
+  s.example(
+      "reigen prepare --source en --target de --train news.en news.de weight=2 "
+      "--train web.tsv.gz \\");
+  s.example("    --valid dev.en dev.de --test test.en test.de --vocab-size 32000 --output data");
+}
+
+Json recorded_options(const PrepareOptions& options) {
+  PrepareOptions copy = options;
+  Schema schema("prepare", "");
+  describe(schema, copy);
+  Json recorded = schema.recorded();
+  if (!options.vocab.file.empty()) recorded["vocab"] = {{"file", options.vocab.file}};
+  return recorded;
+}
+
+}  // namespace reigen

@@ -1,0 +1,198 @@
+// The records of an attempt: its start and end, predictions, evaluations, checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/clock.h"
+#include "observe/record/field.h"
+
+namespace reigen {
+
+// Version of the log's field names; recorded at the start of each attempt. Version 1 (Reigen 0.1)
+// is read by the old keys in the tables: `was`.
+inline constexpr uint64_t kLogFormat = 2;
+
+struct StartRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  uint64_t attempt = 1;
+  uint64_t format = 1;
+  std::string version;
+  std::string host;
+  uint64_t process = 0;
+  uint64_t threads = 0;
+  uint64_t workers = 1;
+  std::string device;
+  uint64_t lost_steps = 0;
+  double lost_seconds = 0;
+  double source_token_flops = 0;
+  double target_token_flops = 0;
+  double capacity = 0;
+  double setup_seconds = 0;
+  double data_seconds = 0;
+  bool operator==(const StartRecord&) const = default;
+
+  static constexpr RecordKind kKind = {
+      "start", "An attempt begins: the first one, or one that resumes from a checkpoint."};
+  static constexpr auto fields() {
+    using R = StartRecord;
+    return std::tuple{
+        field(&R::step, "step", kCount, "step of the checkpoint it resumes from; 0 for a new run"),
+        field(&R::time, "time", kUnixTime, "time of the record"),
+        field(&R::attempt, "attempt", kCount, "number of the attempt, from 1"),
+        field(&R::format, "format", kNoUnit, "version of the field names in the log").since("0.2"),
+        field(&R::version, "version", kNoUnit, "version and commit of Reigen"),
+        field(&R::host, "host", kNoUnit, "host name of rank 0"),
+        field(&R::process, "process", kNoUnit, "process id of rank 0"),
+        field(&R::threads, "threads", kCount, "CPU threads of rank 0"),
+        field(&R::workers, "workers", kCount, "workers of the job"),
+        field(&R::device, "device", kNoUnit, "device of rank 0, in words"),
+        field(&R::lost_steps, "lost_steps", kCount,
+              "steps of the attempt before that are repeated because no checkpoint had them"),
+        field(&R::lost_seconds, "lost_seconds", kSeconds,
+              "time of those steps, their evaluations and checkpoint stalls"),
+        field(&R::source_token_flops, "source_token_flops", kFlops,
+              "floating-point operations of matrix products for one source token of a step")
+            .omitted_when_empty(),
+        field(&R::target_token_flops, "target_token_flops", kFlops,
+              "floating-point operations of matrix products for one target token of a step")
+            .omitted_when_empty(),
+        field(&R::capacity, "capacity", kFlopsPerSecond,
+              "throughput of all workers together in a large matrix product, measured at the start")
+            .omitted_when_empty(),
+        field(&R::setup_seconds, "setup_seconds", kSeconds,
+              "time from the start of the attempt to this record"),
+        field(&R::data_seconds, "data_seconds", kSeconds,
+              "part of setup_seconds: opening and verifying the dataset on all workers")};
+  }
+};
+
+struct ForecastRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  std::string method;
+  double seconds = 0;
+  double compute = 0;
+  double compression = 0;
+  double exposed = 0;
+  double bytes = 0;
+  double bandwidth = 0;
+  double latency = 0;
+  bool operator==(const ForecastRecord&) const = default;
+
+  static constexpr RecordKind kKind = {
+      "forecast", "Step time predicted from measurements before the first step."};
+  static constexpr auto fields() {
+    using R = ForecastRecord;
+    return std::tuple{
+        field(&R::step, "step", kCount, "step before the predicted ones"),
+        field(&R::time, "time", kUnixTime, "time of the prediction"),
+        field(&R::method, "method", kNoUnit, "compression of gradients, as in --compress"),
+        field(&R::seconds, "seconds", kSeconds, "predicted step time"),
+        field(&R::compute, "compute", kSeconds, "part of it: computing"),
+        field(&R::compression, "compression", kSeconds, "part of it: compression"),
+        field(&R::exposed, "exposed", kSeconds, "part of it: exposed communication"),
+        field(&R::bytes, "bytes", kBytes, "payload that a worker sends in a step"),
+        field(&R::bandwidth, "bandwidth", kBytesPerSecond, "measured bandwidth of the link"),
+        field(&R::latency, "latency", kSeconds, "measured latency of the link")};
+  }
+};
+
+struct SampleTranslation {
+  std::string source;
+  std::string reference;
+  std::string hypothesis;
+  bool operator==(const SampleTranslation&) const = default;
+
+  static constexpr auto fields() {
+    using R = SampleTranslation;
+    return std::tuple{field(&R::source, "source", kNoUnit, "source sentence"),
+                      field(&R::reference, "reference", kNoUnit, "reference translation"),
+                      field(&R::hypothesis, "hypothesis", kNoUnit, "translation by the model")};
+  }
+};
+
+struct EvaluationRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  double seconds = 0;
+  Spans spans;
+  double nll = 0;
+  double perplexity = 0;
+  std::optional<double> bleu;
+  std::optional<double> chrf;
+  uint64_t sentences = 0;
+  uint64_t tokens = 0;
+  bool is_best_loss = false;
+  bool is_best_bleu = false;
+  std::vector<SampleTranslation> samples;
+  bool operator==(const EvaluationRecord&) const = default;
+
+  static constexpr RecordKind kKind = {"evaluation", "Scores on the validation set."};
+  static constexpr auto fields() {
+    using R = EvaluationRecord;
+    return std::tuple{
+        field(&R::step, "step", kCount, "step after which the model was evaluated"),
+        field(&R::time, "time", kUnixTime, "end of the evaluation"),
+        field(&R::seconds, "seconds", kSeconds, "duration of the evaluation"),
+        field(&R::spans, "spans", kSeconds, "parts of the duration: loss, decode, score"),
+        field(&R::nll, "nll", kNats, "negative log-likelihood").scalar("eval/loss"),
+        field(&R::perplexity, "perplexity", kNoUnit, "exp(nll)").scalar("eval/perplexity"),
+        field(&R::bleu, "bleu", kNoUnit, "BLEU of the decoded sentences").scalar("eval/BLEU"),
+        field(&R::chrf, "chrf", kNoUnit, "chrF of the decoded sentences").scalar("eval/chrF"),
+        field(&R::sentences, "sentences", kCount, "sentences of the validation set"),
+        field(&R::tokens, "tokens", kTokens, "target tokens of the validation set"),
+        field(&R::is_best_loss, "is_best_loss", kNoUnit, "true: lowest nll so far"),
+        field(&R::is_best_bleu, "is_best_bleu", kNoUnit, "true: highest BLEU so far"),
+        field(&R::samples, "samples", kNoUnit, "some translations")};
+  }
+};
+
+struct CheckpointRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  std::string path;
+  uint64_t bytes = 0;
+  double stall_seconds = 0;
+  double write_seconds = 0;
+  std::string error;
+  bool operator==(const CheckpointRecord&) const = default;
+
+  static constexpr RecordKind kKind = {"checkpoint", "A checkpoint that was written, or failed."};
+  static constexpr auto fields() {
+    using R = CheckpointRecord;
+    return std::tuple{
+        field(&R::step, "step", kCount, "step of the checkpoint"),
+        field(&R::time, "time", kUnixTime, "time when it was complete"),
+        field(&R::path, "path", kNoUnit, "directory"),
+        field(&R::bytes, "bytes", kBytes, "size on disk"),
+        field(&R::stall_seconds, "stall_seconds", kSeconds,
+              "checkpoint stall: time in which training stood still")
+            .was("held_seconds"),
+        field(&R::write_seconds, "write_seconds", kSeconds, "time of writing beside training"),
+        field(&R::error, "error", kNoUnit, "reason why it was not written").omitted_when_empty()};
+  }
+};
+
+struct EndRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  std::string reason;
+  double seconds = 0;
+  bool operator==(const EndRecord&) const = default;
+
+  static constexpr RecordKind kKind = {"end", "The attempt ended; absent when it was killed."};
+  static constexpr auto fields() {
+    using R = EndRecord;
+    return std::tuple{field(&R::step, "step", kCount, "last step"),
+                      field(&R::time, "time", kUnixTime, "time of the end"),
+                      field(&R::reason, "reason", kNoUnit, "max-steps, signal, diverged, ..."),
+                      field(&R::seconds, "seconds", kSeconds, "wall time of the attempt")};
+  }
+};
+
+}  // namespace reigen

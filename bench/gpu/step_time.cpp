@@ -1,12 +1,12 @@
-// The training step as `reigen train` takes it, on made-up batches with the length distribution of
-// WMT: time a step, tokens a second, memory, and where the time goes.
+// The training step of `reigen train` on synthetic batches with the length distribution of WMT:
+// time per step, tokens per second, memory, and time by operation.
 //
 //     step_time [--tokens SOURCE TARGET] [--pieces N] [--precision bf16|fp16|fp32|tf32] [--steps N]
 //               [--preset base] [--seed N] [--json]
 //
-// Batches differ from each other, are made and copied beside the step that is computed, and every
-// step's result is read, as in training. The median of single steps is by the GPU's clock, the
-// throughput by the clock on the wall.
+// Batches differ from each other, are prepared and copied while a step runs, and every step's
+// result is read, as in training. The median of single steps is by the GPU's clock, the throughput
+// by wall time.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -66,7 +66,7 @@ Arguments parse(int argc, char** argv) {
   return out;
 }
 
-// Zipf-like pieces, as text has them: the commonest one is about 6% of all.
+// Zipf-distributed pieces, as in text: the most frequent one is about 6% of all.
 class Pieces {
  public:
   explicit Pieces(int64_t pieces) {
@@ -109,13 +109,13 @@ ReadyBatch make_batch(const Arguments& a, std::mt19937_64& random, Pieces& piece
   ready.batch.source_tokens = packed.source.size();
   ready.batch.target_tokens = packed.target_in.size();
   ready.batch.pairs.resize(packed.source_offsets.size() - 1);
-  ready.parts.push_back(std::move(packed));
+  ready.micro_batches.push_back(std::move(packed));
   return ready;
 }
 
 struct Result {
   double median = 0;  // ms, by the GPU's clock
-  double wall = 0;    // ms, by the wall's
+  double wall = 0;    // ms, wall time
   double source = 0;  // tokens a step
   double target = 0;
   double pairs = 0;
@@ -167,20 +167,20 @@ class Bench {
   uint64_t parameters() const { return model_->layout().parameters(); }
 
  private:
-  // As the trainer does: the next batch is made ready while this one is put in line.
+  // As in the trainer: the next batch is prepared while the operations of this one are enqueued.
   void run(const Device& device, Stepper& stepper, int steps,
-           const std::function<void(const StepRecord&)>& told) {
+           const std::function<void(const StepRecord&)>& on_record) {
     auto staged = [&](int i) {
       return std::async(std::launch::async, [this, &device, i] {
         ReadyBatch ready = batches_[static_cast<size_t>(i) % batches_.size()];
-        ready.staged.push_back(
-            std::shared_ptr<BatchIndex>(model_->index(device, ready.parts[0], opened_->type)));
+        ready.staged.push_back(std::shared_ptr<BatchIndex>(
+            model_->index(device, ready.micro_batches[0], opened_->type)));
         return ready;
       });
     };
     auto take = [&] {
-      const StepRecord record = stepper.finish();
-      if (told) told(record);
+      const StepResult result = stepper.finish();
+      if (on_record) on_record(step_record(result, {}, 0));
     };
     auto next = staged(0);
     for (int i = 0; i < steps; ++i) {

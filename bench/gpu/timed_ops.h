@@ -1,5 +1,5 @@
-// A GPU that times every operation it is asked for: the real model runs on it unchanged, and where
-// its step's time goes comes out by kind of operation.
+// A GPU that times every operation: the real model runs on it unchanged, and the times show where
+// its step's time is spent, by kind of operation.
 //
 // Events around each operation cost some microseconds of host time and nothing on the GPU while
 // the host is ahead, so the sum of all operations against the step's own time shows the gaps.
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/gpu_ops.h"
+#include "device/device.h"
 
 namespace reigen::bench {
 
@@ -30,7 +30,7 @@ class TimedDevice {
   ~TimedDevice();
   const Device& device() const { return device_; }
 
-  // Times of the operations called since the last time it was asked, over so many steps.
+  // Times of the operations since the previous call, over so many steps.
   std::vector<OpTime> times(int steps);
 
  private:

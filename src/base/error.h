@@ -73,6 +73,13 @@ struct Interrupted : Error {
   explicit Interrupted(const std::string& m) : Error(ExitCode::kInterrupted, m) {}
 };
 
+// The exit code and message for an exception that reaches the end of a process.
+struct Failure {
+  ExitCode code = ExitCode::kInternal;
+  std::string message;
+};
+Failure failure_of(const std::exception& error);
+
 // The system's text for an errno, such as "No space left on device".
 std::string errno_text(int error_number);
 

@@ -36,4 +36,16 @@ std::string percent(uint64_t part, uint64_t whole) {
   return format("{:.1f}%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
+std::string counted(uint64_t n, std::string_view noun) {
+  return format("{} {}{}", with_commas(n), noun, n == 1 ? "" : "s");
+}
+
+std::string human_flops(double flops_per_second) {
+  const char* units[] = {"MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s"};
+  double value = flops_per_second / 1e6;
+  int unit = 0;
+  for (; value >= 999.5 && unit < 3; ++unit) value /= 1000;
+  return format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, units[unit]);
+}
+
 }  // namespace reigen

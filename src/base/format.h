@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace reigen {
 
@@ -17,6 +18,8 @@ using fmt::format;
 std::string with_commas(uint64_t n);        // 4,524,868
 std::string human_bytes(uint64_t bytes);    // 1.88 GB (decimal, as disks and networks count)
 std::string human_seconds(double seconds);  // 0.42 s, 1m 05s, 2h 03m
-std::string percent(uint64_t part, uint64_t whole);  // 12.3%
+std::string percent(uint64_t part, uint64_t whole);      // 12.3%
+std::string counted(uint64_t n, std::string_view noun);  // 1 step, 4,096 steps
+std::string human_flops(double flops_per_second);        // 381 TFLOP/s
 
 }  // namespace reigen

@@ -191,16 +191,9 @@ int main(int argc, char** argv) {
   try {
     reigen::run(args);
     return static_cast<int>(reigen::ExitCode::kOk);
-  } catch (const reigen::Error& e) {
-    reigen::log_error(e.what());
-    return static_cast<int>(e.code());
-  } catch (const std::bad_alloc&) {
-    reigen::log_error(
-        "out of memory; use a smaller --memory for train, fewer --threads or a smaller "
-        "--shard-tokens for prepare");
-    return static_cast<int>(reigen::ExitCode::kInternal);
   } catch (const std::exception& e) {
-    reigen::log_error(reigen::format("internal error: {}; please report it", e.what()));
-    return static_cast<int>(reigen::ExitCode::kInternal);
+    const reigen::Failure failure = reigen::failure_of(e);
+    reigen::log_error(failure.message);
+    return static_cast<int>(failure.code);
   }
 }

@@ -34,10 +34,11 @@ struct Prefetcher::State {
   ReadyBatch make() {
     ReadyBatch made{.batch = stream.next()};
     for (const auto& pairs : micro_batches(made.batch)) {
-      made.parts.push_back(pack(dataset, made.batch, pairs, options.bos));
+      made.micro_batches.push_back(pack(dataset, made.batch, pairs, options.bos));
     }
     if (options.stage) {
-      for (const PackedBatch& micro : made.parts) made.staged.push_back(options.stage(micro));
+      for (const PackedBatch& micro : made.micro_batches)
+        made.staged.push_back(options.stage(micro));
     }
     return made;
   }

@@ -17,7 +17,7 @@ namespace reigen {
 // A global batch and this worker's share of it, in micro-batches.
 struct ReadyBatch {
   GlobalBatch batch;
-  std::vector<PackedBatch> parts;                    // the micro-batches
+  std::vector<PackedBatch> micro_batches;
   std::vector<std::shared_ptr<StagedBatch>> staged;  // result of `stage` for each micro-batch
 };
 

@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "device/gpu.h"
 #include "model/activation_memory.h"
 #include "ops/beam_step.h"
-#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
@@ -188,7 +188,7 @@ size_t batch_size(const std::vector<Ids>& sources, const std::vector<size_t>& or
 int64_t decoding_tokens(const Device& device, const Transformer& model, DType type,
                         const DecodeOptions& options) {
   if (options.batch_tokens > 0) return options.batch_tokens;
-  const GpuOps* gpu = device.gpu();
+  const Gpu* gpu = device.gpu();
   if (gpu == nullptr) return kCpuTokens;
   const double each = decoding_bytes(model.options(), model.vocabulary(), options.max_ratio,
                                      static_cast<double>(size_of(type)));

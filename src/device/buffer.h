@@ -1,4 +1,4 @@
-// Memory a device computes in, freed with its owner. Contents are undefined at first.
+// Memory that a device computes in, freed with its owner. Initial contents are undefined.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ class DeviceBuffer {
   static constexpr size_t kAlignment = 64;
 
   DeviceBuffer() = default;
-  // `what` appears in the message when there is not enough memory on a GPU.
+  // `what` names the memory in the message when a GPU has not enough.
   DeviceBuffer(DeviceKind kind, size_t bytes, const char* what);
   ~DeviceBuffer();
   DeviceBuffer(DeviceBuffer&& other) noexcept;

@@ -1,4 +1,4 @@
-// Whether this binary has a CUDA backend, and what it finds on this machine.
+// Whether this binary has a CUDA backend, and which GPUs this machine has.
 //
 // Two files define it: cuda/cuda_info.cu where the backend is built, stub/cuda_info.cpp elsewhere.
 #pragma once
@@ -7,7 +7,10 @@
 
 namespace reigen {
 
-// "13.0, driver 13.0, 1 GPU: NVIDIA H200 (139 GiB, sm_90)", or why there is none.
+// "13.0, driver 13.0, 1 GPU: NVIDIA H200 (139 GiB, sm_90)", or the reason why there is none.
 std::string describe_cuda();
+
+// The number of GPUs this process can use, without opening one; 0 without a backend or driver.
+int usable_gpus();
 
 }  // namespace reigen

@@ -20,7 +20,7 @@ void start_threads(int threads) {
 
 Device Device::cpu(int threads) {
   if (threads <= 0) threads = usable_cores();
-  omp_set_num_threads(threads);  // what oneDNN uses
+  omp_set_num_threads(threads);  // for oneDNN
   start_threads(threads);
   return Device(DeviceKind::kCpu, threads);
 }
@@ -38,8 +38,7 @@ void parallel_for(const Device& device, int64_t count, int64_t grain,
     work(0, count, 0);
     return;
   }
-  // All threads, also when there are fewer parts: a smaller team would end some and start them
-  // again.
+  // All threads, also when there are fewer parts: OpenMP would end and restart the others.
 #pragma omp parallel for num_threads(device.threads()) schedule(static, 1)
   for (int part = 0; part < parts; ++part) {
     work(count * part / parts, count * (part + 1) / parts, part);

@@ -1,4 +1,4 @@
-// Where an operation runs: the CPU's cores, or a GPU behind the interface of ops/gpu_ops.h.
+// Where an operation runs: the CPU with its threads, or one GPU.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,16 @@
 
 namespace reigen {
 
-class GpuOps;
+class Gpu;
 
 enum class DeviceKind : uint8_t { kCpu, kGpu };
+
+// Base of the object that carries out a device's operations. Its interface is ops/backend.h; a
+// Device only passes it on.
+class DeviceBackend {
+ public:
+  virtual ~DeviceBackend() = default;
+};
 
 class Device {
  public:
@@ -17,19 +24,30 @@ class Device {
   // split, so a run is bit-identical only with the same number.
   static Device cpu(int threads);
 
-  // Operations on it are put into one queue and done in order; the host goes on at once.
-  static Device gpu(std::shared_ptr<GpuOps> ops) { return Device(DeviceKind::kGpu, 1, ops); }
+  // Operations are appended to one queue and run in order; the host does not wait for them.
+  // `gpu` may be part of the same object as `backend`.
+  static Device gpu(std::shared_ptr<Gpu> gpu, std::shared_ptr<DeviceBackend> backend) {
+    return {DeviceKind::kGpu, 1, std::move(gpu), std::move(backend)};
+  }
+
+  // The same device with a different implementation of its operations, such as a timed one.
+  Device with_backend(std::shared_ptr<DeviceBackend> backend) const {
+    return {kind_, threads_, gpu_, std::move(backend)};
+  }
 
   DeviceKind kind() const { return kind_; }
   int threads() const { return threads_; }
-  GpuOps* gpu() const { return gpu_.get(); }  // null on the CPU
+  Gpu* gpu() const { return gpu_.get(); }                    // null on the CPU
+  DeviceBackend* backend() const { return backend_.get(); }  // null: the CPU's (ops/backend.h)
 
  private:
-  Device(DeviceKind kind, int threads, std::shared_ptr<GpuOps> gpu = nullptr)
-      : kind_(kind), threads_(threads), gpu_(std::move(gpu)) {}
+  Device(DeviceKind kind, int threads, std::shared_ptr<Gpu> gpu = nullptr,
+         std::shared_ptr<DeviceBackend> backend = nullptr)
+      : kind_(kind), threads_(threads), gpu_(std::move(gpu)), backend_(std::move(backend)) {}
   DeviceKind kind_;
   int threads_;
-  std::shared_ptr<GpuOps> gpu_;
+  std::shared_ptr<Gpu> gpu_;
+  std::shared_ptr<DeviceBackend> backend_;
 };
 
 // Calls `work(begin, end, part)` for parts of [0, count) on the device's threads. The split is a

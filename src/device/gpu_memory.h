@@ -5,11 +5,11 @@
 
 namespace reigen {
 
-// Throws DeviceError that says how much is free and what to lower when there is not enough.
+// Throws DeviceError with the free memory and advice when there is not enough.
 void* gpu_allocate(size_t bytes, const char* what);
 void gpu_free(void* memory, size_t bytes);
 
-// The most this process has held at once, without what CUDA itself takes.
+// The most this process had allocated at once, without CUDA's own memory.
 size_t gpu_peak_bytes();
 
 }  // namespace reigen

@@ -15,8 +15,8 @@
 namespace reigen {
 namespace {
 
-// The first worker of each machine, by rank; all workers where there is one machine.
-std::vector<int> one_of_each_machine(const std::vector<Member>& members) {
+// The first worker of each host, by rank; all workers where there is one host.
+std::vector<int> one_of_each_host(const std::vector<Member>& members) {
   std::vector<int> first, all;
   std::set<std::string> seen;
   for (const Member& member : members) {
@@ -26,7 +26,7 @@ std::vector<int> one_of_each_machine(const std::vector<Member>& members) {
   return first.size() > 1 ? first : all;
 }
 
-// Every pair of machines while there are few; a ring of them when all pairs would take too long.
+// Every pair of ranks while there are few; a ring where all pairs would take too long.
 std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<int>& ranks) {
   constexpr size_t kFew = 6;
   std::vector<std::pair<int, int>> pairs;
@@ -39,13 +39,13 @@ std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<int>& ranks)
   return pairs;
 }
 
-// Of the steps until whatever ends the run first; 0 where nothing is known to.
+// Seconds of all steps until the first limit of the run; 0 where there is no limit.
 double run_seconds(const Examination& e, const TrainOptions& options, double steps_in_epoch) {
   double steps = INFINITY;
   if (options.max_steps > 0) steps = static_cast<double>(options.max_steps);
   if (options.max_epochs > 0) steps = std::min(steps, options.max_epochs * steps_in_epoch);
   const double first = std::min(steps, static_cast<double>(e.warmup));
-  double seconds = first * e.warmup_step.seconds + (steps - first) * e.forecasts[0].seconds;
+  double seconds = first * e.warmup_step.seconds + (steps - first) * e.predictions[0].seconds;
   if (options.max_time > 0) seconds = std::min(seconds, options.max_time);
   return std::isfinite(seconds) ? seconds : 0;
 }
@@ -63,7 +63,7 @@ ReadyBatch first_batch(const TrainOptions& options, const TrainingData& data,
   return input.next();
 }
 
-// One examination, from what is there to what it means.
+// One examination: gathers facts, measures, and draws conclusions.
 class Examiner {
  public:
   Examiner(const DoctorOptions& given, Job& job)
@@ -81,9 +81,9 @@ class Examiner {
       check_sharding(opened_.device, options_.workers);
     }
     parameters_ = first_state(model_, static_cast<uint64_t>(options_.seed)).parameters;
-    const MemorySharing company = {.workers = job_.size(),
+    const MemorySharing sharing = {.workers = job_.size(),
                                    .on_gpu = workers_on_gpu(job_, opened_.device)};
-    const MemoryPlan memory = plan_memory(options_, model_, data_, 0, opened_, company);
+    const MemoryPlan memory = plan_memory(options_, model_, data_, 0, opened_, sharing);
     ready_ = first_batch(options_, data_, memory, job_);
   }
 
@@ -94,7 +94,7 @@ class Examiner {
     } else {
       measure_together();
     }
-    measure_half();
+    measure_half_threads();
     if (job_.first()) conclude();
     return std::move(e_);
   }
@@ -124,7 +124,7 @@ class Examiner {
     std::set<std::string> machines;
     for (const Member& member : members) machines.insert(member.machine());
     e_.machines = machines.size();
-    measure_pairs(pairs_to_measure(one_of_each_machine(members)));
+    measure_pairs(pairs_to_measure(one_of_each_host(members)));
     std::vector<double> ahead;
     job_.check(measure_clocks(job_.membership()->group(), ahead));
     for (WorkerFacts& w : e_.workers) w.clock_ahead = ahead[static_cast<size_t>(w.rank)];
@@ -145,15 +145,13 @@ class Examiner {
     }
   }
 
-  void measure_half() {
+  void measure_half_threads() {
     const int threads = opened_.device.threads();
-    double counts[] = {opened_.device.kind() == DeviceKind::kCpu && threads > 1 ? 1.0 : 0.0};
-    job_.sum(counts);
-    if (counts[0] < job_.size()) return;
+    if (job_.any(opened_.device.kind() != DeviceKind::kCpu || threads == 1)) return;
     OpenedDevice half = opened_;
     half.device = Device::cpu(threads / 2);
     const ComputeTimes times = compute(half, given_.seconds / 4);
-    Device::cpu(threads);  // threads are the process's, and its own again
+    Device::cpu(threads);  // sets the thread count of the process back
     std::vector<double> seconds(static_cast<size_t>(job_.size()));
     seconds[static_cast<size_t>(job_.rank())] = times.forward + times.backward;
     job_.sum(seconds);
@@ -170,31 +168,31 @@ class Examiner {
     e_.setting = options_.workers.compress;
     extrapolate(e_, model_.layout(), given_.simulate);
     predict();
-    const StepForecast& f = e_.forecasts[0];
-    e_.verdict = verdict(f, e_.preflight.measured.link_for(f.setting));
+    const StepPrediction& step = e_.predictions[0];
+    e_.verdict = verdict(step);
     name_straggler(e_);
     const double each_pair =
         static_cast<double>(data_.bytes) / static_cast<double>(data_.manifest.train_pairs());
     const double share = static_cast<double>(e_.sentences) / job_.size();
-    warn_of_hosts(e_, each_pair * share / f.seconds);
-    advise(e_, model_.layout());
+    examine_hosts(e_, each_pair * share / step.seconds);
+    suggest(e_, model_.layout());
   }
 
   void predict() {
     const Measured& m = e_.preflight.measured;
     const ParameterLayout& layout = model_.layout();
-    if (e_.setting.method == CompressMethod::kAuto) e_.setting = choose(m, layout);
-    keep_to(transport_, e_.setting);
+    if (e_.setting.method == CompressMethod::kAuto) e_.setting = choose_setting(m, layout);
+    drop_nccl_if_unused(transport_, e_.setting);
     e_.transport = transport_.text;
-    e_.forecasts.push_back(forecast(m, layout, e_.setting));
+    e_.predictions.push_back(predict_step(m, layout, e_.setting));
     if (m.workers > 1) {
       for (const CompressSetting& s : candidates()) {
-        if (s != e_.setting) e_.forecasts.push_back(forecast(m, layout, s));
+        if (s != e_.setting) e_.predictions.push_back(predict_step(m, layout, s));
       }
     }
     if (m.workers > 1 && has_warmup(e_.setting)) {
       e_.warmup = warmup_steps(options_);
-      e_.warmup_step = forecast_warmup(m, layout);
+      e_.warmup_step = predict_warmup_step(m, layout);
     }
     if (given_.open_end) options_.max_time = 0;
     const double steps_in_epoch =

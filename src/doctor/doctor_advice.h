@@ -1,22 +1,24 @@
-// What the figures of an examination mean: who is slow, what is odd, what to change. Computes only.
+// Draws conclusions from the measurements of an examination: verdict, findings, suggestions. Pure
+// computation.
 #pragma once
 
 #include "doctor/doctor.h"
 
 namespace reigen {
 
-// Where one takes much longer than the others, not computing is to blame but who does it.
+// Where compute is the bottleneck and one worker takes much longer than the others, the verdict is
+// that straggler.
 void name_straggler(Examination& e);
 
-// `bytes_needed`: of the data in a second, by each worker.
-void warn_of_hosts(Examination& e, double bytes_needed);
+// `bytes_needed`: data that each worker reads per second.
+void examine_hosts(Examination& e, double bytes_needed);
 
-// What would make a run faster, or cost less: first what costs nothing, the largest gain first.
-void advise(Examination& e, const ParameterLayout& layout);
+// Changes that make the run faster or cheaper: first those that cost nothing, by falling gain.
+void suggest(Examination& e, const ParameterLayout& layout);
 
-// Throws ConfigError when that cannot be told from so many workers.
+// Throws ConfigError when `workers` measured workers are too few for the simulation.
 void check_simulation(const SimulateSetting& setting, int workers);
-// The same job with more and more workers, as asked.
+// Predicts the same job with rising numbers of workers.
 void extrapolate(Examination& e, const ParameterLayout& layout, const SimulateSetting& setting);
 
 }  // namespace reigen

@@ -13,18 +13,18 @@
 namespace reigen {
 namespace {
 
-// Reads from the disk, not from what the system remembers of it.
+// Bytes per second of reading shards from the disk, past the page cache.
 double disk_rate(const std::string& directory, const Manifest& manifest) {
   constexpr size_t kMost = 64 << 20;
   constexpr size_t kLeast = 1 << 20;
-  constexpr size_t kPiece = 128 << 10;
-  constexpr double kLongest = 2;  // seconds: a slow disk shows sooner
-  constexpr double kTelling = 0.5;
+  constexpr size_t kBlock = 128 << 10;
+  constexpr double kLongest = 2;       // seconds
+  constexpr double kLongEnough = 0.5;  // seconds, for a slow disk with little data
   size_t total = 0;
   double seconds = 0;
-  // Past what the system remembers of the file, where the file system lets us.
+  // O_DIRECT bypasses the page cache, where the file system supports it.
   constexpr size_t kAlignment = 4096;
-  const std::unique_ptr<void, void (*)(void*)> buffer(std::aligned_alloc(kAlignment, kPiece),
+  const std::unique_ptr<void, void (*)(void*)> buffer(std::aligned_alloc(kAlignment, kBlock),
                                                       &std::free);
   for (const auto& file : manifest.files()) {
     if (!file.file.ends_with(".shard") || total >= kMost || seconds > kLongest) continue;
@@ -35,13 +35,13 @@ double disk_rate(const std::string& directory, const Manifest& manifest) {
     Stopwatch watch;
     ssize_t got = 0;
     const double before = seconds;
-    while (total < kMost && seconds < kLongest && (got = read(fd, buffer.get(), kPiece)) > 0) {
+    while (total < kMost && seconds < kLongest && (got = read(fd, buffer.get(), kBlock)) > 0) {
       total += static_cast<size_t>(got);
       seconds = before + watch.seconds();
     }
     close(fd);
   }
-  const bool enough = total >= kLeast || seconds >= kTelling;
+  const bool enough = total >= kLeast || seconds >= kLongEnough;
   return !enough ? 0 : static_cast<double>(total) / std::max(seconds, 1e-6);
 }
 

@@ -1,4 +1,4 @@
-// What `reigen doctor` asks of each worker's machine: cores, memory, disk, device, interface.
+// Facts about each worker's host for `reigen doctor`: cores, memory, disk, device, interface.
 #pragma once
 
 #include "doctor/doctor.h"
@@ -6,7 +6,8 @@
 
 namespace reigen {
 
-// All workers at once: everybody's, by rank. What takes measuring together is left out.
+// Called by all workers at once; facts of all workers, by rank. clock_ahead and compute are not
+// set.
 std::vector<WorkerFacts> gather_facts(Job& job, const OpenedDevice& opened,
                                       const TrainingData& data, const std::string& directory);
 

@@ -1,4 +1,4 @@
-// What the doctor found, for people and for programs.
+// The output of `reigen doctor`: tables and sentences, or JSON.
 #include "base/format.h"
 #include "base/terminal.h"
 #include "doctor/doctor.h"
@@ -6,11 +6,7 @@
 namespace reigen {
 namespace {
 
-std::string rate_text(double bytes_a_second) {
-  return format("{}/s", human_bytes(static_cast<uint64_t>(bytes_a_second)));
-}
-
-Json to_json(const StepForecast& f) {
+Json to_json(const StepPrediction& f) {
   return {{"compress", text_of(f.setting)},
           {"step_seconds", f.seconds},
           {"compute_seconds", f.compute},
@@ -22,8 +18,8 @@ Json to_json(const StepForecast& f) {
 
 std::string hosts_table(const Examination& e) {
   Table table;
-  table.row({"worker", "cores", "computes on", "memory", "disk reads", "interface", "clock",
-             "its share"});
+  table.row({"worker", "cores", "device", "free memory", "disk", "interface", "clock ahead",
+             "share of a step"});
   for (const WorkerFacts& w : e.workers) {
     std::string interface = w.interface.empty() ? "-" : w.interface;
     if (w.speed > 0)
@@ -49,17 +45,18 @@ std::string links_table(const Examination& e) {
 std::string curve_table(const std::string& title, const std::vector<CurvePoint>& curve,
                         const LinkModel& link, int workers) {
   Table table;
-  table.row({title, "seconds", "rate", "model"});
+  table.row({title, "seconds", "bandwidth", "model seconds"});
   for (const CurvePoint& p : curve) {
     const double n = workers;
     table.row({human_bytes(static_cast<uint64_t>(p.bytes)), format("{:.4f}", p.seconds),
                rate_text(2 * (n - 1) / n * p.bytes / p.seconds),
                format("{:.4f}", link.seconds(p.bytes, workers))});
   }
-  return table.text() + format(
-                            "  model: {:.3f} ms for each MB begun + 2(n-1)/n bytes / {}, off by "
-                            "{:.0f}% at most\n\n",
-                            1e3 * link.latency, rate_text(link.bandwidth), 100 * link.error);
+  return table.text() +
+         format(
+             "  model: latency {:.3f} ms per segment of 1 MB + 2(n-1)/n bytes / {}; largest "
+             "error {:.0f}%\n\n",
+             1e3 * link.latency, rate_text(link.bandwidth), 100 * link.error);
 }
 
 Json curve_json(const std::vector<CurvePoint>& curve, const LinkModel& link, int workers) {
@@ -78,26 +75,26 @@ Json model_json(const LinkModel& link) {
           {"largest_error", link.error}};
 }
 
-std::vector<std::string> cells(const StepForecast& f) {
+std::vector<std::string> cells(const StepPrediction& f) {
   return {text_of(f.setting),       human_seconds(f.seconds),
           human_seconds(f.compute), human_seconds(f.compression),
           human_seconds(f.exposed), human_bytes(static_cast<uint64_t>(f.bytes))};
 }
 
-std::string forecast_table(const Examination& e) {
+std::string prediction_table(const Examination& e) {
   Table table;
-  table.row({"compression", "step", "computing", "compressing", "waiting", "sent"});
-  for (const StepForecast& f : e.forecasts) table.row(cells(f));
+  table.row({"--compress", "predicted step", "compute", "compression", "network wait", "sent"});
+  for (const StepPrediction& f : e.predictions) table.row(cells(f));
   return table.text();
 }
 
 std::string simulated_table(const Examination& e, bool same_share) {
   Table table;
-  table.row({"workers", "compression", "step", "computing", "compressing", "waiting", "sent",
-             "target tokens/s", "efficiency"});
+  table.row({"workers", "--compress", "predicted step", "compute", "compression", "network wait",
+             "sent", "target tokens/s", "efficiency"});
   const double alone = e.simulated[0].seconds;
   for (size_t i = 0; i < e.simulated.size(); ++i) {
-    const StepForecast& f = e.simulated[i];
+    const StepPrediction& f = e.simulated[i];
     const double n = e.simulated_workers[i];
     const double share = same_share ? n / e.preflight.measured.workers : 1;
     std::vector<std::string> row = {std::to_string(e.simulated_workers[i])};
@@ -157,20 +154,32 @@ Json to_json(const Examination& e) {
   json["compute"] = {{"forward", m.compute.forward},
                      {"backward", m.compute.backward},
                      {"optimizer", m.compute.optimizer}};
-  json["forecast"] = to_json(e.forecasts[0]);
+  json["forecast"] = to_json(e.predictions[0]);
   json["alternatives"] = Json::array();
-  for (size_t i = 1; i < e.forecasts.size(); ++i) {
-    json["alternatives"].push_back(to_json(e.forecasts[i]));
+  for (size_t i = 1; i < e.predictions.size(); ++i) {
+    json["alternatives"].push_back(to_json(e.predictions[i]));
   }
   json["warmup"] = {{"steps", e.warmup}, {"step_seconds", e.warmup_step.seconds}};
   json["hours"] = e.hours;
   json["cost"] = e.cost;
-  json["bottleneck"] = e.verdict.bottleneck;
-  json["verdict"] = e.verdict.sentence;
-  json["warnings"] = e.warnings;
+  json["bottleneck"] = id_of(e.verdict.cause);
+  json["verdict"] = verdict_text(e);
+  json["warnings"] = Json::array();
+  json["findings"] = Json::array();
+  for (const Finding& f : e.findings) {
+    json["warnings"].push_back(text_of(f, e));
+    json["findings"].push_back({{"id", id_of(f.kind)},
+                                {"rank", f.rank},
+                                {"peer", f.peer},
+                                {"value", f.value},
+                                {"usual", f.usual}});
+  }
   json["advice"] = Json::array();
-  for (const Advice& a : e.advice) {
-    json["advice"].push_back({{"change", a.change}, {"step_seconds", a.step}, {"gain", a.gain}});
+  for (const Suggestion& s : e.suggestions) {
+    json["advice"].push_back({{"id", id_of(s.kind)},
+                              {"change", text_of(s, e)},
+                              {"step_seconds", s.step},
+                              {"gain", s.gain}});
   }
   json["simulated"] = Json::array();
   for (size_t i = 0; i < e.simulated.size(); ++i) {
@@ -184,40 +193,42 @@ Json to_json(const Examination& e) {
 
 std::string to_text(const Examination& e, const DoctorOptions& options) {
   const Measured& m = e.preflight.measured;
-  const StepForecast& f = e.forecasts[0];
-  std::string text = format("{} parameters, {} target tokens a step\n\n", with_commas(e.parameters),
-                            with_commas(static_cast<uint64_t>(e.tokens)));
+  std::string text = format("{}, {} per step\n\n", counted(e.parameters, "parameter"),
+                            counted(static_cast<uint64_t>(e.tokens), "target token"));
   text += hosts_table(e) + "\n";
   if (m.workers > 1) {
     text += links_table(e) + "\n";
     text += curve_table("all-reduce of", e.preflight.curve, m.link, m.workers);
     if (m.direct) {
-      text += curve_table("between GPUs", e.preflight.direct_curve, *m.direct, m.workers);
+      text +=
+          curve_table("all-reduce between GPUs of", e.preflight.direct_curve, *m.direct, m.workers);
     }
     if (!e.transport.empty()) text += e.transport + "\n\n";
   }
-  text += forecast_table(e) + "\n";
+  text += prediction_table(e) + "\n";
   if (e.warmup > 0) {
-    text += format("{} begins after a warm-up of {} steps at {}, in which gradients travel as {}\n",
-                   text_of(e.setting), with_commas(e.warmup), human_seconds(e.warmup_step.seconds),
-                   text_of(kWarmupSetting));
+    text += format("{} begins after a warm-up of {} ({}/step) with --compress {}\n",
+                   text_of(e.setting), counted(e.warmup, "step"),
+                   human_seconds(e.warmup_step.seconds), text_of(kWarmupSetting));
   }
   if (e.hours > 0) {
-    text += format("the run: {:.2f} hours", e.hours);
+    text += format("predicted run: {:.2f} hours", e.hours);
     if (options.price_per_hour > 0)
-      text += format(", {:.2f} at {} an hour and host", e.cost, options.price_per_hour);
-    // A limit of time ends them as well.
+      text += format(", cost {:.2f} at {} per host-hour", e.cost, options.price_per_hour);
+    // A time limit also ends evaluations and checkpoints.
     const double limit = options.train.max_time;
-    if (limit == 0 || 3600 * e.hours < limit) text += "; evaluations and checkpoints not counted";
+    if (limit == 0 || 3600 * e.hours < limit) text += ", without evaluations and checkpoints";
     text += "\n";
   }
-  text += e.verdict.sentence + "\n";
-  for (const std::string& warning : e.warnings) text += "note: " + warning + "\n";
-  for (const Advice& a : e.advice) {
-    text += format("to change: {}: a step of {}, {:.2f} times the speed\n", a.change,
-                   human_seconds(a.step), a.gain);
+  text += verdict_text(e) + "\n";
+  for (const Finding& f : e.findings) text += "note: " + text_of(f, e) + "\n";
+  for (const Suggestion& s : e.suggestions) {
+    text += format("suggestion: {} ({}/step, {:.2f}x throughput)\n", text_of(s, e),
+                   human_seconds(s.step), s.gain);
   }
-  if (f.seconds > 0 && e.advice.empty()) text += "nothing to change would gain 5%\n";
+  if (e.predictions[0].seconds > 0 && e.suggestions.empty()) {
+    text += "no change found that gains 5% or more\n";
+  }
   if (!e.simulated.empty()) {
     text += format("\nsimulated: {}\n", options.simulate_text);
     text += simulated_table(e, options.simulate.same_share);

@@ -33,7 +33,7 @@ ActivationShape gpu_activations(const ModelOptions& options, DType type) {
   return {.element = element,
           .residual = static_cast<double>(size_of(residual_type(type, options.norm))),
           .relu_in_place = options.activation == ActivationKind::kRelu,
-          .loss_tokens = static_cast<double>(ProjectionLoss::kGpuChunk),
+          .loss_tokens = static_cast<double>(projection_loss_chunk(DeviceKind::kGpu)),
           .loss_element = element};
 }
 

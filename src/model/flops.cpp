@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "device/buffer.h"
-#include "ops/gpu_ops.h"
+#include "device/gpu.h"
 #include "ops/matmul.h"
 
 namespace reigen {
@@ -25,7 +25,7 @@ TokenFlops token_flops(const ModelOptions& m, int64_t pieces) {
 }
 
 double measure_flops(const Device& device, DType type) {
-  GpuOps* gpu = device.gpu();
+  Gpu* gpu = device.gpu();
   const int64_t size = gpu != nullptr ? 8192 : 768;
   const size_t bytes = static_cast<size_t>(size * size) * size_of(type);
   DeviceBuffer memory[3];

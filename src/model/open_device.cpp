@@ -2,7 +2,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "ops/gpu_ops.h"
+#include "device/cuda_info.h"
+#include "ops/gpu_backend.h"
 
 namespace reigen {
 namespace {
@@ -42,7 +43,7 @@ OpenedDevice open_device(const DeviceOptions& options, int threads) {
   }
   Device device = open_gpu(choice.gpu.value_or(0));
   const Precision precision = resolve(options.precision, device.gpu()->facts());
-  device.gpu()->allow_tf32(precision == Precision::kTf32);
+  gpu_backend(device)->allow_tf32(precision == Precision::kTf32);
   return {device, precision, type_of(precision)};
 }
 
@@ -51,11 +52,11 @@ Device host_device(const Device& device, int64_t threads) {
 }
 
 bool use_precision(OpenedDevice& opened, Precision precision) {
-  GpuOps* gpu = opened.device.gpu();
+  Gpu* gpu = opened.device.gpu();
   if (gpu == nullptr) return precision == Precision::kFp32;
   const bool needs_ampere = precision == Precision::kBf16 || precision == Precision::kTf32;
   if (needs_ampere && gpu->facts().capability < 80) return false;
-  gpu->allow_tf32(precision == Precision::kTf32);
+  gpu_backend(opened.device)->allow_tf32(precision == Precision::kTf32);
   opened.precision = precision;
   opened.type = type_of(precision);
   return true;
@@ -78,7 +79,7 @@ void check_model_for(const Device& device, const ModelOptions& o) {
 }
 
 std::string describe(const OpenedDevice& opened) {
-  const GpuOps* gpu = opened.device.gpu();
+  const Gpu* gpu = opened.device.gpu();
   if (gpu == nullptr) {
     return format("{} {}", opened.device.threads(),
                   opened.device.threads() == 1 ? "thread" : "threads");

@@ -143,7 +143,7 @@ Tensor LayerStack::backward(const Pass& pass, Tensor dout, Tensor dmemory,
   const Tensor dinput = post_ ? dresidual : pass.matrix(dout.rows, dout.cols);
   Tensor dn = dout;  // gradient of the output of the seam above
   auto complete = [&](const Layer& layer) {
-    settle_gradients(pass.device);
+    complete_gradients(pass.device);
     ready(layer.end);
   };
   for (size_t i = sublayers(); i-- > 0;) {

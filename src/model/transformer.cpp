@@ -74,7 +74,7 @@ Tensor Transformer::positions(const Pass& pass) const {
 
 EmbedInput Transformer::embed_input(const Pass& pass, const SideIndex& side, uint32_t site) const {
   return {side.ids, side.places, std::sqrt(static_cast<float>(options_.width)),
-          pass.dropout(dropout_.embedding, site, side), side.plans};
+          pass.dropout(dropout_.embedding, site, side), side.embed_plan};
 }
 
 Tensor Transformer::embed(const Pass& pass, const SideIndex& side, size_t table,

@@ -1,7 +1,7 @@
 #include "model/weights.h"
 
 #include "model/transformer.h"
-#include "ops/gpu_ops.h"
+#include "ops/gpu_backend.h"
 
 namespace reigen {
 
@@ -15,7 +15,7 @@ DType residual_type(DType type, NormPlace norm) {
 DeviceWeights::DeviceWeights(const Device& device, const Transformer& model,
                              std::span<float> parameters, DType type)
     : elements_(parameters.size()), view_(parameters) {
-  GpuOps* gpu = device.gpu();
+  Gpu* gpu = device.gpu();
   if (gpu == nullptr) return;
   const size_t bytes = elements_ * sizeof(float);
   master_ = DeviceBuffer(DeviceKind::kGpu, bytes, "the parameters");
@@ -27,7 +27,7 @@ DeviceWeights::DeviceWeights(const Device& device, const Transformer& model,
   if (type != DType::kF32) {
     compute_ =
         DeviceBuffer(DeviceKind::kGpu, elements_ * size_of(type), "the parameters in 16 bits");
-    gpu->convert(master(), compute_.data(), type);
+    gpu_backend(device)->convert(master(), compute_.data(), type);
     view_.compute = compute_.data();
   }
   const std::span<const float> table = model.sinusoids();

@@ -13,23 +13,24 @@ namespace reigen {
 
 struct Activation {
   ActivationKind kind = ActivationKind::kRelu;
-  Tensor z;     // [tokens, width], as the first product left it
+  Tensor z;     // [tokens, width], the first product
   Tensor bias;  // [1, width]
   Dropout dropout;
   Tensor out;            // may be z itself where there is a mask
-  void* mask = nullptr;  // which elements came through, where the device keeps that for backward
+  void* mask = nullptr;  // activation_mask_bytes() in device memory: a bit per positive element
 };
 
-// How large that mask is; 0 where backward reads z again.
+// The size of the mask that a backend wants for backward; 0 where backward reads z instead.
 size_t activation_mask_bytes(const Device& device, ActivationKind kind, int64_t rows, int64_t cols);
 
 void activation_forward(const Device& device, const Activation& op);
 
-// dz may be dout itself; dbias is added to.
+// dz may be dout itself. dbias is added to, after complete_gradients() (residual_norm.h) at the
+// latest.
 void activation_backward(const Device& device, const Activation& op, Tensor dout, Tensor dz,
                          Tensor dbias);
 
-// y += bias, and the gradient of that: dbias += column sums of dy.
+// y += bias, and its gradient: dbias += column sums of dy, with the same delay.
 void add_bias(const Device& device, Tensor y, Tensor bias);
 void bias_backward(const Device& device, Tensor dy, Tensor dbias);
 

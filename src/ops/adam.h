@@ -1,4 +1,4 @@
-// The optimizer over flat buffers: global norm, then Adam or AdamW in one pass.
+// The optimizer over flat buffers in device memory: global norm, then Adam or AdamW in one pass.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace reigen {
 
 // Square root of the sum of squares, summed in double by fixed parts. Not finite when any element
-// is not.
+// is not. Waits for the result.
 double global_norm(const Device& device, std::span<const float> gradient);
 
 struct AdamStep {
@@ -19,7 +19,7 @@ struct AdamStep {
   double epsilon = 1e-9;
   double weight_decay = 0;    // decoupled, as in AdamW
   uint64_t step = 1;          // from 1, for bias correction
-  double gradient_scale = 1;  // clipping
+  double gradient_scale = 1;  // of clipping
 };
 
 void adam_step(const Device& device, const AdamStep& options, std::span<const float> gradient,

@@ -1,7 +1,8 @@
 // Multi-head attention over packed sentences: self, causal, or from one side to the other.
 //
-// Weights are dropped inside. No [heads, n, n] matrix outlives a sentence: forward keeps one number
-// per token and head (the log of the softmax's sum), from which backward makes the weights again.
+// Dropout of the weights is included. No [heads, n, n] matrix outlives a sentence: forward stores
+// one number per token and head (the log of the softmax's sum), from which backward recomputes the
+// weights.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,10 @@ struct Attention {
   std::span<const uint32_t> key_offsets;
   int heads = 1;
   bool causal = false;
-  Dropout dropout;  // tokens are the queries'; keys count within their sentence
-  Tensor out;       // [query tokens, heads * head width]
-  Tensor log_sums;  // [query tokens, heads]
-  const cuda::AttentionPlan* plan = nullptr;  // on a GPU, made from the offsets
+  Dropout dropout;               // by query token; keys are numbered within their sentence
+  Tensor out;                    // [query tokens, heads * head width]
+  Tensor log_sums;               // [query tokens, heads]
+  const OpPlan* plan = nullptr;  // of the batch's index, where the backend makes plans
 };
 
 void attention_forward(const Device& device, const Attention& op);

@@ -1,8 +1,8 @@
-// A batch as operations read it: token lists in the device's memory.
+// A batch as operations read it: token lists in the device's memory, and the backend's division of
+// its work.
 //
-// On a GPU the host also cuts the work of attention and of the embedding's gradient into blocks,
-// once per batch, and everything travels in one copy while the batch before is computed. Token
-// counts are rounded up to whole tiles there; the tokens that fill up count for nothing.
+// The index of a batch can be made while the previous batch is computed. A backend may round token
+// counts up to whole tiles; the extra tokens contribute nothing to any sum.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,9 @@
 
 namespace reigen {
 
-namespace cuda {
-struct AttentionPlan;
-struct EmbedPlans;
-}  // namespace cuda
+// Base of a backend's plan for one operation on one batch, such as a division into blocks. Only
+// the backend that made it knows its contents; null where the backend needs none.
+struct OpPlan {};
 
 // Flat arrays in host memory: sentence i is tokens [offsets[i], offsets[i+1]).
 struct TokenLists {
@@ -32,29 +31,29 @@ struct TokenLists {
 struct BatchTokens {
   TokenLists source;
   TokenLists target;                  // empty to encode only
-  std::span<const uint32_t> targets;  // what each target token should predict
+  std::span<const uint32_t> targets;  // the correct prediction of each target token
 };
 
 struct SideIndex {
-  int64_t rows = 0;                   // tokens, rounded up on a GPU
-  std::span<const uint32_t> ids;      // the device's, as the next two
-  std::span<const uint32_t> places;   // of each token in its sentence
-  const uint64_t* numbers = nullptr;  // what dropout is keyed by
-  std::span<const uint32_t> offsets;  // the host's
-  const cuda::EmbedPlans* plans = nullptr;
+  int64_t rows = 0;                    // tokens, perhaps rounded up
+  std::span<const uint32_t> ids;       // in device memory, as the next two
+  std::span<const uint32_t> places;    // of each token in its sentence
+  const uint64_t* numbers = nullptr;   // keys of dropout
+  std::span<const uint32_t> offsets;   // in host memory
+  const OpPlan* embed_plan = nullptr;  // of embed_backward
 };
 
 struct BatchIndex : StagedBatch {
   SideIndex source;
   SideIndex target;
-  std::span<const uint32_t> targets;  // the device's
-  // How attention is cut into blocks on a GPU: source to source, target to target, across.
-  const cuda::AttentionPlan* self = nullptr;
-  const cuda::AttentionPlan* causal = nullptr;
-  const cuda::AttentionPlan* cross = nullptr;
+  std::span<const uint32_t> targets;  // in device memory
+  // Plans of attention: source to source, target to target, target to source.
+  const OpPlan* self = nullptr;
+  const OpPlan* causal = nullptr;
+  const OpPlan* cross = nullptr;
 };
 
-// What a GPU's plans depend on beside the batch.
+// The properties of a model that plans depend on.
 struct IndexShape {
   int heads = 1;
   int64_t head_width = 0;
@@ -62,16 +61,22 @@ struct IndexShape {
   bool learned_positions = false;
 };
 
-// May be called beside operations, from one other thread at a time. On the CPU the index refers to
-// `tokens`, which must stay where they are. It must not outlive the device.
+// May be called from one other thread at a time while operations run. The index may refer to
+// `tokens`, which must outlive it, and it must not outlive the device.
 std::unique_ptr<BatchIndex> index_batch(const Device& device, const BatchTokens& tokens,
                                         const IndexShape& shape);
 
-// From here on operations may read it. Freeing it is allowed as soon as they have been called.
+// Orders later operations after the copy of this batch. The index may be freed as soon as the
+// operations that read it have been called.
 void use_batch(const Device& device, const BatchIndex& index);
 
-// Small host arrays where operations can read them: copied to a GPU together and in order with the
-// operations, good until the lists after the next ones are made; the arrays themselves on the CPU.
+// The lists in the device's memory, valid until the second call from here. StagedLists has them as
+// spans.
+std::vector<const uint32_t*> stage_lists(const Device& device,
+                                         std::span<const std::span<const uint32_t>> lists);
+
+// Small host arrays where operations can read them. Valid until the second StagedLists from here
+// is made; the arrays must stay where they are.
 class StagedLists {
  public:
   StagedLists(const Device& device, std::initializer_list<std::span<const uint32_t>> lists);

@@ -1,8 +1,8 @@
 // One step of beam search: log-softmax of the logits, added to the running scores, and the best
-// candidates of each sentence, without ever writing the log-probabilities down.
+// candidates of each sentence, without storing the log-probabilities.
 //
-// The order is total, so that a search repeats itself: higher score first, then the lower row, then
-// (in a row, where equal logits give equal scores) the lower token.
+// The order is total, so that a search is reproducible: higher score first, then the lower row,
+// then (in a row, where equal logits give equal scores) the lower token.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Attention while decoding: one new query per row, over rows of a cache picked by an index table.
 //
-// A cache only ever grows: keys and values of a decoding step are appended and never move. Which of
-// them a hypothesis may see is its list of rows, so reordering a beam copies small tables of
+// A cache only ever grows: keys and values of a decoding step are appended and never move. A
+// hypothesis has a list of the rows it may see, so reordering a beam copies small tables of
 // numbers. Self-attention lists a hypothesis's ancestors, cross-attention its sentence's tokens.
 #pragma once
 

@@ -1,4 +1,5 @@
-// What an operation needs to know to drop elements the same way everywhere (see tensor/philox.h).
+// The parameters of dropout. The same ones drop the same elements on every device (see
+// tensor/philox.h).
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,9 @@
 namespace reigen {
 
 struct Dropout {
-  float rate = 0;  // 0 switches it off
-  RandomSite site;
-  const uint64_t* tokens =
-      nullptr;  // the global number of each row's token, in the device's memory
+  float rate = 0;   // 0: no dropout
+  RandomSite site;  // inside a step queue (gpu_step.h), its step number replaces site.step
+  const uint64_t* tokens = nullptr;  // the global number of each row's token, in device memory
 
   bool active() const { return rate > 0; }
   float scale() const { return 1 / (1 - rate); }

@@ -16,7 +16,7 @@ struct EmbedInput {
   std::span<const uint32_t> places;  // of each token in its sentence
   float scale = 1;
   Dropout dropout;
-  const cuda::EmbedPlans* plans = nullptr;  // for backward on a GPU
+  const OpPlan* plan = nullptr;  // of the batch's index, for backward
 };
 
 // `positions` has a row for each place in a sentence.

@@ -1,8 +1,8 @@
-// The part of a training step on a GPU that must not make the host wait: what decides whether a
-// step counts (norm, clipping, loss scale), Adam, and the results, which come back a step later.
+// Training steps on a GPU without the host waiting: norm, clipping, loss scale and Adam are decided
+// on the GPU, and the results of a step are read one step later.
 //
-// begin(), the model's forward and backward with sums(), marks between them, finish(); then the
-// next step may begin while this one runs. take() gives the oldest step's result and waits for it.
+// begin(), the model's forward and backward with sums(), mark() between them, finish(); then the
+// next step may begin while this one runs. take() waits for the oldest step and returns its result.
 #pragma once
 
 #include <cstddef>
@@ -16,27 +16,33 @@
 
 namespace reigen {
 
-enum class LossScaling : uint8_t { kOff, kBackoff, kLogMax };
+struct BatchIndex;
+
+enum class LossScaling : uint8_t {
+  kOff,      // for bf16 and fp32
+  kBackoff,  // halved when a gradient is not finite, doubled after many finite ones
+  kLogMax,   // as in OpenSeq2Seq: from mean and deviation of the log of the largest gradient
+};
 inline constexpr double kFirstLossScale = 32768;
 
-// What dynamic loss scaling remembers from step to step.
+// The state of dynamic loss scaling between steps.
 struct LossScaleState {
   double scale = 0;         // of the next step; 0 before the first
   double ceiling = 0;       // halved when a gradient overflows, doubled after many that did not
-  uint64_t good_steps = 0;  // since it was moved
-  double mean = 0;          // of log2 of the largest gradient, and its spread
-  double variance = 0;
-  uint64_t seen = 0;  // gradients behind them
+  uint64_t good_steps = 0;  // since the ceiling changed
+  double mean = 0;          // of log2 of the largest gradient
+  double variance = 0;      // likewise
+  uint64_t seen = 0;        // gradients in mean and variance
 };
 
 struct GpuOptimizer {
-  std::span<float> gradient;  // the GPU's, as the next three
+  std::span<float> gradient;  // in GPU memory, as the next three
   std::span<float> parameters;
   std::span<float> first_moment;
   std::span<float> second_moment;
-  void* compute_copy = nullptr;  // what products read; null where they read the parameters
+  void* compute_copy = nullptr;  // read by products; null where they read the parameters
   DType compute_type = DType::kF32;
-  AdamStep adam;         // its constants: rate and step come with each step
+  AdamStep adam;         // its constants; rate and step come with each step
   double clip = 0;       // largest norm; 0 does not clip
   uint64_t updates = 0;  // made so far
   LossScaling scaling = LossScaling::kOff;
@@ -44,7 +50,7 @@ struct GpuOptimizer {
 };
 
 struct GpuStepSettings {
-  uint64_t step = 1;
+  uint64_t step = 1;  // decides dropout
   double rate = 0;
   double gradient_scale = 1;  // 1 / target tokens of the global batch
 };
@@ -56,7 +62,7 @@ struct GpuStepResult {
   uint64_t updates = 0;
   LossScaleState scale;  // after the step
   // Seconds by the GPU's own clock.
-  double idle = 0;  // since the step before ended
+  double idle = 0;  // since the previous step ended
   double forward = 0;
   double loss = 0;
   double backward = 0;
@@ -64,23 +70,21 @@ struct GpuStepResult {
   double optimizer = 0;
 };
 
-struct BatchIndex;
-
 class GpuStepQueue {
  public:
-  enum class Mark : uint8_t { kForward, kLoss, kBackward, kExchange };  // what has just ended
+  enum class Mark : uint8_t { kForward, kLoss, kBackward, kExchange };  // the part that just ended
 
   virtual ~GpuStepQueue() = default;
   virtual void begin(const GpuStepSettings& settings) = 0;
-  virtual LossSums* sums() = 0;  // of the step under way, on the GPU
+  virtual LossSums* sums() = 0;  // of the current step, in GPU memory
   virtual void mark(Mark mark) = 0;
-  // Calls `work` with a batch: this one, or its copy where it is recorded. What `work` puts in line
-  // for small batches is recorded once for each layout and replayed from then on, which spares the
-  // host hundreds of launches a step. `memory` tells apart states of the memory that operations
-  // use: when it changes, recordings are worth nothing any more; 0 never records.
+  // Calls `work` with this batch, or with the copy of it that a recording reads. The operations of
+  // `work` for small batches are recorded once for each layout as a graph and replayed afterwards,
+  // which saves the host hundreds of launches a step. `memory` identifies the state of the memory
+  // that the operations use: a new value discards all recordings, 0 never records.
   virtual void run(const BatchIndex& batch, uint64_t memory,
                    const std::function<void(const BatchIndex&)>& work) = 0;
-  virtual void finish() = 0;  // norm, clipping, Adam; the gradient is 0 again afterwards
+  virtual void finish() = 0;  // norm, clipping, Adam; clears the gradient
   virtual GpuStepResult take() = 0;
 };
 

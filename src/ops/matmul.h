@@ -1,4 +1,9 @@
-// Matrix products: C = alpha * op(A) op(B) + beta * C. oneDNN on CPU, cuBLASLt on GPU; never ours.
+// Matrix products: C = alpha * op(A) op(B) + beta * C, always by a library (oneDNN, cuBLASLt).
+//
+// A backend may want weights in a form of its own (packed, quantised). The place for it is the
+// `weight` of the linear functions below: replace that Tensor by a struct with the Tensor and a
+// handle that the backend made when the weights were loaded (model/weights.h), and make the linear
+// functions operations of the backend (backend.h); matmul() stays for plain matrices.
 #pragma once
 
 #include "device/device.h"

@@ -1,4 +1,5 @@
-// The second half of a beam step: the best of each sentence's rows, whichever device found those.
+// The second half of a beam step, on the host: the best candidates of each sentence among the best
+// of its rows.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 namespace reigen {
 
 struct RowCandidate {
-  double log_probability = 0;  // not finite: this row has no more
+  double log_probability = 0;  // not finite: the row has no further candidates
   uint32_t token = 0;
 };
 

@@ -12,27 +12,26 @@
 namespace reigen {
 
 struct LossSums {
-  double smoothed = 0;  // what training minimises
+  double smoothed = 0;  // the training objective
   double nll = 0;       // -log p(target), for perplexity
 };
 
 struct ProjectionLoss {
-  // On a GPU a chunk costs a pass over dtable, so chunks are large: 350 MB of 16-bit logits for
-  // 32,768 pieces.
-  static constexpr int64_t kGpuChunk = 5376;
-
   Tensor hidden;                      // [tokens, d]
   Tensor table;                       // [vocabulary, d]
-  std::span<const uint32_t> targets;  // one per token, in the device's memory
-  float smoothing = 0;                // mass spread evenly over the whole vocabulary
-  float scale = 1;                    // of the gradient: 1 / target tokens of the global batch
-  int64_t chunk = 512;                // tokens at once, on the CPU
+  std::span<const uint32_t> targets;  // one per token, in device memory
+  float smoothing = 0;                // probability spread evenly over the whole vocabulary
+  float scale = 1;                    // factor of the gradient; a step queue adds its own
+  int64_t chunk = 0;                  // tokens at once; 0: projection_loss_chunk()
   Tensor dhidden;                     // out; empty to evaluate only
   Tensor dtable;                      // added to; empty to evaluate only
-  LossSums* sums = nullptr;           // on a GPU: add them there instead of waiting for them
+  LossSums* sums = nullptr;           // in device memory: added to, and the host does not wait
 };
 
-// Nothing but zeros where the sums were added to `op.sums`.
+// Returns zeros when the sums were added to `op.sums`.
 LossSums projection_loss(const Device& device, const ProjectionLoss& op, Arena& arena);
+
+// Tokens whose logits a kind of device computes at once, for estimates of memory.
+int64_t projection_loss_chunk(DeviceKind kind);
 
 }  // namespace reigen

@@ -1,7 +1,7 @@
-// The seam between two sublayers: h = x + dropout(branch + bias), n = norm(h) * gain + shift.
+// The connection of two sublayers: h = x + dropout(branch + bias), n = norm(h) * gain + shift.
 //
-// In a pre-norm model the next sublayer reads n and the next seam adds to h; in a post-norm model
-// both take n. Without a branch it is a plain layer norm of x.
+// In a pre-norm model the next sublayer reads n and the next connection adds to h; in a post-norm
+// model both read n. Without a branch it is a plain layer norm of x.
 #pragma once
 
 #include "device/device.h"
@@ -18,7 +18,7 @@ struct ResidualNorm {
   Tensor shift;   // [1, d]
   Dropout dropout;
   Tensor h;      // out: the sum; may be x itself; unused without a branch
-  Tensor n;      // out: the norm of it; may be x where h is not
+  Tensor n;      // out: the norm of h; may be x where h is not
   Tensor stats;  // out: [tokens, 2] mean and 1 / standard deviation, for backward
 };
 
@@ -29,7 +29,7 @@ struct ResidualNormGrad {
   Tensor dh;       // gradient of h from the residual path, or empty
   Tensor dx;       // out; may be dh itself
   Tensor dbranch;  // out; empty when there was no branch
-  Tensor dgain;    // the rest are added to
+  Tensor dgain;    // added to, as the next two; see complete_gradients()
   Tensor dshift;
   Tensor dbias;  // or empty
 };
@@ -38,8 +38,9 @@ struct ResidualNormGrad {
 void residual_norm_backward(const Device& device, const ResidualNorm& op,
                             const ResidualNormGrad& grad);
 
-// Gradients of gains, shifts and biases (here and in activation.h) are complete only after this: a
-// GPU adds their sums over tokens up once for several operations.
-void settle_gradients(const Device& device);
+// A backend may delay the sums over tokens behind the gradients of gains, shifts and biases (here
+// and in activation.h), to add up those of several operations at once. Call this before they are
+// read.
+void complete_gradients(const Device& device);
 
 }  // namespace reigen

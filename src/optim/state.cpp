@@ -21,7 +21,9 @@ std::optional<Best> best_from_json(const Json& json) {
 
 }  // namespace
 
-Json to_json(const Counters& c) {
+Json manifest_state(const TrainState& state) {
+  const Counters& c = state.counters;
+  const Choices& choices = state.choices;
   return {{"step", c.step},
           {"updates", c.updates},
           {"epoch", c.cursor.epoch},
@@ -38,15 +40,15 @@ Json to_json(const Counters& c) {
           {"seconds", c.seconds},
           {"step_seconds", c.step_seconds},
           {"attempt", c.attempt},
-          {"micro_tokens", c.micro_tokens},
-          {"threads", c.threads},
-          {"bucket", c.bucket},
-          {"compress", c.compress},
-          {"kept_by", c.kept_by},
-          {"workers", c.workers},
-          {"compress_warmup", c.compress_warmup},
+          {"micro_tokens", choices.micro_tokens},
+          {"threads", choices.threads},
+          {"bucket", choices.bucket},
+          {"compress", choices.compress},
+          {"kept_by", choices.kept_by},
+          {"workers", choices.workers},
+          {"compress_warmup", choices.compress_warmup},
           {"local_steps", c.local_steps},
-          {"precision", c.precision},
+          {"precision", choices.precision},
           {"loss_scale",
            {{"scale", c.loss_scale.scale},
             {"ceiling", c.loss_scale.ceiling},
@@ -56,8 +58,9 @@ Json to_json(const Counters& c) {
             {"seen", c.loss_scale.seen}}}};
 }
 
-Counters counters_from_json(const Json& json) {
-  Counters c;
+void read_manifest_state(const Json& json, TrainState& state) {
+  Counters& c = state.counters;
+  Choices& choices = state.choices;
   c.step = json.at("step");
   c.updates = json.at("updates");
   c.cursor = {json.at("epoch"), json.at("position")};
@@ -73,28 +76,27 @@ Counters counters_from_json(const Json& json) {
   c.seconds = json.at("seconds");
   c.step_seconds = json.at("step_seconds");
   c.attempt = json.at("attempt");
-  c.micro_tokens = json.at("micro_tokens");
-  c.threads = json.at("threads");
-  c.bucket = json.at("bucket");
-  c.compress = json.at("compress");
-  c.kept_by = json.at("kept_by");
-  c.workers = json.at("workers");
-  c.compress_warmup = json.at("compress_warmup");
+  choices.micro_tokens = json.at("micro_tokens");
+  choices.threads = json.at("threads");
+  choices.bucket = json.at("bucket");
+  choices.compress = json.at("compress");
+  choices.kept_by = json.at("kept_by");
+  choices.workers = json.at("workers");
+  choices.compress_warmup = json.at("compress_warmup");
   c.local_steps = json.at("local_steps");
-  c.precision = json.at("precision");
+  choices.precision = json.at("precision");
   const Json& scale = json.at("loss_scale");
   c.loss_scale = {scale.at("scale"), scale.at("ceiling"),  scale.at("good_steps"),
                   scale.at("mean"),  scale.at("variance"), scale.at("seen")};
-  return c;
 }
 
 std::vector<NamedBuffer> moments_of(const TrainState& state) {
   return {{kFirst, state.first_moment}, {kSecond, state.second_moment}};
 }
 
-std::vector<SafeTensorSource> kept_of(const TrainState& state) {
+std::vector<SafeTensorSource> worker_tensors(const TrainState& state) {
   std::vector<SafeTensorSource> tensors;
-  for (const SavedTensor& t : state.kept) {
+  for (const SavedTensor& t : state.worker_states) {
     tensors.push_back({t.name, {static_cast<int64_t>(t.values.size())}, t.values});
   }
   return tensors;
@@ -106,10 +108,10 @@ TrainState read_state(const std::string& checkpoint, const ParameterLayout& layo
   find_file(facts, checkpoint, "optimizer.safetensors");
   TrainState state;
   try {
-    state.counters = counters_from_json(facts.training.at("state"));
+    read_manifest_state(facts.training.at("state"), state);
   } catch (const Json::exception& e) {
-    throw CheckpointError(
-        format("{}: cannot be trained on, its state is incomplete ({})", checkpoint, e.what()));
+    throw CheckpointError(format("{}: no run can resume from it, its state is incomplete ({})",
+                                 checkpoint, e.what()));
   }
   state.parameters.resize(layout.elements());
   state.first_moment.resize(layout.elements());
@@ -120,10 +122,10 @@ TrainState read_state(const std::string& checkpoint, const ParameterLayout& layo
   read_buffer(moments, layout, kSecond, state.second_moment);
   for (const auto& file : facts.files) {
     if (file.file != kWorkersFile) continue;
-    const SafeTensorsFile kept(checkpoint + "/" + file.file);
-    for (const auto& [name, tensor] : kept.tensors()) {
+    const SafeTensorsFile saved(checkpoint + "/" + file.file);
+    for (const auto& [name, tensor] : saved.tensors()) {
       const std::span<const float> values = tensor.f32();
-      state.kept.push_back({name, {values.begin(), values.end()}});
+      state.worker_states.push_back({name, {values.begin(), values.end()}});
     }
   }
   return state;

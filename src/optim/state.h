@@ -1,6 +1,6 @@
-// Everything a run has to remember to go on exactly as if it had never stopped.
+// The training state: all that a run needs to resume exactly as if it had never stopped.
 //
-// Batches, dropout and the learning rate are pure functions of the seed and of these numbers, so
+// Batches, dropout and the learning rate are pure functions of the seed and of the counters, so
 // nothing else is saved.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Best {
   double value = 0;
 };
 
-// The numbers: what a checkpoint's manifest holds.
+// Numbers that change from step to step.
 struct Counters {
   uint64_t step = 0;     // optimizer steps, skipped ones included
   uint64_t updates = 0;  // steps that changed the parameters
@@ -31,28 +31,29 @@ struct Counters {
   uint64_t target_tokens = 0;
   uint64_t skipped = 0;
   uint64_t skipped_in_row = 0;
-  uint64_t evaluated_step = 0;
+  uint64_t evaluated_step = 0;  // the last evaluation
   uint64_t evaluations_without_gain = 0;
   std::optional<Best> best_loss;
   std::optional<Best> best_bleu;
   double seconds = 0;         // since the run began, all attempts together
-  double step_seconds = 0;    // of them in steps
-  uint64_t attempt = 1;       // how often the run was started
-  uint64_t micro_tokens = 0;  // chosen once, replayed on resume
-  uint64_t threads = 0;
-  uint64_t bucket =
-      0;  // elements of the gradient sent at once; chosen once, where there are others
-  std::string compress = "none";  // how gradients travel; chosen once where that was left to us
-  std::string kept_by = "none";   // the method and number of workers that TrainState::kept is of
-  uint64_t workers = 1;
-  uint64_t compress_warmup = 0;  // the last step before it begins
-  uint64_t local_steps = 0;      // since workers that train apart met
-  std::string precision = "fp32";
+  double step_seconds = 0;    // of these, in steps
+  uint64_t attempt = 1;       // number of this attempt
+  uint64_t local_steps = 0;   // since the last outer step (DiLoCo)
   LossScaleState loss_scale;  // fp16
 };
 
-Json to_json(const Counters& counters);
-Counters counters_from_json(const Json& json);
+// Choices of the program, made once and replayed on resume so that the run takes the same course.
+struct Choices {
+  uint64_t micro_tokens = 0;  // tokens of a micro-batch, at most
+  uint64_t threads = 0;
+  std::string precision = "fp32";
+  // Among several workers.
+  uint64_t workers = 1;
+  uint64_t bucket = 0;            // elements of the gradient in an all-reduce
+  std::string compress = "none";  // compression of gradients
+  uint64_t compress_warmup = 0;   // its last step of warm-up
+  std::string kept_by = "none";   // the compression that TrainState::worker_states belong to
+};
 
 struct SavedTensor {
   std::string name;
@@ -61,19 +62,24 @@ struct SavedTensor {
 
 struct TrainState {
   Counters counters;
+  Choices choices;
   std::vector<float> parameters;
   std::vector<float> first_moment;
   std::vector<float> second_moment;
-  std::vector<SavedTensor> kept;  // by workers, for a checkpoint; empty in between
+  // Compressor states of all ranks, on rank 0 while a checkpoint is written or read; else empty.
+  std::vector<SavedTensor> worker_states;
 };
 
-// What the moments are called in a checkpoint.
+// Counters and choices as a checkpoint's manifest holds them. Reading throws Json::exception when
+// one is missing or of the wrong type.
+Json manifest_state(const TrainState& state);
+void read_manifest_state(const Json& json, TrainState& state);
+
+// The moments with their names in a checkpoint, and the workers' states likewise.
 std::vector<NamedBuffer> moments_of(const TrainState& state);
+std::vector<SafeTensorSource> worker_tensors(const TrainState& state);
 
-// What workers keep, likewise.
-std::vector<SafeTensorSource> kept_of(const TrainState& state);
-
-// Reads a checkpoint with its moments, every file verified. Throws CheckpointError.
+// Reads a checkpoint with its moments and verifies every file. Throws CheckpointError.
 TrainState read_state(const std::string& checkpoint, const ParameterLayout& layout);
 
 }  // namespace reigen

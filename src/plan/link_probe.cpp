@@ -12,14 +12,14 @@
 namespace reigen {
 namespace {
 
-constexpr size_t kPiece = 1 << 20;  // bytes
+constexpr size_t kSegment = 1 << 20;  // bytes
 
-double pieces_of(double bytes) {
-  return std::max(1.0, std::ceil(bytes / static_cast<double>(kPiece)));
+double segments_of(double bytes) {
+  return std::max(1.0, std::ceil(bytes / static_cast<double>(kSegment)));
 }
 
-// What rank `root` says, everywhere.
-CommStatus share(Group& group, int root, std::span<double> values) {
+// The values of rank `root`, on all ranks.
+CommStatus broadcast_values(Group& group, int root, std::span<double> values) {
   if (group.rank() != root) std::fill(values.begin(), values.end(), 0.0);
   return group.sum(values).wait();
 }
@@ -30,7 +30,7 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// There and back again, so many times; the seconds of each at `from`.
+// Round trips of one byte; their seconds, measured by `from`.
 CommStatus ping(Group& group, int from, int to, int times, std::vector<double>& seconds) {
   std::byte byte{};
   const std::span<std::byte> one(&byte, 1);
@@ -50,16 +50,17 @@ CommStatus ping(Group& group, int from, int to, int times, std::vector<double>& 
   return {};
 }
 
-// As gradients travel: one behind the other, so that the link does not rest and then burst.
-CommStatus reduce_in_pieces(Group& group, std::span<float> data) {
-  constexpr size_t kElements = kPiece / sizeof(float);
+// As training sends gradients: one segment after the other without a pause, so that no burst builds
+// up.
+CommStatus reduce_in_segments(Group& group, std::span<float> data) {
+  constexpr size_t kElements = kSegment / sizeof(float);
   std::vector<Pending> pending;
   for (size_t at = 0; at < data.size(); at += kElements) {
     pending.push_back(group.all_reduce(data.subspan(at, std::min(kElements, data.size() - at))));
   }
   CommStatus status;
-  for (const Pending& piece : pending) {
-    CommStatus ended = piece.wait();
+  for (const Pending& segment : pending) {
+    CommStatus ended = segment.wait();
     if (status.ok()) status = std::move(ended);
   }
   return status;
@@ -69,7 +70,7 @@ CommStatus reduce_in_pieces(Group& group, std::span<float> data) {
 
 double LinkModel::seconds(double bytes, int workers) const {
   const double n = workers;
-  return workers < 2 ? 0 : pieces_of(bytes) * latency + 2 * (n - 1) / n * bytes / bandwidth;
+  return workers < 2 ? 0 : segments_of(bytes) * latency + 2 * (n - 1) / n * bytes / bandwidth;
 }
 
 CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget,
@@ -85,37 +86,36 @@ CommStatus measure_all_reduce(Group& group, std::span<float> data, double budget
     const double cpu = cpu_seconds();
     for (int i = 0; i <= repeats; ++i) {
       Stopwatch watch;
-      const CommStatus status = reduce_in_pieces(group, part);
+      const CommStatus status = reduce_in_segments(group, part);
       if (!status.ok()) return status;
       if (i > 0) times.push_back(watch.seconds());
     }
-    // The smallest tell the latency, and whatever else runs on the machine only adds to it.
+    // The smallest sizes give the latency. Other load only adds to it, so the minimum counts.
     const double time = bytes < kSmall ? *std::min_element(times.begin(), times.end())
                         : repeats > 2  ? median(times)
                                        : (times.front() + times.back()) / 2;
-    double told[] = {time, all.seconds(), (cpu_seconds() - cpu) / (repeats + 1)};
-    const CommStatus status = share(group, 0, told);
+    double shared[] = {time, all.seconds(), (cpu_seconds() - cpu) / (repeats + 1)};
+    const CommStatus status = broadcast_values(group, 0, shared);
     if (!status.ok()) return status;
-    curve.push_back({bytes, told[0], told[2]});
-    const double next = kGrowth * told[0];  // each time
-    const bool late = part.size() >= kLeastProbe || (bytes >= kSmall && told[1] > 2 * budget);
-    if (late && told[1] + 3 * next > budget) break;
+    curve.push_back({bytes, shared[0], shared[2]});
+    const double next = kGrowth * shared[0];  // each time
+    const bool late = part.size() >= kSmallestProbe || (bytes >= kSmall && shared[1] > 2 * budget);
+    if (late && shared[1] + 3 * next > budget) break;
     repeats = bytes < kSmall ? 5 : 2;
-    if (told[1] + (repeats + 1) * next > budget) repeats = 1;
+    if (shared[1] + (repeats + 1) * next > budget) repeats = 1;
   }
   return {};
 }
 
-// Relative errors are what counts, from microseconds to minutes: least squares, each point weighed
-// by its time.
-LinkModel fit(const std::vector<CurvePoint>& curve, int workers) {
+// Least squares of relative errors, because times range from microseconds to minutes.
+LinkModel fit_link(const std::vector<CurvePoint>& curve, int workers) {
   LinkModel model;
   if (curve.empty() || workers < 2) return model;
   const double n = workers;
   double s0 = 0, s1 = 0, s2 = 0, t0 = 0, t1 = 0;
   for (const CurvePoint& p : curve) {
     const double x = 2 * (n - 1) / n * p.bytes;
-    const double k = pieces_of(p.bytes);
+    const double k = segments_of(p.bytes);
     const double w = 1 / (p.seconds * p.seconds);
     s0 += w * k * k;
     s1 += w * k * x;
@@ -127,21 +127,21 @@ LinkModel fit(const std::vector<CurvePoint>& curve, int workers) {
   double slope = determinant > 0 ? (s0 * t1 - s1 * t0) / determinant : 0;
   double latency = (t0 - slope * s1) / s0;
   const CurvePoint& last = curve.back();
-  auto seen_by_large = [&](double way) {
-    return (last.seconds - way * pieces_of(last.bytes)) / (2 * (n - 1) / n * last.bytes);
+  auto slope_of_largest = [&](double latency_then) {
+    return (last.seconds - latency_then * segments_of(last.bytes)) / (2 * (n - 1) / n * last.bytes);
   };
-  const CurvePoint& quick =
+  const CurvePoint& fastest =
       *std::min_element(curve.begin(), curve.end(),
                         [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
-  // What matters is what large messages see. A burst that small ones profit from bends the line,
-  // and other work on the machine, which holds some of them up; but every message pays the latency.
-  if (latency < 0 || slope <= 0 || latency > 1.1 * quick.seconds ||
-      std::abs(seen_by_large(latency) / slope - 1) > 0.1) {
-    // The quickest message is nearly all latency, more so where a burst carries it.
-    const double moved = seen_by_large(0) * 2 * (n - 1) / n * quick.bytes;
-    const double most = last.seconds / pieces_of(last.bytes) / 2;
-    latency = std::min(std::max(quick.seconds - moved, quick.seconds / 2), most);
-    slope = seen_by_large(latency);
+  // Large messages decide the step time. Bursts make small messages too fast and other load makes
+  // them too slow, and both bend the line; but every message has the latency.
+  if (latency < 0 || slope <= 0 || latency > 1.1 * fastest.seconds ||
+      std::abs(slope_of_largest(latency) / slope - 1) > 0.1) {
+    // The fastest message is nearly all latency, even more so within a burst.
+    const double moved = slope_of_largest(0) * 2 * (n - 1) / n * fastest.bytes;
+    const double most = last.seconds / segments_of(last.bytes) / 2;
+    latency = std::min(std::max(fastest.seconds - moved, fastest.seconds / 2), most);
+    slope = slope_of_largest(latency);
   }
   model.cpu = last.cpu / (2 * (n - 1) / n * last.bytes);
   model.bandwidth = 1 / slope;
@@ -157,11 +157,11 @@ CommStatus measure_rounding(Group& group, const std::vector<CurvePoint>& curve, 
   const double rate = curve.back().bytes / curve.back().seconds;
   const auto bytes = static_cast<size_t>(kLongest * rate);
   const size_t elements = std::clamp<size_t>(bytes, 1 << 16, 1 << 20) & ~size_t{63};
-  std::vector<float> data(elements), unsent(elements);
+  std::vector<float> data(elements), residual(elements);
   for (size_t i = 0; i < elements; ++i) data[i] = 1e-3F * static_cast<float>(i % 61);
-  for (int round = 0; round < 2; ++round) {  // the first makes room
+  for (int round = 0; round < 2; ++round) {  // the first allocates memory
     const double before = cpu_seconds();
-    const CommStatus status = group.all_reduce(data, Wire::kInt4, unsent).wait();
+    const CommStatus status = group.all_reduce(data, Wire::kInt4, residual).wait();
     if (!status.ok()) return status;
     each = (cpu_seconds() - before) / static_cast<double>(elements);
   }
@@ -178,7 +178,7 @@ CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink
   CommStatus status = ping(group, from, to, kPings, trips);
   if (!status.ok()) return status;
   double facts[] = {median(trips) / 2, 0, 0};
-  // The last of rising sizes counts: what a burst lets pass is gone by then.
+  // The last of the rising sizes counts: a burst is used up by then.
   for (size_t bytes = kFirst; bytes <= kMost && facts[2] < seconds / kGrowth; bytes *= kGrowth) {
     std::vector<std::byte> data(bytes);
     Stopwatch watch;
@@ -192,7 +192,7 @@ CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink
       status = group.receive(data, from).wait();
       if (status.ok()) status = group.send({&done, 1}, from).wait();
     }
-    if (status.ok()) status = share(group, from, facts);
+    if (status.ok()) status = broadcast_values(group, from, facts);
     if (!status.ok()) return status;
   }
   link.latency = facts[0];

@@ -1,6 +1,12 @@
-// A few seconds of measuring before the first step of several workers: how fast each computes, what
-// the link carries, what a step will take. Nobody should find out after fourteen hours.
+// A few seconds of measurement before the first step of several workers: compute speed of each
+// worker, link speed, and the predicted time of a step. A slow link is found out at once and not
+// after fourteen hours.
 #pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "config/train_options.h"
 #include "data/prefetch.h"
@@ -9,41 +15,59 @@
 #include "model/transformer.h"
 #include "observe/record/records.h"
 #include "optim/state.h"
-#include "plan/forecast.h"
+#include "plan/compute_probe.h"
+#include "plan/step_prediction.h"
 
 namespace reigen {
 
-// Forward and backward of a batch's first parts, for `budget` seconds at most, scaled to the whole
-// share; nothing is changed.
-ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
-                             const TrainOptions& options, std::span<const float> parameters,
-                             const ReadyBatch& ready, double budget);
-
 struct Preflight {
   Measured measured;
-  std::vector<CurvePoint> curve;         // between hosts
-  std::vector<CurvePoint> direct_curve;  // between GPUs, where they exchange directly
-  std::vector<double> compute_by_rank;   // seconds of a share
+  std::vector<CurvePoint> curve;         // all-reduce between hosts
+  std::vector<CurvePoint> direct_curve;  // all-reduce between GPUs, where they exchange directly
+  std::vector<double> compute_by_rank;   // seconds for its share of a step
 };
 
-// All workers at once; the result is the same for all. `direct` joins their GPUs, or is null.
+// Called by all workers at once; the result is the same on all ranks. `direct` is the group between
+// their GPUs, or null.
 Preflight measure_job(Job& job, Group* direct, const OpenedDevice& opened, Transformer& model,
                       const TrainOptions& options, std::span<const float> parameters,
                       const ReadyBatch& ready, double budget);
 
-// Floating-point operations that all workers together do in a second when each has a large product
-// to compute, measured at the same time by all.
-double measure_capacity(Job& job, const OpenedDevice& opened);
-
-// Steps of a new run before a method that has a warm-up begins.
+// Warm-up steps of a new run, for compression methods that have a warm-up.
 uint64_t warmup_steps(const TrainOptions& options);
-// How gradients travel: as given, or as recorded; auto when it has to be chosen.
-CompressSetting known_compression(const TrainOptions& options, const Counters& counters);
-// The same, chosen where it has to be, and from which step on.
+// The compression setting as given, or as recorded by the run; kAuto where it has to be chosen.
+// `step` is the step that the run resumes from.
+CompressSetting known_compression(const TrainOptions& options, uint64_t step,
+                                  const Choices& choices);
+// Stores the setting in `choices`, chosen from the measurement where it is kAuto, and the number of
+// warm-up steps.
 void choose_compression(const TrainOptions& options, const Preflight& preflight,
-                        const ParameterLayout& layout, Counters& counters);
+                        const ParameterLayout& layout, uint64_t step, Choices& choices);
 
-// What the first worker tells of it: a line for the log, and warnings or nothing.
+struct SlowRank {
+  int rank = 0;
+  double seconds = 0;  // compute time of its share
+  double usual = 0;    // of the median worker
+};
+// The slowest worker, if it is above kSlowRankInProbe.
+std::optional<SlowRank> slow_rank(const std::vector<double>& compute_by_rank);
+
+// The meaning of a preflight for the run that begins.
+struct PreflightFindings {
+  StepPrediction step;
+  LinkModel link;                           // that carries its gradients
+  bool automatic = false;                   // --compress auto
+  bool chosen_before = false;               // by an earlier attempt at the run
+  uint64_t warmup_steps = 0;                // still to come
+  StepPrediction warmup;                    // one of those steps
+  std::optional<SlowRank> slow;             // the worker that all others wait for
+  std::optional<StepPrediction> auto_step;  // with the choice of auto, where `step` waits too long
+  bool slow_warmup() const;                 // its steps wait too long
+};
+PreflightFindings findings_of(const Preflight& preflight, const ParameterLayout& layout,
+                              const TrainOptions& options, uint64_t step, const Choices& choices);
+
+// The findings as rank 0 records and logs them. Warnings are empty where there is none.
 struct PreflightReport {
   ForecastRecord forecast;
   std::string line;
@@ -52,6 +76,6 @@ struct PreflightReport {
   std::string slow_warmup;
 };
 PreflightReport report_of(const Preflight& preflight, const ParameterLayout& layout,
-                          const TrainOptions& options, const Counters& counters);
+                          const TrainOptions& options, uint64_t step, const Choices& choices);
 
 }  // namespace reigen

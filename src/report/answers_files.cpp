@@ -21,14 +21,14 @@ void ReportMaker::checkpoint_files() {
     a.figures.emplace_back(name, human_bytes(size));
     checkpoint_bytes_ += size;
   }
-  if (files.empty()) a.answer = "none was written, or it is not here any more";
-  PlotSeries sizes = {"a checkpoint", {}, true};
+  if (files.empty()) a.answer = "no checkpoint was written, or it was removed";
+  PlotSeries sizes = {"checkpoint", {}, true};
   for (const auto& c : run_.checkpoints) {
     if (!c.error.empty()) continue;
     sizes.points.emplace_back(static_cast<double>(c.step), static_cast<double>(c.bytes) / kMega);
   }
   a.plots.push_back(
-      {.title = "Checkpoints as written", .y = "MB", .series = {sizes}, .from_zero = true});
+      {.title = "Size of checkpoints", .y = "MB", .series = {sizes}, .from_zero = true});
 }
 
 void ReportMaker::checkpoint_size() {
@@ -36,20 +36,22 @@ void ReportMaker::checkpoint_size() {
   if (checkpoint_bytes_ == 0 && !run_.checkpoints.empty()) {
     checkpoint_bytes_ = run_.checkpoints.back().bytes;
   }
-  a.answer = checkpoint_bytes_ > 0 ? human_bytes(checkpoint_bytes_) : "none was written";
+  a.answer = checkpoint_bytes_ > 0 ? human_bytes(checkpoint_bytes_) : "no checkpoint was written";
   report_.numbers["checkpoint_bytes"] = checkpoint_bytes_;
   double written = 0;
   for (const auto& c : run_.checkpoints) written += c.error.empty() ? 1 : 0;
   a.figures = {{"written", whole(written)},
-               {"training stood still", human_seconds(report_.shares.checkpoint)}};
-  PlotSeries held = {"training waited", {}, true};
-  PlotSeries wrote = {"writing took", {}, true};
+               {"checkpoint stalls", human_seconds(report_.shares.checkpoint)}};
+  PlotSeries stalls = {"training stalled", {}, true};
+  PlotSeries writes = {"write in the background", {}, true};
   for (const auto& c : run_.checkpoints) {
-    held.points.emplace_back(static_cast<double>(c.step), c.stall_seconds);
-    wrote.points.emplace_back(static_cast<double>(c.step), c.write_seconds);
+    stalls.points.emplace_back(static_cast<double>(c.step), c.stall_seconds);
+    writes.points.emplace_back(static_cast<double>(c.step), c.write_seconds);
   }
-  a.plots.push_back(
-      {.title = "Checkpoints", .y = "seconds", .series = {held, wrote}, .from_zero = true});
+  a.plots.push_back({.title = "Time of checkpoints",
+                     .y = "seconds",
+                     .series = {stalls, writes},
+                     .from_zero = true});
 }
 
 }  // namespace reigen

@@ -1,4 +1,4 @@
-// Answers about what was learnt, from what, and how fast it was to be.
+// Answers about learning: trained, overfitting, learning rate, training set.
 #include <algorithm>
 
 #include "base/error.h"
@@ -11,7 +11,7 @@
 namespace reigen {
 namespace {
 
-// The last half of the run and as many steps again: early losses would dwarf both.
+// The last half of the run and as many further steps as the run had: early losses would dwarf both.
 Plot expectation_plot(const Points& valid, const LossCurve& curve) {
   const auto [last, loss] = valid.back();
   PlotSeries measured = {"measured", {}, true};
@@ -23,13 +23,13 @@ Plot expectation_plot(const Points& valid, const LossCurve& curve) {
     const double step = last * (0.5 + 1.5 * i / 100);
     fitted.points.emplace_back(step, curve.at(step));
   }
-  PlotSeries least = {"80% interval, the least gained", {}, true, true};
-  PlotSeries most = {"the most gained", {}, true, true};
+  PlotSeries least = {"80% interval, smallest gain", {}, true, true};
+  PlotSeries most = {"80% interval, largest gain", {}, true, true};
   for (const ExpectedGain& gain : curve.gains) {
     least.points.emplace_back(last * (1 + gain.more), loss - gain.low);
     most.points.emplace_back(last * (1 + gain.more), loss - gain.high);
   }
-  return {.title = "Expected of more steps",
+  return {.title = "Expected loss of more steps",
           .y = "validation loss",
           .series = {measured, fitted, least, most}};
 }
@@ -38,15 +38,14 @@ Plot expectation_plot(const Points& valid, const LossCurve& curve) {
 
 void ReportMaker::is_trained() {
   Answer& a = add("trained", "Is the model fully trained, and how can you tell?");
-  const Verdict& v = report_.verdicts[1];
-  a.answer = v.verdict;
+  a.answer = text_of(report_.trained).verdict;
   const Points valid = validation_losses(run_);
   a.plots.push_back(
       {.title = "Validation loss", .y = "per target token", .series = {{"measured", valid, true}}});
   if (const auto curve = fit_loss_curve(valid)) {
     a.plots.push_back(expectation_plot(valid, *curve));
     for (const ExpectedGain& gain : curve->gains) {
-      a.figures.emplace_back(format("expected of another {:.0f}% of the steps", 100 * gain.more),
+      a.figures.emplace_back(format("expected of {:.0f}% more steps", 100 * gain.more),
                              text_of(gain));
       report_.numbers["expected_gains"].push_back(
           {{"more", gain.more}, {"gain", gain.gain}, {"low", gain.low}, {"high", gain.high}});
@@ -71,13 +70,13 @@ void ReportMaker::is_trained() {
 
 void ReportMaker::is_overfitting() {
   Answer& a = add("overfitting", "Was it overfitting?");
-  a.answer = report_.verdicts[2].verdict;
+  a.answer = text_of(report_.overfitting).verdict;
   const Points valid = validation_losses(run_);
   if (const std::optional<LossTrend> trend = loss_trend(run_)) {
     a.figures = {
         {"best validation loss", format("{:.4f} at step {}", trend->best, whole(trend->best_step))},
         {"last validation loss", format("{:.4f}", trend->last)},
-        {"training loss since the evaluation before",
+        {"training loss since the previous evaluation",
          format("{:.4f}, with dropout", trend->train_now)},
         {"gap", format("{:+.4f}", trend->gap())}};
     report_.numbers["overfitting"] = {{"gap", trend->gap()},
@@ -88,7 +87,7 @@ void ReportMaker::is_overfitting() {
       const auto& before = valid[valid.size() - 2];
       a.figures.emplace_back(
           "trend of validation loss",
-          format("{:+.4f} since the evaluation before", valid.back().second - before.second));
+          format("{:+.4f} since the previous evaluation", valid.back().second - before.second));
     }
   }
   a.plots.push_back({.title = "Training and validation loss",
@@ -97,24 +96,26 @@ void ReportMaker::is_overfitting() {
                                 {"validation", validation_losses(run_), true}}});
 }
 
-std::string ReportMaker::schedule_told(const Points& rates) const {
+std::string ReportMaker::schedule_text(const Points& rates) const {
   const std::string kind = options_ ? schedule_name(options_->schedule.kind) : "?";
   const double warmup = options_ ? static_cast<double>(options_->schedule.warmup_steps) : 0;
   const auto last = static_cast<double>(run_.last_step ? run_.last_step->step : 0);
   const double rate = rates.back().second;
   if (last < warmup) {
-    return format("schedule.kind {}: the run {} inside its warm-up, at step {} of {}, with {:.2e}",
+    return format("schedule.kind {}: the run {} within its warm-up, at step {} of {}, at {:.2e}",
                   kind, report_.live() ? "is still" : "ended", whole(last), whole(warmup), rate);
   }
   if (kind == "fixed") {
     return format("schedule.kind fixed: it stayed at {:.2e}{}", rate,
-                  warmup > 1 ? format(" after a warm-up of {} steps", whole(warmup)) : "");
+                  warmup > 1 ? format(" after a warm-up of {}",
+                                      counted(static_cast<uint64_t>(warmup), "step"))
+                             : "");
   }
   const auto peak = std::max_element(rates.begin(), rates.end(),
                                      [](auto& x, auto& y) { return x.second < y.second; });
-  const char* way = warmup > 1 ? "it rose to" : "it was highest with";
-  return format("schedule.kind {}: {} {:.2e} around step {} and stood at {:.2e} at the end", kind,
-                way, peak->second, whole(peak->first), rate);
+  const char* rise = warmup > 1 ? "it rose to" : "its peak was";
+  return format("schedule.kind {}: {} {:.2e} around step {} and was {:.2e} at the end", kind, rise,
+                peak->second, whole(peak->first), rate);
 }
 
 void ReportMaker::learning_rate() {
@@ -122,10 +123,10 @@ void ReportMaker::learning_rate() {
       add("learning-rate", "What does the learning-rate plot say, and which setting made it?");
   const auto points = run_.steps.ratio("rate", "steps");
   if (points.empty()) {
-    a.answer = "no steps yet";
+    a.answer = kNoStep;
     return;
   }
-  a.answer = schedule_told(points);
+  a.answer = schedule_text(points);
   if (options_) {
     const Json settings = schedule_json(options_->schedule);
     for (const auto& [key, value] : settings.items()) {
@@ -138,11 +139,11 @@ void ReportMaker::learning_rate() {
 
 void ReportMaker::training_set() {
   Answer& a = add("training-set", "How big was the training set, how many lines?");
-  // The run's own copy: the folder may have moved, or hold something else by now.
-  const std::string kept = directory_ + "/measurements";
+  // The run's own copy is preferred: the dataset may have moved or changed.
+  const std::string copy = directory_ + "/measurements";
   try {
-    const bool has_copy = path_exists(kept + "/manifest.json");
-    const Manifest manifest = read_manifest(has_copy ? kept : options_ ? options_->data : "?");
+    const bool has_copy = path_exists(copy + "/manifest.json");
+    const Manifest manifest = read_manifest(has_copy ? copy : options_ ? options_->data : "?");
     uint64_t bytes = 0;
     uint64_t pieces = 0;
     uint64_t read = 0;
@@ -150,21 +151,21 @@ void ReportMaker::training_set() {
       bytes += c.source.bytes + c.target.bytes;
       pieces += c.source.pieces + c.target.pieces;
       read += c.lines_read;
-      a.figures.emplace_back(c.name, format("{} of {} lines kept", with_commas(c.lines_kept),
-                                            with_commas(c.lines_read)));
+      a.figures.emplace_back(c.name, format("{} used of {}", with_commas(c.lines_kept),
+                                            counted(c.lines_read, "line")));
     }
-    a.answer = format("{} sentence pairs, {} of text, {} pieces",
-                      with_commas(manifest.train_pairs()), human_bytes(bytes), with_commas(pieces));
-    a.figures.emplace_back("vocabulary", with_commas(manifest.vocab.size) + " pieces");
-    a.figures.emplace_back("passes over it", format("{:.2f}", run_.steps.total("epoch")));
+    a.answer = format("{}, {} of text, {}", counted(manifest.train_pairs(), "sentence pair"),
+                      human_bytes(bytes), counted(pieces, "piece"));
+    a.figures.emplace_back("vocabulary", counted(manifest.vocab.size, "piece"));
+    a.figures.emplace_back("epochs trained", format("{:.2f}", run_.steps.total("epoch")));
     report_.numbers["training_pairs"] = manifest.train_pairs();
     report_.numbers["training_bytes"] = bytes;
     report_.numbers["lines_read"] = read;
   } catch (const Error& e) {
     a.answer = format("cannot tell, because {}", e.what());
   }
-  a.plots.push_back({.title = "Passes over the training set",
-                     .y = "epochs",
+  a.plots.push_back({.title = "Epochs",
+                     .y = "passes over the training set",
                      .series = {{"epochs", run_.steps.values("epoch")}},
                      .from_zero = true});
 }

@@ -1,4 +1,4 @@
-// Answers about time: of the run, of a step, and whether it was foretold.
+// Answers about time: of the run, of a step, and how good its prediction was.
 #include <algorithm>
 #include <cmath>
 
@@ -14,11 +14,11 @@ std::string ReportMaker::ending() const {
   switch (report_.state.kind) {
     case RunStateKind::kStarting:
     case RunStateKind::kRunning:
-      return "so far: it is running";
+      return "still running";
     case RunStateKind::kEnded:
       return "ended by " + run_.ends.back().reason;
     case RunStateKind::kGone:
-      return "then it stopped without an end: its process is gone";
+      return "then it was killed";
     case RunStateKind::kSilent:
       return "then it fell silent";
   }
@@ -31,36 +31,37 @@ void ReportMaker::how_long() {
     a.answer = kNoStep;
     return;
   }
-  a.answer = format("{} for {} steps, {}", human_seconds(time_.wall),
-                    whole(run_.steps.total("steps")), ending());
+  a.answer = format("{} for {}, {}", human_seconds(time_.wall),
+                    counted(static_cast<uint64_t>(run_.steps.total("steps")), "step"), ending());
   a.figures = {{"steps", human_seconds(run_.steps.total("seconds"))},
                {"evaluations", human_seconds(report_.shares.evaluation)},
-               {"standing still for checkpoints", human_seconds(report_.shares.checkpoint)},
+               {"checkpoint stalls", human_seconds(report_.shares.checkpoint)},
                {"start-up", human_seconds(time_.start_up)},
-               {"of it opening and verifying data", human_seconds(time_.data)},
+               {"opening and verifying data (part of the start-up)", human_seconds(time_.data)},
                {"other", human_seconds(time_.other())},
                {"attempts", whole(static_cast<double>(run_.starts.size()))}};
   double lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_seconds;
-  if (lost > 0) a.figures.emplace_back("done twice after a stop", human_seconds(lost));
+  if (lost > 0) a.figures.emplace_back("steps repeated after a resume", human_seconds(lost));
   if (settings_.price_per_hour > 0) add_cost(a, time_.wall + lost);
   a.plots.push_back({.title = "Throughput",
-                     .y = "target tokens a second",
+                     .y = "target tokens per second",
                      .series = {{"tokens/s", run_.steps.ratio("target_tokens", "seconds")}},
                      .from_zero = true});
 }
 
-// The first rank on each machine samples it.
+// The first rank on each host samples it.
 void ReportMaker::add_cost(Answer& a, double seconds) {
   const auto sampled = std::count_if(run_.ranks.begin(), run_.ranks.end(), [](const auto& rank) {
     return rank.second.last_sample.has_value();
   });
-  const auto machines = std::max<ptrdiff_t>(1, sampled);  // none in less than a second
+  const auto machines =
+      std::max<ptrdiff_t>(1, sampled);  // a run shorter than a second has no samples
   const double cost = seconds / 3600 * settings_.price_per_hour * static_cast<double>(machines);
   a.answer += format("; it cost {:.2f}", cost);
   a.figures.emplace_back(
-      "cost", format("{:.2f} at {:g} an hour for each of {} machines, what was done twice included",
-                     cost, settings_.price_per_hour, machines));
+      "cost", format("{:.2f} at {:g} per hour for each of {}, repeated steps included", cost,
+                     settings_.price_per_hour, counted(static_cast<uint64_t>(machines), "host")));
   const double tokens = run_.steps.total("target_tokens");
   if (tokens > 0) {
     a.figures.emplace_back("cost of a million target tokens",
@@ -79,13 +80,14 @@ void ReportMaker::average_step() {
   const double steps = std::max(1.0, run_.steps.total("steps"));
   const double mean = run_.steps.total("seconds") / steps;
   const double middle = median(run_.step_seconds);
-  a.answer = format("{} on average, {} in the middle", human_seconds(mean), human_seconds(middle));
+  a.answer = format("{} on average, median {}", human_seconds(mean), human_seconds(middle));
   report_.numbers["mean_step_seconds"] = mean;
   report_.numbers["median_step_seconds"] = middle;
-  add_forecast(a);
+  add_prediction(a);
   add_doctor(a);
   a.figures.emplace_back("slowest step", human_seconds(run_.steps.total("slowest")));
-  a.figures.emplace_back("target tokens a step", whole(run_.steps.total("target_tokens") / steps));
+  a.figures.emplace_back("target tokens per step",
+                         whole(run_.steps.total("target_tokens") / steps));
   a.figures.emplace_back("skipped steps", whole(run_.steps.total("skipped")));
   if (first() != nullptr) {
     for (const char* span : {"input", "forward", "loss", "backward", "compression", "communication",
@@ -101,23 +103,24 @@ void ReportMaker::average_step() {
   a.plots.push_back(split_plot());
 }
 
-// What was measured before the first step said what a step should take; here is what it took.
-void ReportMaker::add_forecast(Answer& a) {
+// The prediction of preflight, beside the measured step time.
+void ReportMaker::add_prediction(Answer& a) {
   if (run_.forecasts.empty()) return;
   const ForecastRecord& f = run_.forecasts.back();
   const double middle = median(run_.step_seconds);
   if (middle <= 0 || f.seconds <= 0) return;
   const double off = middle / f.seconds - 1;
-  a.answer += format("; foretold were {}", human_seconds(f.seconds));
+  a.answer += format("; predicted {}", human_seconds(f.seconds));
   a.figures.emplace_back(
-      "foretold before the first step",
-      format("{}: {} computing, {}{} waiting ({})", human_seconds(f.seconds),
+      "predicted before the first step",
+      format("{}: {} compute, {}{} waiting for the network ({})", human_seconds(f.seconds),
              human_seconds(f.compute),
-             f.compression > 0 ? format("{} compressing, ", human_seconds(f.compression)) : "",
+             f.compression > 0 ? format("{} compression, ", human_seconds(f.compression)) : "",
              human_seconds(f.exposed), f.method));
-  a.figures.emplace_back("against the median of what came", format("{:+.0f}%", 100 * off));
-  a.figures.emplace_back("the link as measured then",
-                         format("{:.2f} MB/s, {:.3f} ms", f.bandwidth / kMega, 1e3 * f.latency));
+  a.figures.emplace_back("measured median against the prediction", format("{:+.0f}%", 100 * off));
+  a.figures.emplace_back(
+      "link before the first step",
+      format("{:.2f} MB/s, latency {:.3f} ms", f.bandwidth / kMega, 1e3 * f.latency));
   report_.numbers["forecast"] = {{"seconds", f.seconds},
                                  {"compute", f.compute},
                                  {"compression", f.compression},
@@ -127,7 +130,7 @@ void ReportMaker::add_forecast(Answer& a) {
                                  {"off", off}};
 }
 
-// The same of a longer examination, where its findings were kept.
+// The same for the prediction of `reigen doctor`, where its output was saved.
 void ReportMaker::add_doctor(Answer& a) {
   const std::string path =
       settings_.doctor.empty() ? directory_ + "/doctor.json" : settings_.doctor;
@@ -137,29 +140,33 @@ void ReportMaker::add_doctor(Answer& a) {
     const Json& step = found.at("forecast");
     const double seconds = step.at("step_seconds");
     const double middle = median(run_.step_seconds);
-    const auto bottleneck = found.at("bottleneck").get<std::string>();
+    const auto predicted = found.at("bottleneck").get<std::string>();
     a.figures.emplace_back(
-        "foretold by doctor",
-        format("{} a step ({} computing, {} waiting), against the median of what came {:+.0f}%; "
-               "bottleneck {}, and it was {}",
-               human_seconds(seconds), human_seconds(step.at("compute_seconds")),
-               human_seconds(step.at("waiting_seconds")), 100 * (middle / seconds - 1), bottleneck,
-               bottleneck_.verdict));
+        "predicted by doctor",
+        format(
+            "{} per step ({} compute, {} waiting for the network), measured median {} ({:+.0f}%); "
+            "bottleneck {}, measured {}",
+            human_seconds(seconds), human_seconds(step.at("compute_seconds")),
+            human_seconds(step.at("waiting_seconds")), human_seconds(middle),
+            100 * (middle / seconds - 1), predicted, text_of(report_.bottleneck).verdict));
     const double hours = found.at("hours");
     if (hours > 0) {
-      a.figures.emplace_back("hours foretold by doctor",
-                             format("{:.2f}; it took {:.2f}, evaluations and checkpoints included",
+      a.figures.emplace_back("hours predicted by doctor",
+                             format("{:.2f}; measured {:.2f}, evaluations and checkpoints included",
                                     hours, time_.wall / 3600));
     }
     report_.numbers["doctor"] = {{"step_seconds", seconds},
                                  {"off", middle / seconds - 1},
-                                 {"bottleneck", bottleneck},
+                                 {"bottleneck", predicted},
                                  {"hours", hours}};
   } catch (const Json::exception&) {
     if (!settings_.doctor.empty()) {
-      throw DataError(format("{}: not what `reigen doctor --json` prints", path));
+      throw DataError(
+          format("{}: not the output of `reigen doctor --json`; write it with `reigen doctor ... "
+                 "--json > {}`",
+                 path, path));
     }
-    report_.notes.emplace_back("doctor.json", "cannot be read");
+    report_.notes.emplace_back("doctor.json", "is not the output of `reigen doctor --json`");
   }
 }
 

@@ -9,12 +9,13 @@ namespace {
 
 constexpr std::array kMore = {0.1, 0.5, 1.0};
 constexpr double kEighty = 1.2816;  // standard deviations to each side that hold 80%
-// Successive evaluations err alike (same sentences, nearby weights): fewer independent ones.
+// Errors of successive evaluations are correlated (same sentences, similar weights): each counts as
+// half an independent one.
 constexpr double kIndependent = 0.5;
 // No curve is trusted to fit better than this share of the loss,
 constexpr double kLeastSpread = 0.0005;
-// nor to foretell a gain better than to this share of it: real curves are no power laws, and the
-// learning rate goes on changing. Both from bench/observe/calibration.py.
+// nor to predict a gain better than this share of it: real losses are no power laws, and the
+// learning rate keeps changing. Both from bench/observe/calibration.py.
 constexpr double kModelError = 0.2;
 
 struct Weighted {
@@ -28,7 +29,7 @@ struct Line {
   double power = 0;
   double floor = 0;
   double scale = 0;
-  double squares = 0;   // of what is left
+  double squares = 0;   // sum of squared residuals
   double spread_x = 0;  // sum of squares around the mean
 };
 
@@ -59,14 +60,14 @@ Line fit_line(const std::vector<Weighted>& points, double power) {
   return line;
 }
 
-// The early part of a run (warm-up, a model that learns what words are frequent) follows other
-// laws: the last half counts, the more the later.
+// The early part of a run (warm-up, learning word frequencies) follows different laws: only the
+// last half counts, later evaluations more than earlier ones.
 std::vector<Weighted> late_part(const Points& all) {
   const double last = all.back().first;
   std::vector<Weighted> late;
   for (size_t i = 0; i < all.size(); ++i) {
     const auto& [step, value] = all[i];
-    if (step < last / 2 && all.size() - i > kLeastEvaluations) continue;
+    if (step < last / 2 && all.size() - i > kFewestEvaluations) continue;
     late.push_back({step, value, (step / last) * (step / last)});
   }
   double weights = 0;
@@ -75,7 +76,7 @@ std::vector<Weighted> late_part(const Points& all) {
   return late;
 }
 
-// What the lines say of another `more` of the steps, each weighted with its likelihood.
+// The gain of `more` times as many further steps by all lines, each weighted with its likelihood.
 ExpectedGain gain_of(const std::vector<Line>& lines, double least_squares, double variance,
                      double last, double more) {
   double weights = 0;
@@ -94,7 +95,7 @@ ExpectedGain gain_of(const std::vector<Line>& lines, double least_squares, doubl
   const double gain = first / weights;
   const double disagreement = std::max(0.0, second / weights - gain * gain);
   const double model = kModelError * gain;
-  // Both ends of a gain are evaluations with noise of their own.
+  // Both ends of a gain are evaluations, each with its own noise.
   const double deviation = std::sqrt(disagreement + 2 * variance + model * model);
   return {more, gain, gain - kEighty * deviation, gain + kEighty * deviation};
 }
@@ -104,7 +105,7 @@ ExpectedGain gain_of(const std::vector<Line>& lines, double least_squares, doubl
 double LossCurve::at(double step) const { return floor + scale * std::pow(step, -power); }
 
 std::optional<LossCurve> fit_loss_curve(const Points& evaluations) {
-  if (evaluations.size() < kLeastEvaluations) return std::nullopt;
+  if (evaluations.size() < kFewestEvaluations) return std::nullopt;
   const std::vector<Weighted> points = late_part(evaluations);
   std::vector<Line> lines;
   for (double power = 0.05; power <= 2.0; power *= 1.1) {

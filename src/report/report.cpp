@@ -59,8 +59,11 @@ Report ReportMaker::make() {
   report_.state = state_of(run_, unix_now());
   report_.shares = time_shares(run_);
   time_ = run_time(run_);
-  bottleneck_ = bottleneck(run_, report_.shares);
-  report_.verdicts = {bottleneck_, trained(run_), overfitting(run_)};
+  report_.bottleneck = bottleneck(run_, report_.shares);
+  report_.trained = trained(run_);
+  report_.overfitting = overfitting(run_);
+  report_.verdicts = {text_of(report_.bottleneck), text_of(report_.trained),
+                      text_of(report_.overfitting)};
   how_long();
   is_trained();
   is_overfitting();
@@ -85,7 +88,7 @@ Answer& ReportMaker::add(const char* id, const char* question) {
   return report_.answers.back();
 }
 
-const RankFold* ReportMaker::first() const {
+const RankSummary* ReportMaker::first() const {
   const auto found = run_.ranks.find(0);
   return found == run_.ranks.end() ? nullptr : &found->second;
 }
@@ -124,14 +127,14 @@ void ReportMaker::environment() {
                          {"workers", with_commas(s.workers)},
                          {"data", options_ ? options_->data : "?"}};
   if (s.capacity > 0) {
-    report_.environment.emplace_back("large products run at",
-                                     format("{:.1f} GFLOP/s in all", s.capacity / 1e9));
+    report_.environment.emplace_back("speed of large matrix products",
+                                     format("{}, all workers together", human_flops(s.capacity)));
   }
   for (const auto& [rank, fold] : run_.ranks) {
     if (!fold.last_sample) continue;
     const SampleRecord& sample = *fold.last_sample;
-    std::string machine =
-        format("{} cores, {} of memory", sample.cores.size(), human_bytes(sample.memory_total));
+    std::string machine = format("{}, {} of memory", counted(sample.cores.size(), "core"),
+                                 human_bytes(sample.memory_total));
     for (const GpuSample& gpu : sample.gpus) machine += ", " + gpu.name;
     report_.environment.emplace_back(format("{} (rank {})", sample.host, rank), machine);
   }
@@ -143,9 +146,8 @@ void ReportMaker::notes() {
   }
   if (reader_.unfinished_lines() > 0 && report_.state.kind != RunStateKind::kRunning) {
     report_.notes.emplace_back("cut off",
-                               format("the last line of {} logs was not written to its end, and "
-                                      "was left out",
-                                      reader_.unfinished_lines()));
+                               format("the last line of {} is incomplete and was ignored",
+                                      counted(reader_.unfinished_lines(), "log")));
   }
   if (run_.steps.total("skipped") > 0) {
     report_.notes.emplace_back("skipped steps", format("{} of {}: loss or gradient was not finite",
@@ -154,22 +156,22 @@ void ReportMaker::notes() {
   }
   if (reader_.damaged_lines() > 0) {
     report_.notes.emplace_back("damaged lines",
-                               format("{} were left out", reader_.damaged_lines()));
+                               format("{} ignored", with_commas(reader_.damaged_lines())));
   }
   if (run_.clock_jumps > 0) {
-    report_.notes.emplace_back("clock", format("it was set {} times during the run; durations "
-                                               "are of a clock that only goes forward",
-                                               run_.clock_jumps));
+    report_.notes.emplace_back("clock", format("set {} during the run; durations come from a "
+                                               "monotonic clock and are right",
+                                               counted(run_.clock_jumps, "time")));
   }
   if (run_.repeated_steps > 0) {
     report_.notes.emplace_back(
-        "two writers", format("{} steps are in the log twice, because two processes wrote it at "
-                              "once; they were counted once",
-                              with_commas(run_.repeated_steps)));
+        "two writers", format("two processes wrote the log at once; {} that it has twice counted "
+                              "once",
+                              counted(run_.repeated_steps, "step")));
   }
   uint64_t lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_steps;
-  if (lost > 0) report_.notes.emplace_back("steps done twice", with_commas(lost));
+  if (lost > 0) report_.notes.emplace_back("steps repeated after a resume", with_commas(lost));
 }
 
 void ReportMaker::numbers() {
@@ -182,7 +184,7 @@ void ReportMaker::numbers() {
   n["shares"] = {{"total", s.total},           {"input", s.input},
                  {"compute", s.compute},       {"compression", s.compression},
                  {"network", s.network},       {"straggler", s.straggler},
-                 {"contended", s.contended},   {"evaluation", s.evaluation},
+                 {"contended", s.contention},  {"evaluation", s.evaluation},
                  {"checkpoint", s.checkpoint}, {"other", s.other}};
   for (const auto& e : run_.evaluations) {
     Json row = {{"step", e.step}, {"nll", e.nll}};
@@ -211,7 +213,8 @@ Report make_report(const std::string& run_directory, const RunReader& reader,
 }
 
 Json to_json(const Report& report) {
-  Json json = {{"run", report.name},
+  Json json = {{"version", kReportVersion},
+               {"run", report.name},
                {"live", report.live()},
                {"state", report.state.text},
                {"questions", Json::array()}};
@@ -226,13 +229,15 @@ Json to_json(const Report& report) {
                                  {"answer", a.answer},
                                  {"figures", table(a.figures)}});
   }
-  for (const Verdict& v : report.verdicts) {
+  for (const VerdictText& v : report.verdicts) {
     json["verdicts"][v.about] = {{"verdict", v.verdict},
                                  {"confidence", v.confidence},
                                  {"because", v.because},
                                  {"rule", v.rule},
                                  {"advice", v.advice}};
   }
+  json["verdicts"]["bottleneck"]["cause"] = id_of(report.bottleneck.cause);
+  json["verdicts"]["bottleneck"]["rank"] = report.bottleneck.rank;
   json["environment"] = table(report.environment);
   json["settings"] = report.settings;
   json["notes"] = table(report.notes);
@@ -244,12 +249,12 @@ std::string to_text(const Report& report) {
   std::string text = format("{} ({})\n\n", report.name, report.state.text);
   for (const Answer& a : report.answers) text += format("  {}\n      {}\n", a.question, a.answer);
   text += "\n";
-  for (const Verdict& v : report.verdicts) {
+  for (const VerdictText& v : report.verdicts) {
     text += format("  {}: {}{}\n      {}\n", v.about, v.verdict,
                    v.confidence.empty() ? "" : format(" (confidence {})", v.confidence), v.because);
     if (!v.advice.empty()) text += format("      advice: {}\n", v.advice);
   }
-  for (const auto& [name, value] : report.notes) text += format("  note, {}: {}\n", name, value);
+  for (const auto& [name, value] : report.notes) text += format("  note: {}: {}\n", name, value);
   return text;
 }
 

@@ -1,6 +1,6 @@
-// The eleven questions about a run, each with a plain answer, the figures behind it and plots.
+// The eleven questions about a run, each with a plain answer, its figures and plots.
 //
-// One structure, three ways out: a page (observe/report_page.h), JSON and text for a terminal.
+// One structure, three outputs: a page (report/report_page.h), JSON and text for a terminal.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@
 #include "report/run_state.h"
 #include "report/svg_plot.h"
 #include "report/verdicts.h"
+#include "report/wording.h"
 
 namespace reigen {
 
@@ -28,30 +29,35 @@ struct Answer {
 struct Report {
   std::string name;  // of the run directory
   RunState state;
-  bool live() const;  // it may go on by itself
+  bool live() const;  // starting or running
   std::vector<Answer> answers;
-  std::vector<Verdict> verdicts;
+  Bottleneck bottleneck;
+  Trained trained;
+  Overfitting overfitting;
+  std::vector<VerdictText> verdicts;  // of those three
   TimeShares shares;
   Figures environment;
-  Figures notes;  // what is unusual: damaged lines, clock jumps, lost steps
+  Figures notes;  // unusual events: damaged lines, clock jumps, lost steps
   std::string config;
-  Json settings = Json::object();  // those that make runs differ, by full name
+  Json settings = Json::object();  // hyper-parameters by full name, to compare runs
   std::vector<SampleTranslation> samples;
   std::vector<std::string> log_tail;
-  Json numbers;  // for machines: the same facts, unrounded
+  Json numbers;  // the same facts for programs, not rounded
 };
 
 struct ReportSettings {
-  double price_per_hour = 0;  // of one machine; 0 for no cost
-  std::string doctor;         // findings of `reigen doctor --json`; the run's doctor.json if empty
+  double price_per_hour = 0;  // of one host; 0 for no cost
+  std::string doctor;         // output of `reigen doctor --json`; the run's doctor.json if empty
 };
 
-// `reader` is refreshed. Files of the run that are missing are said to be, not an error.
+// `reader` has been refreshed. A missing file of the run is an answer or a note, not an error.
 Report make_report(const std::string& run_directory, const RunReader& reader,
                    const ReportSettings& settings);
 
+// The version of report.json. Version 2 reworded labels in `figures`; version 1 had no number.
+constexpr int kReportVersion = 2;
 Json to_json(const Report& report);
-std::string to_text(const Report& report);  // a terminal's worth
+std::string to_text(const Report& report);  // for a terminal
 
 // Writes report.html and report.json into the run (or `directory`) and returns their paths. Several
 // reports stand side by side in one page.

@@ -1,7 +1,7 @@
-// Makes a Report of a run: one function for each question, in files by what they are about.
+// Makes the Report of a run: one function for each question, in one file for each subject.
 //
 // answers_learning.cpp: trained, overfitting, learning rate, training set. answers_time.cpp: how
-// long, average step, what was foretold. answers_machine.cpp: busy, network, correlation.
+// long, average step, prediction. answers_machine.cpp: busy, network, correlation.
 // answers_files.cpp: checkpoints.
 #pragma once
 
@@ -13,32 +13,30 @@
 #include "base/json.h"
 #include "config/train_options.h"
 #include "report/report.h"
-#include "report/run_time.h"
+#include "report/thresholds.h"
 
 namespace reigen {
 
 constexpr double kMega = 1e6;
-constexpr size_t kMostLines = 6;  // in a plot: more than there are colours say nothing
+constexpr size_t kMostLines = 6;  // in a plot: one for each colour
 
-constexpr const char* kNoStep = "cannot tell, because no step was finished";
+constexpr const char* kNoStep = "cannot tell, because no step is finished";
 
 std::string whole(double value);  // "12,345"
 Points scaled(Points points, double factor);
-Points smoothed(const Points& points);  // as few as make a line that can be followed
+Points smoothed(const Points& points);  // averaged to at most 80 points
 
-// What left rank 0's machine for others, without headers, and what its workers could send as
-// measured before the first step: bytes a second. Zeros where nothing crosses or it is not known.
+// Inter-node traffic of rank 0's host without headers, and the bandwidth of its workers as measured
+// before the first step, in bytes per second. Zeros where there is none or it is unknown.
 struct LinkUse {
   double carried = 0;
   double most = 0;
-  bool full() const { return most > 0 && carried >= kFull * most; }
-
-  static constexpr double kFull = 0.8;
+  bool full() const { return most > 0 && carried >= kFullLinkShare * most; }
 };
 
 class ReportMaker {
  public:
-  // All that is given must outlive it.
+  // All arguments must outlive it.
   ReportMaker(const std::string& directory, const RunReader& reader, const ReportSettings& settings)
       : directory_(directory), reader_(reader), run_(reader.run()), settings_(settings) {}
 
@@ -64,25 +62,24 @@ class ReportMaker {
 
   Answer& add(const char* id, const char* question);
   void add_cost(Answer& answer, double seconds);
-  void add_forecast(Answer& answer);
+  void add_prediction(Answer& answer);
   void add_doctor(Answer& answer);
   void explain_wire(Answer& answer);
-  std::string use_told(const Efficiency& products) const;
+  std::string use_text(const Efficiency& products) const;
   LinkUse link_use() const;
-  std::string correlation_answer(double r, size_t stretches) const;
+  std::string correlation_answer(double r, size_t intervals) const;
   Plot split_plot() const;
   Plot own_work_plot() const;
-  const RankFold* first() const;
+  const RankSummary* first() const;
   std::string ending() const;
-  bool started() const;  // a step was finished
-  std::string schedule_told(const Points& rates) const;
+  bool started() const;  // at least one step is finished
+  std::string schedule_text(const Points& rates) const;
 
   const std::string& directory_;
   const RunReader& reader_;
   const RunSummary& run_;
   const ReportSettings& settings_;
   Report report_;
-  Verdict bottleneck_;
   RunTime time_;
   std::optional<TrainOptions> options_;  // as the run recorded them
   uint64_t checkpoint_bytes_ = 0;

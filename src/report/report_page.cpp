@@ -63,7 +63,7 @@ std::string plots(const std::vector<Plot>& all) {
 
 std::string verdict_cards(const Report& report) {
   std::string out = "<div class=\"verdicts\">";
-  for (const Verdict& v : report.verdicts) {
+  for (const VerdictText& v : report.verdicts) {
     out += format("<section><h2>{}</h2><p class=\"answer\">{}{}</p><p>{}</p>",
                   escaped_html(v.about), escaped_html(v.verdict),
                   v.confidence.empty()
@@ -104,12 +104,12 @@ std::string one_report(const Report& report) {
       "tabindex=\"0\">{}</pre></details></section>\n",
       escaped_html(report.config));
   if (report.log_tail.empty()) return out;
-  out += "<section><h2>The end of the log</h2><pre tabindex=\"0\">";
+  out += "<section><h2>Last lines of the log</h2><pre tabindex=\"0\">";
   for (const std::string& line : report.log_tail) out += escaped_html(line) + "\n";
   return out + "</pre></section>\n";
 }
 
-// Plots of the same question on the same axes, a line for each run.
+// The plots of one question on common axes, with a line for each run.
 std::vector<Plot> joined_plots(const std::vector<Report>& reports, size_t question) {
   std::vector<Plot> joined;
   for (const Report& report : reports) {
@@ -130,7 +130,7 @@ std::vector<Plot> joined_plots(const std::vector<Report>& reports, size_t questi
   return joined;
 }
 
-// Rows of a table, for what is not the same in all runs.
+// Table rows for the settings that are not the same in all runs.
 std::string differing_settings(const std::vector<Report>& reports) {
   auto text_of = [](const Report& r, const std::string& name) {
     const auto found = r.settings.find(name);
@@ -166,7 +166,7 @@ std::string side_by_side(const std::vector<Report>& reports) {
   for (size_t i = 0; i < reports[0].verdicts.size(); ++i) {
     out += format("<tr><th scope=\"row\">{}</th>", escaped_html(reports[0].verdicts[i].about));
     for (const Report& r : reports) {
-      const Verdict& v = r.verdicts[i];
+      const VerdictText& v = r.verdicts[i];
       out += format("<td><strong>{}</strong> <span class=\"soft\">{}</span><br>{}{}</td>",
                     escaped_html(v.verdict), escaped_html(v.confidence), escaped_html(v.because),
                     v.advice.empty() ? "" : "<br>Advice: " + escaped_html(v.advice) + ".");
@@ -202,7 +202,7 @@ std::string title_of(const std::vector<Report>& reports) {
   return title;
 }
 
-// "average-step" is an id, "average step" can be read.
+// The id "average-step" as the words "average step".
 std::string words_of(std::string id) {
   std::replace(id.begin(), id.end(), '-', ' ');
   return id;
@@ -230,11 +230,11 @@ std::string whole_page(const std::vector<Report>& reports, const std::string& st
 }  // namespace
 
 std::string report_page(const std::vector<Report>& reports) {
-  const auto going = std::find_if(reports.begin(), reports.end(), [](const Report& r) {
+  const auto unfinished = std::find_if(reports.begin(), reports.end(), [](const Report& r) {
     return r.state.kind != RunStateKind::kEnded;
   });
-  const Report& told = going == reports.end() ? reports[0] : *going;
-  return whole_page(reports, told.state.text,
+  const Report& shown = unfinished == reports.end() ? reports[0] : *unfinished;
+  return whole_page(reports, shown.state.text,
                     reports.size() == 1 ? one_report(reports[0]) : side_by_side(reports));
 }
 

@@ -1,4 +1,5 @@
-// The page of one or several reports: HTML that needs nothing else, in light and dark.
+// The page of one or several reports: a single HTML file without external resources, light and
+// dark.
 #pragma once
 
 #include <string>

@@ -8,8 +8,8 @@
 namespace reigen {
 namespace {
 
-constexpr double kLeastSilence = 60;  // seconds
-constexpr double kTimesLonger = 3;    // than the longest thing so far
+constexpr double kShortestSilence = 60;  // seconds
+constexpr double kTimesLonger = 3;       // than the longest step, evaluation or checkpoint so far
 
 double longest_pause(const RunSummary& run) {
   double longest = run.steps.total("slowest");
@@ -52,29 +52,30 @@ RunState state_of(const RunSummary& run, double now) {
     return {RunStateKind::kEnded, format("finished: {}", run.ends.back().reason)};
   }
   if (run.starts.empty() && !run.last_step) {
-    return {RunStateKind::kStarting, "starting: nothing was measured yet"};
+    return {RunStateKind::kStarting, "starting: no measurement yet"};
   }
-  const std::string host = run.starts.empty() ? "its machine" : run.starts.back().host;
+  const std::string host = run.starts.empty() ? "its host" : run.starts.back().host;
   if (host == host_name()) {
     const StartRecord& start = run.starts.back();
     const ProcessState process = process_state(start.process, start.time);
     if (process == ProcessState::kEnded) {
       return {RunStateKind::kGone,
-              format("stopped without an end: process {} is gone; `reigen train --run RUN` goes on "
-                     "from its last checkpoint",
+              format("killed: process {} does not exist any more; `reigen train --run RUN` "
+                     "resumes from the last checkpoint",
                      start.process)};
     }
     // A replaced process may be this one with a clock that was set: its silence decides then.
     if (process == ProcessState::kRunning) return {RunStateKind::kRunning, "running"};
   }
   const double silence = now - last_news(run);
-  if (silence <= std::max(kLeastSilence, kTimesLonger * longest_pause(run))) {
+  if (silence <= std::max(kShortestSilence, kTimesLonger * longest_pause(run))) {
     return {RunStateKind::kRunning, "running"};
   }
-  return {RunStateKind::kSilent,
-          format("no news for longer than anything took before: the run has stopped, or what {} "
-                 "writes does not arrive here",
-                 host)};
+  return {
+      RunStateKind::kSilent,
+      format("silent for three times as long as the longest step, evaluation or checkpoint: the "
+             "run on {} has stopped, or its log does not arrive here",
+             host)};
 }
 
 }  // namespace reigen

@@ -1,4 +1,4 @@
-// Whether a run is going on, has ended, or has fallen silent, as far as its files tell.
+// Whether a run is starting, running, ended, killed or silent, judged by its files and its process.
 #pragma once
 
 #include <string>
@@ -8,24 +8,24 @@
 namespace reigen {
 
 enum class RunStateKind {
-  kStarting,  // nothing was measured yet
+  kStarting,  // no measurement yet
   kRunning,
-  kEnded,   // and said why
-  kGone,    // its process is no more, and it did not say that it ended
-  kSilent,  // on another machine, and nothing came for longer than anything of it took before
+  kEnded,   // with a record of the reason
+  kGone,    // its process does not exist any more, and there is no record of an end
+  kSilent,  // on a different host, without news for longer than any of its steps took
 };
 
 struct RunState {
   RunStateKind kind = RunStateKind::kStarting;
-  std::string text;  // a sentence; the same for as long as nothing changes
+  std::string text;  // a sentence that only changes with the state
 };
 
-// `now` is in seconds since 1970. Asks this machine about the process when the run is on it.
+// `now` is in seconds since 1970. The process is looked up when the run is on this host.
 RunState state_of(const RunSummary& run, double now);
 
 const char* name_of(RunStateKind kind);
 
-// The latest time stamp of any rank.
+// The latest time stamp in the log of any rank.
 double last_news(const RunSummary& run);
 
 }  // namespace reigen

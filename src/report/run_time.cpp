@@ -1,10 +1,12 @@
 #include "report/run_time.h"
 
-#include <algorithm>
-
-#include "base/format.h"
+#include "report/thresholds.h"
 
 namespace reigen {
+
+bool RunTime::slow_start() const { return wall > 0 && start_up >= kSlowStartShare * wall; }
+
+bool RunTime::slow_data() const { return data >= start_up / 2; }
 
 RunTime run_time(const RunSummary& run) {
   RunTime time;
@@ -15,38 +17,21 @@ RunTime run_time(const RunSummary& run) {
     time.start_up += s.setup_seconds;
     time.data += s.data_seconds;
   }
-  // What the clock on the wall cannot get wrong.
+  // Durations are measured with a monotonic clock, unlike time stamps.
   const double least = time.measured + time.start_up;
-  bool told = !run.attempts.empty();  // by every attempt itself
+  bool all_ended = !run.attempts.empty();
   for (const AttemptTime& a : run.attempts) {
-    told = told && a.seconds > 0;
-    // Time stamps are worth nothing once the clock was set.
-    if (a.seconds <= 0 && run.clock_jumps > 0) {
+    const bool ended = a.seconds > 0;  // with a record of its duration
+    all_ended = all_ended && ended;
+    // Time stamps are useless once the clock was set.
+    if (!ended && run.clock_jumps > 0) {
       time.wall = least;
       return time;
     }
-    time.wall += a.seconds > 0 ? a.seconds : std::max(0.0, a.last - a.first);
+    time.wall += ended ? a.seconds : std::max(0.0, a.last - a.first);
   }
-  if (!told) time.wall = std::max(time.wall, least);
+  if (!all_ended) time.wall = std::max(time.wall, least);
   return time;
-}
-
-std::string start_up_told(const RunTime& time) {
-  std::string text =
-      format("start-up took {}, {:.0f}% of the {} of the run", human_seconds(time.start_up),
-             100 * time.start_up / time.wall, human_seconds(time.wall));
-  if (time.data >= time.start_up / 2) {
-    text += format("; {} of it went into opening and verifying data", human_seconds(time.data));
-  }
-  return text;
-}
-
-std::string start_up_advice(const RunTime& time) {
-  if (time.data >= time.start_up / 2) {
-    return "for the start-up, a faster disk for the data, or a copy on the host itself: all of it "
-           "is read and verified before the first step";
-  }
-  return "start-up is paid once in each attempt: a longer one spends less of its time on it";
 }
 
 }  // namespace reigen

@@ -1,7 +1,7 @@
-// How long a run took by the clock on the wall, and how much of that before its first step.
+// Wall time of a run, and its split into start-up, measured time and the rest.
 #pragma once
 
-#include <string>
+#include <algorithm>
 
 #include "observe/record/run_summary.h"
 
@@ -10,20 +10,17 @@ namespace reigen {
 // In seconds, over all attempts.
 struct RunTime {
   double wall = 0;
-  double measured = 0;  // steps, evaluations, and standing still for checkpoints
-  double start_up = 0;  // before steps could begin
-  double data = 0;      // of that, opening and verifying data, until all workers had
-  double other() const { return wall - measured - start_up; }
-  bool slow_start() const { return wall > 0 && start_up >= kSlowStart * wall; }
+  double measured = 0;  // steps, evaluations and checkpoint stalls
+  double start_up = 0;  // before the first step
+  double data = 0;      // of that, opening and verifying data, until all workers were done
 
-  static constexpr double kSlowStart = 0.15;  // of the wall time, to be told of
+  // Clamped: durations are stored in microseconds, and logs of version 0.1 do not count the stall
+  // for the last checkpoint in the time of their attempt.
+  double other() const { return std::max(0.0, wall - measured - start_up); }
+  bool slow_start() const;  // start-up took kSlowStartShare of the wall time
+  bool slow_data() const;   // data took at least half of the start-up
 };
 
 RunTime run_time(const RunSummary& run);
-
-// "start-up took 40.0 s, 60% of the 1m 06s of the run; 38.0 s of it went into opening and verifying
-// data"
-std::string start_up_told(const RunTime& time);
-std::string start_up_advice(const RunTime& time);
 
 }  // namespace reigen

@@ -24,7 +24,7 @@ struct Range {
   }
 };
 
-// The least of 1, 2 and 5 times a power of ten that is not below `least`.
+// The smallest of 1, 2 and 5 times a power of ten that is not below `least`.
 double round_step(double least) {
   const double decade = std::pow(10.0, std::floor(std::log10(least)));
   for (double times : {1.0, 2.0, 5.0}) {
@@ -93,7 +93,7 @@ class Axes {
   double step_y_ = 1;
 };
 
-// A colour, and beyond the last colour another kind of line.
+// A colour; after the last colour, the colours again with dotted lines.
 std::string look_of(size_t number) {
   constexpr size_t kColours = 6;
   return format("s{}{}", number % kColours, number < kColours ? "" : " again");

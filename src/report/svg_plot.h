@@ -1,5 +1,5 @@
-// A line plot as SVG text that stands in a page: colours come from the page's style, so that it
-// follows light and dark, and a reader that cannot see it gets its title and a summary.
+// A line plot as SVG text within a page. Colours come from the page's style, so that they follow
+// its light and dark schemes; screen readers get the title and a summary.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace reigen {
 struct PlotSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;
-  bool dots = false;    // a mark at each point, for few and separate ones
-  bool dashed = false;  // for what is expected, not measured
+  bool dots = false;    // a mark at each point, for few and separate points
+  bool dashed = false;  // expected, not measured
 };
 
 struct Plot {
@@ -25,7 +25,7 @@ struct Plot {
 
 bool is_empty(const Plot& plot);
 std::string svg_of(const Plot& plot);
-std::string summary_of(const Plot& plot);  // for those who hear the page
+std::string summary_of(const Plot& plot);  // for screen readers
 
 std::string escaped_html(std::string_view text);
 

@@ -1,86 +1,85 @@
-// What limited a run, whether it is trained and whether it overfits: each by a rule that is stated,
-// with how sure it is, and "cannot tell" where that is the truth.
+// Verdicts on a run: its bottleneck, whether it is trained, whether it overfits. Values only; the
+// sentences are in report/wording.h.
 //
-// Only exposed time counts: what a step waited for. How busy a GPU reports itself is no evidence,
-// because a collective that waits spins at 100%.
+// Only exposed time is evidence: time that a step waited. The utilisation that a GPU reports is
+// none, because a collective that waits spins at 100%.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "config/compress_options.h"
 #include "observe/record/run_summary.h"
+#include "report/causes.h"
 #include "report/curve_fit.h"
+#include "report/run_time.h"
 
 namespace reigen {
 
-struct Verdict {
-  std::string about;       // "bottleneck"
-  std::string verdict;     // "network", or "cannot tell"
-  std::string confidence;  // high, medium, low; empty when it cannot tell
-  std::string because;     // the evidence, or why it cannot tell
-  std::string rule;
-  std::string advice;  // may be empty
-};
+enum class Confidence : uint8_t { kNone, kLow, kMedium, kHigh };
 
-// Where the time of steps (but the first), evaluations and checkpoints went, in seconds. They add
-// up to `total`; how long the run took is observe/run_time.h's.
+// Rank 0's time in steps (without the first), evaluations and checkpoints, split by cause, in
+// seconds that add up to `total`. Wall time and start-up are in report/run_time.h.
 struct TimeShares {
   double total = 0;
-  double input = 0;  // rank 0's waiting for it, or for a rank that was late because of its own
+  double input = 0;  // rank 0 waited for its input, or for a rank that waited for its own
   double compute = 0;
   double compression = 0;  // of gradients
-  double network = 0;      // what in each step also the last rank to arrive waited for
-  double straggler = 0;    // what rank 0 waited beyond that, for whoever came last
-  double awaited = 0;      // of that, what rank 0 computed itself while the others waited for it
-  double contended = 0;    // exchanges that the link had done, waiting for a processor
+  double network = 0;      // the shortest wait of any rank in each step
+  double straggler = 0;    // waiting beyond that, for the last rank to arrive
+  double awaited = 0;      // of that, rank 0's own compute while the others waited for it
+  double contention = 0;   // exchanges that waited for a CPU core and not for the link
   double evaluation = 0;
   double checkpoint = 0;
   double other = 0;
   bool comparable = true;  // all ranks took part in about the same steps
   int slowest_rank = -1;
-  double slowest_ratio = 1;  // its own work against the others' median
-  int held_rank = -1;        // the one that was not let run for the longest
-  double held_share = 0;     // of the time
-  bool held = false;         // that is why it is the slowest
-  double input_late = 0;     // seconds a step that the slowest waits for input beyond the others
-  int input_rank = -1;       // the slowest, where that is most of what it is late by
+  double slowest_ratio = 1;      // its own work, against the median of the others
+  int descheduled_rank = -1;     // the rank that was descheduled for the longest time
+  double descheduled_share = 0;  // of its time
+  bool descheduled = false;      // that makes it the slowest rank
+  double late_input = 0;     // seconds per step that the slowest rank waits longer for its input
+  int late_input_rank = -1;  // the slowest rank, where its input is most of its delay
 
-  double computing() const { return compute + awaited; }  // all that rank 0 computed
+  double all_compute() const { return compute + awaited; }
 };
 
-// How fast the steps computed: operations of matrix products in the time spent computing, against
-// what the workers' devices do in a large product. Zeros where the log does not say, and where the
-// attempts at a run had other workers or devices.
+// FLOP/s of matrix products while computing, and in large products on the same devices. Zeros where
+// the log lacks them, or where attempts had different workers or devices.
 struct Efficiency {
-  double achieved = 0;  // FLOP/s
+  double achieved = 0;
   double capacity = 0;
   double share() const { return capacity > 0 ? achieved / capacity : 0; }
+  bool low() const;  // below kEfficientShare
 };
 Efficiency efficiency(const RunSummary& run, const TimeShares& shares);
 
-// Whether workers exchange anything between machines.
+// Whether workers exchange gradients between hosts.
 bool crosses_network(const RunSummary& run);
 
-constexpr double kWellUsed = 0.3;  // of the capacity, below which computing itself is inefficient
-constexpr double kSlower = 1.15;   // than the others' median, to be called a straggler
-constexpr double kHeld = 0.1;      // of the time not let run, beyond twice the others' median
-
 TimeShares time_shares(const RunSummary& run);
-// What rank 0 did besides computing, the largest first, without what is next to nothing.
-std::vector<std::pair<std::string, double>> parts_of(const RunSummary& run,
-                                                     const TimeShares& shares);
-Verdict bottleneck(const RunSummary& run, const TimeShares& shares);
-Verdict overfitting(const RunSummary& run);
-Verdict trained(const RunSummary& run);
 
-// "0.071 less loss (80% interval 0.060 to 0.082)", or more loss.
-std::string text_of(const ExpectedGain& gain);
+struct Bottleneck {
+  Cause cause = Cause::kUnknown;
+  Confidence confidence = Confidence::kNone;
+  Advice advice = Advice::kNone;
+  int rank = -1;       // of a straggler, or with late input
+  CauseShare largest;  // the largest cause other than compute, whether it is named or not
+  // The figures.
+  double steps = 0;  // after the first
+  TimeShares shares;
+  Efficiency efficiency;
+  std::vector<CauseShare> parts;  // all but compute, the largest first, without those near 0%
+  CompressSetting compression;
+  RunTime time;
+};
+Bottleneck bottleneck(const RunSummary& run, const TimeShares& shares);
 
-// Validation loss against its best. Training loss is the mean of the steps since the evaluation
-// before.
+// Validation loss against its best. Training loss is the mean of the steps since the previous
+// evaluation.
 struct LossTrend {
   double best_step = 0;
   double best = 0;
@@ -93,7 +92,51 @@ struct LossTrend {
 };
 std::optional<LossTrend> loss_trend(const RunSummary& run);  // nothing without an evaluation
 
+struct Overfitting {
+  enum class Answer : uint8_t { kUnknown, kNo, kYes };
+  Answer answer = Answer::kUnknown;
+  Confidence confidence = Confidence::kNone;
+  size_t evaluations = 0;
+  LossTrend trend;  // where it is known
+};
+Overfitting overfitting(const RunSummary& run);
+
+struct Trained {
+  enum class Answer : uint8_t {
+    kUnknown,
+    kYes,
+    kPastItsBest,  // overfits
+    kImproving,
+    kGettingWorse,
+    kDiverged,
+  };
+  enum class Evidence : uint8_t {
+    kCurve,     // a fitted curve
+    kTooFew,    // evaluations for a curve
+    kTooSteep,  // losses for a curve that levels off above zero
+    kScatter,   // of the losses around their curve is too large
+  };
+  Answer answer = Answer::kUnknown;
+  Evidence evidence = Evidence::kCurve;
+  Confidence confidence = Confidence::kNone;
+  uint64_t step = 0;           // where it diverged
+  uint64_t skipped_steps = 0;  // of a run that diverged
+  LossTrend trend;             // of a run that gets worse
+  Points losses;               // of validation
+  std::vector<ExpectedGain> gains;
+};
+Trained trained(const RunSummary& run);
+
 Points validation_losses(const RunSummary& run);
 Points training_losses(const RunSummary& run);  // without smoothing, with dropout
+
+// Limits of the verdicts on learning.
+constexpr double kWorseLoss = 0.01;        // share of the best loss
+constexpr double kTrainedGain = 0.005;     // share of the loss that 50% more steps gain
+constexpr std::ptrdiff_t kWorseInRow = 2;  // evaluations
+constexpr size_t kFewestForTrend = 3;      // evaluations
+// Share of the loss between two evaluations, where no curve can be fitted. Twice kWorseLoss,
+// because one fall alone decides.
+constexpr double kClearFall = 0.02;
 
 }  // namespace reigen

@@ -2,23 +2,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/format.h"
 #include "report/verdicts.h"
 
 namespace reigen {
 namespace {
 
-constexpr const char* kTrainOn = "train on with `reigen train --run RUN --max-steps N`";
-constexpr double kWorse = 0.01;  // of the loss
-constexpr double kTrainedGain = 0.005;
-constexpr ptrdiff_t kLeastWorse = 2;  // evaluations
-constexpr size_t kLeastTrend = 3;     // evaluations
-// From one evaluation to the next, to be improving where no curve can be fitted. Twice kWorse: one
-// fall alone has to say it.
-constexpr double kFalling = 0.02;
-
-// Of all steps after `from` up to `to`: a single batch says little. A row of a long run may hold
-// more steps than lie between two evaluations; then it is the one with `to` in it.
+// Mean of all steps after `from` up to `to`, because a single batch says little. A row of a long
+// run may have more steps than lie between two evaluations; then the row with `to` counts.
 double training_loss(const RunSummary& run, double from, double to) {
   const RollupTable& t = run.steps;
   const auto width = static_cast<double>(t.width());
@@ -43,59 +33,37 @@ double training_loss_at(const RunSummary& run, const Points& valid, size_t evalu
   return training_loss(run, from, valid[evaluation].first);
 }
 
-Verdict diverged(Verdict v, const EndRecord& end, double skipped) {
-  v.verdict = format("no: it diverged at step {}", with_commas(end.step));
-  v.confidence = "high";
-  v.because = format(
-      "loss or gradient was not finite, and the run gave up; {:.0f} steps were skipped in all",
-      skipped);
-  v.advice = "lower the learning rate, lengthen its warm-up or set optimizer.clip";
-  return v;
+// Without a curve, a last loss that is the best and clearly below the previous one still shows that
+// the run improves.
+bool still_falls(const Points& losses) {
+  if (losses.size() < 2) return false;
+  const auto best =
+      std::min_element(losses.begin(), losses.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return best + 1 == losses.end() &&
+         best->second < (1 - kClearFall) * losses[losses.size() - 2].second;
 }
 
-Verdict getting_worse(Verdict v, const LossTrend& trend) {
-  v.verdict = format("no, it is getting worse since step {:.0f}", trend.best_step);
-  v.confidence = trend.worse >= 2 * kLeastWorse ? "high" : "medium";
-  v.because = format(
-      "validation loss is {:.3f} and was {:.3f} at best; training loss did not fall since either: "
-      "{:.3f} then, {:.3f} now",
-      trend.last, trend.best, trend.train_at_best, trend.train_now);
-  v.advice =
-      "lower the learning rate, lengthen its warm-up or set optimizer.clip; the checkpoint "
-      "best-loss is the one to go on from";
-  return v;
+void judge_without_curve(Trained& t) {
+  const bool few = t.losses.size() < kFewestEvaluations;
+  t.evidence = few ? Trained::Evidence::kTooFew : Trained::Evidence::kTooSteep;
+  if (!still_falls(t.losses)) return;
+  t.answer = Trained::Answer::kImproving;
+  t.confidence = few ? Confidence::kLow : Confidence::kMedium;
 }
 
-// Too few evaluations for a curve, or a loss that falls faster than any curve that levels off above
-// zero, as it does in the middle of learning. The last fall tells all the same whether it goes on.
-Verdict without_curve(Verdict v, const Points& valid) {
-  const bool few = valid.size() < kLeastEvaluations;
-  const std::string why =
-      few ? format("{} evaluations are too few to fit a curve; {} are needed", valid.size(),
-                   kLeastEvaluations)
-          : "the losses fall too steeply for a curve that levels off above zero";
-  const auto best = std::min_element(
-      valid.begin(), valid.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  const bool falling = valid.size() > 1 && best + 1 == valid.end() &&
-                       best->second < (1 - kFalling) * valid[valid.size() - 2].second;
-  if (!falling) {
-    v.verdict = "cannot tell";
-    v.because = why;
-    if (valid.size() > 1) {
-      v.because +=
-          format(", and the last loss is not the best by more than {:.0f}%", 100 * kFalling);
-    }
-    return v;
+void judge_by_curve(const LossCurve& curve, Trained& t) {
+  t.gains = curve.gains;
+  const ExpectedGain& half = curve.gains[1];  // of 50% more steps
+  const double limit = kTrainedGain * t.losses.back().second;
+  if (half.low < 0 && half.high > 2 * limit) {
+    t.evidence = Trained::Evidence::kScatter;
+    return;
   }
-  const auto& [before, loss] = valid[valid.size() - 2];
-  v.verdict = "no, still improving";
-  v.confidence = few ? "low" : "medium";
-  v.because = format(
-      "from step {:.0f} to step {:.0f}, the last two evaluations, validation loss fell from {:.3f} "
-      "to {:.3f}, by {:.0f}%; what more steps would gain cannot be told: {}",
-      before, best->first, loss, best->second, 100 * (1 - best->second / loss), why);
-  v.advice = kTrainOn;
-  return v;
+  const bool done = half.gain < limit;
+  t.answer = done ? Trained::Answer::kYes : Trained::Answer::kImproving;
+  const bool sure = done ? half.high < limit : half.low > limit;
+  t.confidence = sure ? Confidence::kHigh : Confidence::kMedium;
 }
 
 }  // namespace
@@ -117,103 +85,64 @@ std::optional<LossTrend> loss_trend(const RunSummary& run) {
       valid.begin(), valid.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   LossTrend trend = {.best_step = best->first, .best = best->second, .last = valid.back().second};
   trend.later = valid.end() - best - 1;
-  // A single good evaluation soon after the best does not undo what came since.
-  trend.worse =
-      std::find_if(valid.rbegin(), valid.rend(),
-                   [&](const auto& point) { return point.second <= best->second * (1 + kWorse); }) -
-      valid.rbegin();
+  // Counted from the end: a single good evaluation soon after the best does not undo later ones.
+  trend.worse = std::find_if(valid.rbegin(), valid.rend(),
+                             [&](const auto& point) {
+                               return point.second <= best->second * (1 + kWorseLoss);
+                             }) -
+                valid.rbegin();
   trend.train_at_best = training_loss_at(run, valid, static_cast<size_t>(best - valid.begin()));
   trend.train_now = training_loss_at(run, valid, valid.size() - 1);
   return trend;
 }
 
-Verdict overfitting(const RunSummary& run) {
-  Verdict v;
-  v.about = "overfitting";
-  v.rule = format(
-      "yes when validation loss was above its best by more than {:.0f}% in the last two "
-      "evaluations or more, while training loss went on falling since that best; training loss is "
-      "the mean of the steps since the evaluation before",
-      100 * kWorse);
+Overfitting overfitting(const RunSummary& run) {
+  Overfitting o;
+  o.evaluations = validation_losses(run).size();
   const std::optional<LossTrend> trend = loss_trend(run);
-  if (!trend || validation_losses(run).size() < kLeastTrend) {
-    v.verdict = "cannot tell";
-    v.because = format("{} evaluations are too few; {} are needed", validation_losses(run).size(),
-                       kLeastTrend);
-    return v;
+  if (!trend || o.evaluations < kFewestForTrend) return o;
+  o.trend = *trend;
+  if (trend->worse >= kWorseInRow && trend->train_now < trend->train_at_best) {
+    o.answer = Overfitting::Answer::kYes;
+    o.confidence = trend->worse >= 2 * kWorseInRow ? Confidence::kHigh : Confidence::kMedium;
+    return o;
   }
-  v.because = format(
-      "validation loss is {:.3f} and was {:.3f} at best, at step {:.0f}; training loss (with "
-      "dropout) went from {:.3f} there to {:.3f}; the gap is {:+.3f}",
-      trend->last, trend->best, trend->best_step, trend->train_at_best, trend->train_now,
-      trend->gap());
-  v.verdict = "no";
-  v.confidence = trend->later == 0 ? "high" : trend->later >= 3 ? "low" : "medium";
-  if (trend->worse >= kLeastWorse && trend->train_now < trend->train_at_best) {
-    v.verdict = format("yes, since step {:.0f}", trend->best_step);
-    v.confidence = trend->worse >= 2 * kLeastWorse ? "high" : "medium";
-    v.advice =
-        "the checkpoint best-loss is the one to use; more data, more dropout or a smaller "
-        "model would help, more steps will not";
-  }
-  return v;
+  o.answer = Overfitting::Answer::kNo;
+  o.confidence = trend->later == 0   ? Confidence::kHigh
+                 : trend->later >= 3 ? Confidence::kLow
+                                     : Confidence::kMedium;
+  return o;
 }
 
-std::string text_of(const ExpectedGain& gain) {
-  if (gain.gain < 0) {
-    return format("{:.3f} more loss (80% interval {:.3f} to {:.3f} more)", -gain.gain, -gain.high,
-                  -gain.low);
-  }
-  return format("{:.3f} less loss (80% interval {:.3f} to {:.3f})", gain.gain, gain.low, gain.high);
-}
-
-Verdict trained(const RunSummary& run) {
-  Verdict v;
-  v.about = "trained";
-  v.rule = format(
-      "a curve c + a * step^-b through the validation losses of the last half of the run; "
-      "fully trained when another 50% of the steps is expected to gain less than {:.1f}% of the "
-      "loss, or when the model overfits; getting worse when the last two evaluations or more are "
-      "{:.0f}% above the best and training loss did not fall either. With fewer than {} "
-      "evaluations, "
-      "or a fall too steep for such a curve: still improving when the last loss is the best and "
-      "more than {:.0f}% below the one before",
-      100 * kTrainedGain, 100 * kWorse, kLeastEvaluations, 100 * kFalling);
+Trained trained(const RunSummary& run) {
+  Trained t;
+  t.losses = validation_losses(run);
   if (run.ended && run.ends.back().reason == "diverged") {
-    return diverged(v, run.ends.back(), run.steps.total("skipped"));
+    t.answer = Trained::Answer::kDiverged;
+    t.confidence = Confidence::kHigh;
+    t.step = run.ends.back().step;
+    t.skipped_steps = static_cast<uint64_t>(run.steps.total("skipped"));
+    return t;
   }
-  const Points valid = validation_losses(run);
-  const Verdict overfits = overfitting(run);
-  if (overfits.verdict.starts_with("yes")) {
-    v.verdict = "yes, and past its best";
-    v.confidence = overfits.confidence;
-    v.because = "it overfits: more steps make validation loss worse";
-    return v;
+  const Overfitting overfits = overfitting(run);
+  if (overfits.answer == Overfitting::Answer::kYes) {
+    t.answer = Trained::Answer::kPastItsBest;
+    t.confidence = overfits.confidence;
+    return t;
   }
   const std::optional<LossTrend> trend = loss_trend(run);
-  if (trend && valid.size() >= kLeastTrend && trend->worse >= kLeastWorse) {
-    return getting_worse(v, *trend);
+  if (trend && t.losses.size() >= kFewestForTrend && trend->worse >= kWorseInRow) {
+    t.answer = Trained::Answer::kGettingWorse;
+    t.confidence = trend->worse >= 2 * kWorseInRow ? Confidence::kHigh : Confidence::kMedium;
+    t.trend = *trend;
+    return t;
   }
-  const auto curve = fit_loss_curve(valid);
-  if (!curve) return without_curve(v, valid);
-  for (const ExpectedGain& gain : curve->gains) {
-    v.because += format("{}another {:.0f}% of the steps: {}", v.because.empty() ? "" : "; ",
-                        100 * gain.more, text_of(gain));
+  if (const auto curve = fit_loss_curve(t.losses)) {
+    judge_by_curve(*curve, t);
+  } else {
+    judge_without_curve(t);
   }
-  v.because += "; as long as the learning rate goes on as its schedule says";
-  const ExpectedGain& half = curve->gains[1];
-  const double limit = kTrainedGain * valid.back().second;
-  if (half.low < 0 && half.high > 2 * limit) {
-    v.verdict = "cannot tell";
-    v.because = format("the evaluations scatter too much to tell a gain of {:.3f} from none: {}",
-                       limit, v.because);
-    return v;
-  }
-  v.verdict = half.gain < limit ? "yes" : "no, still improving";
-  const bool sure = half.gain < limit ? half.high < limit : half.low > limit;
-  v.confidence = sure ? "high" : "medium";
-  if (half.gain >= limit) v.advice = kTrainOn;
-  return v;
+  return t;
 }
 
 }  // namespace reigen

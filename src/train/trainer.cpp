@@ -11,7 +11,8 @@
 #include "data/manifest.h"
 #include "optim/schedule.h"
 #include "report/live/live_server.h"
-#include "train/attempt.h"
+#include "train/attempt_parts.h"
+#include "train/training_loop.h"
 #include "train/workers/agreements.h"
 #include "train/workers/send_data.h"
 
@@ -33,8 +34,43 @@ std::unique_ptr<LiveServer> serve_page(const TrainOptions& options) {
 void warn_of_timeline(const TrainOptions& options) {
   if (options.timeline.empty() || options.max_steps == 0) return;
   if (parse_step_range(options.timeline).last <= static_cast<uint64_t>(options.max_steps)) return;
-  log_warning(format("timeline {} goes beyond the last step: it will end with max-steps {}",
-                     options.timeline, options.max_steps));
+  log_warning(
+      format("--timeline {} ends after the last step of the run: it is cut at --max-steps {}",
+             options.timeline, options.max_steps));
+}
+
+// The other workers get the reason, and no operation uses this worker's memory when this returns:
+// the gradients are freed next.
+void give_up(AttemptParts& parts, const std::string& why) {
+  parts.job.give_up(why);
+  if (!parts.transport.direct) return;
+  parts.transport.direct->close();
+  parts.transport.direct->drain();
+}
+
+// Errors of the device or the network are not the run's: their message says how to resume.
+void run_attempt(AttemptParts& parts) {
+  auto with_advice = [&](const Error& e) {
+    std::string text = e.what();
+    if (parts.writer) text += "; " + parts.writer->how_to_resume();
+    log_copy_only(format("ended: {}", text));
+    give_up(parts, text);
+    return text;
+  };
+  try {
+    TrainingLoop(parts).run();
+  } catch (const DeviceError& e) {
+    throw DeviceError(with_advice(e));
+  } catch (const CommError& e) {
+    throw CommError(with_advice(e));
+  } catch (const Error& e) {
+    log_copy_only(format("ended: {}", e.what()));
+    give_up(parts, e.what());
+    throw;
+  } catch (const std::exception& e) {
+    give_up(parts, e.what());
+    throw;
+  }
 }
 
 }  // namespace
@@ -43,7 +79,7 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   TrainOptions options = given;
   if (job.first()) {
     if (options.data.empty()) {
-      throw ConfigError("--data is required (directory written by reigen prepare)");
+      throw ConfigError("--data is required: a dataset written by `reigen prepare`");
     }
     options = resolve(options);
     check_schedule(options.schedule);
@@ -55,14 +91,15 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   ignore_hangup();
   set_quiet(options.quiet || !job.first());
   if (options.workers.send_data) send_data(job, options.data);
-  read_manifest(options.data);  // a wrong --data leaves no empty run behind
+  read_manifest(options.data);  // fails before a run directory is made
   std::optional<RunDirectory> run;
   if (job.first()) run.emplace(options.run);
   std::unique_ptr<LiveServer> page;
   if (run && options.dashboard) page = serve_page(options);
-  Attempt attempt(options, run ? &*run : nullptr, job, version);
-  if (page) log_note(format("the run is shown at {}", page->url()));
-  attempt.run();
+  const std::unique_ptr<AttemptParts> parts =
+      prepare_attempt(options, run ? &*run : nullptr, job, version);
+  if (page) log_note(format("live page of the run: {}", page->url()));
+  run_attempt(*parts);
 }
 
 }  // namespace reigen

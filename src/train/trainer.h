@@ -1,4 +1,4 @@
-// `reigen train`: a run from its options to its last checkpoint, new or resumed.
+// `reigen train` in one worker: a run, new or resumed, from its options to its last checkpoint.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace reigen {
 
-// Trains until a limit, early stopping or a signal. Throws Interrupted after a signal, when
-// everything is saved, and DivergedError when there is no finite loss any more.
-// `job` are the workers that train together; all call it.
+// Trains until a limit, early stopping or a signal. All workers of `job` call it. Throws
+// Interrupted after a signal, when the last checkpoint is written, and DivergedError when the loss
+// is no longer finite.
 void train(const TrainOptions& options, const std::string& version, Job& job);
 
 }  // namespace reigen

@@ -59,6 +59,20 @@ TEST(HumanSeconds, MovesToTheNextUnitIfRoundingCarries) {
   EXPECT_EQ(human_seconds(3599.6), "1h 00m");
 }
 
+TEST(Counted, HasOneNounForOneAndAnotherForMany) {
+  EXPECT_EQ(counted(0, "step"), "0 steps");
+  EXPECT_EQ(counted(1, "evaluation"), "1 evaluation");
+  EXPECT_EQ(counted(4096, "sentence"), "4,096 sentences");
+}
+
+TEST(HumanFlops, ChoosesTheUnitBySize) {
+  EXPECT_EQ(human_flops(0), "0.00 MFLOP/s");
+  EXPECT_EQ(human_flops(2.5e6), "2.50 MFLOP/s");
+  EXPECT_EQ(human_flops(87.26e9), "87.3 GFLOP/s");
+  EXPECT_EQ(human_flops(381482.1e9), "381 TFLOP/s");
+  EXPECT_EQ(human_flops(999.6e9), "1.00 TFLOP/s");
+}
+
 TEST(Percent, OfZeroIsZero) {
   EXPECT_EQ(percent(0, 0), "0.0%");
   EXPECT_EQ(percent(123, 1000), "12.3%");

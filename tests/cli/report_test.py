@@ -1,4 +1,4 @@
-"""Reports of real runs in which something was planted: what limited them, whether they are trained."""
+"""Reports of real runs with a known cause: bottleneck, trained or not, overfitting."""
 
 import json
 import os
@@ -66,13 +66,13 @@ class OneWorker(ReportCase):
         steps = [r for r in self.records("run") if r["kind"] == "step"]
         wall = sum(r["seconds"] for r in steps)
         self.assertAlmostEqual(sum(sum(r["spans"].values()) for r in steps) / wall, 1, delta=0.02)
-        # A run that was stopped early goes on to improve, and says so.
+        # A run that was stopped early still improves.
         self.assertTrue(report["verdicts"]["trained"]["verdict"].startswith("no"), report["verdicts"])
         told = run("report", self.path("run"), "--price-per-hour", 36)
         self.assertIn("How long did it take?", told.stdout)
         seconds, cost = self.report("run")["numbers"]["seconds"], self.report("run")["numbers"]["cost"]
         self.assertAlmostEqual(cost, seconds / 100, places=6)
-        # Also where the data is not any more.
+        # The report does not need the dataset.
         pairs = report["numbers"]["training_pairs"]
         shutil.copytree(self.path("run"), self.path("elsewhere"))
         config = self.read("elsewhere/config.yaml")
@@ -87,14 +87,14 @@ class OneWorker(ReportCase):
         self.assertIn("bottleneck: ", run("top", self.path("run"), "--once").stdout)
         end = self.records("run")[-1]
         self.assertEqual(end["kind"], "end")
-        # What an older reader left behind, or a crash, is no matter.
+        # A damaged rollup and an incomplete last line do no harm.
         self.write("run/measurements/rollup.json", "{")
         with open(self.path("run/measurements/rank-0.jsonl"), "a") as log:
             log.write('{"kind":"st')
         run("report", self.path("run"))
         self.assertEqual(self.report("run")["numbers"]["steps"], 400)
         self.assertIn("cut off", self.report("run")["notes"])
-        # The time told is the attempt's own, and the rate's answer lists what its schedule looks at.
+        # The duration is the attempt's own record, and the learning rate's answer lists the options of its schedule.
         self.assertAlmostEqual(self.report("run")["numbers"]["seconds"], end["seconds"], places=3)
         answers = {q["id"]: q for q in self.report("run")["questions"]}
         self.assertRegex(answers["busy"]["answer"], "^(yes|no): [0-9]+% of the time was spent computing")
@@ -102,7 +102,7 @@ class OneWorker(ReportCase):
         self.assertEqual(set(answers["learning-rate"]["figures"]), {
             "schedule.kind", "schedule.rate", "schedule.start-rate", "schedule.warmup-steps"})
 
-    def test_what_doctor_foretold_stands_beside_what_came(self):
+    def test_a_prediction_of_doctor_stands_beside_the_measurement(self):
         arguments = [a for a in self.arguments("run", "--max-steps", 60, "--no-eval.bleu")]
         at = arguments.index("--run")
         found = run("doctor", *arguments[1:at], *arguments[at + 2:], "--seconds", 2, "--json").stdout
@@ -111,11 +111,11 @@ class OneWorker(ReportCase):
             f.write(found)
         told = json.loads(run("report", self.path("run"), "--doctor", self.path("doctor.json"), "--json").stdout)
         self.assertEqual(told["numbers"]["doctor"]["step_seconds"], json.loads(found)["forecast"]["step_seconds"])
-        self.assertIn("foretold by doctor", self.read("run/report.html"))
+        self.assertIn("predicted by doctor", self.read("run/report.html"))
         with open(self.path("doctor.json"), "w") as f:
             f.write("{}")
         self.assert_fails(run("report", self.path("run"), "--doctor", self.path("doctor.json"), check=False), 3,
-                          "not what `reigen doctor --json` prints")
+                          "not the output of `reigen doctor --json`")
 
     def test_options_of_a_page_that_is_not_served_are_refused(self):
         self.assert_fails(run(*self.arguments("none", "--dashboard-port", 1234, "--max-steps", 1), check=False), 2,
@@ -137,7 +137,7 @@ class OneWorker(ReportCase):
 
 
 class SeveralWorkers(ReportCase):
-    def test_every_rank_is_in_the_log_and_adds_up(self):
+    def test_the_log_has_every_rank_and_its_spans_add_up(self):
         self.train("run", "--max-steps", 150, "--no-eval.bleu", "--workers", 2)
         for rank in (0, 1):
             records = self.records("run", rank)

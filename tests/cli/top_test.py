@@ -129,7 +129,7 @@ class Top(harness.Case):
         self.assertIn("running", run("top", folder).stdout)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        self.assertIn(f"process {process.pid} is gone", run("top", folder).stdout)
+        self.assertIn(f"killed: process {process.pid} ", run("top", folder).stdout)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Real runs with a bottleneck planted in each: the report has to name it, and nothing else."""
+"""Real runs with one known bottleneck each: the report has to name it, and no other."""
 
 import json
 import os
@@ -21,9 +21,9 @@ MODEL = ["--preset", "tiny", "--model.heads", 2, "--model.encoder-layers", 1, "-
 # Steps that mostly compute, and steps of some milliseconds.
 LONG = ["--model.width", 64, "--model.ffn-width", 128, "--batch.target-tokens", 1500]
 SHORT = ["--model.width", 32, "--model.ffn-width", 64, "--batch.target-tokens", 200]
-# Steps that eat text faster than a reader without a processor makes it.
+# Steps that need text faster than a throttled reader delivers it.
 LITTLE = ["--model.width", 16, "--model.ffn-width", 16, "--batch.target-tokens", 400]
-# Two megabytes of gradient: more than computing takes at 100 Mbit/s, next to nothing without a limit.
+# Two megabytes of gradient: longer than compute at 100 Mbit/s, almost nothing without a limit.
 HEAVY = ["--model.width", 128, "--model.ffn-width", 512, "--batch.target-tokens", 2000]
 
 
@@ -91,26 +91,26 @@ class Links(Planted):
         if not namespaces.permitted():
             self.skipTest("network namespaces are not permitted here")
 
-    def test_a_slow_link_is_the_network_and_the_wire_is_explained(self):
+    def test_a_slow_link_is_the_network_and_gradients_explain_its_traffic(self):
         with namespaces.Network(2, rate="100mbit") as network:
             self.workers(*HEAVY, "--max-steps", 40, network=network)
         self.assertEqual(self.bottleneck()[0], "network", self.bottleneck()[1])
         self.assertIn("--compress", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(2)
         numbers = self.report()["numbers"]
-        for rank in numbers["ranks"]:  # the two have one name, and are two machines
+        for rank in numbers["ranks"]:  # two hosts with the same host name
             self.assertEqual(rank["bytes_sent_away"], rank["bytes_sent"])
         self.assertEqual([w["rank"] for w in numbers["wire"]], [0, 1])
         for wire in numbers["wire"]:
             self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
-        # A link that is waited for is not said to make no difference.
+        # The answer gives the rates of a link that steps wait for.
         correlation = next(q["answer"] for q in self.report()["questions"] if q["id"] == "correlation")
         self.assertRegex(correlation, "link (was full|carried).* of .* MB/s")
-        # What was foretold stands beside what came.
+        # The prediction stands beside the measurement.
         self.assertGreater(numbers["forecast"]["exposed"], 0.2 * numbers["forecast"]["seconds"])
         self.assertEqual(numbers["forecast"]["measured_median"], numbers["median_step_seconds"])
 
-    def test_of_two_workers_on_each_machine_what_crosses_is_told(self):
+    def test_with_two_workers_per_host_only_part_of_the_traffic_is_inter_node(self):
         with namespaces.Network(2, rate="100mbit") as network:
             self.workers(*HEAVY, "--max-steps", 15, network=network, on_each=2)
         numbers = self.report()["numbers"]
@@ -121,7 +121,7 @@ class Links(Planted):
         for wire in numbers["wire"]:
             self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
 
-    def test_the_same_without_a_limit_is_computing(self):
+    def test_the_same_without_a_limit_is_compute(self):
         with namespaces.Network(2) as network:
             self.workers(*HEAVY, "--max-steps", 30, network=network)
         self.assertEqual(self.bottleneck()[0], "compute", self.bottleneck()[1])
@@ -140,7 +140,7 @@ class Processors(Planted):
         self.addCleanup(quota.close)
         return quota
 
-    def held_rank(self, rank):
+    def throttled_rank(self, rank):
         starts = [None, None]
         starts[rank] = self.quota(0.25).hold_me
         self.workers(*LONG, "--max-steps", 25, starts=starts)
@@ -149,22 +149,22 @@ class Processors(Planted):
         self.assert_spans_add_up(2)
 
     def test_a_rank_with_a_quota_is_the_straggler(self):
-        self.held_rank(1)
+        self.throttled_rank(1)
 
     @harness.long_test
-    def test_also_when_it_is_the_first(self):
-        self.held_rank(0)
+    def test_rank_0_with_a_quota_is_the_straggler(self):
+        self.throttled_rank(0)
 
-    def test_also_when_steps_are_shorter_than_the_time_it_is_held(self):
+    def test_a_rank_with_a_quota_is_the_straggler_of_steps_shorter_than_its_pauses(self):
         self.workers(*SHORT, "--max-steps", 500, starts=[None, self.quota(0.2).hold_me])
         steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
         steps = sorted(r["seconds"] for r in steps if r["kind"] == "step")
         self.assertLess(steps[len(steps) // 4], 0.1)
         self.assertEqual(self.bottleneck()[0], "straggler: rank 1", self.bottleneck()[1])
 
-    def hold_reader(self, worker):
-        """The thread that reads and packs batches gets a thousandth of a processor. A slow disk would do as
-        well, but the data of a test is in memory after it was verified, and stays there."""
+    def throttle_reader(self, worker):
+        """The thread that reads and packs batches gets a thousandth of a processor. A slow disk would not
+        do: verification leaves the data of a test in the page cache."""
         quota = self.quota(0.001, period=1_000_000)
         thread = None
         while thread is None and worker.poll() is None:
@@ -173,33 +173,33 @@ class Processors(Planted):
         self.assertIsNotNone(thread, "it ended before its reader was found")
         quota.hold(thread)
 
-    def test_a_reader_that_is_held_back_is_input(self):
+    def test_a_throttled_reader_is_input(self):
         worker = subprocess.Popen([REIGEN, *self.arguments(*LITTLE, "--max-steps", 250)], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True)
-        self.hold_reader(worker)
+        self.throttle_reader(worker)
         error = worker.communicate(timeout=300)[1]
         self.assertEqual(worker.returncode, 0, error)
         self.assertEqual(self.bottleneck()[0], "input", self.bottleneck()[1])
         self.assert_spans_add_up(1)
 
     def late_reader(self, rank):
-        self.workers(*LITTLE, "--max-steps", 250, begun=lambda workers: self.hold_reader(workers[rank]))
+        self.workers(*LITTLE, "--max-steps", 250, begun=lambda workers: self.throttle_reader(workers[rank]))
         verdict, all_of_it = self.bottleneck()
         self.assertEqual(verdict, "input", all_of_it)
         self.assertIn(f"rank {rank} waited", all_of_it["because"])
         self.assertIn(f"rank {rank} reads the data", all_of_it["advice"])
         self.assert_spans_add_up(2)
 
-    def test_the_reader_of_one_rank_is_input_and_no_straggler(self):
+    def test_a_throttled_reader_of_rank_1_is_input_and_no_straggler(self):
         self.late_reader(1)
 
     @harness.long_test
-    def test_also_when_that_is_the_first(self):
+    def test_a_throttled_reader_of_rank_0_is_input_and_no_straggler(self):
         self.late_reader(0)
 
 
 class Disks(Planted):
-    def test_a_start_on_a_slow_disk_is_told(self):
+    def test_a_slow_start_from_a_slow_disk_is_in_the_verdict(self):
         size = sum(os.path.getsize(os.path.join(self.data, name)) for name in os.listdir(self.data))
         try:
             disk = SlowDisk(self.folder, size // 8)
@@ -233,7 +233,7 @@ class Timeline(Planted):
             own = [e for e in events if e["pid"] == rank and e["tid"] == tracks[rank, "step"]]
             names = {e["name"] for e in own}
             self.assertLessEqual({"input", "forward", "loss", "backward", "wait for gradients", "optimizer"}, names)
-            for before, after in zip(own, own[1:]):  # nothing of a track overlaps
+            for before, after in zip(own, own[1:]):  # spans of a track do not overlap
                 self.assertGreaterEqual(after["ts"] - before["ts"], before["dur"] - 0.01)
         # An exchange cannot end on one rank before the other has begun it.
         sums = [[e for e in events if e["pid"] == rank and e["name"].startswith("all_reduce")] for rank in (0, 1)]
@@ -244,10 +244,10 @@ class Timeline(Planted):
             self.assertGreater(other["ts"] + other["dur"] + error, mine["ts"])
             self.assertGreater(mine["args"]["bytes"], 0)
 
-    def test_a_range_that_is_none_is_refused(self):
+    def test_an_invalid_range_is_refused(self):
         self.assert_fails(run(*self.arguments("--timeline", "8:6", "--max-steps", 1), check=False), 2, "timeline")
 
-    def test_a_run_that_ends_early_leaves_what_it_had(self):
+    def test_a_run_that_ends_early_writes_the_steps_it_has(self):
         run(*self.arguments(*SHORT, "--max-steps", 5, "--timeline", "4:9"))
         events = json.loads(self.read("run/timeline-4-9.json"))["traceEvents"]
         self.assertEqual({e["args"]["step"] for e in events if e["ph"] == "X"}, {4, 5})

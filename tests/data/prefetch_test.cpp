@@ -77,10 +77,10 @@ TEST_F(PrefetchTest, StagesEveryMicroBatchInOrderOnTheInputThread) {
   Prefetcher prefetcher(*dataset_, stream(), {.micro_tokens = 100, .bos = kBos, .stage = stage});
   for (int i = 0; i < 5; ++i) {
     const ReadyBatch ready = prefetcher.next();
-    ASSERT_EQ(ready.staged.size(), ready.parts.size());
-    for (size_t p = 0; p < ready.parts.size(); ++p) {
+    ASSERT_EQ(ready.staged.size(), ready.micro_batches.size());
+    for (size_t p = 0; p < ready.micro_batches.size(); ++p) {
       EXPECT_EQ(static_cast<const StagedSize&>(*ready.staged[p]).source_tokens,
-                ready.parts[p].source.size());
+                ready.micro_batches[p].source.size());
     }
   }
 }
@@ -104,8 +104,8 @@ TEST_F(PrefetchTest, SharesOfAllWorkersMakeUpTheBatch) {
     uint64_t tokens = 0;
     std::set<uint64_t> sentences;  // by the number of their first token
     for (const auto* ready : {&a, &b}) {
-      EXPECT_FALSE(ready->parts.empty());
-      for (const PackedBatch& part : ready->parts) {
+      EXPECT_FALSE(ready->micro_batches.empty());
+      for (const PackedBatch& part : ready->micro_batches) {
         tokens += part.target_out.size();
         for (uint64_t token : part.first_target_token) EXPECT_TRUE(sentences.insert(token).second);
       }
@@ -132,7 +132,7 @@ TEST_F(PrefetchTest, SplitsEachBatchIntoMicroBatchesThatContainEachPairOnce) {
     for (int i = 0; i < 10; ++i) {
       const ReadyBatch ready = prefetcher.next();
       size_t pair = 0;
-      for (const PackedBatch& part : ready.parts) {
+      for (const PackedBatch& part : ready.micro_batches) {
         const size_t sentences = part.source_offsets.size() - 1;
         EXPECT_TRUE(sentences == 1 || part.source.size() + part.target_out.size() <= micro_tokens);
         for (size_t s = 0; s < sentences; ++s, ++pair) {

@@ -19,13 +19,13 @@ ParameterLayout nine_million() {
   return layout;
 }
 
-// Two machines with nothing odd about them, joined by a link of so many megabits.
+// Two equal hosts, joined by a link of so many megabits per second.
 Examination two_machines(double megabits, const char* method = "none") {
   Examination e;
   Measured& m = e.preflight.measured;
   m.workers = 2;
   m.compute = {.forward = 0.3, .backward = 0.5, .optimizer = 0.05, .last_backward = 0.5};
-  m.compress = {.element = 1e-9, .element_rank = 1e-10};
+  m.compress = {.powersgd_base = 1e-9, .powersgd_per_rank = 1e-10};
   m.link = {.latency = 2e-4, .bandwidth = megabits * kMegabit};
   for (int rank : {0, 1}) {
     WorkerFacts w;
@@ -39,94 +39,116 @@ Examination two_machines(double megabits, const char* method = "none") {
              {.from = 1, .to = 0, .bandwidth = m.link.bandwidth}};
   e.sentences = 100;
   e.setting = parse_compress(method);
-  e.forecasts = {forecast(m, nine_million(), e.setting)};
-  e.verdict = verdict(e.forecasts[0], m.link);
+  e.predictions = {predict_step(m, nine_million(), e.setting)};
+  e.verdict = verdict(e.predictions[0]);
   return e;
 }
 
-TEST(DoctorAdvice, NothingOddIsNotWarnedOf) {
-  Examination e = two_machines(10'000);
-  warn_of_hosts(e, 1e6);
-  name_straggler(e);
-  EXPECT_THAT(e.warnings, IsEmpty());
-  EXPECT_EQ(e.verdict.bottleneck, "compute");
+std::vector<Finding::Kind> kinds_of(const Examination& e) {
+  std::vector<Finding::Kind> kinds;
+  for (const Finding& f : e.findings) kinds.push_back(f.kind);
+  return kinds;
 }
 
-TEST(DoctorAdvice, ASlowMachineIsNamedAndBlamed) {
+const Suggestion* find(const Examination& e, Suggestion::Kind kind) {
+  for (const Suggestion& s : e.suggestions) {
+    if (s.kind == kind) return &s;
+  }
+  return nullptr;
+}
+
+TEST(DoctorAdvice, EqualHostsHaveNoFindings) {
+  Examination e = two_machines(10'000);
+  examine_hosts(e, 1e6);
+  name_straggler(e);
+  EXPECT_THAT(e.findings, IsEmpty());
+  EXPECT_EQ(e.verdict.cause, Cause::kCompute);
+}
+
+TEST(DoctorAdvice, ASlowHostIsFoundAndIsTheStraggler) {
   Examination e = two_machines(10'000);
   e.workers[1].compute *= 2;
-  warn_of_hosts(e, 1e6);
+  examine_hosts(e, 1e6);
   name_straggler(e);
-  EXPECT_THAT(e.warnings, ElementsAre(HasSubstr("bert")));
-  EXPECT_EQ(e.verdict.bottleneck, "straggler");
-  EXPECT_THAT(e.verdict.sentence, HasSubstr("bert"));
+  ASSERT_THAT(kinds_of(e), ElementsAre(Finding::Kind::kSlowWorker));
+  EXPECT_EQ(e.findings[0].rank, 1);
+  EXPECT_DOUBLE_EQ(e.findings[0].value, 2 * e.findings[0].usual);
+  EXPECT_EQ(e.verdict.cause, Cause::kStraggler);
+  EXPECT_EQ(e.verdict.rank, 1);
 }
 
-TEST(DoctorAdvice, ASlowMachineIsNotToBlameForASlowLink) {
+TEST(DoctorAdvice, ASlowHostIsNotTheBottleneckOfASlowLink) {
   Examination e = two_machines(100);
   e.workers[1].compute *= 2;
   name_straggler(e);
-  EXPECT_EQ(e.verdict.bottleneck, "network");
+  EXPECT_EQ(e.verdict.cause, Cause::kNetwork);
 }
 
-TEST(DoctorAdvice, AClockADiskAndAnInterfaceAreEachNamed) {
+TEST(DoctorAdvice, ClockDiskAndInterfaceAreSeparateFindings) {
   Examination e = two_machines(10'000);
   e.workers[0].disk_rate = 1e5;
   e.workers[1].clock_ahead = -300;
   e.workers[1].interface_note = "eth1 does not lead to the others";
-  warn_of_hosts(e, 1e6);
-  ASSERT_EQ(e.warnings.size(), 3U);
-  EXPECT_THAT(e.warnings[0], HasSubstr("the disk of rank 0"));
-  EXPECT_THAT(e.warnings[1], HasSubstr("eth1 does not lead to the others"));
-  EXPECT_THAT(e.warnings[2], HasSubstr("behind"));
+  examine_hosts(e, 1e6);
+  EXPECT_THAT(kinds_of(e), ElementsAre(Finding::Kind::kSlowDisk, Finding::Kind::kInterface,
+                                       Finding::Kind::kClock));
+  EXPECT_EQ(e.findings[0].rank, 0);
+  EXPECT_EQ(e.findings[2].rank, 1);
+  EXPECT_EQ(e.findings[2].value, -300);
 }
 
-TEST(DoctorAdvice, APortThatCarriesLessThanItClaimsIsNamedOnceForEachWay) {
+TEST(DoctorAdvice, ALinkFarBelowItsReportedSpeedIsFoundOnceForEachDirection) {
   Examination e = two_machines(100);
   for (WorkerFacts& w : e.workers) w.speed = 10'000;
-  warn_of_hosts(e, 0);
-  EXPECT_THAT(e.warnings, ElementsAre(HasSubstr("10,000 Mbit/s, but 100"), HasSubstr("capped")));
+  examine_hosts(e, 0);
+  ASSERT_THAT(kinds_of(e), ElementsAre(Finding::Kind::kSlowLink, Finding::Kind::kSlowLink));
+  EXPECT_EQ(e.findings[0].rank, 0);
+  EXPECT_EQ(e.findings[0].peer, 1);
+  EXPECT_DOUBLE_EQ(e.findings[0].usual, 10'000 * kMegabit);
 }
 
-TEST(DoctorAdvice, ASlowLinkIsToldToCompressBeforeAnythingThatCosts) {
+TEST(DoctorAdvice, CompressionForASlowLinkComesBeforeSuggestionsThatCost) {
   Examination e = two_machines(100);
   e.machines = 2;
-  advise(e, nine_million());
-  ASSERT_FALSE(e.advice.empty());
-  EXPECT_EQ(e.advice[0].change, "--compress int4");
-  EXPECT_GT(e.advice[0].gain, 3);
-  EXPECT_THAT(e.advice.back().change, HasSubstr("4 such workers"));
-  EXPECT_GT(e.advice.back().gain, e.advice[0].gain);
+  suggest(e, nine_million());
+  ASSERT_FALSE(e.suggestions.empty());
+  EXPECT_EQ(e.suggestions[0].kind, Suggestion::Kind::kCompress);
+  EXPECT_EQ(text_of(e.suggestions[0].setting), "int4");
+  EXPECT_GT(e.suggestions[0].gain, 3);
+  EXPECT_EQ(e.suggestions.back().kind, Suggestion::Kind::kMoreWorkers);
+  EXPECT_EQ(e.suggestions.back().count, 4);
+  EXPECT_GT(e.suggestions.back().gain, e.suggestions[0].gain);
 }
 
-TEST(DoctorAdvice, CoresThatHardlyHelpAreToldToBeSaved) {
+TEST(DoctorAdvice, FewerCoresAreSuggestedWhereTheyHardlyHelp) {
   Examination e = two_machines(10'000);
   e.half = {.threads = 4, .of = 8, .seconds = 0.82};
-  advise(e, nine_million());
-  EXPECT_THAT(e.advice.back().change, HasSubstr("half the cores (--threads 4)"));
-  // Where each core counts, more are worth it.
-  e = two_machines(10'000);
-  e.half = {.threads = 4, .of = 8, .seconds = 1.6};
-  advise(e, nine_million());
-  bool more = false;
-  for (const Advice& a : e.advice) {
-    EXPECT_THAT(a.change, Not(HasSubstr("half the cores")));
-    more = more || a.change == "machines with twice the cores (--threads 16)";
-  }
-  EXPECT_TRUE(more);
+  suggest(e, nine_million());
+  ASSERT_NE(find(e, Suggestion::Kind::kFewerThreads), nullptr);
+  EXPECT_EQ(find(e, Suggestion::Kind::kFewerThreads)->count, 4);
 }
 
-TEST(DoctorAdvice, MoreWorkersThanSentencesHaveNothingToDo) {
+TEST(DoctorAdvice, MoreCoresAreSuggestedWhereEachHelps) {
+  Examination e = two_machines(10'000);
+  e.half = {.threads = 4, .of = 8, .seconds = 1.6};
+  suggest(e, nine_million());
+  EXPECT_EQ(find(e, Suggestion::Kind::kFewerThreads), nullptr);
+  ASSERT_NE(find(e, Suggestion::Kind::kMoreThreads), nullptr);
+  EXPECT_EQ(find(e, Suggestion::Kind::kMoreThreads)->count, 16);
+}
+
+TEST(DoctorAdvice, WorkersBeyondTheSentencesOfABatchAreIdle) {
   Examination e = two_machines(1000);
   SimulateSetting setting;
   setting.workers = 130;
   extrapolate(e, nine_million(), setting);
   EXPECT_THAT(e.simulated_workers, ElementsAre(1, 2, 4, 8, 16, 32, 64, 128, 130));
   EXPECT_EQ(e.simulated_idle.back(), 30U);
-  EXPECT_THAT(e.warnings, ElementsAre(HasSubstr("30 of 130 workers would have nothing to do")));
+  ASSERT_THAT(kinds_of(e), ElementsAre(Finding::Kind::kIdleWorkers));
+  EXPECT_EQ(e.findings[0].value, 30);
 }
 
-TEST(DoctorAdvice, OneWorkerKnowsNoLinkToExtrapolateFrom) {
+TEST(DoctorAdvice, OneWorkerNeedsALinkSpeedToSimulate) {
   SimulateSetting setting;
   setting.workers = 4;
   EXPECT_THROW(check_simulation(setting, 1), ConfigError);
@@ -135,7 +157,7 @@ TEST(DoctorAdvice, OneWorkerKnowsNoLinkToExtrapolateFrom) {
   EXPECT_NO_THROW(check_simulation(setting, 1));
 }
 
-TEST(DoctorAdvice, OnePortFarBelowTheOthersIsNamed) {
+TEST(DoctorAdvice, APortFarBelowTheOthersIsFound) {
   Examination e = two_machines(1000);
   WorkerFacts carl = e.workers[0];
   carl.rank = 2;
@@ -145,11 +167,12 @@ TEST(DoctorAdvice, OnePortFarBelowTheOthersIsNamed) {
     e.links.push_back({.from = rank, .to = 2, .bandwidth = 100 * kMegabit});
     e.links.push_back({.from = 2, .to = rank, .bandwidth = 100 * kMegabit});
   }
-  warn_of_hosts(e, 0);
-  EXPECT_THAT(e.warnings, ElementsAre(HasSubstr("carl) has 100 Mbit/s at most")));
+  examine_hosts(e, 0);
+  ASSERT_THAT(kinds_of(e), ElementsAre(Finding::Kind::kSlowPort));
+  EXPECT_EQ(e.findings[0].rank, 2);
 }
 
-TEST(DoctorAdvice, WithoutASlowOneTheOthersGainWhatItsShareCostsThem) {
+TEST(DoctorAdvice, RemovingASlowWorkerGainsItsDelay) {
   Examination e = two_machines(10'000);
   Measured& m = e.preflight.measured;
   for (int rank : {2, 3}) {
@@ -161,10 +184,29 @@ TEST(DoctorAdvice, WithoutASlowOneTheOthersGainWhatItsShareCostsThem) {
   m.compute.forward *= 3;
   m.compute.backward *= 3;
   e.workers[3].compute = m.compute.all();
-  e.forecasts = {forecast(m, nine_million(), e.setting)};
-  advise(e, nine_million());
-  EXPECT_THAT(e.advice[0].change, HasSubstr("without rank 3"));
-  EXPECT_NEAR(e.advice[0].gain, 3 * 3 / 4.0, 0.3);
+  e.predictions = {predict_step(m, nine_million(), e.setting)};
+  suggest(e, nine_million());
+  EXPECT_EQ(e.suggestions[0].kind, Suggestion::Kind::kWithoutWorker);
+  EXPECT_EQ(e.suggestions[0].rank, 3);
+  EXPECT_NEAR(e.suggestions[0].gain, 3 * 3 / 4.0, 0.3);
+}
+
+// The wording itself; all other tests look at values.
+TEST(DoctorWording, SentencesNameWorkerFigureAndRemedy) {
+  Examination e = two_machines(100);
+  e.workers[1].compute *= 2;
+  EXPECT_EQ(
+      text_of({.kind = Finding::Kind::kSlowWorker, .rank = 1, .value = 1.7, .usual = 0.85}, e),
+      "rank 1 (bert) needs 1.7 s to compute its share, the median worker 0.85 s: all workers "
+      "wait for it; remove it, or stop other work on that host");
+  EXPECT_EQ(
+      text_of({.kind = Finding::Kind::kClock, .rank = 1, .value = -300}, e),
+      "the clock of rank 1 (bert) is 5m 00s behind rank 0's: time stamps in their logs do not "
+      "match; synchronise the clocks (NTP)");
+  EXPECT_EQ(text_of({.kind = Suggestion::Kind::kCompress, .setting = parse_compress("int4")}, e),
+            "--compress int4");
+  e.verdict = {.cause = Cause::kStraggler, .rank = 1};
+  EXPECT_THAT(verdict_text(e), HasSubstr("bottleneck: straggler; rank 1 (bert) needs 1.7 s"));
 }
 
 }  // namespace

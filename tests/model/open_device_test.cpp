@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "ops/gpu_ops.h"
+#include "device/cuda_info.h"
 
 namespace reigen {
 namespace {

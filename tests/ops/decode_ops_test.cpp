@@ -1,5 +1,6 @@
-// The operations of decoding against double-precision references: attention over picked cache rows
-// against plain attention over the rows gathered, the beam step against sorting every candidate.
+// The operations of decoding against the double-precision reference: attention over picked cache
+// rows against plain attention over the gathered rows, the beam step against sorting every
+// candidate.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,150 +11,204 @@
 #include "base/hash.h"
 #include "ops/beam_step.h"
 #include "ops/cached_attention.h"
-#include "ops/op_test_support.h"
+#include "ops/op_case.h"
 
 namespace reigen {
 namespace {
 
 using reference::Matrix;
-using reference::random;
+using reference::normal;
 
-class DecodeOps : public ::testing::TestWithParam<int> {
+class DecodeOps : public Ops {
  protected:
-  Device device_ = Device::cpu(GetParam());
-};
-
-Matrix gathered(const Matrix& from, std::span<const uint32_t> picks) {
-  Matrix out(static_cast<int64_t>(picks.size()), from.cols);
-  for (size_t i = 0; i < picks.size(); ++i) {
-    for (int64_t c = 0; c < from.cols; ++c)
-      out.at(static_cast<int64_t>(i), c) = from.at(picks[i], c);
-  }
-  return out;
-}
-
-TEST_P(DecodeOps, CachedAttentionSeesExactlyTheRowsItPicks) {
-  for (int64_t width : {64, 16, 5, 80}) {
-    const int heads = 3;
-    const int64_t cols = heads * width;
-    const int64_t cache = 50;
-    // One key, a handful, repeated keys, more than a vector of them; lists overlap.
-    std::vector<uint32_t> picks;
-    for (uint32_t i = 0; i < 60; ++i) picks.push_back(static_cast<uint32_t>(mix64(i) % cache));
-    const std::vector<uint32_t> begin = {0, 3, 3, 10, 20, 7, 59, 0, 11};
-    const std::vector<uint32_t> count = {1, 4, 7, 17, 33, 2, 1, 60, 16};
-    const auto rows = static_cast<int64_t>(begin.size());
-    Matrix q = random(rows, cols, 1), k = random(cache, cols, 2), v = random(cache, cols, 3);
-    for (double& x : q.values) x = static_cast<float>(4 * x);  // peaked weights, too
-    Buffer fq(q, cols + 7), fk(k, 3 * cols), fv(v, cols + 1), out(rows, cols);
-    cached_attention(device_, {.q = fq.tensor(),
-                               .k = fk.tensor(),
-                               .v = fv.tensor(),
-                               .keys = {picks, begin, count},
-                               .heads = heads,
-                               .out = out.tensor()});
-    Matrix wanted(rows, cols);
+  void check_cached_attention(int64_t rows, int heads, int64_t width, uint32_t longest) {
+    const int64_t d = heads * width, cache = 700;
+    Matrix q = normal(rows, d, 1, 2), k = normal(cache, d, 2), v = normal(cache, d, 3);
+    Buffer fq = typed(q, 3 * d), fk = typed(k, 2 * d), fv = typed(v, stride(d));
+    Buffer out = empty(rows, d, stride(d));
+    std::vector<uint32_t> picks, begin, count;
+    for (uint64_t r = 0; r < static_cast<uint64_t>(rows); ++r) {
+      if (r % 3 == 2) {  // shares the list of the row before
+        begin.push_back(begin.back());
+        count.push_back(count.back());
+        continue;
+      }
+      begin.push_back(static_cast<uint32_t>(picks.size()));
+      count.push_back(r == 0 ? 1 : 1 + static_cast<uint32_t>(mix64(r) % longest));
+      for (uint32_t i = 0; i < count.back(); ++i) {
+        picks.push_back(static_cast<uint32_t>(mix64(picks.size() + 77) % cache));
+      }
+    }
+    const StagedLists lists(device(), {picks, begin, count});
+    cached_attention(device(), {.q = fq.tensor(),
+                                .k = fk.tensor(),
+                                .v = fv.tensor(),
+                                .keys = {lists[0], lists[1], lists[2]},
+                                .heads = heads,
+                                .out = out.tensor()});
+    Matrix wanted(rows, d);
     for (int64_t r = 0; r < rows; ++r) {
       const auto row = static_cast<size_t>(r);
-      std::span<const uint32_t> own = std::span(picks).subspan(begin[row], count[row]);
-      std::vector<uint32_t> query = {static_cast<uint32_t>(r)};
-      Matrix one = reference::attention(gathered(q, query), gathered(k, own), gathered(v, own),
-                                        std::vector<uint32_t>{0, 1},
-                                        std::vector<uint32_t>{0, count[row]}, heads, false, {});
-      for (int64_t c = 0; c < cols; ++c) wanted.at(r, c) = one.at(0, c);
+      const std::vector<uint32_t> self = {static_cast<uint32_t>(r)};
+      const auto own = std::span(picks).subspan(begin[row], count[row]);
+      const Matrix query = gathered(q, self);
+      const Matrix one =
+          attention(query, gathered(k, own), gathered(v, own), query, std::vector<uint32_t>{0, 1},
+                    std::vector<uint32_t>{0, count[row]}, heads, false, {})
+              .out;
+      for (int64_t c = 0; c < d; ++c) wanted.at(r, c) = one.at(0, c);
     }
-    EXPECT_LT(relative_error(out.values(), wanted), 2e-6) << width;
+    expect_close(out, wanted, tolerance(),
+                 "width " + std::to_string(width) + ", " + std::to_string(longest) + " keys");
   }
-}
 
-struct Best {
-  std::vector<uint32_t> rows;
-  std::vector<uint32_t> tokens;
-  std::vector<double> totals;
+  static Matrix gathered(const Matrix& from, std::span<const uint32_t> picks) {
+    Matrix out(static_cast<int64_t>(picks.size()), from.cols);
+    for (size_t i = 0; i < picks.size(); ++i) {
+      for (int64_t c = 0; c < from.cols; ++c) {
+        out.at(static_cast<int64_t>(i), c) = from.at(picks[i], c);
+      }
+    }
+    return out;
+  }
+
+  struct Best {
+    std::vector<uint32_t> rows;
+    std::vector<uint32_t> tokens;
+    std::vector<double> totals;
+  };
+  Best run_beam_step(const Buffer& logits, const std::vector<double>& scores,
+                     const std::vector<uint32_t>& offsets, int64_t keep) {
+    const size_t n = (offsets.size() - 1) * static_cast<size_t>(keep);
+    Best best{std::vector<uint32_t>(n), std::vector<uint32_t>(n), std::vector<double>(n)};
+    beam_step(device(), {.logits = logits.tensor(),
+                         .scores = scores,
+                         .row_offsets = offsets,
+                         .keep = keep,
+                         .rows = best.rows,
+                         .tokens = best.tokens,
+                         .totals = best.totals});
+    return best;
+  }
+  int64_t logits_stride(int64_t vocabulary) const {
+    return gpu() ? (vocabulary + 7) / 8 * 8 + 16 : vocabulary + 5;
+  }
+
+  void check_beam_step(int64_t vocabulary, int64_t keep, bool coarse) {
+    const std::vector<uint32_t> offsets = {0, 4, 5, 5, 9, 12};  // one sentence without rows
+    const std::string which =
+        std::to_string(keep) + " of " + std::to_string(vocabulary) + (coarse ? ", many equal" : "");
+    Matrix logits = normal(12, vocabulary, static_cast<uint64_t>(vocabulary), 4);
+    if (coarse) {
+      for (double& x : logits.values) x = std::round(x / 8);  // -0 too
+    }
+    std::vector<double> scores;
+    for (int r = 0; r < 12; ++r) scores.push_back(-50 - 0.37 * r);
+    const Buffer flogits = typed(logits, logits_stride(vocabulary));
+    const Best best = run_beam_step(flogits, scores, offsets, keep);
+    std::vector<double> log_sums;
+    for (int64_t r = 0; r < logits.rows; ++r) log_sums.push_back(log_sum(logits, r));
+    for (size_t s = 0; s + 1 < offsets.size(); ++s) {
+      const auto wanted = sorted_candidates(logits, scores, offsets[s], offsets[s + 1]);
+      for (size_t i = 0; i < static_cast<size_t>(keep); ++i) {
+        const size_t at = s * static_cast<size_t>(keep) + i;
+        if (i >= wanted.size()) {
+          EXPECT_EQ(best.totals[at], -std::numeric_limits<double>::infinity()) << which;
+          continue;
+        }
+        ASSERT_NEAR(best.totals[at], std::get<0>(wanted[i]), 2e-5) << which;
+        // The score of a candidate is rounded, so that near ties of two rows may change places.
+        const uint32_t row = best.rows[at];
+        const double got = scores[row] + logits.at(row, best.tokens[at]) - log_sums[row];
+        ASSERT_NEAR(got, std::get<0>(wanted[i]), 4e-5) << which;
+      }
+    }
+  }
+
+  static double log_sum(const Matrix& logits, int64_t row) {
+    double sum = 0;
+    for (int64_t c = 0; c < logits.cols; ++c) sum += std::exp(logits.at(row, c));
+    return std::log(sum);
+  }
+  // (score, row, token) of every candidate of a sentence, best first.
+  static std::vector<std::tuple<double, uint32_t, uint32_t>> sorted_candidates(
+      const Matrix& logits, const std::vector<double>& scores, uint32_t begin, uint32_t end) {
+    std::vector<std::tuple<double, uint32_t, uint32_t>> all;
+    for (uint32_t r = begin; r < end; ++r) {
+      const double sum = log_sum(logits, r);
+      for (int64_t c = 0; c < logits.cols; ++c) {
+        all.emplace_back(-(scores[r] + logits.at(r, c) - sum), r, static_cast<uint32_t>(c));
+      }
+    }
+    std::sort(all.begin(), all.end());
+    for (auto& candidate : all) std::get<0>(candidate) *= -1;
+    return all;
+  }
 };
 
-Best run_beam_step(const Device& device, Buffer& logits, const std::vector<double>& scores,
-                   const std::vector<uint32_t>& offsets, int64_t keep) {
-  const size_t n = (offsets.size() - 1) * static_cast<size_t>(keep);
-  Best best{std::vector<uint32_t>(n), std::vector<uint32_t>(n), std::vector<double>(n)};
-  beam_step(device, {.logits = logits.tensor(),
-                     .scores = scores,
-                     .row_offsets = offsets,
-                     .keep = keep,
-                     .rows = best.rows,
-                     .tokens = best.tokens,
-                     .totals = best.totals});
-  return best;
-}
+INSTANTIATE_TEST_SUITE_P(Devices, DecodeOps, ::testing::ValuesIn(op_cases()),
+                         [](const auto& info) { return info.param.name; });
 
-// (score, row, token) of every candidate of a sentence, best first.
-std::vector<std::tuple<double, uint32_t, uint32_t>> sorted_candidates(
-    const Matrix& logits, const std::vector<double>& scores, uint32_t begin, uint32_t end) {
-  std::vector<std::tuple<double, uint32_t, uint32_t>> all;
-  for (uint32_t r = begin; r < end; ++r) {
-    double sum = 0;
-    for (int64_t c = 0; c < logits.cols; ++c) sum += std::exp(logits.at(r, c));
-    for (int64_t c = 0; c < logits.cols; ++c) {
-      all.emplace_back(-(scores[r] + logits.at(r, c) - std::log(sum)), r, static_cast<uint32_t>(c));
-    }
+TEST_P(DecodeOps, CachedAttentionSeesExactlyTheRowsItPicks) {
+  for (int64_t width : widths({8, 24, 32, 64, 72, 128, 256}, {5, 16, 80})) {
+    check_cached_attention(20, 2, width, 60);
   }
-  std::sort(all.begin(), all.end());
-  for (auto& candidate : all) std::get<0>(candidate) *= -1;
-  return all;
+  check_cached_attention(3, 8, 64, 1);
+  check_cached_attention(8, 8, 64, 600);
+  check_cached_attention(gpu() ? 500 : 50, 8, 64, 40);  // more than fill a GPU
 }
 
-TEST_P(DecodeOps, BeamStepGivesTheBestCandidatesOfEachSentence) {
-  const std::vector<uint32_t> offsets = {0, 4, 5, 5, 9, 12};  // one sentence without rows
+TEST_P(DecodeOps, BeamStepReturnsTheBestCandidatesOfEachSentence) {
   for (int64_t vocabulary : {1000, 997, 70, 3}) {
-    for (int64_t keep : {1, 2, 8, 40}) {
-      Matrix logits = random(12, vocabulary, static_cast<uint64_t>(vocabulary));
-      for (double& x : logits.values) x = static_cast<float>(x * 8);
-      std::vector<double> scores;
-      for (int r = 0; r < 12; ++r) scores.push_back(-50 - 0.37 * r);
-      Buffer flogits(logits, vocabulary + 5);
-      Best best = run_beam_step(device_, flogits, scores, offsets, keep);
-      for (size_t s = 0; s + 1 < offsets.size(); ++s) {
-        auto wanted = sorted_candidates(logits, scores, offsets[s], offsets[s + 1]);
-        for (size_t i = 0; i < static_cast<size_t>(keep); ++i) {
-          const size_t at = s * static_cast<size_t>(keep) + i;
-          if (i >= wanted.size()) {
-            EXPECT_EQ(best.totals[at], -std::numeric_limits<double>::infinity());
-            continue;
-          }
-          EXPECT_NEAR(best.totals[at], std::get<0>(wanted[i]), 1e-5);
-          EXPECT_EQ(best.rows[at], std::get<1>(wanted[i])) << vocabulary << " " << keep;
-          EXPECT_EQ(best.tokens[at], std::get<2>(wanted[i])) << vocabulary << " " << keep;
-        }
-      }
+    for (int64_t keep : {1, 2, 8, 40}) check_beam_step(vocabulary, keep, false);
+  }
+  check_beam_step(1'003, 16, true);
+  check_beam_step(8'001, 64, false);
+  check_beam_step(8'001, 512, true);
+  check_beam_step(32'768, 512, false);
+  check_beam_step(70'001, 1, false);
+}
+
+TEST_P(DecodeOps, BeamStepOrdersTheTokensOfARowExactly) {
+  for (auto [vocabulary, keep] : {std::pair{32'768, 5}, {1'003, 16}, {8'001, 512}, {7, 12}}) {
+    Matrix logits = normal(1, vocabulary, 3, 4);
+    if (keep == 16) {
+      for (double& x : logits.values) x = std::round(x / 8);
+    }
+    const Buffer flogits = typed(logits, logits_stride(vocabulary));
+    const Best best = run_beam_step(flogits, {-1}, {0, 1}, keep);
+    const auto wanted = sorted_candidates(logits, {-1}, 0, 1);
+    for (size_t i = 0; i < static_cast<size_t>(std::min(keep, vocabulary)); ++i) {
+      ASSERT_EQ(best.tokens[i], std::get<2>(wanted[i])) << keep << " of " << vocabulary;
     }
   }
 }
 
 TEST_P(DecodeOps, BeamStepBreaksTiesByLowerRowThenLowerToken) {
-  Buffer logits(3, 100, 0.5F);  // everything is equal
-  Best best = run_beam_step(device_, logits, {-1, -1, -1}, {0, 3}, 5);
+  Matrix equal(3, 100, 0.5);
+  const Buffer logits = typed(equal, 104);
+  Best best = run_beam_step(logits, {-1, -1, -1}, {0, 3}, 5);
   EXPECT_EQ(best.rows, (std::vector<uint32_t>{0, 0, 0, 0, 0}));
   EXPECT_EQ(best.tokens, (std::vector<uint32_t>{0, 1, 2, 3, 4}));
   for (int64_t r = 0; r < 3; ++r) {
-    for (int64_t c : {99, 40, 7}) logits.tensor().row(r)[c] = 3;
+    for (int64_t c : {99, 40, 7}) equal.at(r, c) = 3;
   }
-  best = run_beam_step(device_, logits, {-1, -1, -1}, {0, 3}, 5);
+  const Buffer peaks = typed(equal, 104);
+  best = run_beam_step(peaks, {-1, -1, -1}, {0, 3}, 5);
   EXPECT_EQ(best.rows, (std::vector<uint32_t>{0, 0, 0, 1, 1}));
   EXPECT_EQ(best.tokens, (std::vector<uint32_t>{7, 40, 99, 7, 40}));
 }
 
-TEST_P(DecodeOps, BeamStepTakesNothingFromARowThatIsNotNumbers) {
-  for (float bad :
-       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    Buffer logits(2, 100, 0.5F);
-    logits.tensor().row(0)[33] = bad;
-    Best best = run_beam_step(device_, logits, {-1, -20}, {0, 1, 2}, 2);
-    EXPECT_EQ(best.totals[0], -std::numeric_limits<double>::infinity());
+TEST_P(DecodeOps, BeamStepTakesNothingFromARowWithNonFiniteLogits) {
+  for (double bad : {NAN, INFINITY, -INFINITY}) {
+    Matrix values(2, 100, 0.5);
+    values.at(0, 33) = bad;
+    const Buffer logits = typed(values, 104);
+    const Best best = run_beam_step(logits, {-1, -20}, {0, 1, 2}, 2);
+    EXPECT_EQ(best.totals[0], -std::numeric_limits<double>::infinity()) << bad;
     EXPECT_NEAR(best.totals[2], -20 - std::log(100), 1e-5);
   }
 }
-
-INSTANTIATE_TEST_SUITE_P(Threads, DecodeOps, ::testing::Values(1, 2));
 
 }  // namespace
 }  // namespace reigen

@@ -1,5 +1,5 @@
-// Every kind of schedule against values worked out by hand, its joints, its peak, and what it
-// refuses.
+// Every kind of schedule against values computed by hand, its continuity, its peak, and refused
+// settings.
 #include "optim/schedule.h"
 
 #include <gmock/gmock.h>
@@ -131,7 +131,7 @@ TEST(WarmUp, RisesInAStraightLineFromItsStart) {
                {1, 2, 3, 4}, {0.0004, 0.0006, 0.0008, 0.001});
 }
 
-TEST(Piecewise, HoldsEachValueThroughItsBoundary) {
+TEST(Piecewise, HasEachValueUpToItsBoundary) {
   const ScheduleOptions options = {.kind = Kind::kPiecewise,
                                    .warmup_steps = 2,
                                    .boundaries = {10, 20},
@@ -192,7 +192,7 @@ TEST(InversePolynomial, TakesAnyPowerAndTimeScale) {
   expect_rates(options, {60, 160}, {0.004, 0.002});
 }
 
-TEST(InversePolynomial, MeetsNoamWherePeakAndWarmUpAgree) {
+TEST(InversePolynomial, EqualsNoamWherePeakAndWarmUpAgree) {
   const ScheduleOptions noam = ready({});
   const ScheduleOptions inverse = ready(
       {.kind = Kind::kInversePolynomial, .rate = learning_rate(noam, 8000), .warmup_steps = 8000});
@@ -295,7 +295,7 @@ TEST(CheckSchedule, NamesValueLimitAndFix) {
             "schedule.boundaries is 5, not above the 5 before it; list the steps in rising order");
 }
 
-TEST(CheckSchedule, RefusesWhatMakesNoCurve) {
+TEST(CheckSchedule, RefusesSettingsThatMakeNoCurve) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double inf = std::numeric_limits<double>::infinity();
   const ScheduleOptions plain = {.kind = Kind::kExponential, .decay_steps = 10};
@@ -332,7 +332,7 @@ TEST(CheckSchedule, RefusesWhatMakesNoCurve) {
   }
 }
 
-TEST(CheckSchedule, WantsPiecesThatFitTogether) {
+TEST(CheckSchedule, RequiresBoundariesThatFitTheValues) {
   ScheduleOptions options = {.kind = Kind::kPiecewise};
   EXPECT_THAT(refusal(options), HasSubstr("schedule.values has 0 rates"));
   options.boundaries = {10, 20};
@@ -352,7 +352,7 @@ TEST(CheckSchedule, WantsPiecesThatFitTogether) {
   check_schedule(options);
 }
 
-TEST(ResolveSchedule, ReplacesEveryZeroThatStandsForTheKindsOwn) {
+TEST(ResolveSchedule, ReplacesZerosByTheDefaultsOfTheKind) {
   EXPECT_EQ(resolve_schedule({}, 256).warmup_steps, 8000);
   EXPECT_EQ(resolve_schedule({}, 256).width, 256);
   EXPECT_EQ(resolve_schedule({.warmup_steps = 7, .width = 64}, 256).warmup_steps, 7);
@@ -388,7 +388,7 @@ TEST(ScheduleSection, TakesListsWithCommasAndAsYaml) {
   EXPECT_THAT(parsed({"--schedule.values="}).values, IsEmpty());
 }
 
-TEST(ScheduleSection, SaysWhichItemOfAListIsWrong) {
+TEST(ScheduleSection, NamesTheWrongItemOfAList) {
   for (const char* list : {"1000,x", "1000,", "1000,-5", "1000,1.5", "1000,9999999999"}) {
     try {
       parsed({"--schedule.boundaries", list});
@@ -403,7 +403,7 @@ TEST(ScheduleSection, SaysWhichItemOfAListIsWrong) {
   EXPECT_THROW(parsed({"--schedule.kind", "linear"}), ConfigError);
 }
 
-TEST(ScheduleSection, ReportsSettingsTheKindDoesNotLookAt) {
+TEST(ScheduleSection, ReportsSettingsThatTheKindIgnores) {
   EXPECT_THAT(ignored_settings({}), IsEmpty());
   EXPECT_THAT(ignored_settings(parsed({"--schedule.rate", "0.1", "--schedule.factor", "3"})),
               ElementsAre("schedule.rate"));
@@ -413,7 +413,7 @@ TEST(ScheduleSection, ReportsSettingsTheKindDoesNotLookAt) {
               IsEmpty());
 }
 
-TEST(ScheduleSection, RecordsOnlyWhatTheKindLooksAt) {
+TEST(ScheduleSection, RecordsOnlySettingsThatTheKindUses) {
   EXPECT_EQ(one_line(schedule_json(ready({}))),
             R"({"kind":"noam","warmup-steps":8000,"min-rate":0.0,"factor":2.0,"width":512})");
   for (const auto& given : a_range_of_schedules()) {

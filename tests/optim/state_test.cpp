@@ -1,4 +1,4 @@
-// The numbers of a run through JSON and through a checkpoint: every one of them, to the last bit.
+// Counters and choices written as JSON and in a checkpoint read back to the last bit.
 #include "optim/state.h"
 
 #include <gmock/gmock.h>
@@ -17,8 +17,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Counters full_counters() {
-  Counters c;
+TrainState full_state() {
+  TrainState state;
+  Counters& c = state.counters;
   c.step = 1;
   c.updates = 2;
   c.cursor = {3, 4};
@@ -34,57 +35,83 @@ Counters full_counters() {
   c.seconds = 1e-300;
   c.step_seconds = 123456789.12345679;
   c.attempt = 14;
-  c.micro_tokens = 15;
-  c.threads = 16;
-  return c;
+  c.local_steps = 15;
+  c.loss_scale = {1024, 2048, 16, -3.5, 0.25, 17};
+  Choices& choices = state.choices;
+  choices.micro_tokens = 18;
+  choices.threads = 19;
+  choices.precision = "bf16";
+  choices.workers = 20;
+  choices.bucket = 21;
+  choices.compress = "powersgd:4";
+  choices.compress_warmup = 22;
+  choices.kept_by = "int4";
+  return state;
 }
 
-// Through text, as a manifest holds it.
-Counters through_json(const Counters& c) {
-  return counters_from_json(Json::parse(pretty(to_json(c))));
+// Through text, as in a manifest.
+TrainState through_json(const TrainState& state) {
+  TrainState read;
+  read_manifest_state(Json::parse(pretty(manifest_state(state))), read);
+  return read;
 }
 
-TEST(Counters, ReadBackExactlyFromJson) {
-  const Counters wanted = full_counters();
-  const Counters read = through_json(wanted);
-  EXPECT_EQ(read.step, 1u);
-  EXPECT_EQ(read.updates, 2u);
-  EXPECT_EQ(read.cursor, (Cursor{3, 4}));
-  EXPECT_EQ(read.pairs, 5u);
-  EXPECT_EQ(read.source_tokens, 6u);
-  EXPECT_EQ(read.target_tokens, UINT64_MAX);
-  EXPECT_EQ(read.skipped, 8u);
-  EXPECT_EQ(read.skipped_in_row, 9u);
-  EXPECT_EQ(read.evaluated_step, 10u);
-  EXPECT_EQ(read.evaluations_without_gain, 11u);
-  ASSERT_TRUE(read.best_loss && read.best_bleu);
-  EXPECT_EQ(read.best_loss->step, 12u);
-  EXPECT_EQ(read.best_loss->value, wanted.best_loss->value);
-  EXPECT_EQ(read.best_bleu->step, 13u);
-  EXPECT_EQ(read.best_bleu->value, wanted.best_bleu->value);
-  EXPECT_EQ(read.seconds, 1e-300);
-  EXPECT_EQ(read.step_seconds, 123456789.12345679);
-  EXPECT_EQ(read.attempt, 14u);
-  EXPECT_EQ(read.micro_tokens, 15u);
-  EXPECT_EQ(read.threads, 16u);
+TEST(ManifestState, ReadsBackExactly) {
+  const TrainState wanted = full_state();
+  const TrainState read = through_json(wanted);
+  const Counters& c = read.counters;
+  EXPECT_EQ(c.step, 1u);
+  EXPECT_EQ(c.updates, 2u);
+  EXPECT_EQ(c.cursor, (Cursor{3, 4}));
+  EXPECT_EQ(c.pairs, 5u);
+  EXPECT_EQ(c.source_tokens, 6u);
+  EXPECT_EQ(c.target_tokens, UINT64_MAX);
+  EXPECT_EQ(c.skipped, 8u);
+  EXPECT_EQ(c.skipped_in_row, 9u);
+  EXPECT_EQ(c.evaluated_step, 10u);
+  EXPECT_EQ(c.evaluations_without_gain, 11u);
+  ASSERT_TRUE(c.best_loss && c.best_bleu);
+  EXPECT_EQ(c.best_loss->step, 12u);
+  EXPECT_EQ(c.best_loss->value, wanted.counters.best_loss->value);
+  EXPECT_EQ(c.best_bleu->step, 13u);
+  EXPECT_EQ(c.best_bleu->value, wanted.counters.best_bleu->value);
+  EXPECT_EQ(c.seconds, 1e-300);
+  EXPECT_EQ(c.step_seconds, 123456789.12345679);
+  EXPECT_EQ(c.attempt, 14u);
+  EXPECT_EQ(c.local_steps, 15u);
+  EXPECT_EQ(c.loss_scale.scale, 1024);
+  EXPECT_EQ(c.loss_scale.ceiling, 2048);
+  EXPECT_EQ(c.loss_scale.good_steps, 16u);
+  EXPECT_EQ(c.loss_scale.mean, -3.5);
+  EXPECT_EQ(c.loss_scale.variance, 0.25);
+  EXPECT_EQ(c.loss_scale.seen, 17u);
+  EXPECT_EQ(read.choices.micro_tokens, 18u);
+  EXPECT_EQ(read.choices.threads, 19u);
+  EXPECT_EQ(read.choices.precision, "bf16");
+  EXPECT_EQ(read.choices.workers, 20u);
+  EXPECT_EQ(read.choices.bucket, 21u);
+  EXPECT_EQ(read.choices.compress, "powersgd:4");
+  EXPECT_EQ(read.choices.compress_warmup, 22u);
+  EXPECT_EQ(read.choices.kept_by, "int4");
 }
 
-TEST(Counters, ReadBackWithoutABest) {
-  const Counters read = through_json({});
-  EXPECT_FALSE(read.best_loss);
-  EXPECT_FALSE(read.best_bleu);
-  EXPECT_EQ(to_json(read), to_json(Counters{}));
+TEST(ManifestState, ReadsBackWithoutABest) {
+  const TrainState read = through_json({});
+  EXPECT_FALSE(read.counters.best_loss);
+  EXPECT_FALSE(read.counters.best_bleu);
+  EXPECT_EQ(manifest_state(read), manifest_state(TrainState{}));
 }
 
-TEST(Counters, AreRefusedWhenOneIsMissingOrOfAnotherType) {
-  const Json whole = to_json(full_counters());
+TEST(ManifestState, IsRefusedWhenAFieldIsMissingOrOfADifferentType) {
+  const Json whole = manifest_state(full_state());
   for (const auto& [key, value] : whole.items()) {
+    TrainState state;
     Json less = whole;
     less.erase(key);
-    EXPECT_THROW(counters_from_json(less), Json::exception) << key;
+    EXPECT_THROW(read_manifest_state(less, state), Json::exception) << key;
     Json other = whole;
     other[key] = value.is_string() ? Json(16) : Json("many");
-    EXPECT_THROW(counters_from_json(other), Json::exception) << key;
+    EXPECT_THROW(read_manifest_state(other, state), Json::exception) << key;
   }
 }
 
@@ -114,12 +141,12 @@ class ReadState : public ::testing::Test {
 };
 
 TEST_F(ReadState, GivesParametersMomentsAndCountersBack) {
-  const std::string path = write({{"state", to_json(full_counters())}});
+  const std::string path = write({{"state", manifest_state(full_state())}});
   const TrainState state = read_state(path, small.model.layout());
   EXPECT_EQ(state.parameters, small.parameters);
   EXPECT_EQ(state.first_moment, small.first);
   EXPECT_EQ(state.second_moment, small.second);
-  EXPECT_EQ(to_json(state.counters), to_json(full_counters()));
+  EXPECT_EQ(manifest_state(state), manifest_state(full_state()));
 }
 
 TEST_F(ReadState, NamesTheMomentsOfAStateAsItReadsThem) {
@@ -132,16 +159,16 @@ TEST_F(ReadState, NamesTheMomentsOfAStateAsItReadsThem) {
 }
 
 TEST_F(ReadState, RefusesACheckpointThatCannotBeTrainedOn) {
-  EXPECT_THAT(error_of(write({{"state", to_json(full_counters())}}, false)),
+  EXPECT_THAT(error_of(write({{"state", manifest_state(full_state())}}, false)),
               HasSubstr("has no optimizer.safetensors"));
   EXPECT_THAT(error_of(write(Json::object())), HasSubstr("its state is incomplete"));
   EXPECT_THAT(error_of(write({{"state", {{"step", 1}}}})), HasSubstr("its state is incomplete"));
 }
 
 TEST_F(ReadState, ChecksEveryFileFirst) {
-  const std::string path = write({{"state", to_json(full_counters())}});
+  const std::string path = write({{"state", manifest_state(full_state())}});
   std::filesystem::resize_file(path + "/optimizer.safetensors", 1000);
-  EXPECT_THAT(error_of(path), HasSubstr("optimizer.safetensors: has 1,000 bytes instead of"));
+  EXPECT_THAT(error_of(path), HasSubstr("optimizer.safetensors: has 1,000 bytes"));
 }
 
 }  // namespace

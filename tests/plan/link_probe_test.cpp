@@ -15,48 +15,48 @@ TEST(LinkProbe, FitsLatencyAndBandwidth) {
   for (double bytes = 1 << 16; bytes < 1e8; bytes *= 4) {
     curve.push_back({bytes, wanted.seconds(bytes, 4)});
   }
-  const LinkModel found = fit(curve, 4);
+  const LinkModel found = fit_link(curve, 4);
   EXPECT_NEAR(found.latency, wanted.latency, 1e-6);
   EXPECT_NEAR(found.bandwidth, wanted.bandwidth, 1e3);
   EXPECT_LT(found.error, 1e-3);
 }
 
-// Large sizes travel in pieces: what each waits for is not the link's width.
-TEST(LinkProbe, ALongWayIsNotTakenForANarrowOne) {
+// Large sizes are sent in segments, each with the latency.
+TEST(LinkProbe, ALongLatencyIsNotALowBandwidth) {
   const std::vector<CurvePoint> curve = {{1 << 12, 0.04},
                                          {1 << 18, 0.04 + 0.002},
                                          {1 << 20, 0.04 + 0.008},
                                          {1 << 22, 4 * 0.048},
                                          {1 << 24, 16 * 0.048}};
-  const LinkModel found = fit(curve, 2);
+  const LinkModel found = fit_link(curve, 2);
   EXPECT_NEAR(found.bandwidth, (1 << 20) / 0.008, 5e6);
   EXPECT_NEAR(found.latency, 0.04, 1e-3);
   EXPECT_LT(found.error, 0.02);
 }
 
-TEST(LinkProbe, SmallMessagesThatWereHeldUpAreNotTheLatency) {
+TEST(LinkProbe, SmallMessagesDelayedByOtherLoadAreNotTheLatency) {
   const std::vector<CurvePoint> curve = {{1 << 12, 4e-3},  {1 << 14, 2.3e-3}, {1 << 16, 4e-3},
                                          {1 << 18, 0.022}, {1 << 20, 0.088},  {1 << 22, 0.355}};
-  const LinkModel found = fit(curve, 2);
+  const LinkModel found = fit_link(curve, 2);
   EXPECT_LT(found.latency, 1.5e-3);
   EXPECT_NEAR(found.bandwidth, 4.0 * (1 << 20) / 0.355, 3e5);
 }
 
-TEST(LinkProbe, ABurstThatSmallMessagesPassInDoesNotCount) {
+TEST(LinkProbe, ABurstOfSmallMessagesDoesNotRaiseTheBandwidth) {
   std::vector<CurvePoint> curve = {
       {1 << 16, 2e-4}, {1 << 18, 1e-3}, {1 << 20, 0.084}, {1 << 22, 0.336}};
-  const LinkModel found = fit(curve, 2);
+  const LinkModel found = fit_link(curve, 2);
   EXPECT_NEAR(found.bandwidth, 1.25e7, 2e5);
   EXPECT_NEAR(found.latency, 1e-4, 1e-9);
-  EXPECT_GT(found.error, 0.5);  // and it says that the small ones are not as the model has them
+  EXPECT_GT(found.error, 0.5);  // the model states its error at small sizes
 }
 
-TEST(LinkProbe, MeasuresTheSameOnAllRanks) {
+TEST(LinkProbe, AllRanksGetTheSameMeasurements) {
   with_group(3, [](Group& group) {
     std::vector<CurvePoint> curve;
-    std::vector<float> data(kLeastProbe);
+    std::vector<float> data(kSmallestProbe);
     ASSERT_TRUE(measure_all_reduce(group, data, 0, curve).ok());
-    ASSERT_EQ(curve.back().bytes, 1 << 18);  // also where there is no time for it
+    ASSERT_EQ(curve.back().bytes, 1 << 18);  // also without any budget
     curve.clear();
     ASSERT_TRUE(measure_all_reduce(group, data, 60, curve).ok());
     ASSERT_EQ(curve.back().bytes, 1 << 20);
@@ -69,7 +69,7 @@ TEST(LinkProbe, MeasuresTheSameOnAllRanks) {
     std::vector<double> ahead;
     ASSERT_TRUE(measure_clocks(group, ahead).ok());
     ASSERT_EQ(ahead.size(), 3u);
-    for (double seconds : ahead) EXPECT_LT(std::abs(seconds), 0.5);  // one machine, one clock
+    for (double seconds : ahead) EXPECT_LT(std::abs(seconds), 0.5);  // one host, one clock
     std::vector<double> values = {link.bandwidth, link.latency};
     for (const CurvePoint& p : curve) values.push_back(p.seconds);
     std::vector<double> sums = values;

@@ -1,4 +1,4 @@
-// Whether a run goes on: what its log, its process and its silence say.
+// The state of a run by its log, its process and its silence.
 #include "report/run_state.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ TEST(RunState, ARunWithoutARecordIsStarting) {
   EXPECT_EQ(state_of(RunSummary(), 0).kind, RunStateKind::kStarting);
 }
 
-TEST(RunState, AnEndIsAnEndHoweverManyAttemptsHadNone) {
+TEST(RunState, ARunWithAnEndRecordHasEndedEvenIfEarlierAttemptsWereKilled) {
   RunSummary run;
   run.add(0, start_on("elsewhere", 1, 1000));  // was killed
   run.add(0, start_on("elsewhere", 1, 2000));
@@ -40,25 +40,25 @@ TEST(RunState, AnEndIsAnEndHoweverManyAttemptsHadNone) {
   EXPECT_EQ(state_of(run, 3001).kind, RunStateKind::kRunning);
 }
 
-TEST(RunState, AProcessOfThisMachineThatIsNoMoreIsGone) {
+TEST(RunState, ARunWhoseProcessDoesNotExistOnThisHostIsGone) {
   RunSummary run;
   run.add(0, start_on(host_name(), kNoProcess, 1000));
   EXPECT_EQ(state_of(run, 1001).kind, RunStateKind::kGone);
 }
 
-TEST(RunState, AProcessThatBeganBeforeTheRunIsTheRun) {
+TEST(RunState, ARunWhoseProcessExistsOnThisHostIsRunning) {
   RunSummary run;
   run.add(0, start_on(host_name(), static_cast<uint64_t>(getpid()), unix_now()));
   EXPECT_EQ(state_of(run, unix_now() + 1e6).kind, RunStateKind::kRunning);  // however silent it is
 }
 
-TEST(RunState, ANumberThatIsAnotherProcessesNowIsNotTheRun) {
+TEST(RunState, AReusedProcessNumberIsNotTheRun) {
   RunSummary run;
   run.add(0, start_on(host_name(), static_cast<uint64_t>(getpid()), 1000));
   EXPECT_EQ(state_of(run, 1e6).kind, RunStateKind::kSilent);
 }
 
-TEST(RunState, SilenceOfAnotherMachineIsMeasuredByWhatTookLongest) {
+TEST(RunState, ARunOnADifferentHostIsSilentAfterThreeTimesItsLongestPause) {
   RunSummary run;
   run.add(0, start_on("elsewhere", 1, 1000));
   EXPECT_EQ(state_of(run, 1050).kind, RunStateKind::kRunning);

@@ -49,7 +49,7 @@ CheckpointFacts SmallRun::facts(const TrainState& state) const {
   facts.source_language = "en";
   facts.target_language = "de";
   facts.training = {{"data", data.fingerprint},
-                    {"state", to_json(state.counters)},
+                    {"state", manifest_state(state)},
                     {"options", recorded_options(options)}};
   return facts;
 }

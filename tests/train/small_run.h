@@ -1,4 +1,4 @@
-// What a training run is made of, small: prepared data of a few hundred pairs, a model of width 16.
+// A small training run for tests: a dataset of a few hundred pairs, a model of width 16.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct SmallRun {
 
   // A state at `step` with moments that are not zero.
   TrainState state(uint64_t step) const;
-  // What a trainer would write beside it.
+  // The facts that a trainer would write with it.
   CheckpointFacts facts(const TrainState& state) const;
   void write(const TrainState& state, const std::string& directory) const;
 

@@ -36,4 +36,11 @@ std::string describe_cuda() {
   return text;
 }
 
+int usable_gpus() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();  // the error is handled here
+  return 0;
+}
+
 }  // namespace reigen

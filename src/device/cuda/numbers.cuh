@@ -1,5 +1,5 @@
-// The 16-bit number types of kernels. They live here so that only device/cuda includes CUDA's own
-// headers (see scripts/check_layers.sh).
+// The 16-bit number types of kernels. Only device/cuda includes CUDA's own headers (see
+// scripts/check_layers.sh).
 #pragma once
 
 #include <cuda_bf16.h>

@@ -25,8 +25,8 @@ std::string place(const std::source_location& where) {
   throw DeviceError("not enough " + std::string(kind) + " memory for " + what + ": " +
                     mebibytes(bytes) + " wanted, " + mebibytes(available) + " of " +
                     mebibytes(total) +
-                    " free on the GPU; lower --memory, --micro-tokens or the batch, or stop what "
-                    "else runs there");
+                    " free on the GPU; lower --memory, --micro-tokens or the batch, or stop "
+                    "other programs on it");
 }
 
 }  // namespace
@@ -82,13 +82,13 @@ float Event::milliseconds_since(const Event& start) const {
 
 namespace {
 
-std::atomic<size_t> held_bytes = 0;
-std::atomic<size_t> most_bytes = 0;
+std::atomic<size_t> allocated_bytes = 0;
+std::atomic<size_t> peak_bytes = 0;
 
 void count_bytes(size_t bytes) {
-  const size_t now = held_bytes += bytes;
-  size_t most = most_bytes;
-  while (now > most && !most_bytes.compare_exchange_weak(most, now)) {
+  const size_t now = allocated_bytes += bytes;
+  size_t most = peak_bytes;
+  while (now > most && !peak_bytes.compare_exchange_weak(most, now)) {
   }
 }
 
@@ -105,7 +105,7 @@ DeviceMemory::DeviceMemory(size_t bytes, const char* what) {
 DeviceMemory::~DeviceMemory() {
   if (data_ == nullptr) return;
   cudaFree(data_);
-  held_bytes -= size_;
+  allocated_bytes -= size_;
 }
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
@@ -124,7 +124,7 @@ DeviceMemory DeviceMemory::adopt(void* data, size_t bytes) {
   memory.size_ = bytes;
   return memory;
 }
-size_t DeviceMemory::peak_bytes() { return most_bytes; }
+size_t DeviceMemory::peak_bytes() { return cuda::peak_bytes; }
 
 PinnedMemory::PinnedMemory(size_t bytes, const char* what) : size_(bytes) {
   if (bytes == 0) return;

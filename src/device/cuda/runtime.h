@@ -1,8 +1,8 @@
 // CUDA's resources as values: streams, events, device memory, pinned memory.
 //
-// Every call is checked; a failure throws DeviceError with what was attempted, CUDA's own words and
-// the place in our code. Nothing here is meant to be made inside a step: memory, streams and events
-// are made once and used for the whole run.
+// Every call is checked; a failure throws DeviceError with the attempted action, CUDA's message and
+// the source line. Memory, streams and events are created once and reused for the whole run, never
+// inside a step.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,16 +13,17 @@
 
 namespace reigen::cuda {
 
-// Throws DeviceError unless `error` is cudaSuccess. Out of memory says what could be lowered.
+// Throws DeviceError unless `error` is cudaSuccess. Out of memory: the message names options to
+// lower.
 void check(cudaError_t error, const char* what,
            std::source_location where = std::source_location::current());
 
-// After a kernel launch: catches what the launch itself got wrong, without waiting for the kernel.
+// After a kernel launch: reports errors of the launch itself, without waiting for the kernel.
 void check_launch(const char* kernel, std::source_location where = std::source_location::current());
 
 class Stream {
  public:
-  // Where streams compete, blocks of the one with priority are placed first.
+  // Blocks of a stream with high priority are scheduled first.
   enum class Priority : bool { kLow, kHigh };
   explicit Stream(Priority priority = Priority::kHigh);
   ~Stream();
@@ -46,7 +47,7 @@ class Event {
 
   cudaEvent_t get() const { return event_; }
   void record(cudaStream_t stream) const;
-  void wait_on(cudaStream_t stream) const;  // `stream` goes on only after this event
+  void wait_on(cudaStream_t stream) const;  // later work of `stream` waits for this event
   bool done() const;
   void wait() const;
   float milliseconds_since(const Event& start) const;  // both with timing, both done
@@ -55,7 +56,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Memory that is freed with its owner. `what` appears in the message when there is not enough.
+// Memory that is freed with its owner. `what` names it in the message when there is not enough.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -70,16 +71,16 @@ class DeviceMemory {
     return static_cast<T*>(data_);
   }
   size_t size() const { return size_; }
-  void* release();  // the owner gives it back through adopt()
+  void* release();  // the caller frees it through adopt()
   static DeviceMemory adopt(void* data, size_t bytes);
-  static size_t peak_bytes();  // the most held at once by this process
+  static size_t peak_bytes();  // the most this process had allocated at once
 
  private:
   void* data_ = nullptr;
   size_t size_ = 0;
 };
 
-// Host memory the GPU can copy from and to while both go on.
+// Host memory that the GPU copies from and to asynchronously.
 class PinnedMemory {
  public:
   PinnedMemory() = default;

@@ -1,6 +1,7 @@
 #include "dist/members/job.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -24,20 +25,40 @@ void Job::check(const CommStatus& status) {
   throw CommError(describe(why));
 }
 
+std::vector<int> Job::ranks_here() const {
+  if (!membership_) return {0};
+  return ranks_on_machine_of(rank(), membership_->control().members());
+}
+
 void Job::sum(std::span<double> values) {
   if (!alone()) check(membership_->group().sum(values).wait());
 }
 
-void Job::broadcast(std::span<float> values) {
-  if (!alone()) check(membership_->group().broadcast(std::as_writable_bytes(values), 0).wait());
+bool Job::any(bool mine) {
+  double votes[] = {mine ? 1.0 : 0.0};
+  sum(votes);
+  return votes[0] > 0;
 }
+
+void Job::barrier() {
+  if (!alone()) check(membership_->group().barrier().wait());
+}
+
+uint64_t Job::broadcast(uint64_t value) {
+  broadcast(std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+
+void Job::broadcast(std::span<std::byte> bytes) {
+  if (!alone()) check(membership_->group().broadcast(bytes, 0).wait());
+}
+
+void Job::broadcast(std::span<float> values) { broadcast(std::as_writable_bytes(values)); }
 
 std::string Job::broadcast(std::string text) {
   if (alone()) return text;
-  double length[1] = {first() ? static_cast<double>(text.size()) : 0};
-  sum(length);
-  text.resize(static_cast<size_t>(length[0]));
-  check(membership_->group().broadcast(bytes_of(text), 0).wait());
+  text.resize(broadcast(uint64_t{text.size()}));
+  broadcast(bytes_of(text));
   return text;
 }
 
@@ -76,11 +97,13 @@ std::vector<std::vector<float>> Job::gather(std::span<const float> values) {
   return all;
 }
 
-void Job::scatter(const std::function<std::span<const float>(int rank)>& of,
+void Job::scatter(const std::function<std::span<const float>(int rank)>& values_for,
                   std::span<float> mine) {
   if (!first()) return check(membership_->group().receive(std::as_writable_bytes(mine), 0).wait());
-  std::ranges::copy(of(0), mine.begin());
-  for (int r = 1; r < size(); ++r) check(membership_->group().send(std::as_bytes(of(r)), r).wait());
+  std::ranges::copy(values_for(0), mine.begin());
+  for (int r = 1; r < size(); ++r) {
+    check(membership_->group().send(std::as_bytes(values_for(r)), r).wait());
+  }
 }
 
 void Job::sum_and_agree(std::span<double> values) {
@@ -102,6 +125,24 @@ void Job::give_up(const std::string& why) {
   if (group.status().ok()) membership_->control().report_error(why);
   group.close();
   group.drain();
+}
+
+std::vector<int> ranks_on_machine_of(int rank, std::span<const Member> members) {
+  const std::string here = members[static_cast<size_t>(rank)].machine();
+  std::vector<int> ranks;
+  for (size_t r = 0; r < members.size(); ++r) {
+    if (members[r].machine() == here) ranks.push_back(static_cast<int>(r));
+  }
+  return ranks;
+}
+
+std::vector<int> first_rank_of_each_machine(std::span<const Member> members) {
+  std::vector<int> ranks;
+  std::set<std::string> seen;
+  for (size_t r = 0; r < members.size(); ++r) {
+    if (seen.insert(members[r].machine()).second) ranks.push_back(static_cast<int>(r));
+  }
+  return ranks;
 }
 
 }  // namespace reigen

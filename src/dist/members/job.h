@@ -1,7 +1,8 @@
-// The workers of a run as the trainer sees them: alone, or a membership.
+// One worker's view of the job: all workers that train a run together, or this one alone.
 //
-// What all must agree on is decided by rank 0 and sent, or summed over all. A worker that was lost
-// ends the run for everybody with a CommError that names it.
+// Decisions that all workers must share are made by rank 0 and broadcast, or summed over all ranks.
+// Every method is a collective operation unless its comment says otherwise: all ranks call the same
+// ones in the same order. A lost worker ends the run on all ranks with a CommError that names it.
 #pragma once
 
 #include <cstdint>
@@ -17,46 +18,56 @@ namespace reigen {
 
 class Job {
  public:
-  Job() = default;  // alone
+  Job() = default;  // a single worker
   explicit Job(std::unique_ptr<Membership> membership) : membership_(std::move(membership)) {}
 
+  // Local questions, not collective.
   int rank() const { return membership_ ? membership_->group().rank() : 0; }
   int size() const { return membership_ ? membership_->group().size() : 1; }
   bool first() const { return rank() == 0; }
   bool alone() const { return size() == 1; }
   Membership* membership() { return membership_.get(); }
+  // Ranks on this worker's machine, itself included, in rising order.
+  std::vector<int> ranks_here() const;
+  bool first_here() const { return ranks_here().front() == rank(); }
 
-  // Each value becomes the sum over all workers.
+  // Each value becomes the sum over all ranks.
   void sum(std::span<double> values);
-  // Everybody has what rank 0 had.
-  void broadcast(std::span<float> values);
+  // Whether `mine` is true on any rank.
+  bool any(bool mine);
+  // Returns when all ranks have called it.
+  void barrier();
+  // Rank 0's value on all ranks.
+  uint64_t broadcast(uint64_t value);
   std::string broadcast(std::string text);
-  // Everybody's text, by rank, at rank 0; nothing elsewhere.
+  void broadcast(std::span<float> values);
+  void broadcast(std::span<std::byte> bytes);
+  // All ranks' texts by rank, at rank 0; an empty vector elsewhere.
   std::vector<std::string> gather(const std::string& text);
-
-  // The same for numbers, as many of each worker.
+  // Likewise for numbers, as many from each rank.
   std::vector<std::vector<float>> gather(std::span<const float> values);
-  // Each gets what rank 0 has for it; only rank 0 is asked.
-  void scatter(const std::function<std::span<const float>(int rank)>& of, std::span<float> mine);
+  // `mine` becomes values_for(this rank), which is called on rank 0 only.
+  void scatter(const std::function<std::span<const float>(int rank)>& values_for,
+               std::span<float> mine);
 
-  // Throws CommError when the status is not ok.
+  // Throws CommError when the status is not ok. Not collective.
   void check(const CommStatus& status);
 
-  // Whether to stop is agreed on with the sums of a step: a worker says what it votes, and after
-  // agree() all know whether anybody did.
+  // Requests to stop travel with the sums of a step, so that all ranks stop after the same step:
+  // each rank votes before the step, and agreed() holds the number of votes after it.
   struct StopVotes {
     double interrupted = 0;  // a signal
-    double time_over = 0;
+    double time_over = 0;    // --max-time
   };
   void vote(const StopVotes& votes) { votes_ = votes; }
   const StopVotes& agreed() const { return agreed_; }
-  // Sums `values` and the votes.
+  // Sums `values` and the votes in one operation.
   void sum_and_agree(std::span<double> values);
 
-  // All ends in peace.
+  // The orderly end of a job.
   void leave();
-  // This worker cannot go on: the others hear why, and nothing that is under way uses its memory
-  // any more.
+  // An error ends this worker: the other ranks receive `why`, and no operation under way uses this
+  // worker's memory when this returns. Not collective.
   void give_up(const std::string& why);
 
  private:
@@ -64,5 +75,11 @@ class Job {
   StopVotes votes_;
   StopVotes agreed_;
 };
+
+// Ranks on the machine of `rank`, rising. Machines differ by Member::machine(), because two
+// containers may have the same host name.
+std::vector<int> ranks_on_machine_of(int rank, std::span<const Member> members);
+// The lowest rank of each machine, rising.
+std::vector<int> first_rank_of_each_machine(std::span<const Member> members);
 
 }  // namespace reigen

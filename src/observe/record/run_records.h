@@ -27,6 +27,7 @@ struct StartRecord {
   uint64_t threads = 0;
   uint64_t workers = 1;
   std::string device;
+  std::string device_kind;
   uint64_t lost_steps = 0;
   double lost_seconds = 0;
   double source_token_flops = 0;
@@ -51,6 +52,9 @@ struct StartRecord {
         field(&R::threads, "threads", kCount, "CPU threads of rank 0"),
         field(&R::workers, "workers", kCount, "workers of the job"),
         field(&R::device, "device", kNoUnit, "device of rank 0, in words"),
+        field(&R::device_kind, "device_kind", kNoUnit, "device of rank 0: cpu or gpu")
+            .since("0.2")
+            .omitted_when_empty(),
         field(&R::lost_steps, "lost_steps", kCount,
               "steps of the attempt before that are repeated because no checkpoint had them"),
         field(&R::lost_seconds, "lost_seconds", kSeconds,

@@ -38,7 +38,7 @@ Json json_of(const std::optional<T>& record) {
 
 }  // namespace
 
-RankFold::RankFold()
+RankSummary::RankSummary()
     : spans(columns_of<SpansRecord>(), kMaxRankRows),
       machine(columns_of<SampleRecord>(), kMaxRankRows) {}
 
@@ -113,13 +113,13 @@ void RunSummary::note_seconds(const StepRecord& r) {
 }
 
 void RunSummary::add_spans(int rank, const SpansRecord& r) {
-  RankFold& summary = ranks[rank];
+  RankSummary& summary = ranks[rank];
   summary.spans.add(r.step, row_of(r));
   summary.last_time = r.time;
 }
 
 void RunSummary::add_sample(int rank, const SampleRecord& r) {
-  RankFold& summary = ranks[rank];
+  RankSummary& summary = ranks[rank];
   summary.machine.add(r.step, row_of(r));
   summary.last_sample = r;
 }
@@ -174,7 +174,7 @@ RunSummary RunSummary::from_json(const Json& json) {
           {entry.at(0).get<double>(), entry.at(1).get<double>(), entry.at(2).get<double>()});
     }
     for (const Json& entry : json.at("ranks")) {
-      RankFold& summary = run.ranks[entry.at("rank").get<int>()];
+      RankSummary& summary = run.ranks[entry.at("rank").get<int>()];
       summary.spans.load(entry.at("spans"));
       summary.machine.load(entry.at("machine"));
       summary.last_sample = record_in<SampleRecord>(entry.at("last_sample"));

@@ -18,8 +18,8 @@
 namespace reigen {
 
 // Step times of one rank, and the samples of its host.
-struct RankFold {
-  RankFold();
+struct RankSummary {
+  RankSummary();
   RollupTable spans;    // columns of SpansRecord
   RollupTable machine;  // columns of SampleRecord; empty for all but the lowest rank of a host
   std::optional<SampleRecord> last_sample;
@@ -38,8 +38,8 @@ struct RunSummary {
 
   void add(int rank, const Record& record);
 
-  RollupTable steps;              // columns of StepRecord, of rank 0
-  std::map<int, RankFold> ranks;  // of all ranks
+  RollupTable steps;                 // columns of StepRecord, of rank 0
+  std::map<int, RankSummary> ranks;  // of all ranks
   std::vector<StartRecord> starts;
   std::vector<AttemptTime> attempts;
   std::vector<EvaluationRecord> evaluations;  // sample translations only in the last one

@@ -1,19 +1,19 @@
 #include "ops/attention.h"
 
+#include "ops/cpu/backend.h"
 #include "ops/cpu/kernels.h"
-#include "ops/gpu_ops.h"
 
-namespace reigen {
+namespace reigen::cpu {
 namespace {
 
-// Task number -> sentence and head; neighbours share a sentence, so its rows stay in cache.
-cpu::HeadTask task_of(const Attention& op, int64_t number) {
+// Task number -> sentence and head; adjacent tasks share a sentence, so its rows stay in cache.
+HeadTask task_of(const Attention& op, int64_t number) {
   const auto sentence = static_cast<size_t>(number / op.heads);
   const int64_t head = number % op.heads;
   const int64_t width = op.q.cols / op.heads;
   const int64_t q_row = op.query_offsets[sentence];
   const int64_t k_row = op.key_offsets[sentence];
-  cpu::HeadTask task;
+  HeadTask task;
   task.q = op.q.row(q_row) + head * width;
   task.k = op.k.row(k_row) + head * width;
   task.v = op.v.row(k_row) + head * width;
@@ -40,22 +40,21 @@ int64_t task_count(const Attention& op) {
 
 }  // namespace
 
-void attention_forward(const Device& device, const Attention& op) {
-  if (GpuOps* gpu = device.gpu()) return gpu->attention_forward(op);
+void CpuBackend::attention_forward(const Device& device, const Attention& op) {
   parallel_for(device, task_count(op), 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t n = begin; n < end; ++n) cpu::attention_head_forward(task_of(op, n));
+    for (int64_t n = begin; n < end; ++n) attention_head_forward(task_of(op, n));
   });
 }
 
-void attention_backward(const Device& device, const Attention& op, const AttentionGrad& grad) {
-  if (GpuOps* gpu = device.gpu()) return gpu->attention_backward(op, grad);
+void CpuBackend::attention_backward(const Device& device, const Attention& op,
+                                    const AttentionGrad& grad) {
   parallel_for(device, task_count(op), 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t n = begin; n < end; ++n) {
       const auto sentence = static_cast<size_t>(n / op.heads);
       const int64_t column = n % op.heads * (op.q.cols / op.heads);
       const int64_t q_row = op.query_offsets[sentence];
       const int64_t k_row = op.key_offsets[sentence];
-      cpu::HeadGrad head;
+      HeadGrad head;
       head.dout = grad.dout.row(q_row) + column;
       head.dq = grad.dq.row(q_row) + column;
       head.dk = grad.dk.row(k_row) + column;
@@ -64,9 +63,9 @@ void attention_backward(const Device& device, const Attention& op, const Attenti
       head.dq_stride = static_cast<size_t>(grad.dq.stride);
       head.dk_stride = static_cast<size_t>(grad.dk.stride);
       head.dv_stride = static_cast<size_t>(grad.dv.stride);
-      cpu::attention_head_backward(task_of(op, n), head);
+      attention_head_backward(task_of(op, n), head);
     }
   });
 }
 
-}  // namespace reigen
+}  // namespace reigen::cpu

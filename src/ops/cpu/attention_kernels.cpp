@@ -1,7 +1,7 @@
 // Attention for one head of one sentence, all in scratch memory that fits the cache.
 //
-// A sentence is about 28 x 28, where a library call costs more than the product, so the products
-// here are ours: rows of the left side are broadcast against vectors of the right side.
+// A sentence is about 28 x 28, where a library call costs more than the product, so these
+// products are written here: rows of the left side are broadcast against vectors of the right side.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/attention_kernels.cpp"
 #include <hwy/foreach_target.h>
@@ -22,7 +22,7 @@ size_t Padded(size_t n) {
   return (n + lanes - 1) / lanes * lanes;
 }
 
-// A matrix in scratch memory; rows are whole vectors, and what is past the columns is 0.
+// A matrix in scratch memory; rows are whole vectors, and elements past the columns are 0.
 struct Matrix {
   float* data = nullptr;
   size_t rows = 0;
@@ -36,7 +36,7 @@ class Scratch {
     Matrix m{nullptr, rows, Padded(cols)};
     size_t need = rows * m.stride;
     if (used_ + need > memory_.size()) {
-      // Pointers handed out before must stay valid, so old memory lives until the next task.
+      // Earlier pointers must stay valid, so old memory is freed with the next task.
       old_.push_back(std::move(memory_));
       memory_ = std::vector<float>(std::max(need, 2 * (used_ + need)));
       used_ = 0;
@@ -210,7 +210,7 @@ void HeadForward(const HeadTask& t) {
 }
 
 // One row of backward. In: scores, and the gradient of the dropped weights. Out: `dropped`, the
-// weights that met the values, and in place of `dweights` the gradient of the scaled scores.
+// weights that multiplied the values, and in place of `dweights` the gradient of the scaled scores.
 void ScoresBackward(const HeadTask& t, size_t i, size_t stride, float* scores, float* dweights,
                     float* dropped) {
   const size_t n = Visible(t, i);

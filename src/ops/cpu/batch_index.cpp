@@ -2,11 +2,12 @@
 
 #include <vector>
 
-#include "ops/gpu_ops.h"
+#include "ops/cpu/backend.h"
 
-namespace reigen {
+namespace reigen::cpu {
 namespace {
 
+// Refers to the caller's lists; only places and numbers are computed.
 struct HostIndex : BatchIndex {
   std::vector<uint32_t> places[2];
   std::vector<uint64_t> numbers[2];
@@ -30,9 +31,8 @@ struct HostIndex : BatchIndex {
 
 }  // namespace
 
-std::unique_ptr<BatchIndex> index_batch(const Device& device, const BatchTokens& tokens,
-                                        const IndexShape& shape) {
-  if (GpuOps* gpu = device.gpu()) return gpu->index_batch(tokens, shape);
+std::unique_ptr<BatchIndex> CpuBackend::index_batch(const Device&, const BatchTokens& tokens,
+                                                    const IndexShape&) {
   auto index = std::make_unique<HostIndex>();
   index->fill(tokens.source, 0, index->source);
   index->fill(tokens.target, 1, index->target);
@@ -40,17 +40,13 @@ std::unique_ptr<BatchIndex> index_batch(const Device& device, const BatchTokens&
   return index;
 }
 
-void use_batch(const Device& device, const BatchIndex& index) {
-  if (GpuOps* gpu = device.gpu()) gpu->use_batch(index);
+void CpuBackend::use_batch(const Device&, const BatchIndex&) {}
+
+std::vector<const uint32_t*> CpuBackend::stage_lists(
+    const Device&, std::span<const std::span<const uint32_t>> lists) {
+  std::vector<const uint32_t*> out;
+  for (const auto& list : lists) out.push_back(list.data());
+  return out;
 }
 
-StagedLists::StagedLists(const Device& device,
-                         std::initializer_list<std::span<const uint32_t>> lists)
-    : lists_(lists) {
-  GpuOps* gpu = device.gpu();
-  if (gpu == nullptr) return;
-  const std::vector<const uint32_t*> staged = gpu->stage(lists);
-  for (size_t i = 0; i < lists_.size(); ++i) lists_[i] = {staged[i], lists_[i].size()};
-}
-
-}  // namespace reigen
+}  // namespace reigen::cpu

@@ -1,21 +1,20 @@
 #include "ops/cached_attention.h"
 
+#include "ops/cpu/backend.h"
 #include "ops/cpu/kernels.h"
-#include "ops/gpu_ops.h"
 
-namespace reigen {
+namespace reigen::cpu {
 namespace {
 
-constexpr int64_t kCachedGrain = 4;  // rows; neighbours are of one beam and share most ancestors
+constexpr int64_t kCachedGrain = 4;  // rows; adjacent rows are of one beam and share most ancestors
 
 }  // namespace
 
-void cached_attention(const Device& device, const CachedAttention& op) {
-  if (GpuOps* gpu = device.gpu()) return gpu->cached_attention(op);
+void CpuBackend::cached_attention(const Device& device, const CachedAttention& op) {
   parallel_for(device, op.q.rows, kCachedGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       const auto row = static_cast<size_t>(r);
-      cpu::PickedRow task;
+      PickedRow task;
       task.q = op.q.row(r);
       task.k = op.k.row(0);
       task.v = op.v.row(0);
@@ -26,9 +25,9 @@ void cached_attention(const Device& device, const CachedAttention& op) {
       task.heads = static_cast<size_t>(op.heads);
       task.width = static_cast<size_t>(op.q.cols / op.heads);
       task.out = op.out.row(r);
-      cpu::picked_attention_row(task);
+      picked_attention_row(task);
     }
   });
 }
 
-}  // namespace reigen
+}  // namespace reigen::cpu

@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace reigen::cpu::HWY_NAMESPACE {
 
-// Products of one query with kKeys keys at once: their chains of additions run side by side.
+// Products of one query with kKeys keys at once: their chains of additions are independent.
 template <int kKeys>
 HWY_INLINE void Dots(const Row& row, const float* q, const float* const* keys, float* scores) {
   Vec sum[kKeys];
@@ -42,7 +42,7 @@ void PickedScores(const PickedRow& t, size_t head, float* scores) {
   }
 }
 
-// Scores become exponentials relative to the greatest; returns 1 / their sum.
+// Scores become exponentials relative to the largest; returns 1 / their sum.
 float Exponentials(float* scores, size_t n, float scale) {
   const Row row(n);
   const Vec factor = hn::Set(row.d, scale);
@@ -117,10 +117,10 @@ class Tops {
   TopLogit* out_;
   size_t keep_;
   size_t found_ = 0;
-  float least_ = -std::numeric_limits<float>::infinity();  // what the next one must exceed
+  float least_ = -std::numeric_limits<float>::infinity();  // that the next one must exceed
 };
 
-// Nearly all logits are below the best few: four vectors at a time are dismissed by one comparison.
+// Nearly all logits are below the best few: one comparison dismisses four vectors at a time.
 void FindTops(const float* logits, size_t n, Tops& tops) {
   const F32 d;
   const size_t lanes = hn::Lanes(d);
@@ -143,7 +143,7 @@ double TopRow(const float* logits, size_t n, size_t keep, TopLogit* out) {
   const float peak = out[0].logit;
   const Vec top = hn::Set(row.d, peak);
   Vec sum[2] = {hn::Zero(row.d), hn::Zero(row.d)};
-  Vec plain = hn::Zero(row.d);  // Exp takes what is not a number to 0, so it must be seen here
+  Vec plain = hn::Zero(row.d);  // Exp maps NaN to 0, so NaN is detected here
   size_t i = 0;
   for (; i + 2 * row.lanes <= n; i += 2 * row.lanes) {
     for (size_t k = 0; k < 2; ++k) {

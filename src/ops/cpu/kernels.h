@@ -1,7 +1,7 @@
 // The vector kernels behind the CPU operations: one row, one range or one head of a sentence each.
 //
 // Written once with Highway and compiled for several instruction sets; the best one is picked when
-// the program starts. Threads, shapes and loops over rows are the callers' business.
+// the program starts. Threads, shapes and loops over rows are up to the callers.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace reigen::cpu {
 
-// Dropout for one row: everything but the element.
+// Dropout of one row.
 struct RowDropout {
   uint32_t key[2] = {};
   uint32_t counter[4] = {};  // block 0
-  uint32_t threshold = 0;    // 0 keeps everything
+  uint32_t threshold = 0;    // 0: no dropout
   float scale = 1;
 };
 RowDropout row_dropout(const Dropout& dropout, int64_t row, uint32_t first_block = 0);
@@ -47,7 +47,7 @@ struct NormRowGrad {
   float* dshift = nullptr;   // added to
   float* dbias = nullptr;    // added to, or null
 };
-// `h` is what was normalised.
+// `h` is the row that was normalised.
 void norm_row_backward(const NormRow& row, const float* h, const NormRowGrad& grad);
 
 void activation_row_forward(ActivationKind kind, const float* z, const float* bias,
@@ -60,7 +60,8 @@ void add_row(const float* in, float* out, size_t n);  // out += in
 void scale_row(const float* in, float scale, const float* add, float* out, size_t n);
 void add_scaled_row(const float* in, float scale, float* out, size_t n);  // out += scale * in
 
-// Softmax cross-entropy of one row of logits; replaces them by the gradient when asked to.
+// Softmax cross-entropy of one row of logits; replaces them by their gradient where `gradient` is
+// set.
 struct CrossEntropyRow {
   uint32_t target = 0;
   float smoothing = 0;

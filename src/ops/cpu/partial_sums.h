@@ -13,7 +13,7 @@ namespace reigen::cpu {
 
 class PartialSums {
  public:
-  PartialSums(int parts, std::vector<Tensor> targets);  // empty targets are passed over
+  PartialSums(int parts, std::vector<Tensor> targets);  // empty targets are skipped
 
   float* row(int part, size_t target);  // null for an empty target
   void add_to_targets() const;

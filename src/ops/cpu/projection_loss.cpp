@@ -3,30 +3,29 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/cpu/backend.h"
 #include "ops/cpu/kernels.h"
-#include "ops/gpu_ops.h"
 #include "ops/matmul.h"
 
-namespace reigen {
+namespace reigen::cpu {
 
-LossSums projection_loss(const Device& device, const ProjectionLoss& op, Arena& arena) {
-  if (GpuOps* gpu = device.gpu()) return gpu->projection_loss(op, arena);
+LossSums CpuBackend::projection_loss(const Device& device, const ProjectionLoss& op, Arena& arena) {
   const int64_t tokens = op.hidden.rows;
+  const int64_t chunk = op.chunk > 0 ? op.chunk : projection_loss_chunk(device.kind());
   const bool gradient = !op.dhidden.empty();
   const Arena::Mark mark = arena.mark();
-  const Tensor logits = arena.matrix(std::min(op.chunk, tokens), op.table.rows);
-  std::vector<cpu::RowLoss> losses(static_cast<size_t>(tokens));
-  for (int64_t first = 0; first < tokens; first += op.chunk) {
-    const int64_t count = std::min(op.chunk, tokens - first);
+  const Tensor logits = arena.matrix(std::min(chunk, tokens), op.table.rows);
+  std::vector<RowLoss> losses(static_cast<size_t>(tokens));
+  for (int64_t first = 0; first < tokens; first += chunk) {
+    const int64_t count = std::min(chunk, tokens - first);
     const Tensor hidden = op.hidden.rows_from(first, count);
     const Tensor z = logits.rows_from(0, count);
     linear_forward(device, hidden, op.table, z);
     parallel_for(device, count, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t r = begin; r < end; ++r) {
         const auto token = static_cast<size_t>(first + r);
-        losses[token] =
-            cpu::cross_entropy_row({op.targets[token], op.smoothing, op.scale, gradient}, z.row(r),
-                                   static_cast<size_t>(z.cols));
+        losses[token] = cross_entropy_row({op.targets[token], op.smoothing, op.scale, gradient},
+                                          z.row(r), static_cast<size_t>(z.cols));
       }
     });
     if (!gradient) continue;
@@ -39,7 +38,10 @@ LossSums projection_loss(const Device& device, const ProjectionLoss& op, Arena& 
     sums.smoothed += loss.smoothed;
     sums.nll += loss.nll;
   }
-  return sums;
+  if (op.sums == nullptr) return sums;
+  op.sums->smoothed += sums.smoothed;
+  op.sums->nll += sums.nll;
+  return {};
 }
 
-}  // namespace reigen
+}  // namespace reigen::cpu

@@ -1,16 +1,16 @@
 #include "ops/residual_norm.h"
 
+#include "ops/cpu/backend.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/partial_sums.h"
-#include "ops/gpu_ops.h"
 
-namespace reigen {
+namespace reigen::cpu {
 namespace {
 
 constexpr int64_t kNormGrain = 16;  // rows
 
-cpu::NormRow row_of(const ResidualNorm& op, int64_t r) {
-  cpu::NormRow row;
+NormRow row_of(const ResidualNorm& op, int64_t r) {
+  NormRow row;
   row.n = static_cast<size_t>(op.x.cols);
   row.x = op.x.row(r);
   row.gain = op.gain.row(0);
@@ -21,29 +21,26 @@ cpu::NormRow row_of(const ResidualNorm& op, int64_t r) {
     row.branch = op.branch.row(r);
     row.h = op.h.row(r);
     row.bias = op.bias.empty() ? nullptr : op.bias.row(0);
-    row.dropout = cpu::row_dropout(op.dropout, r);
+    row.dropout = row_dropout(op.dropout, r);
   }
   return row;
 }
 
 }  // namespace
 
-void residual_norm_forward(const Device& device, const ResidualNorm& op) {
-  if (GpuOps* gpu = device.gpu()) return gpu->residual_norm_forward(op);
+void CpuBackend::residual_norm_forward(const Device& device, const ResidualNorm& op) {
   parallel_for(device, op.x.rows, kNormGrain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; ++r) cpu::norm_row_forward(row_of(op, r));
+    for (int64_t r = begin; r < end; ++r) norm_row_forward(row_of(op, r));
   });
 }
 
-void residual_norm_backward(const Device& device, const ResidualNorm& op,
-                            const ResidualNormGrad& grad) {
-  if (GpuOps* gpu = device.gpu()) return gpu->residual_norm_backward(op, grad);
+void CpuBackend::residual_norm_backward(const Device& device, const ResidualNorm& op,
+                                        const ResidualNormGrad& grad) {
   const int64_t rows = grad.dn.rows;
-  cpu::PartialSums sums(parallel_parts(device, rows, kNormGrain),
-                        {grad.dgain, grad.dshift, grad.dbias});
+  PartialSums sums(parallel_parts(device, rows, kNormGrain), {grad.dgain, grad.dshift, grad.dbias});
   parallel_for(device, rows, kNormGrain, [&](int64_t begin, int64_t end, int part) {
     for (int64_t r = begin; r < end; ++r) {
-      cpu::NormRowGrad row;
+      NormRowGrad row;
       row.dn = grad.dn.row(r);
       row.dh = grad.dh.empty() ? nullptr : grad.dh.row(r);
       row.dx = grad.dx.row(r);
@@ -52,14 +49,12 @@ void residual_norm_backward(const Device& device, const ResidualNorm& op,
       row.dshift = sums.row(part, 1);
       row.dbias = sums.row(part, 2);
       const float* h = op.branch.empty() ? op.x.row(r) : op.h.row(r);
-      cpu::norm_row_backward(row_of(op, r), h, row);
+      norm_row_backward(row_of(op, r), h, row);
     }
   });
   sums.add_to_targets();
 }
 
-void settle_gradients(const Device& device) {
-  if (GpuOps* gpu = device.gpu()) gpu->settle_gradients();
-}
+void CpuBackend::complete_gradients(const Device&) {}  // no sum is delayed
 
-}  // namespace reigen
+}  // namespace reigen::cpu

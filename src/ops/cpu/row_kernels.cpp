@@ -1,4 +1,4 @@
-// Rows: norm, activation, dropout, cross-entropy; and the optimizer's ranges.
+// Kernels of rows (norm, activation, dropout, cross-entropy) and of the optimizer's ranges.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/cpu/row_kernels.cpp"
 #include <hwy/foreach_target.h>

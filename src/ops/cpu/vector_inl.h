@@ -40,7 +40,7 @@ struct Row {
       hn::BlendedStore(v, hn::FirstN(d, n - i), d, p + i);
     }
   }
-  // Lanes past the end become 0: for sums of something that is not 0 there.
+  // Lanes past the end become 0: for sums of values that are not 0 there.
   Vec inside(Vec v, size_t i) const {
     if (HWY_LIKELY(i + lanes <= n)) return v;
     return hn::IfThenElseZero(hn::FirstN(d, n - i), v);
@@ -49,7 +49,7 @@ struct Row {
 
 inline float sum_lanes(Vec v) { return hn::GetLane(hn::SumOfLanes(F32(), v)); }
 
-// 32 x 32 -> 64 bit products, high and low halves apart.
+// 32 x 32 -> 64 bit products, high and low halves separate.
 template <class V>
 HWY_INLINE void multiply(V a, uint32_t constant, V& high, V& low) {
   const U32 d;
@@ -90,10 +90,10 @@ inline void random16(const RowDropout& dropout, uint32_t first, size_t blocks, u
   }
 }
 
-// Factors (0 or scale) for the elements of a row, made a piece at a time.
+// Factors (0 or scale) for the elements of a row, drawn a block at a time.
 class DropFactors {
  public:
-  static constexpr size_t kPiece = 512;  // elements
+  static constexpr size_t kBlock = 512;  // elements
 
   explicit DropFactors(const RowDropout& dropout) : dropout_(dropout) {}
 
@@ -101,12 +101,12 @@ class DropFactors {
 
   // Factors of the elements at i, i+1, ...; `i` rises by whole vectors from 0.
   Vec at(size_t i) {
-    if (i % kPiece == 0) {
-      random16(dropout_, static_cast<uint32_t>(i / 8), kPiece / 8, bits_);
+    if (i % kBlock == 0) {
+      random16(dropout_, static_cast<uint32_t>(i / 8), kBlock / 8, bits_);
     }
     const U32 d;
     const hn::Rebind<uint16_t, U32> half;
-    const auto* bits = reinterpret_cast<const uint16_t*>(bits_) + i % kPiece;
+    const auto* bits = reinterpret_cast<const uint16_t*>(bits_) + i % kBlock;
     const auto drawn = hn::PromoteTo(d, hn::LoadU(half, bits));
     const hn::RebindToSigned<U32> sd;
     const auto below = hn::Set(sd, static_cast<int32_t>(dropout_.threshold) - 1);
@@ -117,7 +117,7 @@ class DropFactors {
 
  private:
   RowDropout dropout_;
-  HWY_ALIGN_MAX uint32_t bits_[kPiece / 2 + 64];
+  HWY_ALIGN_MAX uint32_t bits_[kBlock / 2 + 64];
 };
 
 }  // namespace reigen::cpu::HWY_NAMESPACE

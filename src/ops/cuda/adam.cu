@@ -1,7 +1,10 @@
-// Both kernels move what they must and no more: the norm 4 bytes a parameter, Adam 30 (34 when it
-// clears the gradient). Buffers of a ParameterLayout are whole multiples of 16 elements.
+// Both kernels move the least possible: the norm 4 bytes a parameter, Adam 30 (34 when it clears
+// the gradient). Buffers of a ParameterLayout are whole multiples of 16 elements.
 #include "ops/cuda/adam.h"
 
+#include <cmath>
+
+#include "ops/cuda/backend.h"
 #include "ops/cuda/kernel_support.cuh"
 
 namespace reigen::cuda {
@@ -9,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// What a block saw of the gradient: the sum of squares, and the largest element.
+// A block's share of the gradient: the sum of squares, and the largest element.
 struct Seen {
   double squares;
   float largest;
@@ -70,10 +73,10 @@ __global__ __launch_bounds__(kThreads) void squares_kernel(const float4* gradien
 
 // The scale at which a gradient `deviations` above the mean of logs stays a factor of two below
 // fp16's largest number, 65,504; `largest` of this step joins the mean first.
-__device__ double log_max_scale(StepControl& c, const LossScaling& o, double largest) {
+__device__ double log_max_scale(StepControl& c, const LossScaleRules& o, double largest) {
   if (largest > 0) {
     const double x = log2(largest);
-    // A plain mean until the memory is full, so that the first steps do not drag a zero along.
+    // A plain mean at first, so that the initial zero has no weight.
     ++c.log_count;
     const double fresh = fmax(1 - o.memory, 1 / static_cast<double>(c.log_count));
     const double difference = x - c.log_mean;
@@ -84,8 +87,8 @@ __device__ double log_max_scale(StepControl& c, const LossScaling& o, double lar
   return exp2(floor(log2(65504.0) - c.log_mean - o.deviations * sqrt(c.log_variance) - 1));
 }
 
-__device__ void update_loss_scale(StepControl& c, const LossScaling& o, bool finite) {
-  if (o.policy == LossScaling::Policy::kOff) return;
+__device__ void update_loss_scale(StepControl& c, const LossScaleRules& o, bool finite) {
+  if (o.policy == LossScaling::kOff) return;
   if (!finite) {
     c.ceiling = fmax(o.least, c.loss_scale / 2);
     c.loss_scale = c.ceiling;
@@ -97,31 +100,29 @@ __device__ void update_loss_scale(StepControl& c, const LossScaling& o, bool fin
     c.good = 0;
   }
   const double wanted =
-      o.policy == LossScaling::Policy::kBackoff ? c.ceiling : log_max_scale(c, o, c.largest);
+      o.policy == LossScaling::kBackoff ? c.ceiling : log_max_scale(c, o, c.largest);
   c.loss_scale = fmin(fmax(wanted, o.least), c.ceiling);
 }
 
-// Everything that is decided once a step.
+// The decisions of a step: skip, clip, bias correction, next loss scale.
 __global__ __launch_bounds__(kThreads) void control_kernel(const Seen* partials, int count,
                                                            const double* losses,
-                                                           const StepSettings* settings,
                                                            const UpdateOptions options,
-                                                           StepControl* control) {
+                                                           StepMemory* step) {
   Seen mine{0, 0};
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
     mine = {mine.squares + partials[i].squares, fmaxf(mine.largest, partials[i].largest)};
   }
   const Seen all = block_join(mine);
   if (threadIdx.x != 0) return;
-  StepControl c = *control;
+  StepControl c = step->control;
+  const StepSettings* settings = &step->settings;
   const double unscale = 1 / c.loss_scale;
   c.norm = sqrt(all.squares) * unscale;
   c.largest = static_cast<double>(all.largest) * unscale;
   const bool finite = isfinite(c.norm);
   const bool skip = !finite || (losses != nullptr && !isfinite(losses[0] + losses[1]));
   c.skip = skip ? 1 : 0;
-  c.skipped += c.skip;
-  c.skipped_in_row = skip ? c.skipped_in_row + 1 : 0;
   c.factor = c.rate = 0;
   c.root = c.keep = 1;
   if (!skip) {
@@ -133,7 +134,7 @@ __global__ __launch_bounds__(kThreads) void control_kernel(const Seen* partials,
     c.keep = static_cast<float>(1 - settings->rate * options.weight_decay);
   }
   update_loss_scale(c, options.scaling, finite);
-  *control = c;
+  step->control = c;
 }
 
 struct AdamArgs {
@@ -201,7 +202,7 @@ unsigned blocks_for(int64_t quads) {
 }  // namespace
 
 void global_norm(const Context& context, std::span<const float> gradient, const double* losses,
-                 const UpdateOptions& options) {
+                 const UpdateOptions& options, StepMemory* step) {
   const int blocks = context.multiprocessors() * 8;
   auto* partials = static_cast<Seen*>(context.scratch(sizeof(Seen) * static_cast<size_t>(blocks)));
   const auto count = static_cast<int64_t>(gradient.size());
@@ -209,13 +210,12 @@ void global_norm(const Context& context, std::span<const float> gradient, const 
       reinterpret_cast<const float4*>(gradient.data()), count / 4, gradient.data() + count / 4 * 4,
       static_cast<int>(count % 4), partials);
   check_launch("global_norm");
-  control_kernel<<<1, kThreads, 0, context.stream()>>>(partials, blocks, losses, context.settings(),
-                                                       options, context.control());
+  control_kernel<<<1, kThreads, 0, context.stream()>>>(partials, blocks, losses, options, step);
   check_launch("global_norm");
 }
 
 void adam_step(const Context& context, const AdamBuffers& buffers, const UpdateOptions& options,
-               bool clear) {
+               const StepMemory* step, bool clear) {
   const auto count = static_cast<int64_t>(buffers.gradient.size());
   if (count == 0) return;
   require(count % 4 == 0, "buffers of a multiple of 4 elements in adam_step");
@@ -225,7 +225,7 @@ void adam_step(const Context& context, const AdamBuffers& buffers, const UpdateO
   a.first = reinterpret_cast<float4*>(buffers.first_moment.data());
   a.second = reinterpret_cast<float4*>(buffers.second_moment.data());
   a.copy = buffers.compute_copy;
-  a.control = context.control();
+  a.control = &step->control;
   a.count = count;
   a.beta1 = static_cast<float>(options.beta1);
   a.rest1 = static_cast<float>(1 - options.beta1);
@@ -248,6 +248,36 @@ void convert(const Context& context, std::span<const float> from, void* to, DTyp
         reinterpret_cast<const float4*>(from.data()), to, count / 4);
   });
   check_launch("convert");
+}
+
+double CudaBackend::global_norm(const Device&, std::span<const float> gradient) {
+  auto* step = step_.as<StepMemory>();
+  store(context_.stream(), StepSettings{}, &step->settings);
+  store(context_.stream(), StepControl{}, &step->control);
+  cuda::global_norm(context_, gradient, nullptr, {}, step);
+  StepControl control;
+  gpu_->download(&control, &step->control, sizeof(control));
+  return control.norm;
+}
+
+void CudaBackend::adam_step(const Device&, const AdamStep& options, std::span<const float> gradient,
+                            std::span<float> parameters, std::span<float> first_moment,
+                            std::span<float> second_moment) {
+  const auto updates = static_cast<double>(options.step);
+  StepControl control;
+  control.factor = static_cast<float>(options.gradient_scale);
+  control.rate = static_cast<float>(options.rate / (1 - std::pow(options.beta1, updates)));
+  control.root = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, updates)));
+  control.keep = static_cast<float>(1 - options.rate * options.weight_decay);
+  auto* step = step_.as<StepMemory>();
+  store(context_.stream(), control, &step->control);
+  UpdateOptions update;
+  update.beta1 = options.beta1;
+  update.beta2 = options.beta2;
+  update.epsilon = options.epsilon;
+  // Only a cleared gradient is written to.
+  const std::span<float> read(const_cast<float*>(gradient.data()), gradient.size());
+  cuda::adam_step(context_, {read, parameters, first_moment, second_moment}, update, step, false);
 }
 
 }  // namespace reigen::cuda

@@ -1,9 +1,9 @@
-// ops/adam.h on CUDA, without the host ever waiting for the norm.
+// The update of a step on CUDA, without the host waiting for the norm.
 //
-// global_norm decides everything about the end of a step and leaves it in the context's control
-// (step.h): the factor that unscales and clips, whether the step is skipped because something was
-// not finite, Adam's bias correction, the next loss scale. adam_step reads it there. The host
-// copies the control back when it likes, to log it or to write a checkpoint.
+// global_norm writes the decisions of a step into its control (step.h): the factor that unscales
+// and clips, whether the step is skipped because a value was not finite, Adam's bias correction,
+// the next loss scale. adam_step reads them there. The host copies the control back to log it or to
+// write a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@
 
 namespace reigen::cuda {
 
-// What stays the same for a whole run; the learning rate is in the context's settings.
+// Constant for a whole run; the learning rate is in the settings of the step.
 struct UpdateOptions {
   double beta1 = 0.9;
   double beta2 = 0.997;
   double epsilon = 1e-9;
   double weight_decay = 0;  // decoupled, as in AdamW
   double clip = 0;          // largest norm; 0 does not clip
-  LossScaling scaling;
+  LossScaleRules scaling;
 };
 
 // `losses` are this step's two sums of projection_loss, on the device, or null: a step is skipped
 // when they or the norm are not finite.
 void global_norm(const Context& context, std::span<const float> gradient, const double* losses,
-                 const UpdateOptions& options);
+                 const UpdateOptions& options, StepMemory* step);
 
 struct AdamBuffers {
   std::span<float> gradient;  // on the device, as all of these
@@ -38,9 +38,9 @@ struct AdamBuffers {
   DType compute_type = DType::kBF16;
 };
 
-// One pass. With `clear`, the gradient is set to 0 on the way, also when the step is skipped.
+// One pass. With `clear`, it also sets the gradient to 0, even when the step is skipped.
 void adam_step(const Context& context, const AdamBuffers& buffers, const UpdateOptions& options,
-               bool clear);
+               const StepMemory* step, bool clear);
 
 // parameters -> compute copy, for the start of a run.
 void convert(const Context& context, std::span<const float> from, void* to, DType type);

@@ -11,14 +11,14 @@
 namespace reigen::cuda {
 namespace {
 
-// Rounded up by less than 2%, so that few shapes of products are met.
+// Rounded up by less than 2%, so that products have few different shapes.
 int64_t rounded_rows(size_t tokens) {
   int64_t unit = 32;
   while (unit < 128 && unit * 128 <= static_cast<int64_t>(tokens)) unit *= 2;
   return (static_cast<int64_t>(tokens) + unit - 1) / unit * unit;
 }
 
-// One side as it will be copied.
+// The arrays of one side.
 struct SideArrays {
   int64_t rows = 0;
   std::vector<uint32_t> ids;
@@ -40,7 +40,7 @@ struct SideArrays {
         if (!numbers.empty()) numbers[t] = lists.first_numbers[s] + places[t];
       }
     }
-    if (numbers.empty()) return;  // nothing is learned from it
+    if (numbers.empty()) return;  // no gradient without numbers
     by_id = schedule_embed_backward(ids);
     if (!learned_positions) return;
     std::vector<uint32_t> keys = places;
@@ -54,7 +54,7 @@ std::span<const T> view(const std::vector<T>& values) {
   return values;
 }
 
-// The list, filled up to `length` with zeros: work that is none.
+// The list, padded to `length` with zeros: empty work.
 template <class T>
 const T* add_filled(Slot& slot, const std::vector<T>& values, size_t length) {
   std::vector<T> whole = values;
@@ -64,7 +64,7 @@ const T* add_filled(Slot& slot, const std::vector<T>& values, size_t length) {
 
 }  // namespace
 
-// Of the lists whose lengths vary between batches of equal rows, and the two other numbers that do.
+// Lengths of the lists that vary between batches of equal rows, and the two other varying numbers.
 struct BatchSlots::Lengths {
   uint64_t layout = 0;
   struct Embed {
@@ -77,10 +77,10 @@ struct BatchSlots::Lengths {
     size_t backward = 0;
     size_t shared_bytes = 0;
   };
-  Embed embed[4];  // source by piece and by place, target likewise
+  Embed embed[4];  // source by piece and by place, target by piece and by place
   Attention attention[3];
 
-  // f(mine, other's) for each number.
+  // Calls f(own number, other's number) for each number.
   template <class F>
   void with(const Lengths& other, F f) {
     for (int i = 0; i < 4; ++i) {
@@ -110,19 +110,19 @@ struct BatchSlots::Lengths {
 
 namespace {
 
-constexpr int64_t kMostRowsAlike = 65'536;  // more vary too much to be alike often
+constexpr int64_t kMostSharedRows = 65'536;  // larger batches vary too much to share a layout often
 
 }  // namespace
 
 BatchSlots::BatchSlots(cudaStream_t compute) : compute_(compute) {}
 BatchSlots::~BatchSlots() = default;
 
-// Lengths that batches of these rows share: those of the longest so far, and a quarter more.
+// Lengths that batches of these rows share: the longest so far, plus a quarter.
 BatchSlots::Lengths BatchSlots::filled_up(int64_t source_rows, int64_t target_rows,
                                           const Lengths& needed, size_t most_shared) {
-  if (target_rows == 0 || source_rows + target_rows > kMostRowsAlike) return needed;
+  if (target_rows == 0 || source_rows + target_rows > kMostSharedRows) return needed;
   std::lock_guard lock(mutex_);
-  auto& known = alike_[{source_rows, target_rows}];
+  auto& known = shared_[{source_rows, target_rows}];
   if (!known) known = std::make_unique<Lengths>();
   bool fits = known->layout != 0;
   known->with(needed, [&](size_t have, size_t want) { fits = fits && want <= have; });
@@ -165,7 +165,7 @@ void Slot::release(cudaStream_t stream) {
 
 struct BatchSlots::Index : BatchIndex {
   BatchSlots* slots = nullptr;
-  std::unique_ptr<Slot> slot;  // none for one in memory of its own
+  std::unique_ptr<Slot> slot;  // null for an index in memory of its own
   DeviceMemory own;
   std::vector<uint32_t> offsets[2];
   EmbedPlans embed[2];
@@ -179,14 +179,14 @@ struct BatchSlots::Index : BatchIndex {
   void connect() {
     source.offsets = offsets[0];
     target.offsets = offsets[1];
-    source.plans = &embed[0];
-    target.plans = &embed[1];
+    source.embed_plan = &embed[0];
+    target.embed_plan = &embed[1];
     self = &attention[0];
     causal = &attention[1];
     cross = &attention[2];
   }
 
-  // Every device address, moved by so many bytes.
+  // Shifts every device address by `bytes`.
   void shift(ptrdiff_t bytes) {
     auto move = [bytes](auto*& pointer) {
       using Pointer = std::remove_reference_t<decltype(pointer)>;
@@ -221,7 +221,7 @@ struct BatchSlots::Index : BatchIndex {
 std::unique_ptr<Slot> BatchSlots::take() {
   std::lock_guard lock(mutex_);
   if (free_.empty()) return std::make_unique<Slot>();
-  auto slot = std::move(free_.front());  // the one that has waited longest
+  auto slot = std::move(free_.front());  // the one unused for longest
   free_.erase(free_.begin());
   return slot;
 }
@@ -230,7 +230,7 @@ void BatchSlots::give_back(std::unique_ptr<Slot> slot) {
   try {
     slot->release(compute_);
   } catch (const std::exception&) {
-    return;  // the GPU has failed, which the next operation will say
+    return;  // the GPU has failed; the next operation reports it
   }
   std::lock_guard lock(mutex_);
   free_.push_back(std::move(slot));
@@ -248,9 +248,9 @@ EmbedPlan planned(Slot& slot, const EmbedSchedule& s, size_t tokens, size_t segm
           static_cast<uint32_t>(slots)};
 }
 
-// Rows past the last sentence are cleared by blocks of the kernels themselves: a call to do it
-// would cost as much as a small kernel, 72 times a step. First in the list, so that nobody waits
-// for them.
+// Rows past the last sentence are cleared by blocks of the attention kernels: a separate call would
+// cost as much as a small kernel, 72 times a step. They are first in the list, so that no other
+// block ends later because of them.
 void add_clearing(AttentionSchedule& schedule, int64_t query_rows, int64_t key_rows) {
   constexpr uint32_t kRows = 16;  // of a block
   std::vector<AttentionWork> forward;
@@ -314,7 +314,7 @@ std::unique_ptr<BatchIndex> BatchSlots::index(const BatchTokens& tokens, const I
   index->layout = lengths.layout;
   Slot& slot = *index->slot;
   const auto rows = static_cast<size_t>(sides[0].rows + sides[1].rows);
-  // Ids, places, targets, two orders and numbers, each with its rounding.
+  // Ids, places, targets, two orders and numbers, each rounded up.
   slot.prepare(lengths.bytes() + rows * (5 * sizeof(uint32_t) + sizeof(uint64_t)) +
                16 * Slot::room(1));
   const TokenLists* lists[2] = {&tokens.source, &tokens.target};
@@ -331,7 +331,7 @@ std::unique_ptr<BatchIndex> BatchSlots::index(const BatchTokens& tokens, const I
       return planned(slot, *embeds[i], static_cast<size_t>(arrays.rows), l.segments, l.sums,
                      l.slots);
     };
-    index->embed[side] = {plan(2 * side), plan(2 * side + 1)};
+    index->embed[side] = {{}, plan(2 * side), plan(2 * side + 1)};
   }
   index->targets = {slot.add(view(targets)), targets.size()};
   for (int i = 0; i < 3; ++i) {
@@ -384,10 +384,9 @@ void BatchSlots::use(const BatchIndex& index) const {
   if (own.slot) own.slot->use(compute_);
 }
 
-std::vector<const uint32_t*> BatchSlots::stage(
-    std::initializer_list<std::span<const uint32_t>> lists) {
+std::vector<const uint32_t*> BatchSlots::stage(std::span<const std::span<const uint32_t>> lists) {
   Slot& slot = lists_[turn_++ % 2];
-  lists_[turn_ % 2].release(compute_);  // of the call before: read by what is in line now
+  lists_[turn_ % 2].release(compute_);  // the previous call's: read by the work enqueued so far
   size_t bytes = 0;
   for (const auto& list : lists) bytes += Slot::room(list.size_bytes());
   slot.prepare(bytes);

@@ -1,13 +1,13 @@
-// Batches on their way to the GPU: one pinned blob each, copied in one go on a stream of its own
-// while the batch before is computed.
+// Uploads of batches: one pinned buffer each, copied at once on a stream of its own while the
+// previous batch is computed.
 //
-// Small batches are laid out alike when their rounded token counts are: lists are filled up to a
-// common length with work that is none, so that what was recorded for one batch (a CUDA graph) can
-// be replayed for the next once its blob has been copied to where the recording reads it.
+// Small batches with the same rounded token counts share a layout: their lists are padded to a
+// common length with empty work, so that the CUDA graph recorded for one batch can be replayed for
+// the next once its buffer has been copied to the address that the graph reads.
 //
-// A slot is a pinned buffer, its twin on the GPU and two events. It goes back to the pool when its
-// batch is freed, and is filled again once the operations that read it are done. Slots grow to the
-// largest batch met and are then reused, so a run soon allocates nothing.
+// A slot is a pinned buffer, its counterpart on the GPU and two events. It returns to the pool when
+// its batch is freed, and is refilled once the operations that read it are done. Slots grow to the
+// largest batch and are then reused, so a run soon allocates nothing.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ namespace reigen::cuda {
 // Host arrays side by side in a pinned buffer, with their addresses on the GPU.
 class Slot {
  public:
-  // Waits until what the slot was last used for is done; makes room for `bytes`.
+  // Waits until the previous batch of this slot has been read; makes room for `bytes`.
   void prepare(size_t bytes);
 
   template <class T>
@@ -37,7 +37,7 @@ class Slot {
   void use(cudaStream_t stream) const { sent_.wait_on(stream); }
   std::byte* device() const { return device_.as<std::byte>(); }
   size_t used() const { return used_; }
-  void release(cudaStream_t stream);  // what is in line there has read it when it comes to this
+  void release(cudaStream_t stream);  // free once the work enqueued so far is done
 
  private:
   const void* add_bytes(const void* data, size_t bytes);
@@ -59,14 +59,14 @@ class BatchSlots {
   std::unique_ptr<BatchIndex> index(const BatchTokens& tokens, const IndexShape& shape);
   void use(const BatchIndex& index) const;
 
-  // Batches with the same number are laid out alike; 0 for one that is not meant to be replayed.
+  // Batches with the same number share a layout; 0 for one that is never replayed.
   static uint64_t layout_of(const BatchIndex& index);
-  // An index like this one in memory of its own, and the way to fill it with another batch.
+  // An index with the layout of this one in memory of its own; load() copies a batch into it.
   static std::unique_ptr<BatchIndex> fixed_like(const BatchIndex& index);
   void load(const BatchIndex& batch, const BatchIndex& fixed) const;
 
-  // In order with what the compute stream does; valid until the call after the next.
-  std::vector<const uint32_t*> stage(std::initializer_list<std::span<const uint32_t>> lists);
+  // In order with the compute stream; valid until the second call from here.
+  std::vector<const uint32_t*> stage(std::span<const std::span<const uint32_t>> lists);
 
  private:
   struct Index;
@@ -80,7 +80,7 @@ class BatchSlots {
   Stream input_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Slot>> free_;
-  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Lengths>> alike_;  // by rows
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Lengths>> shared_;  // lengths by rows
   uint64_t layouts_ = 0;
   Slot lists_[2];
   size_t turn_ = 0;

@@ -1,18 +1,19 @@
-// A key's slice of a head is shared out to as many lanes as it has eights, so a warp meets 32
-// divided by that many keys at once, each group of lanes with a softmax of its own; groups, and the
-// warps of a block, are joined at the end in a fixed order. The lists say where keys lie, so the
-// addresses of several keys are fetched before the first is used.
-#include "ops/cuda/cached_attention.h"
-
+// A group of lanes shares one key of a head, eight elements a lane, so a warp processes several
+// keys at once, each group with a softmax of its own; groups, and the warps of a block, are joined
+// at the end in a fixed order. The indices of several keys are loaded before the first key is read.
+//
+// q, k, v and out share a type; head widths are multiples of 8 up to 256. A row without keys gets
+// zeros.
 #include <cmath>
 
 #include "ops/cuda/attention/attention_softmax.cuh"
+#include "ops/cuda/backend.h"
 
 namespace reigen::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kAhead = 4;  // keys of a group on their way at once
+constexpr int kAhead = 4;  // keys of a group in flight
 constexpr float kLog2e = 1.4426950408889634F;
 
 struct Args {
@@ -28,7 +29,7 @@ struct Args {
   float scale;  // of the scores, base 2
 };
 
-// The keys of one row and head that this warp takes: chunks `part`, `part` + kParts, ...
+// The keys of one row and head that belong to this warp: chunks `part`, `part` + kParts, ...
 template <class T, int kLanes, int kParts>
 __device__ Weighted attend(const Args& a, int row, int column, bool inside, int part) {
   constexpr int kGroups = 32 / kLanes;
@@ -71,7 +72,8 @@ __global__ __launch_bounds__(32 * kWarps) void cached_kernel(const Args a) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int item = static_cast<int>(blockIdx.x) * (kWarps / kParts) + warp / kParts;
-  if (item >= a.rows * a.heads) return;  // with several parts, all of a block or none
+  if (item >= a.rows * a.heads)
+    return;  // with several parts, either all or none of a block's warps
   const int row = item / a.heads;
   const bool inside = lane % kLanes * 8 < a.width;
   const int column = item % a.heads * a.width + (inside ? lane % kLanes * 8 : 0);
@@ -103,7 +105,7 @@ void launch(const Context& context, const Args& a) {
 
 }  // namespace
 
-void cached_attention(const Context& context, const CachedAttention& op) {
+void CudaBackend::cached_attention(const Device&, const CachedAttention& op) {
   if (op.q.rows == 0) return;
   const int64_t width = op.q.cols / op.heads;
   require(width % 8 == 0 && width <= 256, "a head width that is a multiple of 8, at most 256");
@@ -127,7 +129,7 @@ void cached_attention(const Context& context, const CachedAttention& op) {
   a.scale = kLog2e / std::sqrt(static_cast<float>(width));
   with_type(op.q.dtype, [&](auto t) {
     using T = decltype(t);
-    with_lanes(a.width, [&](auto lanes) { launch<T, decltype(lanes)::value>(context, a); });
+    with_lanes(a.width, [&](auto lanes) { launch<T, decltype(lanes)::value>(context_, a); });
   });
   check_launch("cached_attention");
 }

@@ -13,7 +13,7 @@ struct Jobs {
   int count;
 };
 
-// A block owns 32 columns of one job; its 32 rows of threads walk the partial rows, then fold.
+// A block owns 32 columns of one job; its 32 rows of threads walk the partial rows, then join.
 __global__ __launch_bounds__(kColumns* kRows) void column_sums_kernel(const Jobs jobs) {
   __shared__ float sums[kRows][kColumns + 1];
   int index = 0;
@@ -46,7 +46,7 @@ __global__ __launch_bounds__(kColumns* kRows) void column_sums_kernel(const Jobs
 
 ColumnSums::ColumnSums() : memory_(kBytes, "partial sums") {}
 
-bool ColumnSums::waiting(const ColumnTargets& targets) const {
+bool ColumnSums::pending(const ColumnTargets& targets) const {
   for (const Job& job : jobs_) {
     for (const float* old : job.targets.target) {
       for (const float* fresh : targets.target) {
@@ -60,9 +60,9 @@ bool ColumnSums::waiting(const ColumnTargets& targets) const {
 float* ColumnSums::reserve(cudaStream_t stream, int parts, const ColumnTargets& targets) {
   const size_t need =
       static_cast<size_t>(parts) * static_cast<size_t>(targets.targets * targets.width);
-  require(need * sizeof(float) <= kBytes, "fewer partial sums");
-  if ((used_ + need) * sizeof(float) > kBytes || jobs_.size() == kJobs || waiting(targets)) {
-    settle(stream);
+  require(need * sizeof(float) <= kBytes, "at most 64 MiB of partial sums");
+  if ((used_ + need) * sizeof(float) > kBytes || jobs_.size() == kJobs || pending(targets)) {
+    add_up(stream);
   }
   float* partials = memory_.as<float>() + used_;
   jobs_.push_back({partials, targets, parts, 0});
@@ -70,7 +70,7 @@ float* ColumnSums::reserve(cudaStream_t stream, int parts, const ColumnTargets& 
   return partials;
 }
 
-void ColumnSums::settle(cudaStream_t stream) {
+void ColumnSums::add_up(cudaStream_t stream) {
   if (jobs_.empty()) return;
   Jobs jobs{};
   int blocks = 0;

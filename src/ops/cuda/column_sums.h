@@ -1,10 +1,9 @@
 // Sums over tokens of one number per column (gradients of gains, shifts and biases).
 //
-// The blocks of a backward kernel leave one row of partial sums each. Adding those up is a small
-// kernel that would cost a launch of 7 us after each of 44 operations of a step, so it waits: sums
-// pile up here and Context::settle() adds all of them in one launch, before a layer's gradients are
-// called ready. Rows are added in a fixed tree; no float atomics, so the same grid gives the same
-// bits.
+// Each block of a backward kernel writes one row of partial sums. Adding those up after each of the
+// 44 operations of a step would cost a launch of 7 us each, so it is delayed: partial sums collect
+// here and add_up() adds all of them in one launch, before a layer's gradients are ready. Rows are
+// added in a fixed tree without float atomics, so the same grid gives the same bits.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +14,7 @@
 namespace reigen::cuda {
 
 // Up to three targets lie side by side in a partial row: [parts][targets][width]. A null target is
-// passed over.
+// skipped.
 struct ColumnTargets {
   float* target[3] = {};
   int targets = 0;
@@ -29,10 +28,10 @@ class ColumnSums {
 
   ColumnSums();
 
-  // Room for `parts` rows of partial sums, to be added to the targets by settle(). Settles first
-  // when there is no room, or when a target is already waiting for other sums.
+  // Memory for `parts` rows of partial sums, which add_up() adds to the targets. Calls add_up()
+  // first when there is no room, or when a target has other sums pending.
   float* reserve(cudaStream_t stream, int parts, const ColumnTargets& targets);
-  void settle(cudaStream_t stream);
+  void add_up(cudaStream_t stream);
 
   struct Job {
     const float* partials;
@@ -42,7 +41,7 @@ class ColumnSums {
   };
 
  private:
-  bool waiting(const ColumnTargets& targets) const;
+  bool pending(const ColumnTargets& targets) const;
 
   DeviceMemory memory_;
   size_t used_ = 0;  // floats

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/cuda/backend.h"
 #include "ops/cuda/kernel_support.cuh"
 
 namespace reigen::cuda {
@@ -55,8 +56,8 @@ struct BackwardArgs {
   DropArgs drop;
 };
 
-// A warp owns a segment and 256 columns. Lane i reads who the i-th token is, so that the loads of
-// rows wait for nothing but each other's turn to be added, which is the order of tokens.
+// A warp owns a segment and 256 columns. Lane i reads the number of the i-th token, so that the
+// loads of rows do not wait for it; rows are added in the order of tokens.
 template <class T>
 __global__ __launch_bounds__(32 * kWarps) void segment_kernel(const BackwardArgs a) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -65,7 +66,7 @@ __global__ __launch_bounds__(32 * kWarps) void segment_kernel(const BackwardArgs
   if (warp / slices >= a.plan.segment_count) return;
   const EmbedSegment segment = a.plan.segments[warp / slices];
   const int count = static_cast<int>(segment.last - segment.first);
-  if (count == 0) return;  // fills up a list
+  if (count == 0) return;  // padding of a list
   const uint32_t mine =
       lane < count ? a.plan.order[segment.first + static_cast<uint32_t>(lane)] : 0;
   const bool drop = a.drop.threshold > 0;
@@ -100,7 +101,7 @@ __global__ __launch_bounds__(32 * kWarps) void sum_kernel(const BackwardArgs a) 
   const uint32_t index = blockIdx.x * kWarps + threadIdx.x / 32;
   if (index >= a.plan.sum_count) return;
   const EmbedSum sum = a.plan.sums[index];
-  if (sum.slots == 0) return;  // fills up a list
+  if (sum.slots == 0) return;  // padding of a list
   for (int v = static_cast<int>(threadIdx.x) % 32; v < a.width / 8; v += 32) {
     Eight total = zero8();
 #pragma unroll 4
@@ -122,15 +123,15 @@ unsigned blocks_for(int64_t warps) { return static_cast<unsigned>((warps + kWarp
 
 }  // namespace
 
-void embed_forward(const Context& context, const EmbedTokens& input, Tensor table, Tensor positions,
-                   Tensor out) {
+void CudaBackend::embed_forward(const Device&, const EmbedInput& input, Tensor table,
+                                Tensor positions, Tensor out) {
   if (out.rows == 0) return;
   require(out.cols % 8 == 0, "a width that is a multiple of 8");
   require(table.dtype == out.dtype || out.dtype == DType::kF32,
           "embeddings of the table's type or fp32");
   ForwardArgs a{};
-  a.ids = input.ids;
-  a.places = input.places;
+  a.ids = input.ids.data();
+  a.places = input.places.data();
   a.table = table.data;
   a.positions = data_of<float>(positions);
   a.out = out.data;
@@ -140,11 +141,11 @@ void embed_forward(const Context& context, const EmbedTokens& input, Tensor tabl
   a.scale = input.scale;
   a.rows = static_cast<int>(out.rows);
   a.width = static_cast<int>(out.cols);
-  a.drop = drop_args(context, input.dropout);
+  a.drop = drop_args(context_, input.dropout);
   with_type(table.dtype, [&](auto t) {
     using T = decltype(t);
     const auto kernel = out.dtype == DType::kF32 ? forward_kernel<T, float> : forward_kernel<T, T>;
-    kernel<<<blocks_for(out.rows), 32 * kWarps, 0, context.stream()>>>(a);
+    kernel<<<blocks_for(out.rows), 32 * kWarps, 0, context_.stream()>>>(a);
   });
   check_launch("embed_forward");
 }
@@ -176,8 +177,11 @@ EmbedSchedule schedule_embed_backward(std::span<const uint32_t> keys) {
   return schedule;
 }
 
-void embed_backward(const Context& context, const EmbedPlan& plan, Tensor dout, float scale,
-                    const Dropout& dropout, Tensor dtable) {
+namespace {
+
+// dtable[key] += scale * dropped dout, in fp32.
+void add_rows(const Context& context, const EmbedPlan& plan, Tensor dout, float scale,
+              const Dropout& dropout, Tensor dtable) {
   if (plan.segment_count == 0) return;
   require(dout.cols % 8 == 0, "a width that is a multiple of 8");
   BackwardArgs a{};
@@ -199,6 +203,17 @@ void embed_backward(const Context& context, const EmbedPlan& plan, Tensor dout, 
   if (plan.sum_count == 0) return;
   sum_kernel<<<blocks_for(plan.sum_count), 32 * kWarps, 0, context.stream()>>>(a);
   check_launch("embed_backward");
+}
+
+}  // namespace
+
+void CudaBackend::embed_backward(const Device&, const EmbedInput& input, Tensor dout, Tensor dtable,
+                                 Tensor dpositions) {
+  const auto& plans = static_cast<const EmbedPlans&>(*input.plan);
+  add_rows(context_, plans.by_id, dout, input.scale, input.dropout, dtable);
+  if (!dpositions.empty()) {
+    add_rows(context_, plans.by_place, dout, 1, input.dropout, dpositions);
+  }
 }
 
 }  // namespace reigen::cuda

@@ -1,32 +1,19 @@
-// ops/embed.h on CUDA. The contract's host spans become device arrays that travel with the batch.
+// The schedule of the embedding's gradient on CUDA (embed.cu).
 //
-// The gradient adds rows of the same piece in the order of their tokens: the host sorts tokens by
-// piece (it does so beside the step, while the batch is packed) and cuts the runs into segments of
-// at most 32, so that a comma that makes up 5% of a batch does not leave one warp working alone.
+// Rows of the same piece are added in the order of their tokens: the host sorts tokens by piece
+// while the previous step runs, and cuts the runs into segments of at most 32, so that a frequent
+// piece such as the comma (5% of a batch) is not left to a single warp.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "ops/cuda/context.h"
-#include "ops/dropout.h"
-#include "tensor/tensor.h"
+#include "ops/batch_index.h"
 
 namespace reigen::cuda {
 
-constexpr uint32_t kNoToken = 0xFFFFFFFFu;  // an id or target that only fills up a token count
-
-struct EmbedTokens {
-  const uint32_t* ids = nullptr;     // device; kNoToken gives a row of zeros
-  const uint32_t* places = nullptr;  // device; the place of each token in its sentence
-  float scale = 1;
-  Dropout dropout;
-};
-
-// The table is the compute copy; out is of its type or fp32; positions are fp32.
-void embed_forward(const Context& context, const EmbedTokens& input, Tensor table, Tensor positions,
-                   Tensor out);
+constexpr uint32_t kNoToken = 0xFFFFFFFFu;  // an id or target that only pads a token count
 
 struct EmbedSegment {
   uint32_t first;  // in the order
@@ -57,15 +44,10 @@ struct EmbedPlan {
   uint32_t slots = 0;
 };
 
-// Of a side of a batch: by piece, and by place for learned positions.
-struct EmbedPlans {
+// For one side of a batch: by piece, and by place for learned positions.
+struct EmbedPlans : OpPlan {
   EmbedPlan by_id;
   EmbedPlan by_place;
 };
-
-// dtable[key] += scale * dropped dout, in fp32. Call it again with a plan of places and scale 1 for
-// learned positions.
-void embed_backward(const Context& context, const EmbedPlan& plan, Tensor dout, float scale,
-                    const Dropout& dropout, Tensor dtable);
 
 }  // namespace reigen::cuda

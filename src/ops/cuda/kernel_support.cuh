@@ -1,4 +1,4 @@
-// What the kernels share: eight elements at a time, warp sums, and Philox dropout.
+// Shared by the kernels: eight elements at a time, warp sums, and Philox dropout.
 //
 // Eight is the unit everywhere: 16 bytes of a 16-bit type, and one Philox counter
 // (tensor/philox.h). Widths are therefore multiples of eight on this device.
@@ -86,7 +86,7 @@ __device__ inline Eight load8<float>(const float* p) {
   return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 }
 
-// Numbers nobody writes while the kernel runs: such loads may move across stores.
+// Numbers that are not written while the kernel runs: such loads may move across stores.
 __device__ inline Eight load8_fixed(const float* p) {
   float4 a = __ldg(reinterpret_cast<const float4*>(p));
   float4 b = __ldg(reinterpret_cast<const float4*>(p) + 1);
@@ -103,7 +103,7 @@ __device__ inline void store8<float>(float* p, const Eight& e) {
   reinterpret_cast<float4*>(p)[1] = {e.v[4], e.v[5], e.v[6], e.v[7]};
 }
 
-// Eight elements as they lie in memory: held so, a row takes half the registers.
+// Eight elements as they lie in memory: packed like this, a row takes half the registers.
 template <class T>
 struct Raw8 {
   uint4 bits;
@@ -135,7 +135,7 @@ __device__ inline Raw8<float> pack<float>(const Eight& e) {
   return {{e.v[0], e.v[1], e.v[2], e.v[3]}, {e.v[4], e.v[5], e.v[6], e.v[7]}};
 }
 
-// 2^x as the hardware does it: two bits short of exact, tiny results become 0.
+// 2^x by the hardware instruction: accurate but for two bits, tiny results become 0.
 __device__ inline float fast_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -152,13 +152,13 @@ __device__ inline float warp_sum(float x) {
 
 // ---- dropout ------------------------------------------------------------------------------------
 
-// Dropout as a kernel argument: everything but the token, the element and the step, which is not
-// dropout.site's but the context's (step.h).
+// Dropout as a kernel argument: everything but the token, the element and the step. The step is the
+// context's (step.h), not dropout.site's.
 struct DropArgs {
   uint32_t key0 = 0;
   uint32_t key1 = 0;
   uint32_t site = 0;       // in the upper half, as in philox_counter
-  uint32_t threshold = 0;  // 0 keeps everything
+  uint32_t threshold = 0;  // 0: no dropout
   float scale = 1;
   const uint64_t* tokens = nullptr;  // on the device
   const StepSettings* settings = nullptr;
@@ -180,7 +180,7 @@ inline DropArgs drop_args(const Context& context, const Dropout& dropout) {
   return args;
 }
 
-// What is left once a kernel knows the step; made once, by whole warps, before lanes part.
+// Dropout once a kernel knows the step; computed once, by whole warps, before lanes diverge.
 struct Drop {
   uint32_t key0;
   uint32_t key1;
@@ -198,7 +198,7 @@ __device__ inline Drop drop_of(const DropArgs& a) {
   d.step = static_cast<uint32_t>(step);
   d.key1 ^= static_cast<uint32_t>(step >> 32);
 #if __CUDA_ARCH__ >= 800
-  // The same in all lanes. This tells the compiler so: the round keys are then made once for
+  // The same in all lanes. With this the compiler knows it and computes the round keys once for
   // the warp and not in each lane.
   d.key1 = __reduce_or_sync(0xFFFFFFFFu, d.key1);
 #endif
@@ -232,7 +232,7 @@ __device__ inline void drop8(const Drop& d, uint64_t token, uint32_t block, Eigh
   const uint32_t w[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    // Both halves are compared in the upper half of a word; what lies below does not matter there.
+    // Both halves are compared in the upper half of a word; the lower half does not matter there.
     e.v[2 * i] *= w[i] << 16 < d.threshold << 16 ? 0.0F : d.scale;
     e.v[2 * i + 1] *= w[i] < d.threshold << 16 ? 0.0F : d.scale;
   }

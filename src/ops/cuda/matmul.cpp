@@ -1,5 +1,5 @@
 // cuBLASLt is column-major: C = op(A) op(B) by rows is C' = op(B)' op(A)' by columns, so the
-// operands change places and nothing is moved.
+// operands are swapped and no data is moved.
 #include "ops/cuda/matmul.h"
 
 #include <cublasLt.h>
@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/cuda/backend.h"
 
 namespace reigen::cuda {
 namespace {
+
+constexpr size_t kCandidates = 32;  // algorithms of the library that are timed for a new shape
 
 void check_blas(cublasStatus_t status, const std::string& what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -26,7 +29,7 @@ cudaDataType_t data_type(DType dtype) {
   return CUDA_R_32F;
 }
 
-// The largest power of two that divides an address, up to 256, which cuBLASLt may count on.
+// The largest power of two that divides an address, up to 256, which cuBLASLt may rely on.
 uint32_t alignment_of(const void* pointer) {
   const auto bits = reinterpret_cast<uintptr_t>(pointer) | 256;
   return static_cast<uint32_t>(bits & (~bits + 1));
@@ -40,33 +43,15 @@ std::string shape_text(const Product& p) {
          (p.tb == Transpose::kYes ? "'" : "") + " -> " + shape(p.c) + " " + name_of(p.a.dtype);
 }
 
-cublasLtEpilogue_t epilogue_of(Epilogue e) {
-  switch (e) {
-    case Epilogue::kNone:
-      return CUBLASLT_EPILOGUE_DEFAULT;
-    case Epilogue::kBias:
-      return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::kReluBias:
-      return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case Epilogue::kGeluBias:
-      return CUBLASLT_EPILOGUE_GELU_BIAS;
-    case Epilogue::kReluMask:
-      return CUBLASLT_EPILOGUE_DRELU;
-    case Epilogue::kSumA:
-      return CUBLASLT_EPILOGUE_BGRADB;  // our a is the library's B
-  }
-  return CUBLASLT_EPILOGUE_DEFAULT;
-}
-
 }  // namespace
 
-// Everything a choice depends on, in the order it is written in a record.
-
+// Everything a choice depends on, in the order of a record: sizes, transposes, strides, types,
+// beta, an unused 0 (existing records have it), alignments, TF32.
 struct Matmul::Key {
   std::array<int64_t, 17> values = {};
   bool operator<(const Key& other) const { return values < other.values; }
 
-  // The same with the three sizes cut to four bits.
+  // The same with the three sizes truncated to four bits.
   Key kind() const {
     Key kind = *this;
     for (size_t i = 0; i < 3; ++i) {
@@ -105,7 +90,7 @@ struct Matmul::State {
   cublasLtHandle_t handle = nullptr;
   std::map<Key, Plan> plans;  // by exact shape
   std::map<Key, cublasLtMatmulAlgo_t>
-      choices;  // by kind, and by shape where its kind's will not do
+      choices;  // by kind, or by shape where the kind's does not work
 };
 
 Matmul::Matmul()
@@ -122,8 +107,8 @@ Matmul::Plan& Matmul::plan_for(const Context& context, const Product& p) {
   const int64_t inner = p.ta == Transpose::kYes ? p.a.rows : p.a.cols;
   Key key{{p.c.rows, p.c.cols, inner, p.ta == Transpose::kYes, p.tb == Transpose::kYes, p.a.stride,
            p.b.stride, p.c.stride, static_cast<int64_t>(p.a.dtype), static_cast<int64_t>(p.b.dtype),
-           static_cast<int64_t>(p.c.dtype), p.beta != 0, static_cast<int64_t>(p.epilogue),
-           alignment_of(p.a.data), alignment_of(p.b.data), alignment_of(p.c.data), tf32_}};
+           static_cast<int64_t>(p.c.dtype), p.beta != 0, 0, alignment_of(p.a.data),
+           alignment_of(p.b.data), alignment_of(p.c.data), tf32_}};
   Plan& plan = state_->plans[key];
   if (plan.operation != nullptr) return plan;
   const bool tf32 = tf32_ && p.a.dtype == DType::kF32;
@@ -134,10 +119,7 @@ Matmul::Plan& Matmul::plan_for(const Context& context, const Product& p) {
   auto flag = [](Transpose t) { return t == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   plan.set(CUBLASLT_MATMUL_DESC_TRANSA, flag(p.tb));
   plan.set(CUBLASLT_MATMUL_DESC_TRANSB, flag(p.ta));
-  plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue));
-  if (p.epilogue == Epilogue::kReluMask) {
-    plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.c.cols);
-  }
+  plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
   auto layout = [](const Tensor& t, cublasLtMatrixLayout_t* out) {
     check_blas(cublasLtMatrixLayoutCreate(out, data_type(t.dtype), static_cast<uint64_t>(t.cols),
                                           static_cast<uint64_t>(t.rows), t.stride),
@@ -170,21 +152,7 @@ void Matmul::take_choice(const Context& context, const Product& p, const Key& ke
   choices[choices.contains(kind) ? key : kind] = plan.algorithm;
 }
 
-namespace {
-
-void set_extra(cublasLtMatmulDesc_t operation, const Product& p) {
-  if (p.epilogue == Epilogue::kNone) return;
-  const auto attribute = p.epilogue == Epilogue::kReluMask
-                             ? CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER
-                             : CUBLASLT_MATMUL_DESC_BIAS_POINTER;
-  check_blas(cublasLtMatmulDescSetAttribute(operation, attribute, &p.extra, sizeof(p.extra)),
-             "describe a product");
-}
-
-}  // namespace
-
 void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
-  set_extra(plan.operation, p);
   cublasLtMatmulPreference_t preference = nullptr;
   check_blas(cublasLtMatmulPreferenceCreate(&preference), "describe a preference");
   auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -198,11 +166,11 @@ void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.data));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.c.data));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
-  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(candidates_));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidates);
   int count = 0;
-  cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(state_->handle, plan.operation, plan.a, plan.b, plan.c, plan.c,
-                                     preference, candidates_, found.data(), &count);
+  cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      state_->handle, plan.operation, plan.a, plan.b, plan.c, plan.c, preference,
+      static_cast<int>(kCandidates), found.data(), &count);
   cublasLtMatmulPreferenceDestroy(preference);
   if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
     throw DeviceError("cuBLASLt knows no algorithm for " + shape_text(p) + ": " +
@@ -216,7 +184,7 @@ void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
     fill_zero(out.get(), bytes, context.stream());
     Event start(Event::Timing::kOn);
     Event stop(Event::Timing::kOn);
-    // In rounds, the best time of each: clocks and neighbours change while one looks.
+    // In rounds, the best time of each: clocks and other load change meanwhile.
     constexpr int kRounds = 3;
     constexpr int kRepeats = 3;
     float least = 0;
@@ -245,7 +213,6 @@ void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
 void Matmul::run(const Context& context, const Product& p) {
   if (p.c.rows == 0 || p.c.cols == 0) return;
   Plan& plan = plan_for(context, p);
-  set_extra(plan.operation, p);
   cublasStatus_t status =
       cublasLtMatmul(state_->handle, plan.operation, &p.alpha, p.b.data, plan.a, p.a.data, plan.b,
                      &p.beta, p.c.data, plan.c, p.c.data, plan.c, &plan.algorithm, workspace_.get(),
@@ -301,10 +268,9 @@ void linear_backward_weight(const Context& context, Tensor dy, Tensor x, Tensor 
   matmul(context, dy, Transpose::kYes, x, Transpose::kNo, dweight, 1, 1);
 }
 
-void linear_backward_input_masked(const Context& context, Tensor dy, Tensor weight, float scale,
-                                  const uint8_t* mask, Tensor dx) {
-  context.matmul().run(context, {dy, Transpose::kNo, weight, Transpose::kNo, dx, scale, 0,
-                                 Epilogue::kReluMask, const_cast<uint8_t*>(mask)});
+void CudaBackend::matmul(const Device&, Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c,
+                         float alpha, float beta) {
+  cuda::matmul(context_, a, ta, b, tb, c, alpha, beta);
 }
 
 }  // namespace reigen::cuda

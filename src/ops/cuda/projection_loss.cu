@@ -1,9 +1,13 @@
 // The cross-entropy kernel gives a block one row and holds it in registers as 16-bit numbers, so
 // logits are read once and their gradient written once: 1.4 GB each way for the base step.
-#include "ops/cuda/projection_loss.h"
-
+//
+// Logits of a chunk are 16-bit, as a product writes them, and are overwritten by their gradient.
+// The gradient is also multiplied by the context's settings and loss scale (step.h), and the sums
+// stay on the GPU, so that the host waits only where the caller wants them. A target of kNoToken
+// (embed.h) contributes nothing.
 #include <algorithm>
 
+#include "ops/cuda/backend.h"
 #include "ops/cuda/embed.h"
 #include "ops/cuda/kernel_support.cuh"
 #include "ops/cuda/matmul.h"
@@ -21,15 +25,17 @@ struct Args {
   int64_t stride;
   int vocabulary;
   float smoothing;
+  float scale;
   const StepSettings* settings;
   const StepControl* control;
 
   __device__ float gradient_scale() const {
-    return static_cast<float>(settings->per_token * control->loss_scale);
+    return static_cast<float>(settings->per_token * control->loss_scale *
+                              static_cast<double>(scale));
   }
 };
 
-// A softmax's sum that can be joined with another's: sum of 2^(x - top).
+// A partial sum of a softmax that can be joined with another: sum of 2^(x - top).
 struct Part {
   float top;
   float sum;
@@ -38,7 +44,7 @@ struct Part {
 
 __device__ inline Part join(Part a, Part b) {
   const float top = fmaxf(a.top, b.top);
-  // Nothing seen yet on either side: -inf - -inf would be NaN.
+  // No element yet on either side: -inf - -inf would be NaN.
   if (top == -INFINITY) return {top, 0, a.plain + b.plain};
   return {top, a.sum * fast_exp2(a.top - top) + b.sum * fast_exp2(b.top - top), a.plain + b.plain};
 }
@@ -121,10 +127,10 @@ __device__ inline uint32_t max2(uint32_t a, uint32_t b, __half) {
   return *reinterpret_cast<const uint32_t*>(&m);
 }
 
-// 16-bit rows of up to 8 kVecs kThreads logits, kept packed in registers. What is past the
-// vocabulary is held as -inf; a whole number of vectors (kWhole) needs no such care.
+// 16-bit rows of up to 8 kVecs kThreads logits, packed in registers. Elements past the vocabulary
+// are -inf; a whole number of vectors (kWhole) has none.
 template <class T, int kVecs, bool kGradient, bool kWhole>
-__global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void held_kernel(const Args a) {
+__global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void registers_kernel(const Args a) {
   T* row = static_cast<T*>(a.logits) + static_cast<int64_t>(blockIdx.x) * a.stride;
   const int vectors = (a.vocabulary + 7) / 8;
   const uint32_t target = a.targets[blockIdx.x];
@@ -155,7 +161,7 @@ __global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void held_kernel(cons
   }
   const float2 tops = unpack2(top2, T());
   Part mine{fmaxf(tops.x, tops.y) * kLog2e, 0, 0};
-  // A thread that holds nothing must not subtract infinities.
+  // A thread without elements must not subtract infinities.
   const float shift = mine.top == -INFINITY ? 0.0F : mine.top;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
@@ -261,57 +267,71 @@ void launch(const Context& context, const Args& a, unsigned rows) {
   if constexpr (sizeof(T) == 2) {
     const int per_vector = 8 * kThreads;
     const int vectors = (a.vocabulary + per_vector - 1) / per_vector;
-    auto held = [&](auto vecs) {
+    auto in_registers = [&](auto vecs) {
       constexpr int kVecs = decltype(vecs)::value;
-      const auto kernel = a.vocabulary % 8 == 0 ? held_kernel<T, kVecs, kGradient, true>
-                                                : held_kernel<T, kVecs, kGradient, false>;
+      const auto kernel = a.vocabulary % 8 == 0 ? registers_kernel<T, kVecs, kGradient, true>
+                                                : registers_kernel<T, kVecs, kGradient, false>;
       kernel<<<rows, kThreads, 0, stream>>>(a);
     };
-    if (vectors <= 1) return held(std::integral_constant<int, 1>());
-    if (vectors <= 2) return held(std::integral_constant<int, 2>());
-    if (vectors <= 4) return held(std::integral_constant<int, 4>());
-    if (vectors <= 8) return held(std::integral_constant<int, 8>());
-    if (vectors <= 16) return held(std::integral_constant<int, 16>());
+    if (vectors <= 1) return in_registers(std::integral_constant<int, 1>());
+    if (vectors <= 2) return in_registers(std::integral_constant<int, 2>());
+    if (vectors <= 4) return in_registers(std::integral_constant<int, 4>());
+    if (vectors <= 8) return in_registers(std::integral_constant<int, 8>());
+    if (vectors <= 16) return in_registers(std::integral_constant<int, 16>());
   }
   streamed_kernel<T, kGradient><<<rows, kThreads, 0, stream>>>(a);
 }
 
 }  // namespace
 
-void projection_loss(const Context& context, const ProjectionLoss& op) {
+LossSums CudaBackend::projection_loss(const Device& device, const ProjectionLoss& op,
+                                      Arena& arena) {
   const int64_t tokens = op.hidden.rows;
   const bool gradient = !op.dhidden.empty();
-  require(op.logits.stride % 8 == 0, "logits with a stride that is a multiple of 8");
-  const int64_t most = op.logits.rows;
-  const int64_t chunks = (tokens + most - 1) / most;
+  const int64_t most =
+      std::min(op.chunk > 0 ? op.chunk : projection_loss_chunk(device.kind()), tokens);
+  const Arena::Mark mark = arena.mark();
+  // Rounding a logit to 16 bits does not hurt training; a reported loss is computed in fp32.
+  const Tensor logits =
+      arena.matrix(most, (op.table.rows + 7) / 8 * 8, gradient ? op.hidden.dtype : DType::kF32);
+  float* losses = arena.matrix(tokens, 2).row(0);  // smoothed and nll of each token
+  LossSums* sums = op.sums != nullptr ? op.sums : loss_sums_.as<LossSums>();
+  if (op.sums == nullptr) gpu_->clear(sums, sizeof(LossSums));
+  const int64_t chunks = tokens == 0 ? 0 : (tokens + most - 1) / most;
   // Equal chunks: the products of all but the last have the same shape.
   const int64_t chunk = chunks == 0 ? 0 : (tokens + chunks - 1) / chunks;
   for (int64_t first = 0; first < tokens; first += chunk) {
     const int64_t count = std::min(chunk, tokens - first);
     const Tensor hidden = op.hidden.rows_from(first, count);
-    Tensor z = op.logits.rows_from(0, count);
+    Tensor z = logits.rows_from(0, count);
     z.cols = op.table.rows;
-    linear_forward(context, hidden, op.table, z);
+    linear_forward(context_, hidden, op.table, z);
     Args a{};
     a.logits = z.data;
-    a.targets = op.targets + first;
-    a.losses = op.losses + 2 * first;
+    a.targets = op.targets.data() + first;
+    a.losses = losses + 2 * first;
     a.stride = z.stride;
     a.vocabulary = static_cast<int>(z.cols);
     a.smoothing = op.smoothing;
-    a.settings = context.settings();
-    a.control = context.control();
+    a.scale = op.scale;
+    a.settings = context_.settings();
+    a.control = context_.control();
     with_type(z.dtype, [&](auto t) {
-      if (gradient) return launch<decltype(t), true>(context, a, static_cast<unsigned>(count));
-      launch<decltype(t), false>(context, a, static_cast<unsigned>(count));
+      if (gradient) return launch<decltype(t), true>(context_, a, static_cast<unsigned>(count));
+      launch<decltype(t), false>(context_, a, static_cast<unsigned>(count));
     });
     check_launch("projection_loss");
     if (!gradient) continue;
-    linear_backward_input(context, z, op.table, op.dhidden.rows_from(first, count), false);
-    linear_backward_weight(context, z, hidden, op.dtable);
+    linear_backward_input(context_, z, op.table, op.dhidden.rows_from(first, count), false);
+    linear_backward_weight(context_, z, hidden, op.dtable);
   }
-  loss_sums_kernel<<<1, 1024, 0, context.stream()>>>(op.losses, static_cast<int>(tokens), op.sums);
+  loss_sums_kernel<<<1, 1024, 0, context_.stream()>>>(losses, static_cast<int>(tokens),
+                                                      &sums->smoothed);
   check_launch("projection_loss");
+  arena.release(mark);
+  LossSums out;
+  if (op.sums == nullptr) gpu_->download(&out, sums, sizeof(out));
+  return out;
 }
 
 }  // namespace reigen::cuda

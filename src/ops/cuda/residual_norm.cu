@@ -1,9 +1,11 @@
-// A warp owns a row and keeps it in registers, so each tensor crosses memory once: at base width
-// forward moves 4 KiB a token and backward 5, which is what these kernels cost.
-#include "ops/cuda/residual_norm.h"
-
+// A warp owns a row and holds it in registers, so each tensor is read or written once. The kernels
+// are limited by memory: at base width forward moves 4 KiB a token and backward 5.
+//
+// x, h, dh and dx share a type (the residual stream); branch, n and their gradients share one.
+// Widths are multiples of 8, up to 2,048.
 #include <algorithm>
 
+#include "ops/cuda/backend.h"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/kernel_support.cuh"
 
@@ -11,7 +13,7 @@ namespace reigen::cuda {
 namespace {
 
 constexpr int kWarps = 8;         // in a block of backward
-constexpr int kForwardWarps = 4;  // small blocks, so that the last ones to run are short
+constexpr int kForwardWarps = 4;  // small blocks, so that the tail is short
 
 struct ForwardArgs {
   const void* x;
@@ -44,7 +46,7 @@ __global__ __launch_bounds__(32 * kForwardWarps) void norm_forward_kernel(const 
   }
   if constexpr (kBranch) {
     const uint64_t token = kDrop ? a.drop.tokens[row] : 0;
-    // All loads before the first store: the compiler may not move them across one.
+    // All loads before the first store: the compiler cannot move them across one.
     Raw8<T> branch[kVecs];
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
@@ -121,12 +123,12 @@ struct BackwardArgs {
   DropArgs drop;
 };
 
-// Adds the warps' sums in the order of warps and leaves the block's in `out`.
+// Adds the warps' sums in the order of warps and writes the block's sum to `out`.
 template <int kVecs>
 __device__ void fold_block(const Eight (&sums)[kVecs], float* shared, int width, float* out) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  __syncthreads();  // the last fold's readers are done
+  __syncthreads();  // all readers of the previous sums are done
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int v = lane + 32 * i;
@@ -140,7 +142,7 @@ __device__ void fold_block(const Eight (&sums)[kVecs], float* shared, int width,
   }
 }
 
-// The three rows a token brings, as they lie in memory.
+// The three rows of a token, as they lie in memory.
 template <class T, class H, int kVecs>
 struct TokenRows {
   Raw8<H> h[kVecs];
@@ -166,7 +168,7 @@ struct TokenRows {
   }
 };
 
-// The next row is on its way while this one is worked on. Two blocks must fit a multiprocessor:
+// The next row is loaded while this one is processed. Two blocks must fit a multiprocessor:
 // with one, memory waits for arithmetic (60 us instead of 35 at base size).
 template <class T, class H, int kVecs, bool kDrop>
 __global__ __launch_bounds__(32 * kWarps,
@@ -257,7 +259,7 @@ void with_types(DType branch, DType residual, F f) {
 
 }  // namespace
 
-void residual_norm_forward(const Context& context, const ResidualNorm& op) {
+void CudaBackend::residual_norm_forward(const Device&, const ResidualNorm& op) {
   if (op.x.rows == 0) return;
   ForwardArgs a{};
   a.x = op.x.data;
@@ -275,7 +277,7 @@ void residual_norm_forward(const Context& context, const ResidualNorm& op) {
   a.stats_stride = op.stats.stride;
   a.rows = static_cast<int>(op.x.rows);
   a.width = static_cast<int>(op.x.cols);
-  a.drop = drop_args(context, op.dropout);
+  a.drop = drop_args(context_, op.dropout);
   const auto blocks = static_cast<unsigned>((op.x.rows + kForwardWarps - 1) / kForwardWarps);
   with_types(op.n.dtype, op.x.dtype, [&](auto t, auto h) {
     using T = decltype(t);
@@ -284,21 +286,21 @@ void residual_norm_forward(const Context& context, const ResidualNorm& op) {
       constexpr int kVecs = decltype(vecs)::value;
       if (op.branch.empty()) {
         norm_forward_kernel<T, H, kVecs, false, false>
-            <<<blocks, 32 * kForwardWarps, 0, context.stream()>>>(a);
+            <<<blocks, 32 * kForwardWarps, 0, context_.stream()>>>(a);
       } else if (a.drop.threshold == 0) {
         norm_forward_kernel<T, H, kVecs, true, false>
-            <<<blocks, 32 * kForwardWarps, 0, context.stream()>>>(a);
+            <<<blocks, 32 * kForwardWarps, 0, context_.stream()>>>(a);
       } else {
         norm_forward_kernel<T, H, kVecs, true, true>
-            <<<blocks, 32 * kForwardWarps, 0, context.stream()>>>(a);
+            <<<blocks, 32 * kForwardWarps, 0, context_.stream()>>>(a);
       }
     });
   });
   check_launch("residual_norm_forward");
 }
 
-void residual_norm_backward(const Context& context, const ResidualNorm& op,
-                            const ResidualNormGrad& grad) {
+void CudaBackend::residual_norm_backward(const Device&, const ResidualNorm& op,
+                                         const ResidualNormGrad& grad) {
   const int64_t rows = grad.dn.rows;
   if (rows == 0) return;
   const Tensor& h = op.branch.empty() ? op.x : op.h;
@@ -318,12 +320,12 @@ void residual_norm_backward(const Context& context, const ResidualNorm& op,
   a.dbranch_stride = grad.dbranch.stride;
   a.rows = static_cast<int>(rows);
   a.width = static_cast<int>(grad.dn.cols);
-  a.drop = drop_args(context, op.dropout);
-  // Two blocks fit a multiprocessor; more would only leave more partial sums to add.
+  a.drop = drop_args(context_, op.dropout);
+  // Two blocks fit a multiprocessor; more would only add partial sums.
   const int blocks = static_cast<int>(
-      std::min<int64_t>((rows + kWarps - 1) / kWarps, 2 * context.multiprocessors()));
-  a.partials = context.sums().reserve(
-      context.stream(), blocks,
+      std::min<int64_t>((rows + kWarps - 1) / kWarps, 2 * context_.multiprocessors()));
+  a.partials = context_.sums().reserve(
+      context_.stream(), blocks,
       {{data_of<float>(grad.dgain), data_of<float>(grad.dshift), data_of<float>(grad.dbias)},
        3,
        a.width});
@@ -341,7 +343,7 @@ void residual_norm_backward(const Context& context, const ResidualNorm& op,
                                    static_cast<int>(shared)),
               "raise the shared memory of residual_norm_backward");
       }
-      kernel<<<static_cast<unsigned>(blocks), 32 * kWarps, shared, context.stream()>>>(a);
+      kernel<<<static_cast<unsigned>(blocks), 32 * kWarps, shared, context_.stream()>>>(a);
     });
   });
   check_launch("residual_norm_backward");

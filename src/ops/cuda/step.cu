@@ -8,20 +8,13 @@ __global__ void store_kernel(const T value, T* to) {
   *to = value;
 }
 
-__global__ void break_kernel() { *reinterpret_cast<volatile int*>(16) = 1; }
-
 }  // namespace
 
-void break_on_purpose(cudaStream_t stream) {
-  break_kernel<<<1, 1, 0, stream>>>();
-  check_launch("break on purpose");
-}
-
-StepControl initial_control(const LossScaling& scaling) {
+StepControl initial_control(const LossScaleRules& rules) {
   StepControl control;
-  if (scaling.policy == LossScaling::Policy::kOff) return control;
-  control.loss_scale = scaling.start;
-  control.ceiling = scaling.policy == LossScaling::Policy::kBackoff ? scaling.start : scaling.most;
+  if (rules.policy == LossScaling::kOff) return control;
+  control.loss_scale = rules.start;
+  control.ceiling = rules.policy == LossScaling::kBackoff ? rules.start : rules.most;
   return control;
 }
 

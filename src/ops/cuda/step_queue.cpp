@@ -1,15 +1,14 @@
 #include "ops/cuda/step_queue.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <stdexcept>
+
+#include "ops/cuda/fault_injection.h"
 
 namespace reigen::cuda {
 namespace {
 
-using Policy = LossScaling::Policy;
-
-constexpr size_t kMostRecordings = 64;
+constexpr size_t kMostRecordings = 64;  // layouts
 
 UpdateOptions update_options(const GpuOptimizer& o) {
   UpdateOptions out;
@@ -18,13 +17,12 @@ UpdateOptions update_options(const GpuOptimizer& o) {
   out.epsilon = o.adam.epsilon;
   out.weight_decay = o.adam.weight_decay;
   out.clip = o.clip;
-  if (o.scaling == reigen::LossScaling::kBackoff) out.scaling.policy = Policy::kBackoff;
-  if (o.scaling == reigen::LossScaling::kLogMax) out.scaling.policy = Policy::kLogMax;
+  out.scaling.policy = o.scaling;
   return out;
 }
 
-StepControl first_control(const GpuOptimizer& o, const LossScaling& scaling) {
-  StepControl control = initial_control(scaling);
+StepControl first_control(const GpuOptimizer& o, const LossScaleRules& rules) {
+  StepControl control = initial_control(rules);
   control.updates = o.updates;
   if (o.scale.scale <= 0) return control;
   control.loss_scale = o.scale.scale;
@@ -47,19 +45,17 @@ StepQueue::StepQueue(const Context& context, const BatchSlots& slots, const GpuO
       sums_(sizeof(LossSums), "loss sums"),
       returned_(kSteps * sizeof(Returned), "results of steps") {
   context_.set_control(first_control(o, update_.scaling));
-  const char* fault = std::getenv("REIGEN_BREAK_GPU_AT_STEP");
-  if (fault != nullptr) break_at_ = std::strtoull(fault, nullptr, 10);
 }
 
 StepQueue::~StepQueue() = default;
 
 void StepQueue::begin(const GpuStepSettings& settings) {
-  if (begun_ - taken_ == kSteps) throw std::logic_error("too many steps under way");
+  if (begun_ - taken_ == kSteps) throw std::logic_error("too many steps in flight");
   Step& step = steps_[begun_ % kSteps];
   step.used = 0;
   step.alone = begun_++ == taken_;
   if (step.alone) step.before.record(context_.stream());
-  if (settings.step == break_at_) break_on_purpose(context_.stream());
+  inject_fault(context_.stream(), settings.step);
   context_.set_step({settings.step, settings.rate, settings.gradient_scale});
   fill_zero(sums(), sizeof(LossSums), context_.stream());
   step.begun.record(context_.stream());
@@ -92,7 +88,7 @@ void StepQueue::run(const BatchIndex& batch, uint64_t memory,
                     const std::function<void(const BatchIndex&)>& work) {
   const uint64_t layout = BatchSlots::layout_of(batch);
   const void* scratch = context_.scratch(0);
-  if (memory != memory_ || scratch != scratch_) {  // what was recorded reads freed memory
+  if (memory != memory_ || scratch != scratch_) {  // recordings read freed memory
     recordings_.clear();
     memory_ = memory;
     scratch_ = scratch;
@@ -101,13 +97,13 @@ void StepQueue::run(const BatchIndex& batch, uint64_t memory,
   if (!recordings_.contains(layout)) make_room();
   Recording& recording = recordings_[layout];
   recording.last_step = begun_;
-  // The first time everything is only done, so that all algorithms are chosen and memory is there.
+  // The first run is not recorded: it chooses algorithms and allocates memory.
   if (recording.seen++ == 0) return work(batch);
   if (recording.graph == nullptr) record(recording, batch, work);
   replay(recording, batch);
 }
 
-// Forgets what was not used for longest. That is many steps ago, so it does not run any more.
+// Discards the recording that was not used for longest; that is many steps ago, so it has finished.
 void StepQueue::make_room() {
   if (recordings_.size() < kMostRecordings) return;
   auto older = [](const auto& a, const auto& b) { return a.second.last_step < b.second.last_step; };
@@ -133,7 +129,7 @@ void StepQueue::record(Recording& recording, const BatchIndex& batch,
   check(cudaStreamEndCapture(context_.stream(), &graph), "record a step");
   recording.nodes = graph;
   check(cudaGraphInstantiate(&recording.graph, graph, 0), "prepare a recorded step");
-  // Which of the graph's nodes are the marks.
+  // Find the nodes of the graph that are marks.
   size_t count = 0;
   check(cudaGraphGetNodes(graph, nullptr, &count), "count the parts of a recorded step");
   std::vector<cudaGraphNode_t> nodes(count);
@@ -166,8 +162,8 @@ void StepQueue::replay(Recording& recording, const BatchIndex& batch) {
 
 void StepQueue::finish() {
   const size_t at = (begun_ - 1) % kSteps;
-  global_norm(context_, buffers_.gradient, &sums()->smoothed, update_);
-  adam_step(context_, buffers_, update_, true);
+  global_norm(context_, buffers_.gradient, &sums()->smoothed, update_, context_.step());
+  adam_step(context_, buffers_, update_, context_.step(), true);
   steps_[at].updated.record(context_.stream());
   Returned* to = returned_.as<Returned>() + at;
   copy_to_host(&to->sums, sums(), sizeof(LossSums), context_.stream());
@@ -179,7 +175,7 @@ void StepQueue::read_times(const Step& step, GpuStepResult& result) const {
   auto seconds = [](const Event& from, const Event& to) {
     return static_cast<double>(to.milliseconds_since(from)) / 1000;
   };
-  // What came between two steps when none was under way is not the step's.
+  // Time in which no step was in flight does not count as idle time of this step.
   const Event& before = step.alone ? step.before : steps_[(taken_ + kSteps - 1) % kSteps].updated;
   result.idle = seconds(before, step.begun);
   const Event* last = &step.begun;

@@ -1,5 +1,5 @@
 // ops/gpu_step.h on CUDA: settings sent ahead, a ring of results, device events between the parts
-// of a step.
+// of a step, and recorded steps as CUDA graphs.
 #pragma once
 
 #include <array>
@@ -27,9 +27,9 @@ class StepQueue : public GpuStepQueue {
   GpuStepResult take() override;
 
  private:
-  static constexpr size_t kSteps = 4;  // under way at most
+  static constexpr size_t kSteps = 4;  // in flight at most
 
-  struct Returned {  // what is copied back
+  struct Returned {  // copied back to the host
     LossSums sums;
     StepControl control;
   };
@@ -38,20 +38,20 @@ class StepQueue : public GpuStepQueue {
     std::unique_ptr<Event> event;
   };
   struct Step {
-    Event before{Event::Timing::kOn};  // where nothing was under way
+    Event before{Event::Timing::kOn};  // recorded when no other step was in flight
     Event begun{Event::Timing::kOn};
     Event updated{Event::Timing::kOn};
     Event returned;
     std::vector<Timed> marks;  // the first `used` are this step's
     size_t used = 0;
-    bool alone = false;  // nothing was under way when it began
+    bool alone = false;  // no other step was in flight when it began
   };
-  // What one layout of batches puts in line, as a graph.
+  // The work of one layout of batches as a graph.
   struct Recording {
     uint64_t seen = 0;
     uint64_t last_step = 0;
-    std::unique_ptr<BatchIndex> batch;  // where it reads
-    cudaGraph_t nodes = nullptr;        // what `graph` was made of
+    std::unique_ptr<BatchIndex> batch;  // the copy that it reads
+    cudaGraph_t nodes = nullptr;        // the source of `graph`
     cudaGraphExec_t graph = nullptr;
     struct Node {
       Mark mark;
@@ -75,7 +75,7 @@ class StepQueue : public GpuStepQueue {
   const BatchSlots& slots_;
   AdamBuffers buffers_;
   UpdateOptions update_;
-  DeviceMemory sums_;      // of the step under way
+  DeviceMemory sums_;      // of the current step
   PinnedMemory returned_;  // of each step in the ring
   std::array<Step, kSteps> steps_;
   uint64_t begun_ = 0;
@@ -84,7 +84,6 @@ class StepQueue : public GpuStepQueue {
   uint64_t memory_ = 0;
   const void* scratch_ = nullptr;
   bool recording_ = false;
-  uint64_t break_at_ = 0;  // for tests: an error of the GPU at this step
 };
 
 }  // namespace reigen::cuda

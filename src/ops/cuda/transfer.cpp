@@ -3,7 +3,7 @@
 namespace reigen::cuda {
 
 std::shared_ptr<void> Transfer::pin(void* data, size_t bytes) {
-  check(cudaHostRegister(data, bytes, cudaHostRegisterDefault), "pin memory of the host");
+  check(cudaHostRegister(data, bytes, cudaHostRegisterDefault), "pin host memory");
   return {data, [](void* pinned) { cudaHostUnregister(pinned); }};
 }
 
@@ -19,9 +19,9 @@ size_t Transfer::mark() {
 
 size_t Transfer::fetch(void* to, const void* from, size_t bytes) {
   computed_.record(context_.stream());
-  computed_.wait_on(beside_.get());
-  copy_to_host(to, from, bytes, beside_.get());
-  next_event().record(beside_.get());
+  computed_.wait_on(copies_.get());
+  copy_to_host(to, from, bytes, copies_.get());
+  next_event().record(copies_.get());
   return used_ - 1;
 }
 

@@ -1,10 +1,10 @@
-// ops/gpu_transfer.h on CUDA: a stream beside the operations', an event for each ticket.
+// device/gpu_transfer.h on CUDA: a second stream, and an event for each ticket.
 #pragma once
 
 #include <deque>
 
+#include "device/gpu_transfer.h"
 #include "ops/cuda/context.h"
-#include "ops/gpu_transfer.h"
 
 namespace reigen::cuda {
 
@@ -16,14 +16,14 @@ class Transfer : public GpuTransfer {
   size_t mark() override;
   size_t fetch(void* to, const void* from, size_t bytes) override;
   void wait_for(size_t ticket) override;
-  void forget() override { used_ = 0; }
+  void clear_tickets() override { used_ = 0; }
   void send(void* to, const void* from, size_t bytes) override;
 
  private:
   Event& next_event();
 
   const Context& context_;
-  Stream beside_;
+  Stream copies_;
   Event computed_;
   std::deque<Event> events_;  // the first `used_` are tickets
   size_t used_ = 0;

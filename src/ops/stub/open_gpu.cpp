@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "ops/gpu_ops.h"
+#include "ops/gpu_backend.h"
 
 namespace reigen {
 
@@ -8,7 +8,5 @@ Device open_gpu(int) {
       "this reigen was built without its CUDA backend; build it with `cmake --preset cuda` where "
       "nvcc is found, or use --device cpu");
 }
-
-int usable_gpus() { return 0; }
 
 }  // namespace reigen

@@ -60,9 +60,9 @@ Json json_of(const char* id, const Plot& plot, bool stacked = false) {
   return chart;
 }
 
-using OfMachine = Points (*)(const RankFold& fold);
+using OfMachine = Points (*)(const RankSummary& fold);
 
-std::string host_of(int rank, const RankFold& fold) {
+std::string host_of(int rank, const RankSummary& fold) {
   return format("{} (rank {})", fold.last_sample->host, rank);
 }
 
@@ -111,7 +111,7 @@ std::vector<PlotSeries> by_host(const RunSummary& run, OfMachine values) {
   return series.size() <= kMostLines ? series : spread(hosts, static_cast<double>(width));
 }
 
-Points megabytes(const RankFold& fold, const char* column) {
+Points megabytes(const RankSummary& fold, const char* column) {
   return scaled(fold.machine.ratio(column, "seconds"), 1e-6);
 }
 

@@ -12,7 +12,7 @@
 #include "config/train_options.h"
 #include "report/live/live_charts.h"
 #include "report/live/log_tail.h"
-#include "report/verdicts.h"
+#include "report/wording.h"
 
 namespace reigen {
 namespace {
@@ -78,7 +78,8 @@ Json facts_of(const RunSummary& run, const std::string& directory, bool running)
 
 Json verdicts_of(const RunSummary& run) {
   Json all = Json::array();
-  for (const Verdict& v : {bottleneck(run, time_shares(run)), trained(run), overfitting(run)}) {
+  for (const VerdictText& v : {text_of(bottleneck(run, time_shares(run))), text_of(trained(run)),
+                               text_of(overfitting(run))}) {
     all.push_back({{"about", v.about},
                    {"verdict", v.verdict},
                    {"confidence", v.confidence},

@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "report/run_state.h"
-#include "report/verdicts.h"
+#include "report/wording.h"
 
 namespace reigen {
 namespace {
@@ -87,7 +87,7 @@ void add_progress(Picture& picture, const RunSummary& run) {
     if (e.bleu) parts.push_back(format("BLEU {:.2f}", *e.bleu));
     picture.parts(parts);
   }
-  const Verdict verdict = bottleneck(run, time_shares(run));
+  const VerdictText verdict = text_of(bottleneck(run, time_shares(run)));
   picture.parts({"bottleneck: " + verdict.verdict,
                  verdict.confidence.empty() ? "" : "(confidence " + verdict.confidence + ")"});
 }

@@ -32,7 +32,7 @@ constexpr auto kTick = 50ms;
 std::string console(const std::string& run) { return run + "/console.log"; }
 std::string note(const std::string& run) { return run + "/background.json"; }
 
-// Steps are written down as they are done, whatever the terminal is told.
+// Steps are logged here also with --quiet.
 std::string steps_file(const std::string& run) { return run + "/measurements/rank-0.jsonl"; }
 
 uintmax_t size_of(const std::string& path) {
@@ -52,7 +52,7 @@ void write_note(const std::string& run, const Json& json) {
   fs::rename(path + ".new", path);
 }
 
-// In the new process: no terminal, no signals of one, output to the file.
+// In the child: a session without a terminal, with output to console.log.
 void leave_terminal(const std::string& run) {
   setsid();
   const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -63,33 +63,30 @@ void leave_terminal(const std::string& run) {
   dup2(out, STDERR_FILENO);
 }
 
-// Returns the exit code.
-int work_and_note(const std::string& run, const std::function<void()>& work) {
+// In the child: background.json says how `work` ended.
+void work_and_note(const std::string& run, const std::function<void()>& work) {
   Json facts = {{"process", getpid()}, {"host", host_name()}};
-  int code = 0;
-  std::string error;
+  auto note_end = [&](ExitCode code, const std::string& error) {
+    facts["code"] = static_cast<int>(code);
+    facts["error"] = error;
+    write_note(run, facts);
+  };
   try {
     leave_terminal(run);
     write_note(run, facts);
     work();
-  } catch (const Error& e) {
-    code = static_cast<int>(e.code());
-    error = e.what();
   } catch (const std::exception& e) {
-    code = static_cast<int>(ExitCode::kInternal);
-    error = e.what();
+    const Failure failure = failure_of(e);
+    note_end(failure.code, failure.message);
+    throw;
   }
-  if (!error.empty()) log_error(error);
-  facts["code"] = code;
-  facts["error"] = error;
-  write_note(run, facts);
-  return code;
+  note_end(ExitCode::kOk, "");
 }
 
 Json read_note(const std::string& run) {
   if (!path_exists(note(run))) {
     throw ConfigError(format(
-        "{}: nothing was started in the background there; `reigen train --detach` does", run));
+        "{}: no run was started in the background here; `reigen train --detach` starts one", run));
   }
   return Json::parse(read_file(note(run)));
 }
@@ -107,7 +104,7 @@ bool is_alive(const std::string& run, const Json& facts) {
 
 void throw_end(const Json& facts) {
   const int code = facts.value("code", 0);
-  if (code != 0) throw Error(static_cast<ExitCode>(code), facts.value("error", "it failed"));
+  if (code != 0) throw Error(static_cast<ExitCode>(code), facts.value("error", "the run failed"));
 }
 
 }  // namespace
@@ -122,15 +119,12 @@ void run_in_background(const std::string& run, const std::function<void()>& work
   const uintmax_t before = size_of(steps_file(run));
   const pid_t child = fork();
   if (child < 0) throw IoError(format("cannot start a process: {}", errno_text(errno)));
-  if (child == 0) {
-    const int code = work_and_note(run, work);
-    fflush(nullptr);
-    _exit(code);
-  }
+  if (child == 0) return work_and_note(run, work);
   while (waitpid(child, nullptr, WNOHANG) == 0) {
     if (has_trained(run, before)) {
-      log_note(format("training in the background as process {}; `reigen attach {}` shows it",
-                      child, run));
+      log_note(
+          format("training in the background as process {}; `reigen attach {}` shows its output",
+                 child, run));
       return;
     }
     if (interrupt_requested()) {
@@ -140,7 +134,7 @@ void run_in_background(const std::string& run, const std::function<void()>& work
     }
     std::this_thread::sleep_for(kTick);
   }
-  const Json facts = read_note(run);  // it has ended before it trained
+  const Json facts = read_note(run);  // the child has ended before its first step
   if (facts.value("code", 0) != 0 && !path_exists(run + "/config.yaml")) {
     for (const std::string& made : {note(run), console(run), run}) fs::remove(made, ignored);
   }
@@ -154,7 +148,7 @@ void attach(const std::string& run) {
     in.clear();
     std::string text;
     for (std::string line; std::getline(in, line);) {
-      if (in.eof()) {  // not whole yet
+      if (in.eof()) {  // an incomplete line
         in.clear();
         in.seekg(-static_cast<std::streamoff>(line.size()), std::ios::cur);
         break;
@@ -166,7 +160,7 @@ void attach(const std::string& run) {
   while (!facts.contains("code") && is_alive(run, facts)) {
     show();
     if (interrupt_requested()) {
-      log_note(format("the run goes on; `reigen attach {}` shows it again", run));
+      log_note(format("the run continues; `reigen attach {}` shows it again", run));
       return;
     }
     std::this_thread::sleep_for(kTick);
@@ -175,8 +169,8 @@ void attach(const std::string& run) {
   show();
   if (!facts.contains("code")) {
     throw CommError(
-        format("{}: its process {} is gone without a word; `reigen train --run {}` goes "
-               "on from its last checkpoint",
+        format("{}: process {} ended without recording its exit; `reigen train --run {}` resumes "
+               "from the last checkpoint",
                run, facts.at("process").get<int>(), run));
   }
   throw_end(facts);

@@ -1,7 +1,7 @@
-// A run that goes on after its terminal is gone, and the way back to it.
+// --detach: a run without a terminal, and `reigen attach`, which shows its output.
 //
-//   RUN/console.log      what the terminal would have shown
-//   RUN/background.json  which process it is, and how it ended
+//   RUN/console.log      the output of the run
+//   RUN/background.json  its process and host; at its end also exit code and error
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@
 
 namespace reigen {
 
-// Starts `work` in a process of its own, in no terminal's session, with its output in
-// RUN/console.log, and returns when it has begun to train or has ended. Throws the error it ended
-// with. No thread may have been started before.
+// Forks. The parent returns when the child has trained its first step; if the child has ended
+// before, the parent throws the child's error. The child runs `work` without a terminal, with its
+// output in RUN/console.log, and returns or throws with it: the caller must then end the process.
+// No thread may have been started before.
 void run_in_background(const std::string& run, const std::function<void()>& work);
 
-// Shows RUN/console.log as it grows, until the run ends or Ctrl-C, which leaves the run alone.
-// Throws ConfigError when nothing was started in the background there, and the error the run ended
-// with.
+// Shows RUN/console.log as it grows, until the run ends or Ctrl-C, after which the run continues.
+// Throws ConfigError when no run was started with --detach there, and the error that ended the run.
 void attach(const std::string& run);
 
 }  // namespace reigen

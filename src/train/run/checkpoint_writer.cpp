@@ -22,22 +22,23 @@ CheckpointWriter::~CheckpointWriter() {
   thread_.join();
 }
 
-void CheckpointWriter::save(const TrainState& state, CheckpointFacts facts, StateSource* elsewhere,
-                            const Stopwatch& held) {
+void CheckpointWriter::save(const TrainState& state, CheckpointFacts facts, StateSource* source,
+                            const Stopwatch& stall) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !pending_; });
-  elsewhere_ = elsewhere;
-  if (elsewhere_ != nullptr) {
-    elsewhere_->begin();
+  source_ = source;
+  if (source_ != nullptr) {
+    source_->begin();
     copy_.counters = state.counters;
+    copy_.choices = state.choices;
   } else {
-    copy_ = state;  // into the buffers of the one before
+    copy_ = state;  // into the buffers of the previous checkpoint
   }
   facts_ = std::move(facts);
   record_ = {};
   record_.step = state.counters.step;
   record_.path = run_.checkpoint(state.counters.step);
-  record_.stall_seconds = held.seconds();
+  record_.stall_seconds = stall.seconds();
   pending_ = true;
   changed_.notify_all();
 }
@@ -60,16 +61,16 @@ std::optional<CheckpointRecord> CheckpointWriter::wait() {
 void CheckpointWriter::write_pending() {
   Stopwatch watch;
   try {
-    if (elsewhere_ != nullptr) elsewhere_->complete(copy_);
+    if (source_ != nullptr) source_->complete(copy_);
     const Counters& counters = copy_.counters;
     const CheckpointFacts written =
         write_checkpoint(record_.path, facts_, layout_, copy_.parameters, moments_of(copy_),
-                         vocabulary_, true, kept_of(copy_));
+                         vocabulary_, true, worker_tensors(copy_));
     for (const auto& file : written.files) record_.bytes += file.bytes;
     run_.link("last", counters.step);
     std::vector<uint64_t> needed;
     auto keep_best = [&](const char* name, const std::optional<Best>& best) {
-      // It is not there when the disk was full at that step: the best before it stays the best.
+      // A full disk may have prevented it at that step: then the link stays on the best before it.
       if (best && is_checkpoint(run_.checkpoint(best->step))) run_.link(name, best->step);
       if (const auto step = run_.linked(name)) needed.push_back(*step);
     };
@@ -88,7 +89,7 @@ void CheckpointWriter::work() {
   while (true) {
     changed_.wait(lock, [this] { return pending_ || ended_; });
     if (!pending_) return;
-    lock.unlock();  // nobody touches the copy while one is pending
+    lock.unlock();  // only this thread uses the copy while a checkpoint is pending
     write_pending();
     lock.lock();
     pending_ = false;

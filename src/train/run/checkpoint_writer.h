@@ -1,7 +1,8 @@
-// Checkpoints written while training goes on: the trainer waits for a copy, not for the disk.
+// Checkpoints are written on a thread of their own: training waits for a copy of the state, not for
+// the disk.
 //
-// One is under way at a time. A failure (a full disk) is reported and leaves every earlier
-// checkpoint as it was.
+// One checkpoint is written at a time. A failure (a full disk) is reported and leaves all earlier
+// checkpoints as they were.
 #pragma once
 
 #include <condition_variable>
@@ -16,29 +17,31 @@
 
 namespace reigen {
 
-// Where parameters and moments are when they are not in the state: on a GPU.
+// Parameters and moments that are not in the TrainState but on a GPU.
 class StateSource {
  public:
   virtual ~StateSource() = default;
-  virtual void begin() = 0;                     // take a copy that later steps do not change
-  virtual void complete(TrainState& into) = 0;  // bring it here; called on the writer's thread
+  virtual void begin() = 0;  // makes a copy that later steps do not change
+  // Brings the copy to the host. Called on the writer's thread.
+  virtual void complete(TrainState& into) = 0;
 };
 
 class CheckpointWriter {
  public:
-  // All must outlive it.
+  // All arguments must outlive it.
   CheckpointWriter(const RunDirectory& run, const ParameterLayout& layout,
                    const Vocabulary& vocabulary, size_t keep);
-  ~CheckpointWriter();  // waits for the one under way
+  ~CheckpointWriter();  // waits for the checkpoint under way
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Waits for the one before, copies the state, and returns; `facts` are written with it. `held`
-  // runs since training stood still for it.
-  void save(const TrainState& state, CheckpointFacts facts, StateSource* elsewhere = nullptr,
-            const Stopwatch& held = {});
+  // Waits for the previous checkpoint, copies the state, and returns. `facts` are written with it.
+  // `stall` runs since training stopped for the checkpoint.
+  void save(const TrainState& state, CheckpointFacts facts, StateSource* source = nullptr,
+            const Stopwatch& stall = {});
 
-  // What has been written (or failed) since it was last asked, if anything.
+  // The checkpoint that was written, or failed, since the last call; wait() waits for one under
+  // way.
   std::optional<CheckpointRecord> finished();
   std::optional<CheckpointRecord> wait();
 
@@ -52,7 +55,7 @@ class CheckpointWriter {
   size_t keep_;
   TrainState copy_;
   CheckpointFacts facts_;
-  StateSource* elsewhere_ = nullptr;
+  StateSource* source_ = nullptr;
   CheckpointRecord record_;
   std::mutex mutex_;
   std::condition_variable changed_;

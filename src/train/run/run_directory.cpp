@@ -30,7 +30,7 @@ constexpr const char* kLock = ".lock";
 
 std::string name_of_step(uint64_t step) { return format("{}{:08}", kPrefix, step); }
 
-// The step in "step-00001000"; nothing in "step-00001000.partial" or a name of somebody else's.
+// The step in "step-00001000"; false for "step-00001000.partial" and other names.
 bool step_of_name(const std::string& name, uint64_t& step) {
   if (!name.starts_with(kPrefix)) return false;
   const char* end = name.data() + name.size();
@@ -38,13 +38,13 @@ bool step_of_name(const std::string& name, uint64_t& step) {
   return error == std::errc() && stop == end && name == name_of_step(step);
 }
 
-// Checkpoints are renamed into place whole and renamed away before they are removed, so what has a
-// manifest is a checkpoint: should another file be missing, that is damage, to be reported.
+// Checkpoints are renamed into place when complete and renamed before they are removed, so a
+// directory with a manifest is a checkpoint; a missing file in it is damage, to be reported.
 bool has_manifest(const fs::path& path) { return path_exists(path / "manifest.json"); }
 
 constexpr const char* kRemoved = ".removed";
 
-// Renamed first, so that a crash half way leaves nothing that looks like a checkpoint.
+// Renames first, so that a crash leaves no directory that looks like a checkpoint.
 void remove_checkpoint(const fs::path& path) {
   const fs::path aside = path.string() + kRemoved;
   std::error_code error;
@@ -53,7 +53,7 @@ void remove_checkpoint(const fs::path& path) {
   fs::remove_all(error ? path : aside, error);
 }
 
-// What a crash left while writing or removing a checkpoint.
+// A remnant of a crash while a checkpoint was written or removed.
 bool is_leftover(const std::string& name) {
   if (!name.starts_with(kPrefix)) return false;
   return name.ends_with(kRemoved) || name.ends_with(".partial") || name.ends_with(".partial.lock");
@@ -80,7 +80,7 @@ RunDirectory::~RunDirectory() {
   ::close(lock_fd_);
 }
 
-// What failed before it began leaves nothing behind.
+// An attempt that failed before its first file leaves no directory.
 void RunDirectory::remove_if_unused() const {
   std::error_code error;
   size_t files = 0;
@@ -99,7 +99,7 @@ void RunDirectory::check_is_run() const {
     const std::string name = entry.path().filename();
     if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
       throw ConfigError(
-          format("{}: holds {} but is no run of reigen; choose another --run", path_, name));
+          format("{}: holds {} and is not a run of reigen; choose a different --run", path_, name));
     }
   }
 }
@@ -112,12 +112,12 @@ void RunDirectory::lock() {
     std::array<char, 32> owner = {};
     const ssize_t got = pread(lock_fd_, owner.data(), owner.size() - 1, 0);
     ::close(lock_fd_);
-    throw ConfigError(format("{}: another reigen{} is training in it now", path_,
+    throw ConfigError(format("{}: another reigen{} is training in this run", path_,
                              got > 0 ? format(" (process {})", owner.data()) : ""));
   }
   const std::string owner = std::to_string(getpid());
   if (ftruncate(lock_fd_, 0) != 0 || pwrite(lock_fd_, owner.data(), owner.size(), 0) < 0) {
-    // Only the number is missing from a message then; the lock itself holds.
+    // Without it, a message lacks the process number; the lock works.
   }
 }
 
@@ -143,8 +143,8 @@ void RunDirectory::link(const std::string& name, uint64_t step) const {
   unlink(aside.c_str());
   if (symlink(to.c_str(), aside.c_str()) != 0) throw_io(aside, errno);
   if (rename(aside.c_str(), file(name).c_str()) == 0) return;
-  // A run that was copied without its links has whole checkpoints in their place.
-  const int error_number = errno;  // before looking, which sets it
+  // A run that was copied without its links has copies of checkpoints in their place.
+  const int error_number = errno;  // is_checkpoint() changes it
   if (error_number != EISDIR || !is_checkpoint(file(name))) throw_io(file(name), error_number);
   remove_checkpoint(file(name));
   if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
@@ -209,10 +209,10 @@ void remove_run(const std::string& path) {
     const std::string name = entry.path().filename();
     if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
       throw ConfigError(
-          format("{}: holds {}, which reigen did not write there; move it first", path, name));
+          format("{}: holds {}, which is not a file of a run; move it first", path, name));
     }
   }
-  const RunDirectory held(path);  // nobody trains in it
+  const RunDirectory locked(path);  // no process trains in it
   std::error_code error;
   fs::remove_all(path, error);
   if (error) throw_io(path, error.value());

@@ -1,9 +1,9 @@
-// The directory of a run: where things are, who holds it, which checkpoints there are.
+// The directory of a run: its files, its lock, its checkpoints.
 //
-//   config.yaml    every option, usable with --config
-//   log.txt        what the terminal showed
-//   measurements/  what was measured, a line a record
-//   tensorboard/   the same for TensorBoard
+//   config.yaml    all options, usable with --config
+//   log.txt        the log lines
+//   measurements/  the measurement log, one JSON record per line
+//   tensorboard/   the same records as event files
 //   checkpoints/   step-00001000 and so on
 //   last, best-loss, best-bleu   links into checkpoints/
 #pragma once
@@ -17,10 +17,10 @@ namespace reigen {
 
 class RunDirectory {
  public:
-  // Makes the directory if need be and locks it for this process; throws ConfigError when it is
-  // something else's, or another process trains in it.
+  // Makes the directory where there is none and locks it for this process. Throws ConfigError when
+  // it holds files that are not a run's, or when a different process trains in it.
   explicit RunDirectory(std::string path);
-  ~RunDirectory();  // nothing was written: nothing is left
+  ~RunDirectory();  // removes the directory if nothing was written
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
@@ -28,22 +28,23 @@ class RunDirectory {
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoint(uint64_t step) const;
 
-  // Steps of the checkpoints, rising; whether they can be read is another matter.
+  // Steps of the checkpoints, rising. The checkpoints may be damaged.
   std::vector<uint64_t> checkpoints() const;
 
-  // `name` points to a checkpoint from now on, in one move.
+  // Points the link `name` to a checkpoint, atomically.
   void link(const std::string& name, uint64_t step) const;
 
-  // Where a link points, if it is one to a step.
+  // The step that the link points to; none where it is not a link to a checkpoint.
   std::optional<uint64_t> linked(const std::string& name) const;
 
-  // Of the checkpoints up to `newest`, removes all but the latest `keep` and those in `needed`.
+  // Removes the checkpoints up to step `newest`, except for the latest `keep` and those in
+  // `needed`.
   void prune(uint64_t newest, size_t keep, const std::vector<uint64_t>& needed) const;
 
-  // Moves a checkpoint that cannot be read out of the way, for a person to look at.
+  // Renames a checkpoint that cannot be read to step-NNNNNNNN.damaged.
   void set_aside(uint64_t step) const;
 
-  // A small file, replaced in one move.
+  // Writes a small file, atomically.
   void write(const std::string& name, const std::string& text) const;
 
  private:
@@ -55,8 +56,8 @@ class RunDirectory {
   int lock_fd_ = -1;
 };
 
-// Removes a run and everything in it; nothing when there is none. Throws ConfigError when it holds
-// something reigen did not write, or is being trained in.
+// Removes a run and all of its files; does nothing when there is none. Throws ConfigError when it
+// holds files that are not a run's, or when a process trains in it.
 void remove_run(const std::string& path);
 
 }  // namespace reigen

@@ -21,22 +21,21 @@ RunWriter::RunWriter(RunDirectory& run, const TrainOptions& options, const Train
     : run_(run), options_(options), data_(data), model_(model) {}
 
 void RunWriter::open(Counters& counters) {
-  if (counters.step > 0) saved_step_ = counters.step;
   run_.write("config.yaml", to_yaml(recorded_options(options_)));
   reporter_ = std::make_unique<Reporter>(options_, counters.step, counters.seconds);
-  // What the data was, for whoever reads of the run where it is not.
-  keep("measurements/manifest.json", read_file(options_.data + "/manifest.json"));
+  // A report needs facts of the dataset, also on a host without it.
+  write_file("measurements/manifest.json", read_file(options_.data + "/manifest.json"));
   counters.attempt = reporter_->cut().attempts + 1;
-  writer_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
-                                               static_cast<size_t>(options_.checkpoint.keep));
+  checkpoints_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
+                                                    static_cast<size_t>(options_.checkpoint.keep));
 }
 
 void RunWriter::announce(const AttemptFacts& attempt) {
   attempt_ = attempt;
   const ModelOptions& m = options_.model;
-  log_note(format("{} to {}: {} training pairs, {} pieces", data_.manifest.source_language,
-                  data_.manifest.target_language, with_commas(data_.manifest.train_pairs()),
-                  with_commas(data_.vocabulary.size())));
+  log_note(format("data: {} to {}, {} training pairs, vocabulary of {} pieces",
+                  data_.manifest.source_language, data_.manifest.target_language,
+                  with_commas(data_.manifest.train_pairs()), with_commas(data_.vocabulary.size())));
   log_note(format("model: width {}, {} heads, ffn {}, {}+{} layers, {} parameters", m.width,
                   m.heads, m.ffn_width, m.encoder_layers, m.decoder_layers,
                   with_commas(model_.layout().parameters())));
@@ -45,25 +44,27 @@ void RunWriter::announce(const AttemptFacts& attempt) {
           ? format("{} pairs", with_commas(static_cast<uint64_t>(options_.batch.pairs)))
           : format("{} target tokens",
                    with_commas(static_cast<uint64_t>(options_.batch.target_tokens)));
-  log_note(format("a step: {}, at most {} tokens at once; memory {}", batch,
-                  with_commas(attempt.memory.micro_tokens), human_bytes(attempt.memory.budget)));
-  log_note(format("on {}", attempt.device));
-  if (!attempt.workers.empty()) log_note(attempt.workers);
+  log_note(format("batch: {} per step in micro-batches of at most {} tokens; memory budget {}",
+                  batch, with_commas(attempt.memory.micro_tokens),
+                  human_bytes(attempt.memory.budget)));
+  log_note(format("device: {}", attempt.device));
+  if (!attempt.workers.empty()) log_note(format("job: {}", attempt.workers));
   if (!attempt.forecast_line.empty()) log_note(attempt.forecast_line);
   for (const std::string& warning : attempt.warnings) log_warning(warning);
   for (const std::string& key : ignored_settings(options_.schedule)) {
-    log_warning(
-        format("{} means nothing to schedule.kind {}", key, schedule_name(options_.schedule.kind)));
+    log_warning(format("{} has no effect with schedule.kind {}", key,
+                       schedule_name(options_.schedule.kind)));
   }
-  log_note(attempt.resumed
-               ? format("resuming {} after step {}", run_.path(), with_commas(attempt.first_step))
-               : format("starting {}", run_.path()));
+  log_note(attempt.resumed ? format("resuming run {} after step {}", run_.path(),
+                                    with_commas(attempt.first_step))
+                           : format("starting run {}", run_.path()));
   StartRecord start;
   start.step = attempt.first_step;
   start.version = attempt.version;
   start.host = host_name();
   start.process = static_cast<uint64_t>(getpid());
   start.device = attempt.device;
+  start.device_kind = attempt.device_kind;
   start.threads = attempt.threads;
   start.workers = attempt.worker_count;
   const TokenFlops flops = token_flops(m, static_cast<int64_t>(data_.vocabulary.size()));
@@ -76,13 +77,13 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   if (attempt.forecast) reporter_->forecast(*attempt.forecast);
 }
 
-void RunWriter::collect(const std::optional<CheckpointRecord>& record) {
+void RunWriter::log(const std::optional<CheckpointRecord>& record) {
   if (record) reporter_->checkpoint(*record);
 }
 
 void RunWriter::step(const StepRecord& record) {
   reporter_->step(record);
-  collect(writer_->finished());
+  log(checkpoints_->finished());
 }
 
 void RunWriter::evaluation(const EvaluationRecord& record) {
@@ -90,10 +91,10 @@ void RunWriter::evaluation(const EvaluationRecord& record) {
   last_evaluation_ = record;
 }
 
-CheckpointFacts RunWriter::facts(const Counters& counters) const {
+CheckpointFacts RunWriter::facts(const TrainState& state) const {
   const Manifest& manifest = data_.manifest;
   CheckpointFacts facts;
-  facts.step = counters.step;
+  facts.step = state.counters.step;
   facts.model = options_.model;
   facts.source_language = manifest.source_language;
   facts.target_language = manifest.target_language;
@@ -110,61 +111,61 @@ CheckpointFacts RunWriter::facts(const Counters& counters) const {
   facts.training = {{"reigen", attempt_.version},
                     {"device", attempt_.device},
                     {"data", data_.fingerprint},
-                    {"state", to_json(counters)},
+                    {"state", manifest_state(state)},
                     {"options", recorded_options(options_)}};
   return facts;
 }
 
-void RunWriter::save(const TrainState& state, StateSource* elsewhere, const Stopwatch& held) {
+void RunWriter::save(const TrainState& state, StateSource* source, const Stopwatch& stall) {
   reporter_->flush();
-  collect(writer_->wait());
-  writer_->save(state, facts(state.counters), elsewhere, held);
-  saved_step_ = state.counters.step;
+  log(checkpoints_->wait());
+  checkpoints_->save(state, facts(state), source, stall);
 }
 
-void RunWriter::keep(const std::string& name, std::string text) {
-  std::string& last = kept_[name];
+void RunWriter::write_file(const std::string& name, std::string text) {
+  std::string& last = files_[name];
   if (last == text) return;
   run_.write(name, text);
   last = std::move(text);
 }
 
 void RunWriter::end(uint64_t step, const char* reason, double seconds) {
-  collect(writer_->wait());
+  log(checkpoints_->wait());
   reporter_->end({.step = step, .reason = reason, .seconds = seconds});
   write_reports();
 }
 
 void RunWriter::finish(uint64_t step, const char* reason, double seconds) {
-  const Stopwatch held;
-  std::optional<CheckpointRecord> last = writer_->wait();
-  if (last) last->stall_seconds += held.seconds();
-  collect(last);
-  reporter_->end({.step = step, .reason = reason, .seconds = seconds});
+  const Stopwatch stall;
+  std::optional<CheckpointRecord> last = checkpoints_->wait();
+  if (last) last->stall_seconds += stall.seconds();
+  log(last);
+  // With the wait for the last checkpoint, which its record counts as a stall of this attempt.
+  reporter_->end({.step = step, .reason = reason, .seconds = seconds + stall.seconds()});
   write_reports();
   if (!last || last->error.empty()) return;
   throw IoError(format("the last checkpoint was not written: {}; {}", last->error,
                        run_.checkpoints().empty()
-                           ? "there is no other"
+                           ? "there is no earlier one"
                            : format("the one before it is {}/last", run_.path())));
 }
 
-// What the run was good for must not depend on whether its report can be written.
+// A report that cannot be written must not fail a run that has trained.
 void RunWriter::write_reports() {
   try {
     RunReader reader(run_.path());
     reader.refresh();
     const Report report = make_report(run_.path(), reader, {});
     write_report({report}, run_.path());
-    for (const Verdict& v : report.verdicts) {
-      findings_.emplace_back(v.about, v.confidence.empty()
+    for (const VerdictText& v : report.verdicts) {
+      verdicts_.emplace_back(v.about, v.confidence.empty()
                                           ? format("{}: {}", v.verdict, v.because)
                                           : format("{} (confidence {})", v.verdict, v.confidence));
     }
-    log_note(format("what it did and what limited it: {}", run_.file("report.html")));
+    log_note(format("report: {}", run_.file("report.html")));
   } catch (const std::exception& e) {
-    log_warning(format("the report was not written: {}; `reigen report {}` tries again", e.what(),
-                       run_.path()));
+    log_warning(format("the report was not written: {}; try again with `reigen report {}`",
+                       e.what(), run_.path()));
   }
 }
 
@@ -173,11 +174,11 @@ std::string RunWriter::last_checkpoint() const {
                                     : format("the last good checkpoint is {}/last", run_.path());
 }
 
-std::string RunWriter::way_on() const {
+std::string RunWriter::how_to_resume() const {
   const std::optional<uint64_t> last = run_.linked("last");
-  return last ? format("`reigen train --run {}` goes on from step {}", run_.path(),
+  return last ? format("`reigen train --run {}` resumes from step {}", run_.path(),
                        with_commas(*last))
-              : "nothing was saved yet";
+              : "no checkpoint was written yet";
 }
 
 void RunWriter::summarise(const Counters& c, double epochs, double seconds, double peak_memory) {
@@ -187,13 +188,13 @@ void RunWriter::summarise(const Counters& c, double epochs, double seconds, doub
   };
   row("steps", format("{} ({:.2f} epochs)", with_commas(c.step), epochs));
   std::string time = human_seconds(c.seconds);
-  if (attempt_.resumed) time += format(", {} since it was resumed", human_seconds(seconds));
+  if (attempt_.resumed) time += format(", {} since the resume", human_seconds(seconds));
   row("time", time);
   if (c.step > 0) {
     row("average step", human_seconds(c.step_seconds / static_cast<double>(c.step)));
   }
   if (c.step == attempt_.first_step) {
-    row("this time", "nothing to do: the run had reached its limit");
+    row("this attempt", "no steps: the run had already reached its limit");
   }
   row("tokens",
       format("{} source, {} target", with_commas(c.source_tokens), with_commas(c.target_tokens)));
@@ -206,7 +207,7 @@ void RunWriter::summarise(const Counters& c, double epochs, double seconds, doub
     row("best BLEU",
         format("{:.2f} at step {}", c.best_bleu->value, with_commas(c.best_bleu->step)));
   }
-  for (const auto& [about, verdict] : findings_) row(about, verdict);
+  for (const auto& [about, verdict] : verdicts_) row(about, verdict);
   row("peak memory", format("{} of {}", human_bytes(static_cast<uint64_t>(peak_memory)),
                             human_bytes(attempt_.memory.budget)));
   const bool best = c.best_bleu.has_value() || c.best_loss.has_value();

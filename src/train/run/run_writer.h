@@ -1,5 +1,5 @@
-// What one worker keeps for all: the run directory, its logs and checkpoints, and what a person is
-// told. The others train without it.
+// The run directory as rank 0 writes it: options, logs, checkpoints, report, and the lines on the
+// terminal. The other ranks have none.
 #pragma once
 
 #include <map>
@@ -21,18 +21,19 @@
 
 namespace reigen {
 
-// What is fixed for an attempt at a run, as its writer tells of it.
+// Facts of an attempt that are known before its first step, for the logs.
 struct AttemptFacts {
   std::string version;
   std::string device;
+  std::string device_kind;
   uint64_t threads = 1;
   uint64_t worker_count = 1;
-  std::string workers;  // "2 workers, ..." or empty for one
+  std::string workers;  // "2 workers over ...", or empty for a single worker
   std::string forecast_line;
-  std::optional<ForecastRecord> forecast;  // what their steps should take
-  double capacity = 0;                     // see StartRecord
-  double setup_seconds = 0;                // likewise
-  double data_seconds = 0;                 // likewise
+  std::optional<ForecastRecord> forecast;  // predicted step time, of several workers
+  double capacity = 0;                     // these three: see StartRecord
+  double setup_seconds = 0;
+  double data_seconds = 0;
   std::vector<std::string> warnings;
   uint64_t first_step = 0;
   bool resumed = false;
@@ -41,22 +42,22 @@ struct AttemptFacts {
 
 class RunWriter {
  public:
-  // All that is given must outlive it.
+  // All arguments must outlive it.
   RunWriter(RunDirectory& run, const TrainOptions& options, const TrainingData& data,
             const Transformer& model);
 
-  // Writes config.yaml, opens the logs after `counters.step` and counts the attempt.
+  // Writes config.yaml, opens the logs after `counters.step` and sets the attempt's number.
   void open(Counters& counters);
   void announce(const AttemptFacts& facts);
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
   void add_lines(const std::vector<std::string>& lines) { reporter_->add_lines(lines); }
-  // `elsewhere` has parameters and moments when the state does not.
-  // `held` runs since training stood still for it.
-  void save(const TrainState& state, StateSource* elsewhere, const Stopwatch& held);
-  // A small file of the run, written when it has changed.
-  void keep(const std::string& name, std::string text);
+  // Returns when the state is copied. `source` has parameters and moments where the state does not;
+  // `stall` runs since training stopped for the checkpoint.
+  void save(const TrainState& state, StateSource* source, const Stopwatch& stall);
+  // A small file of the run; written when its text differs from the last one.
+  void write_file(const std::string& name, std::string text);
 
   void end(uint64_t step, const char* reason, double seconds);
   // Waits for the last checkpoint; throws IoError when it could not be written.
@@ -64,16 +65,15 @@ class RunWriter {
   void summarise(const Counters& counters, double epochs, double seconds, double peak_memory);
 
   const RunDirectory& run() const { return run_; }
-  std::optional<uint64_t> saved_step() const { return saved_step_; }
   // "the last good checkpoint is RUN/last", or that there is none.
   std::string last_checkpoint() const;
-  // What to do after an error that is not the run's.
-  std::string way_on() const;
+  // "`reigen train --run RUN` resumes from step 1,000", or that there is no checkpoint.
+  std::string how_to_resume() const;
 
  private:
-  CheckpointFacts facts(const Counters& counters) const;
+  CheckpointFacts facts(const TrainState& state) const;
   void write_reports();
-  void collect(const std::optional<CheckpointRecord>& record);
+  void log(const std::optional<CheckpointRecord>& record);
 
   RunDirectory& run_;
   const TrainOptions& options_;
@@ -81,11 +81,10 @@ class RunWriter {
   const Transformer& model_;
   AttemptFacts attempt_;
   std::unique_ptr<Reporter> reporter_;
-  std::unique_ptr<CheckpointWriter> writer_;
+  std::unique_ptr<CheckpointWriter> checkpoints_;
   std::optional<EvaluationRecord> last_evaluation_;
-  std::optional<uint64_t> saved_step_;
-  std::vector<std::pair<std::string, std::string>> findings_;  // of the report, for the summary
-  std::map<std::string, std::string> kept_;  // small files by name, as last written
+  std::vector<std::pair<std::string, std::string>> verdicts_;  // of the report, for the summary
+  std::map<std::string, std::string> files_;                   // text by name, as last written
 };
 
 }  // namespace reigen

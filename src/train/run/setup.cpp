@@ -9,25 +9,24 @@
 #include "base/machine.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "device/gpu.h"
 #include "dist/compress/compressor.h"
 #include "model/activation_memory.h"
-#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
 
-// Code, libraries, threads' stacks and the matrix library's own buffers: whole runs of models with
-// next to no parameters peak at 37 to 55 MB, and wider matrices need larger buffers.
+// Code, libraries, threads' stacks and the matrix library's own buffers: runs of models with almost
+// no parameters peak at 37 to 55 MB, and wider matrices need larger buffers.
 constexpr uint64_t kProgramBytes = 100'000'000;
-constexpr uint64_t kBytesOfNumber = sizeof(float);
 constexpr uint64_t kMegabyte = 1'000'000;
-// More at once gains nothing on a CPU: `small` trains at 2,881 target tokens/s in micro-batches of
-// 512 target tokens, 3,009 in 1,024, 3,072 in 2,048 and 3,098 in 4,096.
+// Larger micro-batches gain nothing on a CPU: `small` trains at 2,881 target tokens/s in
+// micro-batches of 512 target tokens, 3,009 in 1,024, 3,072 in 2,048 and 3,098 in 4,096.
 constexpr uint64_t kMostMicroTokens = 4096;
 
-// A GPU takes whole batches at once; this many tokens keep every index below 2^31.
+// A GPU takes whole batches; with this many tokens every index is below 2^31.
 constexpr uint64_t kMostGpuMicroTokens = 400'000;
-// Scratch of operations, the matrix library's workspace, sums over tokens, batches on their way.
+// Scratch of operations, the matrix library's workspace, sums over tokens, staged batches.
 constexpr uint64_t kGpuProgramBytes = 300'000'000;
 
 uint32_t longest_target(const std::vector<CorpusFacts>& corpora) {
@@ -47,7 +46,7 @@ void check_lengths(const TrainOptions& options, const char* split,
   const uint32_t longest = std::max(longest_source(corpora), longest_target(corpora));
   if (longest <= options.model.max_length) return;
   throw DataError(
-      format("{}: the longest sentence of {} has {} tokens but the model takes {}; set "
+      format("{}: the longest sentence of {} has {} tokens but the model accepts {}; set "
              "--model.max-length {} or prepare the data with --max-pieces {}",
              options.data, split, longest, options.model.max_length, longest,
              options.model.max_length - 1));
@@ -57,13 +56,13 @@ std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manif
   if (manifest.valid.empty() || manifest.valid[0].lines_kept == 0) {
     if (options.eval.patience > 0) {
       throw DataError(
-          format("{}: has no validation pairs, which eval.patience needs; prepare it "
-                 "with --valid",
-                 options.data));
+          format("{}: eval.patience is {} but the dataset has no validation pairs; prepare it with "
+                 "--valid",
+                 options.data, options.eval.patience));
     }
     log_warning(
-        format("{}: has no validation pairs, so nothing is evaluated and no checkpoint is "
-               "the best; prepare it with --valid",
+        format("{}: the dataset has no validation pairs, so the run has no evaluations and no best "
+               "checkpoint; prepare it with --valid",
                options.data));
     return std::nullopt;
   }
@@ -78,7 +77,7 @@ TrainingData open_data(const TrainOptions& options) {
   Manifest manifest = read_manifest(options.data);
   check_files(options.data, manifest);
   if (manifest.train_pairs() == 0) {
-    throw DataError(format("{}: has no pairs to train on", options.data));
+    throw DataError(format("{}: the dataset has no training pairs", options.data));
   }
   check_lengths(options, "the training set", manifest.train);
   TrainingData data{.manifest = manifest,
@@ -95,54 +94,54 @@ TrainingData open_data(const TrainOptions& options) {
 
 namespace {
 
-// Parameters, gradients and two moments; of three of them a copy for the checkpoint.
-// Where moments are shared out: parameters, gradients, those of the step before, and the own share.
+// Parameters, gradient and two moments, and a checkpoint's copy of all but the gradient. With
+// sharded moments, on ranks that write no checkpoint: parameters, gradient and the rank's shards.
 uint64_t state_bytes(const Transformer& model, int moment_shards) {
   const uint64_t elements = model.layout().elements();
-  if (moment_shards <= 1) return 7 * kBytesOfNumber * elements;
+  if (moment_shards <= 1) return 7 * sizeof(float) * elements;
   const uint64_t own = elements / static_cast<uint64_t>(moment_shards);
-  return kBytesOfNumber * (3 * elements + 2 * own);
+  return sizeof(float) * (2 * elements + 2 * own);
 }
 
-// Among several workers: gradients of the step before, what was not sent, and a copy of it; as
-// much for where local steps met, and what their warm-up did not send.
+// For compression that is computed on the host: the residual, the collected residual and a
+// checkpoint's copy of it; as much for the weights of the last outer step (local steps), and the
+// residual of their warm-up.
 uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
   const CompressSetting& compress = options.workers.compress;
   if (!computed_on_host(compress)) return 0;
-  const uint64_t buffers = compress.method == CompressMethod::kLocal ? 5 : 4;
-  return buffers * kBytesOfNumber * model.layout().elements();
+  const uint64_t buffers = compress.method == CompressMethod::kLocal ? 4 : 3;
+  return buffers * sizeof(float) * model.layout().elements();
 }
 
 MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const TrainingData& data,
-                    const MemorySharing& company) {
+                    const MemorySharing& sharing) {
   return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
-          .fixed = state_bytes(model, company.moment_shards) + worker_bytes(options, model) +
+          .fixed = state_bytes(model, sharing.moment_shards) + worker_bytes(options, model) +
                    data.bytes + kProgramBytes,
           .micro_tokens = kMostMicroTokens};
 }
 
-// Where GPUs exchange directly: the gradient of the step before, and NCCL's buffers.
-uint64_t direct_bytes(const TrainOptions& options, const Transformer& model,
-                      const MemorySharing& company) {
+// NCCL's buffers, where the GPUs of several workers use it.
+uint64_t nccl_bytes(const TrainOptions& options, const MemorySharing& sharing) {
   constexpr uint64_t kNcclBytes = 512 << 20;
   const bool direct =
-      company.workers > 1 && company.on_gpu == 1 && options.workers.transport != Transport::kGloo;
-  return direct ? kBytesOfNumber * model.layout().elements() + kNcclBytes : 0;
+      sharing.workers > 1 && sharing.on_gpu == 1 && options.workers.transport != Transport::kGloo;
+  return direct ? kNcclBytes : 0;
 }
 
 MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
-                    const OpenedDevice& opened, const MemorySharing& company) {
+                    const OpenedDevice& opened, const MemorySharing& sharing) {
   const uint64_t copy = opened.type == DType::kF32 ? 0 : size_of(opened.type);
   const uint64_t available =
-      opened.device.gpu()->free_memory() / static_cast<uint64_t>(company.on_gpu);
+      opened.device.gpu()->free_memory() / static_cast<uint64_t>(sharing.on_gpu);
   if (options.memory > available) {
-    throw ConfigError(format("memory {} is more than the {} that are free on {}; lower --memory",
+    throw ConfigError(format("--memory {} is more than the {} that are free on {}; lower it",
                              human_bytes(options.memory), human_bytes(available),
                              opened.device.gpu()->facts().name));
   }
   return {.budget = options.memory > 0 ? options.memory : available / 10 * 9,
           .fixed = state_bytes(model, 1) + copy * model.layout().elements() +
-                   direct_bytes(options, model, company) + kGpuProgramBytes,
+                   nccl_bytes(options, sharing) + kGpuProgramBytes,
           .micro_tokens = kMostGpuMicroTokens};
 }
 
@@ -150,10 +149,10 @@ MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
 
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
                        const TrainingData& data, uint64_t before, const OpenedDevice& opened,
-                       const MemorySharing& company) {
+                       const MemorySharing& sharing) {
   const bool gpu = opened.device.kind() == DeviceKind::kGpu;
   MemoryPlan plan =
-      gpu ? gpu_plan(options, model, opened, company) : cpu_plan(options, model, data, company);
+      gpu ? gpu_plan(options, model, opened, sharing) : cpu_plan(options, model, data, sharing);
   const ActivationBytes bytes =
       activation_bytes(options.model, data.vocabulary.size(),
                        gpu ? gpu_activations(options.model, opened.type) : ActivationShape());
@@ -164,19 +163,20 @@ MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
   if (most < longest && (before == 0 || options.memory > 0)) {
     const auto pair = static_cast<uint64_t>(bytes.of_any(longest));
     throw ConfigError(
-        format("memory {} is too little: the model and data take {} and the longest pair another "
-               "{}; raise --memory to {}MB, or use a smaller model",
+        format("a memory budget of {} is too little: the model and data need {} and the longest "
+               "pair {} more; raise --memory to {}MB, or use a smaller model",
                human_bytes(plan.budget), human_bytes(plan.fixed), human_bytes(pair),
                (plan.fixed + pair) / kMegabyte + 1));
   }
   if (options.micro_tokens > 0) plan.micro_tokens = static_cast<uint64_t>(options.micro_tokens);
   if (before > 0) plan.micro_tokens = before;
-  // What happens to be free is no reason to leave the course of a run.
+  // A resumed run changes its micro-batches only for a given budget, not for the free memory of the
+  // moment.
   if (before == 0 || options.memory > 0) plan.micro_tokens = std::min(plan.micro_tokens, most);
   if (before > 0 && plan.micro_tokens != before) {
     log_warning(
-        format("micro-batches are of {} tokens now, not {} as before: the run goes on, but not bit "
-               "for bit as it would have",
+        format("micro-batches have {} tokens now, not {} as before, to fit --memory: the run "
+               "resumes, but its results will differ in rounding",
                plan.micro_tokens, before));
   }
   return plan;
@@ -200,25 +200,25 @@ void check_same_run(const std::string& checkpoint, const TrainingData& data,
   const Json& training = facts.training;
   if (!training.contains("data") || !training.contains("options")) {
     throw CheckpointError(format(
-        "{}: was not written by a run, so none can go on from it; move it aside", checkpoint));
+        "{}: was not written by a run, so no run can resume from it; move it aside", checkpoint));
   }
   if (facts.pieces != data.vocabulary.size()) {
     throw CheckpointError(format(
         "{} was trained with a vocabulary of {} pieces but {} has {}; give the run's own "
-        "--data, or another --run",
+        "--data, or a different --run",
         options.run, with_commas(facts.pieces), options.data, with_commas(data.vocabulary.size())));
   }
   if (training.at("data") != data.fingerprint) {
     throw CheckpointError(
-        format("{} was trained on other data than {} holds (its manifest "
-               "differs); give the run's own --data, or another --run",
+        format("{} was trained on a different dataset than {} (the manifests differ); give the "
+               "run's own --data, or a different --run",
                options.run, options.data));
   }
   const auto changes = changed_settings(training.at("options"), options);
   if (!changes.empty()) {
     throw CheckpointError(
-        format("{} cannot go on with other settings: {}; leave them as they "
-               "were, or give another --run",
+        format("{} cannot be resumed with different settings: {}; leave them as they were, or give "
+               "a different --run",
                options.run, fmt::join(changes, "; ")));
   }
 }
@@ -229,10 +229,10 @@ std::optional<TrainState> resume_state(const RunDirectory& run, const Transforme
                                        const TrainingData& data, const TrainOptions& options) {
   const std::vector<uint64_t> steps = run.checkpoints();
   if (steps.empty() && run.linked("last")) {
-    throw CheckpointError(
-        format("{}: its checkpoints are gone; put them back, or move the run aside "
-               "to start anew",
-               run.path()));
+    throw CheckpointError(format(
+        "{}: its checkpoints are missing; restore them, or move the run aside to start a new "
+        "one",
+        run.path()));
   }
   std::vector<uint64_t> unreadable;
   std::string first_error;
@@ -243,7 +243,7 @@ std::optional<TrainState> resume_state(const RunDirectory& run, const Transforme
         read();
         return true;
       } catch (const CheckpointError& e) {
-        log_warning(format("{}; trying the checkpoint before it", e.what()));
+        log_warning(format("{}; trying the previous checkpoint", e.what()));
         if (first_error.empty()) first_error = e.what();
         unreadable.push_back(*step);
         return false;
@@ -259,7 +259,7 @@ std::optional<TrainState> resume_state(const RunDirectory& run, const Transforme
   if (steps.empty()) return std::nullopt;
   throw CheckpointError(
       format("{}: none of its {} checkpoints can be read ({}); move the run "
-             "aside to start anew",
+             "aside to start a new one",
              run.path(), steps.size(), first_error));
 }
 

@@ -1,4 +1,4 @@
-// What a run needs before its first step: data, model, memory plan, and the state to start from.
+// Before the first step of a run: its data, its memory plan, and the state to start from.
 #pragma once
 
 #include <memory>
@@ -16,44 +16,43 @@
 
 namespace reigen {
 
-// A prepared directory as training sees it.
+// A dataset, opened and verified.
 struct TrainingData {
   Manifest manifest;
   std::string fingerprint;  // SHA-256 of manifest.json, which covers every file
   Vocabulary vocabulary;
   Dataset train;
   std::optional<ValidationSet> valid;
-  uint64_t bytes = 0;  // mapped
-  double seconds = 0;  // that opening and verifying it took
+  uint64_t bytes = 0;  // mapped into memory
+  double seconds = 0;  // spent on opening and verifying
 };
 
-// Throws DataError when a split is damaged, empty, or has a sentence the model cannot take.
+// Throws DataError when a split is damaged, empty, or has a sentence longer than the model accepts.
 TrainingData open_data(const TrainOptions& options);
 
-// How much memory goes where.
 struct MemoryPlan {
   uint64_t budget = 0;
   uint64_t fixed = 0;  // parameters, gradients, moments, a checkpoint's copy, data
   uint64_t micro_tokens = 0;
 };
 
-// With whom this worker shares memory, and what it has for the others.
+// How many workers share this host's and this GPU's memory.
 struct MemorySharing {
   int workers = 1;
-  int on_gpu = 1;         // of them, on the same GPU
-  int moment_shards = 1;  // the first worker, which collects them for a checkpoint, counts as one
+  int on_gpu = 1;         // workers on the same GPU
+  int moment_shards = 1;  // 1 on rank 0, which collects all moments for a checkpoint
 };
 
-// A new run's micro-batches; `before` are those of the run that is resumed (0 for a new one), which
-// are kept while a given budget allows, because the same cut gives the same bits. Throws
-// ConfigError when not even the longest pair fits.
+// The size of micro-batches within the memory budget. `before`: that of the run that is resumed, 0
+// for a new run. It stays unless --memory is too small for it, because equal micro-batches give
+// equal bits. Throws ConfigError when the longest pair does not fit.
 MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
                        const TrainingData& data, uint64_t before, const OpenedDevice& opened,
-                       const MemorySharing& company = {});
+                       const MemorySharing& sharing = {});
 
-// The latest checkpoint that can be read; one that cannot is warned about. Nothing when there is
-// none; throws CheckpointError when there are some and none can be read, or when the run's data or
-// options differ from those it was begun with.
+// The state in the latest checkpoint that can be read, with a warning for each that cannot; none
+// for a new run. Throws CheckpointError when no checkpoint can be read, or when data or options
+// differ from those of the run.
 std::optional<TrainState> resume_state(const RunDirectory& run, const Transformer& model,
                                        const TrainingData& data, const TrainOptions& options);
 

@@ -21,8 +21,8 @@ Exchange::Exchange(Job& job, const Device& device, const ParameterLayout& layout
     : job_(job),
       group_(group != nullptr ? *group : job.membership()->group()),
       state_(state),
-      setting_(parse_compress(state.counters.compress)) {
-  CompressorPlan plan = {.setting = setting_, .bucket = state.counters.bucket, .seed = seed};
+      setting_(parse_compress(state.choices.compress)) {
+  CompressorPlan plan = {.setting = setting_, .bucket = state.choices.bucket, .seed = seed};
   if (setting_.method == CompressMethod::kLocal) {
     outer_ = std::make_unique<OuterStep>(group_, layout.elements(), setting_.every, plan.bucket);
   } else {
@@ -31,18 +31,18 @@ Exchange::Exchange(Job& job, const Device& device, const ParameterLayout& layout
   if (has_warmup(setting_)) {
     plan.setting = kWarmupSetting;
     if (compressor_) plan.residual = compressor_->residual();
-    first_ = make_compressor(group_, device, layout, plan);
+    warmup_ = make_compressor(group_, device, layout, plan);
   }
   restore();
-  state.counters.workers = static_cast<uint64_t>(job.size());
+  state.choices.workers = static_cast<uint64_t>(job.size());
 }
 
 void Exchange::begin(uint64_t step, std::span<float> gradient) {
   const bool warmup = in_warmup(step);
-  if (!warmup) first_.reset();
+  if (!warmup) warmup_.reset();
   local_ = outer_ && !warmup;
   if (local_ && !outer_->begun()) outer_->begin(state_.parameters);
-  now_ = local_ ? nullptr : warmup ? first_.get() : compressor_.get();
+  now_ = local_ ? nullptr : warmup ? warmup_.get() : compressor_.get();
   sent_before_ = sent();
   ready_seconds_ = compute_ = 0;
   times_ = {};
@@ -73,7 +73,7 @@ Exchange::Sent Exchange::sent() const {
   Sent sent;
   for (const CommCounter& counter : group_.counters()) {
     sent.bytes += counter.bytes_sent;
-    sent.away += counter.inter_node_bytes;
+    sent.inter_node_bytes += counter.inter_node_bytes;
   }
   return sent;
 }
@@ -84,18 +84,18 @@ CommunicationTimes Exchange::communication() const {
           .hidden = times_.hidden,
           .hidden_at_best = times_.hidden_at_best,
           .sent = now.bytes - sent_before_.bytes,
-          .inter_node_bytes = now.away - sent_before_.away};
+          .inter_node_bytes = now.inter_node_bytes - sent_before_.inter_node_bytes};
 }
 
-// Local steps have no place for what the warm-up kept back.
+// The method whose state is saved. Local steps cannot use the residual of their warm-up.
 std::string Exchange::state_owner() const {
   return outer_ && in_warmup(state_.counters.step) ? text_of(kWarmupSetting)
-                                                   : state_.counters.compress;
+                                                   : state_.choices.compress;
 }
 
-std::vector<StateTensor> Exchange::kept() {
+std::vector<StateTensor> Exchange::states() {
   if (!outer_) return compressor_->state();
-  if (in_warmup(state_.counters.step)) return first_->state();
+  if (in_warmup(state_.counters.step)) return warmup_->state();
   std::vector<StateTensor> all = outer_->state();
   if (!outer_->begun()) return {};
   all.push_back({"parameters", state_.parameters, true});
@@ -105,47 +105,47 @@ std::vector<StateTensor> Exchange::kept() {
 }
 
 void Exchange::collect() {
-  state_.kept.clear();
-  state_.counters.kept_by = state_owner();
-  for (const StateTensor& tensor : kept()) {
-    if (!tensor.per_rank) {
-      if (job_.first()) state_.kept.push_back({tensor.name, {}});
+  state_.worker_states.clear();
+  state_.choices.kept_by = state_owner();
+  for (const StateTensor& tensor : states()) {
+    if (!tensor.per_rank) {  // the same on all ranks
       if (job_.first()) {
-        state_.kept.back().values.assign(tensor.values.begin(), tensor.values.end());
+        state_.worker_states.push_back({tensor.name, {tensor.values.begin(), tensor.values.end()}});
       }
       continue;
     }
     int rank = 0;
     for (std::vector<float>& values : job_.gather(tensor.values)) {
-      state_.kept.push_back({name_of(tensor, rank++), std::move(values)});
+      state_.worker_states.push_back({name_of(tensor, rank++), std::move(values)});
     }
   }
 }
 
-// The first worker has read what all need. Whether it fits is the same question for all.
+// Rank 0 has read the states of all ranks; whether they fit is decided alike on every rank.
 void Exchange::restore() {
   const Counters& counters = state_.counters;
-  double had[] = {state_.kept.empty() ? 0.0 : 1.0};
-  job_.sum(had);
-  if (had[0] == 0) return;
-  const bool same_workers = counters.workers == static_cast<uint64_t>(job_.size());
-  const bool same_method = counters.kept_by == state_owner();
+  const Choices& choices = state_.choices;
+  if (!job_.any(!state_.worker_states.empty())) return;
+  const bool same_workers = choices.workers == static_cast<uint64_t>(job_.size());
+  const bool same_method = choices.kept_by == state_owner();
   if (same_workers && same_method) {
     if (outer_ && !in_warmup(counters.step)) {
-      // The run's weights are where all met last; each worker's own follow.
+      // The run's weights are those of the last outer step; each worker's own follow.
       outer_->begin(state_.parameters);
       outer_->resume(counters.local_steps);
     }
-    for (const StateTensor& tensor : kept()) {
+    for (const StateTensor& tensor : states()) {
       auto values_of = [&](int rank) -> std::span<const float> {
         const std::string name = name_of(tensor, rank);
-        for (const SavedTensor& saved : state_.kept) {
+        for (const SavedTensor& saved : state_.worker_states) {
           if (saved.name == name && saved.values.size() == tensor.values.size()) {
             return saved.values;
           }
         }
-        throw CheckpointError(
-            format("the checkpoint lacks {} of what {} keeps", name, counters.compress));
+        throw CheckpointError(format(
+            "the checkpoint has no tensor {} with {} values, which compression {} needs; resume "
+            "from an older checkpoint or choose a different --compress",
+            name, tensor.values.size(), choices.compress));
       };
       if (tensor.per_rank) {
         job_.scatter(values_of, tensor.values);
@@ -156,12 +156,12 @@ void Exchange::restore() {
     }
   } else if (job_.first()) {
     log_warning(format(
-        "{} workers with {} before, {} with {} now{}: what each had kept back of its gradients is "
-        "dropped; the run goes on from the weights all share",
-        counters.workers, counters.kept_by, job_.size(), state_owner(),
-        state_owner() == counters.compress ? "" : " (the warm-up)"));
+        "the run had {} workers with compression {} before and has {} with {}{} now: the "
+        "compression state of each worker is dropped, and training resumes from the shared weights",
+        choices.workers, choices.kept_by, job_.size(), state_owner(),
+        state_owner() == choices.compress ? "" : " (warm-up)"));
   }
-  state_.kept.clear();
+  state_.worker_states.clear();
 }
 
 void Exchange::swap_shared() {
@@ -169,16 +169,16 @@ void Exchange::swap_shared() {
   std::ranges::swap_ranges(state_.parameters, outer_->shared());
 }
 
-void drop_kept(TrainState& state) {
-  Counters& counters = state.counters;
-  if (!state.kept.empty()) {
+void drop_worker_states(TrainState& state) {
+  Choices& choices = state.choices;
+  if (!state.worker_states.empty()) {
     log_warning(format(
-        "{} workers with {} before, 1 now: what each had kept back of its gradients is dropped; "
-        "the run goes on from the weights all share",
-        counters.workers, counters.kept_by));
+        "the run had {} workers with compression {} before and has 1 now: the compression state of "
+        "each worker is dropped, and training resumes from the shared weights",
+        choices.workers, choices.kept_by));
   }
-  state.kept.clear();
-  counters.workers = 1;
+  state.worker_states.clear();
+  choices.workers = 1;
 }
 
 }  // namespace reigen

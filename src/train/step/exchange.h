@@ -1,11 +1,12 @@
-// What workers give each other in a step: gradients, whole or compressed, or every so often
-// weights.
+// The exchange between workers in a step: gradients, whole or compressed, or with local steps
+// (DiLoCo) the weights every H steps.
 //
-// A run begins with a warm-up in which gradients travel as int4, which loses nothing that could be
-// measured: leaving more out hurts most while the loss still falls fast (PowerSGD's authors and
-// ours: docs/design/compression.md). What rounding kept back then is the method's to send. What a
-// method remembers is collected by the first worker for a checkpoint and given back on resume. With
-// another number of workers, or another method, there is nothing to give back: that is said.
+// A run begins with a warm-up in which gradients are sent as int4 with error feedback, without a
+// measurable loss of quality: stronger compression hurts most while the loss still falls fast
+// (PowerSGD's authors and ours: docs/design/compression.md). The residual of the warm-up is passed
+// on to the method that follows. For a checkpoint, rank 0 collects every rank's compressor state;
+// on resume each rank gets its own back. A different number of workers or a different method cannot
+// use them: they are dropped, with a warning.
 #pragma once
 
 #include <memory>
@@ -21,58 +22,61 @@ namespace reigen {
 
 class Exchange {
  public:
-  // `state` is the run's: its counters say which method, from which step, in pieces of which size;
-  // what it kept is taken from it. All that is given must outlive it.
-  // `group` sums gradients, or is null for the job's own.
+  // `state` is the run's: it names the method, the last step of the warm-up and the bucket size,
+  // and its worker states are consumed. `group` reduces gradients; null for the job's own group.
+  // All arguments must outlive the exchange.
   Exchange(Job& job, const Device& device, const ParameterLayout& layout, uint64_t seed,
            TrainState& state, Group* group = nullptr);
 
-  // A step begins. Where it is local() the gradient stays each worker's own.
+  // Begins a step. In a local() step the gradient is not reduced.
   void begin(uint64_t step, std::span<float> gradient);
   bool local() const { return local_; }
-  // What happens to the parameters: this step is the first of each worker's own; after the step
-  // under way all meet.
-  bool parts_with(uint64_t step) const { return outer_ && !outer_->begun() && !in_warmup(step); }
-  bool meets_next() const { return outer_ && outer_->syncs_next(); }
+  // Whether `step` is the first local step, and whether the step under way ends with an outer step:
+  // both use the parameters.
+  bool first_local_step(uint64_t step) const {
+    return outer_ && !outer_->begun() && !in_warmup(step);
+  }
+  bool outer_step_next() const { return outer_ && outer_->syncs_next(); }
+  // The first `elements` of the gradient are final: their reduction may begin.
   void ready(size_t elements);
+  // Blocks until the whole gradient is reduced. Throws CommError.
   void finish();
-  // After the update of a local step. All weights are the same when they have met.
+  // After the update of a local step. An outer step leaves all ranks with the same weights.
   void after_update();
 
-  // Of this step: what the network did, and seconds of compressing.
+  // Of the last step.
   CommunicationTimes communication() const;
-  double compute_seconds() const { return compute_; }
-  double ready_seconds() const { return ready_seconds_; }  // of them, while backward ran
+  double compute_seconds() const { return compute_; }      // of compression
+  double ready_seconds() const { return ready_seconds_; }  // of these, during backward
 
-  // For a checkpoint: everybody's state goes to the first worker's `state`, with whose it is.
+  // For a checkpoint: gathers every rank's compressor state into rank 0's TrainState, named by
+  // rank.
   void collect();
-  // Between local steps the run's weights are those all met at; they take the place of the
-  // worker's own until the second call.
+  // Exchanges this worker's weights with those of the last outer step; a second call undoes it.
   void swap_shared();
-  bool apart() const { return outer_ && outer_->begun(); }
+  bool between_outer_steps() const { return outer_ && outer_->begun(); }
 
  private:
   bool in_warmup(uint64_t step) const {
-    return first_ != nullptr && step <= state_.counters.compress_warmup;
+    return warmup_ != nullptr && step <= state_.choices.compress_warmup;
   }
   std::string state_owner() const;
-  std::vector<StateTensor> kept();
+  std::vector<StateTensor> states();
   void restore();
-  // Bytes since the workers met: to all others, and of that to other machines.
   struct Sent {
     uint64_t bytes = 0;
-    uint64_t away = 0;
+    uint64_t inter_node_bytes = 0;
   };
-  Sent sent() const;
+  Sent sent() const;  // since the group was formed
 
   Job& job_;
   Group& group_;
   TrainState& state_;
   CompressSetting setting_;
-  std::unique_ptr<Compressor> first_;  // of the warm-up
+  std::unique_ptr<Compressor> warmup_;  // null after the warm-up
   std::unique_ptr<Compressor> compressor_;
-  std::unique_ptr<OuterStep> outer_;
-  Compressor* now_ = nullptr;
+  std::unique_ptr<OuterStep> outer_;  // with local steps
+  Compressor* now_ = nullptr;         // of the step under way; null in a local step
   bool local_ = false;
   Sent sent_before_;
   double ready_seconds_ = 0;
@@ -80,7 +84,8 @@ class Exchange {
   ReduceTimes times_;
 };
 
-// A single worker has nothing to exchange: what several kept is dropped, and that is said.
-void drop_kept(TrainState& state);
+// For a single worker, which has no use for the compressor states of several: drops them, with a
+// warning.
+void drop_worker_states(TrainState& state);
 
 }  // namespace reigen

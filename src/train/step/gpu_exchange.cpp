@@ -1,9 +1,9 @@
 #include "train/step/gpu_exchange.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
+#include "train/step/step_agreement.h"
 
 namespace reigen {
 namespace {
@@ -22,69 +22,60 @@ void scale(const Device& device, std::span<float> values, float factor) {
 
 }  // namespace
 
-GpuExchange::GpuExchange(Job& job, GpuOps& gpu, const ParameterLayout& layout,
+GpuExchange::GpuExchange(Job& job, const Device& gpu, const ParameterLayout& layout,
                          const TrainOptions& options, TrainState& state, Group* direct)
     : job_(job),
-      gpu_(gpu),
+      gpu_(*gpu.gpu()),
+      backend_(*gpu_backend(gpu)),
       state_(state),
       host_(Device::cpu(static_cast<int>(options.threads))),
-      transfer_(gpu.transfer()),
+      transfer_(gpu_.transfer()),
       exchange_(job, host_, layout, static_cast<uint64_t>(options.seed), state, direct),
       direct_(direct != nullptr),
-      piece_elements_(state.counters.bucket) {
-  if (direct_) {
-    kept_ = DeviceBuffer(DeviceKind::kGpu, layout.elements() * sizeof(float), "the last gradient");
-    return;
-  }
-  for (size_t i = 0; i < 2; ++i) {
-    gradients_[i].resize(layout.elements());
-    pinned_[i] = transfer_->pin(gradients_[i].data(), bytes_of(gradients_[i]));
-  }
+      bucket_elements_(state.choices.bucket) {
+  if (direct_) return;
+  gradient_.resize(layout.elements());
+  pinned_ = transfer_->pin(gradient_.data(), bytes_of(gradient_));
 }
 
 void GpuExchange::begin(uint64_t step, double scale) {
-  turn_ = 1 - turn_;
-  pieces_.clear();
-  transfer_->forget();
-  unscale_ = computed_on_host(parse_compress(state_.counters.compress))
-                 ? 1 / static_cast<float>(scale)
-                 : 1;
-  if (exchange_.parts_with(step)) fetch_parameters();
-  exchange_.begin(step, direct_ ? buffers_.gradient : gradients_[turn_]);
+  buckets_.clear();
+  transfer_->clear_tickets();
+  unscale_ =
+      computed_on_host(parse_compress(state_.choices.compress)) ? 1 / static_cast<float>(scale) : 1;
+  if (exchange_.first_local_step(step)) fetch_parameters();
+  exchange_.begin(step, direct_ ? buffers_.gradient : std::span<float>(gradient_));
 }
 
-// Many small pieces cost more than they gain: as many elements as leave at once are one.
+// Many small copies cost more than they gain, so elements are gathered to whole buckets.
 void GpuExchange::ready(size_t elements) {
-  const size_t from = pieces_.empty() ? 0 : pieces_.back().end;
+  const size_t from = buckets_.empty() ? 0 : buckets_.back().end;
   const bool last = elements == buffers_.gradient.size();
-  if (elements - from < piece_elements_ && !last) return;
+  if (elements - from < bucket_elements_ && !last) return;
   if (direct_) {
-    pieces_.push_back({elements, transfer_->mark()});
+    buckets_.push_back({elements, transfer_->mark()});
     return;
   }
-  float* to = gradients_[turn_].data();
-  const std::span<const float> piece = buffers_.gradient.subspan(from, elements - from);
-  pieces_.push_back({elements, transfer_->fetch(to + from, piece.data(), bytes_of(piece))});
+  const std::span<const float> bucket = buffers_.gradient.subspan(from, elements - from);
+  buckets_.push_back(
+      {elements, transfer_->fetch(gradient_.data() + from, bucket.data(), bytes_of(bucket))});
 }
 
 void GpuExchange::finish() {
-  const std::span<float> gradient = gradients_[turn_];
-  // Nothing was said of a share without a sentence: its gradient is the zeros on the GPU.
-  if (pieces_.empty()) ready(buffers_.gradient.size());
+  const std::span<float> gradient = gradient_;
+  // A share without a sentence has had no backward: its gradient is the zeros on the GPU.
+  if (buckets_.empty()) ready(buffers_.gradient.size());
   size_t from = 0;
-  for (const Piece& piece : pieces_) {
-    transfer_->wait_for(piece.ticket);
-    if (unscale_ != 1) scale(host_, gradient.subspan(from, piece.end - from), unscale_);
-    exchange_.ready(piece.end);
-    from = piece.end;
+  for (const Bucket& bucket : buckets_) {
+    transfer_->wait_for(bucket.ticket);
+    if (unscale_ != 1) scale(host_, gradient.subspan(from, bucket.end - from), unscale_);
+    exchange_.ready(bucket.end);
+    from = bucket.end;
   }
   Stopwatch watch;
   exchange_.finish();
   waited_ += watch.seconds();
-  if (direct_) {
-    gpu_.copy(kept_.data(), buffers_.gradient.data(), bytes_of(buffers_.gradient));
-    return;
-  }
+  if (direct_) return;
   if (unscale_ != 1) scale(host_, gradient, 1 / unscale_);
   transfer_->send(buffers_.gradient.data(), gradient.data(), bytes_of(gradient));
 }
@@ -92,32 +83,28 @@ void GpuExchange::finish() {
 void GpuExchange::agree(LossSums* sums) {
   LossSums mine;
   gpu_.download(&mine, sums, sizeof(mine));
-  constexpr size_t kFirstWait = 2;
-  std::vector<double> values(kFirstWait + static_cast<size_t>(job_.size()));
-  values[0] = mine.smoothed;
-  values[1] = mine.nll;
-  values[kFirstWait + static_cast<size_t>(job_.rank())] = waited_;
   Stopwatch watch;
-  job_.sum_and_agree(values);
+  // The GPU checks the norm itself, in the queue after this.
+  const StepAgreement agreed = agree_on_step(job_, mine, true, waited_);
   waited_ = watch.seconds();
-  least_wait_ = *std::min_element(values.begin() + kFirstWait, values.end());
-  mine = {values[0], values[1]};
+  min_wait_ = agreed.min_wait_seconds;
+  mine = agreed.sums;
   gpu_.upload(sums, &mine, sizeof(mine));
 }
 
 CommunicationTimes GpuExchange::communication() const {
   CommunicationTimes times = exchange_.communication();
-  times.min_wait = least_wait_;
+  times.min_wait = min_wait_;
   return times;
 }
 
 void GpuExchange::after_update() {
-  const bool meets = exchange_.meets_next();
-  if (meets) fetch_parameters();
+  const bool outer = exchange_.outer_step_next();
+  if (outer) fetch_parameters();
   Stopwatch watch;
   exchange_.after_update();
   waited_ += watch.seconds();
-  if (meets) put_parameters();
+  if (outer) put_parameters();
 }
 
 void GpuExchange::fetch_parameters() {
@@ -129,7 +116,7 @@ void GpuExchange::fetch_parameters() {
 void GpuExchange::put_parameters() {
   gpu_.upload(buffers_.parameters.data(), state_.parameters.data(), bytes_of(buffers_.parameters));
   const Weights& w = buffers_.weights;
-  if (w.type != DType::kF32) gpu_.convert(buffers_.parameters, w.compute, w.type);
+  if (w.type != DType::kF32) backend_.convert(buffers_.parameters, w.compute, w.type);
 }
 
 void GpuExchange::fetch() {
@@ -150,7 +137,7 @@ void GpuExchange::put() {
 }
 
 void GpuExchange::swap_shared() {
-  if (!exchange_.apart()) return;
+  if (!exchange_.between_outer_steps()) return;
   fetch_parameters();
   exchange_.swap_shared();
   put_parameters();

@@ -1,8 +1,9 @@
-// Between a GPU and the other workers: the gradient leaves it piece by piece while backward still
-// runs, the exchange (exchange.h) makes everybody's of it in the host's memory, and that goes back.
+// The exchange of a GPU with the other workers. Buckets of the gradient are copied to host memory
+// while backward still runs; exchange.h reduces them over all ranks there, and the result is copied
+// back to the GPU.
 //
-// Where the group itself reaches GPUs (NCCL) nothing is copied: pieces are handed over where they
-// are as soon as they are complete.
+// Where the group reaches GPUs itself (NCCL) nothing is copied: buckets are reduced in GPU memory
+// as soon as they are final.
 #pragma once
 
 #include <memory>
@@ -11,14 +12,14 @@
 
 #include "config/train_options.h"
 #include "model/weights.h"
-#include "ops/gpu_ops.h"
+#include "ops/gpu_backend.h"
 #include "train/step/exchange.h"
 
 namespace reigen {
 
 class GpuExchange {
  public:
-  // The state while it is on the GPU.
+  // The training state on the GPU.
   struct Buffers {
     std::span<float> gradient;
     std::span<float> parameters;
@@ -27,59 +28,58 @@ class GpuExchange {
     Weights weights;
   };
 
-  // What a worker keeps of its own is put into `state`, so this comes before the state moves to the
-  // GPU. `direct` sums where the gradient is, or is null. All that is given must outlive it.
-  GpuExchange(Job& job, GpuOps& gpu, const ParameterLayout& layout, const TrainOptions& options,
-              TrainState& state, Group* direct);
+  // Puts a resumed worker's own weights and moments into `state`, so this comes before the state
+  // moves to the GPU. `direct` reduces in GPU memory; null to go through the host. All arguments
+  // must outlive it.
+  GpuExchange(Job& job, const Device& gpu, const ParameterLayout& layout,
+              const TrainOptions& options, TrainState& state, Group* direct);
   void attach(const Buffers& buffers) { buffers_ = buffers; }
 
-  // A step begins, whose gradient will be `scale` times too large.
+  // Begins a step whose gradient will be `scale` times too large.
   void begin(uint64_t step, double scale);
   bool local() const { return exchange_.local(); }
-  void ready(size_t elements);  // told when the work that completes them is in line
-  // Waits until the sum is on its way to this GPU.
+  // The work that makes the first `elements` of the gradient final is queued on the GPU.
+  void ready(size_t elements);
+  // Blocks until the gradient is reduced and its copy to the GPU is queued.
   void finish();
-  // The loss of all, whether to stop, and how long each waited (as in step.cpp).
+  // Replaces this rank's loss sums, in GPU memory, by those over all ranks (step_agreement.h).
   void agree(LossSums* sums);
   void after_update();
 
   CommunicationTimes communication() const;
   double compute_seconds() const { return exchange_.compute_seconds(); }
 
-  // Brings the state to the host, and back.
+  // Copies the training state to the host, and back.
   void fetch();
   void put();
   void collect() { exchange_.collect(); }
   void swap_shared();
-  bool apart() const { return exchange_.apart(); }
+  bool between_outer_steps() const { return exchange_.between_outer_steps(); }
 
  private:
-  struct Piece {
-    size_t end = 0;  // elements
-    size_t ticket = 0;
+  struct Bucket {
+    size_t end = 0;     // elements
+    size_t ticket = 0;  // of its copy to the host
   };
   void fetch_parameters();
   void put_parameters();
 
   Job& job_;
-  GpuOps& gpu_;
+  Gpu& gpu_;
+  GpuBackend& backend_;
   TrainState& state_;
-  Device host_;  // where gradients are compressed
+  Device host_;  // compresses gradients
   std::unique_ptr<GpuTransfer> transfer_;
   Exchange exchange_;
   Buffers buffers_;
   bool direct_;
-  // What was summed last is kept until the next sum is complete, as in step.h: on the host, or
-  // where it was summed.
-  std::vector<float> gradients_[2];
-  std::shared_ptr<void> pinned_[2];
-  DeviceBuffer kept_;
-  size_t turn_ = 0;
-  size_t piece_elements_;
-  std::vector<Piece> pieces_;
-  double waited_ = 0;      // for the others, since the last time it was told
-  double least_wait_ = 0;  // of all ranks
-  float unscale_ = 1;      // what a lossy method remembers must not depend on the loss scale
+  std::vector<float> gradient_;  // in host memory, unless direct_
+  std::shared_ptr<void> pinned_;
+  size_t bucket_elements_;
+  std::vector<Bucket> buckets_;
+  double waited_ = 0;    // seconds for other ranks, since the last agreement
+  double min_wait_ = 0;  // of all ranks, by the last agreement
+  float unscale_ = 1;    // a residual must not depend on the loss scale
 };
 
 }  // namespace reigen

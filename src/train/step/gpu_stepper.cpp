@@ -4,18 +4,19 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "optim/update.h"
 
 namespace reigen {
 namespace {
 
-DeviceBuffer uploaded(GpuOps& gpu, std::vector<float>& host, const char* what) {
+DeviceBuffer uploaded(Gpu& gpu, std::vector<float>& host, const char* what) {
   const size_t bytes = host.size() * sizeof(float);
   DeviceBuffer buffer(DeviceKind::kGpu, bytes, what);
   gpu.upload(buffer.data(), host.data(), bytes);
   return buffer;
 }
 
-bool own_steps(const std::string& compress) {
+bool has_local_steps(const std::string& compress) {
   return parse_compress(compress).method == CompressMethod::kLocal;
 }
 
@@ -26,6 +27,34 @@ LossScaling scaling_of(DType type, LossScalePolicy policy) {
 
 }  // namespace
 
+// Among several workers: parameters, moments and compressor states in rank 0's TrainState. A single
+// worker's state stays on the GPU, where the checkpoint writer copies it.
+class GpuStepper::GpuSnapshot : public Snapshot {
+ public:
+  explicit GpuSnapshot(GpuStepper& stepper) : stepper_(stepper), shared_(collected(stepper)) {}
+
+  StateSource* source() override { return stepper_.exchange_ ? nullptr : &stepper_; }
+  bool own_moments() const override {
+    return stepper_.exchange_ && stepper_.exchange_->between_outer_steps();
+  }
+  void reload() override {
+    if (stepper_.exchange_) stepper_.exchange_->put();
+  }
+  void end() override { shared_.end(); }
+
+ private:
+  // The worker's own weights are among the states that are collected, so the swap comes after it.
+  static std::function<void()> collected(GpuStepper& stepper) {
+    if (!stepper.exchange_) return {};
+    stepper.exchange_->fetch();
+    stepper.exchange_->collect();
+    return [&stepper] { stepper.exchange_->swap_shared(); };
+  }
+
+  GpuStepper& stepper_;
+  SharedWeights shared_;
+};
+
 GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
                        const TrainOptions& options, TrainState& state, Job& job, Group* direct)
     : device_(device),
@@ -34,42 +63,41 @@ GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
       options_(options),
       state_(state),
       exchange_(job.alone() ? nullptr
-                            : std::make_unique<GpuExchange>(job, gpu_, model.layout(), options,
+                            : std::make_unique<GpuExchange>(job, device, model.layout(), options,
                                                             state, direct)),
       weights_(device, model, state.parameters, type),
       elements_(state.parameters.size()),
       gradient_(DeviceKind::kGpu, elements_ * sizeof(float), "the gradient"),
       first_moment_(uploaded(gpu_, state.first_moment, "the optimizer's first moment")),
       second_moment_(uploaded(gpu_, state.second_moment, "the optimizer's second moment")) {
-  if (job.alone()) drop_kept(state);
+  if (job.alone()) drop_worker_states(state);
   for (auto* host : {&state.parameters, &state.first_moment, &state.second_moment}) {
     std::vector<float>().swap(*host);
   }
   gpu_.clear(gradient_.data(), gradient_.size());
-  if (own_steps(state.counters.compress) && type == DType::kF16) {
+  if (has_local_steps(state.choices.compress) && type == DType::kF16) {
     throw ConfigError(
-        "--compress local does not go with --precision fp16: workers that train apart would scale "
-        "their losses apart; use bf16, or powersgd:8");
+        "--compress local cannot be combined with --precision fp16: between outer steps the loss "
+        "scales of the workers would differ; use --precision bf16 or --compress powersgd:8");
   }
   GpuOptimizer optimizer = this->optimizer();
   optimizer.scaling = scaling_of(type, options.loss_scaling);
-  queue_ = gpu_.step_queue(optimizer);
+  queue_ = gpu_backend(device)->step_queue(optimizer);
   if (exchange_) {
     exchange_->attach({optimizer.gradient, optimizer.parameters, optimizer.first_moment,
                        optimizer.second_moment, weights_.view()});
   }
 }
 
-// What is in line reads the memory that is freed now.
+// Queued work reads the memory that is freed now.
 GpuStepper::~GpuStepper() {
   try {
     gpu_.wait();
-  } catch (const std::exception&) {  // said before, by what met it first
+  } catch (const std::exception&) {  // the step that failed has reported it
   }
 }
 
 GpuOptimizer GpuStepper::optimizer() const {
-  const OptimizerOptions& o = options_.optimizer;
   const Weights& weights = weights_.view();
   GpuOptimizer out;
   out.gradient = {gradient_.as<float>(), elements_};
@@ -78,35 +106,33 @@ GpuOptimizer GpuStepper::optimizer() const {
   out.second_moment = {second_moment_.as<float>(), elements_};
   out.compute_copy = weights.type == DType::kF32 ? nullptr : weights.compute;
   out.compute_type = weights.type;
-  out.adam.beta1 = o.beta1;
-  out.adam.beta2 = o.beta2;
-  out.adam.epsilon = o.epsilon;
-  out.adam.weight_decay = o.kind == OptimizerKind::kAdamW ? o.weight_decay : 0;
-  out.clip = o.clip;
+  out.adam = adam_constants(options_.optimizer);
+  out.clip = options_.optimizer.clip;
   out.updates = state_.counters.updates;
   out.scale = state_.counters.loss_scale;
   return out;
 }
 
-void GpuStepper::enqueue(const ReadyBatch& ready, const StepRecord& record) {
+void GpuStepper::enqueue(const ReadyBatch& ready, uint64_t step) {
   using Mark = GpuStepQueue::Mark;
   Transformer::StepEvents events;
   events.forward_done = [&] { queue_->mark(Mark::kForward); };
   events.loss_done = [&] { queue_->mark(Mark::kLoss); };
-  const bool together = exchange_ && !exchange_->local();
-  for (size_t i = 0; i < ready.parts.size(); ++i) {
-    if (together && i + 1 == ready.parts.size()) {
+  const bool reduced = exchange_ && !exchange_->local();
+  for (size_t i = 0; i < ready.micro_batches.size(); ++i) {
+    if (reduced && i + 1 == ready.micro_batches.size()) {
       events.ready = [this](size_t elements) { exchange_->ready(elements); };
     }
-    Transformer::StepInput input{.batch = ready.parts[i]};
+    Transformer::StepInput input{.batch = ready.micro_batches[i]};
     input.seed = static_cast<uint64_t>(options_.seed);
-    input.step = record.step;
+    input.step = step;
     input.smoothing = static_cast<float>(options_.smoothing);
     input.sums = queue_->sums();
     std::unique_ptr<BatchIndex> own;
-    if (i >= ready.staged.size()) own = model_.index(device_, ready.parts[i], weights_.view().type);
+    if (i >= ready.staged.size())
+      own = model_.index(device_, ready.micro_batches[i], weights_.view().type);
     const auto* index = own ? own.get() : static_cast<const BatchIndex*>(ready.staged[i].get());
-    queue_->run(*index, together ? 0 : memory_state(), [&](const BatchIndex& batch) {
+    queue_->run(*index, reduced ? 0 : memory_state(), [&](const BatchIndex& batch) {
       input.index = &batch;
       model_.forward_backward(device_, input, weights_.view(), {gradient_.as<float>(), elements_},
                               arena_, events);
@@ -115,12 +141,13 @@ void GpuStepper::enqueue(const ReadyBatch& ready, const StepRecord& record) {
   }
 }
 
-// While the arena is about to move, nothing can be recorded.
+// Identifies the memory that a recorded step uses; 0 while the arena may still move, when nothing
+// can be recorded.
 uint64_t GpuStepper::memory_state() const {
-  return gpu_.may_record() && arena_.in_one_block() ? (arenas_ << 32) + arena_.allocations() : 0;
+  return arena_.in_one_block() ? (arenas_ << 32) + arena_.allocations() : 0;
 }
 
-// Recorded steps live as long as their memory, so it is only given back where there is need.
+// Recorded steps are lost with their memory, so it is freed only where memory is short.
 void GpuStepper::release_memory() {
   if (options_.memory == 0 && arena_.capacity() < gpu_.free_memory() / 2) return;
   gpu_.wait();
@@ -130,80 +157,71 @@ void GpuStepper::release_memory() {
 
 void GpuStepper::start(const ReadyBatch& ready) {
   const uint64_t step = state_.counters.step + waiting_.size() + 1;
-  const StepRecord record = record_of(options_, step, ready);
+  const StepResult planned = planned_step(options_.schedule, step, ready);
   if (exchange_) exchange_->begin(step, loss_scale());
   const bool local = exchange_ && exchange_->local();
-  const uint64_t tokens = local ? own_target_tokens(ready) : ready.batch.target_tokens;
-  queue_->begin(
-      {.step = step, .rate = record.rate, .gradient_scale = 1 / static_cast<double>(tokens)});
-  enqueue(ready, record);
+  const auto tokens = static_cast<double>(averaged_tokens(ready, local));
+  queue_->begin({.step = step, .rate = planned.rate, .gradient_scale = 1 / tokens});
+  enqueue(ready, step);
   if (exchange_) exchange();
   queue_->finish();
   if (local) exchange_->after_update();
-  waiting_.push_back({record, ready.batch.end});
+  waiting_.push_back(planned);
 }
 
-StepRecord GpuStepper::finish() {
-  Waiting done = std::move(waiting_.front());
+StepResult GpuStepper::finish() {
+  StepResult result = std::move(waiting_.front());
   waiting_.pop_front();
-  const GpuStepResult result = queue_->take();
-  StepRecord& record = done.record;
-  const auto tokens = static_cast<double>(record.target_tokens);
-  record.loss = result.sums.smoothed / tokens;
-  record.nll = result.sums.nll / tokens;
-  record.norm = result.norm;
-  record.skipped = result.skipped;
-  if (weights_.view().type == DType::kF16) record.loss_scale = state_.counters.loss_scale.scale;
-  record.spans = {
-      {"forward", result.forward}, {"loss", result.loss}, {"backward", result.backward}};
+  const GpuStepResult gpu = queue_->take();
+  const auto tokens = static_cast<double>(result.target_tokens);
+  result.loss = gpu.sums.smoothed / tokens;
+  result.nll = gpu.sums.nll / tokens;
+  result.norm = gpu.norm;
+  result.skipped = gpu.skipped;
+  if (weights_.view().type == DType::kF16) result.loss_scale = state_.counters.loss_scale.scale;
+  result.spans = {{"forward", gpu.forward}, {"loss", gpu.loss}, {"backward", gpu.backward}};
   if (exchange_) {
-    const double compression = std::min(exchange_->compute_seconds(), result.exchange);
-    record.spans.emplace_back("compression", compression);
-    record.spans.emplace_back("communication", result.exchange - compression);
-    record.communication = exchange_->communication();
-  } else {
-    record.spans.insert(record.spans.begin(), {"input", result.idle});
+    const double compression = std::min(exchange_->compute_seconds(), gpu.exchange);
+    result.spans.emplace_back("compression", compression);
+    result.spans.emplace_back("communication", gpu.exchange - compression);
+    result.communication = exchange_->communication();
   }
-  record.spans.emplace_back("optimizer", result.optimizer);
+  result.spans.emplace_back("optimizer", gpu.optimizer);
+  Spans chain = result.spans;
   if (!exchange_) {
-    for (const auto& span : record.spans) record.seconds += span.second;
+    chain.insert(chain.begin(), {"input", gpu.idle});
+    result.device_clock = {.idle = gpu.idle};
+    for (const auto& span : chain) result.device_clock->seconds += span.second;
   }
   if (timeline_ != nullptr) {
-    timeline_->add_chain("GPU, by its own events", record.step, record.spans);
+    timeline_->add_chain("GPU, by its own events", result.step, chain);
   }
-  state_.counters.updates = result.updates;
-  state_.counters.loss_scale = result.scale;
-  count_step(state_.counters, record, done.end);
-  return record;
+  state_.counters.updates = gpu.updates;
+  state_.counters.loss_scale = gpu.scale;
+  count_step(state_.counters, result);
+  return result;
 }
 
-// The host waits here: for the last piece of the gradient, and for the others.
+// The host waits here for the last bucket of the gradient and for the other ranks.
 void GpuStepper::exchange() {
   if (!exchange_->local()) exchange_->finish();
   exchange_->agree(queue_->sums());
   queue_->mark(GpuStepQueue::Mark::kExchange);
 }
 
-// Of the next step.
+// The loss scale of the next step.
 double GpuStepper::loss_scale() const {
   if (weights_.view().type != DType::kF16) return 1;
   const double scale = state_.counters.loss_scale.scale;
   return scale > 0 ? scale : kFirstLossScale;
 }
 
-void GpuStepper::collect() {
-  if (!exchange_) return;
-  exchange_->fetch();
-  exchange_->collect();
+SharedWeights GpuStepper::shared_weights() {
+  if (!exchange_) return SharedWeights({});
+  return SharedWeights([this] { exchange_->swap_shared(); });
 }
 
-void GpuStepper::put_state() {
-  if (exchange_) exchange_->put();
-}
-
-void GpuStepper::swap_shared() {
-  if (exchange_) exchange_->swap_shared();
-}
+std::unique_ptr<Snapshot> GpuStepper::snapshot() { return std::make_unique<GpuSnapshot>(*this); }
 
 void GpuStepper::begin() {
   const void* sources[] = {weights_.view().master, first_moment_.data(), second_moment_.data()};
@@ -214,14 +232,14 @@ void GpuStepper::begin() {
     }
     gpu_.copy(copies_[i].data(), sources[i], bytes);
   }
-  gpu_.mark_copy();
+  gpu_.mark_snapshot();
 }
 
 void GpuStepper::complete(TrainState& into) {
   std::vector<float>* targets[] = {&into.parameters, &into.first_moment, &into.second_moment};
   for (size_t i = 0; i < 3; ++i) {
     targets[i]->resize(elements_);
-    gpu_.download_beside(targets[i]->data(), copies_[i].data(), elements_ * sizeof(float));
+    gpu_.download_snapshot(targets[i]->data(), copies_[i].data(), elements_ * sizeof(float));
   }
 }
 

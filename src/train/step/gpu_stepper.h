@@ -1,5 +1,6 @@
-// Training steps on a GPU: parameters, moments and gradients live there, the host stays a step
-// ahead, and a checkpoint's copy is made on the GPU and fetched while training goes on.
+// Optimizer steps on a GPU: parameters, moments and gradients stay in its memory, a single worker's
+// host queues one step ahead, and a checkpoint's copy is made on the GPU and fetched while training
+// continues.
 #pragma once
 
 #include <deque>
@@ -7,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "ops/gpu_ops.h"
+#include "ops/gpu_backend.h"
 #include "train/step/gpu_exchange.h"
 #include "train/step/stepper.h"
 
@@ -20,35 +21,34 @@ class GpuStepper : public Stepper, public StateSource {
   ~GpuStepper() override;
 
   void start(const ReadyBatch& ready) override;
-  StepRecord finish() override;
+  StepResult finish() override;
   size_t under_way() const override { return waiting_.size(); }
   size_t most_under_way() const override { return exchange_ ? 1 : 2; }
   const Weights& weights() const override { return weights_.view(); }
   void release_memory() override;
-
-  void collect() override;
-  StateSource* source() override { return exchange_ ? nullptr : this; }
-  void put_state() override;
-  void swap_shared() override;
-  bool own_moments() const override { return exchange_ && exchange_->apart(); }
+  SharedWeights shared_weights() override;
+  std::unique_ptr<Snapshot> snapshot() override;
   void trace(Timeline* timeline) override { timeline_ = timeline; }
 
+  // A single worker's checkpoint.
   void begin() override;
   void complete(TrainState& into) override;
 
  private:
+  class GpuSnapshot;
+
   GpuOptimizer optimizer() const;
   double loss_scale() const;
   void exchange();
-  void enqueue(const ReadyBatch& ready, const StepRecord& record);
+  void enqueue(const ReadyBatch& ready, uint64_t step);
   uint64_t memory_state() const;
 
   const Device& device_;
-  GpuOps& gpu_;
+  Gpu& gpu_;
   Transformer& model_;
   const TrainOptions& options_;
   TrainState& state_;
-  std::unique_ptr<GpuExchange> exchange_;  // where there are other workers
+  std::unique_ptr<GpuExchange> exchange_;  // null for a single worker
   DeviceWeights weights_;
   size_t elements_;
   DeviceBuffer gradient_;
@@ -56,15 +56,10 @@ class GpuStepper : public Stepper, public StateSource {
   DeviceBuffer second_moment_;
   DeviceBuffer copies_[3];  // for a checkpoint
   Arena arena_{DeviceKind::kGpu};
-  uint64_t arenas_ = 1;  // made so far
+  uint64_t arenas_ = 1;  // number of arenas made
   std::unique_ptr<GpuStepQueue> queue_;
   Timeline* timeline_ = nullptr;
-
-  struct Waiting {
-    StepRecord record;
-    Cursor end;
-  };
-  std::deque<Waiting> waiting_;
+  std::deque<StepResult> waiting_;  // steps under way
 };
 
 }  // namespace reigen

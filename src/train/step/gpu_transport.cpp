@@ -8,9 +8,9 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/terminal.h"
+#include "device/gpu.h"
 #include "dist/compress/compressor.h"
 #include "dist/group/nccl_group.h"
-#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
@@ -20,16 +20,16 @@ std::string on_host(const CompressSetting& compress) {
 }
 
 std::string through_host(const std::string& why) {
-  return format("gradients through the host ({})", why);
+  return format("gradients through host memory ({})", why);
 }
 
-// A GPU as NCCL tells them apart: two processes may share one when they claim other machines.
-std::string identity(const GpuOps& gpu) {
+// A GPU's identity to NCCL: two processes may share a GPU when their NCCL_HOSTID differs.
+std::string identity(const Gpu& gpu) {
   const char* machine = std::getenv("NCCL_HOSTID");
   return gpu.facts().uuid + (machine != nullptr ? format(" of {}", machine) : "");
 }
 
-// Why NCCL cannot be, by what every worker said of itself; empty when it can.
+// The reason why NCCL is not available, from the facts of every worker; empty when it is.
 std::string obstacle(const std::vector<std::string>& workers, const CompressSetting& compress) {
   if (compress.method != CompressMethod::kAuto && computed_on_host(compress)) {
     return on_host(compress);
@@ -41,18 +41,14 @@ std::string obstacle(const std::vector<std::string>& workers, const CompressSett
     const auto why = worker.at("why").get<std::string>();
     if (gpu.empty()) return format("rank {} computes on the CPU", rank);
     if (!why.empty()) return format("rank {}: {}", rank, why);
-    if (!gpus.insert(gpu).second) return format("rank {} shares its GPU with another", rank);
+    if (!gpus.insert(gpu).second)
+      return format("rank {} shares its GPU with a different rank", rank);
   }
   return "";
 }
 
-// NCCL's own connections between machines go where ours do.
-void use_interface(const std::string& name) {
-  if (name != "lo") setenv("NCCL_SOCKET_IFNAME", ("=" + name).c_str(), 0);
-}
-
-// Null where it cannot be, and `failed` says why.
-std::unique_ptr<Group> form(Job& job, const GpuOps& gpu, const TrainOptions& options,
+// Null when the group cannot be formed, with the reason in `failed`.
+std::unique_ptr<Group> form(Job& job, const Gpu& gpu, const TrainOptions& options,
                             const std::string& id, std::string& failed) {
   Membership& membership = *job.membership();
   const auto milliseconds = [](double seconds) {
@@ -76,42 +72,42 @@ std::unique_ptr<Group> form(Job& job, const GpuOps& gpu, const TrainOptions& opt
   }
 }
 
-// What went wrong at the first rank where anything did, everywhere; empty when nothing did.
+// The failure of the lowest rank that has one, on all ranks; empty when none has.
 std::string first_failure(Job& job, const std::string& mine) {
-  std::string told;
+  std::string first;
   int rank = 0;
   for (const std::string& failure : job.gather(mine)) {
     const Member& member = job.membership()->control().members()[static_cast<size_t>(rank++)];
-    if (told.empty() && !failure.empty()) {
-      told = format("{}: {}", rank_and_host(member.rank, member.host), failure);
+    if (first.empty() && !failure.empty()) {
+      first = format("{}: {}", rank_and_host(member.rank, member.host), failure);
     }
   }
-  return job.broadcast(told);
+  return job.broadcast(first);
 }
 
 }  // namespace
 
 void check_transport(const Device& device, const TrainOptions& options) {
   if (options.workers.transport != Transport::kNccl || device.gpu() != nullptr) return;
-  throw ConfigError("--transport nccl is for GPUs, and this worker computes on the CPU");
+  throw ConfigError(
+      "--transport nccl connects GPUs, but this worker computes on the CPU; use --transport auto");
 }
 
 GpuTransport choose_transport(Job& job, const Device& device, const TrainOptions& options,
                               const CompressSetting& compress) {
   if (job.alone()) return {};
-  const GpuOps* gpu = device.gpu();
+  const Gpu* gpu = device.gpu();
   const Transport wanted = options.workers.transport;
   Json mine = {{"gpu", gpu != nullptr ? identity(*gpu) : ""}, {"why", ""}};
   std::string why;
   const std::string version = nccl_version(&why);
   if (version.empty()) mine["why"] = why;
   const std::vector<std::string> workers = job.gather(one_line(mine));
-  use_interface(job.membership()->interface().name);  // an id already tells where rank 0 is
 
   Json decision = {{"id", ""}, {"why", ""}};
   if (job.first()) {
     if (wanted == Transport::kGloo) {
-      decision["why"] = "as asked";
+      decision["why"] = "--transport gloo";
     } else {
       decision["why"] = obstacle(workers, compress);
     }
@@ -135,15 +131,15 @@ GpuTransport choose_transport(Job& job, const Device& device, const TrainOptions
   const std::string id = hex_decode(decision.at("id").get<std::string>()).value_or("");
   std::unique_ptr<Group> group = form(job, *gpu, options, id, failed);
   failed = first_failure(job, failed);
-  if (failed.empty()) return {std::move(group), format("gradients by NCCL {}", version)};
+  if (failed.empty()) return {std::move(group), format("gradients over NCCL {}", version)};
   if (wanted == Transport::kNccl) {
-    throw CommError(format("{}; --transport gloo goes through the hosts", failed));
+    throw CommError(format("{}; --transport gloo goes through host memory instead", failed));
   }
-  if (job.first()) log_warning(format("{}: gradients go through the hosts", failed));
-  return {nullptr, through_host("NCCL does not join the GPUs")};
+  if (job.first()) log_warning(format("{}: gradients go through host memory", failed));
+  return {nullptr, through_host("NCCL cannot connect the GPUs")};
 }
 
-void keep_to(GpuTransport& transport, const CompressSetting& compress) {
+void drop_nccl_if_unused(GpuTransport& transport, const CompressSetting& compress) {
   if (!transport.direct || !computed_on_host(compress)) return;
   transport = {nullptr, through_host(on_host(compress))};
 }

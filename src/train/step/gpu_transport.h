@@ -1,5 +1,5 @@
-// How gradients get from GPU to GPU: through NCCL where every worker has a GPU of its own, else
-// through the host's memory and Gloo.
+// The transport of gradients between GPUs: NCCL where every worker has a GPU of its own, otherwise
+// host memory and Gloo.
 #pragma once
 
 #include <memory>
@@ -14,17 +14,18 @@
 namespace reigen {
 
 struct GpuTransport {
-  std::unique_ptr<Group> direct;  // null: through the host
-  std::string text;               // "gradients by NCCL 2.28.9", or why not; empty on the CPU
+  std::unique_ptr<Group> direct;  // NCCL; null to go through host memory
+  std::string text;  // "gradients over NCCL 2.28.9", or through the host and why; empty on the CPU
 };
 
-// Throws ConfigError when NCCL was asked for where it can never be.
+// Throws ConfigError for --transport nccl on a worker that computes on the CPU.
 void check_transport(const Device& device, const TrainOptions& options);
 
-// All workers at once; they decide the same. Throws ConfigError when NCCL was asked for and cannot
-// be. Where `compress` is auto, keep_to() follows when it is chosen.
+// Decides the same on all ranks. Throws ConfigError when --transport nccl is not available. Where
+// `compress` is auto, drop_nccl_if_unused() follows once a method is chosen.
 GpuTransport choose_transport(Job& job, const Device& device, const TrainOptions& options,
                               const CompressSetting& compress);
-void keep_to(GpuTransport& transport, const CompressSetting& compress);
+// Methods that are computed on the host go through host memory.
+void drop_nccl_if_unused(GpuTransport& transport, const CompressSetting& compress);
 
 }  // namespace reigen

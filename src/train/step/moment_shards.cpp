@@ -6,11 +6,11 @@ namespace reigen {
 
 MomentShards::MomentShards(Job& job, TrainState& state)
     : job_(job), state_(state), own_(chunk_of(state.parameters.size(), job.rank(), job.size())) {
-  keep_own(state.first_moment);
-  keep_own(state.second_moment);
+  reduce_to_own(state.first_moment);
+  reduce_to_own(state.second_moment);
 }
 
-void MomentShards::keep_own(std::vector<float>& moment) const {
+void MomentShards::reduce_to_own(std::vector<float>& moment) const {
   const std::span<const float> own = own_of(moment);
   moment = std::vector<float>(own.begin(), own.end());
 }
@@ -19,7 +19,7 @@ void MomentShards::share_parameters() {
   job_.check(job_.membership()->group().all_gather(state_.parameters).wait());
 }
 
-// Chunks travel as large as the first, which is the largest.
+// All messages are as long as the first chunk, which is the longest.
 void MomentShards::collect() {
   const size_t elements = state_.parameters.size();
   const size_t most = chunk_of(elements, 0, job_.size()).size();
@@ -39,8 +39,8 @@ void MomentShards::collect() {
 
 void MomentShards::release() {
   if (!job_.first()) return;
-  keep_own(state_.first_moment);
-  keep_own(state_.second_moment);
+  reduce_to_own(state_.first_moment);
+  reduce_to_own(state_.second_moment);
 }
 
 }  // namespace reigen

@@ -1,7 +1,8 @@
-// The optimizer's moments shared out: each worker has those of its chunk of the parameters, updates
-// that chunk, and gets the rest from the others. Two numbers of each parameter become 2/n; the
-// parameters travel after each update, in fp32 however gradients do. The weights are, bit for bit,
-// those of workers that all have everything.
+// --shard-optimizer: each rank stores the moments of its chunk of the parameters, updates that
+// chunk, and gets the other chunks by an all-gather (ZeRO stage 1).
+//
+// Two floats for each parameter become 2/n. The all-gather is in fp32 however gradients are
+// compressed, so the weights are, bit for bit, those of ranks that store all moments.
 #pragma once
 
 #include <span>
@@ -14,22 +15,22 @@ namespace reigen {
 
 class MomentShards {
  public:
-  // The state has all moments, and only this worker's afterwards. All that is given must outlive
-  // it.
+  // Reduces the state's moments to this rank's chunk. All arguments must outlive it.
   MomentShards(Job& job, TrainState& state);
 
+  // This rank's chunk of a vector as long as the parameters.
   std::span<float> own_of(std::span<float> all) const {
     return all.subspan(own_.begin, own_.size());
   }
-  // After everybody's update of its own: all have all parameters.
+  // After each rank's update of its chunk: all-gathers the parameters.
   void share_parameters();
 
-  // For a checkpoint, by all: the first worker's state has all moments until release().
+  // For a checkpoint, on all ranks: rank 0's state has all moments until release().
   void collect();
   void release();
 
  private:
-  void keep_own(std::vector<float>& moment) const;
+  void reduce_to_own(std::vector<float>& moment) const;
 
   Job& job_;
   TrainState& state_;

@@ -1,11 +1,12 @@
-// Step after step on whatever device: a batch goes in, its record comes out.
+// Optimizer steps on any device: a batch goes in, its result comes out.
 //
-// On the CPU start() has done everything when it returns. On a GPU it only puts the step in line,
-// and records come back a step later, so that the GPU never waits for the host. What a checkpoint
-// or an evaluation needs is there once nothing is under way.
+// On the CPU, and among several workers, start() returns when the step is computed. A single GPU
+// only queues the step, and results come back a step later, so that the GPU never waits for the
+// host. Evaluations and checkpoints come between steps, when none is under way.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "config/train_options.h"
@@ -13,59 +14,78 @@
 #include "device/device.h"
 #include "dist/members/job.h"
 #include "model/transformer.h"
-#include "observe/record/records.h"
 #include "observe/sample/timeline.h"
 #include "optim/state.h"
 #include "train/run/checkpoint_writer.h"
+#include "train/step/step_result.h"
 
 namespace reigen {
+
+// For as long as it lives, Stepper::weights() are the run's weights. They differ from a worker's
+// own only between the outer steps of DiLoCo (--compress local), where the run's weights are those
+// of the last outer step. The worker's own weights return on any exit from the scope.
+class SharedWeights {
+ public:
+  // `swap` exchanges the two sets of weights; empty where there is only one.
+  explicit SharedWeights(std::function<void()> swap);
+  ~SharedWeights();  // swaps back; an error cannot leave from here
+  SharedWeights(const SharedWeights&) = delete;
+  SharedWeights& operator=(const SharedWeights&) = delete;
+
+  // Swaps back now, at the end of a scope without an error. Throws DeviceError.
+  void end();
+
+ private:
+  std::function<void()> swap_;
+};
+
+// The training state as a checkpoint needs it, for as long as this lives: all ranks' compressor
+// states and moments are collected in rank 0's TrainState, with the run's weights. All workers make
+// one after the same step.
+class Snapshot {
+ public:
+  virtual ~Snapshot() = default;  // as end()
+
+  // Holds parameters and moments where TrainState does not (on a GPU); null otherwise.
+  virtual StateSource* source() { return nullptr; }
+  // Whether each rank has moments of its own (sharded, or between outer steps).
+  virtual bool own_moments() const = 0;
+  // TrainState was changed: its parameters and moments replace those in use.
+  virtual void reload() {}
+  // The state was copied: the worker's own weights return, and rank 0 drops the collected moments.
+  virtual void end() = 0;
+};
 
 class Stepper {
  public:
   virtual ~Stepper() = default;
 
-  // The next step after those under way.
+  // Begins the step after those under way.
   virtual void start(const ReadyBatch& ready) = 0;
-  // Waits for the oldest step and moves the counters past it.
-  virtual StepRecord finish() = 0;
+  // Waits for the oldest step under way and moves the counters past it.
+  virtual StepResult finish() = 0;
 
   virtual size_t under_way() const = 0;
-  virtual size_t most_under_way() const = 0;  // at once; more gain nothing
-  // Whether the host waits for each step. Where it does, a record lacks what only the caller knows:
-  // the wait for input and the whole step's time.
-  bool waits() const { return most_under_way() == 1; }
+  virtual size_t most_under_way() const = 0;  // more at once gain nothing
 
   // Between steps.
   virtual const Weights& weights() const = 0;
-  virtual void release_memory() = 0;  // what activations took, until the next step
+  virtual void release_memory() = 0;  // frees the activations' memory until the next step
+  virtual SharedWeights shared_weights() = 0;
+  virtual std::unique_ptr<Snapshot> snapshot() = 0;
 
-  // Before a checkpoint, by all workers: what each keeps goes into the first one's state.
-  // After it `state` holds everything but what source() knows.
-  virtual void collect() {}
-  virtual StateSource* source() { return nullptr; }
-  virtual void put_state() {}  // `state` was changed since
-  virtual void saved() {}      // it was copied: what was collected may go
-  // Workers that train apart have weights of their own; the run's take their place until the second
-  // call.
-  virtual void swap_shared() {}
-  virtual bool own_moments() const { return false; }  // each has others
-
-  // What steps do goes there too, from now on; it must outlive the stepper.
+  // Steps are also recorded in `timeline` from now on; it must outlive the stepper.
   virtual void trace(Timeline* timeline) = 0;
 };
 
-// Throws ConfigError where moments cannot be shared out.
+// Throws ConfigError where --shard-optimizer is not available.
 void check_sharding(const Device& device, const WorkerOptions& options);
 
-// All that is given must outlive it; `direct` sums gradients where they are, on GPUs, and may be
-// null. On a GPU parameters and moments move there and `state` keeps only its counters.
+// All arguments must outlive the stepper. `direct` reduces gradients between GPUs (NCCL); null
+// where they go through host memory. On a GPU, parameters and moments move there and `state` holds
+// only the counters.
 std::unique_ptr<Stepper> make_stepper(const Device& device, DType type, Transformer& model,
                                       const TrainOptions& options, TrainState& state, Job& job,
                                       Group* direct = nullptr);
-
-// What is known of a step before it is computed, and what changes when it is done.
-StepRecord record_of(const TrainOptions& options, uint64_t step, const ReadyBatch& ready);
-uint64_t own_target_tokens(const ReadyBatch& ready);  // of this worker's share; at least 1
-void count_step(Counters& counters, const StepRecord& record, const Cursor& end);
 
 }  // namespace reigen

@@ -7,8 +7,8 @@
 #include "base/hash.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "device/gpu.h"
 #include "dist/compress/compressor.h"
-#include "ops/gpu_ops.h"
 
 namespace reigen {
 
@@ -20,21 +20,21 @@ TrainOptions shared_options(Job& job, const TrainOptions& mine) {
 
 void check_same_data(Job& job, const std::string& fingerprint, const std::string& path) {
   if (job.alone()) return;
-  std::string others;
+  std::string differing;
   int rank = 0;
   for (const std::string& theirs : job.gather(fingerprint)) {
     if (job.first() && theirs != fingerprint) {
       const Member& member = job.membership()->control().members()[static_cast<size_t>(rank)];
-      others += (others.empty() ? "" : ", ") + rank_and_host(rank, member.host);
+      differing += (differing.empty() ? "" : ", ") + rank_and_host(rank, member.host);
     }
     ++rank;
   }
-  others = job.broadcast(others);
-  if (others.empty()) return;
+  differing = job.broadcast(differing);
+  if (differing.empty()) return;
   throw DataError(
-      format("{} holds other data on {} than on the first worker (its manifest differs); copy the "
-             "same prepared directory to every host, or let --send-data do it",
-             path, others));
+      format("the dataset {} on {} differs from that on rank 0 (by its manifest); copy the same "
+             "dataset to every host, or use --send-data",
+             path, differing));
 }
 
 int workers_on_gpu(Job& job, const Device& device) {
@@ -43,30 +43,27 @@ int workers_on_gpu(Job& job, const Device& device) {
   const Json all = Json::parse(job.broadcast(one_line(Json(job.gather(mine)))));
   const auto sharing = mine.empty() ? 1 : std::count(all.begin(), all.end(), Json(mine));
   if (sharing > 1 && job.first()) {
-    log_warning(format("{} workers share a GPU: each has a part of its memory and time", sharing));
+    log_warning(
+        format("{} workers share a GPU: its memory and time are divided among them", sharing));
   }
   return static_cast<int>(sharing);
 }
 
 void share_scores(Job& job, EvaluationRecord& record) {
-  if (job.alone()) return;
-  const bool have = job.first() && record.bleu.has_value();
-  double values[] = {have ? 1.0 : 0.0, have ? *record.bleu : 0, have ? *record.chrf : 0};
-  job.sum(values);
-  if (values[0] == 0) return;
-  record.bleu = values[1];
-  record.chrf = values[2];
+  if (job.alone() || !job.any(job.first() && record.bleu.has_value())) return;
+  double scores[] = {record.bleu.value_or(0), record.chrf.value_or(0)};
+  job.broadcast(std::as_writable_bytes(std::span(scores)));
+  record.bleu = scores[0];
+  record.chrf = scores[1];
 }
 
 void choose_bucket(Job& job, const WorkerOptions& options, size_t elements,
-                   const std::vector<CurvePoint>& curve, Counters& counters) {
+                   const std::vector<CurvePoint>& curve, Choices& choices) {
   if (job.alone()) return;
-  if (options.bucket > 0) counters.bucket = asked_bucket(options);
-  double known[] = {job.first() ? static_cast<double>(counters.bucket) : 0};
-  job.sum(known);
-  counters.bucket = static_cast<uint64_t>(known[0]);
-  if (counters.bucket > 0) return;
-  counters.bucket = measured_bucket(elements, curve);
+  if (options.bucket > 0) choices.bucket = requested_bucket(options);
+  choices.bucket = job.broadcast(choices.bucket);
+  if (choices.bucket > 0) return;
+  choices.bucket = bucket_for_link(elements, curve);
 }
 
 bool check_same_weights(Job& job, TrainState& state, bool own_moments) {
@@ -74,19 +71,19 @@ bool check_same_weights(Job& job, TrainState& state, bool own_moments) {
   auto print = [](const std::vector<float>& v) { return xxh3(v.data(), v.size() * sizeof(float)); };
   std::string mine = std::to_string(print(state.parameters));
   if (!own_moments) mine += format(" {}", print(state.second_moment));
-  std::string apart;
+  std::string differing;
   int rank = 0;
   for (const std::string& theirs : job.gather(mine)) {
-    if (theirs != mine) apart += format("{}{}", apart.empty() ? "" : ", ", rank);
+    if (theirs != mine) differing += format("{}{}", differing.empty() ? "" : ", ", rank);
     ++rank;
   }
-  apart = job.broadcast(apart);
-  if (apart.empty()) return true;
+  differing = job.broadcast(differing);
+  if (differing.empty()) return true;
   if (job.first()) {
-    log_warning(
-        format("step {}: the weights of ranks {} have drifted apart from the first worker's; all "
-               "go on from its weights (are the machines of one kind?)",
-               with_commas(state.counters.step), apart));
+    log_warning(format(
+        "step {}: the weights of ranks {} have drifted from rank 0's; all ranks continue with rank "
+        "0's weights (processors of different kinds may round differently)",
+        with_commas(state.counters.step), differing));
   }
   job.broadcast(state.parameters);
   if (own_moments) return false;
@@ -95,14 +92,14 @@ bool check_same_weights(Job& job, TrainState& state, bool own_moments) {
   return false;
 }
 
-std::string describe(Job& job, const Counters& counters) {
+std::string describe(Job& job, const Choices& choices) {
   if (job.alone()) return "";
   std::string text = format("{} workers over {}; compression {}", job.size(),
-                            describe(job.membership()->interface()), counters.compress);
-  if (has_warmup(parse_compress(counters.compress))) {
-    text += format(" after step {}", with_commas(counters.compress_warmup));
+                            describe(job.membership()->interface()), choices.compress);
+  if (has_warmup(parse_compress(choices.compress))) {
+    text += format(" after step {}", with_commas(choices.compress_warmup));
   }
-  return text + format(", {} at once", human_bytes(counters.bucket * sizeof(float)));
+  return text + format(", buckets of {}", human_bytes(choices.bucket * sizeof(float)));
 }
 
 }  // namespace reigen

@@ -4,7 +4,7 @@
 #include "base/format.h"
 #include "base/json.h"
 #include "base/terminal.h"
-#include "ops/gpu_ops.h"
+#include "ops/gpu_backend.h"
 
 namespace reigen {
 namespace {
@@ -15,12 +15,12 @@ std::string name_of(int rank) {
 
 }  // namespace
 
-void keep_algorithms(Job& job, const Device& device, RunWriter* writer) {
-  const GpuOps* gpu = device.gpu();
+void record_algorithms(Job& job, const Device& device, RunWriter* writer) {
+  const GpuBackend* gpu = gpu_backend(device);
   const std::vector<std::string> records =
       job.gather(gpu != nullptr ? gpu->recorded_algorithms() : "");
   for (size_t rank = 0; writer != nullptr && rank < records.size(); ++rank) {
-    if (!records[rank].empty()) writer->keep(name_of(static_cast<int>(rank)), records[rank]);
+    if (!records[rank].empty()) writer->write_file(name_of(static_cast<int>(rank)), records[rank]);
   }
 }
 
@@ -33,12 +33,12 @@ void replay_algorithms(Job& job, const Device& device, RunWriter* writer,
     found.push_back(path.empty() ? "" : read_file(path));
   }
   found = Json::parse(job.broadcast(one_line(found)));
-  GpuOps* gpu = device.gpu();
+  GpuBackend* gpu = gpu_backend(device);
   const auto mine = found.at(static_cast<size_t>(job.rank())).get<std::string>();
   if (gpu == nullptr || mine.empty() || gpu->replay_algorithms(mine)) return;
   log_warning(
-      "the recorded algorithms are of another version of the matrix library or another GPU; new "
-      "ones are chosen, so results differ in rounding");
+      "the recorded algorithms belong to a different version of the matrix library or a different "
+      "GPU; new ones are chosen, so results differ in rounding");
 }
 
 }  // namespace reigen

@@ -1,5 +1,5 @@
-// Two algorithms of the matrix library add in different orders, so a run keeps those it began with:
-// one record for each worker, beside the checkpoints.
+// Records of the algorithms that the matrix library chose, one file for each worker beside the
+// checkpoints. Two algorithms add in different orders, so a resumed run replays its own.
 #pragma once
 
 #include <string>
@@ -11,10 +11,11 @@
 
 namespace reigen {
 
-// Both are called by all workers; `writer` is the first one's, null elsewhere.
-void keep_algorithms(Job& job, const Device& device, RunWriter* writer);
+// Both are collective; `writer` is rank 0's and null elsewhere.
+void record_algorithms(Job& job, const Device& device, RunWriter* writer);
 
-// What the run recorded, or for a new one what `options` name.
+// Replays the algorithms that the run recorded, or for a new run those in the file that `options`
+// name.
 void replay_algorithms(Job& job, const Device& device, RunWriter* writer,
                        const TrainOptions& options, bool resumed);
 

@@ -1,13 +1,16 @@
 #include "train/workers/join.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/format.h"
 #include "base/machine.h"
 #include "base/terminal.h"
+#include "device/cuda_info.h"
 #include "device/device.h"
 #include "dist/launch/launch.h"
-#include "ops/gpu_ops.h"
 
 namespace reigen {
 namespace {
@@ -24,7 +27,7 @@ void add_facts(const Json& options, const std::string& prefix,
   }
 }
 
-// A GPU for each worker of a machine while there are enough; then they share.
+// One GPU for each worker of a machine; where there are fewer GPUs, workers share them.
 void place_on_gpu(DeviceOptions& options, const Placement& placement) {
   const int gpus = usable_gpus();
   const DeviceChoice choice = parse_device(options.device);
@@ -37,6 +40,32 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
 }
 
+// The interface that NCCL uses between machines: that of our own data. NCCL takes it from the
+// environment only, but it is known only after joining, when threads run and setenv() is not
+// allowed any more: a getenv() at the same time is undefined. So the variable is put into the
+// environment before the first thread starts, with an empty value, which NCCL ignores; afterwards
+// only bytes of its value change, which nothing reads before NCCL is loaded. A value set by the
+// user stays.
+class NcclInterface {
+ public:
+  NcclInterface() {
+    if (std::getenv(kName) != nullptr) return;
+    std::snprintf(variable_, sizeof variable_, "%s=", kName);
+    putenv(variable_);
+    reserved_ = true;
+  }
+  void set(const std::string& name) const {
+    if (!reserved_ || name == "lo") return;
+    const size_t prefix = std::strlen(kName) + 1;
+    std::snprintf(variable_ + prefix, sizeof variable_ - prefix, "=%s", name.c_str());
+  }
+
+ private:
+  static constexpr const char* kName = "NCCL_SOCKET_IFNAME";
+  static inline char variable_[64] = {};  // part of the environment from then on
+  bool reserved_ = false;
+};
+
 }  // namespace
 
 bool started_as_worker() {
@@ -45,15 +74,16 @@ bool started_as_worker() {
 }
 
 Job join_job(TrainOptions& options, const std::string& version) {
-  std::optional<Placement> placement = detect_launch();
+  const std::optional<Placement> placement = detect_launch();
   if (!placement || placement->size <= 1) return {};
+  MembershipOptions membership = prepare_rendezvous(*placement);
+  const NcclInterface nccl;
   const int local = std::max(1, placement->local_size);
   if (options.threads == 0) options.threads = std::max(1, usable_cores() / local);
   place_on_gpu(options.device, *placement);
   const bool on_gpu = options.device.device.starts_with("cuda");
   if (options.memory == 0 && !on_gpu)
     options.memory = available_memory() / 2 / static_cast<uint64_t>(local);
-  MembershipOptions membership = prepare_rendezvous(std::move(*placement));
   membership.interface = options.workers.interface;
   membership.start_within = milliseconds(options.workers.start_within);
   membership.silence = milliseconds(options.workers.silence);
@@ -61,6 +91,7 @@ Job join_job(TrainOptions& options, const std::string& version) {
   membership.facts["version"] = version;
   add_facts(options.same_for_all, "", membership.facts);
   auto joined = std::make_unique<Membership>(std::move(membership));
+  nccl.set(joined->interface().name);
   if (!joined->interface_note().empty()) {
     log_warning(format("data between workers: {}", joined->interface_note()));
   }

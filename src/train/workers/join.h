@@ -1,4 +1,4 @@
-// How this process becomes one of the workers of a run, if it is one.
+// How a process that a launcher started becomes one of the workers of a job.
 #pragma once
 
 #include <string>
@@ -11,8 +11,9 @@ namespace reigen {
 // Whether a launcher (ours, mpirun, srun, torchrun) started this process as one of several.
 bool started_as_worker();
 
-// Meets the others; alone when nobody started several. Shares this machine's cores and memory out
-// over its workers, in `options`. Throws CommError naming who is missing or does not fit.
+// Joins the other workers at the rendezvous; a single-worker job where no launcher started several.
+// Divides this machine's cores, memory and GPUs among its workers, in `options`. Throws CommError
+// that names missing workers and differing options. No thread may have been started before.
 Job join_job(TrainOptions& options, const std::string& version);
 
 }  // namespace reigen

@@ -1,25 +1,14 @@
 #include "train/workers/rank_logs.h"
 
-#include <algorithm>
-
 namespace reigen {
 namespace {
 
 constexpr double kWindowSeconds = 1;  // of steps in one span record
 
-// The lowest rank on a host samples it.
-bool lowest_on_host(Job& job) {
-  if (job.alone()) return true;
-  const std::vector<Member>& members = job.membership()->control().members();
-  const auto mine = static_cast<size_t>(job.rank());
-  return std::none_of(members.begin(), members.begin() + job.rank(),
-                      [&](const Member& m) { return m.machine() == members[mine].machine(); });
-}
-
 }  // namespace
 
 RankLogs::RankLogs(Job& job, bool on_gpu) : job_(job) {
-  if (!lowest_on_host(job)) return;
+  if (!job.first_here()) return;  // one rank samples the host
   SamplerOptions options;
   if (!job.alone()) options.interface = job.membership()->interface().name;
   options.gpus = on_gpu;

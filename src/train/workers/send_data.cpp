@@ -18,14 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPiece = size_t{8} << 20;  // sent at once
+constexpr size_t kSegment = size_t{8} << 20;  // bytes of one broadcast
 
 std::string fingerprint_of(const std::string& path) {
   const std::string manifest = path + "/manifest.json";
   return path_exists(manifest) ? sha256_of_file(manifest) : "";
 }
 
-// Names and sizes of the files the first worker has.
+// Names and sizes of the dataset's files.
 Json list_files(const std::string& path) {
   Json files = Json::array();
   std::vector<std::string> names;
@@ -40,32 +40,23 @@ Json list_files(const std::string& path) {
   return files;
 }
 
-// Whether this worker is the first of its host.
-bool writes_for_host(Job& job) {
-  const auto& members = job.membership()->control().members();
-  const std::string& host = members[static_cast<size_t>(job.rank())].host;
-  for (int rank = 0; rank < job.rank(); ++rank) {
-    if (members[static_cast<size_t>(rank)].host == host) return false;
-  }
-  return true;
-}
-
-// Sends a file of the first worker to all, who keep it where they are told to (or not at all).
+// Broadcasts rank 0's file `from`; other ranks write it to `to`, or nowhere where that is empty.
 void send_file(Job& job, const std::string& from, uint64_t bytes, const std::string& to,
                Progress* progress) {
   std::ifstream in;
   std::unique_ptr<FileWriter> out;
   if (job.first()) in.open(from, std::ios::binary);
   if (!to.empty()) out = std::make_unique<FileWriter>(to);
-  std::vector<std::byte> piece(std::min<uint64_t>(kPiece, bytes));
+  std::vector<std::byte> buffer(std::min<uint64_t>(kSegment, bytes));
   for (uint64_t sent = 0; sent < bytes;) {
-    const std::span<std::byte> part(piece.data(), std::min<uint64_t>(piece.size(), bytes - sent));
-    char* data = reinterpret_cast<char*>(part.data());
-    if (job.first()) in.read(data, static_cast<std::streamsize>(part.size()));
-    job.check(job.membership()->group().broadcast(part, 0).wait());
-    if (out) out->write(data, part.size());
-    sent += part.size();
-    if (progress != nullptr) progress->add(part.size());
+    const std::span<std::byte> segment(buffer.data(),
+                                       std::min<uint64_t>(buffer.size(), bytes - sent));
+    char* data = reinterpret_cast<char*>(segment.data());
+    if (job.first()) in.read(data, static_cast<std::streamsize>(segment.size()));
+    job.broadcast(segment);
+    if (out) out->write(data, segment.size());
+    sent += segment.size();
+    if (progress != nullptr) progress->add(segment.size());
   }
   if (job.first() && !in) throw IoError(format("cannot read {}", from));
   if (out) out->close();
@@ -75,12 +66,10 @@ void send_file(Job& job, const std::string& from, uint64_t bytes, const std::str
 
 void send_data(Job& job, const std::string& path) {
   if (job.alone()) return;
-  const std::string theirs = job.broadcast(job.first() ? fingerprint_of(path) : "");
-  const bool missing = fingerprint_of(path) != theirs;
-  double wanted[] = {missing ? 1.0 : 0.0};
-  job.sum(wanted);
-  if (wanted[0] == 0) return;
-  const bool write = missing && writes_for_host(job);
+  const std::string wanted = job.broadcast(job.first() ? fingerprint_of(path) : "");
+  const bool missing = fingerprint_of(path) != wanted;
+  if (!job.any(missing)) return;
+  const bool write = missing && job.first_here();
   const Json files = Json::parse(job.broadcast(job.first() ? one_line(list_files(path)) : ""));
   std::unique_ptr<StagedDirectory> staged;
   if (write) staged = std::make_unique<StagedDirectory>(path, false);
@@ -96,10 +85,10 @@ void send_data(Job& job, const std::string& path) {
     staged->commit();
     check_files(path, read_manifest(path));
   }
-  double done[] = {0};
-  job.sum(done);  // nobody opens it before it is whole
-  if (fingerprint_of(path) != theirs) {
-    throw DataError(format("{}: did not arrive whole; is it the same path on every host?", path));
+  job.barrier();  // no rank opens the dataset before it is complete
+  if (fingerprint_of(path) != wanted) {
+    throw DataError(format(
+        "{}: the dataset did not arrive complete; give the same --data path on every host", path));
   }
 }
 

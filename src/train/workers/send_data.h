@@ -1,4 +1,4 @@
-// Prepared data brought to hosts that do not have it, from the first worker over the group.
+// --send-data: rank 0 sends the dataset over the group to machines that do not have it.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace reigen {
 
-// Afterwards every worker has at `path` what the first one has there, whole and verified by its
-// manifest. A host's first worker writes for all of its workers. Throws ConfigError when something
-// else is in the way.
+// Afterwards every worker has rank 0's dataset at `path`, complete and verified by its manifest.
+// The lowest rank of each machine writes for all workers there. Throws ConfigError when `path`
+// holds other files.
 void send_data(Job& job, const std::string& path);
 
 }  // namespace reigen

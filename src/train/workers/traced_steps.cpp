@@ -22,7 +22,7 @@ ClockOffset clock_offset(Job& job) {
   return offsets[static_cast<size_t>(job.rank())];
 }
 
-// "all-reduce 1.2 MB" says more than a number of a bucket, which compression does not have.
+// "all-reduce 1.2 MB": bucket numbers would say less, and compressed gradients have none.
 std::string name_of(const Operation& operation, uint64_t bytes) {
   return bytes > 0 ? format("{} {}", name_of(operation.kind), human_bytes(bytes))
                    : std::string(name_of(operation.kind));
@@ -76,8 +76,8 @@ void TracedSteps::write(RunWriter* writer) {
   trace["otherData"] = {{"clock", "rank 0's steady clock"}, {"clock_error_seconds", errors}};
   const std::string name_of_file =
       format("timeline-{}-{}.json", timeline_.first(), timeline_.last());
-  writer->keep(name_of_file, one_line(trace) + "\n");
-  log_note(format("wrote {}: ui.perfetto.dev and chrome://tracing show it",
+  writer->write_file(name_of_file, one_line(trace) + "\n");
+  log_note(format("timeline written to {}; open it in ui.perfetto.dev or chrome://tracing",
                   writer->run().file(name_of_file)));
 }
 

@@ -12,7 +12,7 @@ namespace reigen {
 
 class TracedSteps {
  public:
-  // Nothing when `range` is empty. The job must outlive it.
+  // Null when `range` is empty. The job must outlive it.
   static std::unique_ptr<TracedSteps> of(Job& job, const std::string& range);
   TracedSteps(Job& job, uint64_t first, uint64_t last);
   ~TracedSteps();
@@ -25,8 +25,8 @@ class TracedSteps {
     timeline_.mark();
   }
 
-  // All workers after the same step, or at the end of the run. Once the last of the chosen steps is
-  // done (or `ending`) the first worker's `writer` keeps timeline-FIRST-LAST.json.
+  // On all ranks after the same step, or at the end of the run. After the last of the chosen steps,
+  // or when `ending`, rank 0's `writer` writes timeline-FIRST-LAST.json.
   void after(uint64_t step, RunWriter* writer, bool ending = false);
 
  private:
@@ -34,7 +34,7 @@ class TracedSteps {
 
   Job& job_;
   Timeline timeline_;
-  uint64_t traced_ = 0;  // steps seen of those chosen
+  uint64_t traced_ = 0;  // number of chosen steps seen
   bool done_ = false;
 };
 

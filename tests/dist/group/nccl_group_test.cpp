@@ -9,7 +9,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "device/buffer.h"
-#include "ops/gpu_ops.h"
+#include "device/cuda_info.h"
+#include "ops/gpu_backend.h"
 
 namespace reigen {
 namespace {

@@ -240,7 +240,7 @@ TEST(RunReader, OtherRanksAndHostsAreSummarised) {
                              .interfaces = {{"eth0", 10, 20, 0, true}, {"lo", 99, 99, 0, false}}});
   RunReader reader(run.path());
   reader.refresh();
-  const RankFold& rank = reader.run().ranks.at(1);
+  const RankSummary& rank = reader.run().ranks.at(1);
   EXPECT_EQ(rank.spans.total("steps"), 4);
   EXPECT_DOUBLE_EQ(rank.spans.total("other"), 0.5);
   EXPECT_DOUBLE_EQ(rank.machine.total("out"), 40);

@@ -1,4 +1,4 @@
-// The directory of a run: one trainer at a time, nobody else's files, and only whole checkpoints.
+// The directory of a run: one trainer at a time, no foreign files, only complete checkpoints.
 #include "train/run/run_directory.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ TEST_F(RunDirectoryTest, IsMadeWithItsParents) {
   EXPECT_THAT(run.checkpoints(), IsEmpty());
 }
 
-TEST_F(RunDirectoryTest, NothingIsLeftWhereNothingWasWritten) {
+TEST_F(RunDirectoryTest, IsRemovedWhereNothingWasWritten) {
   { const RunDirectory unused(path); }
   EXPECT_FALSE(path_exists(path));
   {
@@ -73,16 +73,16 @@ TEST_F(RunDirectoryTest, NothingIsLeftWhereNothingWasWritten) {
   EXPECT_TRUE(path_exists(path + "/log.txt"));
 }
 
-TEST_F(RunDirectoryTest, IsHeldByOneTrainerAtATime) {
+TEST_F(RunDirectoryTest, IsLockedForOneTrainerAtATime) {
   {
     const RunDirectory run(path);
     EXPECT_EQ(config_error_of([&] { RunDirectory second(path); }),
-              format("{}: another reigen (process {}) is training in it now", path, getpid()));
+              format("{}: another reigen (process {}) is training in this run", path, getpid()));
   }
-  const RunDirectory again(path);  // free once the first is gone
+  const RunDirectory again(path);  // unlocked by the destructor of the first
 }
 
-TEST_F(RunDirectoryTest, IsHeldAgainstAnotherProcessAndFreeWhenThatDies) {
+TEST_F(RunDirectoryTest, IsLockedUntilTheOtherProcessEnds) {
   int ready[2];
   int wait[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -93,7 +93,7 @@ TEST_F(RunDirectoryTest, IsHeldAgainstAnotherProcessAndFreeWhenThatDies) {
     const RunDirectory run(path);
     char byte = 'x';
     if (write(ready[1], &byte, 1) == 1 && read(wait[0], &byte, 1) >= 0) {
-      // The parent lets go of its end when it has seen enough.
+      // The parent closes its end of the pipe.
     }
     std::_Exit(0);  // without the destructor, as a kill would
   }
@@ -107,18 +107,18 @@ TEST_F(RunDirectoryTest, IsHeldAgainstAnotherProcessAndFreeWhenThatDies) {
   const RunDirectory now(path);
 }
 
-TEST_F(RunDirectoryTest, LeavesAFolderThatIsNoRunAlone) {
+TEST_F(RunDirectoryTest, RefusesAFolderThatIsNotARun) {
   fs::create_directory(path);
   write_text(path + "/notes.txt", "mine");
   EXPECT_EQ(config_error_of([&] { RunDirectory run(path); }),
-            path + ": holds notes.txt but is no run of reigen; choose another --run");
+            path + ": holds notes.txt and is not a run of reigen; choose a different --run");
   EXPECT_EQ(std::distance(fs::directory_iterator(path), {}), 1);
   write_text(path + "/config.yaml", "seed: 1\n");  // a run with notes in it is still a run
   const RunDirectory run(path);
   EXPECT_EQ(read_file(path + "/notes.txt"), "mine");
 }
 
-TEST_F(RunDirectoryTest, GoesOnWithOneThatEndedBeforeItsConfigurationWasWritten) {
+TEST_F(RunDirectoryTest, AcceptsARunThatEndedBeforeItsConfigurationWasWritten) {
   fs::create_directories(path + "/checkpoints");
   write_text(path + "/log.txt", "x");
   write_text(path + "/config.yaml.new", "see");
@@ -126,7 +126,7 @@ TEST_F(RunDirectoryTest, GoesOnWithOneThatEndedBeforeItsConfigurationWasWritten)
   EXPECT_THAT(run.checkpoints(), IsEmpty());
 }
 
-TEST_F(RunDirectoryTest, ListsItsCheckpointsByStepAndNothingElse) {
+TEST_F(RunDirectoryTest, ListsItsCheckpointsByStep) {
   const RunDirectory run(path);
   for (uint64_t step : {1000, 20, 100'000'000, 3}) write_step(run, step);
   for (const char* name : {"step-00000050.partial", "step-", "step-1x", "step-60", "notes",
@@ -137,7 +137,7 @@ TEST_F(RunDirectoryTest, ListsItsCheckpointsByStepAndNothingElse) {
   EXPECT_THAT(run.checkpoints(), ElementsAre(3, 20, 1000, 100'000'000));
 }
 
-TEST_F(RunDirectoryTest, ClearsAwayWhatACrashLeftWhileWritingOrRemoving) {
+TEST_F(RunDirectoryTest, RemovesTheRemnantsOfACrash) {
   {
     const RunDirectory run(path);
     write_step(run, 10);
@@ -153,7 +153,7 @@ TEST_F(RunDirectoryTest, ClearsAwayWhatACrashLeftWhileWritingOrRemoving) {
   EXPECT_EQ(left(), (std::set<std::string>{"step-00000020", "step-5 of mine", "step-5"}));
 }
 
-TEST_F(RunDirectoryTest, KeepsADamagedCheckpointForItsOwnerToSee) {
+TEST_F(RunDirectoryTest, ListsADamagedCheckpoint) {
   for (const char* name : {"model.safetensors", "SHA256SUMS"}) {
     {
       const RunDirectory run(path);
@@ -179,14 +179,14 @@ TEST_F(RunDirectoryTest, PrunesAllButTheLatestAndTheNeeded) {
   EXPECT_THAT(run.checkpoints(), ElementsAre(50));
 }
 
-TEST_F(RunDirectoryTest, LaterCheckpointsDoNotPushOutTheOneJustWritten) {
+TEST_F(RunDirectoryTest, PrunesNoneThatIsNewerThanTheOneJustWritten) {
   const RunDirectory run(path);
-  for (uint64_t step : {10, 20, 80, 90}) write_step(run, step);  // 80 and 90 of a time before
+  for (uint64_t step : {10, 20, 80, 90}) write_step(run, step);  // 80 and 90 are older than 20
   run.prune(20, 1, {});
   EXPECT_THAT(run.checkpoints(), ElementsAre(20, 80, 90));
 }
 
-TEST_F(RunDirectoryTest, SetsADamagedCheckpointAside) {
+TEST_F(RunDirectoryTest, RenamesADamagedCheckpoint) {
   const RunDirectory run(path);
   write_step(run, 10);
   run.set_aside(10);
@@ -194,7 +194,7 @@ TEST_F(RunDirectoryTest, SetsADamagedCheckpointAside) {
   EXPECT_TRUE(path_exists(run.checkpoint(10) + ".damaged/model.safetensors"));
 }
 
-TEST_F(RunDirectoryTest, SaysWhereALinkPoints) {
+TEST_F(RunDirectoryTest, GivesTheStepOfALink) {
   const RunDirectory run(path);
   EXPECT_EQ(run.linked("last"), std::nullopt);
   write_step(run, 10);
@@ -202,7 +202,7 @@ TEST_F(RunDirectoryTest, SaysWhereALinkPoints) {
   EXPECT_EQ(run.linked("last"), 10u);
 }
 
-TEST_F(RunDirectoryTest, LinksANameToOneCheckpointAfterAnother) {
+TEST_F(RunDirectoryTest, PointsALinkToOneCheckpointAfterTheOther) {
   const RunDirectory run(path);
   for (uint64_t step : {10, 20}) {
     write_step(run, step);
@@ -214,7 +214,7 @@ TEST_F(RunDirectoryTest, LinksANameToOneCheckpointAfterAnother) {
   EXPECT_EQ(read_checkpoint_facts(dir.path("moved/last")).step, 20u);
 }
 
-TEST_F(RunDirectoryTest, LinksOverWhatACrashLeft) {
+TEST_F(RunDirectoryTest, ReplacesALinkThatACrashLeft) {
   const RunDirectory run(path);
   write_step(run, 10);
   fs::create_symlink("nowhere", run.file(".last.new"));
@@ -223,7 +223,7 @@ TEST_F(RunDirectoryTest, LinksOverWhatACrashLeft) {
   EXPECT_FALSE(fs::is_symlink(run.file(".last.new")));
 }
 
-TEST_F(RunDirectoryTest, LinksOverACheckpointThatACopyPutInItsPlace) {
+TEST_F(RunDirectoryTest, ReplacesACopiedCheckpointInThePlaceOfALink) {
   const RunDirectory run(path);
   write_step(run, 10);
   write_step(run, 20);
@@ -234,7 +234,7 @@ TEST_F(RunDirectoryTest, LinksOverACheckpointThatACopyPutInItsPlace) {
   EXPECT_THAT(run.checkpoints(), ElementsAre(10, 20));
 }
 
-TEST_F(RunDirectoryTest, DoesNotLinkOverSomebodyElsesDirectory) {
+TEST_F(RunDirectoryTest, DoesNotReplaceAForeignDirectoryByALink) {
   const RunDirectory run(path);
   write_step(run, 10);
   fs::create_directory(run.file("last"));
@@ -267,7 +267,7 @@ TEST_F(RunDirectoryTest, CannotBeMadeWhereAFileIs) {
   EXPECT_EQ(read_file(path), "a file");
 }
 
-TEST_F(RunDirectoryTest, IsRemovedWhole) {
+TEST_F(RunDirectoryTest, IsRemovedCompletely) {
   {
     const RunDirectory run(path);
     write_step(run, 10);
@@ -276,18 +276,18 @@ TEST_F(RunDirectoryTest, IsRemovedWhole) {
   }
   remove_run(path);
   EXPECT_FALSE(path_exists(path));
-  remove_run(path);  // nothing is there to remove
+  remove_run(path);  // there is none to remove
 }
 
-TEST_F(RunDirectoryTest, IsNotRemovedWithSomebodysNotesOrWhileItTrains) {
+TEST_F(RunDirectoryTest, IsNotRemovedWithForeignFilesOrWhileItTrains) {
   {
     const RunDirectory run(path);
     run.write("config.yaml", "seed: 1\n");
-    EXPECT_THAT(config_error_of([&] { remove_run(path); }), HasSubstr("is training in it now"));
+    EXPECT_THAT(config_error_of([&] { remove_run(path); }), HasSubstr("is training in this run"));
   }
   write_text(path + "/notes.txt", "mine");
   EXPECT_EQ(config_error_of([&] { remove_run(path); }),
-            path + ": holds notes.txt, which reigen did not write there; move it first");
+            path + ": holds notes.txt, which is not a file of a run; move it first");
   EXPECT_EQ(read_file(path + "/notes.txt"), "mine");
 }
 

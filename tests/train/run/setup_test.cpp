@@ -1,5 +1,4 @@
-// Before the first step: data that cannot be trained on, memory that does not suffice, and runs
-// that may not be gone on with.
+// Before the first step: unusable data, too little memory, and runs that cannot be resumed.
 #include "train/run/setup.h"
 
 #include <gmock/gmock.h>
@@ -51,12 +50,12 @@ TEST_F(SetupTest, OpensDataWithItsValidationSet) {
   EXPECT_GT(small.data.bytes, 0u);
 }
 
-TEST_F(SetupTest, RefusesASentenceTheModelCannotTakeAndSaysWhatWouldDo) {
+TEST_F(SetupTest, RefusesASentenceLongerThanTheModelAcceptsAndNamesTheFix) {
   small.options.model.max_length = 20;
   const std::string error = error_of<DataError>([&] { open_data(small.options); });
   EXPECT_THAT(error, HasSubstr("the longest sentence of the training set has"));
-  EXPECT_THAT(error, HasSubstr("the model takes 20"));
-  // What it says to set is enough.
+  EXPECT_THAT(error, HasSubstr("the model accepts 20"));
+  // The value in the message is enough.
   const size_t at = error.find("--model.max-length ") + 19;
   small.options.model.max_length = std::stoll(error.substr(at));
   EXPECT_NO_THROW(open_data(small.options));
@@ -64,7 +63,7 @@ TEST_F(SetupTest, RefusesASentenceTheModelCannotTakeAndSaysWhatWouldDo) {
   EXPECT_THROW(open_data(small.options), DataError);
 }
 
-TEST_F(SetupTest, RefusesDataWithAFileMissing) {
+TEST_F(SetupTest, RefusesADatasetWithAMissingFile) {
   fs::remove(small.options.data + "/train-00000.shard");
   EXPECT_THAT(error_of<DataError>([&] { open_data(small.options); }),
               HasSubstr("train-00000.shard"));
@@ -73,7 +72,7 @@ TEST_F(SetupTest, RefusesDataWithAFileMissing) {
 TEST_F(SetupTest, PlansMicroBatchesThatFitTheMemory) {
   const ActivationBytes bytes = activation_bytes(small.options.model, small.data.vocabulary.size());
   const uint64_t fixed = plan().fixed;
-  // Parameters, gradients, two moments and three copies are the least.
+  // At least parameters, gradient, two moments and three copies.
   EXPECT_GT(fixed, 28 * small.model.layout().parameters() + small.data.bytes);
   for (uint64_t tokens : {500, 3000}) {
     small.options.memory = fixed + static_cast<uint64_t>(bytes.of_any(tokens)) + 1;
@@ -81,16 +80,16 @@ TEST_F(SetupTest, PlansMicroBatchesThatFitTheMemory) {
     EXPECT_EQ(plan().budget, small.options.memory);
   }
   small.options.memory = 100'000'000'000;
-  EXPECT_EQ(plan().micro_tokens, 4096u);  // more at once gains nothing
+  EXPECT_EQ(plan().micro_tokens, 4096u);  // larger micro-batches gain nothing
 }
 
-TEST_F(SetupTest, TakesHalfOfWhatIsFreeWhenNothingIsSaid) {
+TEST_F(SetupTest, UsesHalfOfTheFreeMemoryByDefault) {
   small.options.memory = 0;
   EXPECT_GT(plan().budget, 0u);
   EXPECT_GT(plan().micro_tokens, 0u);
 }
 
-TEST_F(SetupTest, TakesTheMicroBatchAskedForAsFarAsItFits) {
+TEST_F(SetupTest, TakesTheGivenMicroBatchWhereItFits) {
   small.options.memory = 100'000'000'000;
   small.options.micro_tokens = 321;
   EXPECT_EQ(plan().micro_tokens, 321u);
@@ -100,7 +99,7 @@ TEST_F(SetupTest, TakesTheMicroBatchAskedForAsFarAsItFits) {
   EXPECT_NEAR(static_cast<double>(plan().micro_tokens), 1000, 1);
 }
 
-TEST_F(SetupTest, RefusesTooLittleMemoryAndTheAmountItNamesIsEnough) {
+TEST_F(SetupTest, RefusesTooLittleMemoryAndNamesAnAmountThatIsEnough) {
   for (uint64_t memory : {uint64_t{1}, uint64_t{1'000'000}, plan().fixed}) {
     small.options.memory = memory;
     const std::string error = error_of<ConfigError>([&] { plan(); });
@@ -109,11 +108,11 @@ TEST_F(SetupTest, RefusesTooLittleMemoryAndTheAmountItNamesIsEnough) {
     const size_t at = error.find(marker) + marker.size();
     small.options.memory = parse_bytes(error.substr(at, error.find(',', at) - at));
     EXPECT_NO_THROW(plan()) << error;
-    EXPECT_LT(small.options.memory, plan().fixed + 20'000'000);  // and not far more than that
+    EXPECT_LT(small.options.memory, plan().fixed + 20'000'000);  // and not much more than necessary
   }
 }
 
-TEST_F(SetupTest, KeepsTheMicroBatchesOfTheRunThatIsResumed) {
+TEST_F(SetupTest, ReplaysTheMicroBatchesOfAResumedRun) {
   small.options.memory = 0;
   EXPECT_EQ(plan(123).micro_tokens, 123u);
   EXPECT_EQ(plan(1'000'000).micro_tokens, 1'000'000u);  // no budget was given: the same bits
@@ -121,7 +120,7 @@ TEST_F(SetupTest, KeepsTheMicroBatchesOfTheRunThatIsResumed) {
   EXPECT_EQ(plan(123).micro_tokens, 123u);
 }
 
-TEST_F(SetupTest, CutsTheMicroBatchesOfAResumedRunToTheBudgetWithAWarning) {
+TEST_F(SetupTest, ReducesTheMicroBatchesOfAResumedRunToTheBudgetWithAWarning) {
   const ActivationBytes bytes = activation_bytes(small.options.model, small.data.vocabulary.size());
   small.options.memory = plan().fixed + static_cast<uint64_t>(bytes.of_any(1000)) + 1;
   EXPECT_EQ(plan(900).micro_tokens, 900u);
@@ -154,7 +153,7 @@ class ResumeTest : public SetupTest {
   RunDirectory run{small.options.run};
 };
 
-TEST_F(SetupTest, ResumesNothingFromANewRun) {
+TEST_F(SetupTest, FindsNoStateInANewRun) {
   const RunDirectory run(small.options.run);
   EXPECT_FALSE(resume(run));
 }
@@ -166,10 +165,10 @@ TEST_F(ResumeTest, TakesTheLatestCheckpoint) {
   EXPECT_EQ(state->parameters, written.parameters);
   EXPECT_EQ(state->first_moment, written.first_moment);
   EXPECT_EQ(state->second_moment, written.second_moment);
-  EXPECT_EQ(to_json(state->counters), to_json(written.counters));
+  EXPECT_EQ(manifest_state(*state), manifest_state(written));
 }
 
-TEST_F(ResumeTest, TakesTheOneBeforeADamagedOneAndNamesIt) {
+TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOneWithAWarning) {
   fs::resize_file(run.checkpoint(30) + "/optimizer.safetensors", 100);
   write_text(run.checkpoint(20) + "/manifest.json", "{}");
   CaptureStderr();
@@ -181,7 +180,7 @@ TEST_F(ResumeTest, TakesTheOneBeforeADamagedOneAndNamesIt) {
   EXPECT_THAT(text, HasSubstr("step-00000020/manifest.json: damaged"));
 }
 
-TEST_F(ResumeTest, TakesTheOneBeforeWhenAFileIsMissing) {
+TEST_F(ResumeTest, TakesTheCheckpointBeforeOneWithAMissingFile) {
   fs::remove(run.checkpoint(30) + "/model.safetensors");
   fs::remove(run.checkpoint(20) + "/SHA256SUMS");
   CaptureStderr();
@@ -193,14 +192,14 @@ TEST_F(ResumeTest, TakesTheOneBeforeWhenAFileIsMissing) {
   EXPECT_THAT(text, HasSubstr("SHA256SUMS is missing"));
 }
 
-TEST_F(ResumeTest, DoesNotStartAnewWhenNoneCanBeRead) {
+TEST_F(ResumeTest, FailsWhenNoCheckpointCanBeRead) {
   for (uint64_t step : {10, 20, 30}) fs::remove(run.checkpoint(step) + "/model.safetensors");
   const std::string text = error();
   EXPECT_THAT(text, HasSubstr("none of its 3 checkpoints can be read"));
   EXPECT_THAT(text, HasSubstr("step-00000030"));
 }
 
-TEST_F(ResumeTest, RefusesOtherSettingsAndNamesThem) {
+TEST_F(ResumeTest, RefusesDifferentSettingsAndNamesThem) {
   small.options.smoothing = 0.2;
   small.options.optimizer.clip = 5;
   const std::string text = error();
@@ -208,19 +207,19 @@ TEST_F(ResumeTest, RefusesOtherSettingsAndNamesThem) {
   EXPECT_THAT(text, HasSubstr("optimizer.clip was 1.0 and is 5.0 now"));
 }
 
-TEST_F(ResumeTest, LetsLimitsAndLoggingChange) {
+TEST_F(ResumeTest, AcceptsDifferentLimitsAndLogging) {
   small.options.max_steps = 99;
   small.options.eval.every = 5;
   small.options.memory = 5'000'000'000;
   EXPECT_EQ(resume(run)->counters.step, 30u);
 }
 
-TEST_F(ResumeTest, RefusesOtherData) {
+TEST_F(ResumeTest, RefusesADifferentDataset) {
   small.data.fingerprint = "other";
-  EXPECT_THAT(error(), HasSubstr("was trained on other data"));
+  EXPECT_THAT(error(), HasSubstr("was trained on a different dataset"));
 }
 
-TEST_F(ResumeTest, RefusesAnotherVocabulary) {
+TEST_F(ResumeTest, RefusesADifferentVocabulary) {
   small.data.vocabulary = Vocabulary::from_piece_list("</s>\n<unk>\na\n", "other.vocab");
   EXPECT_THAT(error(), HasSubstr("a vocabulary of 120 pieces but"));
 }

@@ -1,9 +1,10 @@
-// Which kernels serve an attention, and what all of them are spared: rows past the last sentence.
+// Chooses the kernels of an attention, and clears rows past the last sentence for all of them.
 #include "ops/cuda/attention/attention.h"
 
 #include <cmath>
 
 #include "ops/cuda/attention/attention_args.cuh"
+#include "ops/cuda/backend.h"
 
 namespace reigen::cuda {
 namespace {
@@ -37,7 +38,7 @@ void clear_rows_from(const Context& context, Tensor t, uint32_t first) {
         "clear padded tokens");
 }
 
-// Whether the tiles' kernels serve this one, which its plan must have been made for.
+// Whether the tensor-core kernels serve this one; its plan must agree.
 bool in_tiles(const Attention& op, const AttentionPlan& plan) {
   const int64_t width = op.q.cols / op.heads;
   require(width % 8 == 0 && width <= 256, "a head width that is a multiple of 8, at most 256");
@@ -50,18 +51,20 @@ bool in_tiles(const Attention& op, const AttentionPlan& plan) {
 
 }  // namespace
 
-void attention_forward(const Context& context, const Attention& op, const AttentionPlan& plan) {
-  const AttentionArgs a = args_of(context, op);
-  clear_rows_from(context, op.out, plan.clear_queries_from);
+void CudaBackend::attention_forward(const Device&, const Attention& op) {
+  const auto& plan = static_cast<const AttentionPlan&>(*op.plan);
+  const AttentionArgs a = args_of(context_, op);
+  clear_rows_from(context_, op.out, plan.clear_queries_from);
   if (plan.forward_blocks == 0) return;
   const auto forward = in_tiles(op, plan) ? tiled_attention_forward : lanes_attention_forward;
-  forward(context, op.q.dtype, a, plan);
+  forward(context_, op.q.dtype, a, plan);
   check_launch("attention_forward");
 }
 
-void attention_backward(const Context& context, const Attention& op, const AttentionGrad& grad,
-                        const AttentionPlan& plan) {
-  AttentionArgs a = args_of(context, op);
+void CudaBackend::attention_backward(const Device&, const Attention& op,
+                                     const AttentionGrad& grad) {
+  const auto& plan = static_cast<const AttentionPlan&>(*op.plan);
+  AttentionArgs a = args_of(context_, op);
   a.dout = grad.dout.data;
   a.dq = grad.dq.data;
   a.dk = grad.dk.data;
@@ -70,12 +73,12 @@ void attention_backward(const Context& context, const Attention& op, const Atten
   a.dq_stride = grad.dq.stride;
   a.dk_stride = grad.dk.stride;
   a.dv_stride = grad.dv.stride;
-  clear_rows_from(context, grad.dq, plan.clear_queries_from);
-  clear_rows_from(context, grad.dk, plan.clear_keys_from);
-  clear_rows_from(context, grad.dv, plan.clear_keys_from);
+  clear_rows_from(context_, grad.dq, plan.clear_queries_from);
+  clear_rows_from(context_, grad.dk, plan.clear_keys_from);
+  clear_rows_from(context_, grad.dv, plan.clear_keys_from);
   if (plan.backward_blocks == 0) return;
   const auto backward = in_tiles(op, plan) ? tiled_attention_backward : lanes_attention_backward;
-  backward(context, op.q.dtype, a, plan);
+  backward(context_, op.q.dtype, a, plan);
   check_launch("attention_backward");
 }
 

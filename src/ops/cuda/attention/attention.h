@@ -1,10 +1,10 @@
 // ops/attention.h on CUDA, for head widths that are multiples of 8 up to 256. Heads of 32, 64 and
-// 128 in bf16 or fp16 are multiplied by tensor cores.
+// 128 in bf16 or fp16 use tensor cores.
 //
-// The contract's offsets are host spans; here the division of work into blocks is made from them on
-// the host, once per batch and pair of sides, and travels with the batch. All layers share it. The
-// op's own spans are not read. Tokens past the last sentence (a token count rounded up) get zeros,
-// so that what multiplies them later is finite.
+// The host divides the work into blocks once per batch and pair of sides; all layers share the
+// division, which is copied to the GPU with the batch. The kernels do not read the op's own
+// offsets. Tokens past the last sentence (a token count rounded up) get zeros, so that later
+// products of them are finite.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
                                      int64_t head_width, DType dtype);
 
 // A schedule whose lists have been copied to the device.
-struct AttentionPlan {
+struct AttentionPlan : OpPlan {
   const AttentionWork* forward = nullptr;
   const AttentionWork* backward = nullptr;
   uint32_t forward_blocks = 0;
@@ -55,11 +55,5 @@ struct AttentionPlan {
 // The numbers of a schedule, with its lists at these device addresses.
 AttentionPlan plan_of(const AttentionSchedule& schedule, const AttentionWork* forward,
                       const AttentionWork* backward);
-
-void attention_forward(const Context& context, const Attention& op, const AttentionPlan& plan);
-
-// Reads op.out and op.log_sums beside the inputs; overwrites dq, dk, dv.
-void attention_backward(const Context& context, const Attention& op, const AttentionGrad& grad,
-                        const AttentionPlan& plan);
 
 }  // namespace reigen::cuda

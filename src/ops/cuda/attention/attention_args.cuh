@@ -1,4 +1,4 @@
-// What the kernels of attention are handed, and how they are reached from attention.cu.
+// Arguments of the kernels of attention, and the functions by which attention.cu calls them.
 #pragma once
 
 #include "ops/cuda/attention/attention_layout.h"
@@ -50,7 +50,7 @@ struct Head {
         first_query(w.first_query) {}
 };
 
-// Work without heads is none, or rows past the last sentence that must not be left as they are.
+// Work without heads is empty, or rows past the last sentence that must be cleared.
 template <class T>
 __device__ inline void clear_rows(T* data, int64_t stride, uint32_t first, uint32_t rows,
                                   int columns) {
@@ -80,7 +80,7 @@ void lanes_attention_forward(const Context& context, DType dtype, const Attentio
 void lanes_attention_backward(const Context& context, DType dtype, const AttentionArgs& args,
                               const AttentionPlan& plan);
 
-// Calls f with (type, head width, causal, dropped) as constants, for the kernels in tiles.
+// Calls f with (type, head width, causal, dropped) as constants, for the tensor-core kernels.
 template <class F>
 void with_attention_variant(DType dtype, const AttentionArgs& a, F f) {
   auto by_drop = [&](auto t, auto w, auto causal) {

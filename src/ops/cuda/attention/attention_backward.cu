@@ -1,11 +1,11 @@
 // A sentence's rows are copied to shared memory, all at once, so that a block waits for memory
-// once. A warp then owns 16 keys of a head: it makes a tile's weights again from the log sums, adds
-// to its own dK and dV, and leaves the gradient of the scores in shared memory too, from which dQ
+// once. A warp then owns 16 keys of a head: it recomputes a tile's weights from the log sums, adds
+// to its own dK and dV, and writes the gradient of the scores to shared memory too, from which dQ
 // is summed once all of the sentence's tiles are there.
 //
-// A sentence too long for that (beyond 96 tokens) is cut: blocks that own 64 keys meet the queries
-// 64 at a time, and blocks that own 64 queries the keys, each making the weights. Either way every
-// output row has one owner and no atomics are needed.
+// A sentence too long for that (beyond 96 tokens) is cut: blocks that own 64 keys iterate over the
+// queries 64 at a time, and blocks that own 64 queries over the keys, each computing the weights.
+// In both cases every output row has one owner and no atomics are needed.
 #include "ops/cuda/attention/attention_staging.cuh"
 
 namespace reigen::cuda {
@@ -18,8 +18,8 @@ constexpr int kWarps = kAttentionWarps;
 // registers spill: 87 us instead of 81 for 20,013 tokens of base.
 constexpr int backward_blocks(int width) { return width == 128 ? 2 : 3; }
 
-// The weight that met the values, and the gradient of the score in place of the score. A bias of
-// minus infinity takes an element out.
+// The weight that multiplied the values, and the gradient of the score in place of the score. A
+// bias of minus infinity excludes an element.
 __device__ inline float backward_weight(float& score, float dp, float bias, bool kept, float scale,
                                         float drop_scale, QueryNumbers numbers) {
   const float p = fast_exp2(fmaf(score, scale, bias) - numbers.log_sum);
@@ -28,7 +28,7 @@ __device__ inline float backward_weight(float& score, float dp, float bias, bool
   return p * factor;
 }
 
-// 16 keys of a head, and what a warp has summed for them.
+// 16 keys of a head, and the sums of a warp for them.
 template <class T, int kWidth>
 struct KeyTile {
   uint32_t head;
@@ -38,9 +38,9 @@ struct KeyTile {
   Sums16<kWidth> dk = zero_sums<kWidth>();
   Sums16<kWidth> dv = zero_sums<kWidth>();
 
-  // Adds what a staged tile of queries brings; the sentence's queries from `query` on. The
-  // gradients of the scores go to `left` unless it is null. Rows are read each time they are
-  // needed: held, they would take the registers of a block.
+  // Adds the contribution of a staged tile: the sentence's queries from `query` on. The gradients
+  // of the scores go to `left` unless it is null. Rows are read each time they are needed: in
+  // registers they would take those of a whole block.
   template <bool kCausal, bool kDrop, bool kLeave>
   __device__ void add(const Args& a, const Drop& drop, const Staged<T, kWidth>& s, int which,
                       int tile, int query, uint4* left) {
@@ -56,7 +56,7 @@ struct KeyTile {
     float dp[2][4] = {};
     tile_by_tile<T, kWidth>(ds, k, q);
     tile_by_tile<T, kWidth>(dp, v, dout);
-    // Keys past the last weigh nothing.
+    // Keys past the last have weight 0.
     const float bias[2] = {first + g < keys ? 0.0F : -INFINITY,
                            first + g + 8 < keys ? 0.0F : -INFINITY};
     const QueryNumbers* numbers = s.numbers(which, tile);
@@ -77,7 +77,7 @@ struct KeyTile {
         }
       }
     }
-    // What this stores the compiler cannot tell from the rows, so it loads them again below.
+    // The compiler assumes that this store may change the rows, so it loads them again below.
     const uint4 packed = pack_weights<T>(ds);
     if constexpr (kLeave) *left = turned_weights(packed);
     weights_by_tile<T, kWidth>(dv, pack_weights<T>(weights), dout);
@@ -158,7 +158,7 @@ __device__ void long_keys(const Args& a, const Drop& drop, const AttentionWork& 
   KeyTile<T, kWidth> mine{w.head, first + warp * 16, keys, {s.k_at, warp}, {s.v_at, warp}};
 #pragma unroll 1
   for (int chunk = kCausal ? first : 0; chunk < queries; chunk += kChunk) {
-    __syncthreads();  // the last chunk's readers are done
+    __syncthreads();  // all readers of the previous chunk are done
     const int count = min(kChunk, queries - chunk);
     stage_queries<T, kWidth, kDrop>(a, w.first_query + chunk, count, w.head, s);
     if (mine.first >= keys) continue;
@@ -192,7 +192,7 @@ __device__ void long_queries(const Args& a, const Drop& drop, const AttentionWor
   const int end = kCausal ? min(keys, first + kChunk) : keys;
 #pragma unroll 1
   for (int chunk = 0; chunk < end; chunk += kChunk) {
-    __syncthreads();  // the last chunk's readers are done
+    __syncthreads();  // all readers of the previous chunk are done
     stage_keys<T, kWidth>(a, w.first_key + chunk, min(kChunk, keys - chunk), w.head, s);
     staged_ready();
     const QueryNumbers numbers[2] = {s.numbers(0, warp)[g], s.numbers(0, warp)[g + 8]};

@@ -1,5 +1,5 @@
-// A warp owns 16 queries of one head of one sentence and meets the keys 16 at a time, all in
-// registers (attention_tiles.cuh).
+// A warp owns 16 queries of one head of one sentence and iterates over the keys 16 at a time, all
+// in registers (attention_tiles.cuh).
 #include "ops/cuda/attention/attention_args.cuh"
 #include "ops/cuda/attention/attention_tiles.cuh"
 
@@ -10,7 +10,7 @@ using Args = AttentionArgs;
 constexpr int kWarps = kAttentionWarps;
 
 // Blocks that must fit a multiprocessor. More would make registers spill: at 5 it takes 65 us
-// instead of 47 at base size; fewer leave it waiting.
+// instead of 47 at base size; fewer do not hide the latency of memory.
 constexpr int forward_blocks(int width) { return width == 128 ? 2 : 4; }
 
 __device__ inline float quad_max(float x) {

@@ -1,8 +1,8 @@
-// Attention without tensor cores, for fp32 and for head widths that have no tiles.
+// Attention without tensor cores, for fp32 and for head widths without tensor-core kernels.
 //
-// A lane holds eight columns of a head and as many lanes as the head has eights make a group
+// A lane holds eight columns of a head, and the lanes of a head form a group
 // (attention_softmax.cuh). A warp owns a few queries, for out and dQ, or a few keys, for dK and dV,
-// and its groups share out the other side; each row of that is read once for all of the few. Groups
+// and its groups divide the other side, each row of which is read once for all of the few. Groups
 // are added up at the end in a fixed order, so every output row has one owner.
 #include "ops/cuda/attention/attention_args.cuh"
 #include "ops/cuda/attention/attention_softmax.cuh"

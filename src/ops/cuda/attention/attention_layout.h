@@ -1,5 +1,5 @@
-// What the schedule of attention and its kernels agree on: who is served by which kernels, how a
-// block is divided, and what backward keeps in shared memory.
+// Shared by the schedule of attention and its kernels: the choice of kernels, the division of a
+// block, and the layout of backward's shared memory.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +18,22 @@ inline uint32_t attention_shared_bytes(int64_t head_width) {
   return (head_width == 128 ? 98 : 74) * 1024;
 }
 
-// Tensor cores take 16-bit heads of these widths (attention_forward.cu, attention_backward.cu);
+// Tensor cores multiply 16-bit heads of these widths (attention_forward.cu, attention_backward.cu);
 // everything else is multiplied lane by lane (attention_lanes.cu).
 inline bool attention_in_tiles(DType dtype, int64_t head_width) {
-  constexpr int kAmpere =
-      80;  // tensor cores of this shape, copies beside the work, 100 KiB a block
+  constexpr int kAmpere = 80;  // tensor cores of this shape, asynchronous copies, 100 KiB a block
   return compute_capability() >= kAmpere && dtype != DType::kF32 &&
          (head_width == 32 || head_width == 64 || head_width == 128);
 }
 
-// What backward needs of a query beside its rows.
+// Per-query numbers that backward needs beside the rows.
 struct QueryNumbers {
   float log_sum;  // base 2
   float dot;      // sum of dO * O, which is the mean of dP under the weights
 };
 
-// What a block of backward keeps in shared memory, in this order; sizes in bytes. Rows are
-// whole tiles of 16 and begin at multiples of 256 bytes.
+// The shared memory of a block of backward, in this order; sizes in bytes. Rows are whole tiles of
+// 16 and begin at multiples of 256 bytes.
 struct BlockLayout {
   uint32_t numbers;     // of heads x queries
   uint32_t tokens;      // of queries

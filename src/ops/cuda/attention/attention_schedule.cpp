@@ -1,5 +1,5 @@
-// How sentences and heads are divided among the blocks of attention. Long sentences come first, so
-// that none is left running alone at the end.
+// Divides sentences and heads among the blocks of attention. Long sentences come first, so that
+// none runs alone at the end.
 #include <algorithm>
 #include <numeric>
 

@@ -1,7 +1,7 @@
-// A softmax in pieces: values weighted by 2^(score - top), which can be joined with another's.
+// A partial softmax: values weighted by 2^(score - top), which can be joined with another.
 //
-// For kernels in which a lane holds eight columns of a head, and as many lanes as the head has
-// eights make a group that meets one key at a time.
+// For kernels in which a lane holds eight columns of a head, and the lanes of a head form a group
+// that processes one key at a time.
 #pragma once
 
 #include "ops/cuda/kernel_support.cuh"
@@ -18,7 +18,7 @@ __device__ inline Weighted nothing_weighted() { return {-INFINITY, 0, zero8()}; 
 
 __device__ inline void join(Weighted& a, const Weighted& b) {
   const float most = fmaxf(a.top, b.top);
-  if (most == -INFINITY) return;  // neither saw a key
+  if (most == -INFINITY) return;  // neither has a key
   const float mine = fast_exp2(a.top - most);
   const float other = fast_exp2(b.top - most);
   a.top = most;
@@ -62,8 +62,8 @@ __device__ inline float group_dot(const Eight& a, const Eight& b) {
   return sum;
 }
 
-// Adds keys that come several at once: one change of scale for all of them. A key that is not seen
-// has a score of minus infinity.
+// Adds several keys at once, with one change of scale for all. A masked key has a score of minus
+// infinity.
 template <int kKeys>
 __device__ inline void add_keys(Weighted& a, const float (&scores)[kKeys],
                                 const Eight (&values)[kKeys], const float (&factors)[kKeys]) {

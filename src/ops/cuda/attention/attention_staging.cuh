@@ -1,5 +1,5 @@
 // Rows of a sentence in shared memory, as backward reads them: whole tiles of 16 rows, zeros past
-// the end, so that reading takes no care and one address serves a whole tile.
+// the end, so that reads need no bounds check and one address serves a whole tile.
 #pragma once
 
 #include "ops/cuda/attention/attention_args.cuh"
@@ -9,7 +9,7 @@ namespace reigen::cuda {
 
 extern __shared__ __align__(256) char block_memory[];
 
-// Where a block's things begin in shared memory, those of its first head, in bytes.
+// Offsets in a block's shared memory, for its first head, in bytes.
 template <class T, int kWidth>
 struct Staged {
   static constexpr int kRow = kWidth * static_cast<int>(sizeof(T));
@@ -37,7 +37,7 @@ struct Staged {
   __device__ uint64_t* tokens(int query_tile) const {
     return reinterpret_cast<uint64_t*>(block_memory + tokens_at) + query_tile * 16;
   }
-  // The gradients of the scores that a tile of queries and one of keys left.
+  // The gradients of the scores of a tile of queries and a tile of keys.
   __device__ uint4* left(int which, int query_tile, int key_tile) const {
     return reinterpret_cast<uint4*>(block_memory + tiles_at) +
            ((which * query_tiles + query_tile) * key_tiles + key_tile) * 32 +
@@ -91,7 +91,7 @@ __device__ inline void weights_by_tile(Sums16<kWidth>& sums, uint4 weights,
 }
 
 // Starts copying `rows` rows of two matrices for each of some heads, and zeros up to whole tiles.
-// A thread keeps to one piece of eight elements and goes down the rows.
+// A thread copies one vector of eight elements of each row.
 template <class T, int kWidth>
 __device__ inline void stage_rows(const T* one, int64_t one_stride, const T* two,
                                   int64_t two_stride, int rows, int tiles, int heads, int one_at,
@@ -99,7 +99,7 @@ __device__ inline void stage_rows(const T* one, int64_t one_stride, const T* two
   constexpr int kRow = Staged<T, kWidth>::kRow;
   constexpr int kPieces = kWidth / 8;
   constexpr int kStep = 32 * kAttentionWarps / kPieces;
-  static_assert(kStep % 2 == 0);  // or halves would be exchanged anew for each row
+  static_assert(kStep % 2 == 0);  // or the halves would be exchanged differently for each row
   const int piece = static_cast<int>(threadIdx.x) % kPieces;
   const int first = static_cast<int>(threadIdx.x) / kPieces;
   const int flip = kWidth == 32 ? 0 : first % 2 * 64;
@@ -139,9 +139,9 @@ __device__ inline void staged_ready() {
   __syncthreads();
 }
 
-// Waits for what is being copied, and fills the numbers of staged queries. O meets only dO, once,
-// so it goes to registers; its loads are on their way before anybody waits. Padded queries have an
-// infinite sum, which makes their weights 0.
+// Waits for the copies, and fills in the numbers of staged queries. O is only multiplied by dO,
+// once, so it goes to registers; its loads start before the wait. Padded queries have an infinite
+// sum, which makes their weights 0.
 template <class T, int kWidth>
 __device__ inline void fill_numbers(const AttentionArgs& a, int64_t first_query, int queries,
                                     uint32_t first_head, const Staged<T, kWidth>& s) {
@@ -202,7 +202,7 @@ __device__ inline void fill_numbers(const AttentionArgs& a, int64_t first_query,
   __syncthreads();
 }
 
-// Everything of some queries, and what waits for it.
+// Stages all rows and numbers of some queries, and waits for them.
 template <class T, int kWidth, bool kDrop>
 __device__ inline void stage_queries(const AttentionArgs& a, int64_t first_query, int queries,
                                      uint32_t head, const Staged<T, kWidth>& s) {

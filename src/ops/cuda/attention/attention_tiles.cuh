@@ -1,11 +1,11 @@
-// Tiles of 16 rows in registers: how a warp loads, multiplies, turns and stores them.
+// Tiles of 16 rows in registers: loading, multiplying, transposing and storing by a warp.
 //
-// Everything rests on one layout. Lane (g, t) = (lane / 4, lane % 4) loads 16 bytes of row g:
-// columns 32 i + 8 t .. + 8. A sum over columns does not care about their order, so these registers
-// serve as they are on both sides of mma.m16n8k16 for rows x rows products (Q K', dO V'). Where a
-// matrix has to be summed over its rows instead (P V, dS K, dS' Q), `movmatrix` turns each 8 x 8
-// piece, and the result lands with lane (g, t) holding the same eight neighbouring columns: stores
-// are 16 bytes wide again. So no tile passes through shared memory, and no barrier is needed.
+// All of it relies on one layout. Lane (g, t) = (lane / 4, lane % 4) loads 16 bytes of row g:
+// columns 32 i + 8 t .. + 8. A sum over columns does not depend on their order, so these registers
+// serve unchanged on both sides of mma.m16n8k16 for rows x rows products (Q K', dO V'). Where a
+// matrix has to be summed over its rows instead (P V, dS K, dS' Q), `movmatrix` transposes each 8 x
+// 8 block, and lane (g, t) ends up with the same eight neighbouring columns: stores are 16 bytes
+// wide again. So no tile passes through shared memory, and no barrier is needed.
 #pragma once
 
 #include "ops/cuda/kernel_support.cuh"
@@ -20,7 +20,7 @@ __device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uin
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 #else
-  __trap();  // older chips are served lane by lane
+  __trap();  // older chips use attention_lanes.cu
 #endif
 }
 __device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
@@ -64,8 +64,8 @@ __device__ inline Rows16<kWidth> load_rows(const T* base, int64_t stride, int fi
   return out;
 }
 
-// Asks for sixteen rows of two matrices to be brought into the L2 cache: the next tile's, while
-// this one is worked on. One address a row, as a head's row is one cache line (or two, for width
+// Prefetches sixteen rows of two matrices into the L2 cache: the next tile's, while this one is
+// processed. One address a row, as a head's row is one cache line (or two, for width
 // 128).
 template <class T>
 __device__ inline void fetch_ahead(const T* one, int64_t one_stride, const T* two,
@@ -77,7 +77,8 @@ __device__ inline void fetch_ahead(const T* one, int64_t one_stride, const T* tw
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
 
-// c[n] += left right' for 16 rows of each: c[0] meets right's first eight rows, c[1] the others.
+// c[n] += left right' for 16 rows of each: c[0] is for right's first eight rows, c[1] for the
+// others.
 template <class T, int kWidth>
 __device__ inline void rows_by_rows(float (&c)[2][4], const Rows16<kWidth>& left,
                                     const Rows16<kWidth>& right) {

@@ -1,0 +1,16 @@
+#include "optim/update.h"
+
+namespace reigen {
+
+AdamStep adam_constants(const OptimizerOptions& options) {
+  AdamStep adam;
+  adam.beta1 = options.beta1;
+  adam.beta2 = options.beta2;
+  adam.epsilon = options.epsilon;
+  adam.weight_decay = options.kind == OptimizerKind::kAdamW ? options.weight_decay : 0;
+  return adam;
+}
+
+double clip_factor(double norm, double clip) { return clip > 0 && norm > clip ? clip / norm : 1; }
+
+}  // namespace reigen

@@ -1,0 +1,170 @@
+#include "plan/compute_probe.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "device/buffer.h"
+#include "device/gpu.h"
+#include "model/flops.h"
+#include "ops/adam.h"
+
+namespace reigen {
+namespace {
+
+double adam_seconds(const Device& device, size_t elements) {
+  constexpr size_t kSample = 1 << 22;  // larger than any cache, with its moments
+  const size_t count = std::min(elements, kSample);
+  std::vector<float> gradient(count, 1e-3F), parameters(count), first(count), second(count);
+  double best = INFINITY;
+  for (int i = 0; i < 3; ++i) {
+    Stopwatch watch;
+    global_norm(device, gradient);
+    adam_step(device, {}, gradient, parameters, first, second);
+    best = std::min(best, watch.seconds());
+  }
+  return best * static_cast<double>(elements) / static_cast<double>(count);
+}
+
+// An update reads and writes about four times as much memory as a copy, and neither computes much.
+double adam_seconds(Gpu& gpu, const DeviceBuffer& gradient) {
+  constexpr double kCopies = 4;
+  const DeviceBuffer other(DeviceKind::kGpu, gradient.size(), "a copy");
+  double best = INFINITY;
+  for (int i = 0; i < 3; ++i) {
+    gpu.wait();
+    Stopwatch watch;
+    gpu.copy(other.data(), gradient.data(), gradient.size());
+    gpu.wait();
+    best = std::min(best, watch.seconds());
+  }
+  return kCopies * best;
+}
+
+double tokens_of(const PackedBatch& part) {
+  return static_cast<double>(part.source.size() + part.target_out.size());
+}
+
+// Forward and backward passes of micro-batches, timed by the wall clock, on any device.
+class TimedPasses {
+ public:
+  TimedPasses(const OpenedDevice& opened, Transformer& model, const TrainOptions& options,
+              std::span<const float> parameters, const ReadyBatch& ready)
+      : device_(opened.device),
+        model_(model),
+        options_(options),
+        ready_(ready),
+        weights_(device_, model, {const_cast<float*>(parameters.data()), parameters.size()},
+                 opened.type),
+        gradient_(device_.kind(), parameters.size() * sizeof(float), "a gradient"),
+        sums_(device_.kind(), sizeof(LossSums), "loss sums"),
+        arena_(device_.kind()) {}
+
+  struct Seconds {
+    double forward = 0;
+    double backward = 0;
+  };
+  Seconds run(const PackedBatch& part) {
+    wait();
+    Stopwatch watch;
+    Seconds seconds;
+    Transformer::StepEvents events;
+    events.loss_done = [&] {
+      wait();
+      seconds.forward = watch.lap();
+    };
+    Transformer::StepInput input{.batch = part};
+    input.seed = static_cast<uint64_t>(options_.seed);
+    input.step = 1;
+    input.loss_scale = 1.0F / static_cast<float>(ready_.batch.target_tokens);
+    input.smoothing = static_cast<float>(options_.smoothing);
+    if (device_.gpu() != nullptr) input.sums = sums_.as<LossSums>();
+    const std::span<float> gradient(gradient_.as<float>(), gradient_.size() / sizeof(float));
+    model_.forward_backward(device_, input, weights_.view(), gradient, arena_, events);
+    wait();
+    seconds.backward = watch.lap();
+    return seconds;
+  }
+  double optimizer_seconds() const {
+    if (device_.gpu() != nullptr) return adam_seconds(*device_.gpu(), gradient_);
+    return adam_seconds(device_, gradient_.size() / sizeof(float));
+  }
+
+ private:
+  void wait() const {
+    if (device_.gpu() != nullptr) device_.gpu()->wait();
+  }
+
+  const Device& device_;
+  Transformer& model_;
+  const TrainOptions& options_;
+  const ReadyBatch& ready_;
+  DeviceWeights weights_;
+  DeviceBuffer gradient_;
+  DeviceBuffer sums_;
+  Arena arena_;
+};
+
+}  // namespace
+
+ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
+                             const TrainOptions& options, std::span<const float> parameters,
+                             const ReadyBatch& ready, double budget) {
+  TimedPasses passes(opened, model, options, parameters, ready);
+  ComputeTimes times;
+  if (ready.micro_batches.empty()) return times;
+  double whole = 0;
+  for (const PackedBatch& part : ready.micro_batches) whole += tokens_of(part);
+  Stopwatch all;
+  auto one_pass = [&] {  // cut short by the budget, and then scaled to the whole share
+    TimedPasses::Seconds seen;
+    double tokens = 0;
+    for (const PackedBatch& part : ready.micro_batches) {
+      const TimedPasses::Seconds now = passes.run(part);
+      seen.forward += now.forward;
+      seen.backward += now.backward;
+      tokens += tokens_of(part);
+      if (all.seconds() > budget) break;
+    }
+    return TimedPasses::Seconds{seen.forward * whole / tokens, seen.backward * whole / tokens};
+  };
+  passes.run(ready.micro_batches.front());  // creates primitives and buffers
+  // The fastest of a few long passes counts, because other load only makes a pass longer. Short
+  // passes are averaged over a second: a host under a CPU quota would look fast by its fastest.
+  constexpr size_t kFew = 3;
+  constexpr size_t kMost = 1000;
+  const double enough = std::min(1.0, budget / 2);
+  std::vector<TimedPasses::Seconds> seen;
+  double last = 0;  // seconds of the latest pass; the first is often slower than the rest
+  do {
+    const Stopwatch one;
+    seen.push_back(one_pass());
+    last = one.seconds();
+  } while (seen.size() < kMost &&
+           (all.seconds() < enough || (seen.size() < kFew && all.seconds() < budget) ||
+            (seen.size() < 2 && last < budget)));
+  auto of = [](const TimedPasses::Seconds& s) { return s.forward + s.backward; };
+  TimedPasses::Seconds counts = *std::min_element(
+      seen.begin(), seen.end(), [&](const auto& x, const auto& y) { return of(x) < of(y); });
+  if (seen.size() > kFew) {
+    counts = {};
+    for (const TimedPasses::Seconds& pass : seen) {
+      counts.forward += pass.forward / static_cast<double>(seen.size());
+      counts.backward += pass.backward / static_cast<double>(seen.size());
+    }
+  }
+  times.forward = counts.forward;
+  times.backward = counts.backward;
+  times.last_backward = counts.backward * tokens_of(ready.micro_batches.back()) / whole;
+  times.optimizer = passes.optimizer_seconds();
+  return times;
+}
+
+double measure_capacity(Job& job, const OpenedDevice& opened) {
+  job.barrier();  // all workers begin together, because those of one host share its memory
+  double capacity[] = {measure_flops(opened.device, opened.type)};
+  job.sum(capacity);
+  return capacity[0];
+}
+
+}  // namespace reigen

@@ -1,0 +1,61 @@
+// The limits by which report, preflight and doctor name a cause, each with its reason.
+//
+// All verdicts on a bottleneck compare with these numbers, so that two commands do not disagree
+// about one run. Shares are of the time considered, from 0 to 1.
+#pragma once
+
+namespace reigen {
+
+// Naming a cause: the largest share other than compute, if it reaches this much of the time. An
+// avoidable sixth of a run is worth a change of settings.
+constexpr double kNamedShare = 0.15;
+// The same where compute took more than half of the time: a smaller gain is left to compute.
+// Preflight also warns from here on of time that a step waits for the network.
+constexpr double kNamedShareBesideCompute = 0.3;
+// A share below this is rounded to 0% and not listed.
+constexpr double kListedShare = 0.005;
+
+// A slow rank. Over a whole run, noise averages out: 15% more work per step than the median of the
+// other ranks.
+constexpr double kSlowRankInRun = 1.15;
+// In the seconds that preflight and doctor measure, a busy neighbour or a changing clock alone
+// makes 15%: only 30% more than the median worker counts.
+constexpr double kSlowRankInProbe = 1.3;
+
+// Descheduled: share of its time that a rank was runnable without a processor, beyond twice the
+// median of the other ranks. Where one CPU quota stops all ranks alike, none is the straggler.
+constexpr double kDescheduledShare = 0.1;
+
+// Start-up is part of the verdict from this share of the wall time on.
+constexpr double kSlowStartShare = 0.15;
+
+// Compute that reaches less than this share of the FLOP/s of large matrix products is called
+// inefficient: small products cannot reach the speed of large ones.
+constexpr double kEfficientShare = 0.3;
+// Processors are called fully used from this share of the time on.
+constexpr double kFullyUsedShare = 0.9;
+
+// A link is full when it carried this share of the bandwidth measured before the first step.
+constexpr double kFullLinkShare = 0.8;
+// An exchange that took more than twice the time its bytes need on the measured link waited for
+// something else; with all cores this busy (percent), for a core.
+constexpr double kLinkTimeMargin = 2;
+constexpr double kBusyCoresPercent = 90;
+
+// Fewer steps than this after the first are no evidence.
+constexpr double kFewestSteps = 10;
+
+// Confidence is by the share of the time that would have to be spent otherwise for a different
+// verdict.
+constexpr double kHighConfidence = 0.1;
+constexpr double kMediumConfidence = 0.05;
+
+// Doctor: a change is suggested from this gain in tokens per second on.
+constexpr double kSuggestedGain = 1.05;
+// Doctor: a link below this share of the speed that its interface reports, or of the usual
+// link, is reported.
+constexpr double kSlowLinkShare = 0.5;
+// Doctor: clocks that differ by more seconds make logs of two hosts hard to compare.
+constexpr double kClockSkewSeconds = 5;
+
+}  // namespace reigen

@@ -1,0 +1,179 @@
+#include "train/attempt_parts.h"
+
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/terminal.h"
+#include "plan/preflight.h"
+#include "train/workers/agreements.h"
+#include "train/workers/algorithm_records.h"
+
+namespace reigen {
+namespace {
+
+constexpr double kPreflightSeconds = 4;
+constexpr size_t kBatchesAhead = 3;
+
+// A new run's initial weights are a pure function of the seed, so they are sent only where a
+// machine computes them differently.
+void share_state(Job& job, TrainState& state, bool resumed) {
+  const size_t bytes = state.parameters.size() * sizeof(float);
+  const uint64_t print = xxh3(state.parameters.data(), bytes);
+  const bool differs = resumed || job.broadcast(print) != print;
+  if (!job.any(differs)) return;
+  job.broadcast(state.parameters);
+  if (!resumed) return;
+  job.broadcast(state.first_moment);
+  job.broadcast(state.second_moment);
+  read_manifest_state(Json::parse(job.broadcast(one_line(manifest_state(state)))), state);
+}
+
+// Rank 0 finds the state to start from; the other ranks get it.
+void find_state(AttemptParts& parts, RunDirectory* run) {
+  std::optional<TrainState> found;
+  if (run != nullptr) found = resume_state(*run, parts.model, parts.data, parts.options);
+  parts.facts.resumed = parts.job.any(found.has_value());
+  parts.state = found ? std::move(*found)
+                      : first_state(parts.model, static_cast<uint64_t>(parts.options.seed));
+  if (!parts.job.alone()) share_state(parts.job, parts.state, parts.facts.resumed);
+}
+
+// A resumed run computes in its earlier precision unless --precision is given; a change of
+// precision or threads changes rounding and is worth a warning.
+void adopt_device(AttemptParts& parts) {
+  const Choices& choices = parts.state.choices;
+  const Precision before = precision_of(choices.precision);
+  if (parts.options.device.precision == Precision::kAuto) use_precision(parts.opened, before);
+  if (parts.opened.precision != before) {
+    log_warning(
+        format("the run computed in {} before and computes in {} now: it resumes, but its results "
+               "will differ in rounding",
+               name_of(before), name_of(parts.opened.precision)));
+  }
+  const auto threads = static_cast<uint64_t>(parts.opened.device.threads());
+  if (!parts.on_gpu() && choices.threads != threads) {
+    log_warning(
+        format("the run used {} threads before and uses {} now: it resumes, but its results will "
+               "differ in rounding; --threads {} avoids that",
+               choices.threads, threads, choices.threads));
+  }
+}
+
+void plan_micro_batches(AttemptParts& parts) {
+  const TrainOptions& options = parts.options;
+  Choices& choices = parts.state.choices;
+  // Rank 0 collects all moments for a checkpoint, so it needs memory for all.
+  const bool sharded = options.workers.shard_optimizer && !parts.job.first();
+  MemoryPlan& memory = parts.facts.memory;
+  memory = plan_memory(options, parts.model, parts.data, choices.micro_tokens, parts.opened,
+                       {.workers = parts.job.size(),
+                        .on_gpu = workers_on_gpu(parts.job, parts.opened.device),
+                        .moment_shards = sharded ? parts.job.size() : 1});
+  choices.threads = static_cast<uint64_t>(parts.opened.device.threads());
+  choices.precision = name_of(parts.opened.precision);
+  choices.micro_tokens = memory.micro_tokens;
+}
+
+std::unique_ptr<Prefetcher> make_input(AttemptParts& parts) {
+  const TrainOptions& options = parts.options;
+  BatchSize size = {.target_tokens = static_cast<uint64_t>(options.batch.target_tokens)};
+  if (options.batch.pairs > 0) size = {.pairs = static_cast<uint64_t>(options.batch.pairs)};
+  BatchStream stream(parts.data.train, static_cast<uint64_t>(options.seed), size);
+  stream.seek(parts.state.counters.cursor);
+  PrefetchOptions prefetch{.micro_tokens = parts.facts.memory.micro_tokens,
+                           .bos = parts.data.vocabulary.bos(),
+                           .depth = kBatchesAhead,
+                           .rank = parts.job.rank(),
+                           .workers = parts.job.size()};
+  if (parts.on_gpu()) {
+    prefetch.stage = [&parts](const PackedBatch& part) -> std::shared_ptr<StagedBatch> {
+      return std::shared_ptr<BatchIndex>(
+          parts.model.index(parts.opened.device, part, parts.opened.type));
+    };
+  }
+  return std::make_unique<Prefetcher>(parts.data.train, std::move(stream), std::move(prefetch));
+}
+
+// Measures the workers and the link between them, and chooses transport, compression and bucket
+// size by the result.
+void preflight(AttemptParts& parts) {
+  const TrainOptions& options = parts.options;
+  const ReadyBatch ready = make_input(parts)->next();
+  const uint64_t step = parts.state.counters.step;
+  Choices& choices = parts.state.choices;
+  GpuTransport& transport = parts.transport;
+  transport = choose_transport(parts.job, parts.opened.device, options,
+                               known_compression(options, step, choices));
+  const Preflight measured =
+      measure_job(parts.job, transport.direct.get(), parts.opened, parts.model, options,
+                  parts.state.parameters, ready, kPreflightSeconds);
+  const ParameterLayout& layout = parts.model.layout();
+  choose_compression(options, measured, layout, step, choices);
+  drop_nccl_if_unused(transport, parse_compress(choices.compress));
+  choose_bucket(parts.job, options.workers, layout.elements(),
+                transport.direct ? measured.direct_curve : measured.curve, choices);
+  const PreflightReport report = report_of(measured, layout, options, step, choices);
+  parts.facts.forecast = report.forecast;
+  parts.facts.forecast_line = report.line;
+  for (const std::string& text : {report.warning, report.slow_warmup, report.slow_worker}) {
+    if (!text.empty()) parts.facts.warnings.push_back(text);
+  }
+}
+
+void describe_attempt(AttemptParts& parts) {
+  AttemptFacts& facts = parts.facts;
+  facts.device = describe(parts.opened);
+  facts.device_kind = parts.opened.device.kind() == DeviceKind::kGpu ? "gpu" : "cpu";
+  facts.threads = parts.state.choices.threads;
+  facts.worker_count = static_cast<uint64_t>(parts.job.size());
+  facts.workers = describe(parts.job, parts.state.choices);
+  if (!parts.transport.text.empty()) facts.workers += "; " + parts.transport.text;
+  facts.first_step = parts.state.counters.step;
+}
+
+}  // namespace
+
+AttemptParts::AttemptParts(const TrainOptions& given, Job& workers)
+    : options(given),
+      job(workers),
+      opened(open_device(given.device, static_cast<int>(given.threads))),
+      data(open_data(given)),
+      model(given.model, given.dropout, data.vocabulary.size()) {}
+
+std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& options, RunDirectory* run,
+                                              Job& job, const std::string& version) {
+  auto made = std::make_unique<AttemptParts>(options, job);
+  AttemptParts& parts = *made;
+  const Device& device = parts.opened.device;
+  check_model_for(device, options.model);
+  if (!job.alone()) {
+    check_transport(device, options);
+    check_sharding(device, options.workers);
+  }
+  const Stopwatch comparing;
+  check_same_data(job, parts.data.fingerprint, options.data);
+  parts.facts.version = version;
+  parts.facts.data_seconds = parts.data.seconds + comparing.seconds();
+  if (run != nullptr) {
+    parts.writer = std::make_unique<RunWriter>(*run, options, parts.data, parts.model);
+  }
+
+  find_state(parts, run);
+  if (parts.facts.resumed) adopt_device(parts);
+  plan_micro_batches(parts);
+  parts.earlier_seconds = parts.state.counters.seconds;
+  if (parts.writer) parts.writer->open(parts.state.counters);
+  replay_algorithms(job, device, parts.writer.get(), options, parts.facts.resumed);
+
+  parts.facts.capacity = measure_capacity(job, parts.opened);
+  if (!job.alone()) preflight(parts);
+  describe_attempt(parts);
+
+  parts.stepper = make_stepper(device, parts.opened.type, parts.model, options, parts.state, job,
+                               parts.transport.direct.get());
+  parts.traced = TracedSteps::of(job, options.timeline);
+  if (parts.traced) parts.stepper->trace(&parts.traced->timeline());
+  parts.input = make_input(parts);
+  return made;
+}
+
+}  // namespace reigen

@@ -1,0 +1,54 @@
+// The parts of an attempt at a run, and how they are made: device, data, model, the state to start
+// from, the stepper, the input.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "config/train_options.h"
+#include "data/prefetch.h"
+#include "dist/members/job.h"
+#include "model/open_device.h"
+#include "model/transformer.h"
+#include "optim/state.h"
+#include "train/run/run_writer.h"
+#include "train/run/setup.h"
+#include "train/step/gpu_transport.h"
+#include "train/step/stepper.h"
+#include "train/workers/traced_steps.h"
+
+namespace reigen {
+
+// Each member uses only members above it, and is destroyed before them.
+struct AttemptParts {
+  AttemptParts(const TrainOptions& options, Job& job);
+  AttemptParts(const AttemptParts&) = delete;
+  AttemptParts& operator=(const AttemptParts&) = delete;
+
+  bool on_gpu() const { return opened.device.kind() == DeviceKind::kGpu; }
+  // Seconds since the run began, all attempts together.
+  double run_seconds() const { return earlier_seconds + watch.seconds(); }
+
+  const TrainOptions& options;
+  Job& job;
+  Stopwatch watch;  // since the attempt began
+  OpenedDevice opened;
+  TrainingData data;
+  Transformer model;
+  TrainState state;
+  AttemptFacts facts;
+  double earlier_seconds = 0;         // of earlier attempts
+  std::unique_ptr<RunWriter> writer;  // null except on rank 0
+  GpuTransport transport;
+  std::unique_ptr<Stepper> stepper;
+  std::unique_ptr<TracedSteps> traced;  // null without --timeline
+  std::unique_ptr<Prefetcher> input;
+};
+
+// Opens device and data, resumes or starts the run, measures the job, and builds the rest. All
+// ranks call it; `run` is null except on rank 0. All arguments must outlive the parts.
+std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& options, RunDirectory* run,
+                                              Job& job, const std::string& version);
+
+}  // namespace reigen

@@ -1,0 +1,182 @@
+#include "train/step/cpu_stepper.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "ops/adam.h"
+#include "optim/update.h"
+#include "train/step/step_agreement.h"
+
+namespace reigen {
+namespace {
+
+// Compression runs inside of backward and inside of the wait for other ranks; its time is taken off
+// both spans.
+void add_exchange_spans(const Exchange& exchange, double waited, StepResult& result) {
+  const double during_backward = exchange.ready_seconds();
+  const double while_waiting = exchange.compute_seconds() - during_backward;
+  for (auto& [name, seconds] : result.spans) {
+    if (name == "backward") seconds -= during_backward;
+  }
+  result.spans.emplace_back("compression", during_backward + while_waiting);
+  result.spans.emplace_back("communication", waited - while_waiting);
+  result.communication = exchange.communication();
+}
+
+}  // namespace
+
+// Collected compressor states and moments, with the run's weights.
+class CpuStepper::CpuSnapshot : public Snapshot {
+ public:
+  explicit CpuSnapshot(CpuStepper& stepper) : stepper_(stepper), shared_(collected(stepper)) {}
+  ~CpuSnapshot() override { end(); }
+
+  bool own_moments() const override {
+    return stepper_.shards_ || (stepper_.exchange_ && stepper_.exchange_->between_outer_steps());
+  }
+  void end() override {
+    if (std::exchange(ended_, true)) return;
+    shared_.end();
+    if (stepper_.shards_) stepper_.shards_->release();
+  }
+
+ private:
+  // The worker's own weights are among the states that are collected, so the swap comes after it.
+  static std::function<void()> collected(CpuStepper& stepper) {
+    if (stepper.exchange_) stepper.exchange_->collect();
+    if (stepper.shards_) stepper.shards_->collect();
+    if (!stepper.exchange_) return {};
+    return [&stepper] { stepper.exchange_->swap_shared(); };
+  }
+
+  CpuStepper& stepper_;
+  SharedWeights shared_;
+  bool ended_ = false;
+};
+
+CpuStepper::CpuStepper(const Device& device, Transformer& model, const TrainOptions& options,
+                       TrainState& state, Job& job)
+    : device_(device),
+      model_(model),
+      options_(options),
+      state_(state),
+      job_(job),
+      exchange_(job.alone()
+                    ? nullptr
+                    : std::make_unique<Exchange>(job, device, model.layout(),
+                                                 static_cast<uint64_t>(options.seed), state)),
+      shards_(job.alone() || !options.workers.shard_optimizer
+                  ? nullptr
+                  : std::make_unique<MomentShards>(job, state)),
+      weights_(state.parameters),
+      gradient_(model.layout().elements()) {
+  if (job.alone()) drop_worker_states(state);
+}
+
+double CpuStepper::lap(const char* name) {
+  if (timeline_ != nullptr) timeline_->lap(name);
+  return watch_.lap();
+}
+
+// Forward and backward of all micro-batches; the exchange begins during the last backward.
+void CpuStepper::accumulate(const ReadyBatch& ready) {
+  std::fill(gradient_.begin(), gradient_.end(), 0.0F);
+  if (exchange_) exchange_->begin(result_.step, gradient_);
+  const bool local = exchange_ && exchange_->local();
+  const uint64_t tokens = averaged_tokens(ready, local);
+  sums_ = {};
+  double forward = 0;
+  double loss = 0;
+  double backward = 0;
+  for (const PackedBatch& part : ready.micro_batches) {
+    Transformer::StepEvents events;
+    events.forward_done = [&] { forward += lap("forward"); };
+    events.loss_done = [&] { loss += lap("loss"); };
+    if (exchange_ && !local && &part == &ready.micro_batches.back()) {
+      events.ready = [&](size_t elements) { exchange_->ready(elements); };
+    }
+    const LossSums more =
+        model_.forward_backward(device_,
+                                {.batch = part,
+                                 .seed = static_cast<uint64_t>(options_.seed),
+                                 .step = result_.step,
+                                 .loss_scale = 1.0F / static_cast<float>(tokens),
+                                 .smoothing = static_cast<float>(options_.smoothing)},
+                                weights_, gradient_, arena_, events);
+    backward += lap("backward");
+    sums_.smoothed += more.smoothed;
+    sums_.nll += more.nll;
+  }
+  result_.spans = {{"forward", forward}, {"loss", loss}, {"backward", backward}};
+}
+
+void CpuStepper::update() {
+  AdamStep adam = adam_constants(options_.optimizer);
+  adam.rate = result_.rate;
+  adam.step = ++state_.counters.updates;
+  adam.gradient_scale = clip_factor(result_.norm, options_.optimizer.clip);
+  std::span<float> gradient = gradient_;
+  std::span<float> parameters = state_.parameters;
+  if (shards_) {
+    gradient = shards_->own_of(gradient);
+    parameters = shards_->own_of(parameters);
+  }
+  adam_step(device_, adam, gradient, parameters, state_.first_moment, state_.second_moment);
+}
+
+void CpuStepper::start(const ReadyBatch& ready) {
+  watch_ = {};
+  ++under_way_;
+  result_ = planned_step(options_.schedule, state_.counters.step + 1, ready);
+  accumulate(ready);
+  double waited = 0;
+  if (exchange_) {
+    exchange_->finish();
+    waited += lap("wait for gradients");
+  }
+  result_.norm = global_norm(device_, gradient_);
+  double updating = lap("norm");
+  bool all_finite = std::isfinite(result_.norm);
+  double min_wait = 0;
+  if (exchange_) {
+    const StepAgreement agreed =
+        agree_on_step(job_, sums_, all_finite, waited + std::exchange(waited_after_, 0));
+    sums_ = agreed.sums;
+    all_finite = all_finite && agreed.all_finite;
+    min_wait = agreed.min_wait_seconds;
+    waited_after_ = lap("agree");
+    waited += waited_after_;
+  }
+  const auto tokens = static_cast<double>(ready.batch.target_tokens);
+  result_.loss = sums_.smoothed / tokens;
+  result_.nll = sums_.nll / tokens;
+  result_.skipped = !all_finite || !std::isfinite(result_.loss);
+  if (!result_.skipped) update();
+  updating += lap("optimizer");
+  if (exchange_) {
+    if (exchange_->local()) exchange_->after_update();
+    if (shards_ && !result_.skipped) shards_->share_parameters();
+    const double synchronising = lap("synchronise");
+    waited_after_ += synchronising;
+    waited += synchronising;
+    add_exchange_spans(*exchange_, waited, result_);
+    result_.communication->min_wait = min_wait;
+  }
+  count_step(state_.counters, result_);
+  result_.spans.emplace_back("optimizer", updating + watch_.lap());
+}
+
+StepResult CpuStepper::finish() {
+  --under_way_;
+  return std::move(result_);
+}
+
+SharedWeights CpuStepper::shared_weights() {
+  if (!exchange_) return SharedWeights({});
+  return SharedWeights([this] { exchange_->swap_shared(); });
+}
+
+std::unique_ptr<Snapshot> CpuStepper::snapshot() { return std::make_unique<CpuSnapshot>(*this); }
+
+}  // namespace reigen

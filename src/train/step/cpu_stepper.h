@@ -1,0 +1,62 @@
+// Optimizer steps on the CPU: micro-batches forward and backward, the exchange of gradients, the
+// norm, clipping, the update.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "train/step/exchange.h"
+#include "train/step/moment_shards.h"
+#include "train/step/stepper.h"
+
+namespace reigen {
+
+class CpuStepper : public Stepper {
+ public:
+  // `options` are resolved. All arguments must outlive it.
+  CpuStepper(const Device& device, Transformer& model, const TrainOptions& options,
+             TrainState& state, Job& job);
+
+  // Trains on the batch and moves the state past it. Where the loss or the gradient of any rank is
+  // not finite, the parameters stay as they were and the step counts as skipped.
+  void start(const ReadyBatch& ready) override;
+  StepResult finish() override;
+  size_t under_way() const override { return under_way_; }
+  size_t most_under_way() const override { return 1; }
+
+  const Weights& weights() const override { return weights_; }
+  void release_memory() override { arena_ = Arena(); }
+  SharedWeights shared_weights() override;
+  std::unique_ptr<Snapshot> snapshot() override;
+  void trace(Timeline* timeline) override { timeline_ = timeline; }
+
+ private:
+  class CpuSnapshot;
+
+  void accumulate(const ReadyBatch& ready);
+  void update();
+  // Seconds since the last lap, recorded in the timeline as `name`.
+  double lap(const char* name);
+
+  const Device& device_;
+  Transformer& model_;
+  const TrainOptions& options_;
+  TrainState& state_;
+  Job& job_;
+  std::unique_ptr<Exchange> exchange_;    // null for a single worker
+  std::unique_ptr<MomentShards> shards_;  // null without --shard-optimizer
+  Weights weights_;
+  std::vector<float> gradient_;
+  Arena arena_;
+  Timeline* timeline_ = nullptr;
+  // The step under way.
+  StepResult result_;
+  LossSums sums_;
+  Stopwatch watch_;
+  size_t under_way_ = 0;
+  // Seconds that this rank waited in the previous step after its agreement: reported in the next.
+  double waited_after_ = 0;
+};
+
+}  // namespace reigen

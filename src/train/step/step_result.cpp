@@ -1,0 +1,62 @@
+#include "train/step/step_result.h"
+
+#include <algorithm>
+
+#include "optim/schedule.h"
+
+namespace reigen {
+
+StepResult planned_step(const ScheduleOptions& schedule, uint64_t step, const ReadyBatch& ready) {
+  StepResult result;
+  result.step = step;
+  result.rate = learning_rate(schedule, step);
+  result.source_tokens = ready.batch.source_tokens;
+  result.target_tokens = ready.batch.target_tokens;
+  result.pairs = ready.batch.pairs.size();
+  result.micro_batches = ready.micro_batches.size();
+  result.end = ready.batch.end;
+  return result;
+}
+
+uint64_t averaged_tokens(const ReadyBatch& ready, bool local) {
+  if (!local) return ready.batch.target_tokens;
+  uint64_t tokens = 0;
+  for (const PackedBatch& part : ready.micro_batches) tokens += part.target_out.size();
+  return std::max<uint64_t>(1, tokens);
+}
+
+void count_step(Counters& counters, const StepResult& result) {
+  counters.step = result.step;
+  counters.cursor = result.end;
+  counters.pairs += result.pairs;
+  counters.source_tokens += result.source_tokens;
+  counters.target_tokens += result.target_tokens;
+  counters.skipped += result.skipped ? 1 : 0;
+  counters.skipped_in_row = result.skipped ? counters.skipped_in_row + 1 : 0;
+}
+
+StepRecord step_record(const StepResult& result, const LoopTimes& times, double epoch) {
+  StepRecord record;
+  record.step = result.step;
+  record.epoch = epoch;
+  record.loss = result.loss;
+  record.nll = result.nll;
+  record.rate = result.rate;
+  record.norm = result.norm;
+  record.source_tokens = result.source_tokens;
+  record.target_tokens = result.target_tokens;
+  record.pairs = result.pairs;
+  record.micro_batches = result.micro_batches;
+  record.loss_scale = result.loss_scale;
+  record.skipped = result.skipped;
+  record.descheduled_seconds = times.descheduled;
+  record.communication = result.communication;
+  record.spans = result.spans;
+  const auto& clock = result.device_clock;
+  record.spans.insert(record.spans.begin(), {"input", clock ? clock->idle : times.input});
+  if (!clock) record.spans.emplace_back("observe", times.observe);
+  record.seconds = clock ? clock->seconds : times.seconds;
+  return record;
+}
+
+}  // namespace reigen

@@ -1,0 +1,58 @@
+// The result of one optimizer step on its way from the stepper to the counters and to the log.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "config/train_options.h"
+#include "data/prefetch.h"
+#include "observe/record/records.h"
+#include "optim/state.h"
+
+namespace reigen {
+
+struct StepResult {
+  // Known before the step is computed.
+  uint64_t step = 0;
+  double rate = 0;  // learning rate
+  uint64_t source_tokens = 0;
+  uint64_t target_tokens = 0;
+  uint64_t pairs = 0;
+  uint64_t micro_batches = 0;
+  Cursor end;  // where the next batch begins
+
+  double loss = 0;  // smoothed, per target token, over all ranks
+  double nll = 0;   // per target token, over all ranks
+  double norm = 0;  // of the gradient, before clipping
+  bool skipped = false;
+  double loss_scale = 0;  // fp16
+  Spans spans;            // forward to optimizer
+  std::optional<CommunicationTimes> communication;
+  // Set where steps overlap (a single GPU): the step's duration by the GPU's clock, and the time
+  // for which the GPU was idle before it. Elsewhere the loop measures the step.
+  struct DeviceClock {
+    double seconds = 0;
+    double idle = 0;
+  };
+  std::optional<DeviceClock> device_clock;
+};
+
+// A result with the fields that are known before the step is computed.
+StepResult planned_step(const ScheduleOptions& schedule, uint64_t step, const ReadyBatch& ready);
+
+// Number of target tokens that the gradient is averaged over: those of the global batch, or in a
+// local step (DiLoCo) those of this worker's share, at least 1.
+uint64_t averaged_tokens(const ReadyBatch& ready, bool local);
+
+void count_step(Counters& counters, const StepResult& result);
+
+// The loop's own measurements of a step.
+struct LoopTimes {
+  double seconds = 0;  // since the previous step, or the evaluation or checkpoint after it, ended
+  double input = 0;    // waiting for the batch
+  double observe = 0;  // logging the previous step
+  double descheduled = 0;  // see observe/sample/deschedule_watch.h
+};
+StepRecord step_record(const StepResult& result, const LoopTimes& times, double epoch);
+
+}  // namespace reigen

@@ -1,0 +1,177 @@
+#include "train/training_loop.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/interrupt.h"
+#include "base/machine.h"
+#include "base/terminal.h"
+#include "device/gpu_memory.h"
+#include "train/evaluation.h"
+#include "train/workers/agreements.h"
+#include "train/workers/algorithm_records.h"
+
+namespace reigen {
+
+TrainingLoop::TrainingLoop(AttemptParts& parts)
+    : parts_(parts),
+      limits_(parts.options, parts.data.train, parts.data.valid.has_value()),
+      logs_(parts.job, parts.on_gpu()),
+      started_(parts.state.counters.cursor) {
+  if (parts.facts.resumed) checkpoint_.step = parts.state.counters.step;
+}
+
+void TrainingLoop::run() {
+  if (parts_.writer) {
+    parts_.facts.setup_seconds = parts_.watch.seconds();
+    parts_.writer->announce(parts_.facts);
+  }
+  finish(train());
+}
+
+StopReason TrainingLoop::train() {
+  const Counters& counters = parts_.state.counters;
+  Stepper& stepper = *parts_.stepper;
+  restart_clocks();
+  while (true) {
+    if (limits_.boundary(counters.step + stepper.under_way(), started_, requests())) {
+      while (stepper.under_way() > 0) finish_step();
+
+      StopReason reason = limits_.reason_to_stop(counters, requests());
+      if (limits_.evaluation_due(counters, reason)) {
+        try {
+          evaluate(parts_);
+          checkpoint_.evaluated_since = true;
+        } catch (const Interrupted&) {  // repeated when the run is resumed
+        }
+        reason = limits_.reason_to_stop(counters, requests());
+      }
+      if (limits_.checkpoint_due(counters, reason, checkpoint_)) save();
+      if (reason != StopReason::kNone) return reason;
+      restart_clocks();
+    }
+    step();
+  }
+}
+
+// Starts a step and finishes as many as the stepper cannot overlap.
+void TrainingLoop::step() {
+  Stepper& stepper = *parts_.stepper;
+  Job& job = parts_.job;
+  if (parts_.traced) parts_.traced->begin(parts_.state.counters.step + stepper.under_way() + 1);
+  const ReadyBatch ready = parts_.input->next();
+  times_.input = spans_.lap();
+  if (parts_.traced) parts_.traced->timeline().lap("input");
+  const double limit = parts_.options.max_time;
+  const bool late = job.first() && limit > 0 && parts_.run_seconds() >= limit;
+  job.vote({.interrupted = interrupt_requested() ? 1.0 : 0.0, .time_over = late ? 1.0 : 0.0});
+  stepper.start(ready);
+  started_ = ready.batch.end;
+  while (stepper.under_way() >= stepper.most_under_way()) finish_step();
+}
+
+// Logs the oldest step under way. Logging takes time from the next step, as a span of its own.
+void TrainingLoop::finish_step() {
+  Counters& counters = parts_.state.counters;
+  const StepResult result = parts_.stepper->finish();
+  times_.seconds = since_last_step_.lap();
+  times_.descheduled = logs_.descheduled().take();
+  spans_ = {};
+  const StepRecord record = step_record(result, times_, limits_.epochs(counters.cursor));
+  counters.step_seconds += record.seconds;
+  if (parts_.writer) parts_.writer->step(record);
+  logs_.step(record);
+  if (parts_.job.alone() || record.step % static_cast<uint64_t>(parts_.options.log_every) == 0) {
+    exchange_logs();
+  }
+  if (parts_.traced) parts_.traced->after(record.step, parts_.writer.get());
+  times_.observe = spans_.lap();
+  check_divergence();
+}
+
+void TrainingLoop::save() {
+  const Stopwatch stall;
+  TrainState& state = parts_.state;
+  state.counters.seconds = parts_.run_seconds();
+  const std::unique_ptr<Snapshot> snapshot = parts_.stepper->snapshot();
+  if (!check_same_weights(parts_.job, state, snapshot->own_moments())) snapshot->reload();
+  record_algorithms(parts_.job, parts_.opened.device, parts_.writer.get());
+  if (parts_.writer) parts_.writer->save(state, snapshot->source(), stall);
+  snapshot->end();
+  parts_.job.barrier();  // the other ranks wait for rank 0 here rather than in the next step
+  state.worker_states.clear();
+  checkpoint_ = {.step = state.counters.step};
+}
+
+// Among several workers the votes of the last step count, so that all stop after the same step.
+StopRequests TrainingLoop::requests() const {
+  const Job& job = parts_.job;
+  if (!job.alone()) return {job.agreed().interrupted > 0, job.agreed().time_over > 0};
+  const double limit = parts_.options.max_time;
+  return {interrupt_requested(), limit > 0 && parts_.run_seconds() >= limit};
+}
+
+void TrainingLoop::exchange_logs() {
+  const std::vector<std::string> lines = logs_.exchange();
+  if (parts_.writer) parts_.writer->add_lines(lines);
+}
+
+void TrainingLoop::restart_clocks() {
+  since_last_step_ = spans_ = {};
+  times_.observe = 0;
+}
+
+void TrainingLoop::check_divergence() {
+  constexpr double kLeastLossScale = 0x1p-10;
+  const Counters& c = parts_.state.counters;
+  const bool fp16 = parts_.opened.precision == Precision::kFp16;
+  if (c.skipped_in_row >= static_cast<uint64_t>(parts_.options.optimizer.max_skipped)) {
+    diverged(format("loss or gradient was not finite for {} steps in a row, up to step {}",
+                    c.skipped_in_row, c.step),
+             fp16 ? "--precision bf16 or fp32 has more range; else lower the learning rate, "
+                    "lengthen its warm-up or set optimizer.clip"
+                  : "lower the learning rate, lengthen its warm-up or set optimizer.clip");
+  }
+  if (fp16 && c.loss_scale.scale > 0 && c.loss_scale.scale < kLeastLossScale) {
+    diverged(format("the fp16 loss scale has fallen to {:.2g} by step {} and {} steps were "
+                    "skipped: gradients overflow at any scale",
+                    c.loss_scale.scale, c.step, c.skipped),
+             "use --precision bf16 or fp32, or lower the learning rate");
+  }
+}
+
+// All ranks diverge at the same step.
+void TrainingLoop::diverged(const std::string& what, const std::string& advice) {
+  exchange_logs();
+  std::string saved = "rank 0 names the last checkpoint";
+  if (parts_.writer) {
+    parts_.writer->end(parts_.state.counters.step, "diverged", parts_.watch.seconds());
+    saved = parts_.writer->last_checkpoint();
+  }
+  throw DivergedError(format("{}; {}; {}", what, saved, advice));
+}
+
+void TrainingLoop::finish(StopReason reason) {
+  Counters& c = parts_.state.counters;
+  logs_.stop_sampling();
+  exchange_logs();
+  if (parts_.traced) parts_.traced->after(c.step, parts_.writer.get(), true);
+  parts_.traced.reset();
+  if (parts_.transport.direct) parts_.job.check(parts_.transport.direct->leave());
+  parts_.job.leave();
+  c.seconds = parts_.run_seconds();
+  if (!parts_.writer) return;
+  RunWriter& writer = *parts_.writer;
+  writer.finish(c.step, text_of(reason), parts_.watch.seconds());
+  if (reason == StopReason::kSignal) {
+    throw Interrupted(
+        format("stopped by a signal after step {}; {}", c.step,
+               checkpoint_.step ? writer.how_to_resume() : "nothing was trained yet"));
+  }
+  log_note(format("done: {} reached", text_of(reason)));
+  const uint64_t peak = parts_.on_gpu() ? gpu_peak_bytes() : process_memory().peak_resident_bytes;
+  writer.summarise(c, limits_.epochs(c.cursor), parts_.watch.seconds(), static_cast<double>(peak));
+}
+
+}  // namespace reigen

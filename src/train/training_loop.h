@@ -1,0 +1,45 @@
+// The training loop: evaluate if due, write a checkpoint if due, stop if it is time, else one step.
+#pragma once
+
+#include "base/clock.h"
+#include "train/attempt_parts.h"
+#include "train/run_limits.h"
+#include "train/workers/rank_logs.h"
+
+namespace reigen {
+
+// All ranks run it and do the same after the same step; rank 0 also writes the run directory.
+class TrainingLoop {
+ public:
+  // The parts must outlive it.
+  explicit TrainingLoop(AttemptParts& parts);
+
+  // Returns at a limit of the run. Throws Interrupted after a signal, when the last checkpoint is
+  // written, and DivergedError when the loss is no longer finite.
+  void run();
+
+ private:
+  StopReason train();
+  void step();
+  void finish_step();
+  void save();
+  void finish(StopReason reason);
+
+  StopRequests requests() const;
+  void exchange_logs();
+  void restart_clocks();
+  void check_divergence();
+  [[noreturn]] void diverged(const std::string& what, const std::string& advice);
+
+  AttemptParts& parts_;
+  RunLimits limits_;
+  RankLogs logs_;
+  Cursor started_;  // past the batch of the last step that was started
+  RunLimits::LastCheckpoint checkpoint_;
+  // Both since the last step, or the evaluation or checkpoint after it, ended.
+  Stopwatch since_last_step_;
+  Stopwatch spans_;  // its laps measure input and logging
+  LoopTimes times_;
+};
+
+}  // namespace reigen

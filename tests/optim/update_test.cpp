@@ -1,0 +1,34 @@
+#include "optim/update.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace reigen {
+namespace {
+
+TEST(AdamConstants, AreThoseOfTheOptions) {
+  const OptimizerOptions options{.beta1 = 0.8, .beta2 = 0.9, .epsilon = 1e-6, .weight_decay = 0.1};
+  const AdamStep adam = adam_constants(options);
+  EXPECT_EQ(adam.beta1, 0.8);
+  EXPECT_EQ(adam.beta2, 0.9);
+  EXPECT_EQ(adam.epsilon, 1e-6);
+  EXPECT_EQ(adam.gradient_scale, 1);
+}
+
+TEST(AdamConstants, HaveWeightDecayForAdamWOnly) {
+  OptimizerOptions options{.weight_decay = 0.1};
+  EXPECT_EQ(adam_constants(options).weight_decay, 0);
+  options.kind = OptimizerKind::kAdamW;
+  EXPECT_EQ(adam_constants(options).weight_decay, 0.1);
+}
+
+TEST(ClipFactor, BringsALargeGradientDownToTheLimit) {
+  EXPECT_EQ(clip_factor(4, 1), 0.25);
+  EXPECT_EQ(clip_factor(1, 1), 1);
+  EXPECT_EQ(clip_factor(0.5, 1), 1);
+  EXPECT_EQ(clip_factor(1e9, 0), 1);  // no clipping
+}
+
+}  // namespace
+}  // namespace reigen

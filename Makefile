@@ -14,7 +14,7 @@ setup-test: ## install missing Debian packages for building, testing and linting
 build: setup ## build the release binary: build/release/reigen
 	@scripts/build.sh release reigen
 
-demo: build ## run the whole path on the built-in corpus, into demo/
+demo: build ## prepare, train and translate the built-in corpus, in demo/
 	build/release/reigen demo --output demo --overwrite
 
 test: setup-test ## lint, build and run the tests: at most 13 minutes on two cores from cold
@@ -45,7 +45,7 @@ docs: build ## regenerate options.md and measurement-log.md (from the program), 
 format: ## apply clang-format to all sources
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i
 
-lint: setup-test ## check format, layers, scripts, generated tables and clang-tidy's findings
+lint: setup-test ## check format, layers, scripts, generated tables, names in documents, clang-tidy's findings
 	@scripts/lint.sh
 
 clean: ## remove everything that was built

@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 
 # Exit codes, the same in every recipe.
-readonly EXIT_ERROR=1       # something failed; the message says what
+readonly EXIT_ERROR=1       # any other failure; the message names it
 readonly EXIT_USAGE=2       # wrong arguments
 readonly EXIT_MISSING=3     # a program this recipe needs is not installed
 readonly EXIT_UNREACHABLE=4 # a server did not answer or did not have the file
@@ -61,7 +61,7 @@ print_counts() {
   while IFS=$'\t' read -r name number; do printf '  %-76s %10s\n' "$name" "$number"; done <"$1"
 }
 
-# put_in_place NEW OLD: renames NEW to OLD; both are on one file system, so OLD is whole or absent.
+# put_in_place NEW OLD: renames NEW to OLD; both are on one file system, so OLD is complete or absent.
 put_in_place() {
   if [[ -e $2 ]]; then
     mv -- "$2" "$1.replaced"

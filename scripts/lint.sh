@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that need no reviewer: format, layers, scripts, list of tests, generated tables, and
-# clang-tidy's allow-list. With --fast, all but clang-tidy.
+# Checks that need no reviewer: format, layers, scripts, list of tests, generated tables, names in
+# documents, and clang-tidy's allow-list. With --fast, all but clang-tidy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +18,9 @@ python3 scripts/check_tests.py
 
 echo "tables of benchmarks"
 bench/results/tables.py --check
+
+echo "names in documents"
+python3 scripts/check_docs.py
 
 [ "${1:-}" = --fast ] && exit 0
 

@@ -6,7 +6,7 @@
 // to its length limit, which is set to about the source's length. That makes the work known in
 // advance, and the time a matter of speed alone. The same products through the same library, in the
 // same order with the same rows, give the ceiling; attention and the beam step are also timed
-// alone. Reports medians and their ratio.
+// by themselves. Reports medians and their ratio.
 #include <time.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ constexpr int kRepeat = 5;
 constexpr SpecialIds kSpecial = {.bos = 2, .eos = 1};
 
 // With one thread CPU seconds are counted, so that a busy neighbour costs nothing; with several
-// threads it is the time of day, since waiting for each other is part of the matter.
+// threads wall time, because their waiting for each other is part of the cost.
 clockid_t g_clock = CLOCK_MONOTONIC;
 
 double now() {

@@ -84,11 +84,11 @@ END {
     groups[part[1]]++
   }
   count("pairs skipped: the same text on both sides (names, commands, file lists)", untranslated)
-  count("pairs skipped: of a held-out package, but the sentence is in others too", shared)
-  count("pairs skipped: of a held-out package, repeated inside it", repeated)
+  count("pairs skipped: sentence of a held-out package, also in other packages", shared)
+  count("pairs skipped: sentence repeated within a held-out package", repeated)
   for (i = 1; i <= 3; i++) {
     count("pairs in " Names[i], pairs[Names[i]])
-    count("  from so many groups of packages", groups[Names[i]])
+    count("  number of package groups", groups[Names[i]])
   }
 }
 

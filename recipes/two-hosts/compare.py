@@ -43,7 +43,7 @@ def summary(output, rate, method):
         "megabytes": sent / 1e6,
         "wire": wire[0]["interface_bytes"] / wire[0]["seconds"] / 1e6 if wire else None,
         "link": min(l["bytes_per_second"] for l in doctor["links"]) / 1e6,
-        "predicted": doctor["forecast"]["step_seconds"], "foretold": doctor["bottleneck"],
+        "predicted": doctor["forecast"]["step_seconds"], "predicted_bottleneck": doctor["bottleneck"],
         "verdict": report["verdicts"]["bottleneck"]["verdict"],
         "nll": losses[-1] if losses else None, "steps": len(all_steps),
     }
@@ -62,7 +62,7 @@ def table(rows):
         wire = "-" if r["wire"] is None else f"{r['wire']:.1f}"
         times = [f"{r[k]:.3f}" for k in ("step", "predicted", "computing", "compressing", "waiting")]
         lines.append([r["rate"], label(r), *times, f"{r['megabytes']:.2f}", wire,
-                      f"{r['link']:.1f}", r["foretold"], r["verdict"], nll])
+                      f"{r['link']:.1f}", r["predicted_bottleneck"], r["verdict"], nll])
     widths = [max(map(len, column)) for column in zip(*lines)]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths)).rstrip() for line in lines)
 

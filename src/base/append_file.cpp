@@ -94,7 +94,7 @@ bool AppendFile::drain() {
 void AppendFile::warn_failed(int error_number) {
   if (failing_) return;
   failing_ = true;
-  log_warning(format("{}: cannot write: {}; {}: until then new data waits in memory", path_,
+  log_warning(format("{}: cannot write: {}; {}; new data waits in memory until then", path_,
                      errno_text(error_number), what_to_do(error_number)));
 }
 

@@ -1,7 +1,7 @@
 // The family of errors that a user can get, each with its own documented exit code.
 //
 // Libraries throw these for the unexpected (a file that is missing, a value out of range) and
-// return values for the expected. A message gives the value, the limit and what to do about it.
+// return values for the expected. A message gives the value, the limit and the remedy.
 // Only cli/main.cpp turns them into an exit status.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Files that are whole or absent: checked writes, staged directories, read-only mappings.
+// Files that are complete or absent: checked writes, staged directories, read-only mappings.
 //
 // Every write is checked and every failure names the file and the reason. A directory is built
 // under a temporary name, synced, then renamed: after a crash no directory looks complete that is
@@ -51,8 +51,8 @@ class FileWriter {
 };
 
 // `final_path` appears complete or not at all. It is built in `final_path + ".partial"`. A lock
-// file beside that keeps out a second writer and marks it as ours, so that the remains of a crash
-// can be replaced.
+// file beside that excludes a second writer and marks the directory as Reigen's, so that the
+// remains of a crash can be replaced.
 //
 // A finished directory contains a file `.reigen` that lists its files. Only such a directory is
 // ever replaced, and only if it contains no other file: a user's notes or inputs are never deleted.

@@ -34,7 +34,7 @@ std::string sha256_of_file(const std::string& path);
 // HMAC-SHA256 in hexadecimal: shows that the other side knows `key` without sending it.
 std::string hmac_sha256(std::string_view key, std::string_view message);
 
-// Compares in constant time: it does not depend on where two texts of one length differ.
+// Compares in constant time: the time does not depend on where two texts of equal length differ.
 bool same_secret(std::string_view a, std::string_view b);
 
 // `bytes` random bytes of the system, in hexadecimal. The token of a job or of a page has
@@ -42,7 +42,7 @@ bool same_secret(std::string_view a, std::string_view b);
 std::string random_hex(size_t bytes);
 inline constexpr size_t kTokenBytes = 16;
 
-// Any bytes as lower-case hexadecimal text and back; nothing for text of another form.
+// Any bytes as lower-case hexadecimal text and back; nothing for malformed text.
 std::string hex_encode(std::string_view bytes);
 std::optional<std::string> hex_decode(std::string_view text);
 

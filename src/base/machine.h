@@ -10,7 +10,7 @@ namespace reigen {
 std::string host_name();  // "unknown" if the system does not report one
 
 // Whether an address leads to this machine only: 127.0.0.0/8 or ::1 as numbers, or "localhost".
-// A name that only begins like such a number may lead anywhere.
+// A name that only begins like an address ("127.0.0.1.example.org") may lead anywhere.
 bool is_loopback(const std::string& address);
 
 // Cores that this process may run on: `taskset` and batch systems grant fewer than the machine has.

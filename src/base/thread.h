@@ -8,7 +8,7 @@
 
 namespace reigen {
 
-// The one way to start a thread of our own.
+// Starts a thread. Reigen starts all of its own threads with this function.
 std::thread thread_without_signals(std::function<void()> work);
 
 // For threads that a library starts: new threads inherit the blocked signals of their creator.

@@ -96,7 +96,7 @@ std::string text_report(const std::string& path, const CheckpointFacts& facts,
   }
   Table files;
   files.text_column(2);
-  files.row({"file", "MB", "holds"});
+  files.row({"file", "MB", "content"});
   uint64_t total = 0;
   for (const auto& [file, bytes] : all_files(path, facts)) {
     files.row({file.file, megabytes(bytes), file.holds});

@@ -146,7 +146,7 @@ const Command& find_command(const std::vector<Command>& commands, const std::str
   }
   auto near = nearest(name, names);
   throw ConfigError(format("unknown command '{}'{}; `reigen help` lists all commands", name,
-                           near ? format(", did you mean '{}'?", *near) : ""));
+                           near ? format(" (did you mean '{}'?)", *near) : ""));
 }
 
 void run(std::span<const std::string> args) {

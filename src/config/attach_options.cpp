@@ -3,7 +3,7 @@
 namespace reigen {
 
 void describe(Schema& s, AttachOptions& o) {
-  s.option("run", o.run, "RUN", "run directory of a training started with `reigen train --detach`")
+  s.option("run", o.run, "RUN", "directory of a run started with `reigen train --detach`")
       .required()
       .positional();
   s.example("reigen attach runs/first");

@@ -21,7 +21,7 @@ enum class CompressMethod : uint8_t {
 struct CompressSetting {
   CompressMethod method = CompressMethod::kNone;
   int64_t rank = 0;     // powersgd
-  double fraction = 0;  // topk: of all elements
+  double fraction = 0;  // topk: share of all elements
   int64_t every = 0;    // local: steps from one exchange to the next
   bool operator==(const CompressSetting&) const = default;
 };

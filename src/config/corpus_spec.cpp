@@ -65,7 +65,7 @@ CorpusSpec parse_map(const Json& map) {
       known.insert(known.end(), {"paths", "path"});
       auto near = nearest(key, known);
       throw ConfigError(
-          format("unknown key '{}'{}", key, near ? format(", did you mean '{}'?", *near) : ""));
+          format("unknown key '{}'{}", key, near ? format(" (did you mean '{}'?)", *near) : ""));
     }
   }
   return spec;
@@ -127,7 +127,7 @@ Option corpus_list_option(std::string key, std::vector<CorpusSpec>& target, std:
     std::vector<CorpusSpec> specs = parse_list(value);
     if (specs.size() > most) {
       throw ConfigError(
-          format("{} corpora given, at most {} allowed; leave out the others", specs.size(), most));
+          format("{} corpora given, at most {} allowed; join their files", specs.size(), most));
     }
     make_names_unique(specs);
     target = specs;

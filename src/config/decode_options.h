@@ -15,7 +15,7 @@ struct DecodeOptions {
   int64_t beam = 4;
   double alpha = 0.6;        // log-probability / ((5 + length) / 6)^alpha, as Wu et al. 2016
   double max_ratio = 2;      // output tokens per source token, plus ten
-  int64_t batch_tokens = 0;  // hypotheses * source tokens at once; 0 for the device's
+  int64_t batch_tokens = 0;  // hypotheses * source tokens at once; 0: chosen for the device
 };
 
 struct TranslateOptions {

@@ -90,7 +90,7 @@ void describe(Schema& s, EvaluateOptions& o) {
            "with --model: text to translate instead of a dataset; needs --references");
   s.option("output", o.output, "FILE", "with --model: file for the translations");
   s.option("baseline", o.baseline, "FILE",
-           "translations by another system, for a test of the difference's significance");
+           "translations by a second system, to test whether the difference is significant");
   s.custom(metric_option(o.metrics));
   s.option("bootstrap", o.bootstrap,
            "compute 95% intervals, and compare with a baseline, by bootstrap resampling");

@@ -44,7 +44,7 @@ ModelOptions model_preset(const std::string& name) {
   }
   auto near = nearest(name, model_preset_names());
   throw ConfigError(format("unknown preset '{}'{}; use one of {}", name,
-                           near ? format(", did you mean '{}'?", *near) : "",
+                           near ? format(" (did you mean '{}'?)", *near) : "",
                            fmt::join(model_preset_names(), ", ")));
 }
 

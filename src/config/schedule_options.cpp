@@ -95,8 +95,8 @@ void describe_decay(Schema& s, ScheduleOptions& o) {
       .hyperparameter();
   s.option("schedule.decay-steps", o.decay_steps,
            "number of steps after the peak until polynomial and cosine end, exponential has fallen "
-           "to decay-rate, and inverse-polynomial to 2^-power; inverse-polynomial takes 0 for the "
-           "length of the warm-up",
+           "to decay-rate, and inverse-polynomial to 2^-power; 0 for the length of the warm-up "
+           "(inverse-polynomial only)",
            0, kMaxSteps)
       .hyperparameter();
   s.option("schedule.decay-rate", o.decay_rate,
@@ -126,7 +126,7 @@ void describe(Schema& s, ScheduleOptions& o) {
            0, kMaxSteps)
       .hyperparameter();
   s.option("schedule.start-rate", o.start_rate,
-           "learning rate one step before the first, from which the warm-up rises; noam always "
+           "learning rate from which the warm-up rises, one step before the first; noam always "
            "starts from 0",
            0, kMostRate)
       .hyperparameter();
@@ -157,8 +157,8 @@ void describe(Schema& s, ScheduleCommandOptions& o) {
   s.option("json", o.json, "print JSON instead of text");
   s.option("csv", o.csv, "print `step,rate` lines instead of text");
   s.option("every", o.every,
-           "with --json or --csv: distance of the printed steps, beside the first and the last; 0 "
-           "for every step in CSV and about 1000 steps in JSON",
+           "with --json or --csv: number of steps between printed points, besides the first and "
+           "the last; 0 for every step in CSV and about 1000 points in JSON",
            0, kMaxSteps);
   s.option("ascii", o.ascii, "draw in ASCII, which is the default where the locale is not UTF-8");
   s.option("width", o.width, "width of the drawing in columns", 40, 1000);

@@ -2,7 +2,7 @@
 //
 // `reigen train` and `reigen schedule` declare the section through the same function.
 // optim/schedule.h has the formulas; here, a 0 may stand for the default of the kind, and
-// `resolve_schedule` replaces every such 0, so that past config/ all numbers are explicit.
+// `resolve_schedule` replaces these zeros, so that past config/ all numbers are explicit.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct ScheduleOptions {
   std::vector<int64_t> boundaries;
   std::vector<double> values;
   double factor = 2;
-  int64_t width = 0;  // 0: the model's
+  int64_t width = 0;  // 0: the model's width
 };
 
 struct ScheduleCommandOptions {

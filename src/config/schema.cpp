@@ -236,7 +236,7 @@ Option& Schema::find_or_suggest(const std::string& argument, const std::string& 
   known.insert(known.end(), {"help", "config"});
   auto near = nearest(name, known);
   throw ConfigError(format("unknown option {}{}; `reigen {} --help` lists all options", argument,
-                           near ? format(", did you mean --{}?", *near) : "", command_));
+                           near ? format(" (did you mean --{}?)", *near) : "", command_));
 }
 
 // Handles the option or positional at `at`; returns the index after it.
@@ -310,7 +310,7 @@ void Schema::assign_tree(const Json& tree, const std::string& prefix, const std:
     if (unknown == UnknownKeys::kIgnore) continue;
     auto near = nearest(path, names());
     throw ConfigError(format("{}: unknown key '{}'{}", file, path,
-                             near ? format(", did you mean '{}'?", *near) : ""));
+                             near ? format(" (did you mean '{}'?)", *near) : ""));
   }
 }
 

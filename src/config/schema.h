@@ -21,7 +21,7 @@ namespace reigen {
 // Whether an option may change when a run is resumed. Every option of `train` decides it.
 enum class OnResume { kUndecided, kFixed, kFree };
 
-// Whose value an option has where several workers train together.
+// Which worker's value of an option counts where several workers train together.
 enum class Sharing {
   kJob,     // the same on all command lines; workers take rank 0's, which may come from the run
   kLaunch,  // the same on all command lines; needed before the workers are connected
@@ -89,13 +89,11 @@ class Schema {
   std::string help() const;
   std::string markdown() const;
 
-  // Values nested by section: of all options, of those that are recorded, of those that must be the
-  // same on all command lines of a job, and of those for which a worker uses its own value. Of the
-  // last, an empty text counts as not given.
-  Json current() const;
-  Json recorded() const;
-  Json same_for_all_workers() const;
-  Json own_values() const;
+  // Values nested by section.
+  Json current() const;               // of all options
+  Json recorded() const;              // of those that are recorded
+  Json same_for_all_workers() const;  // of kJob and kLaunch
+  Json own_values() const;            // of kLaunch and kWorker, without empty texts
 
   // "model.width was 256 and is 512 now", for each option that is fixed on resume and differs from
   // `before`. Options that `before` does not have are not compared.

@@ -142,8 +142,8 @@ void describe_eval(Schema& s, TrainOptions& o) {
            kMaxSteps)
       .free_on_resume();
   s.option("checkpoint.keep", o.checkpoint.keep,
-           "number of latest checkpoints to keep, beside the best by loss and the best by BLEU", 1,
-           1'000'000)
+           "number of latest checkpoints to retain, besides the best by loss and the best by BLEU",
+           1, 1'000'000)
       .free_on_resume();
 }
 
@@ -197,7 +197,7 @@ void describe_settings(Schema& s, TrainOptions& o) {
   s.option("log-every", o.log_every, "number of steps between log lines", 1, kMaxSteps)
       .free_on_resume();
   s.custom(timeline_option(o.timeline)).free_on_resume();
-  describe_quiet(s, o.quiet, "; log.txt has everything").free_on_resume().from_rank0();
+  describe_quiet(s, o.quiet, "; log.txt receives all messages").free_on_resume().from_rank0();
   describe(s, o.model);
   describe(s, o.dropout);
   describe_batch(s, o);

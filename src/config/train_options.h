@@ -62,7 +62,7 @@ struct TrainOptions {
   double max_time = 0;  // seconds
   int64_t seed = 1;
   DeviceOptions device;
-  std::string algorithms;  // algorithms.txt of another run; empty: chosen by timing
+  std::string algorithms;  // algorithms.txt of a different run; empty: chosen by timing
   int64_t threads = 0;
   uint64_t memory = 0;  // bytes; 0 for half of the free memory
   int64_t micro_tokens = 0;
@@ -124,8 +124,8 @@ std::vector<std::string> changed_settings(const Json& before, const TrainOptions
 // "model.width" and so on: the options by which runs are compared.
 std::vector<std::string> hyperparameter_keys();
 
-// The options of a worker other than rank 0: the recorded options of rank 0, as YAML, and this
-// worker's own value where a worker uses its own.
+// The options of a worker other than rank 0: the recorded options of rank 0, as YAML, except for
+// options of the machine and of the launch, which have this worker's own values.
 TrainOptions options_for_worker(const std::string& of_rank0, const TrainOptions& own);
 
 }  // namespace reigen

@@ -14,7 +14,7 @@ uint64_t parse_bytes(const std::string& text);
 // "90s", "45m", "12h", "1d", "1h30m", or plain seconds. Throws ConfigError.
 double parse_seconds(const std::string& text);
 
-// Options of those kinds.
+// Options whose value is a size or a duration.
 Option bytes_option(const std::string& key, uint64_t& target, const std::string& help);
 Option seconds_option(const std::string& key, double& target, const std::string& help,
                       double least = 0);

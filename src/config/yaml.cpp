@@ -78,10 +78,8 @@ void refuse_second_document(const std::string& text, const std::string& name) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
   if (parser.HandleNextDocument(ignore) && parser.HandleNextDocument(ignore)) {
-    throw ConfigError(
-        format("{}: has text after the end of its document; a file is one `key: value` document, "
-               "so look for a stray `---`, `...` or `,`",
-               name));
+    throw ConfigError(format(
+        "{}: has text after the end of its document; remove a stray `---`, `...` or `,`", name));
   }
 }
 

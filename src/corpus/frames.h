@@ -26,7 +26,7 @@ std::span<const SentenceFrame> sentence_frames();
 std::span<const WordPair> name_words();
 std::span<const WordPair> city_words();
 std::span<const WordPair> thing_words();     // plural, same form in nominative and accusative
-std::span<const WordPair> people_words();    // plural, likewise
+std::span<const WordPair> people_words();    // plural, same form in both cases, too
 std::span<const WordPair> item_words();      // singular with its article, accusative
 std::span<const WordPair> currency_words();  // as counted: "two euros", "zwei Euro"
 

@@ -35,8 +35,8 @@ enum class SlotKind : uint8_t {
   kPercent,      // tenths
   kDay,          // month * 100 + day
   kDate,         // year * 10000 + month * 100 + day
-  kWeekdayDate,  // likewise
-  kShortDate,    // likewise
+  kWeekdayDate,  // as kDate
+  kShortDate,    // as kDate
   kTime,         // minutes past midnight
 };
 

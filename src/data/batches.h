@@ -15,6 +15,7 @@
 
 namespace reigen {
 
+// The position of the next pair in the data.
 struct Cursor {
   uint64_t epoch = 0;
   uint64_t position = 0;  // in the epoch's order

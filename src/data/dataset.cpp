@@ -64,7 +64,7 @@ void check_files(const std::string& directory, const Manifest& manifest) {
     const std::string path = directory + "/" + file.file;
     const uint64_t bytes = file_size(path);
     if (bytes != file.bytes) {
-      throw DataError(format("{}: has {} bytes but the manifest says {}; prepare the data again",
+      throw DataError(format("{}: has {} bytes but the manifest records {}; prepare the data again",
                              path, with_commas(bytes), with_commas(file.bytes)));
     }
   }

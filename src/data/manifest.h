@@ -30,7 +30,7 @@ struct LengthHistogram {
   uint32_t percentile(double share) const;  // `share` of the sentences are not longer
 };
 
-// One side of the pairs that were kept: normalised text, pieces without end of sentence.
+// One side of the pairs that were not dropped: normalised text, pieces without end of sentence.
 struct SideFacts {
   uint64_t bytes = 0;  // with a newline per line, as `wc -c` counts
   uint64_t pieces = 0;

@@ -22,7 +22,7 @@ std::vector<uint32_t> Translator::encode(std::string line) {
   if (!is_valid_utf8(line)) ++counts_.repaired;
   cleaner_.normalise(line);
   std::vector<uint32_t> ids;
-  // A line of spaces has no text, although spaces are pieces where training kept white space.
+  // A line of spaces has no text, although spaces are pieces where training preserved white space.
   if (!squeeze_whitespace(line).empty()) encoder_.encode(line, ids);
   return ids;
 }

@@ -1,7 +1,7 @@
 // One GPU as the host uses it: properties, memory and copies. Operations are in ops/backend.h.
 //
-// Calls append work to the GPU's queue, which runs in order with its operations; only calls that
-// say so wait.
+// Calls append work to the GPU's queue, which runs in order with its operations; the host waits
+// only in calls whose comment mentions it.
 #pragma once
 
 #include <cstddef>

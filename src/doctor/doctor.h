@@ -15,6 +15,7 @@ namespace reigen {
 
 constexpr double kMegabit = 1e6 / 8;  // bytes
 
+// A worker and its host.
 struct WorkerFacts {
   int rank = 0;
   std::string host;
@@ -24,7 +25,7 @@ struct WorkerFacts {
   double disk_rate = 0;  // bytes per second of reading the data; 0 where there is too little data
   std::string device;
   std::string interface;
-  std::string interface_note;  // a doubt about the choice; empty: none
+  std::string interface_note;  // a warning about the choice; empty: none
   int64_t speed = 0;           // Mbit/s as its driver reports; 0: unknown
   double clock_ahead = 0;      // seconds ahead of rank 0's clock
   double compute = 0;          // seconds for its share of a step
@@ -34,7 +35,7 @@ struct WorkerFacts {
 struct Finding {
   enum class Kind : uint8_t {
     kSlowWorker,   // seconds for its share; usual: of the median worker
-    kInterface,    // a doubt about the interface: WorkerFacts::interface_note
+    kInterface,    // a warning about the interface: WorkerFacts::interface_note
     kClock,        // seconds ahead of rank 0
     kSlowDisk,     // bytes per second; usual: as many as its share needs
     kSlowPort,     // bytes per second to any other host; usual: of the median host
@@ -75,6 +76,7 @@ struct HalfThreads {
   double seconds = 0;  // forward and backward of the slowest worker
 };
 
+// All measurements, predictions and conclusions of `reigen doctor`.
 struct Examination {
   std::vector<WorkerFacts> workers;
   uint64_t machines = 1;

@@ -60,7 +60,7 @@ void suggest_threads(Examination& e, const ParameterLayout& layout) {
                              .step = fewer,
                              .gain = now / fewer});
   }
-  // Doubling the threads again saves half of what the last doubling saved.
+  // Doubling the threads again saves half of the time that the last doubling saved.
   add_if_gain(e, {.kind = Suggestion::Kind::kMoreThreads,
                   .count = 2 * e.half.of,
                   .step = step_of(whole - gained / 2)});

@@ -19,7 +19,7 @@ Json to_json(const StepPrediction& f) {
 std::string hosts_table(const Examination& e) {
   Table table;
   table.row({"worker", "cores", "device", "free memory", "disk", "interface", "clock ahead",
-             "share of a step"});
+             "compute per step"});
   for (const WorkerFacts& w : e.workers) {
     std::string interface = w.interface.empty() ? "-" : w.interface;
     if (w.speed > 0)
@@ -45,7 +45,7 @@ std::string links_table(const Examination& e) {
 std::string curve_table(const std::string& title, const std::vector<CurvePoint>& curve,
                         const LinkModel& link, int workers) {
   Table table;
-  table.row({title, "seconds", "bandwidth", "model seconds"});
+  table.row({title, "seconds", "bandwidth", "modelled seconds"});
   for (const CurvePoint& p : curve) {
     const double n = workers;
     table.row({human_bytes(static_cast<uint64_t>(p.bytes)), format("{:.4f}", p.seconds),
@@ -198,10 +198,10 @@ std::string to_text(const Examination& e, const DoctorOptions& options) {
   text += hosts_table(e) + "\n";
   if (m.workers > 1) {
     text += links_table(e) + "\n";
-    text += curve_table("all-reduce of", e.preflight.curve, m.link, m.workers);
+    text += curve_table("all-reduce size", e.preflight.curve, m.link, m.workers);
     if (m.direct) {
-      text +=
-          curve_table("all-reduce between GPUs of", e.preflight.direct_curve, *m.direct, m.workers);
+      text += curve_table("all-reduce size between GPUs", e.preflight.direct_curve, *m.direct,
+                          m.workers);
     }
     if (!e.transport.empty()) text += e.transport + "\n\n";
   }

@@ -60,8 +60,7 @@ std::string text_of(const Finding& f, const Examination& e) {
   if (f.kind == Finding::Kind::kIdleWorkers) {
     return format(
         "simulated: a batch of {} leaves {:.0f} of {:.0f} workers without work; use a larger "
-        "batch, "
-        "or one that grows with the workers (batch=grows)",
+        "batch, or one that grows with the workers (batch=grows)",
         counted(e.sentences, "sentence"), f.value, f.usual);
   }
   const std::string who = worker_name(e, f.rank);
@@ -91,9 +90,8 @@ std::string text_of(const Finding& f, const Examination& e) {
           who, mbit(f.value), mbit(f.usual));
     case Finding::Kind::kSlowLink:
       return format(
-          "{} of {} has {} Mbit/s by its driver, but {} were measured to rank {}: check whether "
-          "the "
-          "port is limited, and whether --interface is the right one",
+          "{} of {} has a nominal speed of {} Mbit/s, but {} were measured to rank {}: check "
+          "whether the port is limited, and whether --interface is the right one",
           w.interface, who, with_commas(static_cast<uint64_t>(w.speed)), mbit(f.value), f.peer);
     case Finding::Kind::kIdleWorkers:
       break;
@@ -134,7 +132,7 @@ std::string text_of(const Suggestion& s, const Examination& e) {
     case Suggestion::Kind::kWithoutWorker:
       return format("training without {}", worker_name(e, s.rank));
     case Suggestion::Kind::kOneWorker:
-      return "one of these workers alone";
+      return "a single worker";
     case Suggestion::Kind::kMoreWorkers:
       return format("{} such workers, with --compress auto", s.count);
   }

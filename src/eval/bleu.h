@@ -2,8 +2,8 @@
 // n-grams up to 4, exponential smoothing.
 //
 // A sentence gives ten counts and a score is a function of their sum, so a corpus is counted once
-// and scored for any number of resamples. tests/eval compares all of it with sacreBLEU's own
-// figures.
+// and scored for any number of resamples. tests/eval compares the results with
+// sacreBLEU's own figures.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ namespace reigen {
 inline constexpr size_t kBleuOrder = 4;
 
 // For n-grams without a single match (Chen and Cherry 2014). With no match of any length BLEU is 0,
-// whatever the smoothing.
+// with any smoothing.
 enum class BleuSmoothing {
   kNone,   // the score is 0
   kFloor,  // count `value` matches; 0.1 unless given
@@ -37,7 +37,7 @@ struct BleuOptions {
   bool effective_order = false;
 };
 
-// Of one sentence, or summed over many.
+// Counts of one sentence, or summed over many.
 struct BleuCounts {
   uint64_t hypothesis_length = 0;  // in tokens
   uint64_t reference_length = 0;   // of the reference nearest in length, the shorter of two

@@ -26,7 +26,7 @@ struct ChrfOptions {
   size_t orders() const { return kChrfCharacterOrder + word_order; }
 };
 
-// Of n-grams of one length.
+// Counts of n-grams of one length.
 struct ChrfOrder {
   uint64_t hypothesis = 0;
   uint64_t reference = 0;
@@ -35,7 +35,7 @@ struct ChrfOrder {
   bool operator==(const ChrfOrder&) const = default;
 };
 
-// Characters of length 1 to 6, then words: of one sentence, or summed over many.
+// Counts of character n-grams, length 1 to 6, then of words: of one sentence, or summed over many.
 using ChrfCounts = std::vector<ChrfOrder>;
 
 // Reuses its tables from one sentence to the next; one object per thread.
@@ -43,7 +43,7 @@ class ChrfCounter {
  public:
   explicit ChrfCounter(const ChrfOptions& options = {});
 
-  // Against the reference that gives the best score, the first of equals.
+  // Counts against the reference with the best score; of several, the first.
   ChrfCounts count(std::string_view hypothesis, std::span<const std::string_view> references);
 
  private:

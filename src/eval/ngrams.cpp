@@ -28,7 +28,7 @@ void NgramMatcher::clear() {
   }
 }
 
-// Where the key is, or where it would go: Fibonacci hashing and linear probing.
+// The slot of the key, or the free slot for it, by Fibonacci hashing and linear probing.
 size_t NgramMatcher::slot_of(uint64_t key) const {
   const size_t mask = slots_.size() - 1;
   size_t at = (key * 0x9E3779B97F4A7C15ull) >> shift_;

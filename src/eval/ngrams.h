@@ -25,7 +25,7 @@ class NgramMatcher {
   void add_reference(std::span<const uint32_t> symbols);
 
   // Adds to matches[n - 1] how many n-grams of length n are in the references, each at most as
-  // often as it counts there. Once after the references.
+  // often as it counts there. Call it once, after the references.
   void match(std::span<const uint32_t> symbols, std::span<uint32_t> matches);
 
  private:

@@ -33,7 +33,7 @@ CountTable count_sentences(ScoreMetric metric, const Lines& hypotheses,
 std::vector<uint64_t> sum_of(const CountTable& table);
 double score_of(ScoreMetric metric, std::span<const uint64_t> sums);
 
-// BLEU's parts; for a sum of BLEU's rows only.
+// BLEU with its precisions, from a sum of BLEU's rows.
 BleuScore bleu_of(std::span<const uint64_t> sums);
 
 // BLEU, chrF2 and chrF2++, as sacreBLEU calls them.

@@ -19,7 +19,7 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// How often each sentence is drawn in resample `number`, a pure function of it and the seed. Half
+// How often each sentence is drawn in resample `number`, a pure function of that and the seed. Half
 // of a 64-bit word times n, over 2^32: off from uniform by n / 2^32, under 0.03% for a million
 // sentences.
 void draw(uint64_t seed, uint64_t number, std::vector<uint32_t>& times) {

@@ -23,13 +23,13 @@ struct Interval {
   double half_width() const { return (high - low) / 2; }  // sacreBLEU's "± 95% CI"
 };
 
-// Of `system` over `baseline`.
+// The gain of `system` over `baseline`.
 struct Comparison {
   double difference = 0;
   Interval interval;        // of the difference
   double share_better = 0;  // of resamples in which the system scores higher
   // Roughly how likely a difference at least this large is if both systems are equally good. 1 when
-  // no resample tells them apart, where sacreBLEU's formula would call that significant.
+  // both score the same in every resample, which sacreBLEU's formula would call significant.
   double p_value = 1;
 };
 

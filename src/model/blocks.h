@@ -86,7 +86,7 @@ class AttentionLayer {
   // Writes `out`. `memory` is the encoder's output; empty for self-attention.
   void forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor memory, Tensor out);
 
-  // Writes the gradients of x and of the memory, or adds to them when told to accumulate.
+  // Writes the gradients of x and of the memory, or adds to them if `accumulate` is set.
   void backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate, Tensor dmemory,
                 bool accumulate_memory);
 

@@ -4,9 +4,8 @@
 //   model.safetensors      parameters by name; with the vocabulary all that translation needs
 //   vocab.model            vocabulary (pieces.vocab for text that is already split into pieces)
 //   optimizer.safetensors  the optimizer's moments; only needed to resume
-//   workers.safetensors    compressor state of each rank (error-feedback residuals, outer
-//   momentum);
-//                          only needed to resume with the same number of workers
+//   workers.safetensors    compressor state of each rank (residuals, outer momentum); only needed
+//                          to resume with the same number of workers
 //   SHA256SUMS             checksums of all files, including the manifest
 //
 // A checkpoint is self-contained: a copy works without its run and its dataset.

@@ -81,7 +81,7 @@ void check_model_for(const Device& device, const ModelOptions& o) {
 std::string describe(const OpenedDevice& opened) {
   const Gpu* gpu = opened.device.gpu();
   if (gpu == nullptr) {
-    return format("{} {}", opened.device.threads(),
+    return format("{} CPU {}", opened.device.threads(),
                   opened.device.threads() == 1 ? "thread" : "threads");
   }
   const GpuFacts& facts = gpu->facts();

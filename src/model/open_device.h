@@ -1,4 +1,4 @@
-// The device a command computes on, from its options and what the machine has.
+// The device a command computes on, from its options and the machine's GPUs.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@
 
 namespace reigen {
 
-// One step of decoding for all layers of a decoder; model/incremental.h owns what it points to.
+// One step of decoding for all layers of a decoder; model/incremental.h owns the memory behind it.
 struct DecodeStep {
   std::span<const Tensor> self_caches;   // a layer's [rows, 3 d]: queries, keys, values
   std::span<const Tensor> cross_caches;  // a layer's [source tokens, 2 d]: keys, values

@@ -28,12 +28,14 @@ struct TokenLists {
   std::span<const uint64_t> first_numbers;  // of each sentence's first token; empty: no dropout
 };
 
+// A batch in host memory: the input of index_batch().
 struct BatchTokens {
   TokenLists source;
   TokenLists target;                  // empty to encode only
   std::span<const uint32_t> targets;  // the correct prediction of each target token
 };
 
+// One side (source or target) of a batch as operations read it.
 struct SideIndex {
   int64_t rows = 0;                    // tokens, perhaps rounded up
   std::span<const uint32_t> ids;       // in device memory, as the next two
@@ -70,13 +72,13 @@ std::unique_ptr<BatchIndex> index_batch(const Device& device, const BatchTokens&
 // operations that read it have been called.
 void use_batch(const Device& device, const BatchIndex& index);
 
-// The lists in the device's memory, valid until the second call from here. StagedLists has them as
-// spans.
+// The lists in the device's memory, valid until the call after the next one. StagedLists has them
+// as spans.
 std::vector<const uint32_t*> stage_lists(const Device& device,
                                          std::span<const std::span<const uint32_t>> lists);
 
-// Small host arrays where operations can read them. Valid until the second StagedLists from here
-// is made; the arrays must stay where they are.
+// Small host arrays in memory that operations can read. Valid until the StagedLists after the next
+// one is made; the host arrays must not move until then.
 class StagedLists {
  public:
   StagedLists(const Device& device, std::initializer_list<std::span<const uint32_t>> lists);

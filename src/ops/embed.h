@@ -24,7 +24,7 @@ void embed_forward(const Device& device, const EmbedInput& input, Tensor table, 
                    Tensor out);
 
 // Adds to dtable, and to dpositions unless it is empty (learned positions). Rows are summed in the
-// order of their tokens, whatever the number of threads.
+// order of their tokens, for any number of threads.
 void embed_backward(const Device& device, const EmbedInput& input, Tensor dout, Tensor dtable,
                     Tensor dpositions);
 

@@ -31,7 +31,7 @@ struct LossScaleState {
   double ceiling = 0;       // halved when a gradient overflows, doubled after many that did not
   uint64_t good_steps = 0;  // since the ceiling changed
   double mean = 0;          // of log2 of the largest gradient
-  double variance = 0;      // likewise
+  double variance = 0;      // of the same
   uint64_t seen = 0;        // gradients in mean and variance
 };
 
@@ -78,7 +78,7 @@ class GpuStepQueue {
   virtual void begin(const GpuStepSettings& settings) = 0;
   virtual LossSums* sums() = 0;  // of the current step, in GPU memory
   virtual void mark(Mark mark) = 0;
-  // Calls `work` with this batch, or with the copy of it that a recording reads. The operations of
+  // Calls `work` with this batch, or with the copy that a recording reads. The operations of
   // `work` for small batches are recorded once for each layout as a graph and replayed afterwards,
   // which saves the host hundreds of launches a step. `memory` identifies the state of the memory
   // that the operations use: a new value discards all recordings, 0 never records.

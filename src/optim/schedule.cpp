@@ -88,8 +88,8 @@ void check_piecewise(const ScheduleOptions& o) {
     const int64_t boundary = o.boundaries[i];
     if (i == 0 && boundary < least) {
       refuse("boundaries", boundary,
-             format("before the warm-up ends at step {}; boundaries count from the first step of "
-                    "all, so raise it or lower schedule.warmup-steps",
+             format("before the warm-up ends at step {}; boundaries include the steps of the "
+                    "warm-up, so raise it or lower schedule.warmup-steps",
                     least));
     }
     if (i > 0 && boundary <= o.boundaries[i - 1]) {
@@ -104,9 +104,9 @@ void check_decay(const ScheduleOptions& o) {
   if (o.decay_steps < 1) {
     refuse(
         "decay-steps", o.decay_steps,
-        format("less than the 1 that {} needs; give the steps from the end of the warm-up to "
-               "{}",
-               schedule_name(o.kind), ends(o.kind) ? "the lowest rate" : "a rate that much lower"));
+        format(
+            "but {} needs at least 1; give the number of steps from the end of the warm-up to {}",
+            schedule_name(o.kind), ends(o.kind) ? "the lowest rate" : "the decayed rate"));
   }
   const bool rate_used = o.kind == ScheduleKind::kExponential;
   if (rate_used && !(o.decay_rate > 0 && o.decay_rate <= 1)) {
@@ -123,12 +123,13 @@ void check_schedule(const ScheduleOptions& o) {
   const bool is_noam = o.kind == ScheduleKind::kNoam;
   if (o.warmup_steps < (is_noam ? 1 : 0)) {
     refuse("warmup-steps", o.warmup_steps,
-           format("less than the {} that {} needs; the original run had 8000", is_noam ? 1 : 0,
-                  schedule_name(o.kind)));
+           format("less than {}, the minimum for {}; the original Transformer run had 8000",
+                  is_noam ? 1 : 0, schedule_name(o.kind)));
   }
   if (is_noam) {
     require_positive("factor", o.factor);
-    if (o.width < 1) refuse("width", o.width, "less than 1; give the model's, such as 512");
+    if (o.width < 1)
+      refuse("width", o.width, "less than 1; give the width of the model, such as 512");
   } else if (o.kind == ScheduleKind::kPiecewise) {
     check_piecewise(o);
   } else {
@@ -138,11 +139,11 @@ void check_schedule(const ScheduleOptions& o) {
   const double peak = peak_rate(o);
   if (!is_noam && !(o.start_rate >= 0 && o.start_rate <= peak)) {
     refuse("start-rate", o.start_rate,
-           format("not from 0 to the {} it warms up to; lower it or raise that", peak));
+           format("not from 0 to the peak rate of {}; lower it or raise the peak", peak));
   }
   if ((is_noam || decays(o.kind)) && !(o.min_rate >= 0 && o.min_rate <= peak)) {
     refuse("min-rate", o.min_rate,
-           format("not from 0 to the peak of {}; lower it or raise that", peak));
+           format("not from 0 to the peak rate of {}; lower it or raise the peak", peak));
   }
 }
 

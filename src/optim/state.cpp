@@ -110,8 +110,9 @@ TrainState read_state(const std::string& checkpoint, const ParameterLayout& layo
   try {
     read_manifest_state(facts.training.at("state"), state);
   } catch (const Json::exception& e) {
-    throw CheckpointError(format("{}: no run can resume from it, its state is incomplete ({})",
-                                 checkpoint, e.what()));
+    throw CheckpointError(
+        format("{}: cannot be resumed, because its training state is incomplete ({})", checkpoint,
+               e.what()));
   }
   state.parameters.resize(layout.elements());
   state.first_moment.resize(layout.elements());

@@ -47,7 +47,7 @@ struct Choices {
   uint64_t micro_tokens = 0;  // tokens of a micro-batch, at most
   uint64_t threads = 0;
   std::string precision = "fp32";
-  // Among several workers.
+  // The rest is used by several workers only.
   uint64_t workers = 1;
   uint64_t bucket = 0;            // elements of the gradient in an all-reduce
   std::string compress = "none";  // compression of gradients
@@ -75,7 +75,7 @@ struct TrainState {
 Json manifest_state(const TrainState& state);
 void read_manifest_state(const Json& json, TrainState& state);
 
-// The moments with their names in a checkpoint, and the workers' states likewise.
+// The moments, and the workers' states, with their names in a checkpoint.
 std::vector<NamedBuffer> moments_of(const TrainState& state);
 std::vector<SafeTensorSource> worker_tensors(const TrainState& state);
 

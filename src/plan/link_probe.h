@@ -14,6 +14,7 @@
 
 namespace reigen {
 
+// A measured all-reduce.
 struct CurvePoint {
   double bytes = 0;  // of the vector that is reduced
   double seconds = 0;
@@ -43,6 +44,7 @@ LinkModel fit_link(const std::vector<CurvePoint>& curve, int workers);
 // its own. `curve` limits the number of elements to those that fit into a fifth of a second.
 CommStatus measure_rounding(Group& group, const std::vector<CurvePoint>& curve, double& each);
 
+// The measured link from one rank to another.
 struct PairLink {
   int from = 0;
   int to = 0;

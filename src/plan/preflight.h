@@ -1,6 +1,6 @@
 // A few seconds of measurement before the first step of several workers: compute speed of each
-// worker, link speed, and the predicted time of a step. A slow link is found out at once and not
-// after fourteen hours.
+// worker, link speed, and the predicted time of a step. A slow link is reported at once and not
+// after hours of training.
 #pragma once
 
 #include <optional>
@@ -52,7 +52,7 @@ struct SlowRank {
 // The slowest worker, if it is above kSlowRankInProbe.
 std::optional<SlowRank> slow_rank(const std::vector<double>& compute_by_rank);
 
-// The meaning of a preflight for the run that begins.
+// Conclusions from a preflight for the run that begins.
 struct PreflightFindings {
   StepPrediction step;
   LinkModel link;                           // that carries its gradients
@@ -61,7 +61,7 @@ struct PreflightFindings {
   uint64_t warmup_steps = 0;                // still to come
   StepPrediction warmup;                    // one of those steps
   std::optional<SlowRank> slow;             // the worker that all others wait for
-  std::optional<StepPrediction> auto_step;  // with the choice of auto, where `step` waits too long
+  std::optional<StepPrediction> auto_step;  // with the choice of auto, if `step` waits too long
   bool slow_warmup() const;                 // its steps wait too long
 };
 PreflightFindings findings_of(const Preflight& preflight, const ParameterLayout& layout,

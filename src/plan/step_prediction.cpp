@@ -20,7 +20,7 @@ double fast_enough(const CompressSetting& setting) {
   return next_costs_loss ? 1.25 : 1.15;
 }
 
-// Bytes and seconds of the gradient exchange, and how much of it backward cannot hide.
+// Bytes and seconds of the gradient exchange, and the share that backward cannot hide.
 void predict_traffic(const Measured& m, const ParameterLayout& layout, StepPrediction& p) {
   const LinkModel& link = m.link_for(p.setting);
   const StepTraffic t = traffic_per_step(layout, p.setting, m.workers, m.bucket);

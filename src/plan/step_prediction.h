@@ -32,6 +32,7 @@ struct CompressCost {
 };
 CompressCost measure_compress_cost(const Device& device);
 
+// The measurements from which a step is predicted.
 struct Measured {
   int workers = 1;
   ComputeTimes compute;

@@ -43,12 +43,12 @@ std::string text_of(const StepVerdict& verdict, const StepPrediction& step, cons
 
 std::string preflight_line(const PreflightFindings& found) {
   const std::string method = text_of(found.step.setting);
-  std::string line =
-      format("link {}, latency {:.2f} ms; predicted step {}: {}; ", bandwidth_text(found.link),
-             1e3 * found.link.latency, human_seconds(found.step.seconds), parts_text(found.step));
+  std::string line = format("preflight: link {}, latency {:.2f} ms; predicted step {}: {}; ",
+                            bandwidth_text(found.link), 1e3 * found.link.latency,
+                            human_seconds(found.step.seconds), parts_text(found.step));
   line += !found.automatic      ? "compression "
-          : found.chosen_before ? "auto had chosen "
-                                : "auto chose ";
+          : found.chosen_before ? "compression auto had chosen "
+                                : "compression auto chose ";
   line += method;
   if (found.warmup_steps > 0) {
     line += format(" after a warm-up of {} ({}/step)", counted(found.warmup_steps, "step"),

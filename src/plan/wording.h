@@ -9,8 +9,8 @@ namespace reigen {
 
 std::string text_of(const StepVerdict& verdict, const StepPrediction& step, const LinkModel& link);
 
-// "link 1.73 GB/s, latency 0.09 ms; predicted step 10.9 ms: 10.7 ms compute, 0.2 ms waiting for the
-// network; auto chose none"
+// "preflight: link 1.73 GB/s, latency 0.09 ms; predicted step 10.9 ms: 10.7 ms compute, 0.2 ms
+// waiting for the network; compression auto chose none"
 std::string preflight_line(const PreflightFindings& found);
 // Warnings, or "" where there is no reason for one.
 std::string waiting_warning(const PreflightFindings& found);

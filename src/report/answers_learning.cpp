@@ -29,7 +29,7 @@ Plot expectation_plot(const Points& valid, const LossCurve& curve) {
     least.points.emplace_back(last * (1 + gain.more), loss - gain.low);
     most.points.emplace_back(last * (1 + gain.more), loss - gain.high);
   }
-  return {.title = "Expected loss of more steps",
+  return {.title = "Expected loss after more steps",
           .y = "validation loss",
           .series = {measured, fitted, least, most}};
 }
@@ -45,7 +45,7 @@ void ReportMaker::is_trained() {
   if (const auto curve = fit_loss_curve(valid)) {
     a.plots.push_back(expectation_plot(valid, *curve));
     for (const ExpectedGain& gain : curve->gains) {
-      a.figures.emplace_back(format("expected of {:.0f}% more steps", 100 * gain.more),
+      a.figures.emplace_back(format("expected from {:.0f}% more steps", 100 * gain.more),
                              text_of(gain));
       report_.numbers["expected_gains"].push_back(
           {{"more", gain.more}, {"gain", gain.gain}, {"low", gain.low}, {"high", gain.high}});
@@ -120,7 +120,7 @@ std::string ReportMaker::schedule_text(const Points& rates) const {
 
 void ReportMaker::learning_rate() {
   Answer& a =
-      add("learning-rate", "What does the learning-rate plot say, and which setting made it?");
+      add("learning-rate", "What does the learning-rate plot show, and which setting produced it?");
   const auto points = run_.steps.ratio("rate", "steps");
   if (points.empty()) {
     a.answer = kNoStep;

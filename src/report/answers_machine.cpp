@@ -66,7 +66,7 @@ std::string ReportMaker::use_text(const Efficiency& products) const {
   const double computing = s.all_compute() / s.total;
   const bool fully = computing >= kFullyUsedShare && !products.low() && !time_.slow_start();
   std::string text = format("{}: {:.0f}% of the time was spent computing{}", fully ? "yes" : "no",
-                            100 * computing, time_.slow_start() ? " once steps had begun" : "");
+                            100 * computing, time_.slow_start() ? " after the start-up" : "");
   const std::string rest = text_of(report_.bottleneck.parts);
   if (!rest.empty()) text += "; the rest was " + rest;
   if (products.capacity > 0) {
@@ -95,29 +95,29 @@ void ReportMaker::is_busy() {
   }
   Plot cpu = {.title = "CPU cores", .y = "percent busy, all cores of the host", .from_zero = true};
   Plot gpu = {.title = "GPU utilisation as NVML reports it",
-              .y = "percent; waiting counts as busy, so this is no evidence of compute",
+              .y = "percent; waiting for the network counts as busy",
               .from_zero = true};
-  for (const auto& [rank, fold] : run_.ranks) {
-    if (!fold.last_sample) continue;
-    const std::string host = format("{} (rank {})", fold.last_sample->host, rank);
-    const double seconds = fold.machine.total("seconds");
+  for (const auto& [rank, summary] : run_.ranks) {
+    if (!summary.last_sample) continue;
+    const std::string host = format("{} (rank {})", summary.last_sample->host, rank);
+    const double seconds = summary.machine.total("seconds");
     a.figures.emplace_back(
-        host,
-        format("{}, {:.0f}% busy on average; at most {} of {} of memory",
-               counted(fold.last_sample->cores.size(), "core"), fold.machine.total("cpu") / seconds,
-               human_bytes(static_cast<uint64_t>(fold.machine.total("memory_used"))),
-               human_bytes(fold.last_sample->memory_total)));
+        host, format("{}, {:.0f}% busy on average; at most {} of {} of memory",
+                     counted(summary.last_sample->cores.size(), "core"),
+                     summary.machine.total("cpu") / seconds,
+                     human_bytes(static_cast<uint64_t>(summary.machine.total("memory_used"))),
+                     human_bytes(summary.last_sample->memory_total)));
     if (cpu.series.size() < kMostLines)
-      cpu.series.push_back({host, fold.machine.ratio("cpu", "seconds")});
-    if (fold.last_sample->gpus.empty()) continue;
+      cpu.series.push_back({host, summary.machine.ratio("cpu", "seconds")});
+    if (summary.last_sample->gpus.empty()) continue;
     a.figures.emplace_back(
         host + " GPUs",
         format("{} x {}, {:.0f}% in use, {:.0f} W, {:.0f} MHz on average",
-               fold.last_sample->gpus.size(), fold.last_sample->gpus[0].name,
-               fold.machine.total("gpu") / seconds, fold.machine.total("watts") / seconds,
-               fold.machine.total("megahertz") / seconds));
+               summary.last_sample->gpus.size(), summary.last_sample->gpus[0].name,
+               summary.machine.total("gpu") / seconds, summary.machine.total("watts") / seconds,
+               summary.machine.total("megahertz") / seconds));
     if (gpu.series.size() < kMostLines)
-      gpu.series.push_back({host, fold.machine.ratio("gpu", "seconds")});
+      gpu.series.push_back({host, summary.machine.ratio("gpu", "seconds")});
   }
   if (a.figures.empty()) a.figures.emplace_back("samples", "none in the log");
   a.plots.push_back(split_plot());
@@ -156,39 +156,39 @@ void ReportMaker::is_network() {
       {"communication hidden behind compute",
        format("{:.0f}% of all communication",
               100 * spans.total("hidden") / std::max(1e-9, spans.total("busy")))},
-      {"rank 0 sends",
+      {"sent by rank 0",
        format("{} per step, {} of it to other hosts",
               human_bytes(static_cast<uint64_t>(spans.total("sent") / steps)),
               human_bytes(static_cast<uint64_t>(spans.total("inter_node_bytes") / steps)))}};
   report_.numbers["network_share"] = share;
   Plot plot = {.title = "Traffic on the job's interface", .y = "MB/s out", .from_zero = true};
-  for (const auto& [rank, fold] : run_.ranks) {
-    if (!fold.last_sample) continue;
-    for (const InterfaceSample& i : fold.last_sample->interfaces) {
+  for (const auto& [rank, summary] : run_.ranks) {
+    if (!summary.last_sample) continue;
+    for (const InterfaceSample& i : summary.last_sample->interfaces) {
       if (!i.used) continue;
-      const double seconds = fold.machine.total("seconds");
-      const std::string speed = i.speed > 0 ? format("{} Mbit/s by its driver",
-                                                     whole(static_cast<double>(i.speed) / 125'000))
-                                            : "no speed reported by its driver";
-      a.figures.emplace_back(format("{} on {} (rank {})", i.name, fold.last_sample->host, rank),
+      const double seconds = summary.machine.total("seconds");
+      const std::string speed =
+          i.speed > 0 ? format("nominal {} Mbit/s", whole(static_cast<double>(i.speed) / 125'000))
+                      : "nominal speed unknown";
+      a.figures.emplace_back(format("{} on {} (rank {})", i.name, summary.last_sample->host, rank),
                              format("{}; {:.2f} MB/s out on average, {:.2f} at most in or out",
-                                    speed, fold.machine.total("out") / seconds / kMega,
-                                    fold.machine.total("fastest") / kMega));
+                                    speed, summary.machine.total("out") / seconds / kMega,
+                                    summary.machine.total("fastest") / kMega));
     }
     if (plot.series.size() < kMostLines) {
       plot.series.push_back(
-          {format("rank {}", rank), scaled(fold.machine.ratio("out", "seconds"), 1 / kMega)});
+          {format("rank {}", rank), scaled(summary.machine.ratio("out", "seconds"), 1 / kMega)});
     }
   }
   a.plots.push_back(std::move(plot));
   if (run_.ranks.size() <= kMostLines) {
-    for (const auto& [rank, fold] : run_.ranks) {
-      const double own = fold.spans.total("seconds") - fold.spans.total("communication");
-      const double count = std::max(1.0, fold.spans.total("steps"));
+    for (const auto& [rank, summary] : run_.ranks) {
+      const double own = summary.spans.total("seconds") - summary.spans.total("communication");
+      const double count = std::max(1.0, summary.spans.total("steps"));
       a.figures.emplace_back(
           format("rank {}", rank),
           format("{:.1f} ms own work per step, {:.1f} ms waiting for other ranks or the network",
-                 1000 * own / count, 1000 * fold.spans.total("communication") / count));
+                 1000 * own / count, 1000 * summary.spans.total("communication") / count));
     }
   }
   explain_wire(a);
@@ -197,10 +197,10 @@ void ReportMaker::is_network() {
 
 Plot ReportMaker::own_work_plot() const {
   Plot plot = {.title = "Own work of each rank", .y = "milliseconds per step", .from_zero = true};
-  for (const auto& [rank, fold] : run_.ranks) {
+  for (const auto& [rank, summary] : run_.ranks) {
     if (plot.series.size() == kMostLines) break;
-    auto points = fold.spans.ratio("seconds", "steps");
-    const auto waits = fold.spans.ratio("communication", "steps");
+    auto points = summary.spans.ratio("seconds", "steps");
+    const auto waits = summary.spans.ratio("communication", "steps");
     for (size_t i = 0; i < points.size(); ++i) {
       points[i].second = 1000 * (points[i].second - waits[i].second);
     }
@@ -213,7 +213,7 @@ Plot ReportMaker::own_work_plot() const {
 // The ranks of a host are those from the one that samples it up to the next that samples.
 void ReportMaker::explain_wire(Answer& a) {
   for (auto at = run_.ranks.begin(); at != run_.ranks.end();) {
-    const auto& [rank, fold] = *at;
+    const auto& [rank, summary] = *at;
     double sent = 0;
     auto next = at;
     do {
@@ -221,16 +221,15 @@ void ReportMaker::explain_wire(Answer& a) {
       ++next;
     } while (next != run_.ranks.end() && !next->second.last_sample);
     at = next;
-    const double out = fold.machine.total("out");
-    if (!fold.last_sample || sent <= 0 || out <= 0) continue;
+    const double out = summary.machine.total("out");
+    if (!summary.last_sample || sent <= 0 || out <= 0) continue;
     const double explained = sent * (1 + kHeaders) / out;
-    const double sampled = fold.machine.total("seconds");
+    const double sampled = summary.machine.total("seconds");
     a.figures.emplace_back(
         format("traffic of the host of rank {}", rank),
-        format(
-            "{:.2f} MB/s sent by the counter of its interface; gradients with {:.0f}% for headers "
-            "and acknowledgements explain {:.0f}% of it",
-            out / sampled / kMega, 100 * kHeaders, 100 * explained));
+        format("{:.2f} MB/s sent, as counted by its interface; gradients, with {:.0f}% for headers "
+               "and acknowledgements, explain {:.0f}% of them",
+               out / sampled / kMega, 100 * kHeaders, 100 * explained));
     report_.numbers["wire"].push_back({{"rank", rank},
                                        {"interface_bytes", out},
                                        {"seconds", sampled},
@@ -245,11 +244,11 @@ LinkUse ReportMaker::link_use() const {
   const double sampled = first()->machine.total("seconds");
   if (!crosses_network(run_) || run_.forecasts.empty() || sampled <= 0) return use;
   use.carried = first()->machine.total("out") / (1 + kHeaders) / sampled;
-  for (const auto& [rank, fold] : run_.ranks) {
-    if (rank > 0 && fold.last_sample) break;  // a rank of a different host
-    const double sent = fold.spans.total("sent");
+  for (const auto& [rank, summary] : run_.ranks) {
+    if (rank > 0 && summary.last_sample) break;  // a rank of a different host
+    const double sent = summary.spans.total("sent");
     if (sent <= 0) continue;
-    use.most += run_.forecasts.back().bandwidth * fold.spans.total("inter_node_bytes") / sent;
+    use.most += run_.forecasts.back().bandwidth * summary.spans.total("inter_node_bytes") / sent;
   }
   return use;
 }
@@ -257,7 +256,8 @@ LinkUse ReportMaker::link_use() const {
 std::string ReportMaker::correlation_answer(double r, size_t intervals) const {
   const LinkUse use = link_use();
   const bool busy = use.full() || report_.bottleneck.cause == Cause::kNetwork;
-  if (!std::isfinite(r) && !busy) return "cannot tell, because one of the two did not vary";
+  if (!std::isfinite(r) && !busy)
+    return "cannot tell, because step time or network traffic did not vary";
   const std::string text = busy ? busy_link_text(r, use) : correlation_text(r);
   if (!std::isfinite(r)) return text;
   return format("{} (r = {:+.2f} over {} of the run)", text, r, counted(intervals, "interval"));

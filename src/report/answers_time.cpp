@@ -113,8 +113,8 @@ void ReportMaker::add_prediction(Answer& a) {
   a.answer += format("; predicted {}", human_seconds(f.seconds));
   a.figures.emplace_back(
       "predicted before the first step",
-      format("{}: {} compute, {}{} waiting for the network ({})", human_seconds(f.seconds),
-             human_seconds(f.compute),
+      format("{}: {} compute, {}{} waiting for the network (compression {})",
+             human_seconds(f.seconds), human_seconds(f.compute),
              f.compression > 0 ? format("{} compression, ", human_seconds(f.compression)) : "",
              human_seconds(f.exposed), f.method));
   a.figures.emplace_back("measured median against the prediction", format("{:+.0f}%", 100 * off));

@@ -62,10 +62,10 @@ struct CauseShare {
   double share = 0;  // of the time
 };
 
-// The decision about a time of which `compute` was computing and `others` was not.
+// The decision about a period: `compute` is the share of computing, `others` are all other shares.
 struct Decision {
   Cause cause = Cause::kCompute;
-  CauseShare largest;  // of the others, named or not
+  CauseShare largest;  // of `others`, named or not
   double margin = 0;   // share of the time that separates this decision from a different one
 };
 Decision decide(double compute, std::vector<CauseShare> others);

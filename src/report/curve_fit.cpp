@@ -14,7 +14,7 @@ constexpr double kEighty = 1.2816;  // standard deviations to each side that hol
 constexpr double kIndependent = 0.5;
 // No curve is trusted to fit better than this share of the loss,
 constexpr double kLeastSpread = 0.0005;
-// nor to predict a gain better than this share of it: real losses are no power laws, and the
+// nor to predict a gain better than this share of the gain: real losses are no power laws, and the
 // learning rate keeps changing. Both from bench/observe/calibration.py.
 constexpr double kModelError = 0.2;
 

@@ -31,8 +31,8 @@ inline constexpr size_t kFewestEvaluations = 5;
 // Nothing when there are fewer than kFewestEvaluations points, or no curve above zero fits them.
 // Every exponent on a grid is fitted by least squares to the last half of the run and weighted with
 // its likelihood. The interval covers the disagreement between exponents, the uncertainty of each
-// fit, the noise of the evaluations, and the error of the model, because no run follows such a
-// curve exactly (docs/design/verdicts.md says how often the interval was right).
+// fit, the noise of the evaluations, and the error of the model, because no run follows a power law
+// exactly (docs/design/verdicts.md: how often the interval was right).
 std::optional<LossCurve> fit_loss_curve(const Points& evaluations);
 
 }  // namespace reigen

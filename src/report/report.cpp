@@ -130,9 +130,9 @@ void ReportMaker::environment() {
     report_.environment.emplace_back("speed of large matrix products",
                                      format("{}, all workers together", human_flops(s.capacity)));
   }
-  for (const auto& [rank, fold] : run_.ranks) {
-    if (!fold.last_sample) continue;
-    const SampleRecord& sample = *fold.last_sample;
+  for (const auto& [rank, summary] : run_.ranks) {
+    if (!summary.last_sample) continue;
+    const SampleRecord& sample = *summary.last_sample;
     std::string machine = format("{}, {} of memory", counted(sample.cores.size(), "core"),
                                  human_bytes(sample.memory_total));
     for (const GpuSample& gpu : sample.gpus) machine += ", " + gpu.name;
@@ -159,15 +159,16 @@ void ReportMaker::notes() {
                                format("{} ignored", with_commas(reader_.damaged_lines())));
   }
   if (run_.clock_jumps > 0) {
-    report_.notes.emplace_back("clock", format("set {} during the run; durations come from a "
-                                               "monotonic clock and are right",
-                                               counted(run_.clock_jumps, "time")));
+    report_.notes.emplace_back(
+        "clock",
+        format("set {} during the run; durations come from a monotonic clock and are not affected",
+               counted(run_.clock_jumps, "time")));
   }
   if (run_.repeated_steps > 0) {
     report_.notes.emplace_back(
-        "two writers", format("two processes wrote the log at once; {} that it has twice counted "
-                              "once",
-                              counted(run_.repeated_steps, "step")));
+        "two writers",
+        format("two processes wrote the log at once; {} recorded twice, counted once",
+               counted(run_.repeated_steps, "step")));
   }
   uint64_t lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_steps;
@@ -191,15 +192,15 @@ void ReportMaker::numbers() {
     if (e.bleu) row["bleu"] = *e.bleu;
     n["evaluations"].push_back(std::move(row));
   }
-  for (const auto& [rank, fold] : run_.ranks) {
+  for (const auto& [rank, summary] : run_.ranks) {
     n["ranks"].push_back(
         {{"rank", rank},
-         {"steps", fold.spans.total("steps")},
-         {"own_seconds", fold.spans.total("seconds") - fold.spans.total("communication")},
-         {"communication_seconds", fold.spans.total("communication")},
-         {"bytes_sent", fold.spans.total("sent")},
-         {"bytes_sent_away", fold.spans.total("inter_node_bytes")},
-         {"bytes_out_of_interface", fold.machine.total("out")}});
+         {"steps", summary.spans.total("steps")},
+         {"own_seconds", summary.spans.total("seconds") - summary.spans.total("communication")},
+         {"communication_seconds", summary.spans.total("communication")},
+         {"bytes_sent", summary.spans.total("sent")},
+         {"bytes_sent_away", summary.spans.total("inter_node_bytes")},
+         {"bytes_out_of_interface", summary.machine.total("out")}});
   }
 }
 

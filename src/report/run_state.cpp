@@ -40,9 +40,9 @@ double last_news(const RunSummary& run) {
   double latest = run.starts.empty() ? 0 : run.starts.back().time;
   if (!run.evaluations.empty()) latest = std::max(latest, run.evaluations.back().time);
   if (!run.checkpoints.empty()) latest = std::max(latest, run.checkpoints.back().time);
-  for (const auto& [rank, fold] : run.ranks) {
-    latest = std::max(latest, fold.last_time);
-    if (fold.last_sample) latest = std::max(latest, fold.last_sample->time);
+  for (const auto& [rank, summary] : run.ranks) {
+    latest = std::max(latest, summary.last_time);
+    if (summary.last_sample) latest = std::max(latest, summary.last_sample->time);
   }
   return latest;
 }

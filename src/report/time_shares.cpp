@@ -39,9 +39,9 @@ bool ranks_compare(const RunSummary& run) {
   if (!run.starts.empty() && same_workers(run)) return true;
   double least = INFINITY;
   double most = 0;
-  for (const auto& [rank, fold] : run.ranks) {
-    least = std::min(least, fold.spans.total("steps"));
-    most = std::max(most, fold.spans.total("steps"));
+  for (const auto& [rank, summary] : run.ranks) {
+    least = std::min(least, summary.spans.total("steps"));
+    most = std::max(most, summary.spans.total("steps"));
   }
   return least >= kSameSteps * most;
 }
@@ -50,12 +50,12 @@ void find_slowest(const RunSummary& run, TimeShares& shares) {
   std::vector<double> works;
   std::vector<double> descheduled;
   double slowest = -1;
-  for (const auto& [rank, fold] : run.ranks) {
-    const double steps = fold.spans.total("steps");
+  for (const auto& [rank, summary] : run.ranks) {
+    const double steps = summary.spans.total("steps");
     if (steps == 0) continue;
-    works.push_back(own_work(fold) / steps);
-    descheduled.push_back(fold.spans.total("descheduled_seconds") /
-                          std::max(1e-9, fold.spans.total("seconds")));
+    works.push_back(own_work(summary) / steps);
+    descheduled.push_back(summary.spans.total("descheduled_seconds") /
+                          std::max(1e-9, summary.spans.total("seconds")));
     if (works.back() > slowest) {
       slowest = works.back();
       shares.slowest_rank = rank;
@@ -86,10 +86,10 @@ void find_late_input(const RunSummary& run, TimeShares& shares) {
   const RankSummary& slowest = run.ranks.at(shares.slowest_rank);
   std::vector<double> works;
   std::vector<double> inputs;
-  for (const auto& [rank, fold] : run.ranks) {
-    if (rank == shares.slowest_rank || fold.spans.total("steps") == 0) continue;
-    works.push_back(per_step(fold, own_work(fold)));
-    inputs.push_back(per_step(fold, fold.spans.total("input")));
+  for (const auto& [rank, summary] : run.ranks) {
+    if (rank == shares.slowest_rank || summary.spans.total("steps") == 0) continue;
+    works.push_back(per_step(summary, own_work(summary)));
+    inputs.push_back(per_step(summary, summary.spans.total("input")));
   }
   const double work = per_step(slowest, own_work(slowest)) - median(works);
   const double input = per_step(slowest, slowest.spans.total("input")) - median(inputs);
@@ -116,10 +116,10 @@ void split_waiting(const RunSummary& run, double waited, const StepRecord& first
   if (slow && shares.slowest_rank == 0) {
     // Rank 0 did not wait itself: the others waited for its compute or its input.
     std::vector<double> waits;
-    for (const auto& [rank, fold] : run.ranks) {
-      if (rank == 0 || fold.spans.total("steps") == 0) continue;
-      const double both = std::min(1.0, mine.total("steps") / fold.spans.total("steps"));
-      waits.push_back(fold.spans.total("communication") * both);
+    for (const auto& [rank, summary] : run.ranks) {
+      if (rank == 0 || summary.spans.total("steps") == 0) continue;
+      const double both = std::min(1.0, mine.total("steps") / summary.spans.total("steps"));
+      waits.push_back(summary.spans.total("communication") * both);
     }
     shares.awaited = std::clamp(median(waits) - waited - late_input, 0.0, shares.compute);
     shares.compute -= shares.awaited;

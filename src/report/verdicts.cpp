@@ -93,11 +93,11 @@ bool crosses_network(const RunSummary& run) {
   bool known = false;
   double sent = 0;
   double inter_node = 0;
-  for (const auto& [rank, fold] : run.ranks) {
-    sent += fold.spans.total("sent");
-    inter_node += fold.spans.total("inter_node_bytes");
-    if (!fold.last_sample) continue;
-    for (const InterfaceSample& i : fold.last_sample->interfaces) {
+  for (const auto& [rank, summary] : run.ranks) {
+    sent += summary.spans.total("sent");
+    inter_node += summary.spans.total("inter_node_bytes");
+    if (!summary.last_sample) continue;
+    for (const InterfaceSample& i : summary.last_sample->interfaces) {
       if (i.used && i.name != "lo") return true;
       known = known || i.used;
     }

@@ -112,14 +112,14 @@ struct Trained {
   };
   enum class Evidence : uint8_t {
     kCurve,     // a fitted curve
-    kTooFew,    // evaluations for a curve
-    kTooSteep,  // losses for a curve that levels off above zero
-    kScatter,   // of the losses around their curve is too large
+    kTooFew,    // too few evaluations for a curve
+    kTooSteep,  // losses fall too steeply for a curve that levels off above zero
+    kScatter,   // losses scatter too much around their curve
   };
   Answer answer = Answer::kUnknown;
   Evidence evidence = Evidence::kCurve;
   Confidence confidence = Confidence::kNone;
-  uint64_t step = 0;           // where it diverged
+  uint64_t step = 0;           // at which it diverged
   uint64_t skipped_steps = 0;  // of a run that diverged
   LossTrend trend;             // of a run that gets worse
   Points losses;               // of validation

@@ -67,7 +67,7 @@ std::string advice_of(const Bottleneck& b) {
     case Advice::kNone:
       return "";
     case Advice::kFasterProcessors:
-      return "more or faster processors shorten its steps; a faster network or disk does not";
+      return "more or faster processors shorten the steps; a faster network or disk does not";
     case Advice::kLargerProducts:
       return format(
           "compute reaches only {} of the speed of large matrix products: use a larger "
@@ -94,9 +94,8 @@ std::string advice_of(const Bottleneck& b) {
       return "use a faster disk for the data, or a copy on the host itself";
     case Advice::kFasterDiskOfRank:
       return format(
-          "inspect how the host of rank {} reads the data: use a faster disk, or a copy on the "
-          "host "
-          "itself; the other ranks have their input in time",
+          "use a faster disk for the data of rank {}, or a copy on its host; the other ranks get "
+          "their input in time",
           b.rank);
     case Advice::kEvaluateLess:
       return "use a larger --eval.every, or fewer --eval.sentences";
@@ -104,8 +103,7 @@ std::string advice_of(const Bottleneck& b) {
       // An evaluation is followed by a checkpoint, so that its step can become the best.
       std::string advice =
           "use a larger --eval.every (each evaluation also saves), a larger --checkpoint.every, or "
-          "a "
-          "faster disk for the run";
+          "a faster disk for the run directory";
       if (computed_on_host(b.compression)) {
         append(advice, format("with --compress {} each checkpoint also gathers the compression "
                               "state of all workers over the link, which a faster disk does not "
@@ -260,15 +258,13 @@ VerdictText text_of(const Overfitting& o) {
   VerdictText v = {.about = "overfitting", .confidence = id_of(o.confidence)};
   v.rule = format(
       "yes when validation loss was more than {} above its best in at least the last {}, while "
-      "training loss kept falling since that best; training loss is the mean of the steps since "
-      "the "
-      "previous evaluation",
+      "training loss fell further after that best; training loss is the mean of the steps since "
+      "the previous evaluation",
       percent_text(kWorseLoss), counted(kWorseInRow, "evaluation"));
   const LossTrend& t = o.trend;
   const std::string because = format(
       "validation loss is {:.3f}, its best was {:.3f} at step {}; training loss (with dropout) "
-      "went "
-      "from {:.3f} there to {:.3f}; the gap is {:+.3f}",
+      "went from {:.3f} there to {:.3f}; the gap is {:+.3f}",
       t.last, t.best, step_text(t.best_step), t.train_at_best, t.train_now, t.gap());
   switch (o.answer) {
     case Overfitting::Answer::kUnknown:
@@ -314,15 +310,15 @@ VerdictText text_of(const Trained& t) {
       v.advice = kTrainOn;
       break;
     case Trained::Answer::kGettingWorse:
-      v.verdict = format("no, it is getting worse since step {:.0f}", t.trend.best_step);
+      v.verdict = format("no, getting worse since step {:.0f}", t.trend.best_step);
       v.because = format(
-          "validation loss is {:.3f}, its best was {:.3f}; training loss did not fall since then "
-          "either: {:.3f} then, {:.3f} now",
+          "validation loss is {:.3f}, its best was {:.3f}; training loss did not fall either: "
+          "{:.3f} then, {:.3f} now",
           t.trend.last, t.trend.best, t.trend.train_at_best, t.trend.train_now);
       v.advice = format("{}; resume from the checkpoint best-loss", kLowerRate);
       break;
     case Trained::Answer::kDiverged:
-      v.verdict = format("no: it diverged at step {}", with_commas(t.step));
+      v.verdict = format("no, diverged at step {}", with_commas(t.step));
       v.because = format("loss or gradient was not finite, and the run stopped after skipping {}",
                          counted(t.skipped_steps, "step"));
       v.advice = kLowerRate;

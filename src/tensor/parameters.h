@@ -24,7 +24,7 @@ struct ParameterSlice {
   size_t size() const { return static_cast<size_t>(rows * cols); }
 };
 
-// Which parameters there are and where; the same for every buffer of a model.
+// Names, shapes and offsets of all parameters; the same for every buffer of a model.
 class ParameterLayout {
  public:
   static constexpr size_t kSliceAlignment = 16;  // elements: a vector register, a cache line

@@ -28,7 +28,7 @@ class RunLimits {
   RunLimits(const TrainOptions& options, const Dataset& train, bool validated)
       : options_(options), train_(train), validated_(validated) {}
 
-  // Epochs up to a place in the data: 1.25 is a quarter into the second.
+  // Epochs up to a position in the data: 1.25 is a quarter into the second.
   double epochs(const Cursor& cursor) const;
 
   // Whether anything but one more step may be due after step `step`, the last one that was started,

@@ -48,7 +48,7 @@ void give_up(AttemptParts& parts, const std::string& why) {
   parts.transport.direct->drain();
 }
 
-// Errors of the device or the network are not the run's: their message says how to resume.
+// After an error of the device or the network the run can be resumed: the message explains how.
 void run_attempt(AttemptParts& parts) {
   auto with_advice = [&](const Error& e) {
     std::string text = e.what();

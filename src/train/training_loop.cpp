@@ -129,8 +129,8 @@ void TrainingLoop::check_divergence() {
   if (c.skipped_in_row >= static_cast<uint64_t>(parts_.options.optimizer.max_skipped)) {
     diverged(format("loss or gradient was not finite for {} steps in a row, up to step {}",
                     c.skipped_in_row, c.step),
-             fp16 ? "--precision bf16 or fp32 has more range; else lower the learning rate, "
-                    "lengthen its warm-up or set optimizer.clip"
+             fp16 ? "use --precision bf16 or fp32, which have more range, or lower the learning "
+                    "rate, lengthen its warm-up or set optimizer.clip"
                   : "lower the learning rate, lengthen its warm-up or set optimizer.clip");
   }
   if (fp16 && c.loss_scale.scale > 0 && c.loss_scale.scale < kLeastLossScale) {
@@ -144,7 +144,7 @@ void TrainingLoop::check_divergence() {
 // All ranks diverge at the same step.
 void TrainingLoop::diverged(const std::string& what, const std::string& advice) {
   exchange_logs();
-  std::string saved = "rank 0 names the last checkpoint";
+  std::string saved = "the message of rank 0 names the last checkpoint";
   if (parts_.writer) {
     parts_.writer->end(parts_.state.counters.step, "diverged", parts_.watch.seconds());
     saved = parts_.writer->last_checkpoint();

@@ -1,4 +1,4 @@
-// Files that are whole or absent: with full disks, crashes, concurrent writers, missing
+// Files that are complete or absent: with full disks, crashes, concurrent writers, missing
 // permissions.
 #include "base/files.h"
 

@@ -59,7 +59,7 @@ TEST(HumanSeconds, MovesToTheNextUnitIfRoundingCarries) {
   EXPECT_EQ(human_seconds(3599.6), "1h 00m");
 }
 
-TEST(Counted, HasOneNounForOneAndAnotherForMany) {
+TEST(Counted, HasTheSingularForOneAndThePluralForMany) {
   EXPECT_EQ(counted(0, "step"), "0 steps");
   EXPECT_EQ(counted(1, "evaluation"), "1 evaluation");
   EXPECT_EQ(counted(4096, "sentence"), "4,096 sentences");

@@ -1,4 +1,4 @@
-"""Compression between workers through the real binary: every method trains, stops and goes on."""
+"""Compression between workers through the real binary: every method trains, stops and resumes."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from workers_test import WorkersCase
 
 METHODS = ["int4", "powersgd:2", "topk:0.05", "local:7"]
 if harness.TEST_ALL:
-    METHODS += ["bf16", "fp16", "int8"]  # the same code as none and int4 with other formats
+    METHODS += ["bf16", "fp16", "int8"]  # the same code as none and int4 with different formats
 
 
 class Compression(WorkersCase):
@@ -44,7 +44,7 @@ class Compression(WorkersCase):
                 self.assertLess(abs(steps[60]["loss"] / plain[60]["loss"] - 1), 0.15)
                 self.assertIn("compression", steps[60]["spans"])
 
-    def test_a_signal_between_meetings_loses_nothing(self):
+    def test_a_signal_between_outer_steps_loses_nothing(self):
         options = self.options("local:20", 70)
         self.train("whole", *options)
         process = self.start("parts", *options)
@@ -54,12 +54,12 @@ class Compression(WorkersCase):
         self.train("parts", *options)
         self.assertEqual(self.files("whole"), self.files("parts"))
 
-    def test_fewer_bytes_travel_after_the_warm_up(self):
+    def test_fewer_bytes_are_sent_after_the_warm_up(self):
         self.train("run", *self.options("powersgd:1", 12))
         steps = self.losses("run")
         self.assertLess(3 * steps[12]["communication"]["sent"], steps[10]["communication"]["sent"])
 
-    def test_another_number_of_workers_goes_on_without_what_was_kept_and_says_so(self):
+    def test_a_different_number_of_workers_drops_the_compressor_state_with_a_warning(self):
         for method in ("powersgd:2", "local:7"):
             with self.subTest(method=method):
                 name = f"run-{method}"
@@ -70,7 +70,7 @@ class Compression(WorkersCase):
                 self.assertIn("is dropped", done.stderr)
                 self.assertEqual(json.loads(self.read(f"{name}/last/manifest.json"))["step"], 26)
 
-    def test_what_no_method_is_called_is_refused(self):
+    def test_an_unknown_method_is_refused(self):
         done = self.train("run", *self.options("gzip", 5), check=False)
         self.assert_fails(done, 2, "powersgd:RANK")
 

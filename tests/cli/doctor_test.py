@@ -81,7 +81,7 @@ class Doctor(WorkersCase):
 
     def test_two_workers_and_a_simulation_of_sixty_four(self):
         text = run(*self.options("--workers", 2, "--simulate", "workers=64,link=1gbit")).stdout
-        for part in ("rank 0 to rank 1", "all-reduce of", "bottleneck", "simulated", "efficiency", "largest error"):
+        for part in ("rank 0 to rank 1", "all-reduce size", "bottleneck", "simulated", "efficiency", "largest error"):
             self.assertIn(part, text)
         found = self.examine("--workers", 2, "--simulate", "workers=4096,link=10gbit,latency=20us")
         last = found["simulated"][-1]
@@ -184,7 +184,7 @@ class AcrossLinks(LinksCase):
             self.assertIn(fast["bottleneck"], ("compute", "straggler"), fast["verdict"])
 
 
-class Trouble(LinksCase):
+class Faults(LinksCase):
     """Each fault is real, and on the second host only."""
 
     def found(self, net, *more, **second):
@@ -208,7 +208,7 @@ class Trouble(LinksCase):
         except PermissionError as error:
             self.skipTest(str(error))
         with quota, namespaces.Network(2) as net:
-            found = self.found(net, preexec=quota.hold_me)
+            found = self.found(net, preexec=quota.limit_this_process)
             slow = [f["rank"] for f in found["findings"] if f["id"] == "slow-worker"]
             self.assertEqual(slow, [1], found["findings"])
             self.assertEqual(found["bottleneck"], "straggler", found["verdict"])
@@ -223,7 +223,7 @@ class Trouble(LinksCase):
             net.add_interface("side0", 78)
             found = self.found(net, "--interface", "side0")
             self.assertIn(("interface", 1), [(f["id"], f["rank"]) for f in found["findings"]])
-            self.assertTrue(any(re.search(r"rank 1 .*: side0 \(10.78.0.2.*10.77.0.1.*eth0 \(10.77.0.2.*--interface", n)
+            self.assertTrue(any(re.search(r"rank 1 .*side0 \(10.78.0.2.*10.77.0.1.*eth0 \(10.77.0.2.*--interface", n)
                                 for n in found["warnings"]), found["warnings"])
 
     def test_an_interface_without_a_connection(self):
@@ -250,7 +250,8 @@ class Trouble(LinksCase):
             # The smallest model: it needs text faster than any other.
             little = ["--model.width", 16, "--model.heads", 2, "--model.ffn-width", 16, "--model.encoder-layers", 1,
                       "--model.decoder-layers", 1, "--batch.target-tokens", 4000]
-            self.assertIn(("slow-disk", 1), self.findings(net, *little, data=data, preexec=disk.hold_me))
+            self.assertIn(("slow-disk", 1),
+                          self.findings(net, *little, data=data, preexec=disk.limit_this_process))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`reigen evaluate` on plain files: scores, intervals, comparison, and what it refuses."""
+"""`reigen evaluate` on plain files: scores, intervals, comparison, and refused input."""
 
 import gzip
 import json
@@ -37,7 +37,7 @@ class Evaluate(Case):
             self.assertAlmostEqual(metric["system"]["score"], 100)
             self.assertAlmostEqual(metric["system"]["interval"]["low"], 100)
 
-    def test_text_and_json_say_the_same(self):
+    def test_text_and_json_agree(self):
         args = ("--hypotheses", self.fair, "--references", self.references)
         text = self.evaluate(*args).stdout
         for name, metric in self.metrics(*args).items():
@@ -47,14 +47,14 @@ class Evaluate(Case):
         self.assertIn("BLEU = ", text)
         self.assertEqual(self.evaluate(*args).stdout, text, "not deterministic")
 
-    def test_the_interval_holds_the_score(self):
+    def test_the_interval_contains_the_score(self):
         for metric in self.metrics("--hypotheses", self.fair, "--references",
                                    self.references).values():
             system = metric["system"]
             self.assertLess(system["interval"]["low"], system["score"])
             self.assertGreater(system["interval"]["high"], system["score"])
 
-    def test_a_better_system_is_told_from_a_worse(self):
+    def test_a_better_system_is_significantly_better(self):
         found = self.metrics("--hypotheses", self.fair, "--references", self.references,
                              "--baseline", self.poor)
         for metric in found.values():
@@ -92,7 +92,7 @@ class Evaluate(Case):
         self.assertGreater(two["BLEU"]["system"]["score"], one["BLEU"]["system"]["score"])
         self.assertTrue(two["BLEU"]["signature"].startswith("nrefs:2|"))
 
-    def test_unequal_line_counts_are_both_said(self):
+    def test_unequal_line_counts_are_both_named(self):
         short = self.lines("short.txt", FAIR[:-1])
         done = self.evaluate("--hypotheses", short, "--references", self.references, check=False)
         self.assert_fails(done, DATA, "short.txt has 29 lines", "ref.txt has 30")
@@ -113,13 +113,13 @@ class Evaluate(Case):
                              "--metric", "bleu,ter", check=False)
         self.assert_fails(done, CONFIG, "--metric", "chrf++")
 
-    def test_bad_bytes_are_scored_and_said(self):
+    def test_bad_bytes_are_scored_with_a_warning(self):
         odd = self.write("odd.txt", "\n".join(FAIR).encode().replace(b"cats", b"c\xffts"))
         done = self.evaluate("--hypotheses", odd, "--references", self.references)
         self.assertIn("30 lines are not valid UTF-8", done.stderr)
         self.assertIn("BLEU", done.stdout)
 
-    def test_tokenised_text_is_suspected(self):
+    def test_tokenised_text_gets_a_warning(self):
         lines = ["It is so ."] * 100
         path = self.lines("tokens.txt", lines)
         done = self.evaluate("--hypotheses", path, "--references", path)

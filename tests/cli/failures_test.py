@@ -1,4 +1,4 @@
-"""Bad input, bad disks and sudden ends: a clear error, the right exit code, nothing half done."""
+"""Bad input, bad disks and sudden ends: a clear error, the right exit code, no incomplete output."""
 
 import gzip
 import os
@@ -30,7 +30,7 @@ class Failures(Case):
         self.assert_fails(done, DATA, "no.tsv")
         self.assert_nothing_left()
 
-    def test_unequal_line_counts_are_both_said(self):
+    def test_unequal_line_counts_are_both_named(self):
         self.write("a.en", "1\n2\n3\n")
         self.write("a.de", "1\n2\n")
         done = self.prepare(self.path("a.en"), self.path("a.de"))
@@ -49,7 +49,7 @@ class Failures(Case):
         os.chmod(self.path("locked"), 0o555)
         os.chmod(self.folder, 0o755)
         extra = {}
-        if os.getuid() == 0:  # root may write anywhere, so ask as somebody else
+        if os.getuid() == 0:  # root may write anywhere, so the program runs as a different user
             shutil.copy(REIGEN, self.path("reigen"))
             extra = {"user": 65534}
         binary = self.path("reigen") if extra else REIGEN
@@ -143,11 +143,11 @@ class Failures(Case):
     def test_kill_nine_while_a_vocabulary_trains_leaves_no_process_and_no_lock(self):
         started = self.start_vocabulary_training()
         started.kill()
-        started.communicate(timeout=60)  # returns once nobody holds its standard error
+        started.communicate(timeout=60)  # returns once no process has its standard error open
         text = self.corpus(pairs=2000)
         run(*self.prepare_args(text))
 
-    def test_overwrite_never_deletes_what_reigen_did_not_write(self):
+    def test_overwrite_never_deletes_foreign_files(self):
         text = self.corpus()
         self.write("text/notes.txt", "precious")
         done = run("corpus", "--pairs", 10, "--output", text, "--overwrite", check=False)
@@ -174,13 +174,13 @@ class Failures(Case):
         self.assert_fails(run("inspect", self.path("data"), "--verify", check=False), DATA,
                           "train-00000.shard", "damaged")
 
-    def test_an_existing_output_is_kept_unless_told_otherwise(self):
+    def test_an_existing_output_is_replaced_only_with_overwrite(self):
         text = self.corpus()
         run(*self.prepare_args(text))
         before = self.read("data/SHA256SUMS")
         self.assert_fails(run(*self.prepare_args(text), check=False), CONFIG, "--overwrite")
         self.assertEqual(self.read("data/SHA256SUMS"), before)
-        # A failing run with --overwrite leaves the old one whole.
+        # A failing run with --overwrite leaves the old dataset complete.
         self.write("bad.tsv.gz", gzip.compress(b"a\tb\n" * 99)[:-9])
         done = run("prepare", "--source", "en", "--target", "de", "--train", self.path("bad.tsv.gz"),
                    "--output", self.path("data"), "--overwrite", check=False)
@@ -199,7 +199,7 @@ class Failures(Case):
         done = self.prepare("x.tsv", "--clean.min-script", "7")
         self.assert_fails(done, CONFIG, "--clean.min-script", "'7'", "from 0 to 1")
 
-    def test_a_vocabulary_too_large_for_the_text_says_what_fits(self):
+    def test_a_vocabulary_too_large_for_the_text_names_the_largest_size(self):
         self.write("t.tsv", "".join(f"one {i}\teins {i}\n" for i in range(50)))
         done = run("prepare", "--source", "en", "--target", "de", "--train", self.path("t.tsv"),
                    "--output", self.path("data"), check=False)

@@ -43,7 +43,7 @@ class GpuCase(harness.Case):
             return hashlib.sha256(f.read()).hexdigest()
 
 
-class Agreement(GpuCase):
+class AgainstCpu(GpuCase):
     def test_every_precision_follows_the_cpu(self):
         common = ["--max-steps", 100, "--eval.every", 100]
         self.train("cpu", *common, "--device", "cpu")
@@ -66,7 +66,7 @@ class Agreement(GpuCase):
         self.assertLess(abs(losses[0] - losses[1]), 0.01)
 
 
-class Sameness(GpuCase):
+class Reproducibility(GpuCase):
     def test_recorded_algorithms_give_the_same_bits_also_across_a_stop(self):
         self.train("first", "--max-steps", 60, "--eval.every", 0)
         record = ["--algorithms", self.path("first/algorithms.txt"), "--eval.every", 0]
@@ -132,7 +132,7 @@ class Workers(GpuCase):
 
 
 class Nccl(GpuCase):
-    """Two processes on one GPU that claim to be on two machines: NCCL believes it, and joins them by sockets."""
+    """Two processes on one GPU that claim to be on two machines: NCCL then connects them by sockets."""
 
     def start(self, name, *more, workers=2, transport="nccl", **environment):
         port = harness.free_port()
@@ -161,7 +161,7 @@ class Nccl(GpuCase):
             if os.path.exists(path) and any(r["step"] >= step for r in self.records(name)):
                 return
             time.sleep(0.05)
-        self.fail(f"step {step} did not come")
+        self.fail(f"step {step} was not reached")
 
     def test_two_ranks_follow_one(self):
         common = ["--max-steps", 100, "--eval.every", 50, "--precision", "fp32"]
@@ -181,12 +181,12 @@ class Nccl(GpuCase):
         for file in ("model.safetensors", "optimizer.safetensors"):
             self.assertEqual(self.digest("again", file), self.digest("parts", file))
 
-    def test_auto_measures_what_nccl_carries(self):
+    def test_auto_measures_the_link_of_nccl(self):
         said = self.finish(self.start("run", "--max-steps", 20, "--eval.every", 0, "--compress", "auto"))
         self.assertRegex(said[0], "auto chose (none|bf16)")
         self.assertIn("gradients over NCCL", said[0])
 
-    def test_where_nccl_cannot_join_gpus_the_hosts_do(self):
+    def test_without_nccl_gradients_go_through_host_memory(self):
         nowhere = {"NCCL_SOCKET_IFNAME": "=nowhere0"}
         some = ["--max-steps", 10, "--eval.every", 0, "--start-within", "10s"]
         said = self.finish(self.start("run", *some, transport="auto", **nowhere))
@@ -218,7 +218,7 @@ def has_fault_injection():
         return b"REIGEN_BREAK_GPU_AT_STEP" in binary.read()
 
 
-class Trouble(GpuCase):
+class Failures(GpuCase):
     def need_fault_injection(self):
         if not has_fault_injection():
             self.skipTest("this binary was built without REIGEN_FAULT_INJECTION")
@@ -240,7 +240,7 @@ class Trouble(GpuCase):
         self.assert_fails(done, 6, "CUDA could not", "resumes from step 40")
         run("inspect", self.path("run"), "--verify")
 
-    def test_memory_is_kept_to_and_checked(self):
+    def test_the_memory_limit_is_checked_and_decides_the_micro_batches(self):
         done = self.train("run", "--max-steps", 10, "--eval.every", 0, "--memory", "700MB",
                           "--batch.target-tokens", 20000)
         peak = re.search(r"peak memory +([\d.]+) MB of 700 MB", done.stderr)

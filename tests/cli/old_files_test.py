@@ -1,7 +1,7 @@
 """Files that earlier versions wrote stay readable: a dataset, a run of two workers, its checkpoints.
 
-tests/fixtures/VERSION/files.tar.xz holds what that version wrote, expected.json what it computed
-from it. A fixture is never written again; a change of format adds one.
+tests/fixtures/VERSION/files.tar.xz holds the files of that version, expected.json its output for
+them. A fixture is never written again; a change of format adds one.
 """
 
 import json

@@ -1,14 +1,14 @@
-"""A quota on processor time for a process or for one of its threads, kept by the kernel (control groups)."""
+"""A CPU quota for a process or for one of its threads, enforced by the kernel (control groups)."""
 
 import os
 
 V1 = "/sys/fs/cgroup/cpu"
 V2 = "/sys/fs/cgroup"
-PERIOD = 100_000  # microseconds, what container runtimes use
+PERIOD = 100_000  # microseconds, as container runtimes set it
 
 
 class Quota:
-    """`with Quota(0.2) as quota: quota.hold(pid)` gives it a fifth of a processor. A thread's id does as well.
+    """`with Quota(0.2) as quota: quota.limit(pid)` limits a process, or a thread by its id, to a fifth of a processor.
 
     Raises PermissionError where control groups cannot be made here.
     """
@@ -37,11 +37,11 @@ class Quota:
         with open(f"{self.folder}/{name}", "w") as file:
             file.write(str(text))
 
-    def hold(self, task):
+    def limit(self, task):
         self._write(self.tasks, task)
 
-    def hold_me(self):
-        """For preexec_fn: the process about to start, and all its threads."""
+    def limit_this_process(self):
+        """For preexec_fn: limits the process about to start, and all its threads."""
         self._write("cgroup.procs", os.getpid())
 
     def close(self):

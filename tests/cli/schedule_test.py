@@ -70,7 +70,7 @@ class Schedule(Case):
     def assert_close(self, found, expected, note=""):
         self.assertAlmostEqual(found, expected, delta=abs(expected) * 1e-12, msg=note)
 
-    def test_the_table_names_the_steps_that_matter(self):
+    def test_the_table_has_peak_and_landmarks(self):
         text = run("schedule", "--schedule.kind", "noam", "--steps", 50000).stdout
         lines = text.split("\n\n")[1].splitlines()
         self.assertEqual(lines[0].split(), ["step", "rate", "of", "peak"])
@@ -104,7 +104,7 @@ class Schedule(Case):
             self.assertIn("warm-up ends, peak", marks)
             self.assertEqual("decay ends" in marks, kind in ("polynomial", "cosine"))
 
-    def test_json_records_what_was_used(self):
+    def test_json_records_the_settings_that_were_used(self):
         page = json.loads(run("schedule", "--json", "--every", 50000).stdout)
         self.assertEqual(page["schedule"], {"kind": "noam", "warmup-steps": 8000, "min-rate": 0,
                                             "factor": 2, "width": 512})
@@ -200,7 +200,7 @@ class Schedule(Case):
             (("--schedule.boundaries", "1000,two"), ("item 2 is 'two'", "whole number")),
             (("--schedule.kind", "piecewise", "--schedule.boundaries", 10, "--schedule.values",
               "2,1", "--schedule.warmup-steps", 11), ("before the warm-up ends at step 11",)),
-            (("--schedule.min-rate", 1), ("schedule.min-rate is 1", "peak of 0.00098")),
+            (("--schedule.min-rate", 1), ("schedule.min-rate is 1", "peak rate of 0.00098")),
             (("--schedule.kind", "fixed", "--schedule.rate", 0), ("schedule.rate", "1e-12 to")),
             (("--schedule.kind", "fixed", "--schedule.start-rate", 0.1), ("start-rate is 0.1",)),
             (("--schedule.wamrup-steps", 5), ("did you mean --schedule.warmup-steps?",)),

@@ -1,4 +1,4 @@
-"""A disk as slow as a test wants: an image on a loop device, whose reads the kernel holds back."""
+"""A disk as slow as a test needs: an image on a loop device, whose reads the kernel throttles."""
 
 import os
 import subprocess
@@ -7,10 +7,10 @@ BLKIO = "/sys/fs/cgroup/blkio"
 
 
 class SlowDisk:
-    """`with SlowDisk(folder, 200_000) as disk:` mounts `disk.path`; a process that calls `hold_me` before it
-    starts (preexec_fn) reads from it with so many bytes a second.
+    """`with SlowDisk(folder, 200_000) as disk:` mounts `disk.path`; a process that calls `limit_this_process`
+    before it starts (preexec_fn) reads 200,000 bytes a second from it.
 
-    Raises PermissionError where this machine does not let us.
+    Raises PermissionError where the machine does not permit it.
     """
 
     def __init__(self, folder, rate, megabytes=64):
@@ -39,7 +39,7 @@ class SlowDisk:
         with open(f"{self.group}/{name}", "w") as file:
             file.write(str(text))
 
-    def hold_me(self):
+    def limit_this_process(self):
         self._write("cgroup.procs", os.getpid())
 
     def forget(self):

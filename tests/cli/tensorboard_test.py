@@ -1,4 +1,4 @@
-"""What TensorBoard is shown of a real run is what its log says."""
+"""TensorBoard shows the numbers of a real run's measurement log."""
 
 import json
 import struct

@@ -56,11 +56,11 @@ class TrainCase(harness.Case):
             except FileNotFoundError:
                 pass
             time.sleep(0.001)
-        self.fail(f"step {step} did not come: {process.stderr.read()}")
+        self.fail(f"step {step} was not reached: {process.stderr.read()}")
 
 
 class Runs(TrainCase):
-    def test_a_run_leaves_what_it_says(self):
+    def test_a_run_writes_its_logs_and_checkpoints(self):
         done = self.train("run", "--max-steps", 60, "--eval.every", 30, "--checkpoint.every", 20,
                           "--checkpoint.keep", 1, "--log-every", 10)
         for phrase in ["step 10/60", "epoch", "loss", "rate", "tok/s", "ETA", "evaluation at step 30",
@@ -90,7 +90,7 @@ class Runs(TrainCase):
         again = self.train("run", "--max-steps", 60)
         self.assertIn("already reached its limit", again.stderr)
 
-    def test_the_recorded_configuration_is_enough_to_go_on(self):
+    def test_the_recorded_configuration_is_enough_to_resume(self):
         self.train("run", "--max-steps", 4)
         shutil.copytree(self.path("run"), self.path("moved"))
         run("train", "--run", self.path("moved"), "--max-steps", 8, cwd="/")
@@ -207,7 +207,7 @@ class Resuming(TrainCase):
         process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0)
 
-    def test_a_second_trainer_is_kept_out(self):
+    def test_a_second_trainer_is_refused(self):
         process = self.start("busy", "--max-steps", 100000, "--eval.every", 0)
         self.wait_for_step("busy", 1, process)
         self.assert_fails(self.train("busy", "--max-steps", 5, check=False), 2,
@@ -217,7 +217,7 @@ class Resuming(TrainCase):
 
 
 class BadInput(TrainCase):
-    def test_options_that_cannot_work_say_so(self):
+    def test_unusable_options_are_named_in_the_error(self):
         self.assert_fails(run("train", "--run", self.path("r"), check=False), 2, "--data is required")
         self.assert_fails(self.train("r", check=False), 2, "--max-steps")
         self.assert_fails(self.train("r", "--max-steps", 1, "--preset", "smal", check=False), 2,
@@ -237,7 +237,7 @@ class BadInput(TrainCase):
                           "not a run of reigen")
         self.assertEqual(os.listdir(self.path("notes")), ["mine.txt"])
 
-    def test_a_run_refuses_other_settings_and_other_data(self):
+    def test_a_run_refuses_different_settings_and_different_data(self):
         self.train("run", "--max-steps", 2)
         before = self.digest("run")
         self.assert_fails(self.train("run", "--max-steps", 4, "--seed", 2, "--batch.pairs", 7,
@@ -274,15 +274,15 @@ class BadInput(TrainCase):
                           "model.safetensors: has 1,000 bytes",
                           "none of its")
 
-    def test_the_best_survives_a_later_one_that_could_not_be_written(self):
+    def test_the_best_checkpoint_survives_a_later_one_that_could_not_be_written(self):
         more = ["--eval.every", 5, "--checkpoint.keep", 1, "--no-eval.bleu"]
         self.train("run", "--max-steps", 5, *more)
         os.makedirs(self.path("run/checkpoints/step-00000010.partial/foreign"))
-        done = self.train("run", "--max-steps", 9, *more)  # opening the run clears it away
+        done = self.train("run", "--max-steps", 9, *more)  # opening the run removes it
         self.assertNotIn("step-00000010.partial", os.listdir(self.path("run/checkpoints")))
         self.assertTrue(os.path.exists(self.path("run/best-loss/manifest.json")), done.stderr)
 
-    def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew(self):
+    def test_a_run_without_its_checkpoints_is_not_started_again(self):
         self.train("run", "--max-steps", 3, "--no-eval.bleu")
         log = self.read("run/measurements/rank-0.jsonl")
         shutil.rmtree(self.path("run/checkpoints"))
@@ -298,7 +298,7 @@ class BadInput(TrainCase):
     def test_divergence_stops_with_the_last_good_checkpoint_intact(self):
         self.train("run", "--max-steps", 10, "--checkpoint.every", 5)
         good = self.digest("run", "checkpoints/step-00000010")
-        # The same run with a rate that overflows: only its own recorded options know of it.
+        # The same run with a rate that overflows: only its recorded options have it.
         for file in ("config.yaml", ):
             text = self.read(f"run/{file}").replace("rate: 0.002", "rate: 1000")
             self.write(f"run/{file}", text)
@@ -312,7 +312,7 @@ class BadInput(TrainCase):
         skipped = [r for r in self.records("wild") if r.get("skipped")]
         self.assertGreaterEqual(len(skipped), 5)
         report = json.loads(self.read("wild/report.json"))
-        self.assertRegex(report["verdicts"]["trained"]["verdict"], "no: it diverged at step [0-9]+")
+        self.assertRegex(report["verdicts"]["trained"]["verdict"], "no, diverged at step [0-9]+")
         self.assertIn("skipped steps", report["notes"])
         self.assertEqual(self.digest("run", "checkpoints/step-00000010"), good)
 

@@ -47,7 +47,7 @@ class Translating(ModelCase):
         self.assertNotEqual(lines[0], "")
         self.assertNotEqual(lines[8], "")
 
-    def test_nothing_in_nothing_out(self):
+    def test_empty_input_gives_empty_output(self):
         self.assertEqual(self.translate(""), "")
         self.assertEqual(self.translate("\n\n\n"), "\n\n\n")
 
@@ -98,7 +98,7 @@ class Translating(ModelCase):
             self.assert_fails(run(*command, self.path("no/such"), check=False, input=text), 7,
                               self.path("no/such"))
 
-    def test_damage_is_named(self):
+    def test_a_damaged_or_missing_file_is_named(self):
         for file, damage in [("model.safetensors", "flip"), ("model.safetensors", "cut"),
                              ("vocab.model", "flip"), ("manifest.json", "flip"),
                              ("SHA256SUMS", "cut"), ("model.safetensors", "gone")]:
@@ -125,7 +125,7 @@ class Translating(ModelCase):
         self.assert_fails(run("translate", "--model", self.path("empty"), check=False, input=""), 4,
                           "neither a checkpoint nor a run")
 
-    def test_a_reader_that_leaves_ends_it_quietly(self):
+    def test_a_closed_pipe_ends_it_without_an_error(self):
         command = f"yes 'Simon moved to Milan.' | {REIGEN} translate --model {self.model} " \
                   "--window 20 | head -3"
         done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True,
@@ -143,7 +143,7 @@ class Translating(ModelCase):
 
 
 class Evaluating(ModelCase):
-    def test_a_model_is_scored_as_its_own_translations_are(self):
+    def test_a_model_scores_the_same_as_its_translations(self):
         out = self.path("out.de")
         got = json.loads(run("evaluate", "--model", self.model, "--output", out, "--json").stdout)
         again = json.loads(run("evaluate", "--hypotheses", out, "--references",
@@ -166,13 +166,13 @@ class Evaluating(ModelCase):
                                "--json").stdout)
         self.assertAlmostEqual(valid["nll"], step["nll"], places=6)
 
-    def test_another_vocabulary_is_refused(self):
+    def test_a_different_vocabulary_is_refused(self):
         run(*self.prepare_args(self.corpus(pairs=1500, name="t"), output="other", vocab_size=300),
             "--quiet")
         self.assert_fails(run("evaluate", "--model", self.model, "--data", self.path("other"),
                               check=False), 4, "vocabulary", "400", "300", "--sources")
 
-    def test_ways_that_do_not_go_together(self):
+    def test_contradictory_options_are_refused(self):
         for args, phrase in [([], "either --hypotheses"),
                              (["--model", "m", "--hypotheses", "h"], "not both"),
                              (["--hypotheses", "h"], "--references is required"),
@@ -204,7 +204,7 @@ class Averaging(ModelCase):
 
 
 class Inspecting(ModelCase):
-    def test_a_checkpoint_is_explained(self):
+    def test_a_checkpoint_is_described(self):
         text = run("inspect", self.model, "--verify").stdout
         for phrase in ["model.safetensors", "optimizer.safetensors", "vocab.model", "manifest.json",
                        "SHA256SUMS", "embedding", "encoder.0", "decoder.0", "MB", "Verified"]:

@@ -37,11 +37,11 @@ class TwoHosts(harness.Case):
                            "int8", "--seconds", 2, "--", *LITTLE, "--max-steps", 12,
                            preexec_fn=lambda: os.sched_setaffinity(0, {last}))
         self.assertEqual(done.returncode, 0, done.stderr)
-        for part in ("predicted", "MB/s on the wire", "doctor said", "it was", "int8"):
+        for part in ("predicted bottleneck", "measured bottleneck", "interface MB/s", "int8"):
             self.assertIn(part, done.stdout)
         with open(f"{output}/table.json") as file:
             row, = json.load(file)
-        # What follows -- is added to the defaults, and wins.
+        # Options after -- are added to the defaults and override them.
         self.assertEqual([row["rate"], row["method"], row["steps"]], ["100mbit", "int8", 12])
         with open(f"{output}/100mbit-int8/config.yaml") as file:
             self.assertIn("preset: small\n", file.read())

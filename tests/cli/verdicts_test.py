@@ -142,7 +142,7 @@ class Processors(Planted):
 
     def throttled_rank(self, rank):
         starts = [None, None]
-        starts[rank] = self.quota(0.25).hold_me
+        starts[rank] = self.quota(0.25).limit_this_process
         self.workers(*LONG, "--max-steps", 25, starts=starts)
         self.assertEqual(self.bottleneck()[0], f"straggler: rank {rank}", self.bottleneck()[1])
         self.assertIn("quota", self.bottleneck()[1]["advice"])
@@ -156,7 +156,7 @@ class Processors(Planted):
         self.throttled_rank(0)
 
     def test_a_rank_with_a_quota_is_the_straggler_of_steps_shorter_than_its_pauses(self):
-        self.workers(*SHORT, "--max-steps", 500, starts=[None, self.quota(0.2).hold_me])
+        self.workers(*SHORT, "--max-steps", 500, starts=[None, self.quota(0.2).limit_this_process])
         steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
         steps = sorted(r["seconds"] for r in steps if r["kind"] == "step")
         self.assertLess(steps[len(steps) // 4], 0.1)
@@ -171,7 +171,7 @@ class Processors(Planted):
             thread = thread_of(worker.pid, "reigen-input")
             time.sleep(0.001)
         self.assertIsNotNone(thread, "it ended before its reader was found")
-        quota.hold(thread)
+        quota.limit(thread)
 
     def test_a_throttled_reader_is_input(self):
         worker = subprocess.Popen([REIGEN, *self.arguments(*LITTLE, "--max-steps", 250)], stdout=subprocess.DEVNULL,
@@ -187,7 +187,7 @@ class Processors(Planted):
         verdict, all_of_it = self.bottleneck()
         self.assertEqual(verdict, "input", all_of_it)
         self.assertIn(f"rank {rank} waited", all_of_it["because"])
-        self.assertIn(f"rank {rank} reads the data", all_of_it["advice"])
+        self.assertIn(f"disk for the data of rank {rank}", all_of_it["advice"])
         self.assert_spans_add_up(2)
 
     def test_a_throttled_reader_of_rank_1_is_input_and_no_straggler(self):
@@ -209,12 +209,12 @@ class Disks(Planted):
             data = os.path.join(disk.path, "data")
             shutil.copytree(self.data, data)
             disk.forget()
-            run(*self.arguments(*SHORT, "--max-steps", 50, "--data", data), preexec_fn=disk.hold_me)
+            run(*self.arguments(*SHORT, "--max-steps", 50, "--data", data), preexec_fn=disk.limit_this_process)
         self.assertIn("start-up took", self.bottleneck()[1]["because"])
         self.assertIn("opening and verifying data", self.bottleneck()[1]["because"])
         self.assertIn("a faster disk for the data", self.bottleneck()[1]["advice"])
         busy = next(q["answer"] for q in self.report()["questions"] if q["id"] == "busy")
-        self.assertRegex(busy, "^no: .*computing once steps had begun; .*start-up took")
+        self.assertRegex(busy, "^no: .*computing after the start-up; .*start-up took")
         numbers = self.report()["numbers"]
         self.assertGreater(numbers["data_seconds"], numbers["seconds"] / 2)
 

@@ -1,5 +1,5 @@
-"""Several workers training together through the real binary: one trajectory, every way to start them,
-and every way to lose one."""
+"""Several workers of one job through the real binary: equal losses for any number of workers, every launcher,
+and every way to lose a worker."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.f
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 
 
-# Some of it begins like a message; some connections say nothing at all.
+# Some of the junk begins like a message; some connections send nothing at all.
 JUNK = """
 import os, socket, sys, time
 silent = []
@@ -41,7 +41,7 @@ print('sent')
 
 
 def workers_of(mark):
-    """Processes whose command line has this in it."""
+    """(pid, rank) of the training processes whose command line contains `mark`."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -111,15 +111,15 @@ class WorkersCase(harness.Case):
             if os.path.exists(path) and f'"kind":"step","step":{step},' in self.read(path):
                 return
             time.sleep(0.005)
-        self.fail(f"step {step} did not come: {process.stderr.read()}")
+        self.fail(f"step {step} was not reached: {process.stderr.read()}")
 
-    def assert_nobody_left(self, name):
+    def assert_no_worker_left(self, name):
         deadline = time.time() + 10
         while workers_of(self.path(name)) and time.time() < deadline:
             time.sleep(0.05)
         self.assertEqual(workers_of(self.path(name)), [])
 
-    def assert_same_course(self, a, b, steps):
+    def assert_same_losses(self, a, b, steps):
         for step in range(1, steps + 1):
             wanted = a[step]["loss"]
             self.assertLess(abs(b[step]["loss"] - wanted) / wanted, 1e-4, f"step {step}")
@@ -128,7 +128,7 @@ class WorkersCase(harness.Case):
 
 
 class OneTrajectory(WorkersCase):
-    def test_any_number_of_workers_follows_the_same_course(self):
+    def test_losses_do_not_depend_on_the_number_of_workers(self):
         common = ["--max-steps", 100, "--eval.every", 50]
         self.train("one", *common)
         alone = self.losses("one")
@@ -136,19 +136,19 @@ class OneTrajectory(WorkersCase):
             name = f"of{workers}"
             done = self.train(name, *common, "--workers", workers)
             self.assertIn(f"{workers} workers over", done.stderr)
-            self.assert_same_course(alone, self.losses(name), 100)
+            self.assert_same_losses(alone, self.losses(name), 100)
             one = json.loads(self.read("one/last/manifest.json"))["scores"]
             many = json.loads(self.read(f"{name}/last/manifest.json"))["scores"]
             self.assertAlmostEqual(one["nll"], many["nll"], places=4)
             self.assertEqual(set(one), set(many))
-            self.assert_nobody_left(name)
+            self.assert_no_worker_left(name)
 
-    def test_a_run_goes_on_with_another_number_of_workers(self):
+    def test_a_run_resumes_with_a_different_number_of_workers(self):
         self.train("straight", "--max-steps", 60, "--eval.every", 0)
         self.train("changing", "--max-steps", 20, "--eval.every", 0, "--workers", 2)
         self.train("changing", "--max-steps", 40, "--workers", 1)
         self.train("changing", "--max-steps", 60, "--workers", 4)
-        self.assert_same_course(self.losses("straight"), self.losses("changing"), 60)
+        self.assert_same_losses(self.losses("straight"), self.losses("changing"), 60)
         a = json.loads(self.read("straight/last/manifest.json"))["training"]["state"]
         b = json.loads(self.read("changing/last/manifest.json"))["training"]["state"]
         for key in ("epoch", "position", "pairs", "source_tokens", "target_tokens"):
@@ -161,19 +161,19 @@ class OneTrajectory(WorkersCase):
         self.wait_for_step("parts", 15, process)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(60), 130)
-        self.assert_nobody_left("parts")
+        self.assert_no_worker_left("parts")
         self.train("parts", "--max-steps", 50, *options)
         for file in ("model.safetensors", "optimizer.safetensors"):
             self.assertEqual(self.digest("whole", file), self.digest("parts", file))
 
-    def test_moments_that_are_shared_out_change_no_bit(self):
+    def test_sharded_moments_change_no_bit(self):
         sharded = ["--workers", 3, "--shard-optimizer"]
         self.train("whole", "--workers", 3, "--max-steps", 24)
         self.train("shared", *sharded, "--max-steps", 10)
         self.train("shared", *sharded, "--max-steps", 24)
         for file in ("model.safetensors", "optimizer.safetensors"):
             self.assertEqual(self.digest("whole", file), self.digest("shared", file))
-        # Any number of workers goes on from there, with or without.
+        # Any number of workers resumes from there, with or without --shard-optimizer.
         self.train("shared", "--workers", 2, "--shard-optimizer", "--max-steps", 28)
         self.train("shared", "--workers", 1, "--no-shard-optimizer", "--max-steps", 30)
         done = self.train("apart", *sharded, "--compress", "local:4", "--max-steps", 4, check=False)
@@ -196,7 +196,7 @@ class WaysToStart(WorkersCase):
         self.assertEqual(process.returncode, 0, error)
         self.assertIn("2 workers over", error)
         self.assertEqual(len(self.losses("run")), 10)
-        self.assert_nobody_left("run")
+        self.assert_no_worker_left("run")
 
     def test_srun(self):
         try:
@@ -210,7 +210,7 @@ class WaysToStart(WorkersCase):
             self.assertEqual(process.returncode, 0, error)
             self.assertIn("2 workers over", error)
             self.assertEqual(len(self.losses("run")), 10)
-            # One that fails ends all: srun's own --kill-on-bad-exit is not needed for it.
+            # One failed worker ends all, without srun's --kill-on-bad-exit.
             process = self.start("run", "--max-steps", 100000, "--eval.every", 0, "--checkpoint.every", 10,
                                  prefix=slurm.command(2), env=slurm.environment)
             self.wait_for_step("run", 25, process)
@@ -219,7 +219,7 @@ class WaysToStart(WorkersCase):
             error = process.communicate(timeout=60)[1]
             self.assertNotEqual(process.returncode, 0, error)
             self.assertIn("lost rank 1", error)
-            self.assert_nobody_left("run")
+            self.assert_no_worker_left("run")
 
     def test_environment_of_torchrun(self):
         port = free_port()
@@ -230,7 +230,7 @@ class WaysToStart(WorkersCase):
             self.assertEqual(process.returncode, 0, error)
         self.assertEqual(len(self.losses("run")), 10)
 
-    def test_other_options_are_refused_by_name(self):
+    def test_different_options_are_refused_by_name(self):
         port = free_port()
         more = ["--max-steps", 10]
         workers = [self.start_as_torchrun("run", 0, 2, port, *more, "--seed", 1),
@@ -241,7 +241,7 @@ class WaysToStart(WorkersCase):
             self.assertIn("option seed", error)
         self.assertFalse(os.path.exists(self.path("run")))
 
-    def test_other_data_is_refused(self):
+    def test_different_data_is_refused(self):
         run(*self.prepare_args(self.corpus(pairs=2000, name="text2"), output="other", vocab_size=400), "--quiet")
         port = free_port()
         more = ["--max-steps", 10]
@@ -272,19 +272,19 @@ class WaysToStart(WorkersCase):
         shown = run("attach", self.path("run"))
         self.assertIn("done: max-steps reached", shown.stdout)
         self.assertEqual(len(self.losses("run")), 400)
-        self.assert_nobody_left("run")
-        # Who says nothing is let go as soon as it trains.
+        self.assert_no_worker_left("run")
+        # With --quiet the command returns as soon as the run trains, too.
         self.train("run", "--max-steps", 100000, "--detach", "--quiet")
         self.assertTrue(workers_of(self.path("run")))
         for pid, _ in workers_of(self.path("run")):
             os.kill(pid, signal.SIGTERM)
-        self.assert_nobody_left("run")
+        self.assert_no_worker_left("run")
         failed = self.train("other", "--max-steps", 1, "--data", self.path("none"), "--detach", check=False)
         self.assert_fails(failed, 3, "not a dataset")
         self.assertFalse(os.path.exists(self.path("other")))
         self.assert_fails(run("attach", self.path("none"), check=False), 2, "reigen train --detach")
 
-    def test_who_is_missing_is_named(self):
+    def test_missing_ranks_are_named(self):
         process = self.start_as_torchrun("run", 0, 3, free_port(), "--max-steps", 10, "--start-within", "2s")
         error = process.communicate(timeout=60)[1]
         self.assertEqual(process.returncode, 5, error)
@@ -303,34 +303,34 @@ class LostWorkers(WorkersCase):
         self.assertEqual(process.returncode, 5, error)
         self.assertRegex(error, r"\[0\] error: lost rank 1 ")
         self.assertIn("resumes from step", error)
-        self.assert_nobody_left(name)
+        self.assert_no_worker_left(name)
         return time.time() - began
 
-    def test_a_killed_worker_ends_the_run_which_can_go_on(self):
+    def test_a_killed_worker_ends_the_run_which_can_be_resumed(self):
         self.lose("run", signal.SIGKILL)
         done = self.train("run", "--max-steps", 40)
         self.assertIn("resuming", done.stderr)
         self.train("straight", "--max-steps", 40, "--eval.every", 0)
-        self.assert_same_course(self.losses("straight"), self.losses("run"), 40)
+        self.assert_same_losses(self.losses("straight"), self.losses("run"), 40)
 
     def test_a_worker_that_hangs_is_noticed_and_ended(self):
         self.assertLess(self.lose("run", signal.SIGSTOP, "--silence", "2s"), 60)
 
-    def test_nothing_outlives_a_launcher_that_is_killed(self):
+    def test_no_process_outlives_a_killed_launcher(self):
         process = self.start("run", "--max-steps", 100000, "--eval.every", 0, "--workers", 2)
         self.wait_for_step("run", 5, process)
         process.kill()
         process.wait()
-        self.assert_nobody_left("run")
+        self.assert_no_worker_left("run")
 
-    def test_ctrl_c_saves_and_ends_everybody(self):
+    def test_ctrl_c_saves_and_ends_all_workers(self):
         process = self.start("run", "--max-steps", 100000, "--eval.every", 0, "--workers", 2,
                              start_new_session=True)
         self.wait_for_step("run", 5, process)
         os.killpg(process.pid, signal.SIGINT)
         error = process.communicate(timeout=120)[1]
         self.assertEqual(process.returncode, 130, error)
-        self.assert_nobody_left("run")
+        self.assert_no_worker_left("run")
         step = int(re.search(r"resumes from step ([\d,]+)", error).group(1).replace(",", ""))
         self.assertEqual(json.loads(self.read("run/last/manifest.json"))["step"], step)
 
@@ -351,14 +351,14 @@ class AcrossHosts(WorkersCase):
             workers.append(self.start(name, *more, prefix=prefix))
         return workers
 
-    def test_a_slow_link_changes_the_time_and_not_the_course(self):
+    def test_a_slow_link_changes_the_time_and_not_the_losses(self):
         self.train("alone", "--max-steps", 20, "--eval.every", 0)
         with Network(2, "20mbit") as network:
             workers = self.start_all(network, "run", "--max-steps", 20, "--eval.every", 0)
             errors = [w.communicate(timeout=120)[1] for w in workers]
             self.assertEqual([w.returncode for w in workers], [0, 0], errors)
         self.assertIn("over eth0 (10.77.0.1", errors[0])
-        self.assert_same_course(self.losses("alone"), self.losses("run"), 20)
+        self.assert_same_losses(self.losses("alone"), self.losses("run"), 20)
         waited = self.losses("run")[20]["communication"]
         self.assertGreater(waited["busy"], 0.01)  # 136 kB and back at 2.5 MB/s
 
@@ -378,7 +378,7 @@ class AcrossHosts(WorkersCase):
         self.assertEqual(len(self.losses("run")), 5)
 
     def ssh_of(self, network):
-        """What stands for ssh: the hosts' names lead into their namespaces."""
+        """A replacement for ssh that runs the command in the namespace of the named host."""
         ssh = self.path("ssh")
         with open(ssh, "w") as f:
             f.write("#!/bin/sh\n"
@@ -415,7 +415,7 @@ class AcrossHosts(WorkersCase):
             self.assertEqual(len(self.losses("run")), 10)
             self.assertEqual(network.processes(0) + network.processes(1), [])
 
-    def test_junk_at_the_rendezvous_keeps_nobody_out(self):
+    def test_junk_at_the_rendezvous_does_not_stop_workers_from_joining(self):
         with Network(2) as network:
             port = free_port()
             environment = {"WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "MASTER_ADDR": network.address(0),

@@ -166,7 +166,7 @@ TEST(CorpusSpec, AnUnknownFormatIsRefusedWithTheKnownOnes) {
 }
 
 TEST(CorpusSpecInYaml, AnUnknownKeyIsRefusedWithTheNearest) {
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "unknown key 'wieght', did you mean 'weight'?",
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "unknown key 'wieght' (did you mean 'weight'?)",
                       error_of([] { from_yaml("train: [{path: a, wieght: 2}]\n"); }));
 }
 

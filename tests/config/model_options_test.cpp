@@ -27,8 +27,9 @@ TEST(ModelPreset, SuggestsTheNearestNameForATypo) {
     model_preset("smal");
     FAIL() << "expected an error";
   } catch (const ConfigError& e) {
-    EXPECT_STREQ(e.what(),
-                 "unknown preset 'smal', did you mean 'small'?; use one of tiny, small, base, big");
+    EXPECT_STREQ(
+        e.what(),
+        "unknown preset 'smal' (did you mean 'small'?); use one of tiny, small, base, big");
   }
 }
 

@@ -207,7 +207,7 @@ TEST_F(SchemaTest, YamlMustBeAMap) {
 TEST_F(SchemaTest, SuggestsTheNearestOptionForATypo) {
   EXPECT_EQ(
       error_of({"--outptu", "a"}),
-      "unknown option --outptu, did you mean --output?; `reigen try --help` lists all options");
+      "unknown option --outptu (did you mean --output?); `reigen try --help` lists all options");
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "did you mean --config?", error_of({"--confg=x"}));
 }
 
@@ -217,9 +217,9 @@ TEST_F(SchemaTest, SuggestsNothingForAnUnrelatedName) {
 }
 
 TEST_F(SchemaTest, SuggestsTheNearestKeyForATypoInYaml) {
-  EXPECT_EQ(yaml_error_of("sede: 1\n"), "run.yaml: unknown key 'sede', did you mean 'seed'?");
+  EXPECT_EQ(yaml_error_of("sede: 1\n"), "run.yaml: unknown key 'sede' (did you mean 'seed'?)");
   EXPECT_EQ(yaml_error_of("model:\n  sise: 1\n"),
-            "run.yaml: unknown key 'model.sise', did you mean 'model.size'?");
+            "run.yaml: unknown key 'model.sise' (did you mean 'model.size'?)");
   EXPECT_EQ(yaml_error_of("something-else: 1\n"), "run.yaml: unknown key 'something-else'");
 }
 
@@ -261,7 +261,7 @@ TEST_F(SchemaTest, AValueThatIsNotUtf8IsAnErrorLikeAnyOther) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "cannot be used", yaml_error_of("seed: [\"\xC3(\"]"));
 }
 
-TEST_F(SchemaTest, AnOptionWithoutItsValueSaysWhatItNeeds) {
+TEST_F(SchemaTest, AMissingValueIsAnErrorThatNamesTheExpectedForm) {
   EXPECT_EQ(error_of({"--output"}), "--output needs a value (DIR)");
   EXPECT_EQ(error_of({"--output", "--overwrite"}), "--output needs a value (DIR)");
 }

@@ -1,5 +1,5 @@
-// The attributes of an option: one declaration decides what is recorded, compared on resume, shared
-// between workers and shown as a hyper-parameter.
+// The attributes of an option: one declaration decides whether it is recorded, compared on resume,
+// shared between workers and shown as a hyper-parameter.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST_F(AttributesTest, AnUnrecordedOptionIsNotRecorded) {
             R"({"model":{"width":1},"micro-tokens":2,"data":"d","quiet":true,"stall":3})");
 }
 
-TEST_F(AttributesTest, AllWorkersHaveTheSameValueButForWorkersAndRank0) {
+TEST_F(AttributesTest, OnlyPerWorkerAndRank0OptionsMayDifferBetweenWorkers) {
   EXPECT_EQ(one_line(schema.same_for_all_workers()),
             R"({"model":{"width":1},"micro-tokens":2,"stall":3,"token":"secret"})");
 }

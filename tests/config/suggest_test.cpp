@@ -12,7 +12,7 @@ TEST(Nearest, FindsTheNameBehindATypo) {
   EXPECT_EQ(nearest("ouput", kKnown), "output");           // a letter left out
   EXPECT_EQ(nearest("outputt", kKnown), "output");         // one too many
   EXPECT_EQ(nearest("outptu", kKnown), "output");          // two swapped
-  EXPECT_EQ(nearest("vocab_size", kKnown), "vocab.size");  // another separator
+  EXPECT_EQ(nearest("vocab_size", kKnown), "vocab.size");  // a different separator
   EXPECT_EQ(nearest("overwite", kKnown), "overwrite");
 }
 

@@ -191,7 +191,7 @@ TEST(TrainAttributes, WorkersMayDifferInTheirMachineOnly) {
   EXPECT_NE(same_for_all({"--seed", "2"}), plain);
 }
 
-TEST(OptionsForWorker, AreRank0sButForItsOwnMachineAndTheLaunch) {
+TEST(OptionsForWorker, AreRank0sExceptForThoseOfTheMachineAndOfTheLaunch) {
   const TrainOptions rank0 = parsed({"--seed", "7", "--data", "theirs", "--quiet", "--threads", "2",
                                      "--compress", "int4", "--max-time", "90s"});
   const std::string text = to_yaml(recorded_options(rank0));

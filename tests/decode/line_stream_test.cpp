@@ -89,7 +89,7 @@ TEST(LineStream, PrintsBestListsAsMosesDoes) {
   EXPECT_THAT(out, HasSubstr("\n2 ||| "));
 }
 
-TEST(LineStream, StopsWhenTheReaderIsGone) {
+TEST(LineStream, StopsWhenTheReaderHasClosedTheOutput) {
   TempDir dir;
   write_text(dir.path("in"), "the\nnumber\nis\n");
   SmallTranslator small(small_vocabulary());

@@ -253,7 +253,7 @@ class HostLaunch(Case):
     def test_a_different_version_is_refused(self):
         done = self.launch("vm1", "sum", WORK_VERSION="2")
         self.assertEqual(self.job.ends(done), 5)
-        self.assertIn("host vm1 runs 1, this is 2", self.last_line(done))
+        self.assertIn("host vm1 runs 1, this host 2", self.last_line(done))
 
     def test_the_error_of_ssh_is_quoted(self):
         done = self.launch("vm1,nowhere", "sum")

@@ -1,6 +1,6 @@
 """Writes fixture.json: small corpora of awkward text with the figures sacreBLEU gives for them.
 
-Reigen's BLEU, chrF and 13a tokens are held to these (bleu_test.cpp and its neighbours). Needs
+Reigen's BLEU, chrF and 13a tokens are compared with these (bleu_test.cpp, chrf_test.cpp). Needs
 sacreBLEU 2.6 and nothing else; everything is deterministic. From the top of the repository:
 
     python3 tests/eval/make_fixture.py > tests/eval/fixture.json

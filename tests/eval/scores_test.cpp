@@ -1,4 +1,4 @@
-// Tables of counts give what the metrics give directly, and signatures are sacreBLEU's.
+// Tables of counts give the same scores as the metrics themselves, and signatures are sacreBLEU's.
 #include "eval/scores.h"
 
 #include <gtest/gtest.h>

@@ -23,7 +23,7 @@ TEST(Tokenize13a, LeavesApostrophesAndHyphensInWords) {
   EXPECT_EQ(tokenize_13a("'quoted' -"), "'quoted' -");
 }
 
-TEST(Tokenize13a, KeepsStopsBetweenDigits) {
+TEST(Tokenize13a, DoesNotSplitStopsBetweenDigits) {
   EXPECT_EQ(tokenize_13a("1,000.5"), "1,000.5");
   EXPECT_EQ(tokenize_13a("1. a.5 5.a .5 5,"), "1 . a . 5 5 . a . 5 5 ,");
   EXPECT_EQ(tokenize_13a("1.,2"), "1 . , 2");

@@ -56,7 +56,7 @@ TEST(ResampleScores, DrawTheSameSentencesForEveryTable) {
 
 TEST(ResampleScores, DrawEachSentenceEquallyOften) {
   // Every sentence is one word; sentence i of 50 is right or not, so a resample's score (of
-  // characters) tells how many right ones were drawn.
+  // characters) shows how many right ones were drawn.
   Lines hypotheses;
   Lines references(50, "a");
   for (int i = 0; i < 50; ++i) hypotheses.push_back(i < 10 ? "a" : "b");

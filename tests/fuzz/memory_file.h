@@ -15,7 +15,7 @@ class PairReader;
 // Holds `data` until the next call. The path is valid in this process only.
 std::string memory_file(const uint8_t* data, size_t size);
 
-// Reads every pair, as `reigen prepare` would, and throws away an expected error. Stops after some
+// Reads every pair, as `reigen prepare` would, and ignores an expected error. Stops after some
 // MiB of text: a few compressed bytes may stand for gigabytes, which is no finding.
 void read_all_pairs(const std::function<std::unique_ptr<PairReader>()>& open);
 

@@ -34,7 +34,7 @@ TEST_F(OpenDevice, AutoIsTheCpuInFp32) {
   EXPECT_EQ(opened.device.gpu(), nullptr);
   EXPECT_EQ(opened.type, DType::kF32);
   EXPECT_EQ(opened.precision, Precision::kFp32);
-  EXPECT_EQ(describe(opened), "2 threads");
+  EXPECT_EQ(describe(opened), "2 CPU threads");
 }
 
 TEST_F(OpenDevice, AMissingGpuIsAnErrorAndNotTheCpu) {

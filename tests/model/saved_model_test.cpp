@@ -87,7 +87,7 @@ TEST(LoadModel, RefusesAVocabularyOfADifferentSize) {
   TempDir dir;
   const SmallModel small(tiny_variant("pre"), 29);
   const Vocabulary other = numbered_pieces(28);
-  // A manifest that says 28 for tensors of 29.
+  // A manifest with 28 pieces for tensors of 29.
   write_checkpoint(dir.path("a"), small.facts(7), small.model.layout(), small.parameters, {},
                    other);
   EXPECT_THAT(load_error([&] { load_model(dir.path("a")); }),
@@ -109,7 +109,7 @@ TEST(ResolveCheckpoint, PrefersBestBleuThenBestLossThenLast) {
     EXPECT_EQ(load_model(run.path()).facts.step, step);
     ++step;
   }
-  // A link to a checkpoint that is gone is passed over.
+  // A link to a missing checkpoint is skipped.
   fs::remove_all(run.path("checkpoints/step-00000003"));
   EXPECT_EQ(resolve_checkpoint(run.path()), run.path("best-loss"));
 }

@@ -1,5 +1,5 @@
-// A batch as operations read it: places, numbers for dropout, and lists that stay where they are on
-// the CPU.
+// A batch as operations read it: places, numbers for dropout, and lists that are not copied on the
+// CPU.
 #include "ops/batch_index.h"
 
 #include <gmock/gmock.h>

@@ -274,7 +274,7 @@ TEST(Schedule, NeverLeavesItsBounds) {
   }
 }
 
-TEST(Schedule, NamesWhatHappensAtALandmark) {
+TEST(Schedule, DescribesEachLandmark) {
   std::vector<std::string> found;
   const ScheduleOptions options =
       ready({.kind = Kind::kCosine, .warmup_steps = 10, .decay_steps = 20});
@@ -289,8 +289,8 @@ TEST(Schedule, HasNoStepZero) { EXPECT_THROW(learning_rate(ready({}), 0), std::i
 
 TEST(CheckSchedule, NamesValueLimitAndFix) {
   EXPECT_EQ(refusal({.kind = Kind::kCosine}),
-            "schedule.decay-steps is 0, less than the 1 that cosine needs; give the steps from the "
-            "end of the warm-up to the lowest rate");
+            "schedule.decay-steps is 0, but cosine needs at least 1; give the number of steps from "
+            "the end of the warm-up to the lowest rate");
   EXPECT_EQ(refusal({.kind = Kind::kPiecewise, .boundaries = {5, 5}, .values = {3, 2, 1}}),
             "schedule.boundaries is 5, not above the 5 before it; list the steps in rising order");
 }

@@ -140,7 +140,7 @@ class ReadState : public ::testing::Test {
   SmallModel small{tiny_variant("post")};
 };
 
-TEST_F(ReadState, GivesParametersMomentsAndCountersBack) {
+TEST_F(ReadState, ReturnsParametersMomentsAndCounters) {
   const std::string path = write({{"state", manifest_state(full_state())}});
   const TrainState state = read_state(path, small.model.layout());
   EXPECT_EQ(state.parameters, small.parameters);
@@ -161,8 +161,9 @@ TEST_F(ReadState, NamesTheMomentsOfAStateAsItReadsThem) {
 TEST_F(ReadState, RefusesACheckpointThatCannotBeTrainedOn) {
   EXPECT_THAT(error_of(write({{"state", manifest_state(full_state())}}, false)),
               HasSubstr("has no optimizer.safetensors"));
-  EXPECT_THAT(error_of(write(Json::object())), HasSubstr("its state is incomplete"));
-  EXPECT_THAT(error_of(write({{"state", {{"step", 1}}}})), HasSubstr("its state is incomplete"));
+  EXPECT_THAT(error_of(write(Json::object())), HasSubstr("its training state is incomplete"));
+  EXPECT_THAT(error_of(write({{"state", {{"step", 1}}}})),
+              HasSubstr("its training state is incomplete"));
 }
 
 TEST_F(ReadState, ChecksEveryFileFirst) {

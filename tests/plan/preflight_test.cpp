@@ -71,8 +71,8 @@ TEST(PlanWording, LogLinesStandAlone) {
   found.step = {.seconds = 0.0109, .compute = 0.0107, .exposed = 0.0002};
   found.link = {.latency = 9e-5, .bandwidth = 1.73e9};
   EXPECT_EQ(preflight_line(found),
-            "link 1.73 GB/s, latency 0.09 ms; predicted step 10.9 ms: 10.7 ms compute, 0.2 ms "
-            "waiting for the network; compression none");
+            "preflight: link 1.73 GB/s, latency 0.09 ms; predicted step 10.9 ms: 10.7 ms compute, "
+            "0.2 ms waiting for the network; compression none");
   EXPECT_EQ(
       text_of({.cause = Cause::kNetwork},
               {.seconds = 2, .compute = 0.5, .communication = 1.5, .exposed = 1.5}, found.link),

@@ -131,9 +131,9 @@ entries read, German 4
   skipped: the same German entry in a second index 0
   skipped: the same English entry in a second index 1
   skipped: English, not translated into German 1
-  skipped: German, of an English text no longer in the index 1
+  skipped: German, its English text is no longer in the index 1
 entries paired 3
-  long descriptions skipped: another number of paragraphs 1
+  long descriptions skipped: different number of paragraphs 1
   paragraphs skipped: not the same list items on both sides 1
   segments skipped: empty on one side 0
 segment pairs 10

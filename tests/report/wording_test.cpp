@@ -34,7 +34,7 @@ TEST(Wording, ABottleneckHasEvidenceAndAdvice) {
       "other work; compute reached 320 TFLOP/s, 84% of 381 TFLOP/s in large matrix products; "
       "the largest avoidable part was evaluation, 20%");
   EXPECT_EQ(v.advice,
-            "more or faster processors shorten its steps; a faster network or disk does not");
+            "more or faster processors shorten the steps; a faster network or disk does not");
 }
 
 TEST(Wording, AStragglerIsNamedWithItsRank) {
@@ -52,7 +52,7 @@ TEST(Wording, AStragglerIsNamedWithItsRank) {
   EXPECT_THAT(v.advice, HasSubstr("CPU quota"));
 }
 
-TEST(Wording, AnUnknownVerdictSaysHowMuchIsMissing) {
+TEST(Wording, AnUnknownVerdictStatesHowMuchIsMissing) {
   Bottleneck b;
   b.steps = 1;
   EXPECT_EQ(text_of(b).verdict, "cannot tell");
@@ -85,7 +85,7 @@ TEST(Wording, VerdictsOnLearning) {
   t.answer = Trained::Answer::kDiverged;
   t.step = 101;
   t.skipped_steps = 1;
-  EXPECT_EQ(text_of(t).verdict, "no: it diverged at step 101");
+  EXPECT_EQ(text_of(t).verdict, "no, diverged at step 101");
   EXPECT_THAT(text_of(t).because, HasSubstr("after skipping 1 step"));
   t = {};
   t.answer = Trained::Answer::kImproving;

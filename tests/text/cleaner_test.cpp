@@ -10,7 +10,7 @@ Rule clean(std::string source, std::string target, CleanOptions options = {}) {
   return Cleaner(options, "en", "de", false).clean(source, target);
 }
 
-TEST(Cleaner, KeepsAnOrdinaryPair) {
+TEST(Cleaner, AcceptsAnOrdinaryPair) {
   EXPECT_EQ(clean("Good morning", "Guten Morgen"), Rule::kKept);
 }
 

@@ -99,7 +99,7 @@ TEST(VocabTrainer, ATooLargeSizeIsAnErrorThatNamesTheLimit) {
   }
 }
 
-TEST(Vocabulary, DecodesWhatItEncoded) {
+TEST(Vocabulary, EncodedTextDecodesToItself) {
   for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
     auto vocabulary = Vocabulary::from_model_bytes(train(type, 80), "test");
     const std::string line = "die Zahl 217 folgt größer";

@@ -29,14 +29,15 @@ HeldoutSplit::HeldoutSplit(std::string name, const CorpusSpec& spec, const Prepa
     if (++facts_.lines_read % 1024 == 0) check_interrupt();
     if (std::max(raw.source.size(), raw.target.size()) > kMaxLineBytes) {
       throw DataError(
-          format("{}: entry {} is longer than {} bytes; nothing is dropped from --{}: "
-                 "correct or remove it",
+          format("{}: entry {} is longer than {} bytes; pairs of --{} are never dropped: correct "
+                 "or remove it",
                  spec.paths[0], facts_.lines_read, with_commas(kMaxLineBytes), name_));
     }
     if (raw.malformed) {
-      throw DataError(format(
-          "{}: entry {} is not a usable pair; nothing is dropped from --{}: correct or remove it",
-          spec.paths[0], facts_.lines_read, name_));
+      throw DataError(
+          format("{}: entry {} is not a usable pair; pairs of --{} are never dropped: correct or "
+                 "remove it",
+                 spec.paths[0], facts_.lines_read, name_));
     }
     add(std::move(raw), cleaner);
   }

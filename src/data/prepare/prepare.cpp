@@ -142,7 +142,7 @@ class Preparation {
   }
 
   // Reads all corpora in order; cleans pairs (and encodes them if there is a vocabulary) in
-  // parallel; counts, drops held-out and duplicate pairs, and passes on the others in order.
+  // parallel; counts, drops held-out and duplicate pairs, and passes on the rest in order.
   void clean_all() {
     check_inputs();
     Progress progress(vocabulary_ ? "encode" : "clean", input_bytes(), "B");
@@ -186,7 +186,7 @@ class Preparation {
       item.corpus = corpus;
       item.rule = raw.malformed ? Rule::kMalformed : Rule::kKept;
       if (std::max(raw.source.size(), raw.target.size()) > kMaxLineBytes) {
-        item.rule = Rule::kPieces;  // cut by the reader; only the start of it is shown
+        item.rule = Rule::kPieces;  // cut by the reader; only its start is shown
         raw.source.resize(std::min(raw.source.size(), kExampleBytes));
         raw.target.resize(std::min(raw.target.size(), kExampleBytes));
       }

@@ -42,7 +42,7 @@ class Compressor {
   // The whole gradient is final. Blocks until it is reduced on all ranks, or returns the failure.
   virtual CommStatus finish() = 0;
 
-  // Of the last finished step.
+  // Measurements of the last finished step.
   virtual ReduceTimes times() const = 0;
   virtual double compute_seconds() const { return 0; }  // in finish(), without waiting
 
@@ -69,15 +69,15 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
 inline constexpr CompressSetting kWarmupSetting = {.method = CompressMethod::kInt4};
 bool has_warmup(const CompressSetting& setting);
 
-// Whether the method works in host memory; the others also run from GPU to GPU.
+// Whether the method works in host memory only; all other methods also run from GPU to GPU.
 bool computed_on_host(const CompressSetting& setting);
 
 // Bytes and messages that a rank sends in a step, on average, including the factor 2(n-1)/n of an
-// all-reduce or n-1 of an all-gather. Late are the buckets with elements that are final only when
-// backward ends, and everything that needs the whole gradient.
+// all-reduce or n-1 of an all-gather. `late_*` are the ones that cannot leave before backward
+// ends: buckets with elements that are final only then, and all that need the whole gradient.
 struct StepTraffic {
   double bytes = 0;
-  double messages = 0;  // one after another, so that each costs one latency
+  double messages = 0;  // in sequence, so that each costs one latency
   double late_bytes = 0;
   double late_messages = 0;
 };

@@ -3,8 +3,8 @@
 //
 // Each worker takes its own optimizer steps on its share of the batches. Every H steps the mean
 // over all workers of (shared weights - own weights) is the gradient of one outer step of
-// Nesterov's method on the shared weights; all workers continue from the result and keep their
-// optimizers' moments.
+// Nesterov's method on the shared weights; all workers continue from the result, each with its own
+// moments.
 #pragma once
 
 #include "dist/compress/bucket_reducer.h"

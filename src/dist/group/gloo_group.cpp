@@ -22,7 +22,7 @@ RankSet rank_set(std::vector<int> ranks, int own) {
   return {.ranks = std::move(ranks), .own = index};
 }
 
-// By rank: whether it is on another machine than this one. Without names all are on one.
+// By rank: whether it is on a different machine. Without machine names, all ranks are on one.
 std::vector<bool> inter_node_ranks(const MeshOptions& options) {
   std::vector<bool> other(static_cast<size_t>(options.size));
   if (options.machines.size() != other.size()) return other;

@@ -284,7 +284,7 @@ CommStatus GlooMesh::leave(milliseconds within) {
     std::unique_lock lock(p.mutex);
     const auto all_departed = [&] { return p.departed == p.options.size - 1 || !p.status.ok(); };
     if (!p.goodbye_came.wait_for(lock, within, all_departed)) {
-      return CommStatus::timeout(-1, "", "not all ranks left in time");
+      return CommStatus::timeout(-1, "", "not all ranks closed the group in time");
     }
     p.left = p.status.ok();
     return p.status;

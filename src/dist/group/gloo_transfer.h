@@ -36,10 +36,10 @@ struct Transfer {
 };
 using Transfers = std::vector<Transfer>;
 
-// Makes the transfers of one operation after another.
+// Makes the transfers of each operation.
 class TransferMaker {
  public:
-  // `inter_node`, by rank: whether that rank is on another machine.
+  // `inter_node`, by rank: whether that rank is on a different machine.
   TransferMaker(GlooMesh& mesh, std::vector<bool> inter_node)
       : mesh_(mesh), inter_node_(std::move(inter_node)) {}
 

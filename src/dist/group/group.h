@@ -40,6 +40,7 @@ const char* name_of(OpKind kind);
 
 using CommClock = std::chrono::steady_clock;
 
+// Times of one operation on this rank.
 struct OpTimes {
   CommClock::time_point queued;  // the call of the Group method
   CommClock::time_point begin;   // after all operations queued before it
@@ -73,6 +74,7 @@ class Pending {
   std::shared_ptr<State> state_;
 };
 
+// Totals over operations of one kind.
 struct CommCounter {
   uint64_t operations = 0;
   uint64_t bytes_sent = 0;  // payload; the transport adds headers of less than 0.1%

@@ -221,8 +221,8 @@ class Launch {
     const std::string version = text_field(hello, "version").value_or("");
     if (version == options_.version) return;
     throw CommError(
-        format("host {} runs {}, this is {}; install the same version on all hosts, or "
-               "copy it with --copy-binary",
+        format("host {} runs {}, this host {}; install the same version on all hosts, or copy it "
+               "with --copy-binary",
                host.slots().host, version, options_.version));
   }
 
@@ -385,7 +385,7 @@ std::vector<HostSlots> parse_hosts(const std::string& text) {
         slots.workers = static_cast<int>(parse_integer(entry.substr(colon + 1), 1, kMostOnAHost));
       } catch (const ConfigError& e) {
         throw ConfigError(
-            format("--hosts {}: the number of workers in '{}' {}", text, entry, e.what()));
+            format("--hosts {}: the number of workers in '{}': {}", text, entry, e.what()));
       }
     }
     hosts.push_back(slots);

@@ -36,7 +36,7 @@ bool has(const Environment& environment, std::initializer_list<const char*> name
                      [&](const char* name) { return environment(name).has_value(); });
 }
 
-// Rank, size and place on this machine, from the launcher's variables.
+// Rank and size, in the job and on this machine, from the launcher's variables.
 void read_place(const Environment& environment, Placement& p, const char* rank, const char* size,
                 const char* local_rank, const char* local_size) {
   p.size = number(environment, size, 1, kMostWorkers, 1);
@@ -207,10 +207,10 @@ std::optional<Placement> detect_launch(const Environment& environment) {
     return slurm_place(environment);
   }
   if (has(environment, {"RANK", "WORLD_SIZE"}) && *environment("WORLD_SIZE") != "1") {
-    throw ConfigError(format(
-        "RANK {} and WORLD_SIZE {} are set but MASTER_ADDR is not: set it to the first worker's "
-        "address, or unset the others to train alone",
-        *environment("RANK"), *environment("WORLD_SIZE")));
+    throw ConfigError(
+        format("RANK {} and WORLD_SIZE {} are set but MASTER_ADDR is not: set it to the address of "
+               "rank 0, or unset RANK and WORLD_SIZE to train with one worker",
+               *environment("RANK"), *environment("WORLD_SIZE")));
   }
   return std::nullopt;
 }

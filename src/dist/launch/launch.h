@@ -1,4 +1,4 @@
-// Start here: how this process was started, and its place in the job (rank, size, rendezvous).
+// Start here: how this process was started, and its placement: rank, size, rendezvous.
 // Launchers of our own: local_launch.h (--workers), host_launch.h (--hosts).
 //
 // Recognised, in this order: Reigen's own launchers, torchrun, Open MPI's mpirun, Slurm's srun. The
@@ -19,6 +19,7 @@ namespace reigen {
 enum class Launcher : uint8_t { kReigen, kTorchrun, kOpenMpi, kSlurm };
 const char* name_of(Launcher launcher);
 
+// A worker's rank and size, and the address of the rendezvous, as its launcher gave them.
 struct Placement {
   Launcher launcher = Launcher::kReigen;
   int rank = 0;

@@ -42,6 +42,7 @@ struct WorkerEnd {
   std::string error;  // its last line with "error: ", or the signal that killed it
 };
 
+// Waiting times before workers are ended by signals.
 struct Grace {
   std::chrono::milliseconds after_failure{30'000};  // of one worker, until SIGTERM for the others
   std::chrono::milliseconds after_stop{120'000};    // from stop() until SIGTERM: time to save
@@ -60,7 +61,7 @@ class LaunchedWorkers {
   void stop(int signal_number);
 
   bool running() const;
-  // The first failure of a worker's own, or else the first that lost another worker.
+  // The first failure that a worker caused itself; else the first that was the loss of a worker.
   const std::optional<WorkerEnd>& failure() const { return failure_; }
   // The workers that ended since the last call.
   std::vector<WorkerEnd> take_ended();
@@ -85,8 +86,9 @@ class LaunchedWorkers {
   std::optional<Clock::time_point> kill_at_;  // SIGKILL
 };
 
-// Whether a worker that ended with `code` may be the cause of another one's `earlier` exit code:
-// the loss of a worker is an error, too, and often reported before the lost process is found dead.
+// Whether a worker that ended with `code` may have caused the `earlier` exit code of a different
+// one: the loss of a worker is an error, too, and often reported before the lost process is found
+// dead.
 bool explains(int code, int earlier);
 
 // The text of a line "error: no space left", without colour and tag; nothing for other lines.

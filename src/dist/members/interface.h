@@ -1,5 +1,5 @@
-// The network interface for data between workers: the one with a route to the others, or the one
-// named by --interface.
+// The network interface for data between workers: the one with a route to the other hosts, or the
+// one named by --interface.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ class Job {
   Job() = default;  // a single worker
   explicit Job(std::unique_ptr<Membership> membership) : membership_(std::move(membership)) {}
 
-  // Local questions, not collective.
+  // Local, not collective.
   int rank() const { return membership_ ? membership_->group().rank() : 0; }
   int size() const { return membership_ ? membership_->group().size() : 1; }
   bool first() const { return rank() == 0; }
@@ -44,7 +44,7 @@ class Job {
   void broadcast(std::span<std::byte> bytes);
   // All ranks' texts by rank, at rank 0; an empty vector elsewhere.
   std::vector<std::string> gather(const std::string& text);
-  // Likewise for numbers, as many from each rank.
+  // The same for numbers; all ranks pass equally many.
   std::vector<std::vector<float>> gather(std::span<const float> values);
   // `mine` becomes values_for(this rank), which is called on rank 0 only.
   void scatter(const std::function<std::span<const float>(int rank)>& values_for,

@@ -47,10 +47,11 @@ class Membership {
   Group& group() { return *group_; }
   Rendezvous& control() { return *control_; }
   const NetworkInterface& interface() const { return interface_; }
-  // A warning if the interface of the options is not the one with a route to the others, or empty.
+  // A warning if the route to the rendezvous uses a different interface than --interface; or empty.
   const std::string& interface_note() const { return interface_note_; }
 
-  // The loss behind a failed operation, from the control channel; waits until it must know.
+  // The loss behind a failed operation, from the control channel; waits until the channel must have
+  // noticed it.
   CommStatus explain(const CommStatus& status) const;
 
   // Ends the membership in order: all workers call it after the same last operation.
@@ -67,7 +68,7 @@ class Membership {
   MembershipOptions options_;
   NetworkInterface interface_;
   std::string interface_note_;
-  Socket standby_;  // where this worker would host the rendezvous of the next epoch
+  Socket standby_;  // listener for the rendezvous of the next epoch, if this worker hosts it
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<Rendezvous> control_;
   std::unique_ptr<Group> group_;

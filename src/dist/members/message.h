@@ -25,7 +25,7 @@ enum class Decoded { kMessage, kIncomplete, kBroken };
 // Removes the first complete message from the front of `bytes`.
 Decoded decode_message(std::string& bytes, size_t most, Json& message);
 
-// A field of a message; nothing if it is absent or of another type.
+// A field of a message; nothing if it is absent or of a different type.
 std::optional<std::string> text_field(const Json& message, const char* name);
 std::optional<int64_t> number_field(const Json& message, const char* name);
 

@@ -81,7 +81,7 @@ class Handshake {
 
 struct Refused {
   std::string text;
-  bool permanent;  // not worth another try
+  bool permanent;  // a retry is useless
 };
 
 // Both sides prove by HMAC that they know the token; neither sends it.
@@ -255,7 +255,7 @@ bool Rendezvous::Loop::try_join(const Endpoint& endpoint, std::string& why,
     await_start(handshake, deadline);
   } catch (const Refused& refused) {
     why = refused.text;
-    // One of several addresses may belong to another job; a single address must be this job's.
+    // One of several addresses may belong to a different job; a single address must be this job's.
     if (!refused.permanent && options_.at.size() > 1) return false;
     throw CommError(why);
   }
@@ -264,7 +264,7 @@ bool Rendezvous::Loop::try_join(const Endpoint& endpoint, std::string& why,
 }
 
 void Rendezvous::Loop::await_start(Handshake& handshake, Clock::time_point deadline) {
-  // The server's deadline started at another time; the server sends a refusal when it has passed.
+  // The server's deadline started at a different time; after it the server sends a refusal.
   deadline = std::max(deadline, Clock::now()) + options_.start_within;
   while (true) {
     const auto message = handshake.receive(std::min(deadline, Clock::now() + options_.silence));

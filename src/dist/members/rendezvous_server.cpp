@@ -230,8 +230,8 @@ void RendezvousServer::Loop::join(Connection& c, const Json& message) {
   const std::string who = rank_and_host(static_cast<int>(*rank), *host);
   if (!refusal_.empty()) return refuse(c, refusal_);
   if (*epoch != options_.epoch) {
-    return refuse(c, format("{} wants to join epoch {} of the job, this is epoch {}", who, *epoch,
-                            options_.epoch));
+    return refuse(c, format("{} asks to join epoch {} of the job, which is in epoch {}", who,
+                            *epoch, options_.epoch));
   }
   if (*size != options_.size || *rank < 0 || *rank >= *size) {
     return refuse(c,
@@ -306,8 +306,8 @@ void RendezvousServer::Loop::form() {
     if (c->rank == options_.host_rank) host_rank = rank;
     new_ranks[c->rank] = rank;
     Json member = c->member;
-    // Workers of this machine may have joined by any of its addresses, such as loopback; the others
-    // need the one that they can reach.
+    // Workers of this machine may have joined by any of its addresses, such as loopback; workers of
+    // other machines need an address that they can reach.
     const std::string from = peer_address(c->socket);
     if (!outward.empty() && c->any_address && from == local_address(c->socket))
       member["address"] = outward;

@@ -101,7 +101,7 @@ struct RecordField {
     return f;
   }
   // Not written when zero, false or empty, and then read as the default value. A std::optional is
-  // always such a field.
+  // always omitted when empty.
   constexpr RecordField omitted_when_empty() const {
     RecordField f = *this;
     f.omitted = true;

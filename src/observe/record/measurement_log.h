@@ -33,7 +33,7 @@ class MeasurementLog {
   const LogCut& cut() const { return cut_; }
 
   void append(const Record& record);  // a full disk only delays it (AppendFile)
-  void append_lines(std::string_view lines) { file_.append(lines); }  // records of another rank
+  void append_lines(std::string_view lines) { file_.append(lines); }  // records of any rank
   bool flush() { return file_.flush(); }  // before a checkpoint: its steps are not repeated
   const std::string& path() const { return file_.path(); }
 

@@ -55,8 +55,9 @@ struct StartRecord {
         field(&R::device_kind, "device_kind", kNoUnit, "device of rank 0: cpu or gpu")
             .since("0.2")
             .omitted_when_empty(),
-        field(&R::lost_steps, "lost_steps", kCount,
-              "steps of the attempt before that are repeated because no checkpoint had them"),
+        field(
+            &R::lost_steps, "lost_steps", kCount,
+            "steps of the previous attempt that no checkpoint contains, so that they are repeated"),
         field(&R::lost_seconds, "lost_seconds", kSeconds,
               "time of those steps, their evaluations and checkpoint stalls"),
         field(&R::source_token_flops, "source_token_flops", kFlops,
@@ -93,13 +94,13 @@ struct ForecastRecord {
   static constexpr auto fields() {
     using R = ForecastRecord;
     return std::tuple{
-        field(&R::step, "step", kCount, "step before the predicted ones"),
+        field(&R::step, "step", kCount, "last step before the prediction"),
         field(&R::time, "time", kUnixTime, "time of the prediction"),
         field(&R::method, "method", kNoUnit, "compression of gradients, as in --compress"),
         field(&R::seconds, "seconds", kSeconds, "predicted step time"),
-        field(&R::compute, "compute", kSeconds, "part of it: computing"),
-        field(&R::compression, "compression", kSeconds, "part of it: compression"),
-        field(&R::exposed, "exposed", kSeconds, "part of it: exposed communication"),
+        field(&R::compute, "compute", kSeconds, "predicted compute time of a step"),
+        field(&R::compression, "compression", kSeconds, "predicted compression time of a step"),
+        field(&R::exposed, "exposed", kSeconds, "predicted exposed communication of a step"),
         field(&R::bytes, "bytes", kBytes, "payload that a worker sends in a step"),
         field(&R::bandwidth, "bandwidth", kBytesPerSecond, "measured bandwidth of the link"),
         field(&R::latency, "latency", kSeconds, "measured latency of the link")};
@@ -177,7 +178,7 @@ struct CheckpointRecord {
         field(&R::stall_seconds, "stall_seconds", kSeconds,
               "checkpoint stall: time in which training stood still")
             .was("held_seconds"),
-        field(&R::write_seconds, "write_seconds", kSeconds, "time of writing beside training"),
+        field(&R::write_seconds, "write_seconds", kSeconds, "time of writing in the background"),
         field(&R::error, "error", kNoUnit, "reason why it was not written").omitted_when_empty()};
   }
 };
@@ -189,7 +190,8 @@ struct EndRecord {
   double seconds = 0;
   bool operator==(const EndRecord&) const = default;
 
-  static constexpr RecordKind kKind = {"end", "The attempt ended; absent when it was killed."};
+  static constexpr RecordKind kKind = {"end",
+                                       "The attempt ended; absent when it was killed or failed."};
   static constexpr auto fields() {
     using R = EndRecord;
     return std::tuple{field(&R::step, "step", kCount, "last step"),

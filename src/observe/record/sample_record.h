@@ -28,7 +28,7 @@ struct InterfaceSample {
             .scalar("network_in_MB_per_second", 1e6),
         field(&R::out, "out", kSampledBytesPerSecond, "bytes sent per second")
             .scalar("network_out_MB_per_second", 1e6),
-        field(&R::speed, "speed", kBytesPerSecond, "speed by the driver; 0 if unknown"),
+        field(&R::speed, "speed", kBytesPerSecond, "nominal speed (driver); 0 if unknown"),
         field(&R::used, "used", kNoUnit, "true: workers exchange gradients over it")
             .omitted_when_empty()};
   }

@@ -28,7 +28,7 @@ inline constexpr std::array kStepSpans = {
     StepSpan{"compression", "rounding or factoring gradients before they are sent"},
     StepSpan{"communication", "waiting for gradients of other workers after the backward pass"},
     StepSpan{"optimizer", "gradient norm, clipping and update of the weights"},
-    StepSpan{"observe", "logs and other records of the step before"}};
+    StepSpan{"observe", "writing logs and records of the previous step"}};
 
 // Communication of one worker in a step.
 struct CommunicationTimes {
@@ -58,7 +58,7 @@ struct CommunicationTimes {
             .over_steps(Combine::kSum),
         field(&R::sent, "sent", kBytes, "payload that this worker sent").over_steps(Combine::kSum),
         field(&R::inter_node_bytes, "inter_node_bytes", kBytes,
-              "part of sent that went to other hosts")
+              "inter-node part of sent: to other hosts")
             .was("sent_away")
             .over_steps(Combine::kSum)};
   }
@@ -137,13 +137,13 @@ struct StepRecord {
                    field(&R::pairs, "pairs", kCount, "sentence pairs of the batch")
                        .over_steps(Combine::kSum),
                    field(&R::micro_batches, "micro_batches", kCount,
-                         "shares of rank 0's batch that went through the model one after another"),
+                         "micro-batches of rank 0, which go through the model one after another"),
                    field(&R::loss_scale, "loss_scale", kNoUnit, "loss scale of fp16")
                        .omitted_when_empty()
                        .over_steps(Combine::kSum)
                        .scalar("train/loss_scale"),
                    field(&R::skipped, "skipped", kNoUnit,
-                         "true: the gradient was not finite and the weights were not updated")
+                         "true: no update, because loss or gradient was not finite")
                        .omitted_when_empty()
                        .over_steps(Combine::kSum)},
         rank_fields<R>(Combine::kNone));

@@ -35,8 +35,8 @@ class Timeline {
   // A span on any other track, from any thread.
   void add(const char* track, std::string name, Clock::time_point begin, Clock::time_point end,
            uint64_t bytes = 0);
-  // The spans of a step measured by a device, one after another without a gap; the first such step
-  // ends now.
+  // The spans of a step measured by a device, consecutive without gaps. The first step added ends
+  // now, later ones follow it.
   void add_chain(const char* track, uint64_t step, const Spans& spans);
 
   // Trace events of this rank and the names of its tracks. `ahead` seconds are subtracted.

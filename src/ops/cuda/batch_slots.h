@@ -65,7 +65,7 @@ class BatchSlots {
   static std::unique_ptr<BatchIndex> fixed_like(const BatchIndex& index);
   void load(const BatchIndex& batch, const BatchIndex& fixed) const;
 
-  // In order with the compute stream; valid until the second call from here.
+  // In order with the compute stream; valid until the call after the next one.
   std::vector<const uint32_t*> stage(std::span<const std::span<const uint32_t>> lists);
 
  private:

@@ -86,7 +86,7 @@ __device__ inline Eight load8<float>(const float* p) {
   return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 }
 
-// Numbers that are not written while the kernel runs: such loads may move across stores.
+// Numbers that are not written while the kernel runs: their loads may move across stores.
 __device__ inline Eight load8_fixed(const float* p) {
   float4 a = __ldg(reinterpret_cast<const float4*>(p));
   float4 b = __ldg(reinterpret_cast<const float4*>(p) + 1);

@@ -35,7 +35,7 @@ struct Args {
   }
 };
 
-// A partial sum of a softmax that can be joined with another: sum of 2^(x - top).
+// A partial sum of a softmax, sum of 2^(x - top). Two of them can be joined.
 struct Part {
   float top;
   float sum;

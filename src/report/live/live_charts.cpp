@@ -60,10 +60,10 @@ Json json_of(const char* id, const Plot& plot, bool stacked = false) {
   return chart;
 }
 
-using OfMachine = Points (*)(const RankSummary& fold);
+using OfMachine = Points (*)(const RankSummary& summary);
 
-std::string host_of(int rank, const RankSummary& fold) {
-  return format("{} (rank {})", fold.last_sample->host, rank);
+std::string host_of(int rank, const RankSummary& summary) {
+  return format("{} (rank {})", summary.last_sample->host, rank);
 }
 
 // The mean, the lowest and the highest value of all hosts, over rows of `width` steps.
@@ -100,19 +100,19 @@ std::vector<PlotSeries> by_host(const RunSummary& run, OfMachine values) {
   std::map<std::string, Points> hosts;
   std::vector<PlotSeries> series;
   uint64_t width = 1;
-  for (const auto& [rank, fold] : run.ranks) {
-    if (!fold.last_sample) continue;
-    Points points = values(fold);
+  for (const auto& [rank, summary] : run.ranks) {
+    if (!summary.last_sample) continue;
+    Points points = values(summary);
     if (points.empty()) continue;
-    width = std::max(width, fold.machine.width());
-    hosts[host_of(rank, fold)] = points;
-    series.push_back({host_of(rank, fold), std::move(points)});
+    width = std::max(width, summary.machine.width());
+    hosts[host_of(rank, summary)] = points;
+    series.push_back({host_of(rank, summary), std::move(points)});
   }
   return series.size() <= kMostLines ? series : spread(hosts, static_cast<double>(width));
 }
 
-Points megabytes(const RankSummary& fold, const char* column) {
-  return scaled(fold.machine.ratio(column, "seconds"), 1e-6);
+Points megabytes(const RankSummary& summary, const char* column) {
+  return scaled(summary.machine.ratio(column, "seconds"), 1e-6);
 }
 
 Plot split_plot(const RunSummary& run) {

@@ -153,22 +153,22 @@ Json host_row(int rank, const SampleRecord& s) {
 
 Json hosts_of(const RunSummary& run) {
   Json rows = Json::array();
-  for (const auto& [rank, fold] : run.ranks) {
-    if (fold.last_sample) rows.push_back(host_row(rank, *fold.last_sample));
+  for (const auto& [rank, summary] : run.ranks) {
+    if (summary.last_sample) rows.push_back(host_row(rank, *summary.last_sample));
   }
   return rows;
 }
 
 Json ranks_of(const RunSummary& run) {
   Json rows = Json::array();
-  for (const auto& [rank, fold] : run.ranks) {
-    if (fold.spans.rows().empty() || rows.size() == kMostRanks) continue;
-    const double step = 1000 * fold.spans.latest("seconds", "steps");
-    const double wait = 1000 * fold.spans.latest("communication", "steps");
+  for (const auto& [rank, summary] : run.ranks) {
+    if (summary.spans.rows().empty() || rows.size() == kMostRanks) continue;
+    const double step = 1000 * summary.spans.latest("seconds", "steps");
+    const double wait = 1000 * summary.spans.latest("communication", "steps");
     rows.push_back({std::to_string(rank), format("{:.1f}", step), format("{:.1f}", step - wait),
                     format("{:.1f}", wait),
-                    format("{:.2f}", fold.spans.latest("sent", "steps") / 1e6),
-                    format("{:.2f}", fold.spans.latest("inter_node_bytes", "steps") / 1e6)});
+                    format("{:.2f}", summary.spans.latest("sent", "steps") / 1e6),
+                    format("{:.2f}", summary.spans.latest("inter_node_bytes", "steps") / 1e6)});
   }
   return rows;
 }

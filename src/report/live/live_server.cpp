@@ -142,16 +142,16 @@ struct LiveServer::Parts {
     } else if (!bind(options.port)) {
       const bool taken = errno == EADDRINUSE;
       throw IoError(
-          taken ? format("port {} of {} is in use by another program; choose another port, or 0 "
-                         "for a free one",
+          taken ? format("port {} of {} is in use by another program; choose a different port, or "
+                         "0 for a free one",
                          options.port, options.address)
-                : format("cannot listen on port {} of {}: {}; choose another address or port",
+                : format("cannot listen on port {} of {}: {}; choose a different address or port",
                          options.port, options.address,
                          errno != 0 ? errno_text(errno) : "no such address"));
     }
     if (options.port < 0) {
       throw IoError(
-          format("cannot listen on {}: it is not an address of this machine; choose another",
+          format("cannot listen on {}: it is not an address of this host; choose a different one",
                  options.address));
     }
   }

@@ -99,14 +99,14 @@ void add_ranks(Picture& picture, const RunSummary& run) {
                                             "working share"}
                  : std::vector<std::string>{"rank", "ms", "work", "wait"});
   if (wide) table.text_column(5);
-  for (const auto& [rank, fold] : run.ranks) {
-    if (fold.spans.rows().empty()) continue;
-    const double step = 1000 * fold.spans.latest("seconds", "steps");
-    const double wait = 1000 * fold.spans.latest("communication", "steps");
+  for (const auto& [rank, summary] : run.ranks) {
+    if (summary.spans.rows().empty()) continue;
+    const double step = 1000 * summary.spans.latest("seconds", "steps");
+    const double wait = 1000 * summary.spans.latest("communication", "steps");
     std::vector<std::string> row = {std::to_string(rank), format("{:.1f}", step),
                                     format("{:.1f}", step - wait), format("{:.1f}", wait)};
     if (wide) {
-      row.push_back(format("{:.2f}", fold.spans.latest("sent", "steps") / 1e6));
+      row.push_back(format("{:.2f}", summary.spans.latest("sent", "steps") / 1e6));
       row.push_back(picture.bar(step > 0 ? (step - wait) / step : 0));
     }
     table.row(std::move(row));
@@ -159,8 +159,8 @@ std::vector<std::string> top_picture(const std::string& name, const RunSummary& 
   picture.gap();
   add_ranks(picture, run);
   picture.gap();
-  for (const auto& [rank, fold] : run.ranks) {
-    if (fold.last_sample) add_machine(picture, rank, *fold.last_sample);
+  for (const auto& [rank, summary] : run.ranks) {
+    if (summary.last_sample) add_machine(picture, rank, *summary.last_sample);
   }
   return picture.take();
 }

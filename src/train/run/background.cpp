@@ -63,7 +63,7 @@ void leave_terminal(const std::string& run) {
   dup2(out, STDERR_FILENO);
 }
 
-// In the child: background.json says how `work` ended.
+// In the child: records in background.json how `work` ended.
 void work_and_note(const std::string& run, const std::function<void()>& work) {
   Json facts = {{"process", getpid()}, {"host", host_name()}};
   auto note_end = [&](ExitCode code, const std::string& error) {

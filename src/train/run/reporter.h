@@ -60,13 +60,13 @@ class Reporter {
   RecordParser parser_;
   uint64_t after_step_;
   double earlier_seconds_;
-  // Since the last plain line.
+  // Sums since the last progress line of the log.
   double loss_sum_ = 0;
   uint64_t finite_steps_ = 0;
   uint64_t tokens_ = 0;
   double seconds_ = 0;
-  // Since the first step of the attempt, which is slower than the rest and is left out.
-  uint64_t attempt_steps_ = 0;
+  // For the time left, measured since the end of the first step, which is slower than the rest.
+  uint64_t attempt_steps_ = 0;  // the first included
   Stopwatch since_first_;
   double first_epoch_ = 0;
   Stopwatch status_;

@@ -97,9 +97,11 @@ void RunDirectory::check_is_run() const {
                                        "console.log", "background.json", "config.yaml.new"};
   for (const auto& entry : fs::directory_iterator(path_)) {
     const std::string name = entry.path().filename();
-    if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
-      throw ConfigError(
-          format("{}: holds {} and is not a run of reigen; choose a different --run", path_, name));
+    const bool numbered = (name.starts_with("algorithms-") && name.ends_with(".txt")) ||
+                          (name.starts_with("timeline-") && name.ends_with(".json"));
+    if (!numbered && std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
+      throw ConfigError(format(
+          "{}: contains {} and is not a run of reigen; choose a different --run", path_, name));
     }
   }
 }
@@ -207,9 +209,11 @@ void remove_run(const std::string& path) {
                                        ".best-bleu.new"};
   for (const auto& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename();
-    if (std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
-      throw ConfigError(
-          format("{}: holds {}, which is not a file of a run; move it first", path, name));
+    const bool numbered = (name.starts_with("algorithms-") && name.ends_with(".txt")) ||
+                          (name.starts_with("timeline-") && name.ends_with(".json"));
+    if (!numbered && std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
+      throw ConfigError(format(
+          "{}: contains {}, which is not a file of a run; move it elsewhere first", path, name));
     }
   }
   const RunDirectory locked(path);  // no process trains in it

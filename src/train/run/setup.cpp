@@ -199,8 +199,9 @@ void check_same_run(const std::string& checkpoint, const TrainingData& data,
   const CheckpointFacts facts = read_checkpoint_facts(checkpoint);
   const Json& training = facts.training;
   if (!training.contains("data") || !training.contains("options")) {
-    throw CheckpointError(format(
-        "{}: was not written by a run, so no run can resume from it; move it aside", checkpoint));
+    throw CheckpointError(
+        format("{}: was not written by `reigen train` and cannot be resumed; move it elsewhere",
+               checkpoint));
   }
   if (facts.pieces != data.vocabulary.size()) {
     throw CheckpointError(format(
@@ -217,8 +218,8 @@ void check_same_run(const std::string& checkpoint, const TrainingData& data,
   const auto changes = changed_settings(training.at("options"), options);
   if (!changes.empty()) {
     throw CheckpointError(
-        format("{} cannot be resumed with different settings: {}; leave them as they were, or give "
-               "a different --run",
+        format("{} cannot be resumed with different settings: {}; use the recorded values, or a "
+               "different --run",
                options.run, fmt::join(changes, "; ")));
   }
 }

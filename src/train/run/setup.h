@@ -30,6 +30,7 @@ struct TrainingData {
 // Throws DataError when a split is damaged, empty, or has a sentence longer than the model accepts.
 TrainingData open_data(const TrainOptions& options);
 
+// The memory budget of a worker, in bytes, and the largest micro-batch that fits.
 struct MemoryPlan {
   uint64_t budget = 0;
   uint64_t fixed = 0;  // parameters, gradients, moments, a checkpoint's copy, data

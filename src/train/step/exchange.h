@@ -1,12 +1,12 @@
-// The exchange between workers in a step: gradients, whole or compressed, or with local steps
+// The exchange between workers in a step: gradients, exact or compressed, or with local steps
 // (DiLoCo) the weights every H steps.
 //
 // A run begins with a warm-up in which gradients are sent as int4 with error feedback, without a
 // measurable loss of quality: stronger compression hurts most while the loss still falls fast
-// (PowerSGD's authors and ours: docs/design/compression.md). The residual of the warm-up is passed
-// on to the method that follows. For a checkpoint, rank 0 collects every rank's compressor state;
-// on resume each rank gets its own back. A different number of workers or a different method cannot
-// use them: they are dropped, with a warning.
+// (PowerSGD's authors; docs/design/compression.md). The residual of the warm-up is passed on to the
+// method that follows. For a checkpoint, rank 0 collects the compressor states of all ranks; on
+// resume it returns each to its rank, or drops all of them with a warning if the number of workers
+// or the method has changed.
 #pragma once
 
 #include <memory>
@@ -44,7 +44,7 @@ class Exchange {
   // After the update of a local step. An outer step leaves all ranks with the same weights.
   void after_update();
 
-  // Of the last step.
+  // Measurements of the last step.
   CommunicationTimes communication() const;
   double compute_seconds() const { return compute_; }      // of compression
   double ready_seconds() const { return ready_seconds_; }  // of these, during backward

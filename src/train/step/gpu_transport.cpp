@@ -41,8 +41,7 @@ std::string obstacle(const std::vector<std::string>& workers, const CompressSett
     const auto why = worker.at("why").get<std::string>();
     if (gpu.empty()) return format("rank {} computes on the CPU", rank);
     if (!why.empty()) return format("rank {}: {}", rank, why);
-    if (!gpus.insert(gpu).second)
-      return format("rank {} shares its GPU with a different rank", rank);
+    if (!gpus.insert(gpu).second) return format("rank {} shares its GPU with a lower rank", rank);
   }
   return "";
 }

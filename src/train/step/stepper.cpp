@@ -15,7 +15,7 @@ SharedWeights::SharedWeights(std::function<void()> swap) : swap_(std::move(swap)
 SharedWeights::~SharedWeights() {
   try {
     end();
-  } catch (const std::exception&) {  // on the way out of an error, which is the one to report
+  } catch (const std::exception&) {  // the error that ends the scope is the one to report
   }
 }
 

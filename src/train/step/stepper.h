@@ -68,7 +68,7 @@ class Stepper {
   virtual size_t under_way() const = 0;
   virtual size_t most_under_way() const = 0;  // more at once gain nothing
 
-  // Between steps.
+  // Called only while no step is under way.
   virtual const Weights& weights() const = 0;
   virtual void release_memory() = 0;  // frees the activations' memory until the next step
   virtual SharedWeights shared_weights() = 0;

@@ -93,7 +93,7 @@ Job join_job(TrainOptions& options, const std::string& version) {
   auto joined = std::make_unique<Membership>(std::move(membership));
   nccl.set(joined->interface().name);
   if (!joined->interface_note().empty()) {
-    log_warning(format("data between workers: {}", joined->interface_note()));
+    log_warning(format("traffic between workers: {}", joined->interface_note()));
   }
   return Job(std::move(joined));
 }

@@ -13,7 +13,7 @@ using Clock = Timeline::Clock;
 
 double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
-// Of this worker's steady clock against rank 0's. All workers at once.
+// The offset of this worker's steady clock from rank 0's. Collective.
 ClockOffset clock_offset(Job& job) {
   if (job.alone()) return {};
   constexpr int kRounds = 20;
@@ -22,7 +22,8 @@ ClockOffset clock_offset(Job& job) {
   return offsets[static_cast<size_t>(job.rank())];
 }
 
-// "all-reduce 1.2 MB": bucket numbers would say less, and compressed gradients have none.
+// "all-reduce 1.2 MB": the size is more useful than a bucket number, and compressed gradients have
+// no buckets.
 std::string name_of(const Operation& operation, uint64_t bytes) {
   return bytes > 0 ? format("{} {}", name_of(operation.kind), human_bytes(bytes))
                    : std::string(name_of(operation.kind));

@@ -163,7 +163,7 @@ TEST(Group, QueuedOperationsRunInOrder) {
 
 TEST(Group, DoublesAreSummedInTheOrderOfRanks) {
   with_group(4, [](Group& group) {
-    // Another order would round differently.
+    // A different order would round differently.
     std::vector<double> values = {group.rank() == 0 ? 1e16 : 1.0, 1.0};
     ASSERT_TRUE(group.sum(values).wait().ok());
     EXPECT_EQ(values[0], ((1e16 + 1) + 1) + 1);

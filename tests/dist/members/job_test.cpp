@@ -34,7 +34,7 @@ TEST(Job, OfASingleWorkerNeedsNoNetwork) {
   job.leave();
 }
 
-TEST(Job, AnyIsTrueEverywhereWhenOneRankSaysSo) {
+TEST(Job, AnyIsTrueOnAllRanksIfItIsTrueOnOne) {
   with_job(3, [](Job& job) {
     EXPECT_TRUE(job.any(job.rank() == 2));
     EXPECT_TRUE(job.any(true));

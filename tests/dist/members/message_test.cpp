@@ -34,7 +34,7 @@ TEST(Message, AnythingButAnObjectWithAKindIsRefused) {
   }
 }
 
-TEST(Message, FieldsOfAnotherTypeAreAbsent) {
+TEST(Message, FieldsOfADifferentTypeAreAbsent) {
   const Json message = {{"text", "x"}, {"number", 3}, {"real", 1.5}};
   EXPECT_EQ(text_field(message, "text"), "x");
   EXPECT_EQ(text_field(message, "number"), std::nullopt);

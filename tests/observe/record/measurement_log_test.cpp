@@ -56,7 +56,7 @@ std::string data_error_of(F&& f) {
   return "";
 }
 
-TEST(MeasurementLog, HoldsEveryRecordInOrderAsSoonAsItIsAppended) {
+TEST(MeasurementLog, ContainsEveryRecordInOrderAsSoonAsItIsAppended) {
   TempDir run;
   MeasurementLog log(run.path(), 3, 0);
   EXPECT_EQ(log.path(), run.path("measurements/rank-3.jsonl"));

@@ -44,7 +44,7 @@ TEST(DescheduleWatch, CountsTheTimeAProcessIsStopped) {
   EXPECT_LT(descheduled, 5);
 }
 
-TEST(DescheduleWatch, IsEmptyAfterItWasTaken) {
+TEST(DescheduleWatch, StartsAgainFromZeroAfterTake) {
   DescheduleWatch watch;
   watch.take();
   EXPECT_LT(watch.take(), 0.5);

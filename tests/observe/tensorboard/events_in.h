@@ -37,8 +37,8 @@ struct ReadEvent {
   std::vector<ReadValue> values;  // of its summary
 };
 
-// Throws std::runtime_error saying where the file is not a sequence of whole, sound events, or
-// where one has a field that Reigen is not to write.
+// Throws std::runtime_error with the position of an event that is incomplete, damaged or has a
+// field that Reigen does not write.
 std::vector<ReadEvent> events_in(const std::string& path);
 
 }  // namespace reigen

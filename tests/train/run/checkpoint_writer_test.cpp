@@ -132,7 +132,7 @@ TEST_F(CheckpointWriterTest, FinishesTheCheckpointUnderWayBeforeItsEnd) {
   expect_step(5);
 }
 
-TEST_F(CheckpointWriterTest, KeepsTheLatestAndTheBest) {
+TEST_F(CheckpointWriterTest, RetainsTheLatestAndTheBest) {
   CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 2);
   for (uint64_t step = 1; step <= 6; ++step) {
     TrainState state = filled(small, step);

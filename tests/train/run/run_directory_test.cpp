@@ -111,7 +111,7 @@ TEST_F(RunDirectoryTest, RefusesAFolderThatIsNotARun) {
   fs::create_directory(path);
   write_text(path + "/notes.txt", "mine");
   EXPECT_EQ(config_error_of([&] { RunDirectory run(path); }),
-            path + ": holds notes.txt and is not a run of reigen; choose a different --run");
+            path + ": contains notes.txt and is not a run of reigen; choose a different --run");
   EXPECT_EQ(std::distance(fs::directory_iterator(path), {}), 1);
   write_text(path + "/config.yaml", "seed: 1\n");  // a run with notes in it is still a run
   const RunDirectory run(path);
@@ -287,7 +287,7 @@ TEST_F(RunDirectoryTest, IsNotRemovedWithForeignFilesOrWhileItTrains) {
   }
   write_text(path + "/notes.txt", "mine");
   EXPECT_EQ(config_error_of([&] { remove_run(path); }),
-            path + ": holds notes.txt, which is not a file of a run; move it first");
+            path + ": contains notes.txt, which is not a file of a run; move it elsewhere first");
   EXPECT_EQ(read_file(path + "/notes.txt"), "mine");
 }
 

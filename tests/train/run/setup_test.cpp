@@ -89,7 +89,7 @@ TEST_F(SetupTest, UsesHalfOfTheFreeMemoryByDefault) {
   EXPECT_GT(plan().micro_tokens, 0u);
 }
 
-TEST_F(SetupTest, TakesTheGivenMicroBatchWhereItFits) {
+TEST_F(SetupTest, UsesTheGivenMicroBatchWhereItFits) {
   small.options.memory = 100'000'000'000;
   small.options.micro_tokens = 321;
   EXPECT_EQ(plan().micro_tokens, 321u);
@@ -158,7 +158,7 @@ TEST_F(SetupTest, FindsNoStateInANewRun) {
   EXPECT_FALSE(resume(run));
 }
 
-TEST_F(ResumeTest, TakesTheLatestCheckpoint) {
+TEST_F(ResumeTest, ResumesFromTheLatestCheckpoint) {
   const auto state = resume(run);
   ASSERT_TRUE(state);
   const TrainState written = small.state(30);
@@ -168,7 +168,7 @@ TEST_F(ResumeTest, TakesTheLatestCheckpoint) {
   EXPECT_EQ(manifest_state(*state), manifest_state(written));
 }
 
-TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOneWithAWarning) {
+TEST_F(ResumeTest, ResumesFromTheCheckpointBeforeADamagedOneWithAWarning) {
   fs::resize_file(run.checkpoint(30) + "/optimizer.safetensors", 100);
   write_text(run.checkpoint(20) + "/manifest.json", "{}");
   CaptureStderr();
@@ -180,7 +180,7 @@ TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOneWithAWarning) {
   EXPECT_THAT(text, HasSubstr("step-00000020/manifest.json: damaged"));
 }
 
-TEST_F(ResumeTest, TakesTheCheckpointBeforeOneWithAMissingFile) {
+TEST_F(ResumeTest, ResumesFromTheCheckpointBeforeOneWithAMissingFile) {
   fs::remove(run.checkpoint(30) + "/model.safetensors");
   fs::remove(run.checkpoint(20) + "/SHA256SUMS");
   CaptureStderr();
@@ -230,7 +230,7 @@ TEST_F(ResumeTest, RefusesACheckpointThatNoRunWrote) {
   facts.training = {{"averaged", {10, 20}}};
   write_checkpoint(run.checkpoint(40), facts, small.model.layout(), state.parameters, {},
                    small.data.vocabulary);
-  EXPECT_THAT(error(), HasSubstr("step-00000040: was not written by a run"));
+  EXPECT_THAT(error(), HasSubstr("step-00000040: was not written by `reigen train`"));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class CpuStepperTest : public ::testing::Test {
     return ready;
   }
 
-  // The step as the documentation says it, with the real parts.
+  // The step as documented, from the real operations.
   void by_hand(TrainState& state, const ReadyBatch& ready, double clip) {
     const TrainOptions& o = small.options;
     Arena arena;

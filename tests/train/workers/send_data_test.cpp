@@ -54,7 +54,7 @@ TEST_F(SendData, SendsNothingWhereAllMachinesHaveIt) {
   EXPECT_EQ(fs::last_write_time(dir.path("there/manifest.json")), before);
 }
 
-TEST_F(SendData, ASingleWorkerHasNobodyToSendTo) {
+TEST_F(SendData, ASingleWorkerSendsNothing) {
   Job alone;
   EXPECT_NO_THROW(send_data(alone, dir.path("nothing")));
 }

@@ -12,8 +12,8 @@ constexpr int kAttentionWarps = 4;  // in a block
 constexpr uint32_t kLongTiles =
     kAttentionWarps;  // of a long sentence that a block of backward owns
 
-// A block's part of a multiprocessor's 227 KiB, of which the system takes 1 KiB a block: three
-// share it, or two where heads of 128 take the registers of two.
+// A block's share of a multiprocessor's 227 KiB, of which the system takes 1 KiB a block. Three
+// blocks share it, or two with heads of 128, which need more registers.
 inline uint32_t attention_shared_bytes(int64_t head_width) {
   return (head_width == 128 ? 98 : 74) * 1024;
 }

@@ -1,4 +1,4 @@
-// A partial softmax: values weighted by 2^(score - top), which can be joined with another.
+// A partial softmax: values weighted by 2^(score - top). Two of them can be joined.
 //
 // For kernels in which a lane holds eight columns of a head, and the lanes of a head form a group
 // that processes one key at a time.

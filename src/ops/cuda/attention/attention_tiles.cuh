@@ -1,6 +1,6 @@
 // Tiles of 16 rows in registers: loading, multiplying, transposing and storing by a warp.
 //
-// All of it relies on one layout. Lane (g, t) = (lane / 4, lane % 4) loads 16 bytes of row g:
+// All functions rely on one layout. Lane (g, t) = (lane / 4, lane % 4) loads 16 bytes of row g:
 // columns 32 i + 8 t .. + 8. A sum over columns does not depend on their order, so these registers
 // serve unchanged on both sides of mma.m16n8k16 for rows x rows products (Q K', dO V'). Where a
 // matrix has to be summed over its rows instead (P V, dS K, dS' Q), `movmatrix` transposes each 8 x
@@ -127,7 +127,7 @@ __device__ inline uint4 turned_weights(uint4 w) {
   return {turned(w.x), turned(w.z), turned(w.y), turned(w.w)};
 }
 
-// sums += weights right, for 32 columns of it.
+// sums += weights right, for 32 columns of `right`.
 template <class T>
 __device__ inline void weights_by_columns(float (&sums)[4][4], uint4 weights, uint4 low,
                                           uint4 high) {
@@ -170,9 +170,10 @@ __device__ inline void store_rows(const Sums16<kWidth>& sums, const float (&fact
   }
 }
 
-// Which of 16 keys from `first_key` (a multiple of 16) each of 16 queries keeps: every lane draws
-// one Philox counter, that of its `token`, query lane / 2's, and keys 8 (lane % 2) .. + 8, and
-// pairs join theirs, so that lane 2 q holds query q's sixteen bits.
+// Dropout of 16 keys from `first_key` (a multiple of 16) for each of 16 queries: a bit is set where
+// the weight is not dropped. Lane l draws one Philox counter, for query l / 2 (whose token is
+// `token`) and keys 8 (l % 2) .. + 8. Pairs of lanes join their bits: lane 2 q holds the sixteen
+// bits of query q.
 __device__ inline uint32_t draw_keep16(const Drop& drop, uint64_t token, uint32_t head,
                                        int first_key) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -44,7 +44,7 @@ Json manifest_state(const TrainState& state) {
           {"threads", choices.threads},
           {"bucket", choices.bucket},
           {"compress", choices.compress},
-          {"kept_by", choices.kept_by},
+          {"kept_by", choices.worker_states_of},
           {"workers", choices.workers},
           {"compress_warmup", choices.compress_warmup},
           {"local_steps", c.local_steps},
@@ -80,7 +80,7 @@ void read_manifest_state(const Json& json, TrainState& state) {
   choices.threads = json.at("threads");
   choices.bucket = json.at("bucket");
   choices.compress = json.at("compress");
-  choices.kept_by = json.at("kept_by");
+  choices.worker_states_of = json.at("kept_by");
   choices.workers = json.at("workers");
   choices.compress_warmup = json.at("compress_warmup");
   c.local_steps = json.at("local_steps");

@@ -52,7 +52,8 @@ struct Choices {
   uint64_t bucket = 0;            // elements of the gradient in an all-reduce
   std::string compress = "none";  // compression of gradients
   uint64_t compress_warmup = 0;   // its last step of warm-up
-  std::string kept_by = "none";   // the compression that TrainState::worker_states belong to
+  std::string worker_states_of =
+      "none";  // the compression that TrainState::worker_states belong to
 };
 
 struct SavedTensor {

@@ -16,9 +16,8 @@ namespace {
 
 bool begun(uint64_t step, const Choices& choices) { return step > 0 && choices.workers > 1; }
 
-bool waits_too_long(const StepPrediction& p) {
-  return p.exposed > kNamedShareBesideCompute * p.seconds;
-}
+// The same rule as in doctor and report.
+bool waits_too_long(const StepPrediction& p) { return verdict(p).cause == Cause::kNetwork; }
 
 void measure_links(Job& job, const Device& device, Group* direct, size_t elements, double budget,
                    Preflight& preflight) {

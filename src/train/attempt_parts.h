@@ -38,10 +38,11 @@ struct AttemptParts {
   Transformer model;
   TrainState state;
   AttemptFacts facts;
-  double earlier_seconds = 0;         // of earlier attempts
-  std::unique_ptr<RunWriter> writer;  // null except on rank 0
+  double earlier_seconds = 0;  // of earlier attempts
   GpuTransport transport;
   std::unique_ptr<Stepper> stepper;
+  // Null except on rank 0. Its thread writes checkpoints that the stepper copies.
+  std::unique_ptr<RunWriter> writer;
   std::unique_ptr<TracedSteps> traced;  // null without --timeline
   std::unique_ptr<Prefetcher> input;
 };

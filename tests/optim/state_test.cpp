@@ -45,7 +45,7 @@ TrainState full_state() {
   choices.bucket = 21;
   choices.compress = "powersgd:4";
   choices.compress_warmup = 22;
-  choices.kept_by = "int4";
+  choices.worker_states_of = "int4";
   return state;
 }
 
@@ -92,7 +92,7 @@ TEST(ManifestState, ReadsBackExactly) {
   EXPECT_EQ(read.choices.bucket, 21u);
   EXPECT_EQ(read.choices.compress, "powersgd:4");
   EXPECT_EQ(read.choices.compress_warmup, 22u);
-  EXPECT_EQ(read.choices.kept_by, "int4");
+  EXPECT_EQ(read.choices.worker_states_of, "int4");
 }
 
 TEST(ManifestState, ReadsBackWithoutABest) {

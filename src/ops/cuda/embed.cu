@@ -164,13 +164,13 @@ EmbedSchedule schedule_embed_backward(std::span<const uint32_t> keys) {
     const auto row = static_cast<uint32_t>(sorted[first] >> 32);
     uint32_t last = first + 1;
     while (last < count && sorted[last] >> 32 == row) ++last;
-    const uint32_t pieces = (last - first + kSegment - 1) / kSegment;
-    if (pieces > 1) {
-      schedule.sums.push_back({row, schedule.slots, pieces});
+    const uint32_t segments = (last - first + kSegment - 1) / kSegment;
+    if (segments > 1) {
+      schedule.sums.push_back({row, schedule.slots, segments});
     }
-    for (uint32_t p = 0; p < pieces; ++p) {
+    for (uint32_t p = 0; p < segments; ++p) {
       schedule.segments.push_back({first + p * kSegment, std::min(last, first + (p + 1) * kSegment),
-                                   row, pieces > 1 ? schedule.slots++ : kNoToken});
+                                   row, segments > 1 ? schedule.slots++ : kNoToken});
     }
     first = last;
   }

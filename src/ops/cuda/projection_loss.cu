@@ -140,23 +140,24 @@ __global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void registers_kernel
     return;
   }
   const uint32_t nothing = pack2(-INFINITY, -INFINITY, T());
-  uint4 held[kVecs];
+  uint4 values[kVecs];
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int v = static_cast<int>(threadIdx.x) + i * kThreads;
-    held[i] = {nothing, nothing, nothing, nothing};
-    if (v < vectors) held[i] = *reinterpret_cast<const uint4*>(row + v * 8);
+    values[i] = {nothing, nothing, nothing, nothing};
+    if (v < vectors) values[i] = *reinterpret_cast<const uint4*>(row + v * 8);
     if (!kWhole && v == vectors - 1) {
-      Eight x = unpack8<T>(held[i]);
+      Eight x = unpack8<T>(values[i]);
       mask_tail(x, v * 8, a.vocabulary);
-      held[i] = pack8<T>(x);
+      values[i] = pack8<T>(x);
     }
   }
   const float target_logit = static_cast<float>(row[target]);
   uint32_t top2 = nothing;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
-    top2 = max2(top2, max2(max2(held[i].x, held[i].y, T()), max2(held[i].z, held[i].w, T()), T()),
+    top2 = max2(top2,
+                max2(max2(values[i].x, values[i].y, T()), max2(values[i].z, values[i].w, T()), T()),
                 T());
   }
   const float2 tops = unpack2(top2, T());
@@ -165,7 +166,7 @@ __global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void registers_kernel
   const float shift = mine.top == -INFINITY ? 0.0F : mine.top;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
-    const Eight x = unpack8<T>(held[i]);
+    const Eight x = unpack8<T>(values[i]);
     const int v = static_cast<int>(threadIdx.x) + i * kThreads;
     const bool inside = kWhole ? v < vectors : (v + 1) * 8 <= a.vocabulary;
 #pragma unroll
@@ -190,7 +191,7 @@ __global__ __launch_bounds__(kThreads, kVecs <= 8 ? 2 : 1) void registers_kernel
   for (int i = 0; i < kVecs; ++i) {
     const int v = static_cast<int>(threadIdx.x) + i * kThreads;
     if (v >= vectors) continue;
-    Eight x = unpack8<T>(held[i]);
+    Eight x = unpack8<T>(values[i]);
 #pragma unroll
     for (int j = 0; j < 8; ++j) x.v[j] = fast_exp2(fmaf(x.v[j], kLog2e, offset)) - even;
     if (static_cast<uint32_t>(v) == target / 8) {

@@ -106,7 +106,7 @@ std::vector<StateTensor> Exchange::states() {
 
 void Exchange::collect() {
   state_.worker_states.clear();
-  state_.choices.kept_by = state_owner();
+  state_.choices.worker_states_of = state_owner();
   for (const StateTensor& tensor : states()) {
     if (!tensor.per_rank) {  // the same on all ranks
       if (job_.first()) {
@@ -127,7 +127,7 @@ void Exchange::restore() {
   const Choices& choices = state_.choices;
   if (!job_.any(!state_.worker_states.empty())) return;
   const bool same_workers = choices.workers == static_cast<uint64_t>(job_.size());
-  const bool same_method = choices.kept_by == state_owner();
+  const bool same_method = choices.worker_states_of == state_owner();
   if (same_workers && same_method) {
     if (outer_ && !in_warmup(counters.step)) {
       // The run's weights are those of the last outer step; each worker's own follow.
@@ -158,7 +158,7 @@ void Exchange::restore() {
     log_warning(format(
         "the run had {} workers with compression {} before and has {} with {}{} now: the "
         "compression state of each worker is dropped, and training resumes from the shared weights",
-        choices.workers, choices.kept_by, job_.size(), state_owner(),
+        choices.workers, choices.worker_states_of, job_.size(), state_owner(),
         state_owner() == choices.compress ? "" : " (warm-up)"));
   }
   state_.worker_states.clear();
@@ -175,7 +175,7 @@ void drop_worker_states(TrainState& state) {
     log_warning(format(
         "the run had {} workers with compression {} before and has 1 now: the compression state of "
         "each worker is dropped, and training resumes from the shared weights",
-        choices.workers, choices.kept_by));
+        choices.workers, choices.worker_states_of));
   }
   state.worker_states.clear();
   choices.workers = 1;

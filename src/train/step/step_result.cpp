@@ -36,22 +36,10 @@ void count_step(Counters& counters, const StepResult& result) {
 }
 
 StepRecord step_record(const StepResult& result, const LoopTimes& times, double epoch) {
-  StepRecord record;
-  record.step = result.step;
+  StepRecord record = result;
+  record.time = unix_now();
   record.epoch = epoch;
-  record.loss = result.loss;
-  record.nll = result.nll;
-  record.rate = result.rate;
-  record.norm = result.norm;
-  record.source_tokens = result.source_tokens;
-  record.target_tokens = result.target_tokens;
-  record.pairs = result.pairs;
-  record.micro_batches = result.micro_batches;
-  record.loss_scale = result.loss_scale;
-  record.skipped = result.skipped;
   record.descheduled_seconds = times.descheduled;
-  record.communication = result.communication;
-  record.spans = result.spans;
   const auto& clock = result.device_clock;
   record.spans.insert(record.spans.begin(), {"input", clock ? clock->idle : times.input});
   if (!clock) record.spans.emplace_back("observe", times.observe);

@@ -11,23 +11,10 @@
 
 namespace reigen {
 
-struct StepResult {
-  // Known before the step is computed.
-  uint64_t step = 0;
-  double rate = 0;  // learning rate
-  uint64_t source_tokens = 0;
-  uint64_t target_tokens = 0;
-  uint64_t pairs = 0;
-  uint64_t micro_batches = 0;
+// The record of a step as the stepper fills it, still without the loop's measurements: a number
+// that a stepper measures is declared in observe/record/step_record.h and set where it is measured.
+struct StepResult : StepRecord {
   Cursor end;  // where the next batch begins
-
-  double loss = 0;  // smoothed, per target token, over all ranks
-  double nll = 0;   // per target token, over all ranks
-  double norm = 0;  // of the gradient, before clipping
-  bool skipped = false;
-  double loss_scale = 0;  // fp16
-  Spans spans;            // forward to optimizer
-  std::optional<CommunicationTimes> communication;
   // Set where steps overlap (a single GPU): the step's duration by the GPU's clock, and the time
   // for which the GPU was idle before it. Elsewhere the loop measures the step.
   struct DeviceClock {

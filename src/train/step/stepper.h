@@ -74,7 +74,7 @@ class Stepper {
   virtual SharedWeights shared_weights() = 0;
   virtual std::unique_ptr<Snapshot> snapshot() = 0;
 
-  // Steps are also recorded in `timeline` from now on; it must outlive the stepper.
+  // Steps are also recorded in `timeline` from now on; it must outlive the last step.
   virtual void trace(Timeline* timeline) = 0;
 };
 

@@ -99,7 +99,7 @@ TEST_F(ExchangeTest, ContinuesWithTheStatesThatItCollected) {
         mine.counters.step = step;
       }
       before.collect();
-      EXPECT_EQ(mine.choices.kept_by, method);
+      EXPECT_EQ(mine.choices.worker_states_of, method);
       if (job.first()) {
         EXPECT_FALSE(mine.worker_states.empty()) << method;
       } else {

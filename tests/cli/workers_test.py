@@ -384,7 +384,9 @@ class AcrossHosts(WorkersCase):
             f.write("#!/bin/sh\n"
                     "while [ $# -gt 1 ]; do case $1 in -o|-p|-l) shift 2;; -*) shift;; *) break;; esac; done\n"
                     f"case $1 in vm1) at={network.names[0]};; *) at={network.names[1]};; esac\n"
-                    "shift; exec ip netns exec $at sh -c \"$*\"\n")
+                    # A folder for temporary files of its own, as a host has: Open MPI's daemons share names in it.
+                    f"shift; mkdir -p {self.path('t')}/$at; export TMPDIR={self.path('t')}/$at\n"
+                    "exec ip netns exec $at sh -c \"$*\"\n")
         os.chmod(ssh, 0o755)
         return ssh
 

@@ -341,7 +341,9 @@ std::unique_ptr<BatchIndex> BatchSlots::index(const BatchTokens& tokens, const I
                    add_filled(slot, schedules[i].backward, l.backward));
     plan.forward_blocks = static_cast<uint32_t>(l.forward);
     plan.backward_blocks = static_cast<uint32_t>(l.backward);
-    plan.shared_bytes = static_cast<uint32_t>(l.shared_bytes);
+    // The shared layout may stem from batches with wider heads.
+    plan.shared_bytes =
+        std::min(static_cast<uint32_t>(l.shared_bytes), attention_shared_bytes(shape.head_width));
     plan.query_tokens = static_cast<uint32_t>(queries[i]);
     plan.clear_queries_from = static_cast<uint32_t>(queries[i]);
     plan.clear_keys_from = static_cast<uint32_t>(keys[i]);

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct OpCase {
   double tolerance = 0;      // relative error of a result that is rounded once to `type`
   double in_products = 0;    // of a matrix product with a result of `type`
   double fp32_products = 0;  // of a matrix product with an fp32 result
+
+  friend std::ostream& operator<<(std::ostream& out, const OpCase& c) { return out << c.name; }
 };
 
 std::vector<OpCase> op_cases();

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/terminal.h"
 #include "model/checkpoint.h"
 
 namespace reigen {
@@ -59,6 +61,14 @@ bool is_leftover(const std::string& name) {
   return name.ends_with(kRemoved) || name.ends_with(".partial") || name.ends_with(".partial.lock");
 }
 
+[[noreturn]] void throw_locked(const std::string& path, int lock_fd) {
+  std::array<char, 32> owner = {};
+  const ssize_t got = pread(lock_fd, owner.data(), owner.size() - 1, 0);
+  ::close(lock_fd);
+  throw ConfigError(format("{}: another reigen{} is training in this run", path,
+                           got > 0 ? format(" (process {})", owner.data()) : ""));
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
@@ -68,6 +78,7 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
   if (error) throw_io(path_, error.value());
   check_is_run();
   lock();
+  directory_fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   fs::create_directories(file("checkpoints"), error);
   if (error) throw_io(file("checkpoints"), error.value());
   for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
@@ -76,8 +87,34 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
 }
 
 RunDirectory::~RunDirectory() {
-  remove_if_unused();
+  if (!moved_to()) remove_if_unused();
+  if (directory_fd_ >= 0) ::close(directory_fd_);
   ::close(lock_fd_);
+}
+
+std::optional<std::string> RunDirectory::moved_to() const {
+  struct stat named = {};
+  struct stat opened = {};
+  if (fstat(directory_fd_, &opened) != 0) return std::nullopt;
+  if (stat(path_.c_str(), &named) == 0) {
+    if (named.st_dev == opened.st_dev && named.st_ino == opened.st_ino) return std::nullopt;
+  } else if (errno != ENOENT && errno != ENOTDIR) {
+    return std::nullopt;
+  }
+  if (opened.st_nlink == 0) return "";
+  std::error_code error;
+  const fs::path place = fs::read_symlink(format("/proc/self/fd/{}", directory_fd_), error);
+  return error ? "" : place.string();
+}
+
+void RunDirectory::follow() {
+  const std::optional<std::string> place = moved_to();
+  if (!place || place->empty()) return;
+  log_warning(
+      format("the run directory {} was moved to {} while the run trained; everything is "
+             "written there",
+             path_, *place));
+  path_ = *place;
 }
 
 // An attempt that failed before its first file leaves no directory.
@@ -110,13 +147,7 @@ void RunDirectory::lock() {
   const std::string path = file(kLock);
   lock_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_fd_ < 0) throw_io(path, errno);
-  if (flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    std::array<char, 32> owner = {};
-    const ssize_t got = pread(lock_fd_, owner.data(), owner.size() - 1, 0);
-    ::close(lock_fd_);
-    throw ConfigError(format("{}: another reigen{} is training in this run", path_,
-                             got > 0 ? format(" (process {})", owner.data()) : ""));
-  }
+  if (flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) throw_locked(path_, lock_fd_);
   const std::string owner = std::to_string(getpid());
   if (ftruncate(lock_fd_, 0) != 0 || pwrite(lock_fd_, owner.data(), owner.size(), 0) < 0) {
     // Without it, a message lacks the process number; the lock works.
@@ -129,7 +160,12 @@ std::string RunDirectory::checkpoint(uint64_t step) const {
 
 std::vector<uint64_t> RunDirectory::checkpoints() const {
   std::vector<uint64_t> steps;
-  for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
+  std::error_code error;
+  const fs::directory_iterator entries(file("checkpoints"), error);
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw IoError(format("{}: cannot read: {}", file("checkpoints"), error.message()));
+  }
+  for (const auto& entry : entries) {
     uint64_t step = 0;
     if (step_of_name(entry.path().filename(), step) && has_manifest(entry.path())) {
       steps.push_back(step);
@@ -180,11 +216,22 @@ void RunDirectory::set_aside(uint64_t step) const {
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) const {
-  const std::string aside = file(name + ".new");
+  std::string place = moved_to().value_or(path_);
+  if (place.empty()) place = path_;
+  const std::string final_path = place + "/" + name;
+  const std::string aside = final_path + ".new";
   FileWriter writer(aside);
   writer.write(text);
   writer.close();
-  if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
+  if (rename(aside.c_str(), final_path.c_str()) != 0) throw_io(final_path, errno);
+}
+
+void check_not_training(const std::string& path) {
+  const std::string lock = path + "/" + kLock;
+  const int fd = open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  if (flock(fd, LOCK_SH | LOCK_NB) != 0) throw_locked(path, fd);
+  ::close(fd);
 }
 
 void remove_run(const std::string& path) {

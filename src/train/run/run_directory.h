@@ -24,6 +24,7 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
+  // The path that was given, or the place that follow() found.
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoint(uint64_t step) const;
@@ -47,14 +48,27 @@ class RunDirectory {
   // Writes a small file, atomically.
   void write(const std::string& name, const std::string& text) const;
 
+  // The place of the directory if it is not at path() any more, because it was moved or replaced;
+  // empty if it was removed. A path that cannot be looked up (a network disk that fails) is no
+  // move.
+  std::optional<std::string> moved_to() const;
+
+  // Uses the directory where it is now, and warns, if it was moved. path() changes: no other thread
+  // may use the directory meanwhile.
+  void follow();
+
  private:
   void check_is_run() const;
   void lock();
   void remove_if_unused() const;
 
   std::string path_;
+  int directory_fd_ = -1;
   int lock_fd_ = -1;
 };
+
+// Throws ConfigError when a process trains in the run, and changes nothing.
+void check_not_training(const std::string& path);
 
 // Removes a run and all of its files; does nothing when there is none. Throws ConfigError when it
 // holds files that are not a run's, or when a process trains in it.

@@ -73,6 +73,38 @@ TEST_F(ReporterTest, AFailedCheckpointIsAWarningAndAWrittenOneALineOfTheLog) {
   EXPECT_THAT(log(), HasSubstr("warning: checkpoint of step 8 was not written: No space left"));
 }
 
+TEST_F(ReporterTest, TheFirstCheckpointAfterAFailureIsNotedOnTheTerminal) {
+  set_quiet(false);
+  Reporter reporter(options, 0, 0);
+  testing::internal::CaptureStderr();
+  reporter.checkpoint({.step = 8, .path = "p", .error = "No space left on device"});
+  for (uint64_t step : {9, 10}) reporter.checkpoint({.step = step, .path = "p"});
+  const std::string shown = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(shown, HasSubstr("checkpoint of step 9"));
+  EXPECT_THAT(shown, Not(HasSubstr("checkpoint of step 10")));
+}
+
+TEST_F(ReporterTest, TheLogIsSafeForATerminal) {
+  Reporter reporter(options, 0, 0);
+  EvaluationRecord record;
+  record.samples = {{.source = "a\x1b[2J", .reference = "\u202eb", .hypothesis = "c\xff"}};
+  reporter.evaluation(record);
+  EXPECT_THAT(log(), HasSubstr("a\\x1b[2J"));
+  EXPECT_THAT(log(), HasSubstr("\\u202eb"));
+  EXPECT_THAT(log(), HasSubstr("c\\xff"));
+}
+
+TEST_F(ReporterTest, AnAttemptThatFailsBeforeItsStartLeavesLostStepsToTheNext) {
+  {
+    Reporter reporter(options, 0, 0);
+    reporter.start({});
+    for (uint64_t s = 1; s <= 6; ++s) reporter.step(step(s, 1));
+  }
+  { const Reporter failed(options, 4, 10); }
+  Reporter reporter(options, 4, 10);
+  EXPECT_EQ(reporter.cut().lost_steps, 2u);
+}
+
 TEST_F(ReporterTest, AResumedRunAppendsToItsLogAndCountsLostSteps) {
   {
     Reporter reporter(options, 0, 0);

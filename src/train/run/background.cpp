@@ -72,6 +72,9 @@ Json to_json(const Note& note) {
 
 std::optional<Note> find_note(const std::string& run) {
   if (!path_exists(note_path(run))) return std::nullopt;
+  if (!fs::is_regular_file(note_path(run))) {  // reading a FIFO might never end
+    throw DataError(format("{}: is not a regular file; remove it", note_path(run)));
+  }
   const Json json = read_json(note_path(run));
   try {
     Note note;

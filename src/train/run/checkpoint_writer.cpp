@@ -116,9 +116,18 @@ void CheckpointWriter::write_copy() {
                          place->empty() ? "removed" : format("moved to {}", *place)));
   }
   const Counters& counters = copy_.counters;
-  const CheckpointFacts written =
-      write_checkpoint(record_.path, facts_, layout_, copy_.parameters, moments_of(copy_),
-                       vocabulary_, true, worker_tensors(copy_));
+  const std::string lasting = run_.lasting_path();
+  CheckpointFacts written;
+  try {
+    written = write_checkpoint(lasting + record_.path.substr(run_.path().size()), facts_, layout_,
+                               copy_.parameters, moments_of(copy_), vocabulary_, true,
+                               worker_tensors(copy_));
+  } catch (const Error& e) {  // with the path that a user knows
+    std::string text = e.what();
+    const size_t at = text.find(lasting);
+    if (at != std::string::npos) text.replace(at, lasting.size(), run_.path());
+    throw Error(e.code(), text);
+  }
   record_.bytes = 0;
   for (const auto& file : written.files) record_.bytes += file.bytes;
   run_.link("last", counters.step);

@@ -97,7 +97,9 @@ void Reporter::flush() {
   }
 }
 
+// All logs are opened here: later the run directory may have been moved.
 void Reporter::start(StartRecord record) {
+  for (int rank = 1; rank < static_cast<int>(record.workers); ++rank) log_of(rank);
   record.format = kLogFormat;
   record.attempt = log_.cut().attempts + 1;
   record.lost_steps = log_.cut().lost_steps;

@@ -107,6 +107,11 @@ std::optional<std::string> RunDirectory::moved_to() const {
   return error ? "" : place.string();
 }
 
+std::string RunDirectory::lasting_path() const {
+  const std::string path = format("/proc/self/fd/{}", directory_fd_);
+  return is_directory(path) ? path : path_;
+}
+
 void RunDirectory::follow() {
   const std::optional<std::string> place = moved_to();
   if (!place || place->empty()) return;
@@ -216,9 +221,8 @@ void RunDirectory::set_aside(uint64_t step) const {
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) const {
-  std::string place = moved_to().value_or(path_);
-  if (place.empty()) place = path_;
-  const std::string final_path = place + "/" + name;
+  const std::string place = moved_to().value_or(path_);
+  const std::string final_path = (place.empty() ? path_ : place) + "/" + name;
   const std::string aside = final_path + ".new";
   FileWriter writer(aside);
   writer.write(text);

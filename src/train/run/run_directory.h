@@ -53,6 +53,9 @@ class RunDirectory {
   // move.
   std::optional<std::string> moved_to() const;
 
+  // A path that leads to the directory also if it is moved while a file is being written.
+  std::string lasting_path() const;
+
   // Uses the directory where it is now, and warns, if it was moved. path() changes: no other thread
   // may use the directory meanwhile.
   void follow();

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -75,6 +76,12 @@ TEST(Attach, ADamagedNoteIsAnErrorThatNamesIt) {
       EXPECT_NE(std::string(e.what()).find(dir.path("background.json")), std::string::npos) << text;
     }
   }
+}
+
+TEST(Attach, ANoteThatIsNoFileIsAnError) {
+  TempDir dir;
+  ASSERT_EQ(mkfifo(dir.path("background.json").c_str(), 0600), 0);
+  EXPECT_THROW(attach(dir.path()), DataError);
 }
 
 TEST(RunInBackground, ChangesNoFileWhileAProcessTrainsInTheRun) {

@@ -129,6 +129,19 @@ TEST_F(ReporterTest, LinesOfOtherRanksGoToTheirLogs) {
   EXPECT_EQ(read_file(options.run + "/measurements/rank-0.jsonl"), "");
 }
 
+TEST_F(ReporterTest, LinesFollowARunThatIsMoved) {
+  Reporter reporter(options, 0, 0);
+  reporter.start({.workers = 2});
+  const std::string moved = dir.path("moved");
+  std::filesystem::rename(options.run, moved);
+  reporter.stop_rollup();
+  const std::string lines = log_line(SpansRecord{.step = 3});
+  reporter.add_lines({"", lines, lines});  // a third rank has no log yet
+  reporter.flush();
+  EXPECT_EQ(read_file(moved + "/measurements/rank-1.jsonl"), lines);
+  EXPECT_FALSE(path_exists(options.run));
+}
+
 TEST_F(ReporterTest, AnEvaluationShowsScoresAndSamples) {
   Reporter reporter(options, 0, 0);
   EvaluationRecord record;

@@ -134,7 +134,7 @@ void CheckpointWriter::write_copy() {
   std::vector<uint64_t> needed;
   auto keep_best = [&](const char* name, const std::optional<Best>& best) {
     // A full disk may have prevented it at that step: then the link stays on the best before it.
-    if (best && is_checkpoint(run_.checkpoint(best->step))) run_.link(name, best->step);
+    if (best && run_.has_checkpoint(best->step)) run_.link(name, best->step);
     if (const auto step = run_.linked(name)) needed.push_back(*step);
   };
   keep_best("best-loss", counters.best_loss);

@@ -32,6 +32,8 @@ constexpr const char* kLock = ".lock";
 
 std::string name_of_step(uint64_t step) { return format("{}{:08}", kPrefix, step); }
 
+std::string path_of_step(uint64_t step) { return "checkpoints/" + name_of_step(step); }
+
 // The step in "step-00001000"; false for "step-00001000.partial" and other names.
 bool step_of_name(const std::string& name, uint64_t& step) {
   if (!name.starts_with(kPrefix)) return false;
@@ -159,14 +161,16 @@ void RunDirectory::lock() {
   }
 }
 
-std::string RunDirectory::checkpoint(uint64_t step) const {
-  return format("{}/checkpoints/{}", path_, name_of_step(step));
+std::string RunDirectory::checkpoint(uint64_t step) const { return file(path_of_step(step)); }
+
+bool RunDirectory::has_checkpoint(uint64_t step) const {
+  return is_checkpoint(at(path_of_step(step)));
 }
 
 std::vector<uint64_t> RunDirectory::checkpoints() const {
   std::vector<uint64_t> steps;
   std::error_code error;
-  const fs::directory_iterator entries(file("checkpoints"), error);
+  const fs::directory_iterator entries(at("checkpoints"), error);
   if (error && error != std::errc::no_such_file_or_directory) {
     throw IoError(format("{}: cannot read: {}", file("checkpoints"), error.message()));
   }
@@ -181,21 +185,22 @@ std::vector<uint64_t> RunDirectory::checkpoints() const {
 }
 
 void RunDirectory::link(const std::string& name, uint64_t step) const {
-  const std::string to = fs::path(checkpoint(step)).lexically_relative(path_);
-  const std::string aside = file("." + name + ".new");
+  const std::string to = path_of_step(step);
+  const std::string link = at(name);
+  const std::string aside = at("." + name + ".new");
   unlink(aside.c_str());
-  if (symlink(to.c_str(), aside.c_str()) != 0) throw_io(aside, errno);
-  if (rename(aside.c_str(), file(name).c_str()) == 0) return;
+  if (symlink(to.c_str(), aside.c_str()) != 0) throw_io(file("." + name + ".new"), errno);
+  if (rename(aside.c_str(), link.c_str()) == 0) return;
   // A run that was copied without its links has copies of checkpoints in their place.
   const int error_number = errno;  // is_checkpoint() changes it
-  if (error_number != EISDIR || !is_checkpoint(file(name))) throw_io(file(name), error_number);
-  remove_checkpoint(file(name));
-  if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
+  if (error_number != EISDIR || !is_checkpoint(link)) throw_io(file(name), error_number);
+  remove_checkpoint(link);
+  if (rename(aside.c_str(), link.c_str()) != 0) throw_io(file(name), errno);
 }
 
 std::optional<uint64_t> RunDirectory::linked(const std::string& name) const {
   std::error_code error;
-  const fs::path to = fs::read_symlink(file(name), error);
+  const fs::path to = fs::read_symlink(at(name), error);
   uint64_t step = 0;
   if (error || !step_of_name(to.filename(), step)) return std::nullopt;
   return step;
@@ -208,7 +213,7 @@ void RunDirectory::prune(uint64_t newest, size_t keep, const std::vector<uint64_
   steps.resize(steps.size() - keep);
   for (uint64_t step : steps) {
     if (std::find(needed.begin(), needed.end(), step) == needed.end()) {
-      remove_checkpoint(checkpoint(step));
+      remove_checkpoint(at(path_of_step(step)));
     }
   }
 }

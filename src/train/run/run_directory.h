@@ -31,6 +31,7 @@ class RunDirectory {
 
   // Steps of the checkpoints, rising. The checkpoints may be damaged.
   std::vector<uint64_t> checkpoints() const;
+  bool has_checkpoint(uint64_t step) const;
 
   // Points the link `name` to a checkpoint, atomically.
   void link(const std::string& name, uint64_t step) const;
@@ -61,6 +62,8 @@ class RunDirectory {
   void follow();
 
  private:
+  // Where a file is accessed, as opposed to file(), which a user knows.
+  std::string at(const std::string& name) const { return lasting_path() + "/" + name; }
   void check_is_run() const;
   void lock();
   void remove_if_unused() const;

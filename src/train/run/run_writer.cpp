@@ -178,6 +178,7 @@ void RunWriter::wait_for_room() {
   const bool removed = run_.moved_to() == "";
   if (waited_ || removed || limit <= 0 || !checkpoints_ || !checkpoints_->unsaved()) return;
   waited_ = true;
+  const bool signalled = interrupt_requested();  // before the line that a user may react to
   const CheckpointWriter::Room room = checkpoints_->room();
   show_status("");
   log_waiting(format(
@@ -185,7 +186,6 @@ void RunWriter::wait_for_room() {
       "the wait ends after {}, or by Ctrl-C, and the steps since the checkpoint "
       "before are lost then",
       run_.path(), human_bytes(room.needed), human_bytes(room.available), human_seconds(limit)));
-  const bool signalled = interrupt_requested();
   const Stopwatch waited;
   Stopwatch tried;
   bool enough = room.enough();

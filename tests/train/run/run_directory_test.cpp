@@ -143,6 +143,21 @@ TEST_F(RunDirectoryTest, FollowsAMoveAndWritesNothingToTheOldPath) {
               HasSubstr("is training in this run"));
 }
 
+TEST_F(RunDirectoryTest, LinksAndPrunesInItsNewPlaceAlsoBeforeItFollows) {
+  const RunDirectory run(path);
+  for (uint64_t step : {10, 20}) write_step(run, step);
+  fs::rename(path, dir.path("moved"));
+  fs::copy(dir.path("moved"), path, fs::copy_options::recursive);
+  run.link("last", 20);
+  run.prune(20, 1, {});
+  EXPECT_EQ(run.linked("last"), 20u);
+  EXPECT_THAT(run.checkpoints(), ElementsAre(20));
+  EXPECT_TRUE(run.has_checkpoint(20));
+  EXPECT_FALSE(run.has_checkpoint(10));
+  EXPECT_TRUE(path_exists(path + "/checkpoints/step-00000010"));
+  EXPECT_FALSE(fs::is_symlink(path + "/last"));
+}
+
 TEST_F(RunDirectoryTest, LeavesADirectoryThatTookItsPlaceAlone) {
   {
     const RunDirectory unused(path);

@@ -21,7 +21,7 @@
 #include "config/schema.h"
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/launch.h"
-#include "dist/members/message.h"
+#include "dist/net/message.h"
 
 namespace reigen {
 namespace {
@@ -230,7 +230,8 @@ class Launch {
   }
 
   std::string open_rendezvous(Host& first) {
-    first.send({{"kind", "listen"}, {"one_host", hosts_.size() == 1}});
+    first.send(
+        {{"kind", "listen"}, {"one_host", hosts_.size() == 1}, {"interface", options_.interface}});
     const Json listening = expect(first, "listening");
     std::string at;
     for (const Json& endpoint : listening.value("at", Json::array())) {
@@ -257,6 +258,7 @@ class Launch {
                  {"rendezvous", rendezvous},
                  {"hosts", names},
                  {"size", size_},
+                 {"depth", launch_depth() + 1},
                  {"first_rank", host.first_rank()},
                  {"workers", host.slots().workers},
                  {"folder", std::filesystem::current_path().string()},
@@ -420,6 +422,7 @@ void check_can_be_sent(const HostLaunch& launch) {
 }  // namespace
 
 LaunchResult launch_hosts(const HostLaunch& launch) {
+  check_launch_depth();
   check_can_be_sent(launch);
   return Launch(launch).run();
 }

@@ -273,6 +273,7 @@ void throw_early_end(const std::string& run, pid_t child) {
 }  // namespace
 
 void run_in_background(const std::string& run, const std::function<void()>& work) {
+  check_not_training(run);  // before a file is made; again when console.log is locked
   const BackgroundFiles files(run);
   files.take();
   const uintmax_t before = size_of(steps_file(run));

@@ -88,6 +88,8 @@ TEST(RunInBackground, ChangesNoFileWhileAProcessTrainsInTheRun) {
   TempDir dir;
   const std::string run = dir.path("run");
   const RunDirectory trains(run);
+  EXPECT_THROW(run_in_background(run, [] {}), ConfigError);
+  EXPECT_FALSE(path_exists(run + "/console.log"));
   write_text(run + "/console.log", "output\n");
   write_text(run + "/background.json", "note");
   EXPECT_THROW(run_in_background(run, [] {}), ConfigError);

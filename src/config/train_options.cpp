@@ -145,6 +145,10 @@ void describe_eval(Schema& s, TrainOptions& o) {
            "number of latest checkpoints to retain, besides the best by loss and the best by BLEU",
            1, 1'000'000)
       .free_on_resume();
+  s.custom(seconds_option("checkpoint.wait", o.checkpoint.wait,
+                          "at the end of a run, longest wait for room on a full disk before the "
+                          "last checkpoint is given up; 0 for none"))
+      .free_on_resume();
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ struct EvalOptions {
 struct CheckpointOptions {
   int64_t every = 1000;
   int64_t keep = 3;
+  double wait = 600;  // seconds
 };
 
 struct TrainOptions {

@@ -49,26 +49,32 @@ void give_up(AttemptParts& parts, const std::string& why) {
 }
 
 // After an error of the device or the network the run can be resumed: the message explains how.
+std::string with_advice(const AttemptParts& parts, const Error& e) {
+  if (!parts.writer) return e.what();
+  return format("{}; {}", e.what(), parts.writer->how_to_resume());
+}
+
+// A checkpoint that waits in memory for room on the disk is not lost with the attempt.
+void end_attempt(AttemptParts& parts, const std::string& why) {
+  log_copy_only(format("ended: {}", why));
+  give_up(parts, why);
+  if (parts.writer) parts.writer->wait_for_room();
+}
+
 void run_attempt(AttemptParts& parts) {
-  auto with_advice = [&](const Error& e) {
-    std::string text = e.what();
-    if (parts.writer) text += "; " + parts.writer->how_to_resume();
-    log_copy_only(format("ended: {}", text));
-    give_up(parts, text);
-    return text;
-  };
   try {
     TrainingLoop(parts).run();
   } catch (const DeviceError& e) {
-    throw DeviceError(with_advice(e));
+    end_attempt(parts, with_advice(parts, e));
+    throw DeviceError(with_advice(parts, e));
   } catch (const CommError& e) {
-    throw CommError(with_advice(e));
+    end_attempt(parts, with_advice(parts, e));
+    throw CommError(with_advice(parts, e));
   } catch (const Error& e) {
-    log_copy_only(format("ended: {}", e.what()));
-    give_up(parts, e.what());
+    end_attempt(parts, e.what());
     throw;
   } catch (const std::exception& e) {
-    give_up(parts, e.what());
+    end_attempt(parts, e.what());
     throw;
   }
 }

@@ -344,7 +344,7 @@ class FullDisk(TrainCase):
         good = self.digest("disk/run", "checkpoints/step-00000005")
         free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
         self.write("disk/filler", b"x" * (free - 200_000))
-        done = self.train("disk/run", "--max-steps", 12, *more, check=False)
+        done = self.train("disk/run", "--max-steps", 12, *more, "--checkpoint.wait", 0, check=False)
         self.assert_fails(done, 7, "No space left on device",
                           "the one before it is")
         self.assertEqual(self.digest("disk/run", "checkpoints/step-00000005"), good)

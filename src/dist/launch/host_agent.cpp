@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -21,14 +22,12 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 // Time for the workers to save when the launcher is lost.
-constexpr Grace kAgentGrace{.after_failure = milliseconds(20'000),
-                            .after_stop = milliseconds(20'000),
-                            .after_term = milliseconds(5'000)};
+constexpr milliseconds kTimeWithoutLauncher{20'000};
 
 class Agent {
  public:
   explicit Agent(const std::string& version)
-      : in_(STDIN_FILENO), out_(STDOUT_FILENO), workers_(output(), kAgentGrace) {
+      : in_(STDIN_FILENO), out_(STDOUT_FILENO), workers_(output(), {}) {
     for (int fd : {in_.fd(), out_.fd()}) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     workers_.also_watch(in_.fd());
     outgoing_ = kAgentGreeting;
@@ -45,7 +44,7 @@ class Agent {
       }
       if (!write_available(out_, outgoing_)) launcher_lost_ = true;
       if (Clock::now() - received_ > kAgentSilence) launcher_lost_ = true;
-      if ((launcher_lost_ || interrupt_requested()) && !stopped_) stop(SIGTERM);
+      if (launcher_lost_ || interrupt_requested()) end_soon();
     }
     flush();
   }
@@ -71,9 +70,16 @@ class Agent {
     return o;
   }
 
-  void stop(int signal_number) {
-    stopped_ = true;
-    workers_.stop(signal_number);
+  void stop(milliseconds limit) {
+    // A second signal would end a worker that still saves.
+    workers_.stop(std::exchange(stopped_, true) ? 0 : SIGTERM, limit);
+  }
+
+  // No worker outlives its launcher, not even to wait for room on a disk.
+  void end_soon() {
+    if (std::exchange(ends_soon_, true)) return;
+    stop(kTimeWithoutLauncher);
+    workers_.end_waits();
   }
 
   void receive() {
@@ -86,7 +92,8 @@ class Agent {
       const std::string kind = *text_field(message, "kind");
       if (kind == "listen") listen(message);
       if (kind == "start") start(message);
-      if (kind == "stop") stop(SIGTERM);
+      if (kind == "failed") workers_.note_failure();
+      if (kind == "stop") stop(milliseconds(message.value("limit", kTimeWithoutLauncher.count())));
     }
     if (decoded == Decoded::kBroken) launcher_lost_ = true;
   }
@@ -166,6 +173,7 @@ class Agent {
   bool launcher_lost_ = false;
   bool started_ = false;
   bool stopped_ = false;
+  bool ends_soon_ = false;
   Socket listener_;
   LaunchedWorkers workers_;
 };

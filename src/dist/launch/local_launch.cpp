@@ -13,10 +13,10 @@ namespace reigen {
 
 WorkerOutput show_workers() {
   WorkerOutput output;
-  output.line = [](int rank, const std::string& line) { log_note(format("[{}] {}", rank, line)); };
+  output.line = [](int rank, const std::string& line) { log_from(std::to_string(rank), line); };
   output.out_line = [](int rank, const std::string& line) {
     if (rank == 0) return print(line + "\n");
-    log_note(format("[{}] {}", rank, line));
+    log_from(std::to_string(rank), line);
   };
   output.status = [](int rank, const std::string& text) {
     if (rank == 0) show_status(text);

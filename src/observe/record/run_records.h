@@ -207,7 +207,8 @@ struct EndRecord {
     using R = EndRecord;
     return std::tuple{field(&R::step, "step", kCount, "last step"),
                       field(&R::time, "time", kUnixTime, "time of the end"),
-                      field(&R::reason, "reason", kNoUnit, "max-steps, signal, diverged, ..."),
+                      field(&R::reason, "reason", kNoUnit,
+                            "max-steps, signal, moved (the run directory), diverged, ..."),
                       field(&R::seconds, "seconds", kSeconds, "wall time of the attempt")};
   }
 };

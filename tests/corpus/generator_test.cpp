@@ -168,7 +168,7 @@ std::unordered_set<std::string> values_of(CorpusSplit split, uint64_t pairs, boo
 }
 
 const std::unordered_set<std::string>& train_values() {
-  static const auto kValues = values_of(CorpusSplit::kTrain, 300000, true);
+  static const auto kValues = values_of(CorpusSplit::kTrain, 100000, true);
   return kValues;
 }
 
@@ -304,7 +304,7 @@ TEST(CorpusGenerator, TrainContainsEveryAtomicValue) {
   }
   CorpusGenerator corpus(kSeed);
   std::unordered_set<std::string> words;
-  for (uint64_t i = 0; i < 100000; ++i) {
+  for (uint64_t i = 0; i < 30000; ++i) {
     for (std::string& word : words_of(corpus.make(CorpusSplit::kTrain, i).english)) {
       trim_punctuation(word);
       words.insert(word);

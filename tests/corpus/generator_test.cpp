@@ -249,7 +249,7 @@ TEST(CorpusGenerator, AnEnglishSentenceHasOneGermanSentence) {
   std::unordered_map<std::string, std::string> german;
   size_t repeated = 0;
   for (const CorpusSplit split : kSplits) {
-    const uint64_t pairs = split == CorpusSplit::kTrain ? 300000 : 50000;
+    const uint64_t pairs = split == CorpusSplit::kTrain ? 100000 : 50000;
     for (uint64_t i = 0; i < pairs; ++i) {
       SentencePair pair = corpus.make(split, i);
       const auto [it, inserted] = german.try_emplace(pair.english, pair.german);

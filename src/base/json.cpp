@@ -4,6 +4,8 @@
 #include "base/files.h"
 #include "base/format.h"
 
+template class nlohmann::basic_json<nlohmann::ordered_map>;
+
 namespace reigen {
 
 Json read_json(const std::string& path) {

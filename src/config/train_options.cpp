@@ -106,7 +106,7 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
            "dynamic loss scaling, which saves small fp16 gradients from underflow: backoff halves "
            "the scale when a gradient overflows and doubles it after 2,000 steps without overflow; "
            "logmax follows the largest recent gradients",
-           {{"backoff", LossScalePolicy::kBackoff}, {"logmax", LossScalePolicy::kLogMax}})
+           {{"backoff", LossScaling::kBackoff}, {"logmax", LossScaling::kLogMax}})
       .hyperparameter();
   s.option("smoothing", o.smoothing,
            "label smoothing: share of the target probability that is spread over the vocabulary", 0,

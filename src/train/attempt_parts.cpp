@@ -112,8 +112,8 @@ void preflight(AttemptParts& parts) {
   choose_bucket(parts.job, options.workers, layout.elements(),
                 transport.direct ? measured.direct_curve : measured.curve, choices);
   const PreflightReport report = report_of(measured, layout, options, step, choices);
-  parts.facts.forecast = report.forecast;
-  parts.facts.forecast_line = report.line;
+  parts.facts.prediction = report.prediction;
+  parts.facts.prediction_line = report.line;
   for (const std::string& text : {report.warning, report.slow_warmup, report.slow_worker}) {
     if (!text.empty()) parts.facts.warnings.push_back(text);
   }

@@ -102,6 +102,13 @@ class WorkersCase(harness.Case):
             records = [json.loads(line) for line in f]
         return {r["step"]: r for r in records if r["kind"] == "step"}
 
+    def manifest(self, name):
+        return json.loads(self.read(f"{name}/last/manifest.json"))
+
+    def chosen(self, name):
+        """The compression of a run, as its last checkpoint records it."""
+        return self.manifest(name)["training"]["state"]["compress"]
+
     def digest(self, name, file="model.safetensors"):
         with open(self.path(f"{name}/last/{file}"), "rb") as f:
             return hashlib.sha256(f.read()).hexdigest()

@@ -87,7 +87,7 @@ struct StartRecord {
   }
 };
 
-struct ForecastRecord {
+struct PredictionRecord {
   uint64_t step = 0;
   double time = unix_now();
   std::string method;
@@ -98,12 +98,12 @@ struct ForecastRecord {
   double bytes = 0;
   double bandwidth = 0;
   double latency = 0;
-  bool operator==(const ForecastRecord&) const = default;
+  bool operator==(const PredictionRecord&) const = default;
 
   static constexpr RecordKind kKind = {
       "forecast", "Step time predicted from measurements before the first step."};
   static constexpr auto fields() {
-    using R = ForecastRecord;
+    using R = PredictionRecord;
     return std::tuple{
         field(&R::step, "step", kCount, "last step before the prediction"),
         field(&R::time, "time", kUnixTime, "time of the prediction"),

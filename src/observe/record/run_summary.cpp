@@ -71,8 +71,8 @@ void RunSummary::add(int rank, const Record& record) {
     ends.push_back(*end);
     ended = true;
   }
-  if (const auto* forecast = std::get_if<ForecastRecord>(&record)) {
-    forecasts.push_back(*forecast);
+  if (const auto* prediction = std::get_if<PredictionRecord>(&record)) {
+    predictions.push_back(*prediction);
   }
   if (const auto* saved = std::get_if<CheckpointRecord>(&record)) checkpoints.push_back(*saved);
   if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) {
@@ -131,7 +131,7 @@ Json RunSummary::to_json() const {
                {"checkpoints", list_of(checkpoints)},
                {"ends", list_of(ends)},
                {"ended", ended},
-               {"forecasts", list_of(forecasts)},
+               {"forecasts", list_of(predictions)},
                {"step_seconds", step_seconds},
                {"step_stride", step_stride},
                {"first_step", json_of(first_step)},
@@ -161,7 +161,7 @@ RunSummary RunSummary::from_json(const Json& json) {
     run.checkpoints = records_in<CheckpointRecord>(json.at("checkpoints"));
     run.ends = records_in<EndRecord>(json.at("ends"));
     run.ended = json.at("ended").get<bool>();
-    run.forecasts = records_in<ForecastRecord>(json.at("forecasts"));
+    run.predictions = records_in<PredictionRecord>(json.at("forecasts"));
     run.step_seconds = json.at("step_seconds").get<std::vector<double>>();
     run.step_stride = json.at("step_stride").get<uint64_t>();
     run.first_step = record_in<StepRecord>(json.at("first_step"));

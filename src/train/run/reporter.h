@@ -34,7 +34,7 @@ class Reporter {
   const LogCut& cut() const { return log_.cut(); }
 
   void start(StartRecord record);
-  void forecast(const ForecastRecord& record) { log_.append(record); }
+  void prediction(const PredictionRecord& record) { log_.append(record); }
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
   void checkpoint(const CheckpointRecord& record);

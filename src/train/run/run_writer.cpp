@@ -52,7 +52,7 @@ void RunWriter::announce(const AttemptFacts& attempt) {
                   human_bytes(attempt.memory.budget)));
   log_note(format("device: {}", attempt.device));
   if (!attempt.workers.empty()) log_note(format("job: {}", attempt.workers));
-  if (!attempt.forecast_line.empty()) log_note(attempt.forecast_line);
+  if (!attempt.prediction_line.empty()) log_note(attempt.prediction_line);
   for (const std::string& warning : attempt.warnings) log_warning(warning);
   for (const std::string& key : ignored_settings(options_.schedule)) {
     log_warning(format("{} has no effect with schedule.kind {}", key,
@@ -79,7 +79,7 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.setup_seconds = attempt.setup_seconds;
   start.data_seconds = attempt.data_seconds;
   reporter_->start(start);
-  if (attempt.forecast) reporter_->forecast(*attempt.forecast);
+  if (attempt.prediction) reporter_->prediction(*attempt.prediction);
 }
 
 void RunWriter::log(const std::optional<CheckpointRecord>& record) {

@@ -31,9 +31,9 @@ struct AttemptFacts {
   std::string workers;     // "2 workers over ...", or empty for a single worker
   std::string encryption;  // these two: see StartRecord
   bool insecure = false;
-  std::string forecast_line;
-  std::optional<ForecastRecord> forecast;  // predicted step time, of several workers
-  double capacity = 0;                     // these three: see StartRecord
+  std::string prediction_line;
+  std::optional<PredictionRecord> prediction;  // predicted step time, of several workers
+  double capacity = 0;                         // these three: see StartRecord
   double setup_seconds = 0;
   double data_seconds = 0;
   std::vector<std::string> warnings;

@@ -1,8 +1,5 @@
 #include "observe/record/measurement_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -12,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/own_file.h"
 #include "base/terminal.h"
 #include "observe/record/log_reader.h"
 #include "observe/record/record_parser.h"
@@ -89,10 +87,6 @@ CutPlan plan_cut(const std::string& path, uint64_t after_step) {
       path, errno_text(errno)));
 }
 
-void truncate_to(const std::string& path, uint64_t bytes) {
-  if (truncate(path.c_str(), static_cast<off_t>(bytes)) != 0) throw_cut_error(path);
-}
-
 // Copied and renamed, so that a crash here leaves the old log or the new one.
 void copy_remaining_lines(const std::string& path, uint64_t after_step) {
   const std::string partial = path + ".partial";
@@ -115,7 +109,7 @@ LogCut cut_log(const std::string& path, uint64_t after_step) {
   if (!path_exists(path)) return {.missing_steps = after_step};
   const CutPlan plan = plan_cut(path, after_step);
   if (plan.only_prefix) {
-    truncate_to(path, plan.prefix_bytes);
+    truncate_own_file(path, plan.prefix_bytes);
   } else {
     copy_remaining_lines(path, after_step);
   }

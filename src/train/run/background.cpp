@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "base/clock.h"
@@ -18,6 +17,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/machine.h"
+#include "base/own_file.h"
 #include "base/terminal.h"
 #include "observe/record/records.h"
 
@@ -48,7 +48,9 @@ bool has_trained(const std::string& run, uintmax_t before) {
 
 void write_note(const std::string& run, const Json& json) {
   const std::string path = note(run);
-  std::ofstream(path + ".new") << pretty(json) << "\n";
+  FileWriter file(path + ".new");
+  file.write(pretty(json) + "\n");
+  file.close();
   fs::rename(path + ".new", path);
 }
 
@@ -56,8 +58,8 @@ void write_note(const std::string& run, const Json& json) {
 void leave_terminal(const std::string& run) {
   setsid();
   const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const int out = open(console(run).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (in < 0 || out < 0) throw IoError(format("{}: {}", console(run), errno_text(errno)));
+  const int out = open_own_file(console(run), O_WRONLY | O_CREAT | O_APPEND);
+  if (in < 0) throw IoError(format("{}: {}", console(run), errno_text(errno)));
   dup2(in, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(out, STDERR_FILENO);

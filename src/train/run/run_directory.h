@@ -49,6 +49,7 @@ class RunDirectory {
 
  private:
   void check_is_run() const;
+  void refuse_links() const;
   void lock();
   void remove_if_unused() const;
 

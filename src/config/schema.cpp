@@ -17,7 +17,7 @@ namespace {
 // A missing configuration file is a wrong option, not bad data: the exit codes differ.
 std::string read_config(const std::string& path) {
   try {
-    return read_file(path);
+    return read_file_or_pipe(path);
   } catch (const DataError& e) {
     throw ConfigError(format("--config {}", e.what()));
   }

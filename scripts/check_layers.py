@@ -65,7 +65,6 @@ DOORS = {
     r"hwy/": r"ops/cpu/(vector_inl\.h|row_kernels\.cpp|attention_kernels\.cpp|decode_kernels\.cpp)",
     r"cuda": r"device/cuda/.*",
     r"gloo/": r"dist/group/gloo_mesh\.cpp",
-    r"httplib": r"report/live/live_server\.cpp",
     r"simdjson": r"observe/record/simdjson_value\.h",
     r"pmix": r"dist/launch/pmix\.cpp",
     r"nccl": r"dist/group/nccl/library\.h",

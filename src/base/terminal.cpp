@@ -27,15 +27,12 @@ bool g_quiet = false;
 std::function<void(std::string_view)> g_copy;
 std::string g_bar;  // the status line now on the terminal, or empty
 
-bool use_colour() {
-  static const bool colour = stderr_is_terminal() && std::getenv("NO_COLOR") == nullptr;
-  return colour;
-}
+bool use_colour() { return stderr_is_terminal() && std::getenv("NO_COLOR") == nullptr; }
 
 void write_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 void log_line(std::string_view tag, std::string_view colour, std::string_view message,
-              bool shown = true) {
+              bool shown = true, bool copied = true) {
   std::string line;
   if (!tag.empty()) {
     line = use_colour() ? format("\x1b[{}m{}:\x1b[0m ", colour, tag) : format("{}: ", tag);
@@ -43,7 +40,7 @@ void log_line(std::string_view tag, std::string_view colour, std::string_view me
   line += message;
   line += '\n';
   std::lock_guard lock(g_stderr_mutex);
-  if (g_copy) g_copy(tag.empty() ? std::string(message) : format("{}: {}", tag, message));
+  if (g_copy && copied) g_copy(tag.empty() ? std::string(message) : format("{}: {}", tag, message));
   if (!shown) return;
   if (!g_bar.empty()) line = "\r\x1b[K" + line + g_bar;
   write_stderr(line);
@@ -65,6 +62,7 @@ void log_warning(std::string_view message) { log_line("warning", "33", message);
 void log_error(std::string_view message) { log_line("error", "31", message); }
 void set_quiet(bool quiet) { g_quiet = quiet; }
 void log_copy_only(std::string_view message) { log_line("", "", message, false); }
+void log_terminal_only(std::string_view message) { log_line("", "", message, !g_quiet, false); }
 
 void set_log_copy(std::function<void(std::string_view)> copy) {
   std::lock_guard lock(g_stderr_mutex);
@@ -85,10 +83,9 @@ void print(std::string_view text) {
   }
 }
 
+// Asked each time: with --detach, stderr becomes a file after the first lines may be logged.
 bool stderr_is_terminal() {
-  static const bool terminal =
-      isatty(STDERR_FILENO) == 1 || std::getenv("REIGEN_TERMINAL") != nullptr;
-  return terminal;
+  return isatty(STDERR_FILENO) == 1 || std::getenv("REIGEN_TERMINAL") != nullptr;
 }
 
 int terminal_width() {

@@ -29,6 +29,9 @@ void show_status(std::string_view text);
 // Logs a line to the copy alone, for text that a terminal shows as its status line.
 void log_copy_only(std::string_view message);
 
+// Logs a note on the terminal alone, for text that must not be in a file, such as a secret.
+void log_terminal_only(std::string_view message);
+
 // Writes a result to stdout; throws IoError for a full disk or a closed pipe.
 void print(std::string_view text);
 

@@ -10,15 +10,10 @@
 namespace reigen {
 namespace {
 
-// No content from other origins, and no inline content except the report's style: it is a single
-// file.
+// No content from other origins and no inline content.
 constexpr const char* kPagePolicy =
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-constexpr const char* kReportPolicy =
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action "
-    "'none'; frame-ancestors 'none'";
-
 constexpr const char* kHtml = "text/html; charset=utf-8";
 constexpr const char* kJson = "application/json";
 
@@ -80,7 +75,7 @@ HttpServer::Reply LivePage::answer(const HttpRequest& request) {
     if (request.path != file.path) continue;
     return {.response = {.type = file.type, .policy = kPagePolicy, .body = std::string(file.text)}};
   }
-  auto later = [](WorkLane& lane, const char* type, const char* policy, auto&& content) {
+  auto later = [](WorkLane& lane, const char* type, const std::string& policy, auto&& content) {
     return HttpServer::Reply{
         .work = [=] { return HttpResponse{.type = type, .policy = policy, .body = content()}; },
         .lane = &lane};
@@ -89,7 +84,8 @@ HttpServer::Reply LivePage::answer(const HttpRequest& request) {
     return later(live_, kJson, kPagePolicy, [this] { return feed_.json(); });
   }
   if (request.path == "/report") {
-    return later(reports_, kHtml, kReportPolicy, [this] { return report(false); });
+    return later(reports_, kHtml, std::string(kReportPolicy) + "; frame-ancestors 'none'",
+                 [this] { return report(false); });
   }
   if (request.path == "/report.json") {
     return later(reports_, kJson, kPagePolicy, [this] { return report(true); });

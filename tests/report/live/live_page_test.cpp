@@ -54,10 +54,14 @@ TEST_F(LivePageTest, NoPolicyAllowsInlineScripts) {
   for (const char* path : kPaths) {
     const std::string policy = ask(path).policy;
     EXPECT_EQ(policy.find("default-src 'none'"), 0u) << path;
+    EXPECT_NE(policy.find("frame-ancestors 'none'"), std::string::npos) << path;
     EXPECT_EQ(policy.find("script-src 'unsafe-inline'"), std::string::npos) << path;
   }
   EXPECT_EQ(ask("/report").policy.find("script-src"), std::string::npos);
-  EXPECT_EQ(ask("/report").body.find("<script"), std::string::npos);
+  const std::string report = ask("/report").body;
+  EXPECT_EQ(report.find("<script"), std::string::npos);
+  EXPECT_NE(report.find("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "),
+            std::string::npos);  // in the file, too
 }
 
 TEST_F(LivePageTest, TheReportIsThatOfTheRun) {

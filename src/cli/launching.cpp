@@ -23,6 +23,7 @@ LaunchResult launch(const std::vector<std::string>& arguments, const WorkerOptio
   launch.port = static_cast<int>(w.ssh_port);
   launch.binary = w.remote_binary;
   launch.copy_binary = w.copy_binary;
+  launch.interface = w.interface;
   return launch_hosts(launch);
 }
 
@@ -33,7 +34,7 @@ bool starts_workers(const WorkerOptions& w) {
     throw ConfigError(
         "--hosts has the number of workers of each host, such as vm1:2,vm2:2; leave out --workers");
   }
-  return !started_as_worker() && (!w.hosts.empty() || w.workers > 1);
+  return !was_placed() && !started_as_worker() && (!w.hosts.empty() || w.workers > 1);
 }
 
 void launch_workers(const std::string& command, const std::vector<std::string>& arguments,

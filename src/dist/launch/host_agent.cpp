@@ -12,7 +12,7 @@
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/host_launch.h"
 #include "dist/launch/launch.h"
-#include "dist/members/message.h"
+#include "dist/net/message.h"
 
 namespace reigen {
 namespace {
@@ -94,9 +94,18 @@ class Agent {
   // This host has rank 0: its port is open before any worker starts.
   void listen(const Json& message) {
     const bool all_here = message.value("one_host", false);
-    listener_ = listen_on(all_here ? "127.0.0.1" : "", 0);
+    const std::string interface = message.value("interface", "");
+    const std::string address = all_here ? "127.0.0.1"
+                                : interface.empty()
+                                    ? ""
+                                    : interface_named(interface, "127.0.0.1").address;
+    listener_ = listen_on(address, 0);
+    const int port = port_of(listener_);
     Json at = Json::array();
-    for (const Endpoint& e : own_endpoints(port_of(listener_), all_here)) at.push_back(text_of(e));
+    for (const Endpoint& e :
+         address.empty() ? own_endpoints(port, all_here) : std::vector<Endpoint>{{address, port}}) {
+      at.push_back(text_of(e));
+    }
     send({{"kind", "listening"}, {"at", at}, {"port", port_of(listener_)}});
   }
 
@@ -108,6 +117,7 @@ class Agent {
     place.token = message.value("token", "");
     place.rendezvous = message.value("rendezvous", "");
     place.hosts = message.value("hosts", "");
+    place.depth = message.value("depth", 1);
     const int first = message.value("first_rank", 0);
     std::string folder = message.value("folder", "");
     if (!std::filesystem::is_directory(folder)) {

@@ -20,7 +20,7 @@
 #include "config/schema.h"
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/launch.h"
-#include "dist/members/message.h"
+#include "dist/net/message.h"
 
 namespace reigen {
 namespace {
@@ -227,7 +227,8 @@ class Launch {
   }
 
   std::string open_rendezvous(Host& first) {
-    first.send({{"kind", "listen"}, {"one_host", hosts_.size() == 1}});
+    first.send(
+        {{"kind", "listen"}, {"one_host", hosts_.size() == 1}, {"interface", options_.interface}});
     const Json listening = expect(first, "listening");
     std::string at;
     for (const Json& endpoint : listening.value("at", Json::array())) {
@@ -254,6 +255,7 @@ class Launch {
                  {"rendezvous", rendezvous},
                  {"hosts", names},
                  {"size", size_},
+                 {"depth", launch_depth() + 1},
                  {"first_rank", host.first_rank()},
                  {"workers", host.slots().workers},
                  {"folder", std::filesystem::current_path().string()},
@@ -394,6 +396,9 @@ std::vector<HostSlots> parse_hosts(const std::string& text) {
   return hosts;
 }
 
-LaunchResult launch_hosts(const HostLaunch& launch) { return Launch(launch).run(); }
+LaunchResult launch_hosts(const HostLaunch& launch) {
+  check_launch_depth();
+  return Launch(launch).run();
+}
 
 }  // namespace reigen

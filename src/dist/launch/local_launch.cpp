@@ -26,11 +26,13 @@ WorkerOutput show_workers() {
 
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
                           const Grace& grace, const std::vector<std::string>& rank0_environment) {
+  check_launch_depth();
   // The port is open before any worker starts: no other program can take it, and no worker waits.
   const Socket listener = listen_on("127.0.0.1", 0);
   PlaceOnHost place;
   place.size = workers;
   place.local_size = workers;
+  place.depth = launch_depth() + 1;
   place.token = random_hex(kTokenBytes);
   place.rendezvous = text_of({"127.0.0.1", port_of(listener)});
   LaunchedWorkers set(show_workers(), grace);

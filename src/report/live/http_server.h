@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "dist/members/socket.h"
+#include "dist/net/socket.h"
 #include "report/live/http_request.h"
 #include "report/live/work_lane.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "dist/members/socket.h"
+#include "dist/net/socket.h"
 
 namespace reigen {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "dist/members/socket.h"
+#include "dist/net/socket.h"
 
 namespace reigen {
 

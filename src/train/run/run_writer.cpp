@@ -67,6 +67,8 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.device_kind = attempt.device_kind;
   start.threads = attempt.threads;
   start.workers = attempt.worker_count;
+  start.encryption = attempt.encryption;
+  start.insecure = attempt.insecure;
   const TokenFlops flops = token_flops(m, static_cast<int64_t>(data_.vocabulary.size()));
   start.source_token_flops = flops.source;
   start.target_token_flops = flops.target;

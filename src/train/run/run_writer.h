@@ -28,7 +28,9 @@ struct AttemptFacts {
   std::string device_kind;
   uint64_t threads = 1;
   uint64_t worker_count = 1;
-  std::string workers;  // "2 workers over ...", or empty for a single worker
+  std::string workers;     // "2 workers over ...", or empty for a single worker
+  std::string encryption;  // these two: see StartRecord
+  bool insecure = false;
   std::string forecast_line;
   std::optional<ForecastRecord> forecast;  // predicted step time, of several workers
   double capacity = 0;                     // these three: see StartRecord

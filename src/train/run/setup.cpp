@@ -125,7 +125,7 @@ MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const
 uint64_t nccl_bytes(const TrainOptions& options, const MemorySharing& sharing) {
   constexpr uint64_t kNcclBytes = 512 << 20;
   const bool direct =
-      sharing.workers > 1 && sharing.on_gpu == 1 && options.workers.transport != Transport::kGloo;
+      sharing.workers > 1 && sharing.on_gpu == 1 && options.workers.transport != Transport::kTcp;
   return direct ? kNcclBytes : 0;
 }
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "dist/group/gloo_mesh.h"
 #include "dist/group/group.h"
+#include "dist/mesh/mesh.h"
 
 namespace reigen {
 
@@ -40,7 +40,7 @@ using Transfers = std::vector<Transfer>;
 class TransferMaker {
  public:
   // `inter_node`, by rank: whether that rank is on a different machine.
-  TransferMaker(GlooMesh& mesh, std::vector<bool> inter_node)
+  TransferMaker(Mesh& mesh, std::vector<bool> inter_node)
       : mesh_(mesh), inter_node_(std::move(inter_node)) {}
 
   // `operation` begins; `counter` must live until the next call.
@@ -55,7 +55,9 @@ class TransferMaker {
   void send_all(Transfer& transfer, int to);
 
  private:
-  GlooMesh& mesh_;
+  Transfer transfer(int round, TransferPhase phase, size_t bytes, size_t segment) const;
+
+  Mesh& mesh_;
   std::vector<bool> inter_node_;
   uint64_t sequence_ = 0;  // of collective operations
   CommCounter* counter_ = nullptr;

@@ -1,13 +1,13 @@
-#include "dist/group/gloo_group.h"
+#include "dist/group/mesh_group.h"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <span>
 
-#include "dist/group/gloo_sum.h"
-#include "dist/group/gloo_transfer.h"
+#include "dist/group/mesh_sum.h"
 #include "dist/group/queued_group.h"
+#include "dist/group/transfer.h"
 
 namespace reigen {
 namespace {
@@ -24,27 +24,27 @@ RankSet rank_set(std::vector<int> ranks, int own) {
 
 // By rank: whether it is on a different machine. Without machine names, all ranks are on one.
 std::vector<bool> inter_node_ranks(const MeshOptions& options) {
-  std::vector<bool> other(static_cast<size_t>(options.size));
+  std::vector<bool> other(static_cast<size_t>(options.forming.size));
   if (options.machines.size() != other.size()) return other;
-  const std::string& own = options.machines[static_cast<size_t>(options.rank)];
+  const std::string& own = options.machines[static_cast<size_t>(options.forming.rank)];
   for (size_t r = 0; r < other.size(); ++r) other[r] = options.machines[r] != own;
   return other;
 }
 
-class GlooGroup : public QueuedGroup {
+class MeshGroup : public QueuedGroup {
  public:
-  GlooGroup(const MeshOptions& options, KeyValue& store, int64_t epoch)
-      : QueuedGroup(options.rank, options.size, epoch),
-        mesh_(options, store),
+  MeshGroup(const MeshOptions& options, int64_t epoch)
+      : QueuedGroup(options.forming.rank, options.forming.size, epoch),
+        mesh_(options),
         transfers_(mesh_, inter_node_ranks(options)) {
-    std::vector<int> ranks(static_cast<size_t>(options.size));
+    std::vector<int> ranks(static_cast<size_t>(size()));
     std::iota(ranks.begin(), ranks.end(), 0);
-    all_ = rank_set(std::move(ranks), options.rank);
+    all_ = rank_set(std::move(ranks), rank());
     memory_.slices.resize(1);
     if (options.machines.size() == all_.size()) find_machines(options.machines);
   }
 
-  ~GlooGroup() override {
+  ~MeshGroup() override {
     mesh_.fail(CommStatus::closed(""));
     stop_queue();
   }
@@ -54,11 +54,12 @@ class GlooGroup : public QueuedGroup {
     mesh_.fail(why);
   }
 
-  // The mesh notices a broken connection also between operations.
   CommStatus status() const override {
     const CommStatus ended = QueuedGroup::status();
     return ended.ok() ? mesh_.status() : ended;
   }
+
+  int encrypted_peers() const { return mesh_.encrypted_peers(); }
 
   CommStatus leave() override {
     drain();
@@ -73,7 +74,7 @@ class GlooGroup : public QueuedGroup {
 
  private:
   void find_machines(const std::vector<std::string>& names);
-  void run_sum(const Operation& o, GlooSum::Stages stages);
+  void run_sum(const Operation& o, MeshSum::Stages stages);
   void all_reduce_by_machines(const Operation& o);
   void run_broadcast(std::span<std::byte> data, int root);
   void forward_broadcast(std::span<std::byte> data, int root);
@@ -82,7 +83,7 @@ class GlooGroup : public QueuedGroup {
   void run_receive(const Operation& o);
   void run_sum_doubles(std::span<double> values);
 
-  GlooMesh mesh_;
+  Mesh mesh_;
   TransferMaker transfers_;
   RankSet all_;
   RankSet on_machine_;       // ranks of this machine; empty unless all machines have as many
@@ -90,7 +91,7 @@ class GlooGroup : public QueuedGroup {
   SumMemory memory_;
 };
 
-void GlooGroup::find_machines(const std::vector<std::string>& names) {
+void MeshGroup::find_machines(const std::vector<std::string>& names) {
   std::map<std::string, std::vector<int>> machines;
   for (size_t r = 0; r < names.size(); ++r) machines[names[r]].push_back(static_cast<int>(r));
   const std::vector<int>& here = machines[names[all_.own]];
@@ -105,7 +106,7 @@ void GlooGroup::find_machines(const std::vector<std::string>& names) {
   across_machines_ = rank_set(std::move(same_index), rank());
 }
 
-void GlooGroup::carry_out(const Operation& operation, CommCounter& counter) {
+void MeshGroup::carry_out(const Operation& operation, CommCounter& counter) {
   transfers_.begin(operation, counter);
   switch (operation.kind) {
     case OpKind::kAllReduce:
@@ -128,15 +129,15 @@ void GlooGroup::carry_out(const Operation& operation, CommCounter& counter) {
   }
 }
 
-void GlooGroup::run_sum(const Operation& o, GlooSum::Stages stages) {
-  GlooSum(transfers_, all_, o.floats, o.wire, stages, memory_, 0, o.residual).run_all();
+void MeshGroup::run_sum(const Operation& o, MeshSum::Stages stages) {
+  MeshSum(transfers_, all_, o.floats, o.wire, stages, memory_, 0, o.residual).run_all();
 }
 
 // The ranks of a machine sum among themselves, a chunk by each rank; those chunks are summed
 // between machines and then shared on each machine. Between two machines the data crosses once each
 // way for any number of ranks; a flat sum would send it once for each rank of a machine. The data
 // is cut into slices: one crosses while the next is summed and the last one is shared.
-void GlooGroup::all_reduce_by_machines(const Operation& o) {
+void MeshGroup::all_reduce_by_machines(const Operation& o) {
   const std::span<float> data = o.floats;
   const size_t slices = std::clamp<size_t>(data.size_bytes() / kSliceBytes, 1, kMostSlices);
   if (memory_.slices.size() < slices) memory_.slices.resize(slices);
@@ -145,9 +146,9 @@ void GlooGroup::all_reduce_by_machines(const Operation& o) {
     const ChunkRange range = chunk_of(all.size(), static_cast<int>(i), static_cast<int>(slices));
     return all.subspan(range.begin, range.size());
   };
-  std::vector<std::unique_ptr<GlooSum>> crossing(slices);
+  std::vector<std::unique_ptr<MeshSum>> crossing(slices);
   const auto start = [&](size_t i) {
-    GlooSum here(transfers_, on_machine_, slice_of(data, i), Wire::kFp32,
+    MeshSum here(transfers_, on_machine_, slice_of(data, i), Wire::kFp32,
                  {.add = true, .share = false}, memory_, i);
     here.run_all();
     const ChunkRange own = here.chunk(on_machine_.own);
@@ -155,13 +156,13 @@ void GlooGroup::all_reduce_by_machines(const Operation& o) {
       return slice.empty() ? slice : slice.subspan(own.begin, own.size());
     };
     crossing[i] =
-        std::make_unique<GlooSum>(transfers_, across_machines_, own_of(slice_of(data, i)), o.wire,
-                                  GlooSum::Stages{}, memory_, i, own_of(slice_of(o.residual, i)));
+        std::make_unique<MeshSum>(transfers_, across_machines_, own_of(slice_of(data, i)), o.wire,
+                                  MeshSum::Stages{}, memory_, i, own_of(slice_of(o.residual, i)));
     crossing[i]->begin();
   };
   const auto finish = [&](size_t i) {
     crossing[i]->end();
-    GlooSum(transfers_, on_machine_, slice_of(data, i), Wire::kFp32, {.add = false, .share = true},
+    MeshSum(transfers_, on_machine_, slice_of(data, i), Wire::kFp32, {.add = false, .share = true},
             memory_, i)
         .run_all();
   };
@@ -174,14 +175,14 @@ void GlooGroup::all_reduce_by_machines(const Operation& o) {
   finish(slices - 1);
 }
 
-std::span<std::byte> GlooGroup::byte_chunk(std::span<std::byte> data, size_t index) const {
+std::span<std::byte> MeshGroup::byte_chunk(std::span<std::byte> data, size_t index) const {
   const ChunkRange range = chunk_of(data.size(), static_cast<int>(index), size());
   return data.subspan(range.begin, range.size());
 }
 
 // The root sends every rank a chunk, and each forwards its own to the others: the root's link
 // carries the data at most twice, instead of once for each rank.
-void GlooGroup::run_broadcast(std::span<std::byte> data, int root) {
+void MeshGroup::run_broadcast(std::span<std::byte> data, int root) {
   if (rank() != root) return forward_broadcast(data, root);
   Transfers sent;
   all_.for_peers([&](size_t peer) {
@@ -195,7 +196,7 @@ void GlooGroup::run_broadcast(std::span<std::byte> data, int root) {
   for (Transfer& transfer : sent) transfer.wait_sent();
 }
 
-void GlooGroup::forward_broadcast(std::span<std::byte> data, int root) {
+void MeshGroup::forward_broadcast(std::span<std::byte> data, int root) {
   const std::span<std::byte> own = byte_chunk(data, all_.own);
   Transfer mine = transfers_.incoming(root, 0, TransferPhase::kData, own.data(), own.size());
   Transfers others;
@@ -216,20 +217,20 @@ void GlooGroup::forward_broadcast(std::span<std::byte> data, int root) {
   forwarded.wait_sent();
 }
 
-void GlooGroup::run_send(const Operation& o) {
+void MeshGroup::run_send(const Operation& o) {
   Transfer transfer =
       transfers_.outgoing(0, TransferPhase::kData, o.bytes_to_send.data(), o.bytes_to_send.size());
   transfers_.send_all(transfer, o.peer);
   transfer.wait_sent();
 }
 
-void GlooGroup::run_receive(const Operation& o) {
+void MeshGroup::run_receive(const Operation& o) {
   transfers_.incoming(o.peer, 0, TransferPhase::kData, o.bytes.data(), o.bytes.size())
       .wait_received();
 }
 
 // Every rank receives all values and adds them in the order of ranks.
-void GlooGroup::run_sum_doubles(std::span<double> values) {
+void MeshGroup::run_sum_doubles(std::span<double> values) {
   const size_t bytes = values.size_bytes();
   std::vector<double> all(values.size() * all_.size());
   const auto place = [&](size_t rank) { return all.data() + rank * values.size(); };
@@ -252,8 +253,10 @@ void GlooGroup::run_sum_doubles(std::span<double> values) {
 
 }  // namespace
 
-std::unique_ptr<Group> make_gloo_group(const MeshOptions& options, KeyValue& store, int64_t epoch) {
-  return std::make_unique<GlooGroup>(options, store, epoch);
+std::unique_ptr<Group> make_mesh_group(const MeshOptions& options, int64_t epoch, int& encrypted) {
+  auto group = std::make_unique<MeshGroup>(options, epoch);
+  encrypted = group->encrypted_peers();
+  return group;
 }
 
 }  // namespace reigen

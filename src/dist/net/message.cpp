@@ -1,4 +1,4 @@
-#include "dist/members/message.h"
+#include "dist/net/message.h"
 
 namespace reigen {
 namespace {

@@ -1,4 +1,4 @@
-// A group over TCP, carried by Gloo's point-to-point messages.
+// A group over TCP, carried by the messages of a mesh.
 //
 // An all-reduce is direct: each rank sends its addend for a chunk to the owner of that chunk, who
 // adds them in the order of ranks and sends the sum to all. That is the traffic of a ring, 2(n-1)/n
@@ -9,12 +9,13 @@
 
 #include <memory>
 
-#include "dist/group/gloo_mesh.h"
 #include "dist/group/group.h"
+#include "dist/mesh/mesh.h"
 
 namespace reigen {
 
-// Connects to all other ranks, who must call this with the same prefix, size and epoch.
-std::unique_ptr<Group> make_gloo_group(const MeshOptions& options, KeyValue& store, int64_t epoch);
+// Connects to all other ranks, who must call this with the same forming id, size and epoch.
+// `encrypted` becomes the number of connections that are encrypted.
+std::unique_ptr<Group> make_mesh_group(const MeshOptions& options, int64_t epoch, int& encrypted);
 
 }  // namespace reigen

@@ -1,4 +1,4 @@
-#include "dist/group/gloo_sum.h"
+#include "dist/group/mesh_sum.h"
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ void grow(std::vector<T>& buffer, size_t size) {
 
 }  // namespace
 
-GlooSum::GlooSum(TransferMaker& transfers, const RankSet& set, std::span<float> data, Wire wire,
+MeshSum::MeshSum(TransferMaker& transfers, const RankSet& set, std::span<float> data, Wire wire,
                  Stages stages, SumMemory& memory, size_t slice, std::span<float> residual)
     : transfers_(transfers),
       set_(set),
@@ -35,21 +35,21 @@ GlooSum::GlooSum(TransferMaker& transfers, const RankSet& set, std::span<float> 
       addends_out_(set.size()),
       sums_(set.size()) {}
 
-size_t GlooSum::chunk_bytes(size_t index) const { return wire_bytes(wire_, chunk(index).size()); }
-size_t GlooSum::segment_bytes() const { return wire_bytes(wire_, segment_); }
+size_t MeshSum::chunk_bytes(size_t index) const { return wire_bytes(wire_, chunk(index).size()); }
+size_t MeshSum::segment_bytes() const { return wire_bytes(wire_, segment_); }
 
-std::byte* GlooSum::addend_place(size_t from) {
+std::byte* MeshSum::addend_place(size_t from) {
   const size_t place = from < set_.own ? from : from - 1;
   return slice_.addends_in.data() + place * chunk_bytes(set_.own);
 }
 
 // fp32 sums are sent from and received into the data itself.
-std::byte* GlooSum::sum_place(size_t index) {
+std::byte* MeshSum::sum_place(size_t index) {
   return wire_ == Wire::kFp32 ? reinterpret_cast<std::byte*>(data_.data() + chunk(index).begin)
                               : slice_.sums.data() + wire_bytes(wire_, chunk(index).begin);
 }
 
-void GlooSum::begin() {
+void MeshSum::begin() {
   if (wire_ != Wire::kFp32) grow(slice_.sums, wire_bytes(wire_, data_.size()));
   if (stages_.add) receive_addends();
   if (stages_.share) receive_sums();
@@ -58,7 +58,7 @@ void GlooSum::begin() {
                              chunk_bytes(set_.own), segment_bytes());
 }
 
-void GlooSum::add() {
+void MeshSum::add() {
   for (size_t segment = 0; segment < own_.segments(); ++segment) {
     if (stages_.add) {
       set_.for_peers([&](size_t peer) { addends_in_[peer].buffer->wait_received(); });
@@ -68,13 +68,13 @@ void GlooSum::add() {
   }
 }
 
-void GlooSum::end() {
+void MeshSum::end() {
   if (stages_.share) collect_sums();
   own_.wait_sent();
   for (Transfer& transfer : addends_out_) transfer.wait_sent();
 }
 
-void GlooSum::receive_addends() {
+void MeshSum::receive_addends() {
   const size_t own_bytes = chunk_bytes(set_.own);
   grow(slice_.addends_in, (set_.size() - 1) * own_bytes);
   set_.for_peers([&](size_t peer) {
@@ -83,7 +83,7 @@ void GlooSum::receive_addends() {
   });
 }
 
-void GlooSum::receive_sums() {
+void MeshSum::receive_sums() {
   set_.for_peers([&](size_t peer) {
     sums_[peer] = transfers_.incoming(set_.ranks[peer], round_, TransferPhase::kSums,
                                       sum_place(peer), chunk_bytes(peer), segment_bytes());
@@ -91,7 +91,7 @@ void GlooSum::receive_sums() {
 }
 
 // Sends every other chunk to its owner, one segment to each in turn, so that all can begin to add.
-void GlooSum::send_addends() {
+void MeshSum::send_addends() {
   const bool encoded = wire_ != Wire::kFp32;
   if (encoded) grow(slice_.addends_out, wire_bytes(wire_, data_.size()));
   const auto* from =
@@ -121,7 +121,7 @@ void GlooSum::send_addends() {
 
 // Elements [begin, begin + count) of the own chunk become the sum of all addends, in the order of
 // ranks.
-void GlooSum::add_segment(size_t begin, size_t count) {
+void MeshSum::add_segment(size_t begin, size_t count) {
   const size_t at = chunk(set_.own).begin + begin;
   const std::span<float> own = data_.subspan(at, count);
   if (!residual_.empty()) add_to(residual_.subspan(at, count), own);
@@ -140,7 +140,7 @@ void GlooSum::add_segment(size_t begin, size_t count) {
   std::copy(sum.begin(), sum.end(), own.begin());
 }
 
-void GlooSum::encode(size_t begin, size_t count, std::byte* out, bool replace_values) {
+void MeshSum::encode(size_t begin, size_t count, std::byte* out, bool replace_values) {
   const std::span<float> values = data_.subspan(begin, count);
   to_wire(wire_, values, out);
   if (residual_.empty()) {
@@ -156,7 +156,7 @@ void GlooSum::encode(size_t begin, size_t count, std::byte* out, bool replace_va
 }
 
 // Sends a segment of the own chunk to all others; the own copy becomes the one they decode.
-void GlooSum::send_own(size_t segment) {
+void MeshSum::send_own(size_t segment) {
   if (wire_ != Wire::kFp32) {
     const size_t begin = segment * segment_;
     encode(chunk(set_.own).begin + begin, segment_values(set_.own, segment),
@@ -165,7 +165,7 @@ void GlooSum::send_own(size_t segment) {
   set_.for_peers([&](size_t peer) { transfers_.send_segment(own_, set_.ranks[peer], segment); });
 }
 
-void GlooSum::collect_sums() {
+void MeshSum::collect_sums() {
   set_.for_peers([&](size_t peer) {
     sums_[peer].wait_received();
     if (wire_ == Wire::kFp32) return;

@@ -7,7 +7,7 @@
 
 namespace reigen {
 
-enum class CommState : uint8_t { kOk, kLostPeer, kClosed, kTimeout };
+enum class CommState : uint8_t { kOk, kLostPeer, kClosed, kTimeout, kUnreachable };
 
 struct CommStatus {
   CommState state = CommState::kOk;
@@ -20,6 +20,8 @@ struct CommStatus {
   static CommStatus lost(int rank, std::string host, std::string detail);
   static CommStatus closed(std::string detail);
   static CommStatus timeout(int rank, std::string host, std::string detail);
+  // The rank may be alive: only the link to it is known to be cut.
+  static CommStatus unreachable(int rank, std::string host, std::string detail);
 };
 
 // Thrown inside a group's thread to end an operation; QueuedGroup turns it into a status.

@@ -1,4 +1,4 @@
-#include "dist/members/socket.h"
+#include "dist/net/socket.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -158,6 +158,57 @@ Socket connect_to(const Endpoint& endpoint, std::chrono::milliseconds within, st
     why = errno_text(failed);
   }
   return {};
+}
+
+Socket start_connect(const Endpoint& endpoint, int& error_number) {
+  std::string why;
+  const Addresses addresses = resolve(endpoint.host, endpoint.port, false, why);
+  const addrinfo* a = addresses.get();
+  error_number = EADDRNOTAVAIL;
+  if (a == nullptr) return {};
+  Socket socket(
+      ::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol));
+  if (socket.open() &&
+      (connect(socket.fd(), a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS)) {
+    return socket;
+  }
+  error_number = errno;
+  return {};
+}
+
+int finish_connect(const Socket& socket) {
+  int failed = 0;
+  socklen_t size = sizeof failed;
+  getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &failed, &size);
+  if (failed == 0) set_nodelay_nonblocking(socket.fd());
+  return failed;
+}
+
+void probe_when_idle(const Socket& socket, std::chrono::milliseconds silence) {
+  const auto set = [&](int level, int option, int value) {
+    setsockopt(socket.fd(), level, option, &value, sizeof value);
+  };
+  // Half the time without data, then four probes in the other half.
+  const auto seconds = static_cast<int>(std::chrono::ceil<std::chrono::seconds>(silence).count());
+  constexpr int kProbes = 4;
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 2));
+  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 2 / kProbes));
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+}
+
+Acknowledgement acknowledgement_of(const Socket& socket) {
+  tcp_info info = {};
+  socklen_t size = sizeof info;
+  if (getsockopt(socket.fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  return {info.tcpi_unacked > 0 || info.tcpi_probes > 0,
+          std::chrono::milliseconds(info.tcpi_last_ack_recv)};
+}
+
+void reset_connection(const Socket& socket) {
+  sockaddr none = {};
+  none.sa_family = AF_UNSPEC;  // "dissolves the association": TCP sends a reset
+  connect(socket.fd(), &none, sizeof none);
 }
 
 std::string local_address(const Socket& socket) {

@@ -1,4 +1,4 @@
-#include "dist/group/comm_status.h"
+#include "dist/net/comm_status.h"
 
 #include "base/format.h"
 
@@ -22,6 +22,13 @@ CommStatus CommStatus::timeout(int rank, std::string host, std::string detail) {
           .detail = std::move(detail)};
 }
 
+CommStatus CommStatus::unreachable(int rank, std::string host, std::string detail) {
+  return {.state = CommState::kUnreachable,
+          .rank = rank,
+          .host = std::move(host),
+          .detail = std::move(detail)};
+}
+
 std::string rank_and_host(int rank, const std::string& host) {
   if (rank < 0) return "a worker";
   return host.empty() ? format("rank {}", rank) : format("rank {} ({})", rank, host);
@@ -38,6 +45,8 @@ std::string describe(const CommStatus& status) {
       return "closed" + detail;
     case CommState::kTimeout:
       return "timed out waiting for " + rank_and_host(status.rank, status.host) + detail;
+    case CommState::kUnreachable:
+      return "cannot reach " + rank_and_host(status.rank, status.host) + detail;
   }
   return "";
 }

@@ -1,4 +1,4 @@
-#include "dist/group/gloo_transfer.h"
+#include "dist/group/transfer.h"
 
 #include <algorithm>
 
@@ -21,8 +21,7 @@ void Transfer::wait_sent() {
 void TransferMaker::begin(const Operation& operation, CommCounter& counter) {
   counter_ = &counter;
   const bool between_two = operation.kind == OpKind::kSend || operation.kind == OpKind::kReceive;
-  // The slot depends on the operation: ranks that disagree about it wait for each other. With equal
-  // slots and different sizes Gloo would end the process.
+  // The slot depends on the operation: ranks that disagree about it wait for each other.
   const uint64_t identity[] = {between_two ? 0 : ++sequence_,
                                between_two ? 0 : static_cast<uint64_t>(operation.kind),
                                static_cast<uint64_t>(operation.wire)};
@@ -30,27 +29,33 @@ void TransferMaker::begin(const Operation& operation, CommCounter& counter) {
   rounds_ = 0;
 }
 
-Transfer TransferMaker::outgoing(int round, TransferPhase phase, const std::byte* from,
-                                 size_t bytes, size_t segment) {
+Transfer TransferMaker::transfer(int round, TransferPhase phase, size_t bytes,
+                                 size_t segment) const {
+  const uint64_t identity[] = {slot_, static_cast<uint64_t>(round), static_cast<uint64_t>(phase),
+                               bytes};
   Transfer transfer;
   transfer.bytes = bytes;
   transfer.segment = segment;
-  const uint64_t identity[] = {slot_, static_cast<uint64_t>(round), static_cast<uint64_t>(phase),
-                               bytes};
-  constexpr uint64_t kUserSlotBit = 16;  // the mesh's own slots are smaller
-  transfer.slot = xxh3(identity, sizeof identity) | kUserSlotBit;
-  if (bytes > 0) transfer.buffer = mesh_.buffer(std::span<const std::byte>(from, bytes));
+  transfer.slot = xxh3(identity, sizeof identity);
   return transfer;
+}
+
+Transfer TransferMaker::outgoing(int round, TransferPhase phase, const std::byte* from,
+                                 size_t bytes, size_t segment) {
+  Transfer made = transfer(round, phase, bytes, segment);
+  if (bytes > 0) made.buffer = mesh_.buffer(std::span<const std::byte>(from, bytes));
+  return made;
 }
 
 Transfer TransferMaker::incoming(int from, int round, TransferPhase phase, std::byte* to,
                                  size_t bytes, size_t segment) {
-  Transfer transfer = outgoing(round, phase, to, bytes, segment);
-  for (size_t i = 0; i < transfer.segments(); ++i) {
-    transfer.buffer->receive(from, transfer.slot, i * segment, transfer.segment_bytes(i));
+  Transfer made = transfer(round, phase, bytes, segment);
+  if (bytes > 0) made.buffer = mesh_.buffer(std::span<std::byte>(to, bytes));
+  for (size_t i = 0; i < made.segments(); ++i) {
+    made.buffer->receive(from, made.slot, i * segment, made.segment_bytes(i));
   }
   counter_->bytes_received += bytes;
-  return transfer;
+  return made;
 }
 
 void TransferMaker::send_segment(Transfer& transfer, int to, size_t index) {

@@ -1,38 +1,34 @@
-// The only user of Gloo: a connection to every other rank, and messages that can be cancelled.
+// Start here: a connection to every other rank, and messages between their memory.
 //
-// Gloo's own collectives are not used, for two reasons: a thread that waits in one cannot be
-// interrupted, and Gloo does not notify the receiver of half a message when the sender dies. Here
-// every wait ends as soon as the mesh fails or is closed. Gloo writes to connections that may be
-// closed: the process must ignore SIGPIPE (base/interrupt.h).
+// One thread uses the mesh: there is no thread behind it. The thread that waits for a message moves
+// the bytes of all connections meanwhile, straight from and into the memory of the messages. A
+// message that nobody waits for yet stays with the kernel, whose flow control holds its sender up.
+// All ranks send and receive in the same program order, so no wait depends on a message behind one
+// that is not expected yet. Every wait ends as soon as the mesh fails or is closed.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "dist/group/comm_status.h"
-#include "dist/group/key_value.h"
+#include "dist/mesh/forming.h"
+#include "dist/net/comm_status.h"
 
 namespace reigen {
 
 struct MeshOptions {
-  int rank = 0;
-  int size = 1;
-  std::string address;                // of this rank's interface; data ports are bound to it
-  std::vector<std::string> hosts;     // by rank, for error messages; may be empty
-  std::vector<std::string> machines;  // by rank: equal for ranks of one machine; may be empty
-  std::string prefix;                 // of the keys in the store; different for each epoch
-  std::string secret;                 // authenticates every connection; may be empty
-  std::chrono::milliseconds connect_timeout{30'000};
+  FormingOptions forming;
+  std::vector<std::string> machines;     // by rank: equal for ranks of one machine; may be empty
   std::chrono::milliseconds timeout{0};  // for one message; 0 for none
+  // A peer that acknowledges no data for this long is unreachable; 0 for no limit.
+  std::chrono::milliseconds silence{0};
 };
 
-class GlooMesh;
+class Mesh;
 
 // Memory to send from or to receive into. Messages between two ranks arrive in the order they were
 // sent; within a slot, messages and receives are matched in order.
@@ -42,7 +38,7 @@ class MeshBuffer {
   MeshBuffer(const MeshBuffer&) = delete;
   MeshBuffer& operator=(const MeshBuffer&) = delete;
 
-  // Non-blocking. Both sides must pass the same size for a slot.
+  // Non-blocking. Both sides must pass the same size for a slot. Throw CommFailure.
   void send(int to, uint64_t slot, size_t offset, size_t bytes);
   void receive(int from, uint64_t slot, size_t offset, size_t bytes);
 
@@ -51,31 +47,33 @@ class MeshBuffer {
   void wait_received();
 
  private:
-  friend class GlooMesh;
+  friend class Mesh;
   struct Impl;
-  MeshBuffer(GlooMesh& mesh, void* data, size_t bytes);
+  MeshBuffer(Mesh& mesh, const std::byte* from, std::byte* to, size_t bytes);
   std::unique_ptr<Impl> impl_;
 };
 
-class GlooMesh {
+class Mesh {
  public:
   // Connects to all other ranks; throws CommError if that fails or takes too long.
-  GlooMesh(const MeshOptions& options, KeyValue& store);
-  ~GlooMesh();
-  GlooMesh(const GlooMesh&) = delete;
-  GlooMesh& operator=(const GlooMesh&) = delete;
+  explicit Mesh(const MeshOptions& options);
+  ~Mesh();
+  Mesh(const Mesh&) = delete;
+  Mesh& operator=(const Mesh&) = delete;
 
-  // Throws CommFailure if the mesh is closed.
+  // Throws CommFailure if the mesh is closed. The mesh must outlive the buffer.
   std::unique_ptr<MeshBuffer> buffer(std::span<std::byte> memory);
   std::unique_ptr<MeshBuffer> buffer(std::span<const std::byte> memory);  // for sending only
 
   // Ends every wait with `why`, unless the mesh has failed before, and closes every connection.
   // Idempotent; any thread.
   void fail(const CommStatus& why);
-  CommStatus status() const;
+  CommStatus status() const;  // any thread
 
   // Sends a goodbye and waits for those of all ranks; after it a closed connection is no loss.
   CommStatus leave(std::chrono::milliseconds within);
+
+  int encrypted_peers() const;  // connections through TLS
 
  private:
   friend class MeshBuffer;

@@ -1,4 +1,4 @@
-// TCP sockets for the control channel: few, small messages. Gradients never pass here.
+// TCP sockets. Channel (channel.h) adds encryption.
 #pragma once
 
 #include <chrono>
@@ -50,6 +50,24 @@ Socket accept_from(const Socket& listener);
 // Tries all addresses of the name, each for at most `within`; a closed socket if none answers, with
 // the reason in `why`.
 Socket connect_to(const Endpoint& endpoint, std::chrono::milliseconds within, std::string& why);
+
+// Begins a connection to a numeric address; a closed socket if that failed at once, with the number
+// of the error. Once poll() announces POLLOUT, finish_connect() returns that number, or 0.
+Socket start_connect(const Endpoint& endpoint, int& error_number);
+int finish_connect(const Socket& socket);
+
+// The kernel ends an idle connection whose other end answers no probe for about `silence`.
+void probe_when_idle(const Socket& socket, std::chrono::milliseconds silence);
+// Whether sent bytes wait for an acknowledgement, and the time since the last one of any kind.
+struct Acknowledgement {
+  bool outstanding = false;
+  std::chrono::milliseconds since_last{0};
+};
+Acknowledgement acknowledgement_of(const Socket& socket);
+
+// Ends a connection at once, also for the other end: unsent bytes are dropped. The descriptor stays
+// valid, because a thread may wait for it.
+void reset_connection(const Socket& socket);
 
 // The addresses of the two ends of a connection, in numeric form.
 std::string local_address(const Socket& socket);

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "dist/group/gloo_transfer.h"
+#include "dist/group/transfer.h"
 
 namespace reigen {
 
@@ -35,7 +35,7 @@ struct SumMemory {
 
 // One sum within a set of ranks, in three stages, so that several can be in progress at once: each
 // chunk is summed by its owner (`add`) and then sent to all ranks of the set (`share`).
-class GlooSum {
+class MeshSum {
  public:
   struct Stages {
     bool add = true;
@@ -43,7 +43,7 @@ class GlooSum {
   };
 
   // `slice` of the memory belongs to this sum until end(). `residual` as in Group::all_reduce.
-  GlooSum(TransferMaker& transfers, const RankSet& set, std::span<float> data, Wire wire,
+  MeshSum(TransferMaker& transfers, const RankSet& set, std::span<float> data, Wire wire,
           Stages stages, SumMemory& memory, size_t slice, std::span<float> residual = {});
 
   void begin();  // sends the addends; waits for nothing

@@ -29,8 +29,8 @@ asan: setup-test ## unit tests under the address and undefined-behaviour sanitiz
 tsan: setup-test ## tests of threads under the thread sanitizer
 	@scripts/test.sh tsan
 
-fuzz: setup-test ## fuzz every reader of outside input with libFuzzer
-	@scripts/test.sh fuzz
+fuzz: setup-test ## fuzz every reader of outside input with libFuzzer; `make fuzz MINUTES=60` for an hour in all
+	@MINUTES=$(MINUTES) scripts/test.sh fuzz
 
 bench: setup-test ## measure against peers in the same run
 	@cmake --preset release -DREIGEN_TESTS=ON >/dev/null

@@ -67,7 +67,6 @@ DOORS = {
     r"dnnl": r"ops/cpu/matmul\.cpp",
     r"hwy/": r"ops/cpu/(vector_inl\.h|row_kernels\.cpp|attention_kernels\.cpp|decode_kernels\.cpp)",
     r"cuda": r"device/cuda/.*",
-    r"httplib": r"report/live/live_server\.cpp",
     r"simdjson": r"observe/record/simdjson_value\.h",
     r"pmix": r"dist/launch/pmix\.cpp",
     r"nccl": r"dist/group/nccl/library\.h",

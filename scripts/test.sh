@@ -58,7 +58,11 @@ cuda() {
 
 fuzz() {
   scripts/build.sh fuzz
-  tests/fuzz/run.sh build/fuzz 500000
+  if [ -n "${MINUTES:-}" ]; then
+    tests/fuzz/run.sh build/fuzz minutes "$MINUTES"
+  else
+    tests/fuzz/run.sh build/fuzz runs 500000
+  fi
 }
 
 long() {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/own_file.h"
 #include "base/terminal.h"
 
 namespace reigen {
@@ -30,8 +31,7 @@ AppendFile::AppendFile(std::string path) : path_(std::move(path)) {
   if (error) {
     throw IoError(format("{}: cannot be created: {}", parent.string(), error.message()));
   }
-  fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd_ < 0) throw IoError(format("{}: cannot be opened: {}", path_, errno_text(errno)));
+  fd_ = open_own_file(path_, O_WRONLY | O_CREAT | O_APPEND);
 }
 
 AppendFile::~AppendFile() {
@@ -52,7 +52,7 @@ void AppendFile::append(std::string_view bytes) {
 bool AppendFile::flush() {
   std::lock_guard lock(mutex_);
   const bool drained = drain();
-  // A device or a pipe cannot be synced and returns EINVAL; no data can be lost then.
+  // Some filesystems cannot sync and return EINVAL.
   if (fsync(fd_) == 0 || errno == EINVAL) return drained;
   // Linux reports a failed sync only once: there is no recovery to announce.
   if (!sync_failed_) {
@@ -102,6 +102,15 @@ void AppendFile::warn_recovered() {
   if (!failing_) return;
   failing_ = false;
   log_warning(format("{}: can be written again; nothing was lost", path_));
+}
+
+TextLog::TextLog(const std::string& path)
+    : fd_(open_own_file(path, O_WRONLY | O_CREAT | O_APPEND)) {}
+
+TextLog::~TextLog() { ::close(fd_); }
+
+void TextLog::write(std::string_view line) {
+  [[maybe_unused]] const ssize_t put = ::write(fd_, line.data(), line.size());
 }
 
 }  // namespace reigen

@@ -43,4 +43,19 @@ class AppendFile {
   bool sync_failed_ = false;
 };
 
+// log.txt: lines for people. A full disk loses some of them, without a warning, because a warning
+// is itself a line of the log.
+class TextLog {
+ public:
+  explicit TextLog(const std::string& path);  // throws IoError if it cannot be opened or created
+  ~TextLog();
+  TextLog(const TextLog&) = delete;
+  TextLog& operator=(const TextLog&) = delete;
+
+  void write(std::string_view line);  // which ends with a newline
+
+ private:
+  int fd_;
+};
+
 }  // namespace reigen

@@ -1,7 +1,6 @@
 #include "base/files.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/own_file.h"
 
 namespace reigen {
 namespace {
@@ -23,17 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kBufferBytes = 1 << 20;
 constexpr const char* kLockText = "reigen is writing the directory beside this file\n";
-
-[[noreturn]] void throw_write_error(const std::string& path, int error_number) {
-  std::string hint;
-  if (error_number == ENOSPC || error_number == EDQUOT) {
-    hint = "; free some space or choose a different --output";
-  }
-  if (error_number == EACCES || error_number == EROFS || error_number == EPERM) {
-    hint = "; choose an --output with write permission";
-  }
-  throw IoError(format("{}: cannot write: {}{}", path, errno_text(error_number), hint));
-}
 
 void sync_directory(const std::string& path) {
   int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -69,19 +58,35 @@ std::string resolved(std::string path) {
 
 }  // namespace
 
-std::string read_file(const std::string& path) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw DataError(format("{}: {}", path, errno_text(errno)));
+namespace {
+
+// Reads to the end and closes.
+std::string read_all(int fd, const std::string& path, uint64_t most) {
   std::string text;
   std::vector<char> buffer(kBufferBytes);
   ssize_t got = 0;
-  while ((got = read(fd, buffer.data(), buffer.size())) > 0) {
+  while ((got = read(fd, buffer.data(), buffer.size())) > 0 && text.size() <= most) {
     text.append(buffer.data(), static_cast<size_t>(got));
   }
   int error_number = errno;
   ::close(fd);
   if (got < 0) throw DataError(format("{}: {}", path, errno_text(error_number)));
+  if (text.size() > most) {
+    throw DataError(format("{}: is longer than the limit of {}", path, human_bytes(most)));
+  }
   return text;
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path, uint64_t most) {
+  return read_all(open_for_reading(path), path, most);
+}
+
+std::string read_file_or_pipe(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw DataError(format("{}: {}", path, errno_text(errno)));
+  return read_all(fd, path, UINT64_MAX);
 }
 
 bool path_exists(const std::string& path) {
@@ -102,8 +107,7 @@ uint64_t file_size(const std::string& path) {
 }
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
-  fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd_ < 0) throw_write_error(path_, errno);
+  fd_ = open_own_file(path_, O_WRONLY | O_CREAT | O_TRUNC);
   buffer_.reserve(kBufferBytes);
 }
 
@@ -229,14 +233,9 @@ void StagedDirectory::remove_parents() {
 // The lock is beside the directory, not in it: the renamed directory must not contain it.
 bool StagedDirectory::lock() {
   const std::string path = partial_ + ".lock";
-  const bool existed = path_exists(path) && read_file(path) == kLockText;
-  lock_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_fd_ < 0) throw_write_error(path, errno);
-  struct stat opened = {};
-  struct stat named = {};
-  bool locked = flock(lock_fd_, LOCK_EX | LOCK_NB) == 0 && fstat(lock_fd_, &opened) == 0 &&
-                stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino;
-  if (!locked) {
+  lock_fd_ = open_lock_file(path, [](std::string_view text) { return text == kLockText; });
+  const bool existed = !lock_text(lock_fd_).empty();
+  if (!take_lock(lock_fd_, path)) {
     throw ConfigError(format(
         "{}: another reigen process is writing it; wait for it or choose a different --output",
         final_));
@@ -302,14 +301,9 @@ void StagedDirectory::replace_final() {
 }
 
 MappedFile::MappedFile(const std::string& path) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw DataError(format("{}: {}", path, errno_text(errno)));
+  const int fd = open_for_reading(path);
   struct stat info = {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(fd);
-    throw DataError(format("{}: not a regular file", path));
-  }
-  size_ = static_cast<size_t>(info.st_size);
+  if (fstat(fd, &info) == 0) size_ = static_cast<size_t>(info.st_size);
   void* mapped = size_ == 0 ? nullptr : mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd, 0);
   int error_number = errno;
   ::close(fd);

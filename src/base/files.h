@@ -15,8 +15,12 @@
 
 namespace reigen {
 
-// The whole file; throws DataError when it is missing or cannot be read.
-std::string read_file(const std::string& path);
+// The whole file; throws DataError when it is missing, no regular file, longer than `most` bytes,
+// or cannot be read.
+std::string read_file(const std::string& path, uint64_t most = UINT64_MAX);
+
+// The same for a path that the user gave: also a pipe, as in `--config <(...)`, which may wait.
+std::string read_file_or_pipe(const std::string& path);
 
 bool path_exists(const std::string& path);
 bool is_directory(const std::string& path);

@@ -4,14 +4,16 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <array>
-#include <fstream>
+#include <cerrno>
 #include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/own_file.h"
 
 namespace reigen {
 namespace {
@@ -65,14 +67,16 @@ std::string Sha256::hex() {
 }
 
 std::string sha256_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw DataError(format("{}: cannot be opened", path));
+  const int fd = open_for_reading(path);
   Sha256 sum;
   std::vector<char> buffer(1 << 20);
-  while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), in.gcount() > 0) {
-    sum.update(buffer.data(), static_cast<size_t>(in.gcount()));
+  ssize_t got = 0;
+  while ((got = read(fd, buffer.data(), buffer.size())) > 0) {
+    sum.update(buffer.data(), static_cast<size_t>(got));
   }
-  if (in.bad()) throw IoError(format("{}: read error", path));
+  const int error_number = errno;
+  ::close(fd);
+  if (got < 0) throw IoError(format("{}: cannot be read: {}", path, errno_text(error_number)));
   return sum.hex();
 }
 
@@ -130,6 +134,18 @@ uint32_t crc32c(const void* data, size_t size) {
 uint64_t xxh3(const void* data, size_t size, uint64_t seed) {
   return XXH3_64bits_withSeed(data, size, seed);
 }
+
+struct Xxh3::State {
+  XXH3_state_t* state = XXH3_createState();
+  ~State() { XXH3_freeState(state); }
+};
+
+Xxh3::Xxh3() : state_(std::make_unique<State>()) { XXH3_64bits_reset(state_->state); }
+Xxh3::~Xxh3() = default;
+
+void Xxh3::update(const void* data, size_t size) { XXH3_64bits_update(state_->state, data, size); }
+
+uint64_t Xxh3::digest() const { return XXH3_64bits_digest(state_->state); }
 
 Hash128 xxh3_128(std::string_view text, uint64_t seed) {
   XXH128_hash_t h = XXH3_128bits_withSeed(text.data(), text.size(), seed);

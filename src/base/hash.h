@@ -51,6 +51,22 @@ uint32_t crc32c(const void* data, size_t size);
 
 uint64_t xxh3(const void* data, size_t size, uint64_t seed = 0);
 
+// The same hash, with seed 0, of bytes that come in blocks.
+class Xxh3 {
+ public:
+  Xxh3();
+  ~Xxh3();
+  Xxh3(const Xxh3&) = delete;
+  Xxh3& operator=(const Xxh3&) = delete;
+
+  void update(const void* data, size_t size);
+  uint64_t digest() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // 128 bits, to find duplicate pairs: a chance collision would drop a good pair.
 struct Hash128 {
   uint64_t low = 0;

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 // Compiled once, in json.cpp: more than a second for every file that uses it.
 extern template class nlohmann::basic_json<nlohmann::ordered_map>;
@@ -11,6 +12,14 @@ extern template class nlohmann::basic_json<nlohmann::ordered_map>;
 namespace reigen {
 
 using Json = nlohmann::ordered_json;
+
+// Limits of JSON from outside. Copies and dumps recurse once per level, and an ordered object
+// compares each new key with all before it: a million keys would take minutes.
+inline constexpr size_t kMostJsonLevels = 64;
+inline constexpr size_t kMostJsonMembers = 1000;  // of one object
+
+// Throws DataError, which begins with `name`, when `text` is malformed or beyond those limits.
+Json parse_json(std::string_view text, const std::string& name);
 
 // Reads a JSON file; throws DataError naming the file when it is missing or malformed.
 Json read_json(const std::string& path);

@@ -29,10 +29,7 @@ std::function<void(std::string_view)> g_copy;
 std::string g_bar;  // the status line now on the terminal, or empty
 
 // Not for a worker whose output a launcher shows: the launcher escapes what it gets, and colours.
-bool use_colour() {
-  static const bool colour = isatty(STDERR_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
-  return colour;
-}
+bool use_colour() { return isatty(STDERR_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 void write_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
@@ -46,7 +43,8 @@ constexpr Tag kError = {"error: ", "31"};
 constexpr Tag kWaiting = {"waiting: ", "33"};
 
 // `from` precedes the tag: the worker that logged the line.
-void log_line(std::string_view from, const Tag& tag, std::string_view message, bool shown = true) {
+void log_line(std::string_view from, const Tag& tag, std::string_view message, bool shown = true,
+              bool copied = true) {
   const std::string text = printable(message);
   std::string line = printable(from);
   if (!tag.text.empty() && use_colour()) {
@@ -57,7 +55,7 @@ void log_line(std::string_view from, const Tag& tag, std::string_view message, b
   line += text;
   line += '\n';
   std::lock_guard lock(g_stderr_mutex);
-  if (g_copy) g_copy(format("{}{}{}", printable(from), tag.text, text));
+  if (g_copy && copied) g_copy(format("{}{}{}", printable(from), tag.text, text));
   if (!shown) return;
   if (!g_bar.empty()) line = "\r\x1b[K" + line + g_bar;
   write_stderr(line);
@@ -81,6 +79,7 @@ void log_waiting(std::string_view message) { log_line("", kWaiting, message); }
 bool is_waiting(std::string_view line) { return line.starts_with(kWaiting.text); }
 void set_quiet(bool quiet) { g_quiet = quiet; }
 void log_copy_only(std::string_view message) { log_line("", kNoTag, message, false); }
+void log_terminal_only(std::string_view message) { log_line("", kNoTag, message, !g_quiet, false); }
 
 void log_from(std::string_view origin, std::string_view line) {
   const std::string from = format("[{}] ", origin);
@@ -114,10 +113,9 @@ void print(std::string_view text) {
   print_unescaped(text);
 }
 
+// Asked each time: with --detach, stderr becomes a file after the first lines may be logged.
 bool stderr_is_terminal() {
-  static const bool terminal =
-      isatty(STDERR_FILENO) == 1 || std::getenv("REIGEN_TERMINAL") != nullptr;
-  return terminal;
+  return isatty(STDERR_FILENO) == 1 || std::getenv("REIGEN_TERMINAL") != nullptr;
 }
 
 int terminal_width() {

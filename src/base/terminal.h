@@ -38,6 +38,9 @@ void show_status(std::string_view text);
 // Logs a line to the copy alone, for text that a terminal shows as its status line.
 void log_copy_only(std::string_view message);
 
+// Logs a note on the terminal alone, for text that must not be in a file, such as a secret.
+void log_terminal_only(std::string_view message);
+
 // Writes a result to stdout, escaped if that is a terminal; throws IoError for a full disk or a
 // closed pipe. The second writes control sequences of our own.
 void print(std::string_view text);

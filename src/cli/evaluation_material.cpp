@@ -44,6 +44,10 @@ ValidationSet open_split(const EvaluateOptions& options, const std::string& data
         "instead with --sources and --references",
         saved.path, with_commas(saved.facts.pieces), data, with_commas(manifest.vocab.size)));
   }
+  if (manifest.vocab.size != saved.facts.pieces) {
+    throw DataError(format("{}/manifest.json: records {} pieces but its vocabulary has {}", data,
+                           with_commas(manifest.vocab.size), with_commas(saved.facts.pieces)));
+  }
   const auto& split = options.split == "valid" ? manifest.valid : manifest.test;
   if (split.empty() || split[0].lines_kept == 0) {
     throw DataError(
@@ -51,7 +55,7 @@ ValidationSet open_split(const EvaluateOptions& options, const std::string& data
                "--references",
                data, options.split, options.split));
   }
-  return open_heldout(data, manifest, options.split);
+  return open_heldout(data, manifest, options.split, saved.facts.pieces);
 }
 
 ValidationSet read_text(const EvaluateOptions& options, SavedModel& saved) {

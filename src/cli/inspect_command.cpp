@@ -109,6 +109,7 @@ void run_inspect(const InspectOptions& options) {
   if (run || path_exists(options.path + "/model.safetensors")) return inspect_checkpoint(options);
   Manifest manifest = read_manifest(options.path);
   check_files(options.path, manifest);
+  open_vocabulary(options.path, manifest);
   size_t verified = options.verify ? verify_directory(options.path) : 0;
   if (options.json) {
     Json json = to_json(manifest);

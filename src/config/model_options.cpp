@@ -160,6 +160,13 @@ void check_model_options(const ModelOptions& o) {
     throw ConfigError(
         format("model.width {} must be a multiple of model.heads {}", o.width, o.heads));
   }
+  constexpr int64_t kMostPositions = int64_t{1} << 26;  // a table of 256 MB
+  if (o.max_length > kMostPositions / o.width) {
+    throw ConfigError(
+        format("model.max-length {} times model.width {} is more than {}, the largest table of "
+               "positions; lower one of them",
+               o.max_length, o.width, kMostPositions));
+  }
   if (o.width % 2 != 0) {
     throw ConfigError(
         format("model.width {} must be even: half of the positional encoding is "

@@ -230,8 +230,8 @@ TrainOptions resolve(TrainOptions options) {
   }
   if (!options.dashboard && options.page != PageOptions{}) {
     throw ConfigError(
-        "dashboard-address, dashboard-port and dashboard-token need the live page; add "
-        "--dashboard");
+        "dashboard-address, dashboard-port, dashboard-token and dashboard-token-file need the live "
+        "page; add --dashboard");
   }
   if (options.eval.patience > 0 && options.eval.every == 0) {
     throw ConfigError(

@@ -12,24 +12,58 @@
 
 namespace reigen {
 
-Dataset::Dataset(const std::string& directory, const std::vector<CorpusFacts>& corpora) {
+namespace {
+
+// `found` is in the file, `recorded` in the manifest.
+void check_equal(const std::string& path, const char* what, uint64_t found, uint64_t recorded) {
+  if (found == recorded) return;
+  throw DataError(format("{}: has {} {} but the manifest records {}; prepare the data again", path,
+                         with_commas(found), what, with_commas(recorded)));
+}
+
+Shard open_shard(const std::string& directory, const ShardInfo& info) {
+  const std::string path = directory + "/" + info.file;
+  Shard shard(path);
+  check_equal(path, "pairs", shard.pairs(), info.pairs);
+  check_equal(path, "source tokens", shard.source_tokens(), info.source_tokens);
+  check_equal(path, "target tokens", shard.target_tokens(), info.target_tokens);
+  return shard;
+}
+
+// The lengths decide which models accept the data, and how much memory its longest pair takes.
+void check_side(const std::string& directory, const std::string& corpus, const SideFacts& side,
+                uint64_t pairs, uint64_t tokens, uint32_t longest) {
+  const std::string where = format("{}: corpus {}", directory, corpus);
+  check_equal(where, "sentences by length", side.lengths.sentences(), pairs);
+  check_equal(where, "pieces", side.lengths.pieces(), tokens - pairs);
+  if (pairs == 0) return;
+  check_equal(where, "tokens in its longest sentence", longest,
+              uint64_t{side.lengths.longest()} + 1);
+}
+
+}  // namespace
+
+Dataset::Dataset(const std::string& directory, const std::vector<CorpusFacts>& corpora,
+                 uint64_t pieces) {
   for (const auto& corpus : corpora) {
     corpora_.push_back({pairs(), corpus.lines_kept, corpus.weight});
+    uint64_t source_tokens = 0;
+    uint64_t target_tokens = 0;
+    Shard::Longest longest;
     for (const auto& info : corpus.shards) {
-      std::string path = directory + "/" + info.file;
-      Shard& shard = shards_.emplace_back(path);
-      shard.verify();
-      if (shard.pairs() != info.pairs) {
-        throw DataError(
-            format("{}: has {} pairs but the manifest records {}; prepare the data again", path,
-                   shard.pairs(), info.pairs));
-      }
+      const Shard& shard = shards_.emplace_back(open_shard(directory, info));
+      const Shard::Longest here = shard.verify(pieces);
+      longest.source = std::max(longest.source, here.source);
+      longest.target = std::max(longest.target, here.target);
+      source_tokens += shard.source_tokens();
+      target_tokens += shard.target_tokens();
       first_pair_.push_back(pairs() + shard.pairs());
     }
-    if (pairs() - corpora_.back().first != corpus.lines_kept) {
-      throw DataError(format("{}: corpus {} should have {} pairs but its shards have {}", directory,
-                             corpus.name, corpus.lines_kept, pairs() - corpora_.back().first));
-    }
+    const uint64_t found = pairs() - corpora_.back().first;
+    check_equal(format("{}: corpus {}", directory, corpus.name), "pairs in its shards", found,
+                corpus.lines_kept);
+    check_side(directory, corpus.name, corpus.source, found, source_tokens, longest.source);
+    check_side(directory, corpus.name, corpus.target, found, target_tokens, longest.target);
   }
 }
 
@@ -59,6 +93,25 @@ void Dataset::append_target(uint64_t pair, std::vector<uint32_t>& out) const {
   place.shard.append_target(place.pair, out);
 }
 
+Vocabulary open_vocabulary(const std::string& directory, const Manifest& manifest) {
+  const std::string path = directory + "/" + manifest.vocab.file.file;
+  Vocabulary vocabulary = Vocabulary::load(path);
+  Sha256 sum;
+  sum.update(vocabulary.bytes().data(), vocabulary.bytes().size());
+  if (sum.hex() != manifest.vocab.file.sha256) {
+    throw DataError(
+        format("{}: differs from the vocabulary of the manifest (SHA-256 does not match); prepare "
+               "the data again",
+               path));
+  }
+  check_equal(path, "pieces", vocabulary.size(), manifest.vocab.size);
+  if (vocabulary.cuts_text() != manifest.vocab.cuts_text) {
+    throw DataError(format("{}: the manifest records the wrong kind of vocabulary (cuts_text: {})",
+                           path, manifest.vocab.cuts_text));
+  }
+  return vocabulary;
+}
+
 void check_files(const std::string& directory, const Manifest& manifest) {
   for (const OutputFile& file : manifest.files()) {
     const std::string path = directory + "/" + file.file;
@@ -68,6 +121,11 @@ void check_files(const std::string& directory, const Manifest& manifest) {
                              path, with_commas(bytes), with_commas(file.bytes)));
     }
   }
+  for (const auto* split : {&manifest.train, &manifest.valid, &manifest.test}) {
+    for (const auto& corpus : *split) {
+      for (const auto& info : corpus.shards) open_shard(directory, info);
+    }
+  }
 }
 
 size_t verify_directory(const std::string& directory) {
@@ -75,10 +133,14 @@ size_t verify_directory(const std::string& directory) {
   std::vector<std::pair<std::string, std::string>> files;
   uint64_t total = 0;
   for (std::string line; std::getline(sums, line);) {
-    if (line.size() < 67) throw DataError(format("{}/SHA256SUMS: damaged", directory));
+    if (line.size() < 67 || !is_plain_file_name(line.substr(66))) {
+      throw DataError(format("{}/SHA256SUMS: damaged", directory));
+    }
     files.emplace_back(line.substr(66), line.substr(0, 64));
     total += file_size(directory + "/" + files.back().first);
   }
+  const Manifest manifest = read_manifest(directory);
+  const uint64_t pieces = open_vocabulary(directory, manifest).size();
   Progress progress("verify", total, "B");
   for (const auto& [name, sum] : files) {
     check_interrupt();
@@ -89,11 +151,13 @@ size_t verify_directory(const std::string& directory) {
                  "again",
                  path));
     }
-    if (name.ends_with(".shard")) Shard(path).verify();
     progress.add(file_size(path));
   }
+  for (const auto* split : {&manifest.train, &manifest.valid, &manifest.test}) {
+    Dataset(directory, *split, pieces);
+  }
   // The list itself may be truncated: it must have every file of the manifest with the same sum.
-  std::vector<OutputFile> named = read_manifest(directory).files();
+  std::vector<OutputFile> named = manifest.files();
   named.push_back({"manifest.json", 0, sha256_of_file(directory + "/manifest.json")});
   for (const OutputFile& file : named) {
     bool listed = std::any_of(files.begin(), files.end(), [&](const auto& f) {

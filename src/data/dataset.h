@@ -1,6 +1,7 @@
 // A dataset opened for training: memory-mapped shards with one numbering of all pairs.
 //
-// Shards are verified when opened. Apart from the mapping, memory is a few bytes per shard.
+// Shards are verified when opened: their checksums, their counts against the manifest, their tokens
+// against the vocabulary. Apart from the mapping, memory is a few bytes per shard.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,15 @@
 
 #include "data/manifest.h"
 #include "data/shard.h"
+#include "text/vocabulary.h"
 
 namespace reigen {
 
 // One split (train, valid or test). Pairs are numbered from 0 across all corpora and shards.
 class Dataset {
  public:
-  Dataset(const std::string& directory, const std::vector<CorpusFacts>& corpora);
+  // `pieces`: the size of the vocabulary. Throws DataError naming the file that is wrong.
+  Dataset(const std::string& directory, const std::vector<CorpusFacts>& corpora, uint64_t pieces);
 
   uint64_t pairs() const { return first_pair_.back(); }
   uint32_t source_length(uint64_t pair) const;  // in tokens, end of sentence included
@@ -43,11 +46,16 @@ class Dataset {
   std::vector<CorpusRange> corpora_;
 };
 
-// Throws DataError unless every file of the manifest exists with the recorded size.
+// The vocabulary of a dataset; throws DataError unless it is the one that the manifest records, by
+// checksum, size and kind.
+Vocabulary open_vocabulary(const std::string& directory, const Manifest& manifest);
+
+// Throws DataError unless every file of the manifest exists with the recorded size, and every shard
+// has the recorded counts in its header.
 void check_files(const std::string& directory, const Manifest& manifest);
 
-// Checks every file of a dataset against SHA256SUMS and the manifest, and every shard against its
-// own checksums; returns the number of files. Throws DataError naming the first that differs.
+// Checks every file of a dataset against SHA256SUMS and the manifest, and every shard like a
+// Dataset does; returns the number of files. Throws DataError naming the first that differs.
 size_t verify_directory(const std::string& directory);
 
 }  // namespace reigen

@@ -1,8 +1,11 @@
 #include "data/manifest.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/json_view.h"
 
 namespace reigen {
 namespace {
@@ -62,19 +65,34 @@ Json list_to_json(const std::vector<T>& items) {
   return list;
 }
 
-OutputFile file_from(const Json& json) {
-  return {json.at("file"), json.at("bytes"), json.at("sha256")};
+std::string plain_name(const JsonView& view) {
+  std::string name = view;
+  if (!is_plain_file_name(name)) view.refuse("a plain file name");
+  return name;
 }
 
-SideFacts side_from(const Json& json) {
+OutputFile file_from(const JsonView& json) {
+  return {plain_name(json.at("file")), json.at("bytes"), json.at("sha256")};
+}
+
+SideFacts side_from(const JsonView& json) {
   SideFacts side{json.at("bytes"), json.at("pieces"), json.at("unknown"), {}};
-  for (const auto& bar : json.at("length_histogram")) side.lengths.counts[bar.at(0)] = bar.at(1);
+  for (const JsonView& bar : json.at("length_histogram").elements()) {
+    side.lengths.counts[bar.at(0)] = bar.at(1);
+  }
   return side;
 }
 
-CorpusFacts corpus_from(const Json& json) {
-  CorpusFacts corpus{.name = json.at("name"), .weight = json.at("weight")};
-  for (const auto& input : json.at("inputs")) {
+// The limits of `reigen prepare`.
+double weight_from(const JsonView& json) {
+  const double weight = json;
+  if (!(weight >= 0.001 && weight <= 1000)) json.refuse("from 0.001 to 1000");
+  return weight;
+}
+
+CorpusFacts corpus_from(const JsonView& json) {
+  CorpusFacts corpus{.name = json.at("name"), .weight = weight_from(json.at("weight"))};
+  for (const JsonView& input : json.at("inputs").elements()) {
     corpus.inputs.push_back({input.at("path"), input.at("bytes"), input.at("sha256")});
   }
   corpus.lines_read = json.at("lines_read");
@@ -84,30 +102,33 @@ CorpusFacts corpus_from(const Json& json) {
   }
   corpus.source = side_from(json.at("source"));
   corpus.target = side_from(json.at("target"));
-  for (const auto& s : json.at("shards")) {
-    corpus.shards.push_back({s.at("file"), s.at("pairs"), s.at("source_tokens"),
+  for (const JsonView& s : json.at("shards").elements()) {
+    corpus.shards.push_back({plain_name(s.at("file")), s.at("pairs"), s.at("source_tokens"),
                              s.at("target_tokens"), s.at("bytes"), s.at("sha256")});
   }
   return corpus;
 }
 
-std::vector<CorpusFacts> corpora_from(const Json& json) {
+std::vector<CorpusFacts> corpora_from(const JsonView& json) {
   std::vector<CorpusFacts> corpora;
-  for (const auto& item : json) corpora.push_back(corpus_from(item));
+  for (const JsonView& item : json.elements()) corpora.push_back(corpus_from(item));
   return corpora;
 }
 
-Manifest manifest_from(const Json& json) {
+Manifest manifest_from(const JsonView& json) {
   Manifest m;
-  m.source_language = json.at("source_language");
-  m.target_language = json.at("target_language");
-  const Json& vocab = json.at("vocabulary");
+  m.source_language = plain_name(json.at("source_language"));
+  m.target_language = plain_name(json.at("target_language"));
+  const JsonView vocab = json.at("vocabulary");
   m.vocab = {file_from(vocab), vocab.at("size"), vocab.at("cuts_text")};
   m.train = corpora_from(json.at("train"));
   m.valid = corpora_from(json.at("valid"));
   m.test = corpora_from(json.at("test"));
-  for (const auto& text : json.at("texts")) m.texts.push_back(file_from(text));
-  m.options = json.at("options");
+  for (const JsonView& text : json.at("texts").elements()) m.texts.push_back(file_from(text));
+  m.options = json.at("options").object();
+  // A checkpoint records these two, for translation.
+  const JsonView clean = json.at("options").at("clean");
+  for (const char* key : {"nfkc", "whitespace"}) (void)static_cast<bool>(clean.at(key));
   return m;
 }
 
@@ -179,6 +200,31 @@ Json to_json(const Manifest& m) {
           {"options", m.options}};
 }
 
+bool is_plain_file_name(std::string_view name) {
+  constexpr size_t kLongest = 255;  // Linux's own limit
+  return !name.empty() && name.size() <= kLongest && name != "." && name != ".." &&
+         std::none_of(name.begin(), name.end(),
+                      [](unsigned char c) { return c == '/' || c < 0x20 || c == 0x7F; });
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& name) {
+  const Json json = parse_json(text, name);
+  try {
+    const JsonView view(json);
+    if (view.at("format").json() != "reigen-data") {
+      throw DataError(format("{}: not a manifest of reigen prepare", name));
+    }
+    if (view.at("version").json() != kFormatVersion) {
+      throw DataError(
+          format("{}: format version {}, but this reigen reads version {}; prepare the data again",
+                 name, one_line(json["version"]), kFormatVersion));
+    }
+    return manifest_from(view);
+  } catch (const FieldError& e) {
+    throw DataError(format("{}: damaged: {}", name, e.what()));
+  }
+}
+
 Manifest read_manifest(const std::string& directory) {
   std::string path = directory + "/manifest.json";
   if (directory.ends_with(".partial") || directory.ends_with(".partial/")) {
@@ -188,20 +234,8 @@ Manifest read_manifest(const std::string& directory) {
     throw DataError(
         format("{}: not a dataset (no manifest.json); make one with `reigen prepare`", directory));
   }
-  Json json = read_json(path);
-  try {
-    if (json.at("format") != "reigen-data") {
-      throw DataError(format("{}: not a manifest of reigen prepare", path));
-    }
-    if (json.at("version") != kFormatVersion) {
-      throw DataError(
-          format("{}: format version {}, but this reigen reads version {}; prepare the data again",
-                 path, json.at("version").dump(), kFormatVersion));
-    }
-    return manifest_from(json);
-  } catch (const Json::exception& e) {
-    throw DataError(format("{}: damaged ({})", path, e.what()));
-  }
+  constexpr uint64_t kMostBytes = 256 << 20;  // a million shards
+  return parse_manifest(read_file(path, kMostBytes), path);
 }
 
 }  // namespace reigen

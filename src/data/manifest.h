@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -77,6 +78,15 @@ struct Manifest {
 };
 
 Json to_json(const Manifest& manifest);
+
+// A file of its own directory: no slash, not "." or "..", no control character. Every file name
+// and both languages of a manifest that was read are such names, so that a path made from one stays
+// inside the dataset.
+bool is_plain_file_name(std::string_view name);
+
+// Throws DataError, which begins with `name`, if `text` is not a manifest or a field of it is
+// wrong.
+Manifest parse_manifest(std::string_view text, const std::string& name);
 
 // Throws DataError naming the directory if it is not a complete dataset.
 Manifest read_manifest(const std::string& directory);

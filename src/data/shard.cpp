@@ -1,7 +1,10 @@
 #include "data/shard.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -131,23 +134,77 @@ Shard::Shard(const std::string& path) : path_(path), file_(path) {
   target_at_ = source_at_ + source_tokens_ * token_bytes_;
 }
 
-void Shard::verify() const {
-  const std::byte* body = file_.data() + sizeof(Header);
-  if (xxh3(body, file_.size() - sizeof(Header)) != body_checksum_) {
+namespace {
+
+// The largest token in [begin, end). Compared with their sign bit flipped, because SSE2 has a
+// maximum of signed 16-bit numbers only.
+template <class Token>
+uint32_t largest_token(const std::byte* begin, const std::byte* end) {
+  using Signed = std::make_signed_t<Token>;
+  constexpr auto kSignBit = std::numeric_limits<Signed>::min();
+  Signed largest = kSignBit;
+  const auto count = static_cast<size_t>(end - begin) / sizeof(Token);
+  for (size_t i = 0; i < count; ++i) {
+    Signed token;
+    std::memcpy(&token, begin + i * sizeof token, sizeof token);
+    largest = std::max(largest, static_cast<Signed>(token ^ kSignBit));
+  }
+  return static_cast<Token>(largest ^ kSignBit);
+}
+
+// The longest sentence by the offsets of their ends; 0 unless they rise to `total`.
+uint32_t longest_sentence(std::span<const uint32_t> ends, uint64_t total) {
+  uint32_t last = 0;
+  uint32_t longest = 0;
+  for (uint32_t end : ends) {
+    if (end <= last) return 0;  // every sentence has at least its end
+    longest = std::max(longest, end - last);
+    last = end;
+  }
+  return last == total ? longest : 0;
+}
+
+}  // namespace
+
+// One pass in blocks that stay in the cache between the checksum and the search for the largest
+// token: 117 ms instead of 97 for 672 MB in memory; the disk takes longer.
+void Shard::check_content(uint64_t pieces) const {
+  constexpr size_t kBlock = 1 << 16;  // a multiple of a token's size
+  Xxh3 checksum;
+  uint32_t largest = 0;
+  const std::byte* tokens = file_.data() + source_at_;
+  const std::byte* end = file_.data() + file_.size();
+  const std::byte* ends = file_.data() + sizeof(Header);
+  checksum.update(ends, static_cast<size_t>(tokens - ends));
+  for (const std::byte* at = tokens; at != end;) {
+    const std::byte* stop = at + std::min(kBlock, static_cast<size_t>(end - at));
+    checksum.update(at, static_cast<size_t>(stop - at));
+    largest = std::max(largest, token_bytes_ == 2 ? largest_token<uint16_t>(at, stop)
+                                                  : largest_token<uint32_t>(at, stop));
+    at = stop;
+  }
+  if (checksum.digest() != body_checksum_) {
     throw DataError(format("{}: damaged (checksum does not match); prepare the data again", path_));
   }
-  auto rises_to = [](std::span<const uint32_t> ends, uint64_t total) {
-    uint32_t last = 0;
-    for (uint32_t end : ends) {
-      if (end <= last) return false;  // every sentence has at least its end
-      last = end;
-    }
-    return last == total;
-  };
-  if (!rises_to(source_ends_, source_tokens_) || !rises_to(target_ends_, target_tokens_)) {
+  if (tokens != end && largest >= pieces) {
+    throw DataError(
+        format("{}: contains token {}, but the vocabulary has only {} pieces; the shard belongs to "
+               "a different vocabulary: prepare the data again",
+               path_, largest, with_commas(pieces)));
+  }
+}
+
+Shard::Longest Shard::verify(uint64_t pieces) const {
+  check_content(pieces);
+  const Longest longest = {longest_sentence(source_ends_, source_tokens_),
+                           longest_sentence(target_ends_, target_tokens_)};
+  const bool in_order =
+      pairs_ == 0 ? source_tokens_ + target_tokens_ == 0 : longest.source > 0 && longest.target > 0;
+  if (!in_order) {
     throw DataError(
         format("{}: damaged (sentence offsets are not in order); prepare the data again", path_));
   }
+  return longest;
 }
 
 void Shard::append(std::span<const uint32_t> ends, size_t tokens_at, uint64_t pair,

@@ -59,13 +59,21 @@ class Shard {
   void append_source(uint64_t pair, std::vector<uint32_t>& out) const;
   void append_target(uint64_t pair, std::vector<uint32_t>& out) const;
 
-  // Throws DataError naming the file unless its content matches its checksums.
-  void verify() const;
+  // The longest sentences in tokens, end of sentence included.
+  struct Longest {
+    uint32_t source = 0;
+    uint32_t target = 0;
+  };
+
+  // Throws DataError naming the file unless its content matches its checksums and every token is
+  // one of the `pieces` of the vocabulary: the embedding of any other lies outside of the model.
+  Longest verify(uint64_t pieces) const;
 
  private:
   static uint32_t length(std::span<const uint32_t> ends, uint64_t pair) {
     return ends[pair] - (pair == 0 ? 0 : ends[pair - 1]);
   }
+  void check_content(uint64_t pieces) const;
   void append(std::span<const uint32_t> ends, size_t tokens_at, uint64_t pair,
               std::vector<uint32_t>& out) const;
 

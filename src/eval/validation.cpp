@@ -1,12 +1,14 @@
 #include "eval/validation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/hash.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "data/input/line_reader.h"
@@ -34,11 +36,26 @@ PackedBatch packed(const EncodedPairs& pairs, size_t first, size_t last, uint32_
   return batch;
 }
 
-Lines read_text_lines(const std::string& path) {
+// At most `most` + 1 lines, because compressed bytes may have any number of them.
+Lines read_text_lines(const std::string& path, size_t most) {
   LineReader reader(path);
   Lines lines;
-  for (std::string line; reader.next(line);) lines.push_back(line);
+  for (std::string line; lines.size() <= most && reader.next(line);) lines.push_back(line);
   return lines;
+}
+
+void check_text(const std::string& data, const Manifest& manifest, const std::string& name) {
+  const auto recorded = std::find_if(manifest.texts.begin(), manifest.texts.end(),
+                                     [&](const OutputFile& text) { return text.file == name; });
+  if (recorded == manifest.texts.end()) {
+    throw DataError(
+        format("{}/manifest.json: lists no text {}; prepare the data again", data, name));
+  }
+  if (sha256_of_file(data + "/" + name) != recorded->sha256) {
+    throw DataError(
+        format("{}/{}: damaged (SHA-256 does not match the manifest); prepare the data again", data,
+               name));
+  }
 }
 
 // Evenly spread over the set, the same at every evaluation, so that progress can be seen.
@@ -68,8 +85,8 @@ void score_lines(const ValidationSet& set, const Lines& hypotheses, const Valida
 }  // namespace
 
 ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
-                           const std::string& split) {
-  const Dataset dataset(data, split == "valid" ? manifest.valid : manifest.test);
+                           const std::string& split, uint64_t pieces) {
+  const Dataset dataset(data, split == "valid" ? manifest.valid : manifest.test, pieces);
   ValidationSet set;
   set.pairs.sources.resize(dataset.pairs());
   set.pairs.targets.resize(dataset.pairs());
@@ -77,13 +94,16 @@ ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
     dataset.append_source(p, set.pairs.sources[p]);
     dataset.append_target(p, set.pairs.targets[p]);
   }
-  set.sources = read_text_lines(format("{}/{}.{}", data, split, manifest.source_language));
-  set.references = read_text_lines(format("{}/{}.{}", data, split, manifest.target_language));
+  const std::array names = {format("{}.{}", split, manifest.source_language),
+                            format("{}.{}", split, manifest.target_language)};
+  set.sources = read_text_lines(data + "/" + names[0], dataset.pairs());
+  set.references = read_text_lines(data + "/" + names[1], dataset.pairs());
   if (set.sources.size() != dataset.pairs() || set.references.size() != dataset.pairs()) {
     throw DataError(format(
         "{}: {} has {} pairs but its text files have {} and {} lines; run reigen prepare again",
         data, split, dataset.pairs(), set.sources.size(), set.references.size()));
   }
+  for (const std::string& name : names) check_text(data, manifest, name);
   return set;
 }
 

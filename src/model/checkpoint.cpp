@@ -6,6 +6,9 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/hash.h"
+#include "base/json_view.h"
+#include "data/manifest.h"
 #include "tensor/safetensors.h"
 
 namespace reigen {
@@ -15,7 +18,9 @@ constexpr const char* kFormat = "reigen checkpoint";
 constexpr int kVersion = 1;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kSums = "SHA256SUMS";
-constexpr std::array kAlways = {kManifest, kSums, "model.safetensors"};
+constexpr const char* kModelFile = "model.safetensors";
+constexpr std::array kAlways = {kManifest, kSums, kModelFile};
+constexpr uint64_t kMostManifestBytes = 64 << 20;
 
 std::vector<int64_t> shape_of(const ParameterSlice& slice) {
   if (slice.rows == 1) return {slice.cols};
@@ -72,7 +77,21 @@ Json to_json(const CheckpointFacts& facts) {
   return json;
 }
 
-CheckpointFacts from_json(const Json& json) {
+CheckpointFile checkpoint_file_from(const JsonView& json) {
+  CheckpointFile file{json.at("file"), json.at("bytes"), json.at("sha256"), json.at("holds")};
+  if (!is_plain_file_name(file.file)) json.at("file").refuse("a plain file name");
+  return file;
+}
+
+ModelOptions model_of(const JsonView& json, const std::string& name) {
+  try {
+    return model_from_json(json.json());
+  } catch (const CheckpointError& e) {
+    throw CheckpointError(format("{}: {}", name, e.what()));
+  }
+}
+
+CheckpointFacts from_json(const JsonView& json, const std::string& name) {
   CheckpointFacts facts;
   facts.step = json.at("step");
   facts.source_language = json.at("source_language");
@@ -81,11 +100,17 @@ CheckpointFacts from_json(const Json& json) {
   facts.pieces = json.at("vocabulary_pieces");
   facts.nfkc = json.at("normalisation").at("nfkc");
   facts.whitespace = json.at("normalisation").at("whitespace");
-  facts.model = model_from_json(json.at("model"));
-  facts.scores = json.at("scores");
-  facts.training = json.at("training");
-  for (const auto& f : json.at("files")) {
-    facts.files.push_back({f.at("file"), f.at("bytes"), f.at("sha256"), f.at("holds")});
+  facts.model = model_of(json.at("model"), name);
+  for (const JsonView& score : json.at("scores").members()) {
+    if (!score.json().is_number()) score.refuse("a number");
+  }
+  facts.scores = json.at("scores").json();
+  facts.training = json.at("training").object();
+  if (json.at("training").contains("device")) {
+    (void)static_cast<std::string>(json.at("training").at("device"));
+  }
+  for (const JsonView& file : json.at("files").elements()) {
+    facts.files.push_back(checkpoint_file_from(file));
   }
   return facts;
 }
@@ -96,8 +121,8 @@ std::string sums_of(const std::vector<CheckpointFile>& files) {
   return sums;
 }
 
-std::string listed_sum(const std::string& directory, const std::string& name) {
-  const std::string sums = read_file(directory + "/" + kSums);
+std::string listed_sum(const std::string& sums, const std::string& directory,
+                       const std::string& name) {
   const size_t at = sums.find("  " + name + "\n");
   if (at == std::string::npos || at < 64) {
     throw CheckpointError(format("{}/{}: truncated or damaged", directory, kSums));
@@ -126,7 +151,7 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
   facts.pieces = vocabulary.size();
   facts.files.clear();
   facts.files.push_back(
-      write_tensors(staged, "model.safetensors", "parameters, fp32", layout, {{"", parameters}}));
+      write_tensors(staged, kModelFile, "parameters, fp32", layout, {{"", parameters}}));
   facts.files.push_back(write_text(staged, vocabulary.file_name(), "vocabulary of both languages",
                                    vocabulary.bytes()));
   if (!moments.empty()) {
@@ -147,6 +172,42 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
   return facts;
 }
 
+CheckpointFacts parse_checkpoint_manifest(std::string_view text, const std::string& name) {
+  try {
+    const Json json = parse_json(text, name);
+    const JsonView view(json);
+    if (view.at("format").json() != kFormat) {
+      throw CheckpointError(format("{}: not the manifest of a checkpoint", name));
+    }
+    if (view.at("version").json() != kVersion) {
+      throw CheckpointError(format("{}: has format version {}, but this reigen reads version {}",
+                                   name, one_line(json["version"]), kVersion));
+    }
+    return from_json(view, name);
+  } catch (const FieldError& e) {
+    throw CheckpointError(format("{}: damaged: {}", name, e.what()));
+  } catch (const DataError& e) {
+    throw CheckpointError(e.what());
+  }
+}
+
+namespace {
+
+// A file that cannot be read, on a failing disk for example, is a damaged checkpoint: a resume then
+// falls back to the one before.
+template <class F>
+auto as_checkpoint(F read) {
+  try {
+    return read();
+  } catch (const DataError& e) {
+    throw CheckpointError(e.what());
+  } catch (const IoError& e) {
+    throw CheckpointError(e.what());
+  }
+}
+
+}  // namespace
+
 CheckpointFacts read_checkpoint_facts(const std::string& directory) {
   for (const char* name : kAlways) {
     if (path_exists(directory + "/" + name)) continue;
@@ -154,44 +215,52 @@ CheckpointFacts read_checkpoint_facts(const std::string& directory) {
         format("{}: not a complete reigen checkpoint: {} is missing", directory, name));
   }
   const std::string path = directory + "/" + kManifest;
-  const std::string sum = sha256_of_file(path);
-  if (sum != listed_sum(directory, kManifest)) {
+  const std::string text = as_checkpoint([&] { return read_file(path, kMostManifestBytes); });
+  Sha256 digest;
+  digest.update(text.data(), text.size());
+  const std::string sum = digest.hex();
+  const std::string sums =
+      as_checkpoint([&] { return read_file(directory + "/" + kSums, kMostManifestBytes); });
+  if (sum != listed_sum(sums, directory, kManifest)) {
     throw CheckpointError(format("{}: damaged (SHA-256 does not match {})", path, kSums));
   }
-  try {
-    const Json json = read_json(path);
-    if (json.at("format") != kFormat) {
-      throw CheckpointError(format("{}: not the manifest of a checkpoint", path));
-    }
-    if (json.at("version") != kVersion) {
-      throw CheckpointError(format("{}: has format version {}, but this reigen reads version {}",
-                                   path, one_line(json["version"]), kVersion));
-    }
-    CheckpointFacts facts = from_json(json);
-    std::vector<CheckpointFile> listed = facts.files;
-    listed.push_back({.file = kManifest, .sha256 = sum});
-    if (read_file(directory + "/" + kSums) != sums_of(listed)) {
-      throw CheckpointError(
-          format("{}/{}: damaged (does not match {})", directory, kSums, kManifest));
-    }
-    return facts;
-  } catch (const Json::exception& e) {
-    throw CheckpointError(format("{}: damaged ({})", path, e.what()));
+  CheckpointFacts facts = parse_checkpoint_manifest(text, path);
+  // Before a model of these sizes is built: one embedding alone has this many parameters.
+  const auto width = static_cast<uint64_t>(facts.model.width);
+  if (facts.pieces > find_file(facts, directory, kModelFile).bytes / sizeof(float) / width) {
+    throw CheckpointError(format("{}: {} pieces of width {} do not fit into its {}", path,
+                                 with_commas(facts.pieces), width, kModelFile));
   }
+  std::vector<CheckpointFile> listed = facts.files;
+  listed.push_back({.file = kManifest, .sha256 = sum});
+  if (sums != sums_of(listed)) {
+    throw CheckpointError(
+        format("{}/{}: damaged (does not match {})", directory, kSums, kManifest));
+  }
+  return facts;
 }
 
 void verify_checkpoint_file(const std::string& directory, const CheckpointFile& file) {
   const std::string path = directory + "/" + file.file;
   if (!path_exists(path)) throw CheckpointError(format("{}: is missing", path));
-  const uint64_t bytes = file_size(path);
+  const uint64_t bytes = as_checkpoint([&] { return file_size(path); });
   if (bytes != file.bytes) {
     throw CheckpointError(format("{}: has {} bytes instead of {}; it was truncated or changed",
                                  path, with_commas(bytes), with_commas(file.bytes)));
   }
-  if (sha256_of_file(path) != file.sha256) {
+  if (as_checkpoint([&] { return sha256_of_file(path); }) != file.sha256) {
     throw CheckpointError(
         format("{}: damaged (SHA-256 does not match {}/{})", path, directory, kManifest));
   }
+}
+
+void check_parameter_count(const CheckpointFacts& facts, const std::string& directory,
+                           const ParameterLayout& layout) {
+  const CheckpointFile& file = find_file(facts, directory, kModelFile);
+  if (layout.parameters() <= file.bytes / sizeof(float)) return;
+  throw CheckpointError(
+      format("{}/{}: a model of its shape has {} parameters, but {} has only {} bytes", directory,
+             kManifest, with_commas(layout.parameters()), kModelFile, with_commas(file.bytes)));
 }
 
 const CheckpointFile& find_file(const CheckpointFacts& facts, const std::string& directory,
@@ -219,8 +288,7 @@ void read_buffer(const std::string& path, const ParameterLayout& layout, const s
                                    prefix + slice.name, text_of_shape(tensor.shape),
                                    text_of_shape(shape_of(slice))));
     }
-    const std::span<const float> stored = tensor.f32();
-    std::copy(stored.begin(), stored.end(), values.begin() + static_cast<ptrdiff_t>(slice.offset));
+    tensor.copy_f32(values.subspan(slice.offset, slice.size()));
   }
 }
 

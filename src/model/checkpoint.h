@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -64,8 +65,16 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
                                  const Vocabulary& vocabulary, bool overwrite = false,
                                  const std::vector<SafeTensorSource>& compressor_state = {});
 
+// The manifest in `text`; throws CheckpointError, which begins with `name` and names the field.
+CheckpointFacts parse_checkpoint_manifest(std::string_view text, const std::string& name);
+
 // Reads the manifest and checks it against SHA256SUMS. Throws CheckpointError naming the fault.
 CheckpointFacts read_checkpoint_facts(const std::string& directory);
+
+// Throws CheckpointError unless the parameters of `layout` fit into the model's file: called before
+// memory is allocated for them.
+void check_parameter_count(const CheckpointFacts& facts, const std::string& directory,
+                           const ParameterLayout& layout);
 
 // Throws CheckpointError when a file is missing, truncated or differs from its checksum.
 void verify_checkpoint_file(const std::string& directory, const CheckpointFile& file);

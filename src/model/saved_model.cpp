@@ -51,6 +51,7 @@ SavedModel load_model(const std::string& run_or_checkpoint) {
   Vocabulary vocabulary = load_vocabulary(path, facts);
   verify_checkpoint_file(path, find_file(facts, path, kTensors));
   auto model = std::make_unique<Transformer>(facts.model, DropoutOptions{}, facts.pieces);
+  check_parameter_count(facts, path, model->layout());
   std::vector<float> parameters(model->layout().elements());
   read_buffer(path + "/" + kTensors, model->layout(), "", parameters);
   return {path, std::move(facts), std::move(vocabulary), std::move(model), std::move(parameters)};

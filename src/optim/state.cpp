@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/json_view.h"
 
 namespace reigen {
 namespace {
@@ -14,7 +15,7 @@ Json best_json(const std::optional<Best>& best) {
   return {{"step", best->step}, {"value", best->value}};
 }
 
-std::optional<Best> best_from_json(const Json& json) {
+std::optional<Best> best_from_json(const JsonView& json) {
   if (json.is_null()) return std::nullopt;
   return Best{json.at("step"), json.at("value")};
 }
@@ -58,7 +59,8 @@ Json manifest_state(const TrainState& state) {
             {"seen", c.loss_scale.seen}}}};
 }
 
-void read_manifest_state(const Json& json, TrainState& state) {
+void read_manifest_state(const Json& saved, TrainState& state) {
+  const JsonView json(saved, "training.state");
   Counters& c = state.counters;
   Choices& choices = state.choices;
   c.step = json.at("step");
@@ -85,7 +87,7 @@ void read_manifest_state(const Json& json, TrainState& state) {
   choices.compress_warmup = json.at("compress_warmup");
   c.local_steps = json.at("local_steps");
   choices.precision = json.at("precision");
-  const Json& scale = json.at("loss_scale");
+  const JsonView scale = json.at("loss_scale");
   c.loss_scale = {scale.at("scale"), scale.at("ceiling"),  scale.at("good_steps"),
                   scale.at("mean"),  scale.at("variance"), scale.at("seen")};
 }
@@ -108,12 +110,13 @@ TrainState read_state(const std::string& checkpoint, const ParameterLayout& layo
   find_file(facts, checkpoint, "optimizer.safetensors");
   TrainState state;
   try {
-    read_manifest_state(facts.training.at("state"), state);
-  } catch (const Json::exception& e) {
+    read_manifest_state(JsonView(facts.training, "training").at("state").json(), state);
+  } catch (const FieldError& e) {
     throw CheckpointError(
         format("{}: cannot be resumed, because its training state is incomplete ({})", checkpoint,
                e.what()));
   }
+  check_parameter_count(facts, checkpoint, layout);
   state.parameters.resize(layout.elements());
   state.first_moment.resize(layout.elements());
   state.second_moment.resize(layout.elements());
@@ -125,8 +128,7 @@ TrainState read_state(const std::string& checkpoint, const ParameterLayout& layo
     if (file.file != kWorkersFile) continue;
     const SafeTensorsFile saved(checkpoint + "/" + file.file);
     for (const auto& [name, tensor] : saved.tensors()) {
-      const std::span<const float> values = tensor.f32();
-      state.worker_states.push_back({name, {values.begin(), values.end()}});
+      state.worker_states.push_back({name, tensor.f32()});
     }
   }
   return state;

@@ -71,8 +71,8 @@ struct TrainState {
   std::vector<SavedTensor> worker_states;
 };
 
-// Counters and choices as a checkpoint's manifest holds them. Reading throws Json::exception when
-// one is missing or of the wrong type.
+// Counters and choices as a checkpoint's manifest holds them. Reading throws FieldError when one
+// is missing or of the wrong type.
 Json manifest_state(const TrainState& state);
 void read_manifest_state(const Json& json, TrainState& state);
 

@@ -136,7 +136,7 @@ void ReportMaker::add_doctor(Answer& a) {
       settings_.doctor.empty() ? directory_ + "/doctor.json" : settings_.doctor;
   if (settings_.doctor.empty() && !path_exists(path)) return;
   try {
-    const Json found = Json::parse(read_file(path));
+    const Json found = read_json(path);
     const Json& step = found.at("forecast");
     const double seconds = step.at("step_seconds");
     const double middle = median(run_.step_seconds);
@@ -167,6 +167,9 @@ void ReportMaker::add_doctor(Answer& a) {
                  path, path));
     }
     report_.notes.emplace_back("doctor.json", "is not the output of `reigen doctor --json`");
+  } catch (const DataError&) {
+    if (!settings_.doctor.empty()) throw;
+    report_.notes.emplace_back("doctor.json", "cannot be read");
   }
 }
 

@@ -108,7 +108,10 @@ void ReportMaker::read_config() {
 }
 
 void ReportMaker::read_log_tail() {
-  std::ifstream in(directory_ + "/log.txt");
+  const std::string path = directory_ + "/log.txt";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;  // opening a FIFO would wait
+  std::ifstream in(path);
   std::deque<std::string> lines;
   for (std::string line; std::getline(in, line);) {
     lines.push_back(std::move(line));

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/files.h"
-#include "base/json.h"
 #include "tensor/tensor.h"
 
 namespace reigen {
@@ -21,25 +20,35 @@ struct SafeTensor {
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
 
-  std::span<const float> f32() const;  // throws CheckpointError unless dtype is F32
+  // Copies of the values, because bytes after a header of odd size are not aligned for floats.
+  // Throw CheckpointError unless dtype is F32 and, for copy_f32, the sizes match.
+  std::vector<float> f32() const;
+  void copy_f32(std::span<float> into) const;
 };
+
+// The header of a file: tensors by name, and text that its writer added.
+struct SafeTensorsHeader {
+  std::map<std::string, SafeTensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+// Parses the bytes of a file in linear time; the tensors point into them. Throws CheckpointError,
+// which begins with `name`, when they are truncated, malformed or have too many names.
+SafeTensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& name);
 
 class SafeTensorsFile {
  public:
-  // Throws CheckpointError naming the file when it is truncated or malformed.
+  // Throws CheckpointError naming the file when it is missing, truncated or malformed.
   explicit SafeTensorsFile(const std::string& path);
 
   const SafeTensor& find(const std::string& name) const;  // throws CheckpointError naming both
-  const std::map<std::string, SafeTensor>& tensors() const { return tensors_; }
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::map<std::string, SafeTensor>& tensors() const { return header_.tensors; }
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
  private:
-  void add(const std::string& name, const Json& entry, std::span<const std::byte> data);
-
   std::string path_;
   MappedFile file_;
-  std::map<std::string, SafeTensor> tensors_;
-  std::map<std::string, std::string> metadata_;
+  SafeTensorsHeader header_;
 };
 
 struct SafeTensorSource {

@@ -49,10 +49,8 @@ namespace {
 // piece of the vocabulary, so if no piece has a space mark after its first character, no merge
 // crosses a word boundary.
 bool words_stand_alone(const sentencepiece::SentencePieceProcessor& model,
-                       const std::string& bytes) {
-  ModelFacts facts = read_model_facts(bytes);
-  if (!facts.well_formed || !facts.bpe || !facts.words_stand_alone || facts.user_symbols ||
-      !facts.known_normaliser) {
+                       const ModelFacts& facts) {
+  if (!facts.bpe || !facts.words_stand_alone || facts.user_symbols || !facts.known_normaliser) {
     return false;
   }
   if (model.PieceToId(kSpaceMark) == model.unk_id()) return false;
@@ -62,15 +60,26 @@ bool words_stand_alone(const sentencepiece::SentencePieceProcessor& model,
   return true;
 }
 
+// False for a model that SentencePiece refuses, by its status or by an exception of its trie.
+bool loads(sentencepiece::SentencePieceProcessor& model, const std::string& bytes) {
+  try {
+    return model.LoadFromSerializedProto(bytes).ok() && model.GetPieceSize() > 0;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Vocabulary Vocabulary::from_model_bytes(std::string bytes, const std::string& name) {
+  const ModelFacts facts = read_model_facts(bytes);
   auto impl = std::make_unique<Impl>();
   impl->bytes = std::move(bytes);
-  auto status = impl->model.LoadFromSerializedProto(impl->bytes);
-  if (!status.ok() || impl->model.GetPieceSize() == 0) {
-    throw DataError(
-        format("{}: not a SentencePiece model; a list of pieces must be named *.vocab", name));
+  if (!facts.fault.empty() || !loads(impl->model, impl->bytes)) {
+    throw DataError(format("{}: {}; a list of pieces must be named *.vocab", name,
+                           facts.fault.empty() ? "not a SentencePiece model" : facts.fault));
   }
   if (impl->model.eos_id() < 0) {
     throw DataError(
@@ -81,7 +90,7 @@ Vocabulary Vocabulary::from_model_bytes(std::string bytes, const std::string& na
   impl->eos = static_cast<uint32_t>(impl->model.eos_id());
   impl->bos = impl->model.bos_id() < 0 ? impl->eos : static_cast<uint32_t>(impl->model.bos_id());
   impl->unk = static_cast<uint32_t>(impl->model.unk_id());
-  impl->words_alone = words_stand_alone(impl->model, impl->bytes);
+  impl->words_alone = words_stand_alone(impl->model, facts);
   return Vocabulary(std::move(impl));
 }
 

@@ -10,7 +10,8 @@
 #include "base/terminal.h"
 #include "data/manifest.h"
 #include "optim/schedule.h"
-#include "report/live/live_server.h"
+#include "report/live/page_process.h"
+#include "report/live/page_token.h"
 #include "train/attempt_parts.h"
 #include "train/training_loop.h"
 #include "train/workers/agreements.h"
@@ -23,12 +24,22 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
-std::unique_ptr<LiveServer> serve_page(const TrainOptions& options) {
-  return std::make_unique<LiveServer>(LiveServerOptions{.run = options.run,
-                                                        .address = options.page.address,
-                                                        .port = static_cast<int>(options.page.port),
-                                                        .token = options.page.token,
-                                                        .beside_work = true});
+std::unique_ptr<PageProcess> serve_page(const TrainOptions& options) {
+  return std::make_unique<PageProcess>(
+      PageProcessOptions{.run = options.run,
+                         .address = options.page.address,
+                         .port = static_cast<int>(options.page.port),
+                         .token = page_token(options.page)});
+}
+
+// The link with its access token only on a terminal: output that is redirected ends in files that
+// other users may read.
+void announce(const PageProcess& page) {
+  const std::string for_logs = format("live page of the run: {} (link with its access token: {})",
+                                      page.address_text(), page.link_file());
+  if (!stderr_is_terminal()) return log_note(for_logs);
+  log_copy_only(for_logs);
+  log_terminal_only(format("live page of the run: {}", page.url()));
 }
 
 void warn_of_timeline(const TrainOptions& options) {
@@ -100,11 +111,11 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   read_manifest(options.data);  // fails before a run directory is made
   std::optional<RunDirectory> run;
   if (job.first()) run.emplace(options.run);
-  std::unique_ptr<LiveServer> page;
+  std::unique_ptr<PageProcess> page;
   if (run && options.dashboard) page = serve_page(options);
   const std::unique_ptr<AttemptParts> parts =
       prepare_attempt(options, run ? &*run : nullptr, job, version);
-  if (page) log_note(format("live page of the run: {}", page->url()));
+  if (page) announce(*page);
   run_attempt(*parts);
 }
 

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/own_file.h"
+#include "support/full_disk.h"
 #include "support/temp_dir.h"
 
 namespace reigen {
@@ -120,16 +122,22 @@ TEST(FileWriter, ReplacesALongerFileWithoutLeavingItsTail) {
 }
 
 TEST(FileWriter, AFullDiskIsAnErrorThatNamesTheFileAndTheFix) {
-  FileWriter writer("/dev/full");
+  TempDir dir;
+  FileWriter writer(dir.path("f"));
   writer.write("fits in the buffer");
+  FullDisk disk(0);
   std::string message = error_of<IoError>([&] { writer.close(); });
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "/dev/full", message);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, dir.path("f"), message);
+  message = error_of<IoError>([&] { throw_write_error(dir.path("f"), ENOSPC); });
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, dir.path("f"), message);
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "No space left on device", message);
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "free some space", message);
 }
 
 TEST(FileWriter, AFullDiskIsNoticedWhileWritingAndNotOnlyAtTheEnd) {
-  FileWriter writer("/dev/full");
+  TempDir dir;
+  FileWriter writer(dir.path("f"));
+  FullDisk disk(0);
   EXPECT_THROW(writer.write(std::string(2 << 20, 'x')), IoError);
 }
 
@@ -260,6 +268,29 @@ TEST(StagedDirectory, DoesNotMistakeAForeignLockFileForItsOwn) {
   write_text(dir.path("out.partial/precious"), "1");
   EXPECT_THROW(StagedDirectory(dir.path("out"), true), ConfigError);
   EXPECT_EQ(names_in(dir.path("out.partial")), Names{"precious"});
+}
+
+TEST(StagedDirectory, NeverWritesThroughALinkInPlaceOfItsLock) {
+  TempDir dir;
+  write_text(dir.path("precious"), "");  // empty, so that its content does not refuse it
+  fs::create_symlink(dir.path("precious"), dir.path("out.partial.lock"));
+  EXPECT_THROW(StagedDirectory(dir.path("out"), true), IoError);
+  EXPECT_EQ(read_file(dir.path("precious")), "");
+  EXPECT_EQ(names_in(dir.path()), (Names{"out.partial.lock", "precious"}));
+}
+
+TEST(StagedDirectory, NeverOverwritesOrRemovesAFileInPlaceOfItsLock) {
+  TempDir dir;
+  write_text(dir.path("out.partial.lock"), "precious");
+  EXPECT_THROW(StagedDirectory(dir.path("out"), true), ConfigError);
+  EXPECT_EQ(read_file(dir.path("out.partial.lock")), "precious");
+}
+
+TEST(StagedDirectory, TakesOverTheEmptyLockOfACrash) {
+  TempDir dir;
+  write_text(dir.path("out.partial.lock"), "");
+  make_output(dir.path("out"), "a");
+  EXPECT_EQ(names_in(dir.path()), Names{"out"});
 }
 
 TEST(StagedDirectory, RemovesTheParentsItCreatedWithoutCommit) {

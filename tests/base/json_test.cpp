@@ -43,6 +43,25 @@ TEST(ReadJson, DeepNestingIsAnErrorAndNotACrash) {
   EXPECT_THROW(read_json(dir.path("deep.json")), DataError);
 }
 
+// Complete text, not only open brackets: copies and dumps of the result would recurse.
+TEST(ParseJson, RefusesTooManyLevels) {
+  auto nested = [](size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  EXPECT_NO_THROW(parse_json(nested(kMostJsonLevels), "j"));
+  EXPECT_THROW(parse_json(nested(kMostJsonLevels + 1), "j"), DataError);
+  EXPECT_THROW(parse_json(nested(1'000'000), "j"), DataError);
+}
+
+TEST(ParseJson, RefusesTooManyMembersOfOneObject) {
+  auto object = [](size_t members) {
+    std::string text = "{";
+    for (size_t i = 0; i < members; ++i) text += (i ? ",\"" : "\"") + std::to_string(i) + "\":0";
+    return text + "}";
+  };
+  EXPECT_EQ(parse_json("[" + object(kMostJsonMembers) + "," + object(3) + "]", "j")[1].size(), 3u);
+  EXPECT_THROW(parse_json(object(kMostJsonMembers + 1), "j"), DataError);
+  EXPECT_THROW(parse_json(object(1'000'000), "j"), DataError);
+}
+
 TEST(Pretty, PreservesTheOrderOfKeysAndEndsWithANewline) {
   Json json = {{"zebra", 1}, {"ant", Json::array({true})}};
   EXPECT_EQ(pretty(json), "{\n  \"zebra\": 1,\n  \"ant\": [\n    true\n  ]\n}\n");

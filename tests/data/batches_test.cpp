@@ -24,7 +24,7 @@ class BatchesTest : public ::testing::Test {
     PrepareOptions options = sample_options(train, dir_->path("out"));
     options.shard_tokens = 10'000;
     prepare(options);
-    dataset_ = new Dataset(dir_->path("out"), read_manifest(dir_->path("out")).train);
+    dataset_ = new Dataset(dir_->path("out"), read_manifest(dir_->path("out")).train, 10'000);
   }
   static void TearDownTestSuite() {
     delete dataset_;

@@ -32,7 +32,7 @@ class PrefetchTest : public ::testing::Test {
   static void SetUpTestSuite() {
     dir_ = new TempDir;
     prepare(sample_options(write_sample_corpus(dir_->path(), "a", 300), dir_->path("out")));
-    dataset_ = new Dataset(dir_->path("out"), read_manifest(dir_->path("out")).train);
+    dataset_ = new Dataset(dir_->path("out"), read_manifest(dir_->path("out")).train, 10'000);
   }
   static void TearDownTestSuite() {
     delete dataset_;

@@ -30,7 +30,7 @@ TEST_P(ShardWidths, ReturnEveryPairWithItsEndOfSentence) {
   TempDir dir;
   ShardInfo info = write_sample(dir, GetParam());
   Shard shard(dir.path("a.shard"));
-  shard.verify();
+  shard.verify(GetParam());
   EXPECT_EQ(info.pairs, 3u);
   EXPECT_EQ(info.source_tokens, 7u);
   EXPECT_EQ(info.target_tokens, 8u);
@@ -58,7 +58,7 @@ TEST_P(ShardWidths, DetectEveryFlippedByte) {
     changed[at] = static_cast<char>(changed[at] ^ 0x10);
     write_text(dir.path("b.shard"), changed);
     try {
-      Shard(dir.path("b.shard")).verify();
+      Shard(dir.path("b.shard")).verify(GetParam());
       FAIL() << "byte " << at << " changed unnoticed";
     } catch (const DataError& e) {
       EXPECT_THAT(e.what(), HasSubstr("b.shard"));
@@ -72,8 +72,44 @@ TEST_P(ShardWidths, DetectEveryTruncation) {
   const std::string bytes = read_file(dir.path("a.shard"));
   for (size_t size = 0; size < bytes.size(); ++size) {
     write_text(dir.path("b.shard"), bytes.substr(0, size));
-    EXPECT_THROW(Shard(dir.path("b.shard")).verify(), DataError) << size;
+    EXPECT_THROW(Shard(dir.path("b.shard")).verify(GetParam()), DataError) << size;
   }
+}
+
+// Checksums say nothing about a token that was written wrong: its embedding lies outside of the
+// model.
+TEST_P(ShardWidths, RefuseTokensThatTheVocabularyDoesNotHave) {
+  TempDir dir;
+  write_sample(dir, GetParam());
+  const Shard shard(dir.path("a.shard"));
+  EXPECT_NO_THROW(shard.verify(GetParam()));
+  EXPECT_THROW(shard.verify(GetParam() - 1), DataError);
+  EXPECT_THROW(shard.verify(200), DataError);
+  EXPECT_THROW(shard.verify(0), DataError);
+}
+
+TEST_P(ShardWidths, FindTheLargestTokenWhereverItIs) {
+  TempDir dir;
+  constexpr size_t kPairs = 100'000;  // several blocks of the checksum
+  for (const size_t place : {size_t{0}, kPairs / 2, kPairs - 1}) {
+    ShardBuilder builder(GetParam());
+    for (size_t pair = 0; pair < kPairs; ++pair) {
+      const std::vector<uint32_t> tokens = {pair == place ? 4001u : 4000u};
+      builder.add(std::vector<uint32_t>{7}, tokens, 1);
+    }
+    builder.write(dir.path(), "large.shard");
+    const Shard shard(dir.path("large.shard"));
+    EXPECT_THROW(shard.verify(4001), DataError) << place;
+    EXPECT_EQ(shard.verify(4002).target, 2u);
+  }
+}
+
+TEST_P(ShardWidths, ReturnTheLengthsOfTheLongestSentences) {
+  TempDir dir;
+  write_sample(dir, GetParam());
+  const Shard::Longest longest = Shard(dir.path("a.shard")).verify(GetParam());
+  EXPECT_EQ(longest.source, 4u);
+  EXPECT_EQ(longest.target, 3u);
 }
 
 INSTANTIATE_TEST_SUITE_P(NarrowAndWide, ShardWidths, ::testing::Values(65'536, 65'537));

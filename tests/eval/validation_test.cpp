@@ -54,7 +54,7 @@ TEST_F(ValidationTest, RefusesTextThatDoesNotMatchThePairs) {
     const std::string whole = read_file(path);
     write_text(path, whole + "one more\n");
     try {
-      open_heldout(small.options.data, small.data.manifest, "valid");
+      open_heldout(small.options.data, small.data.manifest, "valid", small.data.vocabulary.size());
       ADD_FAILURE() << "nothing was thrown";
     } catch (const DataError& e) {
       EXPECT_THAT(e.what(), HasSubstr("valid has 20 pairs but its text"));
@@ -62,7 +62,10 @@ TEST_F(ValidationTest, RefusesTextThatDoesNotMatchThePairs) {
     }
     write_text(path, whole);
   }
-  EXPECT_EQ(open_heldout(small.options.data, small.data.manifest, "valid").sources, set.sources);
+  EXPECT_EQ(
+      open_heldout(small.options.data, small.data.manifest, "valid", small.data.vocabulary.size())
+          .sources,
+      set.sources);
 }
 
 TEST_F(ValidationTest, LossIsThatOfTheModelOnTheWholeSet) {

@@ -2,6 +2,7 @@
 //
 // Checksums would reject nearly every input, so each is tried three times: unchanged, with correct
 // checksums, and with counts that match its size as well.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -24,6 +25,8 @@ constexpr size_t kSourceTokensAt = 24;
 constexpr size_t kTargetTokensAt = 32;
 constexpr size_t kBodyChecksumAt = 48;
 constexpr size_t kHeaderChecksumAt = 56;
+
+constexpr uint64_t kPieces = 70'000;
 
 using Bytes = std::vector<uint8_t>;
 
@@ -60,13 +63,17 @@ void fix_counts(Bytes& bytes) {
 void read_shard(const Bytes& bytes) {
   try {
     Shard shard(memory_file(bytes.data(), bytes.size()));
-    shard.verify();
+    const Shard::Longest longest = shard.verify(kPieces);
     std::vector<uint32_t> source;
     std::vector<uint32_t> target;
     for (uint64_t pair = 0; pair < shard.pairs(); ++pair) {
       shard.append_source(pair, source);
       shard.append_target(pair, target);
     }
+    for (const auto* ids : {&source, &target}) {
+      if (!ids->empty() && *std::max_element(ids->begin(), ids->end()) >= kPieces) std::abort();
+    }
+    if (shard.pairs() > 0 && longest.source > source.size()) std::abort();
     bool whole = source.size() == shard.source_tokens() && target.size() == shard.target_tokens();
     if (!whole) std::abort();  // a verified shard has exactly the tokens of its header
   } catch (const Error&) {

@@ -228,6 +228,34 @@ TEST_F(CheckpointTest, RefusesAManifestOfADifferentFormatOrVersion) {
   EXPECT_THAT(rewritten("step", "many"), HasSubstr("manifest.json: damaged"));
   EXPECT_THAT(rewritten("files", 3), HasSubstr("manifest.json: damaged"));
   EXPECT_THAT(rewritten("model", nullptr), HasSubstr("cannot read the model's shape"));
+  EXPECT_THAT(rewritten("scores", "good"), HasSubstr("scores"));
+  EXPECT_THAT(rewritten("scores", {{"bleu", "good"}}), HasSubstr("scores.bleu"));
+  EXPECT_THAT(rewritten("training", 1), HasSubstr("training"));
+  EXPECT_THAT(rewritten("training", {{"device", 1}}), HasSubstr("training.device"));
+  EXPECT_THAT(rewritten("step", -1), HasSubstr("step"));
+  EXPECT_THAT(rewritten("step", 1e300), HasSubstr("step"));
+  EXPECT_THAT(rewritten("vocabulary_pieces", 1'000'000'000'000), HasSubstr("do not fit"));
+}
+
+// A model of the manifest's shape would take terabytes.
+TEST_F(CheckpointTest, RefusesParametersThatItsFileCannotHave) {
+  small.write(at);
+  const CheckpointFacts facts = read_checkpoint_facts(at);
+  EXPECT_NO_THROW(check_parameter_count(facts, at, small.model.layout()));
+  ParameterLayout large;
+  large.add("embedding.weight", 1'000'000, 1'000'000);
+  EXPECT_THROW(check_parameter_count(facts, at, large), CheckpointError);
+}
+
+// A resume continues from the checkpoint before it, whatever the reason.
+TEST_F(CheckpointTest, AFileThatCannotBeReadIsABadCheckpoint) {
+  for (const char* name : {"manifest.json", "SHA256SUMS", "model.safetensors"}) {
+    small.write(at);
+    fs::remove(at + "/" + name);
+    fs::create_directory(at + "/" + name);  // open succeeds, read fails with EISDIR
+    EXPECT_THROW(open_fully(at), CheckpointError) << name;
+    fs::remove_all(at);
+  }
 }
 
 TEST_F(CheckpointTest, OnAFullDiskIsAbsentAndThePreviousOneStays) {

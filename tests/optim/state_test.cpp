@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/json_view.h"
 #include "support/small_model.h"
 #include "support/teacher_forced.h"
 #include "support/temp_dir.h"
@@ -108,10 +109,10 @@ TEST(ManifestState, IsRefusedWhenAFieldIsMissingOrOfADifferentType) {
     TrainState state;
     Json less = whole;
     less.erase(key);
-    EXPECT_THROW(read_manifest_state(less, state), Json::exception) << key;
+    EXPECT_THROW(read_manifest_state(less, state), FieldError) << key;
     Json other = whole;
     other[key] = value.is_string() ? Json(16) : Json("many");
-    EXPECT_THROW(read_manifest_state(other, state), Json::exception) << key;
+    EXPECT_THROW(read_manifest_state(other, state), FieldError) << key;
   }
 }
 

@@ -57,5 +57,61 @@ TEST(SafeTensors, RefuseShapesAndOffsetsThatDoNotFit) {
   }
 }
 
+std::string with_header(const std::string& header, const std::string& data) {
+  const uint64_t size = header.size();
+  return std::string(reinterpret_cast<const char*>(&size), 8) + header + data;
+}
+
+SafeTensorsHeader parsed(const std::string& bytes) {
+  return parse_safetensors(std::as_bytes(std::span(bytes)), "f");
+}
+
+TEST(SafeTensors, RefuseHeadersOfTheWrongForm) {
+  const std::string good = R"("dtype":"F32","shape":[1],"data_offsets":[0,4])";
+  EXPECT_EQ(parsed(with_header("{\"t\":{" + good + "}}", "1234")).tensors.size(), 1u);
+  for (const std::string& header : std::vector<std::string>{
+           "[]",
+           "3",
+           "{",
+           "{}}",
+           "{\"t\":3}",
+           "{\"t\":[]}",
+           "{\"t\":{}}",
+           "{\"t\":{" + good + "},\"t\":{" + good + "}}",
+           "{\"t\":{" + good + ",\"shape\":[1]}}",
+           "{\"t\":{" + good + ",\"more\":{}}}",
+           R"({"t":{"dtype":"F32","data_offsets":[0,4]}})",
+           R"({"t":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})",
+           R"({"t":{"dtype":"F32","shape":[[1]],"data_offsets":[0,4]}})",
+           R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4,4]}})",
+           R"({"t":{"dtype":7,"shape":[1],"data_offsets":[0,4]}})",
+           R"({"t":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}})",
+           R"({"__metadata__":{"a":1}})",
+           R"({"__metadata__":{"a":"1","a":"1"}})",
+       }) {
+    EXPECT_THROW(parsed(with_header(header, "1234")), CheckpointError) << header;
+  }
+}
+
+// A tree of such a header, whose objects compare each new key with all before it, took minutes.
+TEST(SafeTensors, ReadAHundredThousandNamesAndRefuseAMillion) {
+  auto header_of = [](int names) {
+    std::string header = "{";
+    for (int i = 0; i < names; ++i) {
+      header += (i == 0 ? "\"" : ",\"") + std::to_string(i) +
+                R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+    }
+    return with_header(header + "}", "");
+  };
+  EXPECT_EQ(parsed(header_of(100'000)).tensors.size(), 100'000u);
+  EXPECT_THROW(parsed(header_of(1'000'001)), CheckpointError);
+}
+
+TEST(SafeTensors, AFileThatIsMissingOrNoFileIsABadCheckpoint) {
+  TempDir dir;
+  EXPECT_THROW(SafeTensorsFile(dir.path("gone")), CheckpointError);
+  EXPECT_THROW(SafeTensorsFile(dir.path()), CheckpointError);
+}
+
 }  // namespace
 }  // namespace reigen

@@ -152,7 +152,7 @@ TEST(ModelFacts, DistinguishBpeFromUnigramAndRejectGarbage) {
   EXPECT_TRUE(read_model_facts(train(VocabType::kBpe, 100)).bpe);
   EXPECT_FALSE(read_model_facts(train(VocabType::kUnigram, 80)).bpe);
   EXPECT_TRUE(read_model_facts(train(VocabType::kBpe, 100)).words_stand_alone);
-  EXPECT_FALSE(read_model_facts("\xFF\xFF\xFF").well_formed);
+  EXPECT_FALSE(read_model_facts("\xFF\xFF\xFF").fault.empty());
 }
 
 }  // namespace

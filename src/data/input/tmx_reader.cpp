@@ -25,6 +25,8 @@ static_assert(XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 4,
 constexpr int kChunkBytes = 1 << 16;
 // Expat buffers a tag or comment until its end; it passes on text in blocks.
 constexpr int64_t kMostTagBytes = 1 << 24;
+// Expat remembers every open tag: 9 MB of them take 443 MB. TMX itself nests about ten.
+constexpr int kMostOpenTags = 100;
 constexpr size_t kMostLanguagesNamed = 20;  // in the error about a file without the wanted ones
 
 std::string lowercase(std::string text) {
@@ -144,6 +146,9 @@ class TmxReader : public QueuedReader {
   }
 
   void open(const char* name, const char** attributes) {
+    if (++open_tags_ > kMostOpenTags) {
+      return stop(format("tags nested more than {} deep; it is not TMX", kMostOpenTags));
+    }
     if (std::strcmp(name, "tu") == 0) {
       source_.reset();
       target_.reset();
@@ -169,6 +174,7 @@ class TmxReader : public QueuedReader {
   }
 
   void close(const char* name) {
+    --open_tags_;
     if (std::strcmp(name, "seg") == 0) {
       in_segment_ = false;
       if (!source_ && language_matches(source_language_, language_)) {
@@ -203,6 +209,7 @@ class TmxReader : public QueuedReader {
   std::string segment_;
   bool in_segment_ = false;
   int code_depth_ = 0;
+  int open_tags_ = 0;
 };
 
 }  // namespace

@@ -146,6 +146,11 @@ class Agent {
       spec.folder = folder;
       if (place.rank == 0) spec.inherited = listener_.fd();
       spec.environment = place_environment(place, spec.inherited);
+      if (place.rank == 0) {
+        for (const Json& entry : message.value("rank0_environment", Json::array())) {
+          spec.environment.push_back(entry.get<std::string>());
+        }
+      }
       if (place.rank == 0 && message.value("width", -1) >= 0) {
         spec.environment.push_back(format("REIGEN_TERMINAL={}", message.value("width", 0)));
       }

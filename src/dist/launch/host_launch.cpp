@@ -263,6 +263,7 @@ class Launch {
                  {"workers", host.slots().workers},
                  {"folder", std::filesystem::current_path().string()},
                  {"width", stderr_is_terminal() ? terminal_width() : -1},
+                 {"rank0_environment", options_.rank0_environment},
                  {"arguments", options_.arguments}});
     }
   }

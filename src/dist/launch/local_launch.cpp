@@ -25,7 +25,7 @@ WorkerOutput show_workers() {
 }
 
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
-                          const Grace& grace) {
+                          const Grace& grace, const std::vector<std::string>& rank0_environment) {
   check_launch_depth();
   // The port is open before any worker starts: no other program can take it, and no worker waits.
   const Socket listener = listen_on("127.0.0.1", 0);
@@ -45,6 +45,10 @@ LaunchResult launch_local(int workers, const std::vector<std::string>& arguments
     spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
     if (rank == 0) spec.inherited = listener.fd();
     spec.environment = place_environment(place, spec.inherited);
+    if (rank == 0) {
+      spec.environment.insert(spec.environment.end(), rank0_environment.begin(),
+                              rank0_environment.end());
+    }
     if (rank == 0 && stderr_is_terminal()) {
       spec.environment.push_back(format("REIGEN_TERMINAL={}", terminal_width()));
     }

@@ -1,6 +1,5 @@
 #include "observe/record/log_reader.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/own_file.h"
 
 namespace reigen {
 namespace {
@@ -20,8 +20,7 @@ constexpr size_t kMaxLineBytes = 64 << 20;
 }  // namespace
 
 LogLineReader::LogLineReader(std::string path, uint64_t from) : path_(std::move(path)), end_(from) {
-  fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd_ < 0) throw DataError(format("{}: {}", path_, errno_text(errno)));
+  fd_ = open_for_reading(path_);
   lseek(fd_, static_cast<off_t>(from), SEEK_SET);
 }
 

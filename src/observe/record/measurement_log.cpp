@@ -1,8 +1,5 @@
 #include "observe/record/measurement_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -12,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/own_file.h"
 #include "base/terminal.h"
 #include "observe/record/log_reader.h"
 #include "observe/record/record_parser.h"
@@ -93,10 +91,6 @@ CutPlan plan_cut(const std::string& path, uint64_t after_step) {
       path, errno_text(errno)));
 }
 
-void truncate_to(const std::string& path, uint64_t bytes) {
-  if (truncate(path.c_str(), static_cast<off_t>(bytes)) != 0) throw_cut_error(path);
-}
-
 // Copied and renamed, so that a crash here leaves the old log or the new one.
 void copy_remaining_lines(const std::string& path, uint64_t after_step) {
   const std::string partial = path + ".partial";
@@ -139,7 +133,7 @@ MeasurementLog::MeasurementLog(const std::string& run_directory, int rank, uint6
 
 void MeasurementLog::begin() {
   if (file_) return;
-  if (path_exists(path_) && only_prefix_) truncate_to(path_, prefix_bytes_);
+  if (path_exists(path_) && only_prefix_) truncate_own_file(path_, prefix_bytes_);
   if (path_exists(path_) && !only_prefix_) copy_remaining_lines(path_, after_step_);
   file_.emplace(path_);
 }

@@ -30,10 +30,14 @@ RecordParser::~RecordParser() = default;
 
 Record RecordParser::parse(std::string_view line, const std::string& path, uint64_t number) {
   if (std::optional<Record> record = simdjson_->parse(line)) return std::move(*record);
+  Json json;
   try {
-    return record_from_json(Json::parse(line));
-  } catch (const Json::exception&) {
+    json = parse_json(line, path);
+  } catch (const DataError&) {
     throw DataError(format("{}:{}: is not valid JSON; the file is damaged", path, number));
+  }
+  try {
+    return record_from_json(json);
   } catch (const DataError& e) {
     throw DataError(format("{}:{}: {}", path, number, e.what()));
   }

@@ -1,12 +1,19 @@
 #include "observe/record/rollup_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/json_view.h"
 
 namespace reigen {
+namespace {
+
+constexpr uint64_t kMostWidth = uint64_t{1} << 48;  // steps
+
+}  // namespace
 
 RollupTable::RollupTable(std::span<const RollupColumn> columns, size_t max_rows)
     : columns_(columns), max_rows_(max_rows) {}
@@ -92,18 +99,21 @@ void RollupTable::load(const Json& json) {
         names.begin(), names.end(), columns_.begin(), columns_.end(),
         [](const Json& name, const RollupColumn& column) { return name == column.name; });
     if (!same) throw DataError("rollup table of a different version");
-    width_ = json.at("width").get<uint64_t>();
+    width_ = JsonView(json).at("width");
     rows_.clear();
     for (const Json& line : json.at("rows")) {
       if (line.size() != columns_.size() + 1) throw DataError("damaged rollup table");
       std::vector<double> row;
       for (size_t i = 1; i < line.size(); ++i) row.push_back(line[i].get<double>());
-      rows_.emplace(line[0].get<uint64_t>(), std::move(row));
+      rows_.emplace(JsonView(line).at(0), std::move(row));
     }
   } catch (const Json::exception&) {
     throw DataError("damaged rollup table");
   }
-  if (width_ == 0) throw DataError("damaged rollup table");
+  // merge_pairs doubles the width, which must not become 0.
+  if (!std::has_single_bit(width_) || width_ > kMostWidth || rows_.size() > max_rows_) {
+    throw DataError("damaged rollup table");
+  }
 }
 
 }  // namespace reigen

@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "base/json_view.h"
 #include "base/machine.h"
 #include "base/thread.h"
 #include "observe/record/log_reader.h"
@@ -33,6 +34,8 @@ std::string rollup_of(const std::string& run) { return run + "/measurements/roll
 
 // Hash of the bytes just before `end`; nothing when the file is shorter.
 std::optional<uint64_t> hash_before(const std::string& path, uint64_t end) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
   std::ifstream in(path, std::ios::binary);
   const uint64_t size = std::min(end, kHashedBytes);
   std::string bytes(size, '\0');
@@ -70,10 +73,10 @@ bool RunReader::load() {
     if (json.at("version") != kVersion) return false;
     std::map<int, Position> positions;
     for (const Json& entry : json.at("positions")) {
-      positions[entry.at("rank").get<int>()] = {entry.at("bytes").get<uint64_t>(),
-                                                entry.at("hash").get<uint64_t>()};
+      const JsonView position(entry);
+      positions[position.at("rank")] = {position.at("bytes"), position.at("hash")};
     }
-    const auto damaged = json.at("damaged_lines").get<uint64_t>();
+    const uint64_t damaged = JsonView(json).at("damaged_lines");
     summary_ = RunSummary::from_json(json.at("run"));
     positions_ = std::move(positions);
     damaged_ = damaged;

@@ -1,8 +1,10 @@
 #include "observe/record/run_summary.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
+#include "base/json_view.h"
 
 namespace reigen {
 namespace {
@@ -163,18 +165,23 @@ RunSummary RunSummary::from_json(const Json& json) {
     run.ended = json.at("ended").get<bool>();
     run.predictions = records_in<PredictionRecord>(json.at("forecasts"));
     run.step_seconds = json.at("step_seconds").get<std::vector<double>>();
-    run.step_stride = json.at("step_stride").get<uint64_t>();
+    run.step_stride = JsonView(json).at("step_stride");
+    // note_seconds divides by it and doubles it.
+    const bool good_stride = std::has_single_bit(run.step_stride) && run.step_stride >> 48 == 0;
+    if (!good_stride || run.step_seconds.size() >= kMaxStepRows) {
+      throw DataError("not the rollup of a run");
+    }
     run.first_step = record_in<StepRecord>(json.at("first_step"));
     run.last_step = record_in<StepRecord>(json.at("last_step"));
-    run.clock_jumps = json.at("clock_jumps").get<uint64_t>();
-    run.repeated_steps = json.at("repeated_steps").get<uint64_t>();
-    run.newest_ = json.at("newest").get<uint64_t>();
+    run.clock_jumps = JsonView(json).at("clock_jumps");
+    run.repeated_steps = JsonView(json).at("repeated_steps");
+    run.newest_ = JsonView(json).at("newest");
     for (const Json& entry : json.at("attempts")) {
       run.attempts.push_back(
           {entry.at(0).get<double>(), entry.at(1).get<double>(), entry.at(2).get<double>()});
     }
     for (const Json& entry : json.at("ranks")) {
-      RankSummary& summary = run.ranks[entry.at("rank").get<int>()];
+      RankSummary& summary = run.ranks[JsonView(entry).at("rank")];
       summary.spans.load(entry.at("spans"));
       summary.machine.load(entry.at("machine"));
       summary.last_sample = record_in<SampleRecord>(entry.at("last_sample"));

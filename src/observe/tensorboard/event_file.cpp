@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "base/files.h"
 #include "base/format.h"
 #include "base/machine.h"
+#include "base/own_file.h"
 #include "base/terminal.h"
 #include "observe/tensorboard/tf_record.h"
 #include "observe/tensorboard/wire.h"
@@ -61,7 +61,8 @@ std::vector<std::string> event_file_names(const std::string& directory) {
   if (!is_directory(directory)) return names;
   for (const auto& entry : fs::directory_iterator(directory)) {
     std::string name = entry.path().filename().string();
-    if (name.starts_with(kPrefix) && entry.is_regular_file()) names.push_back(std::move(name));
+    const bool regular = fs::is_regular_file(entry.symlink_status());
+    if (name.starts_with(kPrefix) && regular) names.push_back(std::move(name));
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -229,11 +230,7 @@ void trim_event_files(const std::string& directory, uint64_t after_step) {
     const std::string path = directory + "/" + name;
     const uint64_t size = bytes_up_to(path, after_step);
     if (size == file_size(path)) continue;
-    if (truncate(path.c_str(), static_cast<off_t>(size)) != 0) {
-      throw IoError(
-          format("{}: cannot remove events after step {}: {}; check the permissions of the file",
-                 path, after_step, errno_text(errno)));
-    }
+    truncate_own_file(path, size);
   }
 }
 

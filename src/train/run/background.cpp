@@ -20,6 +20,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/machine.h"
+#include "base/own_file.h"
 #include "base/terminal.h"
 #include "observe/record/records.h"
 #include "train/run/run_directory.h"

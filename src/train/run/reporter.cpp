@@ -31,7 +31,7 @@ std::string perplexity_text(double perplexity) {
 
 Reporter::Reporter(const TrainOptions& options, uint64_t after_step, double earlier_seconds)
     : options_(options),
-      text_(options.run + "/log.txt", std::ios::app),
+      text_(options.run + "/log.txt"),
       log_(options.run, 0, after_step),
       board_(options.run, log_.cut().attempts + 1, after_step,
              static_cast<uint64_t>(std::clamp<int64_t>(options.log_every, 1, 10))),
@@ -42,10 +42,7 @@ Reporter::Reporter(const TrainOptions& options, uint64_t after_step, double earl
   for (int rank : ranks_logged(options.run)) {
     if (rank > 0) log_of(rank);
   }
-  set_log_copy([this](std::string_view line) {
-    text_.clear();
-    text_ << stamp() << "  " << line << std::endl;
-  });
+  set_log_copy([this](std::string_view line) { text_.write(format("{}  {}\n", stamp(), line)); });
 }
 
 Reporter::~Reporter() {

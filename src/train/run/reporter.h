@@ -4,13 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/append_file.h"
 #include "base/clock.h"
 #include "config/train_options.h"
 #include "observe/record/measurement_log.h"
@@ -55,7 +55,7 @@ class Reporter {
   void show_samples(int rank, std::string_view lines);
 
   const TrainOptions& options_;
-  std::ofstream text_;  // log.txt; a full disk loses lines here, not in the measurement log
+  TextLog text_;  // log.txt; a full disk loses lines here, not in the measurement log
   MeasurementLog log_;
   std::map<int, std::unique_ptr<MeasurementLog>> others_;  // by rank
   TensorBoard board_;

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/own_file.h"
 #include "base/terminal.h"
 #include "model/checkpoint.h"
 
@@ -57,6 +58,11 @@ void remove_checkpoint(const fs::path& path) {
   fs::remove_all(error ? path : aside, error);
 }
 
+// The content of a lock: the process that holds it, or held it last.
+bool is_process_number(std::string_view text) {
+  return text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 // A remnant of a crash while a checkpoint was written or removed.
 bool is_leftover(const std::string& name) {
   if (!name.starts_with(kPrefix)) return false;
@@ -64,11 +70,10 @@ bool is_leftover(const std::string& name) {
 }
 
 [[noreturn]] void throw_locked(const std::string& path, int lock_fd) {
-  std::array<char, 32> owner = {};
-  const ssize_t got = pread(lock_fd, owner.data(), owner.size() - 1, 0);
+  const std::string owner = lock_text(lock_fd);
   ::close(lock_fd);
   throw ConfigError(format("{}: another reigen{} is training in this run", path,
-                           got > 0 ? format(" (process {})", owner.data()) : ""));
+                           owner.empty() ? "" : format(" (process {})", owner)));
 }
 
 }  // namespace
@@ -79,6 +84,7 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
   fs::create_directories(path_, error);
   if (error) throw_io(path_, error.value());
   check_is_run();
+  refuse_links();
   lock();
   directory_fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   fs::create_directories(file("checkpoints"), error);
@@ -150,11 +156,21 @@ void RunDirectory::check_is_run() const {
   }
 }
 
+// All files of a run are written below these: a link in a run from elsewhere leads anywhere.
+void RunDirectory::refuse_links() const {
+  for (const char* name : {"checkpoints", "measurements", "tensorboard"}) {
+    std::error_code ignored;
+    if (!fs::is_symlink(fs::symlink_status(file(name), ignored))) continue;
+    throw ConfigError(
+        format("{}: is a symbolic link, which is not followed here; replace it by a directory",
+               file(name)));
+  }
+}
+
 void RunDirectory::lock() {
   const std::string path = file(kLock);
-  lock_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_fd_ < 0) throw_io(path, errno);
-  if (flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) throw_locked(path_, lock_fd_);
+  lock_fd_ = open_lock_file(path, is_process_number);
+  if (!take_lock(lock_fd_, path)) throw_locked(path_, lock_fd_);
   const std::string owner = std::to_string(getpid());
   if (ftruncate(lock_fd_, 0) != 0 || pwrite(lock_fd_, owner.data(), owner.size(), 0) < 0) {
     // Without it, a message lacks the process number; the lock works.

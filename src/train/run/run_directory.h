@@ -65,6 +65,7 @@ class RunDirectory {
   // Where a file is accessed, as opposed to file(), which a user knows.
   std::string at(const std::string& name) const { return lasting_path() + "/" + name; }
   void check_is_run() const;
+  void refuse_links() const;
   void lock();
   void remove_if_unused() const;
 

@@ -54,7 +54,8 @@ void check_lengths(const TrainOptions& options, const char* split,
              options.model.max_length - 1));
 }
 
-std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manifest& manifest) {
+std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manifest& manifest,
+                                        uint64_t pieces) {
   if (manifest.valid.empty() || manifest.valid[0].lines_kept == 0) {
     if (options.eval.patience > 0) {
       throw DataError(
@@ -69,7 +70,7 @@ std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manif
     return std::nullopt;
   }
   check_lengths(options, "the validation set", manifest.valid);
-  return open_heldout(options.data, manifest, "valid");
+  return open_heldout(options.data, manifest, "valid", pieces);
 }
 
 }  // namespace
@@ -82,11 +83,13 @@ TrainingData open_data(const TrainOptions& options) {
     throw DataError(format("{}: the dataset has no training pairs", options.data));
   }
   check_lengths(options, "the training set", manifest.train);
+  Vocabulary vocabulary = open_vocabulary(options.data, manifest);
+  const uint64_t pieces = vocabulary.size();
   TrainingData data{.manifest = manifest,
                     .fingerprint = sha256_of_file(options.data + "/manifest.json"),
-                    .vocabulary = Vocabulary::load(options.data + "/" + manifest.vocab.file.file),
-                    .train = Dataset(options.data, manifest.train),
-                    .valid = open_valid(options, manifest)};
+                    .vocabulary = std::move(vocabulary),
+                    .train = Dataset(options.data, manifest.train, pieces),
+                    .valid = open_valid(options, manifest, pieces)};
   for (const auto& file : manifest.files()) {
     if (file.file.ends_with(".shard")) data.bytes += file.bytes;
   }

@@ -110,6 +110,20 @@ TEST_F(TmxReaderTest, RejectsACommentThatWouldFillTheMemory) {
   EXPECT_THAT(error_of({.paths = {file("b.tmx", big)}}), HasSubstr("a tag or comment of more"));
 }
 
+// Expat remembers every open tag.
+TEST_F(TmxReaderTest, RejectsTagsThatAreNestedTooDeeply) {
+  auto nested = [](int depth) {
+    std::string inside = "a";
+    for (int i = 0; i < depth; ++i) inside = "<hi>" + inside + "</hi>";
+    return tmx_with(inside);
+  };
+  EXPECT_THAT(open({.paths = {file("a.tmx", nested(50))}}), ElementsAre(Seen{"a", "x"}));
+  EXPECT_THAT(error_of({.paths = {file("b.tmx", nested(200))}}), HasSubstr("nested"));
+  std::string open_tags = "<tmx>";
+  for (int i = 0; i < 100'000; ++i) open_tags += "<x>";
+  EXPECT_THAT(error_of({.paths = {file("c.tmx", open_tags)}}), HasSubstr("nested"));
+}
+
 TEST_F(TmxReaderTest, ListsTheLanguagesIfNoUnitHasBoth) {
   CorpusSpec spec{.paths = {file("a.tmx", kTmx)}};
   EXPECT_THAT(error_of(spec, "en-US", "de"),

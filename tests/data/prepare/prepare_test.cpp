@@ -65,7 +65,7 @@ TEST(Prepare, StoresTheIdsOfTheEncoder) {
   CorpusSpec train = write_sample_corpus(dir.path(), "a", 300);
   prepare(sample_options(train, dir.path("out")));
   Manifest manifest = read_manifest(dir.path("out"));
-  Dataset dataset(dir.path("out"), manifest.train);
+  Dataset dataset(dir.path("out"), manifest.train, manifest.vocab.size);
   Vocabulary vocabulary = Vocabulary::load(dir.path("out/vocab.model"));
   ASSERT_EQ(dataset.pairs(), 300u);
   std::vector<uint32_t> ids;
@@ -115,7 +115,7 @@ TEST(Prepare, WritesHeldOutTextCompleteAndUnchanged) {
   EXPECT_EQ(read_file(dir.path("out/test.en")), "  two  spaces\n\nﬁne\n");
   EXPECT_EQ(read_file(dir.path("out/test.de")), "zwei\nleer\nﬁne\n");
   Manifest manifest = read_manifest(dir.path("out"));
-  Dataset dataset(dir.path("out"), manifest.test);
+  Dataset dataset(dir.path("out"), manifest.test, manifest.vocab.size);
   EXPECT_EQ(dataset.pairs(), 3u);
   EXPECT_EQ(dataset.source_length(1), 1u);  // the end of sentence alone
 }

@@ -82,5 +82,15 @@ TEST(RollupTable, LoadsOnlyTheColumnsItHas) {
   EXPECT_THROW(RollupTable(kColumns, 4).load(other), DataError);
 }
 
+// Steps are divided by the width, which doubles when rows are merged: it must never become 0.
+TEST(RollupTable, RefusesAWidthThatWouldOverflowAndMoreRowsThanItHas) {
+  for (const Json& width : std::vector<Json>{0, 3, -1, 1e300, uint64_t{1} << 63, "4", nullptr}) {
+    Json damaged = filled(16).to_json();
+    damaged["width"] = width;
+    EXPECT_THROW(RollupTable(kColumns, 4).load(damaged), DataError) << width;
+  }
+  EXPECT_THROW(RollupTable(kColumns, 3).load(filled(16).to_json()), DataError);
+}
+
 }  // namespace
 }  // namespace reigen

@@ -61,6 +61,24 @@ TEST(RunReader, AnIncompleteRollupIsIgnored) {
   }
 }
 
+// Steps are counted modulo the stride.
+TEST(RunSummary, RefusesANumberOfTheWrongKind) {
+  const Json good = RunSummary().to_json();
+  EXPECT_NO_THROW(RunSummary::from_json(good));
+  for (const char* key : {"step_stride", "clock_jumps", "repeated_steps", "newest"}) {
+    for (const Json& value : std::vector<Json>{-1, 1e300, "1", nullptr}) {
+      Json damaged = good;
+      damaged[key] = value;
+      EXPECT_THROW(RunSummary::from_json(damaged), DataError) << key << " " << value;
+    }
+  }
+  Json damaged = good;
+  for (const uint64_t stride : {uint64_t{0}, uint64_t{3}, uint64_t{1} << 63}) {
+    damaged["step_stride"] = stride;
+    EXPECT_THROW(RunSummary::from_json(damaged), DataError) << stride;
+  }
+}
+
 TEST(RunReader, ALogCutBackToACheckpointIsReadFromTheBeginning) {
   TempDir run;
   {

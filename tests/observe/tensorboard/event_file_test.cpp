@@ -245,6 +245,15 @@ TEST(TrimEventFiles, RemovesDamageWithAWarning) {
   }
 }
 
+TEST(TrimEventFiles, DoesNotFollowLinks) {
+  TempDir dir;
+  write_text(dir.path("precious"), "not an event");
+  std::filesystem::create_directory(dir.path("tb"));
+  std::filesystem::create_symlink(dir.path("precious"), dir.path("tb/events.out.tfevents.1.x"));
+  trim_event_files(dir.path("tb"), 0);
+  EXPECT_EQ(read_file(dir.path("precious")), "not an event");
+}
+
 TEST(TrimEventFiles, IgnoresOtherFilesAndAMissingFolder) {
   TempDir dir;
   write_text(dir.path("notes.txt"), "mine");

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "base/secret_file.h"
 #include "dist/net/socket.h"
 
 namespace reigen {
@@ -55,19 +56,7 @@ void check_secret(const std::string& secret, const std::string& source) {
 }
 
 std::string read_token_file(const std::string& path) {
-  const Socket file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat s = {};
-  if (!file.open() || fstat(file.fd(), &s) != 0) {
-    throw ConfigError(format("cannot read the token file {}: {}", path, errno_text(errno)));
-  }
-  if (!S_ISREG(s.st_mode)) throw ConfigError(format("the token file {} is no file", path));
-  if ((s.st_mode & kOthers) != 0) {
-    throw ConfigError(
-        format("other users have access to the token file {} (mode {:04o}); make it private: "
-               "chmod 600 {}",
-               path, s.st_mode & 07777, path));
-  }
-  std::string secret = read_all(file, path);
+  std::string secret = read_secret_file(path);
   check_secret(secret, path);
   return secret;
 }

@@ -113,6 +113,9 @@ shape() { # RATE
 # The cores this process may use, which need not start at 0 or be all.
 mapfile -t cpus < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
 threads=$((${#cpus[@]} > 1 ? ${#cpus[@]} / 2 : 1))
+# Workers on several hosts need a secret.
+REIGEN_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+export REIGEN_TOKEN
 # on HOST RANK ARGUMENT...: runs reigen as one of two workers, on half of the cores.
 on() {
   local name=$1 rank=$2 mine

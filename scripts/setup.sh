@@ -7,7 +7,7 @@ packages=(
   build-essential cmake ninja-build ccache pkg-config git python3
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libxxhash-dev libssl-dev
   libicu-dev libsentencepiece-dev libexpat1-dev zlib1g-dev libzstd-dev liblzma-dev
-  libdnnl-dev libhwy-dev libgloo-dev libpmix-dev libcpp-httplib-dev
+  libdnnl-dev libhwy-dev libpmix-dev
   libsimdjson-dev libjs-chart.js
 )
 test_packages=(

@@ -448,6 +448,5 @@ document.addEventListener('visibilitychange', () => {
   if (!document.hidden && !page.paused) update();
 });
 
-byId('report').href = `report${location.search}`;
 showTheme();
 update();

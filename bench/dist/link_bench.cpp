@@ -1,7 +1,7 @@
 // One rank of a benchmark of all-reduce against a raw TCP stream over the same link. Rank 0 prints
 // one JSON object per line; link_bench.py starts the ranks in namespaces and prints a table.
 //
-//   link_bench RANK SIZE MACHINE HOST:PORT MEGABYTES...
+//   link_bench RANK SIZE MACHINE HOST:PORT auto|on|off MEGABYTES...
 //
 // Ranks with the same MACHINE sum among themselves first. Ranks 0 and 1 must be on different
 // machines for the stream to cross the link. Both send the same bytes: an all-reduce between two
@@ -115,19 +115,22 @@ double reduce_seconds(Group& group, std::vector<float>& data, Wire wire) {
 }
 
 void run(int rank, int size, const std::string& machine, const Endpoint& at,
-         const std::vector<double>& megabytes) {
+         const std::string& encrypt, const std::vector<double>& megabytes) {
   MembershipOptions options;
   options.rank = rank;
   options.size = size;
   options.rendezvous = {at};
   options.host = machine;
   options.token = "bench";
+  options.encrypt = encrypt == "on"    ? Encrypt::kOn
+                    : encrypt == "off" ? Encrypt::kOff
+                                       : Encrypt::kAuto;
   if (rank == 0) options.listener = listen_on("", at.port);
   Membership membership(std::move(options));
   const Socket stream = rank < 2 ? open_stream(membership) : Socket();
   for (const double mb : megabytes) {
     std::vector<float> data(static_cast<size_t>(mb * 1e6 / sizeof(float)));
-    Json line = {{"megabytes", mb}, {"ranks", size}};
+    Json line = {{"megabytes", mb}, {"ranks", size}, {"encryption", membership.encryption()}};
     if (!membership.group().barrier().wait().ok()) throw CommError("lost a peer");
     if (rank < 2) line["stream_seconds"] = stream_seconds(stream, rank == 1, data);
     line["fp32_seconds"] = reduce_seconds(membership.group(), data, Wire::kFp32);
@@ -144,13 +147,13 @@ void run(int rank, int size, const std::string& machine, const Endpoint& at,
 }  // namespace reigen
 
 int main(int argc, char** argv) {
-  if (argc < 6) return 2;
+  if (argc < 7) return 2;
   reigen::ignore_broken_pipes();
   try {
     std::vector<double> megabytes;
-    for (int i = 5; i < argc; ++i) megabytes.push_back(std::atof(argv[i]));
+    for (int i = 6; i < argc; ++i) megabytes.push_back(std::atof(argv[i]));
     reigen::run(std::atoi(argv[1]), std::atoi(argv[2]), argv[3],
-                reigen::parse_endpoints(argv[4]).front(), megabytes);
+                reigen::parse_endpoints(argv[4]).front(), argv[5], megabytes);
     return 0;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());

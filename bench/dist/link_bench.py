@@ -19,13 +19,14 @@ from namespaces import Network, permitted  # noqa: E402
 BINARY = os.path.join(HERE, "../../build/release/bench/link_bench")
 
 
-def measure(rate, machines, on_each, flat, sizes):
+def measure(rate, machines, on_each, flat, encrypt, sizes):
     ranks = machines * on_each
     with Network(machines, rate) as network:
         at = f"{network.address(0)}:4711"
         processes = [
             subprocess.Popen(network.command(r % machines, BINARY, r, ranks,
-                                             f"rank{r}" if flat else f"vm{r % machines}", at, *sizes),
+                                             f"rank{r}" if flat else f"vm{r % machines}", at,
+                                             encrypt, *sizes),
                              stdout=subprocess.PIPE, text=True)
             for r in range(ranks)
         ]
@@ -43,22 +44,24 @@ def main():
     parser.add_argument("--machines", type=int, default=2)
     parser.add_argument("--on-each", type=int, default=1, help="ranks on each machine")
     parser.add_argument("--flat", action="store_true")
+    parser.add_argument("--encrypt", nargs="*", default=["off", "auto"])
     parser.add_argument("--json")
     options = parser.parse_args()
     if not permitted():
         print("network namespaces are not permitted here: nothing was measured")
         return
     rows = []
-    print("rate       ranks     MB   stream MB/s   all-reduce MB/s   of stream   bf16 MB/s")
+    print("rate       encrypt ranks     MB   stream MB/s   all-reduce MB/s   of stream   bf16 MB/s")
     machines = options.machines
-    for rate in options.rates:
+    for rate, encrypt in ((r, e) for r in options.rates for e in options.encrypt):
         for row in measure(None if rate == "none" else rate, machines, options.on_each,
-                           options.flat, options.sizes):
+                           options.flat, encrypt, options.sizes):
+            row["encrypt"] = encrypt
             carried = row["megabytes"] * 2 * (machines - 1) / machines
             stream = row["megabytes"] / row["stream_seconds"]
             row["of_stream"] = carried / row["fp32_seconds"] / stream
             rows.append(row)
-            print(f"{row['rate']:<10} {row['ranks']:>5} {row['megabytes']:>6g} {stream:>13.1f}"
+            print(f"{row['rate']:<10} {encrypt:>7} {row['ranks']:>5} {row['megabytes']:>6g} {stream:>13.1f}"
                   f" {carried / row['fp32_seconds']:>17.1f} {100 * row['of_stream']:>10.1f}%"
                   f" {carried / row['bf16_seconds']:>11.1f}", flush=True)
     if options.json:

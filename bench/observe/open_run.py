@@ -41,7 +41,7 @@ class Dashboard:
         """Seconds from the command to the first answer, and to the whole of it."""
         first = None
         while True:
-            with urllib.request.urlopen(self.url + "live.json") as answer:
+            with urllib.request.urlopen(self.url.replace("/?", "/live.json?")) as answer:
                 data = json.load(answer)
             passed = time.monotonic() - self.start
             first = first or passed

@@ -8,7 +8,6 @@ Prints a table and a line of JSON."""
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import tempfile
@@ -34,25 +33,39 @@ def thread_seconds(process):
     return total
 
 
+def page_seconds(process):
+    """CPU time of the process that serves the page."""
+    total = 0
+    for task in os.listdir(f"/proc/{process}/task"):
+        try:
+            with open(f"/proc/{process}/task/{task}/children") as file:
+                total += sum(sum(thread_seconds(int(child)).values()) for child in file.read().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return total
+
+
 def train(reigen, data, run, options, page):
     command = [reigen, "train", "--data", data, "--run", run, "--preset", options.preset, "--max-time",
                f"{options.seconds}s", "--batch.target-tokens", options.tokens, "--eval.every", "0",
                "--checkpoint.every", "1000000", "--no-eval.bleu", *(["--dashboard"] if page else [])]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    said, used, asked = [], {}, 0
+    said, used, page_used, asked = [], {}, 0, 0
     reader = threading.Thread(target=lambda: said.extend(process.stderr))
     reader.start()
     next_ask = 0
     while process.poll() is None:
         try:
             used = thread_seconds(process.pid) or used
+            page_used = page_seconds(process.pid) or page_used
         except FileNotFoundError:
             break
-        url = re.search(r"http://[^\s;]+", "".join(said))
-        if page and url and time.monotonic() >= next_ask:
+        if page and os.path.exists(f"{run}/dashboard.url") and time.monotonic() >= next_ask:
             next_ask = time.monotonic() + 2  # as the page does
             try:
-                with urllib.request.urlopen(url.group() + "live.json", timeout=10) as answer:
+                with open(f"{run}/dashboard.url") as link:
+                    url = link.read().strip().replace("/?", "/live.json?")
+                with urllib.request.urlopen(url, timeout=10) as answer:
                     asked += bool(json.load(answer)["charts"])
             except OSError:
                 pass  # it has ended
@@ -66,7 +79,7 @@ def train(reigen, data, run, options, page):
     wall = sum(s["seconds"] for s in steps)
     return {"median": statistics.median(s["seconds"] for s in steps), "steps": len(steps), "asked": asked,
             "telling": sum(s["spans"].get("observe", 0) for s in steps) / wall,
-            "sampler": used.get("sampler", 0) / wall, "page": used.get("live page", 0) / wall}
+            "sampler": used.get("sampler", 0) / wall, "page": page_used / wall}
 
 
 def main():

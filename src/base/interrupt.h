@@ -15,8 +15,8 @@ void catch_interrupts();
 // main thread has a signal stack.
 sigset_t interrupt_signals();
 
-// A write to a closed pipe or connection fails with EPIPE instead of ending the process: Gloo and
-// `reigen ... | head` need it. Part of catch_interrupts().
+// A write to a closed pipe or connection fails with EPIPE instead of ending the process:
+// connections between workers and `reigen ... | head` need it. Part of catch_interrupts().
 void ignore_broken_pipes();
 
 // From now on SIGHUP is ignored: a run of days outlives its login session.

@@ -6,6 +6,8 @@
 #include "base/files.h"
 #include "base/format.h"
 
+template class nlohmann::basic_json<nlohmann::ordered_map>;
+
 namespace reigen {
 namespace {
 

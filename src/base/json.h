@@ -6,6 +6,9 @@
 #include <string>
 #include <string_view>
 
+// Compiled once, in json.cpp: more than a second for every file that uses it.
+extern template class nlohmann::basic_json<nlohmann::ordered_map>;
+
 namespace reigen {
 
 using Json = nlohmann::ordered_json;

@@ -91,24 +91,35 @@ uint64_t group_room(const std::string& root) {
   return room;
 }
 
-// Seconds since 1970; none if there is no such process. A process that has ended but was not waited
-// for by its parent (a zombie) counts as ended.
-std::optional<double> process_start(uint64_t process) {
+struct ProcessStat {
+  char state = 'X';         // as in proc(5): R, S, D, T, Z, ...
+  std::string start = "0";  // in clock ticks since boot
+};
+
+// None if there is no such process. A process that has ended but was not waited for by its parent
+// (a zombie) counts as ended.
+std::optional<ProcessStat> process_stat(uint64_t process) {
   std::ifstream in(format("/proc/{}/stat", process));
-  std::string text;
-  if (!std::getline(in, text)) return std::nullopt;
+  const std::string text(std::istreambuf_iterator<char>(in), {});
   // The name in brackets may contain anything. The first field after it is the state, the 20th the
-  // start in clock ticks since boot.
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  std::string state;
-  std::string field;
-  fields >> state;
-  for (int i = 1; i < 20; ++i) fields >> field;
-  if (state == "Z" || state == "X") return std::nullopt;
+  // start.
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(text.substr(name_end + 1));
+  ProcessStat stat;
+  fields >> stat.state;
+  for (int i = 1; i < 20; ++i) fields >> stat.start;
+  if (!fields || stat.state == 'Z' || stat.state == 'X') return std::nullopt;
+  return stat;
+}
+
+// Seconds since 1970; none if there is no such process.
+std::optional<double> process_start(uint64_t process) {
+  const std::optional<ProcessStat> stat = process_stat(process);
   const auto boot = named_number("/proc/stat", "btime");
-  if (!boot) return std::nullopt;
+  if (!stat || !boot) return std::nullopt;
   return static_cast<double>(*boot) +
-         std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+         std::strtod(stat->start.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 }  // namespace
@@ -152,6 +163,20 @@ ProcessMemory process_memory() {
 uint64_t available_memory(const std::string& root) {
   const uint64_t machine = named_number(root + "/proc/meminfo", "MemAvailable:").value_or(0) * 1024;
   return std::min(machine, group_room(root));
+}
+
+std::string process_identity(uint64_t process) {
+  const std::optional<ProcessStat> stat = process_stat(process);
+  if (!stat) return "";
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  in >> boot;
+  return format("{}/{}", boot, stat->start);
+}
+
+bool process_is_stopped(uint64_t process) {
+  const std::optional<ProcessStat> stat = process_stat(process);
+  return stat && (stat->state == 'T' || stat->state == 't');
 }
 
 ProcessState process_state(uint64_t process, double seen) {

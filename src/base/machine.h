@@ -41,6 +41,13 @@ enum class ProcessState {
   kReplaced,  // its number belongs to a process that began later (or the clock was set since)
 };
 
+// Identifies a process of this machine for ever, unlike its number: the boot and the time of its
+// start. Empty if there is no such process, or if it has ended and was not waited for.
+std::string process_identity(uint64_t process);
+
+// Whether a process is stopped (SIGSTOP, Ctrl-Z, a debugger).
+bool process_is_stopped(uint64_t process);
+
 // The state of a process of this host that was seen running at `seen`, in seconds since 1970.
 ProcessState process_state(uint64_t process, double seen);
 

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/printable.h"
 #include "base/thread.h"
 
 namespace reigen {
@@ -27,23 +28,34 @@ bool g_quiet = false;
 std::function<void(std::string_view)> g_copy;
 std::string g_bar;  // the status line now on the terminal, or empty
 
-bool use_colour() {
-  static const bool colour = stderr_is_terminal() && std::getenv("NO_COLOR") == nullptr;
-  return colour;
-}
+// Not for a worker whose output a launcher shows: the launcher escapes what it gets, and colours.
+bool use_colour() { return isatty(STDERR_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 void write_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
-void log_line(std::string_view tag, std::string_view colour, std::string_view message,
-              bool shown = true) {
-  std::string line;
-  if (!tag.empty()) {
-    line = use_colour() ? format("\x1b[{}m{}:\x1b[0m ", colour, tag) : format("{}: ", tag);
+struct Tag {
+  std::string_view text;
+  std::string_view colour;
+};
+constexpr Tag kNoTag = {};
+constexpr Tag kWarning = {"warning: ", "33"};
+constexpr Tag kError = {"error: ", "31"};
+constexpr Tag kWaiting = {"waiting: ", "33"};
+
+// `from` precedes the tag: the worker that logged the line.
+void log_line(std::string_view from, const Tag& tag, std::string_view message, bool shown = true,
+              bool copied = true) {
+  const std::string text = printable(message);
+  std::string line = printable(from);
+  if (!tag.text.empty() && use_colour()) {
+    line += format("\x1b[{}m{}\x1b[0m ", tag.colour, tag.text.substr(0, tag.text.size() - 1));
+  } else {
+    line += tag.text;
   }
-  line += message;
+  line += text;
   line += '\n';
   std::lock_guard lock(g_stderr_mutex);
-  if (g_copy) g_copy(tag.empty() ? std::string(message) : format("{}: {}", tag, message));
+  if (g_copy && copied) g_copy(format("{}{}{}", printable(from), tag.text, text));
   if (!shown) return;
   if (!g_bar.empty()) line = "\r\x1b[K" + line + g_bar;
   write_stderr(line);
@@ -60,11 +72,22 @@ std::string fitted(std::string line) {
 
 }  // namespace
 
-void log_note(std::string_view message) { log_line("", "", message, !g_quiet); }
-void log_warning(std::string_view message) { log_line("warning", "33", message); }
-void log_error(std::string_view message) { log_line("error", "31", message); }
+void log_note(std::string_view message) { log_line("", kNoTag, message, !g_quiet); }
+void log_warning(std::string_view message) { log_line("", kWarning, message); }
+void log_error(std::string_view message) { log_line("", kError, message); }
+void log_waiting(std::string_view message) { log_line("", kWaiting, message); }
+bool is_waiting(std::string_view line) { return line.starts_with(kWaiting.text); }
 void set_quiet(bool quiet) { g_quiet = quiet; }
-void log_copy_only(std::string_view message) { log_line("", "", message, false); }
+void log_copy_only(std::string_view message) { log_line("", kNoTag, message, false); }
+void log_terminal_only(std::string_view message) { log_line("", kNoTag, message, !g_quiet, false); }
+
+void log_from(std::string_view origin, std::string_view line) {
+  const std::string from = format("[{}] ", origin);
+  for (const Tag& tag : {kWarning, kError, kWaiting}) {
+    if (line.starts_with(tag.text)) return log_line(from, tag, line.substr(tag.text.size()));
+  }
+  log_line(from, kNoTag, line, !g_quiet);
+}
 
 void set_log_copy(std::function<void(std::string_view)> copy) {
   std::lock_guard lock(g_stderr_mutex);
@@ -74,21 +97,25 @@ void set_log_copy(std::function<void(std::string_view)> copy) {
 void show_status(std::string_view text) {
   if (g_quiet || !stderr_is_terminal()) return;
   std::lock_guard lock(g_stderr_mutex);
-  g_bar = fitted(std::string(text));
+  g_bar = fitted(printable_line(text));
   write_stderr("\r\x1b[K" + g_bar);
   std::fflush(stderr);
 }
 
-void print(std::string_view text) {
+void print_unescaped(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     throw IoError(format("cannot write to standard output: {}", errno_text(errno)));
   }
 }
 
+void print(std::string_view text) {
+  if (isatty(STDOUT_FILENO) == 1) return print_unescaped(printable(text));
+  print_unescaped(text);
+}
+
+// Asked each time: with --detach, stderr becomes a file after the first lines may be logged.
 bool stderr_is_terminal() {
-  static const bool terminal =
-      isatty(STDERR_FILENO) == 1 || std::getenv("REIGEN_TERMINAL") != nullptr;
-  return terminal;
+  return isatty(STDERR_FILENO) == 1 || std::getenv("REIGEN_TERMINAL") != nullptr;
 }
 
 int terminal_width() {
@@ -169,7 +196,7 @@ struct Progress::State {
     do {
       if (terminal) {
         std::lock_guard out(g_stderr_mutex);
-        g_bar = fitted(line());
+        g_bar = fitted(printable_line(line()));
         write_stderr("\r\x1b[K" + g_bar);
         std::fflush(stderr);
       } else {

@@ -1,6 +1,7 @@
 // Terminal output: log lines and progress on stderr, results on stdout, colour only on a TTY.
 //
 // One mutex orders all writes to stderr, so that a log line never appears inside a progress bar.
+// Text may come from outside: a terminal and the log's copy get it escaped (base/printable.h).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,14 @@ void log_warning(std::string_view message);
 void log_error(std::string_view message);
 void set_quiet(bool quiet);
 
+// A wait that this process limits itself, such as for room on a full disk. A launcher that reads
+// such a line from a worker gives it the time (is_waiting()).
+void log_waiting(std::string_view message);
+bool is_waiting(std::string_view line);
+
+// A line that a different process logged, with its origin in front: "[1] warning: ...".
+void log_from(std::string_view origin, std::string_view line);
+
 // `copy` receives every logged line with its tag and without colour, notes even with --quiet. It is
 // called under the terminal's lock and must not log. Null removes it.
 void set_log_copy(std::function<void(std::string_view line)> copy);
@@ -29,8 +38,13 @@ void show_status(std::string_view text);
 // Logs a line to the copy alone, for text that a terminal shows as its status line.
 void log_copy_only(std::string_view message);
 
-// Writes a result to stdout; throws IoError for a full disk or a closed pipe.
+// Logs a note on the terminal alone, for text that must not be in a file, such as a secret.
+void log_terminal_only(std::string_view message);
+
+// Writes a result to stdout, escaped if that is a terminal; throws IoError for a full disk or a
+// closed pipe. The second writes control sequences of our own.
 void print(std::string_view text);
+void print_unescaped(std::string_view text);
 
 // Also true if a launcher forwards this worker's output to a terminal (REIGEN_TERMINAL is its
 // width).

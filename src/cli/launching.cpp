@@ -9,16 +9,21 @@
 namespace reigen {
 namespace {
 
-LaunchResult launch(const std::vector<std::string>& arguments, const WorkerOptions& w) {
-  if (w.hosts.empty()) return launch_local(static_cast<int>(w.workers), arguments);
+LaunchResult launch(const std::vector<std::string>& arguments, const WorkerOptions& w,
+                    const std::vector<std::string>& rank0_environment) {
+  if (w.hosts.empty()) {
+    return launch_local(static_cast<int>(w.workers), arguments, {}, rank0_environment);
+  }
   HostLaunch launch;
   launch.hosts = parse_hosts(w.hosts);
   launch.arguments = arguments;
+  launch.rank0_environment = rank0_environment;
   launch.version = version_line();
   launch.user = w.ssh_user;
   launch.port = static_cast<int>(w.ssh_port);
   launch.binary = w.remote_binary;
   launch.copy_binary = w.copy_binary;
+  launch.interface = w.interface;
   return launch_hosts(launch);
 }
 
@@ -29,14 +34,15 @@ bool starts_workers(const WorkerOptions& w) {
     throw ConfigError(
         "--hosts has the number of workers of each host, such as vm1:2,vm2:2; leave out --workers");
   }
-  return !started_as_worker() && (!w.hosts.empty() || w.workers > 1);
+  return !was_placed() && !started_as_worker() && (!w.hosts.empty() || w.workers > 1);
 }
 
 void launch_workers(const std::string& command, const std::vector<std::string>& arguments,
-                    const WorkerOptions& options) {
+                    const WorkerOptions& options,
+                    const std::vector<std::string>& rank0_environment) {
   std::vector<std::string> line = {command};
   line.insert(line.end(), arguments.begin(), arguments.end());
-  const LaunchResult result = launch(line, options);
+  const LaunchResult result = launch(line, options, rank0_environment);
   if (result.ok()) return;
   constexpr int kSignalled = 128;  // exit codes above it: killed by a signal, and so lost
   const bool killed =

@@ -13,8 +13,10 @@ namespace reigen {
 bool starts_workers(const WorkerOptions& options);
 
 // Starts `reigen COMMAND ARGUMENTS` on this host or over ssh, and returns when all workers have
-// succeeded; throws the error of the first one that failed.
+// succeeded; throws the error of the first one that failed. `rank0_environment`: "KEY=value" for
+// rank 0, for secrets that may not be on a command line.
 void launch_workers(const std::string& command, const std::vector<std::string>& arguments,
-                    const WorkerOptions& options);
+                    const WorkerOptions& options,
+                    const std::vector<std::string>& rank0_environment = {});
 
 }  // namespace reigen

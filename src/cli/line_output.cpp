@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "base/printable.h"
 
 namespace reigen {
 
@@ -43,6 +44,8 @@ bool LineOutput::write(std::string_view text) {
     file_->write(text);
     return true;
   }
+  std::string shown;
+  if (isatty(fd_) == 1) text = shown = printable(text);
   while (!text.empty()) {
     const ssize_t put = ::write(fd_, text.data(), text.size());
     if (put < 0 && errno == EPIPE) return false;

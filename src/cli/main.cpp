@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <functional>
 
@@ -14,9 +15,24 @@
 #include "config/suggest.h"
 #include "dist/launch/host_launch.h"
 #include "observe/record/log_reference.h"
+#include "report/live/page_process.h"
 
 namespace reigen {
 namespace {
+
+std::span<char*> g_arguments;  // the memory that `ps` shows
+
+// Overwrites secrets that were given on the command line.
+void hide_from_ps(const std::vector<std::string>& secrets) {
+  for (const std::string& secret : secrets) {
+    for (char* argument : g_arguments) {
+      const size_t size = std::strlen(argument);
+      if (!secret.empty() && std::string_view(argument, size).ends_with(secret)) {
+        std::memset(argument + size - secret.size(), 'x', secret.size());
+      }
+    }
+  }
+}
 
 struct Command {
   std::string name;
@@ -35,9 +51,10 @@ Command command(const std::string& name, const std::string& summary, void (*body
       print(schema.help());
       return;
     }
+    hide_from_ps(schema.secrets_given());
     if constexpr (requires { options.same_for_all; }) {
       options.same_for_all = schema.same_for_all_workers();
-      options.arguments.assign(args.begin(), args.end());
+      options.arguments = schema.without_secrets(args);
     }
     if constexpr (requires { recorded_config(options); }) {
       // An existing run has recorded options; the command line takes precedence over them.
@@ -167,6 +184,8 @@ void run(std::span<const std::string> args) {
     print(overview());
   } else if (name == kAgentCommand) {  // started over ssh by `train --hosts`
     run_host_agent(version_line());
+  } else if (name == kPageCommand) {  // started by `train --dashboard`
+    run_page_process(rest);
   } else {
     find_command(commands, name).run(rest);
   }
@@ -187,6 +206,7 @@ void spin_less(char** argv) {
 int main(int argc, char** argv) {
   reigen::spin_less(argv);
   std::vector<std::string> args(argv + 1, argv + argc);
+  reigen::g_arguments = {argv + 1, argv + argc};
   reigen::catch_interrupts();
   try {
     reigen::run(args);

@@ -43,12 +43,12 @@ class Screen {
       raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
       tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
-    print("\x1b[?1049h\x1b[?25l");
+    print_unescaped("\x1b[?1049h\x1b[?25l");
   }
   ~Screen() {
     if (keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
     try {
-      print("\x1b[?25h\x1b[?1049l");
+      print_unescaped("\x1b[?25h\x1b[?1049l");
     } catch (const std::exception&) {  // the terminal is closed
     }
   }
@@ -115,8 +115,8 @@ void follow(RunReader& reader, const TopOptions& options) {
     const int last = std::max(0, static_cast<int>(lines.size()) - (window.height - 1));
     first = std::clamp(first, 0, last);
     std::string text = drawn(lines, static_cast<size_t>(first), window);
-    if (window != shown) print("\x1b[2J");
-    if (due || window != shown || text != before) print(text);
+    if (window != shown) print_unescaped("\x1b[2J");
+    if (due || window != shown || text != before) print_unescaped(text);
     shown = window;
     before = std::move(text);
     int moved = first;

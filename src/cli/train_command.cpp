@@ -1,6 +1,7 @@
 // `reigen train`: alone, as one of several workers, or as the process that starts them.
 #include "cli/commands.h"
 #include "cli/launching.h"
+#include "report/live/page_token.h"
 #include "train/run/background.h"
 #include "train/trainer.h"
 #include "train/workers/join.h"
@@ -19,6 +20,13 @@ void train_as_worker(TrainOptions options) {
   }
 }
 
+// The workers' command lines have no secrets; rank 0 gets the token of its page like this.
+std::vector<std::string> page_secret(const TrainOptions& options) {
+  const std::string token = options.dashboard ? given_page_token(options.page) : "";
+  if (token.empty()) return {};
+  return {std::string(kPageTokenVariable) + "=" + token};
+}
+
 }  // namespace
 
 void run_train(const TrainOptions& options) {
@@ -29,7 +37,7 @@ void run_train(const TrainOptions& options) {
     return run_in_background(options.run, [&] { run_train(attached); });
   }
   if (starts_workers(options.workers)) {
-    launch_workers("train", options.arguments, options.workers);
+    launch_workers("train", options.arguments, options.workers, page_secret(options));
   } else {
     train_as_worker(options);
   }

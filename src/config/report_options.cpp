@@ -40,8 +40,8 @@ void describe(Schema& s, DashboardOptions& o) {
 
 void describe(Schema& s, PageOptions& o, const std::string& prefix) {
   s.option(prefix + "address", o.address, "ADDRESS",
-           "network address of the live page; any but loopback (127.0.0.1, ::1) requires an access "
-           "token")
+           "network address of the live page; it is not encrypted, so leave it on loopback "
+           "(127.0.0.1, ::1) and use an ssh tunnel on networks of other people")
       .free_on_resume()
       .from_rank0()
       .unrecorded();
@@ -51,11 +51,19 @@ void describe(Schema& s, PageOptions& o, const std::string& prefix) {
       .from_rank0()
       .unrecorded();
   s.option(prefix + "token", o.token, "TEXT",
-           "access token of the live page, required as ?token=TEXT; generated when the address is "
-           "not loopback")
+           "access token of the live page, required as ?token=TEXT; random when not given. Other "
+           "users may see a command line: prefer a file or $REIGEN_DASHBOARD_TOKEN")
       .free_on_resume()
       .from_rank0()
-      .unrecorded();
+      .unrecorded()
+      .secret();
+  s.option(prefix + "token-file", o.token_file, "FILE",
+           "file with the access token of the live page; only its owner may have access to it "
+           "(chmod 600)")
+      .free_on_resume()
+      .from_rank0()
+      .unrecorded()
+      .secret();
 }
 
 }  // namespace reigen

@@ -28,6 +28,7 @@ struct PageOptions {
   std::string address = "127.0.0.1";
   int64_t port = 0;  // 0 for 6810, or a free port when that is in use
   std::string token;
+  std::string token_file;
   bool operator==(const PageOptions&) const = default;
 };
 

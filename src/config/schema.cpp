@@ -184,6 +184,11 @@ Schema& Schema::unrecorded() {
   return *this;
 }
 
+Schema& Schema::secret() {
+  last().secret = true;
+  return *this;
+}
+
 Schema& Schema::per_worker() {
   last().sharing = Sharing::kWorker;
   return *this;
@@ -283,6 +288,33 @@ size_t Schema::parse_argument(std::span<const std::string> args, size_t at) {
   option.given.push_back(values);
   assign(option, option.many ? option.given : values[0], where);
   return at;
+}
+
+std::vector<std::string> Schema::secrets_given() const {
+  std::vector<std::string> secrets;
+  for (const Option& option : options_) {
+    if (!option.secret) continue;
+    for (std::string& value : flat_list(option.given)) secrets.push_back(std::move(value));
+  }
+  return secrets;
+}
+
+// A secret option has one value: the next argument, or the text after '='.
+std::vector<std::string> Schema::without_secrets(std::span<const std::string> args) const {
+  std::vector<std::string> rest;
+  for (size_t at = 0; at < args.size(); ++at) {
+    const std::string name = args[at].substr(0, args[at].find('='));
+    const bool secret = std::any_of(options_.begin(), options_.end(), [&](const Option& option) {
+      return option.secret &&
+             (name == "--" + option.key || (!option.flag.empty() && name == "--" + option.flag));
+    });
+    if (!secret) {
+      rest.push_back(args[at]);
+    } else if (name.size() == args[at].size()) {
+      ++at;
+    }
+  }
+  return rest;
 }
 
 void Schema::parse_yaml(const std::string& text, const std::string& name, UnknownKeys unknown) {

@@ -45,6 +45,7 @@ struct Option {
   OnResume on_resume = OnResume::kUndecided;
   Sharing sharing = Sharing::kJob;
   bool recorded = true;         // in config.yaml or the manifest
+  bool secret = false;          // not passed on in command lines, hidden from `ps`
   bool hyperparameter = false;  // shown by TensorBoard and the report to compare runs
   Json given = Json::array();   // the command line's values, one list per occurrence
   std::function<void(const Json&)> assign;
@@ -74,6 +75,7 @@ class Schema {
   Schema& fixed_on_resume();  // a change would alter the course of training
   Schema& hyperparameter();   // fixed on resume, too, unless declared free
   Schema& unrecorded();
+  Schema& secret();
   Schema& per_worker();
   Schema& from_rank0();
   Schema& for_launch();
@@ -85,6 +87,10 @@ class Schema {
   enum class UnknownKeys { kRefuse, kIgnore };
   void parse_yaml(const std::string& text, const std::string& name,
                   UnknownKeys unknown = UnknownKeys::kRefuse);
+
+  // The values of secret options on the command line, and `args` without these options.
+  std::vector<std::string> secrets_given() const;
+  std::vector<std::string> without_secrets(std::span<const std::string> args) const;
 
   std::string help() const;
   std::string markdown() const;

@@ -106,7 +106,7 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
            "dynamic loss scaling, which saves small fp16 gradients from underflow: backoff halves "
            "the scale when a gradient overflows and doubles it after 2,000 steps without overflow; "
            "logmax follows the largest recent gradients",
-           {{"backoff", LossScalePolicy::kBackoff}, {"logmax", LossScalePolicy::kLogMax}})
+           {{"backoff", LossScaling::kBackoff}, {"logmax", LossScaling::kLogMax}})
       .hyperparameter();
   s.option("smoothing", o.smoothing,
            "label smoothing: share of the target probability that is spread over the vocabulary", 0,
@@ -144,6 +144,10 @@ void describe_eval(Schema& s, TrainOptions& o) {
   s.option("checkpoint.keep", o.checkpoint.keep,
            "number of latest checkpoints to retain, besides the best by loss and the best by BLEU",
            1, 1'000'000)
+      .free_on_resume();
+  s.custom(seconds_option("checkpoint.wait", o.checkpoint.wait,
+                          "at the end of a run, longest wait for room on a full disk before the "
+                          "last checkpoint is given up; 0 for none"))
       .free_on_resume();
 }
 
@@ -226,8 +230,8 @@ TrainOptions resolve(TrainOptions options) {
   }
   if (!options.dashboard && options.page != PageOptions{}) {
     throw ConfigError(
-        "dashboard-address, dashboard-port and dashboard-token need the live page; add "
-        "--dashboard");
+        "dashboard-address, dashboard-port, dashboard-token and dashboard-token-file need the live "
+        "page; add --dashboard");
   }
   if (options.eval.patience > 0 && options.eval.every == 0) {
     throw ConfigError(

@@ -8,6 +8,7 @@
 
 #include "config/decode_options.h"
 #include "config/device_options.h"
+#include "config/loss_scaling.h"
 #include "config/model_options.h"
 #include "config/report_options.h"
 #include "config/schedule_options.h"
@@ -35,8 +36,6 @@ struct OptimizerOptions {
   int64_t max_skipped = 20;    // consecutive steps without a finite loss
 };
 
-enum class LossScalePolicy { kBackoff, kLogMax };
-
 enum class StopMetric { kLoss, kBleu };
 
 struct EvalOptions {
@@ -51,6 +50,7 @@ struct EvalOptions {
 struct CheckpointOptions {
   int64_t every = 1000;
   int64_t keep = 3;
+  double wait = 600;  // seconds
 };
 
 struct TrainOptions {
@@ -69,7 +69,7 @@ struct TrainOptions {
   int64_t log_every = 50;
   std::string timeline;  // "FIRST:LAST" or empty
   double smoothing = 0.1;
-  LossScalePolicy loss_scaling = LossScalePolicy::kBackoff;
+  LossScaling loss_scaling = LossScaling::kBackoff;  // with fp16
   bool quiet = false;
   bool dashboard = false;
   PageOptions page;

@@ -55,9 +55,12 @@ void describe_launch(Schema& s, WorkerOptions& o) {
 
 void describe_exchange(Schema& s, WorkerOptions& o) {
   s.choice("transport", o.transport,
-           "transport of gradients between GPUs: nccl needs one GPU per worker, gloo copies "
-           "through host memory; auto is nccl where it is available",
-           {{"auto", Transport::kAuto}, {"gloo", Transport::kGloo}, {"nccl", Transport::kNccl}})
+           "transport of gradients between GPUs: nccl needs one GPU per worker, tcp copies through "
+           "host memory (gloo is its old name); auto is nccl where it is available",
+           {{"auto", Transport::kAuto},
+            {"tcp", Transport::kTcp},
+            {"nccl", Transport::kNccl},
+            {"gloo", Transport::kTcp}})
       .free_on_resume()
       .for_launch();
   s.custom(compress_option(o.compress)).hyperparameter().free_on_resume().for_launch();
@@ -76,6 +79,24 @@ void describe_exchange(Schema& s, WorkerOptions& o) {
   s.option("shard-optimizer", o.shard_optimizer,
            "store only a share of the optimizer's moments on each worker: saves memory, but the "
            "parameters are sent uncompressed after each step (CPU only)")
+      .free_on_resume()
+      .for_launch();
+}
+
+void describe_security(Schema& s, WorkerOptions& o) {
+  s.choice("encrypt", o.encrypt,
+           "encryption (TLS 1.3) of the connections between workers: auto encrypts between hosts, "
+           "on also within a host and refuses NCCL between hosts, which cannot be encrypted",
+           {{"auto", Encrypt::kAuto}, {"on", Encrypt::kOn}, {"off", Encrypt::kOff}})
+      .free_on_resume()
+      .for_launch();
+  s.option("token-file", o.token_file, "FILE",
+           "file with the job's secret, readable by its owner alone (mode 0600), for workers on "
+           "several hosts under torchrun or srun; REIGEN_TOKEN may hold the secret instead")
+      .free_on_resume()
+      .per_worker();
+  s.option("insecure", o.insecure,
+           "run on several hosts without a secret: whoever reaches the job's port can join it")
       .free_on_resume()
       .for_launch();
 }
@@ -101,6 +122,7 @@ void describe_limits(Schema& s, WorkerOptions& o) {
 void describe(Schema& s, WorkerOptions& o) {
   describe_launch(s, o);
   describe_exchange(s, o);
+  describe_security(s, o);
   describe_limits(s, o);
   s.option("send-data", o.send_data, "copy the dataset from rank 0 to hosts that do not have it")
       .free_on_resume()

@@ -5,12 +5,13 @@
 #include <string>
 
 #include "config/compress_options.h"
+#include "config/encrypt.h"
 #include "config/schema.h"
 
 namespace reigen {
 
-// The library that carries gradients between GPUs.
-enum class Transport { kAuto, kGloo, kNccl };
+// The way of gradients between GPUs: through host memory and TCP, or by NCCL.
+enum class Transport { kAuto, kTcp, kNccl };
 
 struct WorkerOptions {
   int64_t workers = 0;  // on this host; 0: as started by a launcher, or one
@@ -21,6 +22,9 @@ struct WorkerOptions {
   bool copy_binary = false;
   std::string interface;
   Transport transport = Transport::kAuto;
+  Encrypt encrypt = Encrypt::kAuto;
+  std::string token_file;
+  bool insecure = false;
   CompressSetting compress;
   int64_t compress_warmup = -1;  // steps; -1: a tenth of the run
   uint64_t bucket = 0;           // bytes; 0: measured

@@ -20,9 +20,14 @@ void start_threads(int threads) {
 
 Device Device::cpu(int threads) {
   if (threads <= 0) threads = usable_cores();
-  omp_set_num_threads(threads);  // for oneDNN
-  start_threads(threads);
-  return Device(DeviceKind::kCpu, threads);
+  const Device device(DeviceKind::kCpu, threads);
+  device.use_threads();
+  return device;
+}
+
+void Device::use_threads() const {
+  omp_set_num_threads(threads_);  // for oneDNN
+  start_threads(threads_);
 }
 
 int parallel_parts(const Device& device, int64_t count, int64_t grain) {

@@ -21,7 +21,7 @@ class DeviceBackend {
 class Device {
  public:
   // `threads` 0 means all cores this process may use. The number of threads decides how sums are
-  // split, so a run is bit-identical only with the same number.
+  // split, so a run is bit-identical only with the same number. It is set for the whole process.
   static Device cpu(int threads);
 
   // Operations are appended to one queue and run in order; the host does not wait for them.
@@ -29,6 +29,10 @@ class Device {
   static Device gpu(std::shared_ptr<Gpu> gpu, std::shared_ptr<DeviceBackend> backend) {
     return {DeviceKind::kGpu, 1, std::move(gpu), std::move(backend)};
   }
+
+  // Gives the process this CPU's number of threads again, after a Device::cpu() with a different
+  // one.
+  void use_threads() const;
 
   // The same device with a different implementation of its operations, such as a timed one.
   Device with_backend(std::shared_ptr<DeviceBackend> backend) const {

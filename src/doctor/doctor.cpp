@@ -151,7 +151,7 @@ class Examiner {
     OpenedDevice half = opened_;
     half.device = Device::cpu(threads / 2);
     const ComputeTimes times = compute(half, given_.seconds / 4);
-    Device::cpu(threads);  // sets the thread count of the process back
+    opened_.device.use_threads();
     std::vector<double> seconds(static_cast<size_t>(job_.size()));
     seconds[static_cast<size_t>(job_.rank())] = times.forward + times.backward;
     job_.sum(seconds);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <span>
 
+#include "config/loss_scaling.h"
 #include "ops/adam.h"
 #include "ops/projection_loss.h"
 #include "tensor/tensor.h"
@@ -18,11 +19,6 @@ namespace reigen {
 
 struct BatchIndex;
 
-enum class LossScaling : uint8_t {
-  kOff,      // for bf16 and fp32
-  kBackoff,  // halved when a gradient is not finite, doubled after many finite ones
-  kLogMax,   // as in OpenSeq2Seq: from mean and deviation of the log of the largest gradient
-};
 inline constexpr double kFirstLossScale = 32768;
 
 // The state of dynamic loss scaling between steps.

@@ -49,13 +49,12 @@ double tokens_of(const PackedBatch& part) {
 class TimedPasses {
  public:
   TimedPasses(const OpenedDevice& opened, Transformer& model, const TrainOptions& options,
-              std::span<const float> parameters, const ReadyBatch& ready)
+              std::span<float> parameters, const ReadyBatch& ready)
       : device_(opened.device),
         model_(model),
         options_(options),
         ready_(ready),
-        weights_(device_, model, {const_cast<float*>(parameters.data()), parameters.size()},
-                 opened.type),
+        weights_(device_, model, parameters, opened.type),
         gradient_(device_.kind(), parameters.size() * sizeof(float), "a gradient"),
         sums_(device_.kind(), sizeof(LossSums), "loss sums"),
         arena_(device_.kind()) {}
@@ -108,7 +107,7 @@ class TimedPasses {
 }  // namespace
 
 ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
-                             const TrainOptions& options, std::span<const float> parameters,
+                             const TrainOptions& options, std::span<float> parameters,
                              const ReadyBatch& ready, double budget) {
   TimedPasses passes(opened, model, options, parameters, ready);
   ComputeTimes times;

@@ -15,7 +15,7 @@ namespace reigen {
 // Times forward and backward of a batch's first micro-batches for at most `budget` seconds, scaled
 // to this worker's whole share. Parameters are not changed.
 ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
-                             const TrainOptions& options, std::span<const float> parameters,
+                             const TrainOptions& options, std::span<float> parameters,
                              const ReadyBatch& ready, double budget);
 
 // FLOP/s of all workers together in large matrix products, measured by all at the same time.

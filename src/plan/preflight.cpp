@@ -76,7 +76,7 @@ std::vector<WorkerTimes> gather_times(Job& job, const WorkerTimes& mine) {
 }  // namespace
 
 Preflight measure_job(Job& job, Group* direct, const OpenedDevice& opened, Transformer& model,
-                      const TrainOptions& options, std::span<const float> parameters,
+                      const TrainOptions& options, std::span<float> parameters,
                       const ReadyBatch& ready, double budget) {
   Preflight preflight;
   const ParameterLayout& layout = model.layout();
@@ -186,15 +186,15 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
                           const TrainOptions& options, uint64_t step, const Choices& choices) {
   const PreflightFindings found = findings_of(preflight, layout, options, step, choices);
   const StepPrediction& predicted = found.step;
-  return {.forecast = {.step = step,
-                       .method = choices.compress,
-                       .seconds = predicted.seconds,
-                       .compute = predicted.compute,
-                       .compression = predicted.compression,
-                       .exposed = predicted.exposed,
-                       .bytes = predicted.bytes,
-                       .bandwidth = found.link.bandwidth,
-                       .latency = found.link.latency},
+  return {.prediction = {.step = step,
+                         .method = choices.compress,
+                         .seconds = predicted.seconds,
+                         .compute = predicted.compute,
+                         .compression = predicted.compression,
+                         .exposed = predicted.exposed,
+                         .bytes = predicted.bytes,
+                         .bandwidth = found.link.bandwidth,
+                         .latency = found.link.latency},
           .line = preflight_line(found),
           .warning = waiting_warning(found),
           .slow_worker = found.slow ? slow_worker_warning(*found.slow) : "",

@@ -30,7 +30,7 @@ struct Preflight {
 // Called by all workers at once; the result is the same on all ranks. `direct` is the group between
 // their GPUs, or null.
 Preflight measure_job(Job& job, Group* direct, const OpenedDevice& opened, Transformer& model,
-                      const TrainOptions& options, std::span<const float> parameters,
+                      const TrainOptions& options, std::span<float> parameters,
                       const ReadyBatch& ready, double budget);
 
 // Warm-up steps of a new run, for compression methods that have a warm-up.
@@ -69,7 +69,7 @@ PreflightFindings findings_of(const Preflight& preflight, const ParameterLayout&
 
 // The findings as rank 0 records and logs them. Warnings are empty where there is none.
 struct PreflightReport {
-  ForecastRecord forecast;
+  PredictionRecord prediction;
   std::string line;
   std::string warning;
   std::string slow_worker;

@@ -242,13 +242,13 @@ void ReportMaker::explain_wire(Answer& a) {
 LinkUse ReportMaker::link_use() const {
   LinkUse use;
   const double sampled = first()->machine.total("seconds");
-  if (!crosses_network(run_) || run_.forecasts.empty() || sampled <= 0) return use;
+  if (!crosses_network(run_) || run_.predictions.empty() || sampled <= 0) return use;
   use.carried = first()->machine.total("out") / (1 + kHeaders) / sampled;
   for (const auto& [rank, summary] : run_.ranks) {
     if (rank > 0 && summary.last_sample) break;  // a rank of a different host
     const double sent = summary.spans.total("sent");
     if (sent <= 0) continue;
-    use.most += run_.forecasts.back().bandwidth * summary.spans.total("inter_node_bytes") / sent;
+    use.most += run_.predictions.back().bandwidth * summary.spans.total("inter_node_bytes") / sent;
   }
   return use;
 }

@@ -105,8 +105,8 @@ void ReportMaker::average_step() {
 
 // The prediction of preflight, beside the measured step time.
 void ReportMaker::add_prediction(Answer& a) {
-  if (run_.forecasts.empty()) return;
-  const ForecastRecord& f = run_.forecasts.back();
+  if (run_.predictions.empty()) return;
+  const PredictionRecord& f = run_.predictions.back();
   const double middle = median(run_.step_seconds);
   if (middle <= 0 || f.seconds <= 0) return;
   const double off = middle / f.seconds - 1;

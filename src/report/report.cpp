@@ -129,6 +129,13 @@ void ReportMaker::environment() {
                          {"threads", with_commas(s.threads)},
                          {"workers", with_commas(s.workers)},
                          {"data", options_ ? options_->data : "?"}};
+  if (!s.encryption.empty()) {
+    report_.environment.emplace_back("encryption between workers", s.encryption);
+  }
+  if (s.insecure) {
+    report_.environment.emplace_back("secret of the job",
+                                     "none (--insecure): others could have joined it");
+  }
   if (s.capacity > 0) {
     report_.environment.emplace_back("speed of large matrix products",
                                      format("{}, all workers together", human_flops(s.capacity)));

@@ -211,13 +211,14 @@ std::string words_of(std::string id) {
 std::string whole_page(const std::vector<Report>& reports, const std::string& state,
                        const std::string& content) {
   std::string out = format(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
+      "http-equiv=\"Content-Security-Policy\" content=\"{}\"><meta name=\"viewport\" "
       "content=\"width=device-width, initial-scale=1\"><link rel=\"icon\" "
       "href=\"data:,\"><title>{} - "
       "Reigen</title><style>{}</style></head><body><a class=\"skip\" href=\"#content\">To the "
       "answers</a><header><h1>{}</h1><p class=\"soft\">{}</p><nav "
       "aria-label=\"Questions\"><ul>",
-      escaped_html(title_of(reports)), kStyle, escaped_html(title_of(reports)),
+      kReportPolicy, escaped_html(title_of(reports)), kStyle, escaped_html(title_of(reports)),
       escaped_html(state));
   for (const Answer& a : reports[0].answers) {
     out += format("<li><a href=\"#{}\">{}</a></li>", a.id, escaped_html(words_of(a.id)));

@@ -11,4 +11,9 @@ namespace reigen {
 
 std::string report_page(const std::vector<Report>& reports);
 
+// The content policy of that page, in the file and when it is served: its own style, no script.
+inline constexpr const char* kReportPolicy =
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action "
+    "'none'";
+
 }  // namespace reigen

@@ -141,8 +141,8 @@ void split_waiting(const RunSummary& run, double waited, const StepRecord& first
 // for a link leaves a core idle; where none is idle, the wait is for a core.
 void split_contention(const RunSummary& run, TimeShares& shares) {
   const auto first = run.ranks.find(0);
-  if (run.forecasts.empty() || first == run.ranks.end()) return;
-  const ForecastRecord& link = run.forecasts.back();
+  if (run.predictions.empty() || first == run.ranks.end()) return;
+  const PredictionRecord& link = run.predictions.back();
   const RollupTable& machine = first->second.machine;
   const double sampled = machine.total("seconds");
   if (link.bandwidth <= 0 || sampled <= 0 || machine.total("cpu") / sampled < kBusyCoresPercent)

@@ -19,9 +19,9 @@ bool on_gpu(const RunSummary& run) {
 
 // The compression of the last attempt; none where the log has no prediction.
 CompressSetting compression_of(const RunSummary& run) {
-  if (run.forecasts.empty() || run.forecasts.back().method.empty()) return {};
+  if (run.predictions.empty() || run.predictions.back().method.empty()) return {};
   try {
-    return parse_compress(run.forecasts.back().method);
+    return parse_compress(run.predictions.back().method);
   } catch (const ConfigError&) {  // of a later version
     return {};
   }

@@ -112,8 +112,8 @@ void preflight(AttemptParts& parts) {
   choose_bucket(parts.job, options.workers, layout.elements(),
                 transport.direct ? measured.direct_curve : measured.curve, choices);
   const PreflightReport report = report_of(measured, layout, options, step, choices);
-  parts.facts.forecast = report.forecast;
-  parts.facts.forecast_line = report.line;
+  parts.facts.prediction = report.prediction;
+  parts.facts.prediction_line = report.line;
   for (const std::string& text : {report.warning, report.slow_warmup, report.slow_worker}) {
     if (!text.empty()) parts.facts.warnings.push_back(text);
   }
@@ -128,6 +128,18 @@ void describe_attempt(AttemptParts& parts) {
   facts.workers = describe(parts.job, parts.state.choices);
   if (!parts.transport.text.empty()) facts.workers += "; " + parts.transport.text;
   facts.first_step = parts.state.counters.step;
+  if (parts.job.alone()) return;
+  const Membership& membership = *parts.job.membership();
+  facts.insecure = !membership.secret();
+  facts.encryption = membership.encryption();
+  const bool between_hosts = first_rank_of_each_machine(membership.control().members()).size() > 1;
+  if (parts.transport.direct && between_hosts) {
+    facts.encryption += ", but NCCL sends gradients in clear";
+    facts.warnings.emplace_back(
+        "gradients cross between hosts over NCCL, whose connections cannot be encrypted; "
+        "--transport tcp encrypts them");
+  }
+  if (!facts.encryption.empty()) facts.workers += "; encryption: " + facts.encryption;
 }
 
 }  // namespace

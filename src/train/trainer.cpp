@@ -10,7 +10,8 @@
 #include "base/terminal.h"
 #include "data/manifest.h"
 #include "optim/schedule.h"
-#include "report/live/live_server.h"
+#include "report/live/page_process.h"
+#include "report/live/page_token.h"
 #include "train/attempt_parts.h"
 #include "train/training_loop.h"
 #include "train/workers/agreements.h"
@@ -23,12 +24,22 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
-std::unique_ptr<LiveServer> serve_page(const TrainOptions& options) {
-  return std::make_unique<LiveServer>(LiveServerOptions{.run = options.run,
-                                                        .address = options.page.address,
-                                                        .port = static_cast<int>(options.page.port),
-                                                        .token = options.page.token,
-                                                        .beside_work = true});
+std::unique_ptr<PageProcess> serve_page(const TrainOptions& options) {
+  return std::make_unique<PageProcess>(
+      PageProcessOptions{.run = options.run,
+                         .address = options.page.address,
+                         .port = static_cast<int>(options.page.port),
+                         .token = page_token(options.page)});
+}
+
+// The link with its access token only on a terminal: output that is redirected ends in files that
+// other users may read.
+void announce(const PageProcess& page) {
+  const std::string for_logs = format("live page of the run: {} (link with its access token: {})",
+                                      page.address_text(), page.link_file());
+  if (!stderr_is_terminal()) return log_note(for_logs);
+  log_copy_only(for_logs);
+  log_terminal_only(format("live page of the run: {}", page.url()));
 }
 
 void warn_of_timeline(const TrainOptions& options) {
@@ -49,26 +60,32 @@ void give_up(AttemptParts& parts, const std::string& why) {
 }
 
 // After an error of the device or the network the run can be resumed: the message explains how.
+std::string with_advice(const AttemptParts& parts, const Error& e) {
+  if (!parts.writer) return e.what();
+  return format("{}; {}", e.what(), parts.writer->how_to_resume());
+}
+
+// A checkpoint that waits in memory for room on the disk is not lost with the attempt.
+void end_attempt(AttemptParts& parts, const std::string& why) {
+  log_copy_only(format("ended: {}", why));
+  give_up(parts, why);
+  if (parts.writer) parts.writer->wait_for_room();
+}
+
 void run_attempt(AttemptParts& parts) {
-  auto with_advice = [&](const Error& e) {
-    std::string text = e.what();
-    if (parts.writer) text += "; " + parts.writer->how_to_resume();
-    log_copy_only(format("ended: {}", text));
-    give_up(parts, text);
-    return text;
-  };
   try {
     TrainingLoop(parts).run();
   } catch (const DeviceError& e) {
-    throw DeviceError(with_advice(e));
+    end_attempt(parts, with_advice(parts, e));
+    throw DeviceError(with_advice(parts, e));
   } catch (const CommError& e) {
-    throw CommError(with_advice(e));
+    end_attempt(parts, with_advice(parts, e));
+    throw CommError(with_advice(parts, e));
   } catch (const Error& e) {
-    log_copy_only(format("ended: {}", e.what()));
-    give_up(parts, e.what());
+    end_attempt(parts, e.what());
     throw;
   } catch (const std::exception& e) {
-    give_up(parts, e.what());
+    end_attempt(parts, e.what());
     throw;
   }
 }
@@ -94,11 +111,11 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   read_manifest(options.data);  // fails before a run directory is made
   std::optional<RunDirectory> run;
   if (job.first()) run.emplace(options.run);
-  std::unique_ptr<LiveServer> page;
+  std::unique_ptr<PageProcess> page;
   if (run && options.dashboard) page = serve_page(options);
   const std::unique_ptr<AttemptParts> parts =
       prepare_attempt(options, run ? &*run : nullptr, job, version);
-  if (page) log_note(format("live page of the run: {}", page->url()));
+  if (page) announce(*page);
   run_attempt(*parts);
 }
 

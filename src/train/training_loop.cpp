@@ -65,7 +65,7 @@ void TrainingLoop::step() {
   if (parts_.traced) parts_.traced->timeline().lap("input");
   const double limit = parts_.options.max_time;
   const bool late = job.first() && limit > 0 && parts_.run_seconds() >= limit;
-  job.vote({.interrupted = interrupt_requested() ? 1.0 : 0.0, .time_over = late ? 1.0 : 0.0});
+  job.vote({.interrupted = asked_to_stop() ? 1.0 : 0.0, .time_over = late ? 1.0 : 0.0});
   stepper.start(ready);
   started_ = ready.batch.end;
   while (stepper.under_way() >= stepper.most_under_way()) finish_step();
@@ -104,12 +104,18 @@ void TrainingLoop::save() {
   checkpoint_ = {.step = state.counters.step};
 }
 
+// A run directory that was moved or replaced ends the attempt: its old path may already be used by
+// a different one.
+bool TrainingLoop::asked_to_stop() const {
+  return interrupt_requested() || (parts_.writer && parts_.writer->moved());
+}
+
 // Among several workers the votes of the last step count, so that all stop after the same step.
 StopRequests TrainingLoop::requests() const {
   const Job& job = parts_.job;
   if (!job.alone()) return {job.agreed().interrupted > 0, job.agreed().time_over > 0};
   const double limit = parts_.options.max_time;
-  return {interrupt_requested(), limit > 0 && parts_.run_seconds() >= limit};
+  return {asked_to_stop(), limit > 0 && parts_.run_seconds() >= limit};
 }
 
 void TrainingLoop::exchange_logs() {
@@ -163,7 +169,14 @@ void TrainingLoop::finish(StopReason reason) {
   c.seconds = parts_.run_seconds();
   if (!parts_.writer) return;
   RunWriter& writer = *parts_.writer;
-  writer.finish(c.step, text_of(reason), parts_.watch.seconds());
+  const bool moved = reason == StopReason::kSignal && writer.moved() && !interrupt_requested();
+  writer.finish(c.step, moved ? "moved" : text_of(reason), parts_.watch.seconds());
+  if (moved) {
+    throw IoError(
+        format("the run directory {} was moved to {} or replaced while the run trained; training "
+               "stopped after step {}; {}",
+               parts_.options.run, writer.run().path(), c.step, writer.how_to_resume()));
+  }
   if (reason == StopReason::kSignal) {
     throw Interrupted(
         format("stopped by a signal after step {}; {}", c.step,

@@ -15,7 +15,8 @@ class TrainingLoop {
   explicit TrainingLoop(AttemptParts& parts);
 
   // Returns at a limit of the run. Throws Interrupted after a signal, when the last checkpoint is
-  // written, and DivergedError when the loss is no longer finite.
+  // written, IoError after the run directory was moved, likewise, and DivergedError when the loss
+  // is no longer finite.
   void run();
 
  private:
@@ -26,6 +27,7 @@ class TrainingLoop {
   void finish(StopReason reason);
 
   StopRequests requests() const;
+  bool asked_to_stop() const;
   void exchange_logs();
   void restart_clocks();
   void check_divergence();

@@ -150,6 +150,32 @@ TEST(AvailableMemory, ReadsControlGroupsOfVersionOne) {
   EXPECT_EQ(machine.available(), 300u);
 }
 
+TEST(ProcessIdentity, IsThatOfOneProcess) {
+  const std::string own = process_identity(static_cast<uint64_t>(getpid()));
+  EXPECT_FALSE(own.empty());
+  EXPECT_EQ(process_identity(static_cast<uint64_t>(getpid())), own);
+  EXPECT_NE(process_identity(1), own);
+  EXPECT_EQ(process_identity(uint64_t{1} << 30), "");  // above every pid_max
+}
+
+TEST(ProcessIsStopped, AfterSigstopUntilSigcont) {
+  const pid_t child = fork();
+  if (child == 0) {
+    while (true) pause();
+  }
+  const auto id = static_cast<uint64_t>(child);
+  EXPECT_FALSE(process_is_stopped(id));
+  kill(child, SIGSTOP);
+  waitpid(child, nullptr, WUNTRACED);
+  EXPECT_TRUE(process_is_stopped(id));
+  kill(child, SIGCONT);
+  waitpid(child, nullptr, WCONTINUED);
+  EXPECT_FALSE(process_is_stopped(id));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(process_is_stopped(id));
+}
+
 TEST(IsLoopback, TakesNumbersAndLocalhostOnly) {
   for (const char* address : {"127.0.0.1", "127.8.0.2", "::1", "localhost"}) {
     EXPECT_TRUE(is_loopback(address)) << address;

@@ -75,6 +75,30 @@ TEST(Print, WritesToStandardOutputAtOnce) {
   EXPECT_EQ(GetCapturedStdout(), "result\n");
 }
 
+TEST(Print, LeavesBytesForAFileAsTheyAre) {
+  CaptureStdout();
+  print("a\x1b[2J\xff\n");
+  EXPECT_EQ(GetCapturedStdout(), "a\x1b[2J\xff\n");
+}
+
+TEST(Log, IsEscapedInAFileAndInTheCopy) {
+  std::string copied;
+  set_log_copy([&](std::string_view line) { copied += std::string(line) + "|"; });
+  CaptureStderr();
+  log_warning("a\x1b[2J");
+  log_from("vm\x07", "warning: b\xff");
+  set_log_copy({});
+  EXPECT_EQ(GetCapturedStderr(), "warning: a\\x1b[2J\n[vm\\x07] warning: b\\xff\n");
+  EXPECT_EQ(copied, "warning: a\\x1b[2J|[vm\\x07] warning: b\\xff|");
+}
+
+TEST(Log, AWaitIsRecognisedByItsLine) {
+  CaptureStderr();
+  log_waiting("for room");
+  EXPECT_TRUE(is_waiting(GetCapturedStderr()));
+  EXPECT_FALSE(is_waiting("no waiting: here"));
+}
+
 TEST(PrintDeathTest, AFullDiskBehindStandardOutputIsAnIoError) {
   EXPECT_EXIT(
       {
@@ -289,6 +313,22 @@ TEST_F(StatusDeathTest, IsRemovedByAnEmptyText) {
 TEST_F(StatusDeathTest, IsCutToTheWidthOfTheTerminal) {
   EXPECT_EXIT(exit_showing(
                   7, [] { show_status("step 7 of 1000"); }, kClear + "step 7"),
+              testing::ExitedWithCode(0), "");
+}
+
+TEST_F(StatusDeathTest, TextFromOutsideIsEscapedAndOnlyOurTagsAreColoured) {
+  auto work = [] {
+    unsetenv("NO_COLOR");
+    log_warning("a\x1b[2Jb");
+    log_from("1", "error: c\x1b[0m");
+    log_from("1", "\x1b[31merror: d");
+    show_status("e\x1b[2J\n");
+  };
+  EXPECT_EXIT(exit_showing(80, work,
+                           "\x1b[33mwarning:\x1b[0m a\\x1b[2Jb\r\n"
+                           "[1] \x1b[31merror:\x1b[0m c\\x1b[0m\r\n"
+                           "[1] \\x1b[31merror: d\r\n" +
+                               kClear + "e\\x1b[2J\\x0a"),
               testing::ExitedWithCode(0), "");
 }
 

@@ -1,6 +1,5 @@
 """Compression between workers through the real binary: every method trains, stops and resumes."""
 
-import json
 import os
 import signal
 
@@ -33,9 +32,10 @@ class Compression(WorkersCase):
             with self.subTest(method=method):
                 whole, parts = f"whole-{method}", f"parts-{method}"
                 done = self.train(whole, *self.options(method, 60))
-                self.assertIn(f"compression {method}", done.stderr)
+                self.assertEqual(self.chosen(whole), method)
                 self.assertNotIn("drifted", done.stderr)
-                self.train(parts, *self.options(method, 6))  # in the warm-up
+                if harness.TEST_ALL or method == "powersgd:2":
+                    self.train(parts, *self.options(method, 6))  # in the warm-up
                 self.train(parts, *self.options(method, 33))  # among local steps
                 self.train(parts, *self.options(method, 60))
                 self.assertEqual(self.files(whole), self.files(parts))
@@ -68,7 +68,7 @@ class Compression(WorkersCase):
                 self.assertIn("is dropped", done.stderr)
                 done = self.train(name, "--max-steps", 26, "--workers", 1)
                 self.assertIn("is dropped", done.stderr)
-                self.assertEqual(json.loads(self.read(f"{name}/last/manifest.json"))["step"], 26)
+                self.assertEqual(self.manifest(name)["step"], 26)
 
     def test_an_unknown_method_is_refused(self):
         done = self.train("run", *self.options("gzip", 5), check=False)

@@ -101,17 +101,23 @@ class Doctor(WorkersCase):
         self.assertAlmostEqual(found["hours"], (100 * first["step_seconds"] + 900 * step) / 3600)
         text = run(*self.options("--workers", 2, "--compress", "powersgd:4", "--compress-warmup", 7)).stdout
         self.assertIn("powersgd:4 begins after a warm-up of 7 steps (", text)
-        done = self.train("warm", "--workers", 2, "--compress", "powersgd:4", "--max-steps", 20, "--eval.every", 0)
-        self.assertRegex(done.stderr, "compression powersgd:4 after a warm-up of 2 steps \\(")
+        self.train("warm", "--workers", 2, "--compress", "powersgd:4", "--max-steps", 20, "--eval.every", 0)
+        sent = [self.losses("warm")[step]["communication"]["sent"] for step in (1, 2, 3, 4)]
+        self.assertEqual(sent[0], sent[1])  # a tenth of the steps
+        self.assertLess(max(sent[2:]), sent[1])
         self.assertEqual(self.examine("--workers", 2, "--compress", "int4")["warmup"]["steps"], 0)
 
     def test_a_training_run_logs_its_prediction(self):
-        done = self.train("run", "--workers", 2, "--compress", "auto", "--max-steps", 3, "--eval.every", 0)
-        self.assertRegex(done.stderr, "link .*, latency .* predicted step .* auto chose ")
-        chosen = json.loads(self.read("run/last/manifest.json"))["training"]["state"]["compress"]
-        self.assertIn(f"auto chose {chosen}", done.stderr)
+        self.train("run", "--workers", 2, "--compress", "auto", "--max-steps", 3, "--eval.every", 0)
+        chosen = self.chosen("run")
         again = self.train("run", "--max-steps", 5)
+        self.assertEqual(self.chosen("run"), chosen)
         self.assertIn(f"auto had chosen {chosen}", again.stderr)
+        lines = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
+        predicted = [r for r in lines if r["kind"] == "forecast"]
+        self.assertEqual([r["method"] for r in predicted], [chosen, chosen])
+        for value in ("seconds", "compute", "bandwidth", "latency"):
+            self.assertGreater(min(r[value] for r in predicted), 0, value)
 
 
 class LinksCase(WorkersCase):
@@ -169,12 +175,12 @@ class AcrossLinks(LinksCase):
             self.assertRegex(warned, "each warm-up step of .* for 1 step; a smaller --compress-warmup")
             net.shape(None)
             options = [*WIDE, "--batch.target-tokens", 6000, "--compress", "auto", "--eval.every", 0, "--max-steps"]
-            said = self.across(net, self.arguments("later", *options, 1))[1]
-            self.assertIn("auto chose none", said)
+            self.across(net, self.arguments("later", *options, 1))
+            self.assertEqual(self.chosen("later"), "none")
             # A run that began on a fast link gets a suggestion on a slow one.
             net.shape("20mbit")
             said = self.across(net, self.arguments("later", *options, 2))[1]
-            self.assertIn("auto had chosen none", said)
+            self.assertEqual(self.chosen("later"), "none")
             self.assertRegex(said, "a slow link of .*; --compress [a-z0-9:]+ shortens the step to")
             self.assertNotIn("--compress auto", said)
             net.shape(None)
@@ -186,6 +192,7 @@ class AcrossLinks(LinksCase):
 
 class Faults(LinksCase):
     """Each fault is real, and on the second host only."""
+    seconds = 2
 
     def found(self, net, *more, **second):
         return json.loads(self.across(net, Doctor.options(self, "--json", *more), **second)[0])
@@ -230,7 +237,7 @@ class Faults(LinksCase):
         with namespaces.Network(2) as net:
             net.add_interface("side0", 78)
             net.cut_interface("side0")
-            options = Doctor.options(self, "--start-within", "3")
+            options = Doctor.options(self, "--start-within", "2")
             begun = time.time()
             said = self.across(net, [*options, "--interface", "side0"], fails=True)[1]
             self.assertRegex(said, "cannot connect from 10.78.0.2 .* the route to 10.77.0.1 is through eth0")

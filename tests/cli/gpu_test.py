@@ -79,7 +79,7 @@ class Reproducibility(GpuCase):
 
 
 class Workers(GpuCase):
-    """Two processes on one GPU: gradients go through the host's memory and Gloo."""
+    """Two processes on one GPU: gradients go through the host's memory and TCP."""
 
     def workers(self, name, *more, **kwargs):
         return self.train(name, "--workers", 2, "--device", "cuda:0", *more, **kwargs)

@@ -2,7 +2,9 @@
 
 import json
 import os
+import pty
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -24,6 +26,33 @@ SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.f
 NEEDED = ["loss", "bleu", "rate", "throughput", "split", "cpu"]
 
 
+def descendants(pid):
+    """All processes below one."""
+    found = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                for child in map(int, file.read().split()):
+                    found += [child, *descendants(child)]
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it has ended
+    return found
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def memory(pid):
+    """Most bytes of memory that a process has had."""
+    with open(f"/proc/{pid}/status") as file:
+        return int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1)) * 1024
+
+
 class PageCase(harness.Case):
     @classmethod
     def setUpClass(cls):
@@ -41,19 +70,36 @@ class PageCase(harness.Case):
             run(*cls.arguments(cls.ended, "--max-steps", 60, "--eval.every", 20, "--workers", 2))
         return cls.ended
 
-    def serve(self, *command):
-        """Starts reigen and returns the process and the address of its page."""
-        process = subprocess.Popen([REIGEN, *map(str, command)], stderr=subprocess.PIPE, text=True)
+    def serve(self, *command, **more):
+        """Starts reigen and returns the process and the link to its page."""
+        process = subprocess.Popen([REIGEN, *map(str, command)], stderr=subprocess.PIPE, text=True, **more)
         self.addCleanup(self.stop, process)
         lines = []
         for line in process.stderr:
             lines.append(line)
             if found := re.search(r"http://[^\s;]+", line):
                 # Reads the rest of its output, or it would block on a full pipe.
-                process.reader = threading.Thread(target=process.stderr.read)
+                process.said = lines
+                process.reader = threading.Thread(target=lambda: lines.extend(process.stderr))
                 process.reader.start()
-                return process, found.group()
+                return process, self.link(line) or found.group()
         raise AssertionError("no address: " + "".join(lines))
+
+    def link(self, line):
+        """The link with the token in the file that a line of `train` names, or None."""
+        if file := re.search(r"link with its access token: (.+)\)$", line.rstrip()):
+            with open(file.group(1)) as link:
+                return link.read().strip()
+        return None
+
+    def talk(self, port, request):
+        """The whole answer to a request of any bytes."""
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+            connection.sendall(request)
+            answer = b""
+            while got := connection.recv(1 << 16):
+                answer += got
+            return answer
 
     def stop(self, process):
         if process.poll() is None:
@@ -68,7 +114,8 @@ class Server(PageCase):
     def test_requests_without_the_token_are_refused(self):
         _, url = self.serve("dashboard", self.finished(), "--token", "secret")
         base = url.split("?")[0]
-        for path in ["", "live.json", "report", "report.json", "?token=wrong", "live.json?token=secret2"]:
+        for path in ["", "live.json", "report", "report.json", "?token=wrong", "live.json?token=secret2", "live.css",
+                     "live.js", "chart.js", "chart.js?token=", "none"]:
             with self.assertRaises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(base + path, timeout=30)
             self.assertEqual(refused.exception.code, 403, path)
@@ -80,17 +127,54 @@ class Server(PageCase):
             self.assertNotIn("unsafe", page.headers["Content-Security-Policy"])
 
     def test_a_foreign_host_header_is_refused(self):
-        _, url = self.serve("dashboard", self.finished())
-        for name in ("evil.example", "127.evil.example:6810", "127.0.0.1.evil.example"):
-            asked = urllib.request.Request(url + "live.json", headers={"Host": name})
-            with self.assertRaises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(asked, timeout=30)
-            self.assertEqual(refused.exception.code, 403)
-            refused.exception.close()
+        _, url = self.serve("dashboard", self.finished(), "--token", "secret")
+        port = int(re.search(r":(\d+)/", url).group(1))
 
-    def test_an_address_other_than_loopback_generates_a_token(self):
-        _, url = self.serve("dashboard", self.finished(), "--address", "0.0.0.0")
-        self.assertRegex(url, r"\?token=[0-9a-f]{32}$")
+        def status(host):
+            return self.talk(port, f"GET /live.json?token=secret HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())[9:12]
+
+        for name in (f"127.0.0.1:{port}", "localhost", "[::1]", f"[::1]:{port}"):
+            self.assertEqual(status(name), b"200", name)
+        for name in ("evil.example", "127.evil.example:6810", "127.0.0.1.evil.example", "[::1].evil.com", "",
+                     "[::1]:80.evil.com", "localhost.evil.com", "127.0.0.1@evil.com", "0.0.0.0", "::1", "[::1",
+                     "localhost:80:80"):
+            self.assertEqual(status(name), b"403", name)
+        self.assertEqual(self.talk(port, b"GET /live.json?token=secret HTTP/1.1\r\n\r\n")[9:12], b"400")
+
+    def test_only_the_files_of_the_page_are_served_and_only_by_get(self):
+        _, url = self.serve("dashboard", self.finished(), "--token", "secret")
+        port = int(re.search(r":(\d+)/", url).group(1))
+
+        def status(line, headers="", after=b""):
+            return self.talk(port, f"{line} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode() + after)[9:12]
+
+        for path in ("/../log.txt", "/%2e%2e/log.txt", "//etc/passwd", "/live.json/", "/./live.json", "/LIVE.JSON",
+                     "/live%2ejson", "/log.txt", "/config.yaml", "/live.json;a"):
+            self.assertEqual(status(f"GET {path}?token=secret"), b"404", path)
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH"):
+            self.assertEqual(status(f"{method} /live.json?token=secret"), b"405", method)
+        body = b"5\r\nhello\r\n0\r\n\r\n"
+        self.assertEqual(status("GET /?token=secret", "Transfer-Encoding: chunked\r\n", body), b"413")
+        self.assertEqual(status("GET /?token=secret", "Content-Length: 5\r\n", b"hello"), b"413")
+        self.assertEqual(status("GET /?token=secret", "A: b\r\n" * 200), b"431")
+        ranges = "bytes=" + ",".join(["0-"] * 2700)
+        ask = f"GET /chart.js?token=secret HTTP/1.1\r\nHost: localhost\r\nRange: {ranges}\r\n\r\n"
+        self.assertEqual(self.talk(port, ask.encode()),
+                         self.talk(port, b"GET /chart.js?token=secret HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+
+    def test_a_token_is_generated_on_every_address(self):
+        for address in ("127.0.0.1", "0.0.0.0"):
+            _, url = self.serve("dashboard", self.finished(), "--address", address)
+            self.assertRegex(url, r"\?token=[0-9a-f]{32}$")
+
+    def test_a_token_may_come_from_a_private_file_or_the_environment(self):
+        file = self.write("token", "of a file\n")
+        os.chmod(file, 0o644)
+        self.assert_fails(run("dashboard", self.finished(), "--token-file", file, check=False), 2, "0644", "chmod 600")
+        os.chmod(file, 0o600)
+        self.assertTrue(self.serve("dashboard", self.finished(), "--token-file", file)[1].endswith("=of%20a%20file"))
+        _, url = self.serve("dashboard", self.finished(), env={**os.environ, "REIGEN_DASHBOARD_TOKEN": "given"})
+        self.assertTrue(url.endswith("?token=given"))
 
     def test_a_port_in_use_is_an_error_and_the_default_finds_a_free_one(self):
         with socket.socket() as other:
@@ -115,9 +199,165 @@ class Server(PageCase):
     def test_options_of_the_page_are_not_recorded(self):
         done = run(*self.arguments(self.path("run"), "--max-steps", 2, "--no-eval.bleu", "--dashboard",
                                    "--dashboard-token", "secret"))
-        self.assertRegex(done.stderr, r"live page of the run: http://127\.0\.0\.1:\d+/\?token=secret")
+        self.assertRegex(done.stderr, r"live page of the run: http://127\.0\.0\.1:\d+/ ")
+        self.assertFalse(os.path.exists(self.path("run/dashboard.url")))  # the page has ended
         self.assertNotIn("secret", self.read("run/config.yaml"))
         self.assertNotIn("http://", run(*self.arguments(self.path("run"), "--max-steps", 3, "--no-eval.bleu")).stderr)
+
+    def test_the_token_is_in_no_command_line_and_in_no_file_that_others_may_read(self):
+        folder = self.path("run")
+        ssh = self.write("ssh", "#!/bin/sh\nfor command; do :; done\nexec sh -c \"$command\"\n")  # on this host
+        os.chmod(ssh, 0o755)
+        process, url = self.serve(*self.arguments(folder, "--max-steps", 1000000, "--dashboard", "--hosts", "vm1:2",
+                                                  "--dashboard-token", "very-secret", "--no-eval.bleu"),
+                                  env={**os.environ, "REIGEN_SSH": ssh})
+        self.assertTrue(url.endswith("?token=very-secret"))
+        self.assertEqual(os.stat(f"{folder}/dashboard.url").st_mode & 0o777, 0o600)
+        with urllib.request.urlopen(url, timeout=30) as page:
+            self.assertEqual(page.status, 200)
+        family = [process.pid, *descendants(process.pid)]
+        self.assertEqual(len(family), 5)  # launcher, agent, two workers, page
+        for pid in family:
+            with open(f"/proc/{pid}/cmdline", "rb") as line:
+                self.assertNotIn(b"very-secret", line.read())
+        self.stop(process)
+        self.assertNotIn("very-secret", "".join(process.said))
+        own = self.path("own")
+        more = ["--dashboard", "--dashboard-token", "very-secret", "--no-eval.bleu"]
+        self.assertIn(b"very-secret", self.terminal_of(self.arguments(own, "--max-steps", 1, *more)))
+        self.terminal_of(self.arguments(own, "--max-steps", 100000, *more, "--workers", 2, "--detach"))
+        self.assertIn("?token=very-secret", self.read("own/dashboard.url"))
+        os.kill(json.loads(self.read("own/background.json"))["process"], signal.SIGTERM)
+        run("attach", own, check=False)
+        self.assertIn("live page of the run", self.read("own/console.log"))
+        for place in (folder, own):
+            found = subprocess.run(["grep", "-rl", "very-secret", place], capture_output=True, text=True)
+            self.assertEqual(found.stdout, "")
+
+    def terminal_of(self, arguments):
+        """What a command shows on a terminal."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([REIGEN, *arguments], stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        try:
+            while got := os.read(ours, 1 << 16):
+                shown += got
+        except OSError:  # the end, on Linux
+            pass
+        os.close(ours)
+        process.wait(60)
+        return shown
+
+
+class Attacked(PageCase):
+    """Clients that would harm the training process if they could."""
+
+    def train(self, *more, **options):
+        process, url = self.serve(*self.arguments(self.path("run"), "--dashboard", "--no-eval.bleu", *more), **options)
+        self.port = int(re.search(r":(\d+)/", url).group(1))
+        return process, url, next(iter(descendants(process.pid)), process.pid)
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+    def records(self, kind):
+        with open(self.path("run/measurements/rank-0.jsonl")) as log:
+            return [record for record in map(json.loads, log) if record["kind"] == kind]
+
+    def test_the_page_is_a_process_with_limits_and_ends_with_training(self):
+        process, url, page = self.train("--max-steps", 1000000)
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            self.assertEqual(answer.status, 200)
+        limits = self.limits(page)
+        self.assertEqual(limits["Max address space"], str(2 << 30))
+        self.assertEqual(limits["Max open files"], "256")
+        self.assertEqual(limits["Max core file size"], "0")
+        opened = [os.readlink(f"/proc/{page}/fd/{fd}") for fd in os.listdir(f"/proc/{page}/fd")]
+        self.assertEqual([name for name in opened if name.startswith(self.folder)], [])
+        os.kill(process.pid, signal.SIGKILL)
+        self.assertEqual(self.stop(process), -signal.SIGKILL)
+        until = time.monotonic() + 30
+        while alive(page) and time.monotonic() < until:
+            time.sleep(0.01)
+        self.assertFalse(alive(page))
+
+    @staticmethod
+    def limits(pid):
+        with open(f"/proc/{pid}/limits") as file:
+            return {line[:26].strip(): line[26:].split()[0] for line in file.readlines()[1:]}
+
+    def test_idle_connections_fail_no_checkpoint(self):
+        lower = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+        process, _, _ = self.train("--max-steps", 150, "--checkpoint.every", 10, preexec_fn=lower)
+        held, opened = [], 0
+        while process.poll() is None:  # 300 at a time, renewed
+            try:
+                held.append(self.connect())
+            except OSError:
+                break
+            opened += 1
+            if len(held) > 300:
+                held.pop(0).close()
+        self.assertEqual(self.stop(process), 0, process.said)
+        for connection in held:
+            connection.close()
+        self.assertEqual(sorted({r["step"] for r in self.records("checkpoint")}), list(range(10, 151, 10)))
+        self.assertEqual([line for line in process.said if "warning" in line], [])
+        self.assertGreater(opened, 300)
+
+    def test_a_client_that_never_ends_its_request_does_not_delay_the_end(self):
+        process, _, _ = self.train("--max-steps", 30)
+        slow = self.connect()
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+        until = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < until:
+            try:
+                slow.sendall(b"A: b\r\n")
+            except OSError:
+                slow.close()
+                try:
+                    slow = self.connect()
+                except OSError:
+                    pass
+            time.sleep(0.1)
+        slow.close()
+        self.assertEqual(process.poll(), 0)
+
+    def test_floods_of_bytes_are_not_stored(self):
+        process, url, page = self.train("--max-steps", 1000000)
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            answer.read()
+        block = b"a" * (1 << 20)
+        starts = [b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n7fffffff\r\n",
+                  b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET / HTTP/1.1\r\nA: ", b""]
+        before = memory(page)
+        for start in starts * 4:
+            with self.connect() as connection:
+                try:
+                    connection.sendall(start)
+                    for _ in range(8):
+                        connection.sendall(block)
+                except OSError:
+                    pass  # refused
+        self.assertLess(memory(page) - before, 8 << 20)
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            self.assertEqual(answer.status, 200)
+        self.assertEqual(self.stop(process), 130)
+
+    def test_training_continues_when_the_page_dies_and_the_page_comes_back(self):
+        process, url, page = self.train("--max-steps", 1000000)
+        for _ in range(2):
+            os.kill(page, signal.SIGKILL)
+            until = time.monotonic() + 30
+            while not (now := descendants(process.pid)) or now == [page]:
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.01)
+            page, = now
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            self.assertEqual(answer.status, 200)
+        self.assertEqual(self.stop(process), 130)
+        self.assertEqual(len([line for line in process.said if line.startswith("warning")]), 1)
 
 
 @unittest.skipIf(browser.PROGRAM is None, "no chromium here: scripts/setup.sh installs it")

@@ -93,7 +93,7 @@ class Links(Planted):
 
     def test_a_slow_link_is_the_network_and_gradients_explain_its_traffic(self):
         with namespaces.Network(2, rate="100mbit") as network:
-            self.workers(*HEAVY, "--max-steps", 40, network=network)
+            self.workers(*HEAVY, "--max-steps", 20, network=network)
         self.assertEqual(self.bottleneck()[0], "network", self.bottleneck()[1])
         self.assertIn("--compress", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(2)
@@ -112,7 +112,7 @@ class Links(Planted):
 
     def test_with_two_workers_per_host_only_part_of_the_traffic_is_inter_node(self):
         with namespaces.Network(2, rate="100mbit") as network:
-            self.workers(*HEAVY, "--max-steps", 15, network=network, on_each=2)
+            self.workers(*HEAVY, "--max-steps", 12, network=network, on_each=2)
         numbers = self.report()["numbers"]
         for rank in numbers["ranks"]:
             self.assertGreater(rank["bytes_sent_away"], 0)
@@ -123,7 +123,7 @@ class Links(Planted):
 
     def test_the_same_without_a_limit_is_compute(self):
         with namespaces.Network(2) as network:
-            self.workers(*HEAVY, "--max-steps", 30, network=network)
+            self.workers(*HEAVY, "--max-steps", 20, network=network)
         self.assertEqual(self.bottleneck()[0], "compute", self.bottleneck()[1])
         self.assert_spans_add_up(2)
         flops = self.report()["numbers"]["flops"]
@@ -156,7 +156,7 @@ class Processors(Planted):
         self.throttled_rank(0)
 
     def test_a_rank_with_a_quota_is_the_straggler_of_steps_shorter_than_its_pauses(self):
-        self.workers(*SHORT, "--max-steps", 500, starts=[None, self.quota(0.2).limit_this_process])
+        self.workers(*SHORT, "--max-steps", 250, starts=[None, self.quota(0.2).limit_this_process])
         steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
         steps = sorted(r["seconds"] for r in steps if r["kind"] == "step")
         self.assertLess(steps[len(steps) // 4], 0.1)
@@ -174,7 +174,7 @@ class Processors(Planted):
         quota.limit(thread)
 
     def test_a_throttled_reader_is_input(self):
-        worker = subprocess.Popen([REIGEN, *self.arguments(*LITTLE, "--max-steps", 250)], stdout=subprocess.DEVNULL,
+        worker = subprocess.Popen([REIGEN, *self.arguments(*LITTLE, "--max-steps", 120)], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True)
         self.throttle_reader(worker)
         error = worker.communicate(timeout=300)[1]
@@ -183,7 +183,7 @@ class Processors(Planted):
         self.assert_spans_add_up(1)
 
     def late_reader(self, rank):
-        self.workers(*LITTLE, "--max-steps", 250, begun=lambda workers: self.throttle_reader(workers[rank]))
+        self.workers(*LITTLE, "--max-steps", 120, begun=lambda workers: self.throttle_reader(workers[rank]))
         verdict, all_of_it = self.bottleneck()
         self.assertEqual(verdict, "input", all_of_it)
         self.assertIn(f"rank {rank} waited", all_of_it["because"])
@@ -202,7 +202,7 @@ class Disks(Planted):
     def test_a_slow_start_from_a_slow_disk_is_in_the_verdict(self):
         size = sum(os.path.getsize(os.path.join(self.data, name)) for name in os.listdir(self.data))
         try:
-            disk = SlowDisk(self.folder, size // 8)
+            disk = SlowDisk(self.folder, size // 4)
         except PermissionError as error:
             self.skipTest(str(error))
         with disk:

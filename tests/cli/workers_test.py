@@ -25,6 +25,8 @@ SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.f
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 
 
+TOKEN = "0123456789abcdef0123456789abcdef"
+
 # Some of the junk begins like a message; some connections send nothing at all.
 JUNK = """
 import os, socket, sys, time
@@ -99,6 +101,13 @@ class WorkersCase(harness.Case):
         with open(self.path(f"{name}/measurements/rank-0.jsonl")) as f:
             records = [json.loads(line) for line in f]
         return {r["step"]: r for r in records if r["kind"] == "step"}
+
+    def manifest(self, name):
+        return json.loads(self.read(f"{name}/last/manifest.json"))
+
+    def chosen(self, name):
+        """The compression of a run, as its last checkpoint records it."""
+        return self.manifest(name)["training"]["state"]["compress"]
 
     def digest(self, name, file="model.safetensors"):
         with open(self.path(f"{name}/last/{file}"), "rb") as f:
@@ -346,7 +355,7 @@ class AcrossHosts(WorkersCase):
         workers = []
         for rank in range(2):
             env = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1,
-                   "MASTER_ADDR": network.address(0), "MASTER_PORT": port}
+                   "MASTER_ADDR": network.address(0), "MASTER_PORT": port, "REIGEN_TOKEN": TOKEN}
             prefix = network.command(rank, "env", *(f"{k}={v}" for k, v in env.items()))
             workers.append(self.start(name, *more, prefix=prefix))
         return workers
@@ -368,7 +377,7 @@ class AcrossHosts(WorkersCase):
             workers = []
             for rank, data in enumerate([self.data, self.path("sent")]):
                 env = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1,
-                       "MASTER_ADDR": network.address(0), "MASTER_PORT": port}
+                       "MASTER_ADDR": network.address(0), "MASTER_PORT": port, "REIGEN_TOKEN": TOKEN}
                 prefix = network.command(rank, "env", *(f"{k}={v}" for k, v in env.items()))
                 workers.append(self.start("run", "--max-steps", 5, "--eval.every", 0, "--send-data",
                                           "--data", data, prefix=prefix))
@@ -401,6 +410,38 @@ class AcrossHosts(WorkersCase):
             self.assertEqual(len(self.losses("run")), 10)
             self.assertEqual(network.processes(0) + network.processes(1), [])
 
+    def test_one_worker_on_one_host_is_started_once(self):
+        with Network(2) as network:
+            ssh = self.ssh_of(network)
+            with open(ssh) as f:
+                script = f.read()
+            count = self.path("sessions")
+            with open(ssh, "w") as f:  # the third session is refused: a launcher must not start itself without end
+                f.write(script.replace("#!/bin/sh\n", f"#!/bin/sh\necho >> {count}\n"
+                                       f"[ $(wc -l < {count}) -lt 3 ] || exit 255\n", 1))
+            prefix = network.command(0, "env", f"REIGEN_SSH={ssh}")
+            for hosts in ("vm1", "vm1:1"):
+                process = self.start(f"run-{hosts}", "--max-steps", 3, "--eval.every", 0, "--hosts", hosts, prefix=prefix)
+                error = process.communicate(timeout=120)[1]
+                self.assertEqual(process.returncode, 0, error)
+                self.assertEqual(len(self.losses(f"run-{hosts}")), 3)
+                self.assertEqual(os.path.getsize(count), 1)
+                os.unlink(count)
+
+    def test_encryption_is_recorded(self):
+        with Network(2) as network:
+            for mode, expected in (("auto", "TLS 1.3"), ("off", "none (--encrypt off)")):
+                workers = self.start_all(network, mode, "--max-steps", 3, "--eval.every", 0, "--encrypt", mode)
+                errors = [w.communicate(timeout=120)[1] for w in workers]
+                self.assertEqual([w.returncode for w in workers], [0, 0], errors)
+                with open(self.path(f"{mode}/measurements/rank-0.jsonl")) as log:
+                    start = next(r for r in map(json.loads, log) if r["kind"] == "start")
+                self.assertEqual(start["encryption"], expected)
+                self.assertNotIn("insecure", start)
+                run("report", self.path(mode))
+                with open(self.path(f"{mode}/report.html")) as page:
+                    self.assertIn(expected, page.read())
+
     def test_mpirun_over_hosts(self):
         if not shutil.which("mpirun"):
             self.skipTest("mpirun is not installed")
@@ -421,7 +462,7 @@ class AcrossHosts(WorkersCase):
         with Network(2) as network:
             port = free_port()
             environment = {"WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "MASTER_ADDR": network.address(0),
-                           "MASTER_PORT": port}
+                           "MASTER_PORT": port, "REIGEN_TOKEN": TOKEN}
             workers = []
             for rank in range(2):
                 prefix = network.command(rank, "env", f"RANK={rank}", *(f"{k}={v}" for k, v in environment.items()))
@@ -440,7 +481,7 @@ class AcrossHosts(WorkersCase):
             workers = []
             for rank in range(2):
                 env = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2,
-                       "MASTER_ADDR": network.address(0), "MASTER_PORT": port}
+                       "MASTER_ADDR": network.address(0), "MASTER_PORT": port, "REIGEN_TOKEN": TOKEN}
                 prefix = network.command(0, "env", *(f"{k}={v}" for k, v in env.items()))
                 workers.append(self.start("run", "--max-steps", 5, "--eval.every", 0, "--interface", "lo", prefix=prefix))
             errors = [w.communicate(timeout=120)[1] for w in workers]

@@ -14,7 +14,7 @@ namespace {
 
 using Args = std::vector<std::string>;
 
-std::vector<CorpusSpec> from_words(const Args& args, size_t most = 100) {
+std::vector<CorpusSpec> specs_of_words(const Args& args, size_t most = 100) {
   std::vector<CorpusSpec> specs;
   Schema schema("try", "Tries things.");
   schema.custom(corpus_list_option("train", specs, "what to read", most));
@@ -22,7 +22,7 @@ std::vector<CorpusSpec> from_words(const Args& args, size_t most = 100) {
   return specs;
 }
 
-std::vector<CorpusSpec> from_yaml(const std::string& text, size_t most = 100) {
+std::vector<CorpusSpec> specs_of_yaml(const std::string& text, size_t most = 100) {
   std::vector<CorpusSpec> specs;
   Schema schema("try", "Tries things.");
   schema.custom(corpus_list_option("train", specs, "what to read", most));
@@ -31,7 +31,7 @@ std::vector<CorpusSpec> from_yaml(const std::string& text, size_t most = 100) {
 }
 
 template <class F>
-std::string error_of(F&& f) {
+std::string spec_error(F&& f) {
   try {
     f();
   } catch (const ConfigError& e) {
@@ -56,20 +56,20 @@ Args texts(const std::vector<CorpusSpec>& specs) {
 }
 
 TEST(CorpusSpec, TakesItsWordsInAnyOrder) {
-  EXPECT_EQ(texts(from_words({"--train", "a.en", "a.de", "name=news", "weight=2"})),
+  EXPECT_EQ(texts(specs_of_words({"--train", "a.en", "a.de", "name=news", "weight=2"})),
             Args{"news: a.en a.de weight=2 format= swap=false"});
-  EXPECT_EQ(texts(from_words({"--train", "swap=true", "format=tsv", "b.txt", "weight=0.5"})),
+  EXPECT_EQ(texts(specs_of_words({"--train", "swap=true", "format=tsv", "b.txt", "weight=0.5"})),
             Args{"b: b.txt weight=0.5 format=tsv swap=true"});
 }
 
 TEST(CorpusSpec, MayBeGivenAgain) {
   EXPECT_EQ(
-      texts(from_words({"--train", "a.en", "a.de", "--train=b.tsv", "weight=3"})),
+      texts(specs_of_words({"--train", "a.en", "a.de", "--train=b.tsv", "weight=3"})),
       (Args{"a: a.en a.de weight=1 format= swap=false", "b: b.tsv weight=3 format= swap=false"}));
 }
 
 TEST(CorpusSpec, IsNamedAfterItsFirstFile) {
-  auto name = [](const std::string& path) { return from_words({"--train", path})[0].name; };
+  auto name = [](const std::string& path) { return specs_of_words({"--train", path})[0].name; };
   EXPECT_EQ(name("/data/news.v2.tsv.gz"), "news");
   EXPECT_EQ(name("news"), "news");
   EXPECT_EQ(name("../.hidden.tsv"), ".hidden");
@@ -77,44 +77,44 @@ TEST(CorpusSpec, IsNamedAfterItsFirstFile) {
 }
 
 TEST(CorpusSpec, GetsANumberWhenItsNameIsTaken) {
-  auto specs = from_words({"--train", "a/train.tsv", "--train", "b/train.tsv", "--train", "c.tsv",
-                           "name=train-2", "--train", "d/train.tsv"});
+  auto specs = specs_of_words({"--train", "a/train.tsv", "--train", "b/train.tsv", "--train",
+                               "c.tsv", "name=train-2", "--train", "d/train.tsv"});
   Args names;
   for (const auto& spec : specs) names.push_back(spec.name);
   EXPECT_EQ(names, (Args{"train", "train-2", "train-2-2", "train-3"}));
 }
 
 TEST(CorpusSpec, AFileThatLooksLikeAnAttributeCanBeWrittenWithItsDirectory) {
-  EXPECT_EQ(from_words({"--train", "./weight=2"})[0].paths, Args{"./weight=2"});
-  EXPECT_EQ(from_words({"--train", "a=b.tsv"})[0].paths, Args{"a=b.tsv"});
+  EXPECT_EQ(specs_of_words({"--train", "./weight=2"})[0].paths, Args{"./weight=2"});
+  EXPECT_EQ(specs_of_words({"--train", "a=b.tsv"})[0].paths, Args{"a=b.tsv"});
 }
 
 TEST(CorpusSpecInYaml, APlainPathOrAListOfPathsIsOneCorpus) {
-  EXPECT_EQ(texts(from_yaml("train: a.tsv\n")), Args{"a: a.tsv weight=1 format= swap=false"});
-  EXPECT_EQ(texts(from_yaml("train: [a.en, a.de, weight=2]\n")),
+  EXPECT_EQ(texts(specs_of_yaml("train: a.tsv\n")), Args{"a: a.tsv weight=1 format= swap=false"});
+  EXPECT_EQ(texts(specs_of_yaml("train: [a.en, a.de, weight=2]\n")),
             Args{"a: a.en a.de weight=2 format= swap=false"});
 }
 
 TEST(CorpusSpecInYaml, AListOfListsIsSeveralCorpora) {
   EXPECT_EQ(
-      texts(from_yaml("train:\n  - [a.en, a.de]\n  - [b.tsv, weight=2]\n")),
+      texts(specs_of_yaml("train:\n  - [a.en, a.de]\n  - [b.tsv, weight=2]\n")),
       (Args{"a: a.en a.de weight=1 format= swap=false", "b: b.tsv weight=2 format= swap=false"}));
 }
 
 TEST(CorpusSpecInYaml, AListOfMapsIsSeveralCorpora) {
-  EXPECT_EQ(texts(from_yaml("train:\n"
-                            "  - paths: [a.en, a.de]\n"
-                            "    name: news\n"
-                            "    weight: 2.5\n"
-                            "  - path: b.txt\n"
-                            "    format: tsv\n"
-                            "    swap: yes\n")),
+  EXPECT_EQ(texts(specs_of_yaml("train:\n"
+                                "  - paths: [a.en, a.de]\n"
+                                "    name: news\n"
+                                "    weight: 2.5\n"
+                                "  - path: b.txt\n"
+                                "    format: tsv\n"
+                                "    swap: yes\n")),
             (Args{"news: a.en a.de weight=2.5 format= swap=false",
                   "b: b.txt weight=1 format=tsv swap=true"}));
 }
 
 TEST(CorpusSpecInYaml, AMapAloneIsOneCorpus) {
-  EXPECT_EQ(texts(from_yaml("train: {path: a.tmx}\n")),
+  EXPECT_EQ(texts(specs_of_yaml("train: {path: a.tmx}\n")),
             Args{"a: a.tmx weight=1 format= swap=false"});
 }
 
@@ -122,67 +122,67 @@ TEST(CorpusSpecInYaml, TheFormsMixInAnyOrder) {
   const Args expected = {"a: a.tsv weight=1 format= swap=false",
                          "b: b.en b.de weight=1 format= swap=false",
                          "c: c.po weight=1 format= swap=false"};
-  EXPECT_EQ(texts(from_yaml("train: [a.tsv, [b.en, b.de], {path: c.po}]\n")), expected);
-  EXPECT_EQ(texts(from_yaml("train: [[a.tsv], [b.en, b.de], c.po]\n")), expected);
+  EXPECT_EQ(texts(specs_of_yaml("train: [a.tsv, [b.en, b.de], {path: c.po}]\n")), expected);
+  EXPECT_EQ(texts(specs_of_yaml("train: [[a.tsv], [b.en, b.de], c.po]\n")), expected);
 }
 
-TEST(CorpusSpecInYaml, AnEmptyListIsNoCorpus) { EXPECT_TRUE(from_yaml("train: []\n").empty()); }
+TEST(CorpusSpecInYaml, AnEmptyListIsNoCorpus) { EXPECT_TRUE(specs_of_yaml("train: []\n").empty()); }
 
 TEST(CorpusSpec, MoreThanTwoFilesAreRefused) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "one file of pairs or two text files, not 3 files",
-                      error_of([] {
-                        from_words({"--train", "a", "b", "c"});
+                      spec_error([] {
+                        specs_of_words({"--train", "a", "b", "c"});
                       }));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "not 3 files",
-                      error_of([] { from_yaml("train: [{paths: [a, b, c]}]\n"); }));
+                      spec_error([] { specs_of_yaml("train: [{paths: [a, b, c]}]\n"); }));
 }
 
 TEST(CorpusSpec, NoFileAtAllIsRefused) {
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "not 0 files", error_of([] {
-                        from_words({"--train", "weight=2"});
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "not 0 files", spec_error([] {
+                        specs_of_words({"--train", "weight=2"});
                       }));
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "not 0 files",
-                      error_of([] { from_yaml("train: [{name: a}]\n"); }));
+                      spec_error([] { specs_of_yaml("train: [{name: a}]\n"); }));
 }
 
 TEST(CorpusSpec, AWeightOutOfRangeIsRefusedWithTheLimits) {
   for (const char* bad : {"0", "-1", "0.0001", "1001"}) {
-    std::string message = error_of([&] {
-      from_words({"--train", "a.tsv", std::string("weight=") + bad});
+    std::string message = spec_error([&] {
+      specs_of_words({"--train", "a.tsv", std::string("weight=") + bad});
     });
     EXPECT_PRED_FORMAT2(testing::IsSubstring, std::string("weight=") + bad, message);
     EXPECT_PRED_FORMAT2(testing::IsSubstring, "must be from 0.001 to 1000", message);
   }
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "expected a number", error_of([] {
-                        from_words({"--train", "a.tsv", "weight=much"});
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "expected a number", spec_error([] {
+                        specs_of_words({"--train", "a.tsv", "weight=much"});
                       }));
 }
 
 TEST(CorpusSpec, AnUnknownFormatIsRefusedWithTheKnownOnes) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring,
-                      "unknown format 'csv'; use one of text, tsv, tmx, po, mo", error_of([] {
-                        from_words({"--train", "a.csv", "format=csv"});
+                      "unknown format 'csv'; use one of text, tsv, tmx, po, mo", spec_error([] {
+                        specs_of_words({"--train", "a.csv", "format=csv"});
                       }));
 }
 
 TEST(CorpusSpecInYaml, AnUnknownKeyIsRefusedWithTheNearest) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "unknown key 'wieght' (did you mean 'weight'?)",
-                      error_of([] { from_yaml("train: [{path: a, wieght: 2}]\n"); }));
+                      spec_error([] { specs_of_yaml("train: [{path: a, wieght: 2}]\n"); }));
 }
 
 TEST(CorpusSpecInYaml, AValueOfTheWrongShapeIsRefused) {
   for (const char* bad : {"train:\n", "train: [[[a]]]\n", "train: [{paths: [[a]]}]\n",
                           "train: [{path: a, weight: [1]}]\n", "train: [~]\n"}) {
     EXPECT_PRED_FORMAT2(testing::IsSubstring, "expected a single value",
-                        error_of([&] { from_yaml(bad); }));
+                        spec_error([&] { specs_of_yaml(bad); }));
   }
 }
 
 TEST(CorpusSpec, MoreCorporaThanAllowedAreRefused) {
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "2 corpora given, at most 1 allowed", error_of([] {
-                        from_words({"--train", "a", "--train", "b"}, 1);
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "2 corpora given, at most 1 allowed", spec_error([] {
+                        specs_of_words({"--train", "a", "--train", "b"}, 1);
                       }));
-  EXPECT_EQ(from_words({"--train", "a.en", "a.de"}, 1).size(), 1u);
+  EXPECT_EQ(specs_of_words({"--train", "a.en", "a.de"}, 1).size(), 1u);
 }
 
 TEST(CorpusSpec, IsRecordedInFull) {

@@ -12,7 +12,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TranslateOptions parsed(const std::vector<std::string>& args) {
+TranslateOptions translate_options(const std::vector<std::string>& args) {
   TranslateOptions options;
   Schema schema("translate", "");
   describe(schema, options);
@@ -20,9 +20,9 @@ TranslateOptions parsed(const std::vector<std::string>& args) {
   return options;
 }
 
-std::string error_of(const std::vector<std::string>& args) {
+std::string translate_error(const std::vector<std::string>& args) {
   try {
-    check_translate_options(parsed(args));
+    check_translate_options(translate_options(args));
   } catch (const ConfigError& e) {
     return e.what();
   }
@@ -30,8 +30,8 @@ std::string error_of(const std::vector<std::string>& args) {
 }
 
 TEST(DecodeOptions, HaveShortAndLongSpellings) {
-  const TranslateOptions options =
-      parsed({"--model", "run", "--beam", "8", "--decode.alpha", "1.5", "--decode.max-ratio=3"});
+  const TranslateOptions options = translate_options(
+      {"--model", "run", "--beam", "8", "--decode.alpha", "1.5", "--decode.max-ratio=3"});
   EXPECT_EQ(options.decode.beam, 8);
   EXPECT_EQ(options.decode.alpha, 1.5);
   EXPECT_EQ(options.decode.max_ratio, 3);
@@ -40,15 +40,15 @@ TEST(DecodeOptions, HaveShortAndLongSpellings) {
 }
 
 TEST(DecodeOptions, RefuseABeamOutsideItsLimits) {
-  EXPECT_THAT(error_of({"--model", "run", "--beam", "0"}), HasSubstr("64"));
-  EXPECT_THAT(error_of({"--model", "run", "--beam", "65"}), HasSubstr("64"));
-  EXPECT_EQ(error_of({"--model", "run", "--beam", "64"}), "no error");
+  EXPECT_THAT(translate_error({"--model", "run", "--beam", "0"}), HasSubstr("64"));
+  EXPECT_THAT(translate_error({"--model", "run", "--beam", "65"}), HasSubstr("64"));
+  EXPECT_EQ(translate_error({"--model", "run", "--beam", "64"}), "no error");
 }
 
 TEST(TranslateOptions, RefuseMoreTranslationsThanTheBeam) {
-  EXPECT_THAT(error_of({"--model", "run", "--nbest", "5"}),
+  EXPECT_THAT(translate_error({"--model", "run", "--nbest", "5"}),
               AllOf(HasSubstr("--nbest 5"), HasSubstr("--beam 4")));
-  EXPECT_EQ(error_of({"--model", "run", "--nbest", "5", "--beam", "5"}), "no error");
+  EXPECT_EQ(translate_error({"--model", "run", "--nbest", "5", "--beam", "5"}), "no error");
 }
 
 }  // namespace

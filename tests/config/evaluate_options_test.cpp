@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-EvaluateOptions parsed(const std::vector<std::string>& args) {
+EvaluateOptions evaluate_options(const std::vector<std::string>& args) {
   EvaluateOptions options;
   Schema schema("evaluate", "Evaluates.");
   describe(schema, options);
@@ -22,9 +22,9 @@ EvaluateOptions parsed(const std::vector<std::string>& args) {
   return options;
 }
 
-std::string error_of(const std::vector<std::string>& args) {
+std::string evaluate_error(const std::vector<std::string>& args) {
   try {
-    parsed(args);
+    evaluate_options(args);
   } catch (const ConfigError& e) {
     return e.what();
   }
@@ -33,32 +33,36 @@ std::string error_of(const std::vector<std::string>& args) {
 }
 
 TEST(EvaluateOptions, ScoresHypothesesOrTranslatesWithAModel) {
-  EXPECT_THAT(parsed({"--hypotheses", "h", "--references", "r"}).references, ElementsAre("r"));
-  EXPECT_EQ(parsed({"--model", "run"}).split, "test");
-  EXPECT_EQ(parsed({"--model", "run", "--data", "d", "--split", "valid"}).data, "d");
-  EXPECT_EQ(parsed({"--model", "run", "--sources", "s", "--references", "r"}).sources, "s");
+  EXPECT_THAT(evaluate_options({"--hypotheses", "h", "--references", "r"}).references,
+              ElementsAre("r"));
+  EXPECT_EQ(evaluate_options({"--model", "run"}).split, "test");
+  EXPECT_EQ(evaluate_options({"--model", "run", "--data", "d", "--split", "valid"}).data, "d");
+  EXPECT_EQ(evaluate_options({"--model", "run", "--sources", "s", "--references", "r"}).sources,
+            "s");
 }
 
 TEST(EvaluateOptions, RefusesBothOrNeitherOfHypothesesAndModel) {
   for (const auto& args : {std::vector<std::string>{},
                            {"--references", "r"},
                            {"--hypotheses", "h", "--references", "r", "--model", "run"}}) {
-    EXPECT_THAT(error_of(args),
+    EXPECT_THAT(evaluate_error(args),
                 AllOf(HasSubstr("either --hypotheses FILE"), HasSubstr("--model DIR")));
   }
 }
 
 TEST(EvaluateOptions, RefusesOptionsOfTheOtherMode) {
-  EXPECT_THAT(error_of({"--hypotheses", "h"}), HasSubstr("--references is required"));
+  EXPECT_THAT(evaluate_error({"--hypotheses", "h"}), HasSubstr("--references is required"));
   for (const char* option : {"--data", "--sources", "--output"}) {
-    EXPECT_THAT(error_of({"--hypotheses", "h", "--references", "r", option, "x"}),
+    EXPECT_THAT(evaluate_error({"--hypotheses", "h", "--references", "r", option, "x"}),
                 HasSubstr("need --model"));
   }
-  EXPECT_THAT(error_of({"--model", "run", "--sources", "s"}), HasSubstr("need each other"));
-  EXPECT_THAT(error_of({"--model", "run", "--references", "r"}), HasSubstr("need each other"));
-  EXPECT_THAT(error_of({"--model", "run", "--sources", "s", "--references", "r", "--data", "d"}),
-              HasSubstr("either --data or --sources"));
-  EXPECT_THAT(error_of({"--model", "run", "--split", "train"}),
+  EXPECT_THAT(evaluate_error({"--model", "run", "--sources", "s"}), HasSubstr("need each other"));
+  EXPECT_THAT(evaluate_error({"--model", "run", "--references", "r"}),
+              HasSubstr("need each other"));
+  EXPECT_THAT(
+      evaluate_error({"--model", "run", "--sources", "s", "--references", "r", "--data", "d"}),
+      HasSubstr("either --data or --sources"));
+  EXPECT_THAT(evaluate_error({"--model", "run", "--split", "train"}),
               HasSubstr("'train' cannot be used: expected test or valid"));
 }
 
@@ -66,7 +70,7 @@ TEST(EvaluateOptions, TakesMetricsByCommasOrSeveralValuesEachOnce) {
   const std::vector<std::string> way = {"--hypotheses", "h", "--references", "r", "--metric"};
   auto metrics = [&](std::vector<std::string> values) {
     values.insert(values.begin(), way.begin(), way.end());
-    return parsed(values).metrics;
+    return evaluate_options(values).metrics;
   };
   EXPECT_THAT(metrics({"chrf++,bleu"}),
               ElementsAre(ScoreMetric::kChrfPlusPlus, ScoreMetric::kBleu));
@@ -77,7 +81,7 @@ TEST(EvaluateOptions, TakesMetricsByCommasOrSeveralValuesEachOnce) {
 }
 
 TEST(EvaluateOptions, TakesSeveralReferences) {
-  EXPECT_THAT(parsed({"--hypotheses", "h", "--references", "a", "b"}).references,
+  EXPECT_THAT(evaluate_options({"--hypotheses", "h", "--references", "a", "b"}).references,
               ElementsAre("a", "b"));
 }
 

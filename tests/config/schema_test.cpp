@@ -94,6 +94,16 @@ TEST_F(SchemaTest, AValueMayContainEqualsSigns) {
   EXPECT_EQ(settings.output, "a=b=c");
 }
 
+TEST_F(SchemaTest, SecretsAreListedAndLeftOutOfTheArguments) {
+  std::string token;
+  schema.option("page.token", token, "TEXT", "a secret").flag("token").secret();
+  const Args args = {"--output", "a", "--token", "one", "--page.token=two=2", "--seed", "7"};
+  EXPECT_TRUE(schema.parse(args));
+  EXPECT_EQ(token, "two=2");
+  EXPECT_EQ(schema.secrets_given(), (Args{"one", "two=2"}));
+  EXPECT_EQ(schema.without_secrets(args), (Args{"--output", "a", "--seed", "7"}));
+}
+
 TEST_F(SchemaTest, KnowsTheShortSpelling) {
   parse({"--output", "a", "--size", "100"});
   EXPECT_EQ(settings.size, 100);

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TrainOptions parsed(const std::vector<std::string>& args) {
+TrainOptions train_options(const std::vector<std::string>& args) {
   TrainOptions options;
   Schema schema("train", "Trains.");
   describe(schema, options);
@@ -30,7 +30,7 @@ TrainOptions parsed(const std::vector<std::string>& args) {
 
 std::string resolve_error(const std::vector<std::string>& args) {
   try {
-    resolve(parsed(args));
+    resolve(train_options(args));
   } catch (const ConfigError& e) {
     return e.what();
   }
@@ -38,7 +38,7 @@ std::string resolve_error(const std::vector<std::string>& args) {
   return "";
 }
 
-TrainOptions from_yaml(const std::string& text) {
+TrainOptions train_options_of_yaml(const std::string& text) {
   TrainOptions options;
   Schema schema("train", "Trains.");
   describe(schema, options);
@@ -47,7 +47,7 @@ TrainOptions from_yaml(const std::string& text) {
 }
 
 TEST(Resolve, FillsInPresetAndScheduleWidth) {
-  const TrainOptions options = resolve(parsed({"--preset", "tiny", "--max-steps", "5"}));
+  const TrainOptions options = resolve(train_options({"--preset", "tiny", "--max-steps", "5"}));
   EXPECT_EQ(options.model.width, 128);
   EXPECT_EQ(options.model.encoder_layers, 2);
   EXPECT_EQ(options.schedule.width, 128);
@@ -55,7 +55,7 @@ TEST(Resolve, FillsInPresetAndScheduleWidth) {
 }
 
 TEST(Resolve, IsIdempotent) {
-  const TrainOptions once = resolve(parsed({"--max-steps", "5", "--model.width", "64"}));
+  const TrainOptions once = resolve(train_options({"--max-steps", "5", "--model.width", "64"}));
   EXPECT_EQ(one_line(recorded_options(resolve(once))), one_line(recorded_options(once)));
 }
 
@@ -65,7 +65,7 @@ TEST(Resolve, RefusesATrainingWithoutALimit) {
                                                {"--max-epochs", "0.5"},
                                                {"--max-time", "1h"},
                                                {"--eval.patience", "3"}}) {
-    EXPECT_NO_THROW(resolve(parsed(args)));
+    EXPECT_NO_THROW(resolve(train_options(args)));
   }
 }
 
@@ -88,9 +88,9 @@ TEST(RecordedTraining, ReadsBackFromItsFileExactly) {
        "adamw", "--eval.stop-on", "bleu", "--quiet", "--seed", "9223372036854775807"},
   };
   for (const auto& args : runs) {
-    for (const TrainOptions& options : {parsed(args), resolve(parsed(args))}) {
+    for (const TrainOptions& options : {train_options(args), resolve(train_options(args))}) {
       const Json recorded = recorded_options(options);
-      const TrainOptions read = from_yaml(to_yaml(recorded));
+      const TrainOptions read = train_options_of_yaml(to_yaml(recorded));
       EXPECT_EQ(pretty(recorded_options(read)), pretty(recorded)) << to_yaml(recorded);
       EXPECT_EQ(recorded_options(read), recorded);
     }
@@ -103,14 +103,14 @@ TEST(RecordedTraining, RoundTripsEveryBitOfANumber) {
                                        1e-20,     std::nextafter(1e-9, 1), 0x1.fffffffffffffp-2,
                                        0.5};
   for (double number : numbers) {
-    TrainOptions options = parsed({});
+    TrainOptions options = train_options({});
     options.optimizer.epsilon = number;
     options.optimizer.beta1 = number;
     options.optimizer.clip = number * 1e6;
     options.max_time = number * 1e9;
     options.max_epochs = number;
     options.schedule.values = {number + 1e-9, number / 7 + 1e-9};
-    const TrainOptions read = from_yaml(to_yaml(recorded_options(options)));
+    const TrainOptions read = train_options_of_yaml(to_yaml(recorded_options(options)));
     auto expect_same = [](double a, double b) {
       EXPECT_EQ(std::bit_cast<uint64_t>(a), std::bit_cast<uint64_t>(b)) << a << " and " << b;
     };
@@ -126,7 +126,7 @@ TEST(RecordedTraining, RoundTripsEveryBitOfANumber) {
 }
 
 TEST(RecordedTraining, HasEveryOptionButTheShorthand) {
-  const Json recorded = recorded_options(parsed({"--dropout", "0.25"}));
+  const Json recorded = recorded_options(train_options({"--dropout", "0.25"}));
   EXPECT_FALSE(recorded.at("dropout").contains("all"));
   EXPECT_EQ(recorded.at("dropout").at("residual"), 0.25);
   for (const char* key : {"preset", "data", "run", "max-steps", "memory", "model", "batch",
@@ -170,14 +170,14 @@ TEST(TrainAttributes, EveryOptionDecidesWhetherItMayChangeOnResume) {
 
 TEST(TrainAttributes, TheLivePageIsNotRecorded) {
   const Json recorded = recorded_options(
-      parsed({"--dashboard", "--dashboard-token", "secret", "--dashboard-port", "1234"}));
-  EXPECT_EQ(recorded, recorded_options(parsed({})));
+      train_options({"--dashboard", "--dashboard-token", "secret", "--dashboard-port", "1234"}));
+  EXPECT_EQ(recorded, recorded_options(train_options({})));
   EXPECT_EQ(recorded.at("dashboard-token"), "");
 }
 
 TEST(TrainAttributes, WorkersMayDifferInTheirMachineOnly) {
   auto same_for_all = [](const std::vector<std::string>& args) {
-    TrainOptions options = parsed(args);
+    TrainOptions options = train_options(args);
     Schema schema("train", "Trains.");
     describe(schema, options);
     return one_line(schema.same_for_all_workers());
@@ -192,11 +192,13 @@ TEST(TrainAttributes, WorkersMayDifferInTheirMachineOnly) {
 }
 
 TEST(OptionsForWorker, AreRank0sExceptForThoseOfTheMachineAndOfTheLaunch) {
-  const TrainOptions rank0 = parsed({"--seed", "7", "--data", "theirs", "--quiet", "--threads", "2",
-                                     "--compress", "int4", "--max-time", "90s"});
+  const TrainOptions rank0 =
+      train_options({"--seed", "7", "--data", "theirs", "--quiet", "--threads", "2", "--compress",
+                     "int4", "--max-time", "90s"});
   const std::string text = to_yaml(recorded_options(rank0));
-  const TrainOptions own = parsed({"--data", "mine", "--threads", "3", "--memory", "1GB",
-                                   "--device", "cuda:1", "--precision", "fp16", "--stall", "0"});
+  const TrainOptions own =
+      train_options({"--data", "mine", "--threads", "3", "--memory", "1GB", "--device", "cuda:1",
+                     "--precision", "fp16", "--stall", "0"});
   const TrainOptions options = options_for_worker(text, own);
   EXPECT_EQ(options.seed, 7);
   EXPECT_EQ(options.max_time, 90);
@@ -208,11 +210,11 @@ TEST(OptionsForWorker, AreRank0sExceptForThoseOfTheMachineAndOfTheLaunch) {
   EXPECT_EQ(options.device.precision, Precision::kFp16);
   EXPECT_EQ(options.workers.stall, 0);
   EXPECT_EQ(options.workers.compress.method, CompressMethod::kNone);
-  EXPECT_EQ(options_for_worker(text, parsed({})).data, "theirs");
+  EXPECT_EQ(options_for_worker(text, train_options({})).data, "theirs");
 }
 
 std::vector<std::string> changes_by(const std::vector<std::string>& args) {
-  return changed_settings(recorded_options(parsed({})), parsed(args));
+  return changed_settings(recorded_options(train_options({})), train_options(args));
 }
 
 TEST(ChangedSettings, NamesOptionsThatAreFixedOnResume) {
@@ -262,10 +264,10 @@ TEST(ChangedSettings, AllowsLimitsLoggingAndEvaluationToChange) {
 }
 
 TEST(ChangedSettings, IgnoresOptionsThatTheRunDidNotRecord) {
-  Json before = recorded_options(parsed({}));
+  Json before = recorded_options(train_options({}));
   before.erase("smoothing");
   before["model"].erase("biases");
-  EXPECT_THAT(changed_settings(before, parsed({"--model.biases"})), IsEmpty());
+  EXPECT_THAT(changed_settings(before, train_options({"--model.biases"})), IsEmpty());
 }
 
 TEST(StepRange, IsTwoStepsInOrder) {

@@ -8,7 +8,7 @@
 namespace reigen {
 namespace {
 
-std::string error_of(const std::string& text) {
+std::string yaml_error(const std::string& text) {
   try {
     parse_yaml(text, "run.yaml");
   } catch (const ConfigError& e) {
@@ -50,24 +50,25 @@ TEST(Yaml, FollowsAliases) {
 }
 
 TEST(Yaml, ADuplicateKeyIsAnErrorAtItsSecondLine) {
-  EXPECT_EQ(error_of("seed: 1\noutput: x\nseed: 2\n"), "run.yaml:3:1: 'seed' is given twice");
-  EXPECT_EQ(error_of("vocab:\n  size: 1\n  size: 2\n"), "run.yaml:3:3: 'size' is given twice");
+  EXPECT_EQ(yaml_error("seed: 1\noutput: x\nseed: 2\n"), "run.yaml:3:1: 'seed' is given twice");
+  EXPECT_EQ(yaml_error("vocab:\n  size: 1\n  size: 2\n"), "run.yaml:3:3: 'size' is given twice");
 }
 
 TEST(Yaml, MalformedTextIsAnErrorWithLineAndColumn) {
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml:3:1: ", error_of("a: 1\nb: [1, 2\n"));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml:2:4: ", error_of("a: 1\n  b: 2\n"));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml:2:4: ", error_of("a: 1\nb: *nobody\n"));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml:3:1: ", yaml_error("a: 1\nb: [1, 2\n"));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml:2:4: ", yaml_error("a: 1\n  b: 2\n"));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml:2:4: ", yaml_error("a: 1\nb: *nobody\n"));
 }
 
 TEST(Yaml, AKeyMustBeText) {
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "a key must be text", error_of("? [a, b]\n: c\n"));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "a key must be text", yaml_error("? [a, b]\n: c\n"));
 }
 
 TEST(Yaml, ASecondDocumentIsAnErrorAndNotIgnored) {
   for (const char* text :
        {"seed: 1\n---\nseed: 2\n", "seed: 1\n...\nseed: 2\n", "{seed: 1}\n, threads: 2\n"}) {
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, "text after the end of its document", error_of(text));
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "text after the end of its document",
+                        yaml_error(text));
   }
   EXPECT_EQ(parse_yaml("seed: 1\n...\n", "run.yaml")["seed"], "1");
   EXPECT_EQ(parse_yaml("---\nseed: 1\n", "run.yaml")["seed"], "1");
@@ -83,13 +84,13 @@ std::string nested(const std::string& open, size_t times, const std::string& clo
 
 TEST(Yaml, DeepNestingIsRefusedInEveryForm) {
   for (size_t times : {40, 1'000, 100'000}) {
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of(nested("[", times, "]")));
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of(nested("{a: ", times, "}")));
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of(nested("- ", times, "")));
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of(nested("? ", times, "")));
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", yaml_error(nested("[", times, "]")));
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", yaml_error(nested("{a: ", times, "}")));
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", yaml_error(nested("- ", times, "")));
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", yaml_error(nested("? ", times, "")));
   }
   // Brackets that only a comment closes do not count as closed.
-  error_of("# " + std::string(10'000, ']') + "\n" + std::string(10'000, '['));
+  yaml_error("# " + std::string(10'000, ']') + "\n" + std::string(10'000, '['));
 }
 
 TEST(Yaml, OrdinaryNestingIsAccepted) {
@@ -107,12 +108,12 @@ TEST(Yaml, AnAliasBombIsRefusedBeforeItGrows) {
     for (int j = 1; j < 10; ++j) bomb += ", " + before;
     bomb += "]\n";
   }
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "too many values", error_of(bomb));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "too many values", yaml_error(bomb));
 }
 
 TEST(Yaml, ARecursiveAliasIsRefused) {
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of("a: &a [*a]\n"));
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", error_of("a: &a {b: *a, c: *a}\n"));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", yaml_error("a: &a [*a]\n"));
+  EXPECT_PRED_FORMAT2(testing::IsSubstring, "run.yaml", yaml_error("a: &a {b: *a, c: *a}\n"));
 }
 
 const std::vector<std::string> kOddStrings = {"",        " ",        " a ",

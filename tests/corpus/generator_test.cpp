@@ -168,7 +168,7 @@ std::unordered_set<std::string> values_of(CorpusSplit split, uint64_t pairs, boo
 }
 
 const std::unordered_set<std::string>& train_values() {
-  static const auto kValues = values_of(CorpusSplit::kTrain, 300000, true);
+  static const auto kValues = values_of(CorpusSplit::kTrain, 100000, true);
   return kValues;
 }
 
@@ -249,7 +249,7 @@ TEST(CorpusGenerator, AnEnglishSentenceHasOneGermanSentence) {
   std::unordered_map<std::string, std::string> german;
   size_t repeated = 0;
   for (const CorpusSplit split : kSplits) {
-    const uint64_t pairs = split == CorpusSplit::kTrain ? 300000 : 50000;
+    const uint64_t pairs = split == CorpusSplit::kTrain ? 100000 : 50000;
     for (uint64_t i = 0; i < pairs; ++i) {
       SentencePair pair = corpus.make(split, i);
       const auto [it, inserted] = german.try_emplace(pair.english, pair.german);
@@ -304,7 +304,7 @@ TEST(CorpusGenerator, TrainContainsEveryAtomicValue) {
   }
   CorpusGenerator corpus(kSeed);
   std::unordered_set<std::string> words;
-  for (uint64_t i = 0; i < 100000; ++i) {
+  for (uint64_t i = 0; i < 30000; ++i) {
     for (std::string& word : words_of(corpus.make(CorpusSplit::kTrain, i).english)) {
       trim_punctuation(word);
       words.insert(word);

@@ -98,6 +98,11 @@ class Network:
         else:
             _ip("-n", self.switch, "link", "set", f"port{host}", "down")
 
+    def separate(self, a, b):
+        """Drops everything between two hosts; both reach all others."""
+        _ip("-n", self.names[a], "route", "add", "blackhole", f"{self.address(b)}/32")
+        _ip("-n", self.names[b], "route", "add", "blackhole", f"{self.address(a)}/32")
+
     def add_interface(self, name, net):
         """One more link between two hosts: 10.<net>.0.1 and 10.<net>.0.2."""
         _ip("-n", self.names[0], "link", "add", name, "type", "veth", "peer", "name", name, "netns", self.names[1])

@@ -14,6 +14,21 @@ from namespaces import Network, permitted  # noqa: E402
 
 WORKER = os.environ["DIST_WORKER"]
 NAMESPACES = permitted()
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+# Opens 300 connections that say nothing, and renews those that are closed.
+FLOOD = """
+import socket, sys, time
+at = (sys.argv[1], int(sys.argv[2]))
+while True:
+    try:
+        held = [socket.create_connection(at, 1) for _ in range(300)]
+        print("connected", flush=True)
+        time.sleep(0.2)
+    except OSError:
+        time.sleep(0.05)
+"""
 
 
 def environment(**variables):
@@ -305,7 +320,7 @@ class Namespaces(Case):
         for rank, host in enumerate(hosts):
             if rank in skip:
                 continue
-            settings = {"REIGEN_RANK": rank, "REIGEN_SIZE": len(hosts), "REIGEN_TOKEN": "t",
+            settings = {"REIGEN_RANK": rank, "REIGEN_SIZE": len(hosts), "REIGEN_TOKEN": TOKEN,
                         "REIGEN_RENDEZVOUS": f"{network.address(hosts[0])}:4711",
                         "REIGEN_HOSTS": ",".join(f"vm{h}" for h in hosts),
                         "WORK_SILENCE": 1500, "WORK_START": 10000,
@@ -345,6 +360,98 @@ class Namespaces(Case):
             for host in range(3):
                 self.assertEqual(network.processes(host), [])
 
+    def test_two_workers_that_cannot_reach_each_other_are_named(self):
+        for when in ("ready", None):  # while they exchange data, and before they ever did
+            with Network(3) as network:
+                if when is None:
+                    network.separate(1, 2)
+                ranks = self.start(network, [0, 1, 2])
+                if when is not None:
+                    for process in ranks.values():
+                        self.job.wait_for(process, when)
+                    network.separate(1, 2)
+                for process in ranks.values():
+                    self.assertEqual(self.job.ends(process), 5, self.job.text(process))
+                    line = self.last_line(process)
+                    self.assertIn("rank 1 (vm1)", line)
+                    self.assertIn("rank 2 (vm2)", line)
+                    self.assertNotIn("rank 0", line)
+
+    def test_connections_between_hosts_are_encrypted_unless_told_otherwise(self):
+        with Network(2) as network:
+            for encrypt, hosts, expected in (("auto", [0, 1], "TLS 1.3"), ("off", [0, 1], "none"),
+                                             ("auto", [0, 0], "''"), ("on", [0, 0], "TLS 1.3")):
+                ranks = self.start(network, hosts, "sum", WORK_ENCRYPT=encrypt)
+                for process in ranks.values():
+                    self.assertEqual(self.job.ends(process), 0, self.job.text(process))
+                    self.assertIn(f"encryption {expected}", self.job.text(process))
+
+    def test_a_worker_that_does_not_encrypt_cannot_join_a_job_that_does(self):
+        with Network(2) as network:
+            ranks = self.start(network, [0, 1], "sum", WORK_START=1500,
+                               rank1={"WORK_ENCRYPT": "off"})
+            for process in ranks.values():
+                self.assertEqual(self.job.ends(process), 5, self.job.text(process))
+
+    def test_several_hosts_under_torchrun_need_a_secret(self):
+        with Network(2) as network, tempfile.TemporaryDirectory() as folder:
+            secret = os.path.join(folder, "token")
+            with open(secret, "w") as file:
+                file.write(TOKEN + "\n")
+            os.chmod(secret, 0o644)
+
+            def ends(**variables):
+                ranks = [self.job.start(network.command(r, WORKER, "sum"), RANK=r, WORLD_SIZE=2,
+                                        LOCAL_RANK=0, LOCAL_WORLD_SIZE=1,
+                                        MASTER_ADDR=network.address(0), WORK_START=5000, **variables)
+                         for r in range(2)]
+                return [self.job.ends(rank) for rank in ranks]
+
+            self.assertEqual(ends(), [2, 2])
+            self.assertEqual(ends(REIGEN_TOKEN="short"), [2, 2])
+            self.assertEqual(ends(WORK_TOKEN_FILE=secret), [2, 2])  # others can read it
+            os.chmod(secret, 0o600)
+            self.assertEqual(ends(WORK_TOKEN_FILE=secret), [0, 0])
+            self.assertEqual(ends(REIGEN_TOKEN=TOKEN), [0, 0])
+            self.assertEqual(ends(WORK_INSECURE="yes"), [0, 0])
+
+    def test_a_local_job_listens_on_loopback_only(self):
+        with Network(2) as network:
+            ranks = [self.job.start(network.command(0, WORKER, "loop"), RANK=r, WORLD_SIZE=2,
+                                    LOCAL_RANK=r, LOCAL_WORLD_SIZE=2, MASTER_PORT=29500,
+                                    MASTER_ADDR=network.address(0)) for r in range(2)]
+            for process in ranks:
+                self.job.wait_for(process, "ready")
+            listening = subprocess.run(network.command(0, "ss", "-Hltn"), capture_output=True,
+                                       text=True, check=True).stdout.split("\n")
+            addresses = {line.split()[3].rsplit(":", 1)[0] for line in listening if line}
+            self.assertEqual(addresses, {"127.0.0.1"})
+            for process in ranks:
+                process.send_signal(signal.SIGTERM)
+
+    def test_a_job_on_hosts_listens_on_their_network_only(self):
+        with Network(2, nat=True) as network:
+            ranks = self.start(network, [0, 1])
+            for process in ranks.values():
+                self.job.wait_for(process, "ready")
+            listening = subprocess.run(network.command(0, "ss", "-Hltn"), capture_output=True,
+                                       text=True, check=True).stdout.split("\n")
+            addresses = {line.split()[3].rsplit(":", 1)[0] for line in listening if line}
+            self.assertEqual(addresses, {network.address(0)})
+            for process in ranks.values():
+                process.send_signal(signal.SIGTERM)
+
+    def test_strangers_that_connect_first_do_not_keep_a_worker_out(self):
+        with Network(2) as network:
+            ranks = self.start(network, [0, 1], "sum", skip=[1])
+            flood = self.job.start(network.command(1, sys.executable, "-c", FLOOD,
+                                                   network.address(0), 4711))
+            self.job.wait_for(flood, "connected")
+            ranks.update(self.start(network, [0, 1], "sum", skip=[0]))
+            for process in ranks.values():
+                self.assertEqual(self.job.ends(process), 0, self.job.text(process))
+            flood.kill()
+
     def test_a_missing_rank_is_named_with_its_host(self):
         with Network(2) as network:
             ranks = self.start(network, [0, 0, 1], "sum", skip=[2], WORK_START=1500)
@@ -354,9 +461,10 @@ class Namespaces(Case):
 
     def test_a_wrong_token_is_refused_and_the_job_forms_with_the_right_one(self):
         with Network(2) as network:
-            stranger = self.start(network, [0, 1], "sum", rank1={"REIGEN_TOKEN": "wrong"})
+            stranger = self.start(network, [0, 1], "sum",
+                                  rank1={"REIGEN_TOKEN": TOKEN[::-1], "WORK_START": 1500})
             self.assertEqual(self.job.ends(stranger[1]), 5)
-            self.assertIn("the job token is wrong", self.last_line(stranger[1]))
+            self.assertIn("a different job token", self.last_line(stranger[1]))
             right = self.start(network, [0, 1], "sum", skip=[0])[1]
             self.assertEqual(self.job.ends(right), 0, self.job.text(right))
             self.assertEqual(self.job.ends(stranger[0]), 0, self.job.text(stranger[0]))
@@ -372,5 +480,5 @@ class Namespaces(Case):
 
 if __name__ == "__main__":
     if not NAMESPACES:
-        print("namespaces are not permitted here: 6 tests skipped")
+        print("namespaces are not permitted here: 13 tests skipped")
     unittest.main(verbosity=2)

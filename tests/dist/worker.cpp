@@ -27,7 +27,14 @@ std::string setting(const char* name, const std::string& otherwise) {
 }
 
 MembershipOptions options_of(const Placement& place) {
-  MembershipOptions options = prepare_rendezvous(place);
+  MembershipOptions options =
+      prepare_rendezvous(place, {.interface = setting("WORK_INTERFACE", ""),
+                                 .token_file = setting("WORK_TOKEN_FILE", ""),
+                                 .insecure = setting("WORK_INSECURE", "") == "yes"});
+  const std::string encrypt = setting("WORK_ENCRYPT", "auto");
+  options.encrypt = encrypt == "on"    ? Encrypt::kOn
+                    : encrypt == "off" ? Encrypt::kOff
+                                       : Encrypt::kAuto;
   options.interface = setting("WORK_INTERFACE", "");
   options.silence = milliseconds(std::stoi(setting("WORK_SILENCE", "10000")));
   options.start_within = milliseconds(std::stoi(setting("WORK_START", "20000")));
@@ -43,6 +50,19 @@ void add_once(Membership& membership) {
                membership.group().size(),
                membership.control().members()[static_cast<size_t>(membership.group().rank())].host,
                membership.interface().name, data[999]));
+  const std::string encryption = membership.encryption();
+  print(format("encryption {}\n", encryption.empty() ? "''" : encryption));
+}
+
+// As Job::check() and Job::give_up() do.
+[[noreturn]] void end_with(Membership& membership, const CommStatus& status) {
+  const CommStatus why = membership.explain(status);
+  if (const auto error = membership.control().first_error()) {
+    throw CommError(
+        format("{} ended with an error: {}", rank_and_host(error->rank, error->host), error->text));
+  }
+  if (why.state == CommState::kUnreachable) membership.control().report_error(describe(why));
+  throw CommError(describe(why));
 }
 
 // Until a worker is lost, or any worker got a signal.
@@ -54,7 +74,7 @@ void add_until_stopped(Membership& membership) {
     double stop = interrupt_requested() ? 1 : 0;
     CommStatus status = membership.group().all_reduce(data).wait();
     if (status.ok()) status = membership.group().sum({&stop, 1}).wait();
-    if (!status.ok()) throw CommError(describe(membership.explain(status)));
+    if (!status.ok()) end_with(membership, status);
     if (stop > 0) break;
   }
 }

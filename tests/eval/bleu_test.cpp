@@ -4,29 +4,22 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "eval/sacrebleu_figures.h"
 #include "eval/segment.h"
 
 namespace reigen {
 namespace {
 
-Json corpora() { return read_json(REIGEN_TESTS "/eval/fixture.json").at("corpora"); }
-
-void expect_close(double ours, double theirs) {
-  EXPECT_NEAR(ours, theirs, 1e-9 * std::max(1.0, std::abs(theirs)));
-}
-
-BleuCounts counts_of(const std::string& hypothesis, const std::vector<std::string>& references) {
+BleuCounts bleu_counts(const std::string& hypothesis, const std::vector<std::string>& references) {
   std::vector<std::string_view> views(references.begin(), references.end());
   return BleuCounter().count(hypothesis, views);
 }
 
 TEST(BleuCounter, ClipsMatchesAtTheReference) {
-  BleuCounts counts = counts_of("the the the the the the the", {"the cat is on the mat"});
+  BleuCounts counts = bleu_counts("the the the the the the the", {"the cat is on the mat"});
   EXPECT_EQ(counts.hypothesis_length, 7u);
   EXPECT_EQ(counts.reference_length, 6u);
   EXPECT_EQ(counts.correct, (std::array<uint64_t, 4>{2, 0, 0, 0}));
@@ -34,8 +27,8 @@ TEST(BleuCounter, ClipsMatchesAtTheReference) {
 }
 
 TEST(BleuCounter, UsesTheNearestReferenceLengthAndTheShorterOnATie) {
-  EXPECT_EQ(counts_of("a b c d", {"a", "a b c d e f", "a b c d e"}).reference_length, 5u);
-  EXPECT_EQ(counts_of("a b c d", {"a b c d e", "a b c"}).reference_length, 3u);
+  EXPECT_EQ(bleu_counts("a b c d", {"a", "a b c d e f", "a b c d e"}).reference_length, 5u);
+  EXPECT_EQ(bleu_counts("a b c d", {"a b c d e", "a b c"}).reference_length, 3u);
 }
 
 TEST(BleuCounter, DoesNotDependOnEarlierSentences) {
@@ -60,7 +53,7 @@ TEST(Bleu, IsTheGeometricMeanOfPrecisionsTimesTheBrevityPenalty) {
 }
 
 TEST(Bleu, SumsCountsOverTheCorpusRatherThanScores) {
-  const BleuCounts both = counts_of("a b c d e", {"a b c d e"}) += counts_of("a x", {"a b"});
+  const BleuCounts both = bleu_counts("a b c d e", {"a b c d e"}) += bleu_counts("a x", {"a b"});
   expect_close(corpus_bleu({"a b c d e", "a x"}, {{"a b c d e", "a b"}}).score,
                bleu_score(both).score);
   EXPECT_EQ(both.correct, (std::array<uint64_t, 4>{6, 4, 3, 2}));
@@ -93,7 +86,7 @@ TEST(Bleu, IsZeroWithoutAnyMatch) {
 }
 
 TEST(Bleu, OfShortSentencesNeedsTheEffectiveOrder) {
-  const BleuCounts counts = counts_of("good morning", {"good morning"});
+  const BleuCounts counts = bleu_counts("good morning", {"good morning"});
   EXPECT_EQ(bleu_score(counts).score, 0);
   expect_close(bleu_score(counts, {.effective_order = true}).score, 100);
 }
@@ -132,7 +125,7 @@ TEST(BleuFixture, MatchesTokens) {
       EXPECT_EQ(tokenize_13a(texts[i].get<std::string>()), tokens[i].get<std::string>());
     }
   };
-  for (const Json& corpus : corpora()) {
+  for (const Json& corpus : sacrebleu_corpora()) {
     SCOPED_TRACE(corpus["name"].get<std::string>());
     check(corpus["hypotheses"], corpus["tokens"]["hypotheses"]);
     for (size_t r = 0; r < corpus["references"].size(); ++r) {
@@ -143,8 +136,8 @@ TEST(BleuFixture, MatchesTokens) {
 }
 
 TEST(BleuFixture, MatchesCorpusScores) {
-  EXPECT_GE(corpora().size(), 20u);
-  for (const Json& corpus : corpora()) {
+  EXPECT_GE(sacrebleu_corpora().size(), 20u);
+  for (const Json& corpus : sacrebleu_corpora()) {
     SCOPED_TRACE(corpus["name"].get<std::string>());
     const Json& theirs = corpus["bleu"];
     const auto hypotheses = corpus["hypotheses"].get<Lines>();
@@ -169,12 +162,12 @@ TEST(BleuFixture, MatchesCorpusScores) {
 
 TEST(BleuFixture, MatchesSentenceScores) {
   size_t sentences = 0;
-  for (const Json& corpus : corpora()) {
+  for (const Json& corpus : sacrebleu_corpora()) {
     for (size_t i = 0; i < corpus["hypotheses"].size(); ++i, ++sentences) {
       SCOPED_TRACE(corpus["hypotheses"][i].get<std::string>());
       std::vector<std::string> references;
       for (const Json& set : corpus["references"]) references.push_back(set[i]);
-      BleuCounts counts = counts_of(corpus["hypotheses"][i], references);
+      BleuCounts counts = bleu_counts(corpus["hypotheses"][i], references);
       expect_close(bleu_score(counts, {.effective_order = true}).score,
                    corpus["sentences"]["bleu"][i]);
     }

@@ -4,31 +4,22 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "base/error.h"
-#include "base/json.h"
+#include "eval/sacrebleu_figures.h"
 
 namespace reigen {
 namespace {
 
 constexpr ChrfOptions kPlusPlus = {.word_order = 2};
 
-Json corpora() { return read_json(REIGEN_TESTS "/eval/fixture.json").at("corpora"); }
-
-void expect_close(double ours, double theirs) {
-  EXPECT_NEAR(ours, theirs, 1e-9 * std::max(1.0, std::abs(theirs)));
-}
-
-ChrfCounts counts_of(const std::string& hypothesis, const std::vector<std::string>& references,
-                     const ChrfOptions& options = {}) {
+ChrfCounts chrf_counts(const std::string& hypothesis, const std::vector<std::string>& references,
+                       const ChrfOptions& options = {}) {
   std::vector<std::string_view> views(references.begin(), references.end());
   return ChrfCounter(options).count(hypothesis, views);
 }
 
 TEST(ChrfCounter, CountsCharactersWithoutWhiteSpace) {
-  ChrfCounts counts = counts_of("a bc", {"ab d"});
+  ChrfCounts counts = chrf_counts("a bc", {"ab d"});
   ASSERT_EQ(counts.size(), 6u);
   EXPECT_EQ(counts[0], (ChrfOrder{3, 3, 2}));
   EXPECT_EQ(counts[1], (ChrfOrder{2, 2, 1}));
@@ -37,25 +28,25 @@ TEST(ChrfCounter, CountsCharactersWithoutWhiteSpace) {
 }
 
 TEST(ChrfCounter, CountsCodePointsNotBytes) {
-  EXPECT_EQ(counts_of("\u00e9\U0001f600", {"\u00e9"})[0], (ChrfOrder{2, 1, 1}));
-  EXPECT_EQ(counts_of("e\u0301", {"\u00e9"})[0], (ChrfOrder{2, 1, 0}));
+  EXPECT_EQ(chrf_counts("\u00e9\U0001f600", {"\u00e9"})[0], (ChrfOrder{2, 1, 1}));
+  EXPECT_EQ(chrf_counts("e\u0301", {"\u00e9"})[0], (ChrfOrder{2, 1, 0}));
 }
 
 TEST(ChrfCounter, LeavesOutLengthsTheReferenceIsTooShortFor) {
-  EXPECT_EQ(counts_of("abcd", {"ab"})[2], (ChrfOrder{0, 0, 0}));
-  EXPECT_EQ(counts_of("ab", {"abcd"})[2], (ChrfOrder{0, 2, 0}));
-  EXPECT_EQ(counts_of("abcd", {""})[0], (ChrfOrder{0, 0, 0}));
+  EXPECT_EQ(chrf_counts("abcd", {"ab"})[2], (ChrfOrder{0, 0, 0}));
+  EXPECT_EQ(chrf_counts("ab", {"abcd"})[2], (ChrfOrder{0, 2, 0}));
+  EXPECT_EQ(chrf_counts("abcd", {""})[0], (ChrfOrder{0, 0, 0}));
 }
 
 TEST(ChrfCounter, CountsWordsForPlusPlus) {
-  ChrfCounts counts = counts_of("to be, or not", {"to be or not."}, kPlusPlus);
+  ChrfCounts counts = chrf_counts("to be, or not", {"to be or not."}, kPlusPlus);
   ASSERT_EQ(counts.size(), 8u);
   EXPECT_EQ(counts[6], (ChrfOrder{5, 5, 4}));
   EXPECT_EQ(counts[7], (ChrfOrder{4, 4, 2}));
 }
 
 TEST(ChrfCounter, UsesTheBestReference) {
-  EXPECT_EQ(counts_of("abc", {"xyz", "abd", "xyc"}), counts_of("abc", {"abd"}));
+  EXPECT_EQ(chrf_counts("abc", {"xyz", "abd", "xyc"}), chrf_counts("abc", {"abd"}));
 }
 
 TEST(Chrf, WeighsRecallTwiceAsMuchAsPrecision) {
@@ -87,8 +78,8 @@ TEST(Chrf, NamesItselfAndItsSettings) {
 }
 
 TEST(ChrfFixture, MatchesCorpusScores) {
-  EXPECT_GE(corpora().size(), 20u);
-  for (const Json& corpus : corpora()) {
+  EXPECT_GE(sacrebleu_corpora().size(), 20u);
+  for (const Json& corpus : sacrebleu_corpora()) {
     SCOPED_TRACE(corpus["name"].get<std::string>());
     const auto hypotheses = corpus["hypotheses"].get<Lines>();
     const auto references = corpus["references"].get<std::vector<Lines>>();
@@ -99,14 +90,14 @@ TEST(ChrfFixture, MatchesCorpusScores) {
 
 TEST(ChrfFixture, MatchesSentenceScores) {
   size_t sentences = 0;
-  for (const Json& corpus : corpora()) {
+  for (const Json& corpus : sacrebleu_corpora()) {
     for (size_t i = 0; i < corpus["hypotheses"].size(); ++i, ++sentences) {
       SCOPED_TRACE(corpus["hypotheses"][i].get<std::string>());
       std::vector<std::string> references;
       for (const Json& set : corpus["references"]) references.push_back(set[i]);
       const std::string hypothesis = corpus["hypotheses"][i];
-      expect_close(chrf_score(counts_of(hypothesis, references)), corpus["sentences"]["chrf"][i]);
-      expect_close(chrf_score(counts_of(hypothesis, references, kPlusPlus), kPlusPlus),
+      expect_close(chrf_score(chrf_counts(hypothesis, references)), corpus["sentences"]["chrf"][i]);
+      expect_close(chrf_score(chrf_counts(hypothesis, references, kPlusPlus), kPlusPlus),
                    corpus["sentences"]["chrf++"][i]);
     }
   }

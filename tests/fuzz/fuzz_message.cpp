@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "dist/members/message.h"
+#include "dist/net/message.h"
 
 namespace {
 

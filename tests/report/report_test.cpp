@@ -22,7 +22,7 @@ void write_run(const std::string& directory, double rate, double waiting) {
   for (int rank = 0; rank < 2; ++rank) {
     MeasurementLog log(directory, rank, 0);
     if (rank == 0) log.append(StartRecord{.time = 1000, .workers = 2});
-    if (rank == 0) log.append(ForecastRecord{.method = "none", .seconds = 1, .bandwidth = 1e7});
+    if (rank == 0) log.append(PredictionRecord{.method = "none", .seconds = 1, .bandwidth = 1e7});
     for (uint64_t step = 1; step <= 40; ++step) {
       const Spans spans = {{"backward", 1 - waiting}, {"communication", waiting}};
       const CommunicationTimes times{

@@ -211,7 +211,7 @@ TEST(Bottleneck, WorkersThatAreLateInTurnDoNotMakeItTheNetwork) {
 TEST(Bottleneck, ExchangesThatWaitForACoreAreNotTheNetwork) {
   auto run_with = [](double busy, double bandwidth) {
     RunSummary run = run_of({0.6, 0.6});
-    run.add(0, ForecastRecord{.bandwidth = bandwidth, .latency = 1e-4});
+    run.add(0, PredictionRecord{.bandwidth = bandwidth, .latency = 1e-4});
     SampleRecord sample;
     sample.step = 20;
     sample.seconds = 40;
@@ -266,9 +266,9 @@ TEST(Bottleneck, EvaluationsAndCheckpointsCount) {
 TEST(Bottleneck, ThePredictionNamesTheCompression) {
   RunSummary run = run_of({0.5, 0.5});
   EXPECT_EQ(bottleneck(run, time_shares(run)).compression, CompressSetting{});
-  run.add(0, ForecastRecord{.method = "int8"});
+  run.add(0, PredictionRecord{.method = "int8"});
   EXPECT_EQ(bottleneck(run, time_shares(run)).compression.method, CompressMethod::kInt8);
-  run.add(0, ForecastRecord{.method = "of a later version"});
+  run.add(0, PredictionRecord{.method = "of a later version"});
   EXPECT_EQ(bottleneck(run, time_shares(run)).compression, CompressSetting{});
 }
 

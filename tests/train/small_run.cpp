@@ -1,5 +1,8 @@
 #include "train/small_run.h"
 
+#include <sstream>
+
+#include "base/files.h"
 #include "data/prepare/prepare.h"
 #include "support/sample_data.h"
 
@@ -27,6 +30,23 @@ TrainOptions small_train_options(const std::string& directory) {
   options.batch.target_tokens = 400;
   options.schedule.warmup_steps = 10;
   return resolve(options);
+}
+
+std::vector<Json> log_records(const std::string& run, const std::string& kind, int rank) {
+  std::istringstream lines(
+      read_file(run + "/measurements/rank-" + std::to_string(rank) + ".jsonl"));
+  std::vector<Json> found;
+  for (std::string line; std::getline(lines, line);) {
+    Json record = Json::parse(line);
+    if (record.at("kind") == kind) found.push_back(std::move(record));
+  }
+  return found;
+}
+
+std::vector<uint64_t> log_steps(const std::string& run, const std::string& kind, int rank) {
+  std::vector<uint64_t> steps;
+  for (const Json& record : log_records(run, kind, rank)) steps.push_back(record.at("step"));
+  return steps;
 }
 
 SmallRun::SmallRun()

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "base/json.h"
 #include "config/train_options.h"
 #include "model/transformer.h"
 #include "support/temp_dir.h"
@@ -15,6 +17,11 @@ std::string prepare_small_data(const std::string& directory);
 
 // Resolved; the run is `directory`/run.
 TrainOptions small_train_options(const std::string& directory);
+
+// The records of `kind` in the measurement log of a rank, in order.
+std::vector<Json> log_records(const std::string& run, const std::string& kind, int rank = 0);
+// Their steps.
+std::vector<uint64_t> log_steps(const std::string& run, const std::string& kind, int rank = 0);
 
 struct SmallRun {
   SmallRun();

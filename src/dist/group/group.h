@@ -1,5 +1,5 @@
 // Start here: the collective operations between the workers of a job (all-reduce, all-gather,
-// broadcast, ...). Implementations: gloo_group.h (TCP), nccl_group.h (GPUs), single_group.h.
+// broadcast, ...). Implementations: mesh_group.h (TCP), nccl_group.h (GPUs), single_group.h.
 //
 // Operations are asynchronous and run one after another on the group's own thread, in the order
 // they were started; all ranks must start the same ones in the same order. Memory given to an
@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "dist/group/comm_status.h"
+#include "dist/net/comm_status.h"
 
 namespace reigen {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/members/socket.h"
+#include "dist/net/socket.h"
 
 namespace reigen {
 

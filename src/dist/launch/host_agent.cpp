@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -12,7 +13,7 @@
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/host_launch.h"
 #include "dist/launch/launch.h"
-#include "dist/members/message.h"
+#include "dist/net/message.h"
 
 namespace reigen {
 namespace {
@@ -21,14 +22,12 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 // Time for the workers to save when the launcher is lost.
-constexpr Grace kAgentGrace{.after_failure = milliseconds(20'000),
-                            .after_stop = milliseconds(20'000),
-                            .after_term = milliseconds(5'000)};
+constexpr milliseconds kTimeWithoutLauncher{20'000};
 
 class Agent {
  public:
   explicit Agent(const std::string& version)
-      : in_(STDIN_FILENO), out_(STDOUT_FILENO), workers_(output(), kAgentGrace) {
+      : in_(STDIN_FILENO), out_(STDOUT_FILENO), workers_(output(), {}) {
     for (int fd : {in_.fd(), out_.fd()}) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     workers_.also_watch(in_.fd());
     outgoing_ = kAgentGreeting;
@@ -45,7 +44,7 @@ class Agent {
       }
       if (!write_available(out_, outgoing_)) launcher_lost_ = true;
       if (Clock::now() - received_ > kAgentSilence) launcher_lost_ = true;
-      if ((launcher_lost_ || interrupt_requested()) && !stopped_) stop(SIGTERM);
+      if (launcher_lost_ || interrupt_requested()) end_soon();
     }
     flush();
   }
@@ -71,9 +70,16 @@ class Agent {
     return o;
   }
 
-  void stop(int signal_number) {
-    stopped_ = true;
-    workers_.stop(signal_number);
+  void stop(milliseconds limit) {
+    // A second signal would end a worker that still saves.
+    workers_.stop(std::exchange(stopped_, true) ? 0 : SIGTERM, limit);
+  }
+
+  // No worker outlives its launcher, not even to wait for room on a disk.
+  void end_soon() {
+    if (std::exchange(ends_soon_, true)) return;
+    stop(kTimeWithoutLauncher);
+    workers_.end_waits();
   }
 
   void receive() {
@@ -86,7 +92,8 @@ class Agent {
       const std::string kind = *text_field(message, "kind");
       if (kind == "listen") listen(message);
       if (kind == "start") start(message);
-      if (kind == "stop") stop(SIGTERM);
+      if (kind == "failed") workers_.note_failure();
+      if (kind == "stop") stop(milliseconds(message.value("limit", kTimeWithoutLauncher.count())));
     }
     if (decoded == Decoded::kBroken) launcher_lost_ = true;
   }
@@ -94,9 +101,18 @@ class Agent {
   // This host has rank 0: its port is open before any worker starts.
   void listen(const Json& message) {
     const bool all_here = message.value("one_host", false);
-    listener_ = listen_on(all_here ? "127.0.0.1" : "", 0);
+    const std::string interface = message.value("interface", "");
+    const std::string address = all_here ? "127.0.0.1"
+                                : interface.empty()
+                                    ? ""
+                                    : interface_named(interface, "127.0.0.1").address;
+    listener_ = listen_on(address, 0);
+    const int port = port_of(listener_);
     Json at = Json::array();
-    for (const Endpoint& e : own_endpoints(port_of(listener_), all_here)) at.push_back(text_of(e));
+    for (const Endpoint& e :
+         address.empty() ? own_endpoints(port, all_here) : std::vector<Endpoint>{{address, port}}) {
+      at.push_back(text_of(e));
+    }
     send({{"kind", "listening"}, {"at", at}, {"port", port_of(listener_)}});
   }
 
@@ -108,6 +124,7 @@ class Agent {
     place.token = message.value("token", "");
     place.rendezvous = message.value("rendezvous", "");
     place.hosts = message.value("hosts", "");
+    place.depth = message.value("depth", 1);
     const int first = message.value("first_rank", 0);
     std::string folder = message.value("folder", "");
     if (!std::filesystem::is_directory(folder)) {
@@ -129,6 +146,11 @@ class Agent {
       spec.folder = folder;
       if (place.rank == 0) spec.inherited = listener_.fd();
       spec.environment = place_environment(place, spec.inherited);
+      if (place.rank == 0) {
+        for (const Json& entry : message.value("rank0_environment", Json::array())) {
+          spec.environment.push_back(entry.get<std::string>());
+        }
+      }
       if (place.rank == 0 && message.value("width", -1) >= 0) {
         spec.environment.push_back(format("REIGEN_TERMINAL={}", message.value("width", 0)));
       }
@@ -156,6 +178,7 @@ class Agent {
   bool launcher_lost_ = false;
   bool started_ = false;
   bool stopped_ = false;
+  bool ends_soon_ = false;
   Socket listener_;
   LaunchedWorkers workers_;
 };

@@ -16,11 +16,12 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
+#include "base/printable.h"
 #include "base/terminal.h"
 #include "config/schema.h"
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/launch.h"
-#include "dist/members/message.h"
+#include "dist/net/message.h"
 
 namespace reigen {
 namespace {
@@ -105,8 +106,10 @@ class Host {
   const std::string& last_line() const { return last_line_; }
   bool owns(int rank) const { return rank >= first_rank_ && rank < first_rank_ + slots_.workers; }
 
-  int ended = 0;      // workers that have ended
-  bool done = false;  // all workers have ended, or the connection is lost
+  int ended = 0;                            // workers that have ended
+  bool done = false;                        // all workers have ended, or the connection is lost
+  bool waits = false;                       // a worker limits its time itself (launched_workers.h)
+  std::optional<Clock::time_point> end_at;  // of the connection, if the agent does not end before
 
  private:
   HostSlots slots_;
@@ -227,7 +230,8 @@ class Launch {
   }
 
   std::string open_rendezvous(Host& first) {
-    first.send({{"kind", "listen"}, {"one_host", hosts_.size() == 1}});
+    first.send(
+        {{"kind", "listen"}, {"one_host", hosts_.size() == 1}, {"interface", options_.interface}});
     const Json listening = expect(first, "listening");
     std::string at;
     for (const Json& endpoint : listening.value("at", Json::array())) {
@@ -254,10 +258,12 @@ class Launch {
                  {"rendezvous", rendezvous},
                  {"hosts", names},
                  {"size", size_},
+                 {"depth", launch_depth() + 1},
                  {"first_rank", host.first_rank()},
                  {"workers", host.slots().workers},
                  {"folder", std::filesystem::current_path().string()},
                  {"width", stderr_is_terminal() ? terminal_width() : -1},
+                 {"rank0_environment", options_.rank0_environment},
                  {"arguments", options_.arguments}});
     }
   }
@@ -276,8 +282,9 @@ class Launch {
       }
       if (interrupt_requested() && !stopped) {
         stopped = true;
-        send_to_all({{"kind", "stop"}});
-        limit(options_.grace.after_stop);
+        const milliseconds limit = options_.grace.after_stop;
+        send_to_all({{"kind", "stop"}, {"limit", limit.count()}});
+        for (Host& host : hosts_) end_within(host, limit);
       }
       enforce();
     }
@@ -317,6 +324,7 @@ class Launch {
     const std::string kind = *text_field(message, "kind");
     const int rank = static_cast<int>(number_field(message, "rank").value_or(-1));
     const std::string text = text_field(message, "text").value_or("");
+    if (kind == "line" && is_waiting(text)) host.waits = true;
     if (kind == "line") show_.line(rank, text);
     if (kind == "out") show_.out_line(rank, text);
     if (kind == "status") show_.status(rank, text);
@@ -328,32 +336,33 @@ class Launch {
   }
 
   void fail(const LaunchResult& failure) {
-    if (!failure_ || (!kill_at_ && explains(failure.code, failure_->code))) failure_ = failure;
-    limit(options_.grace.after_failure);
-  }
-
-  void limit(milliseconds grace) {
-    const auto latest = Clock::now() + grace;
-    ask_at_ = ask_at_ ? std::min(*ask_at_, latest) : latest;
-  }
-
-  // Agents end their workers on a "stop" message, and when their input ends.
-  void enforce() {
-    if (!ask_at_ || Clock::now() < *ask_at_) return;
-    if (!kill_at_) {
-      send_to_all({{"kind", "stop"}});
-      kill_at_ = Clock::now() + options_.grace.after_term;
-    } else if (Clock::now() > *kill_at_) {
+    if (!failure_) {
+      send_to_all({{"kind", "failed"}});
+      const Grace& grace = options_.grace;
       for (Host& host : hosts_) {
-        if (!host.done) host.process().signal(SIGTERM);
+        end_within(host, host.owns(0) ? grace.after_failure : grace.others_after_failure);
       }
+    }
+    if (!failure_ || (!enforced_ && explains(failure.code, failure_->code))) failure_ = failure;
+  }
+
+  // The agent ends its workers by then. If it does not, the connection is cut a little later.
+  void end_within(Host& host, milliseconds limit) {
+    constexpr milliseconds kForTheAgent{2'000};
+    const auto latest = Clock::now() + limit + options_.grace.after_term + kForTheAgent;
+    host.end_at = host.end_at ? std::min(*host.end_at, latest) : latest;
+  }
+
+  void enforce() {
+    for (Host& host : hosts_) {
+      if (host.done || host.waits || !host.end_at || Clock::now() < *host.end_at) continue;
+      enforced_ = true;
+      host.process().signal(SIGKILL);
     }
   }
 
   std::function<void(const std::string&)> own_lines(const Host& host) const {
-    return [name = host.slots().host](const std::string& line) {
-      log_note(format("[{}] {}", name, line));
-    };
+    return [name = host.slots().host](const std::string& line) { log_from(name, line); };
   }
 
   const HostLaunch& options_;
@@ -361,8 +370,7 @@ class Launch {
   int size_ = 0;
   WorkerOutput show_ = show_workers();
   std::optional<LaunchResult> failure_;
-  std::optional<Clock::time_point> ask_at_;
-  std::optional<Clock::time_point> kill_at_;
+  bool enforced_ = false;  // a connection was cut by enforce()
 };
 
 }  // namespace
@@ -393,6 +401,31 @@ std::vector<HostSlots> parse_hosts(const std::string& text) {
   return hosts;
 }
 
-LaunchResult launch_hosts(const HostLaunch& launch) { return Launch(launch).run(); }
+namespace {
+
+// Messages to agents are JSON, which has only UTF-8: other bytes would reach the hosts changed.
+void check_can_be_sent(const HostLaunch& launch) {
+  for (const std::string& argument : launch.arguments) {
+    if (is_utf8(argument)) continue;
+    throw ConfigError(
+        format("the argument {} is not UTF-8 and cannot be sent to other hosts; give the file or "
+               "directory a name in UTF-8",
+               printable_line(argument)));
+  }
+  const std::string folder = std::filesystem::current_path().string();
+  if (is_utf8(folder)) return;
+  throw ConfigError(
+      format("the name of the working directory {} is not UTF-8 and cannot be sent to other hosts; "
+             "start from a different directory",
+             printable_line(folder)));
+}
+
+}  // namespace
+
+LaunchResult launch_hosts(const HostLaunch& launch) {
+  check_launch_depth();
+  check_can_be_sent(launch);
+  return Launch(launch).run();
+}
 
 }  // namespace reigen

@@ -14,12 +14,14 @@
 #include "base/terminal.h"
 #include "config/schema.h"
 #include "dist/launch/pmix.h"
+#include "dist/launch/secret.h"
 
 namespace reigen {
 namespace {
 
 constexpr int kMostWorkers = 1'000'000;
 constexpr int kPortsToTry = 16;
+constexpr const char* kDepthVariable = "REIGEN_LAUNCH_DEPTH";
 
 int number(const Environment& environment, const char* name, int least, int most, int otherwise) {
   const auto text = environment(name);
@@ -70,7 +72,7 @@ void use_ports(Placement& p, const std::string& host, int first) {
 }
 
 // Without REIGEN_TOKEN the token is the launcher's name for the job: it rejects connections made by
-// mistake, but no attacker.
+// mistake, but no attacker; find_secret() replaces it.
 void use_token(const Environment& environment, Placement& p, const std::string& name) {
   const auto given = environment("REIGEN_TOKEN");
   p.secret = given.has_value();
@@ -153,16 +155,49 @@ Placement slurm_place(const Environment& environment) {
   return p;
 }
 
-Socket open_port(const Placement& p) {
+// Replaces the launcher's name for the job, which anyone can guess, by a secret.
+void find_secret(Placement& p, const RendezvousNeeds& needs) {
+  if (p.secret) return check_secret(p.token, "REIGEN_TOKEN");
+  if (!needs.token_file.empty()) {
+    p.token = hmac_sha256(read_token_file(needs.token_file), p.token);
+  } else if (all_on_this_machine(p)) {
+    p.token = hmac_sha256(local_secret(), p.token);
+  } else if (needs.insecure) {
+    if (p.rank == 0) {
+      log_warning(
+          "this job has no secret (--insecure): whoever reaches its port can join it, read its "
+          "data and change the model");
+    }
+    return;
+  } else {
+    throw ConfigError(
+        format("{} gives the workers no secret, and without one whoever reaches the job's port can "
+               "join it. Set REIGEN_TOKEN to the same random text for all workers (openssl rand "
+               "-hex 16), or --token-file to a file of mode 0600 on every host; --insecure trains "
+               "without a secret",
+               name_of(p.launcher)));
+  }
+  p.secret = true;
+}
+
+// The address to listen on; empty for all interfaces.
+std::string listening_address(const Placement& p, const RendezvousNeeds& needs) {
+  if (all_on_this_machine(p)) return "127.0.0.1";
+  if (!needs.interface.empty()) return interface_named(needs.interface, "127.0.0.1").address;
+  return "";
+}
+
+Socket open_port(const Placement& p, const RendezvousNeeds& needs) {
   if (p.listen_fd >= 0) {
     fcntl(p.listen_fd, F_SETFD, FD_CLOEXEC);
     return Socket(p.listen_fd);
   }
-  if (p.ports.empty()) return listen_on("", 0);
+  const std::string address = listening_address(p, needs);
+  if (p.ports.empty()) return listen_on(address, 0);
   std::string why;
   for (int port : p.ports) {
     try {
-      return listen_on("", port);
+      return listen_on(address, port);
     } catch (const CommError& e) {
       why = e.what();
     }
@@ -215,7 +250,15 @@ std::optional<Placement> detect_launch(const Environment& environment) {
   return std::nullopt;
 }
 
-MembershipOptions prepare_rendezvous(Placement p) {
+bool all_on_this_machine(const Placement& p) {
+  if (p.local_size >= p.size) return true;
+  return !p.rendezvous.empty() &&
+         std::all_of(p.rendezvous.begin(), p.rendezvous.end(), [](const Endpoint& e) {
+           return e.host == "localhost" || is_loopback(e.host);
+         });
+}
+
+MembershipOptions prepare_rendezvous(Placement p, const RendezvousNeeds& needs) {
   MembershipOptions options;
   options.rank = p.rank;
   options.size = p.size;
@@ -223,9 +266,14 @@ MembershipOptions prepare_rendezvous(Placement p) {
   if (p.hosts.size() == static_cast<size_t>(p.size)) {
     options.host = p.hosts[static_cast<size_t>(p.rank)];  // the name the user knows it by
   }
-  if (p.rank == 0) options.listener = open_port(p);
-  if (p.rendezvous.empty()) {
-    const bool all_here = p.local_size == p.size;
+  const bool all_here = all_on_this_machine(p);
+  if (p.rank == 0) options.listener = open_port(p, needs);
+  if (!p.rendezvous.empty()) {
+    find_secret(p, needs);
+    if (all_here) {
+      for (Endpoint& e : p.rendezvous) e.host = "127.0.0.1";
+    }
+  } else {
     std::string published;
     if (p.rank == 0) {
       Json shared = {{"token", random_hex(kTokenBytes)}, {"at", Json::array()}};
@@ -243,11 +291,6 @@ MembershipOptions prepare_rendezvous(Placement p) {
     p.token = shared.value("token", "");
     p.secret = true;
   }
-  if (p.rank == 0 && !p.secret && p.local_size < p.size) {
-    log_warning(
-        "this job has no secret token: anyone who reaches its port can join it; set "
-        "REIGEN_TOKEN to the same random text for every worker");
-  }
   // Rank 0 knows its port; the others try all candidates.
   if (p.rank == 0) {
     const int port = port_of(options.listener);
@@ -255,6 +298,7 @@ MembershipOptions prepare_rendezvous(Placement p) {
   }
   options.rendezvous = p.rendezvous;
   options.token = p.token;
+  options.secret = p.secret;
   return options;
 }
 
@@ -267,9 +311,21 @@ std::vector<std::string> place_environment(const PlaceOnHost& place, int listen_
       "REIGEN_RENDEZVOUS=" + place.rendezvous,
       "REIGEN_TOKEN=" + place.token,
       "REIGEN_HOSTS=" + place.hosts,
+      format("{}={}", kDepthVariable, place.depth),
   };
   if (listen_fd >= 0) variables.push_back(format("REIGEN_LISTEN_FD={}", listen_fd));
   return variables;
+}
+
+int launch_depth(const Environment& environment) {
+  return number(environment, kDepthVariable, 0, kMostWorkers, 0);
+}
+
+void check_launch_depth(const Environment& environment) {
+  const int depth = launch_depth(environment);
+  if (depth == 0) return;
+  throw ConfigError(format("a worker cannot start workers: a launcher started this process ({}={})",
+                           kDepthVariable, depth));
 }
 
 std::vector<Endpoint> own_endpoints(int port, bool all_on_this_machine) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "dist/members/membership.h"
-#include "dist/members/socket.h"
+#include "dist/net/socket.h"
 
 namespace reigen {
 
@@ -29,7 +29,7 @@ struct Placement {
   std::vector<Endpoint> rendezvous;  // candidate addresses; empty if PMIx will provide them
   std::vector<int> ports;            // rank 0 listens on the first free one; empty for any
   std::string token;                 // empty if PMIx will provide it
-  bool secret = false;               // whether the token is random, not derived from the job's name
+  bool secret = false;               // whether the token is random, not the launcher's job name
   int listen_fd = -1;                // rank 0's listening socket, opened by the launcher
   std::vector<std::string> hosts;    // by rank; empty if unknown
 };
@@ -41,9 +41,18 @@ std::optional<std::string> process_environment(const char* name);
 // contradict each other.
 std::optional<Placement> detect_launch(const Environment& environment = process_environment);
 
-// Opens rank 0's port and, under PMIx, publishes it. Returns the options of a membership; the
-// caller fills in the rest. Throws CommError.
-MembershipOptions prepare_rendezvous(Placement placement);
+// Whether all workers are known to be on this machine.
+bool all_on_this_machine(const Placement& placement);
+
+struct RendezvousNeeds {
+  std::string interface;   // --interface
+  std::string token_file;  // --token-file
+  bool insecure = false;   // --insecure
+};
+// Opens rank 0's port, on loopback for a job of one machine, and finds the job's secret; under PMIx
+// publishes both. Returns the options of a membership; the caller fills in the rest. Throws
+// CommError, and ConfigError for a job on several hosts without a secret.
+MembershipOptions prepare_rendezvous(Placement placement, const RendezvousNeeds& needs);
 
 // The environment variables with which our launchers start a worker.
 struct PlaceOnHost {
@@ -54,8 +63,14 @@ struct PlaceOnHost {
   std::string rendezvous;  // "10.0.0.1:4711,192.168.0.1:4711"
   std::string token;
   std::string hosts;  // by rank, comma-separated; may be empty
+  int depth = 1;      // launchers above the worker
 };
 std::vector<std::string> place_environment(const PlaceOnHost& place, int listen_fd);
+
+// The number of launchers of ours above this process. A process below one never launches, so that
+// no mistake can make them start each other without end: the check throws ConfigError.
+int launch_depth(const Environment& environment = process_environment);
+void check_launch_depth(const Environment& environment = process_environment);
 
 // Addresses of this machine, with a port it listens on, for the other workers: all but loopback, or
 // loopback alone if all workers are on this machine.

@@ -9,9 +9,13 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/machine.h"
+#include "base/terminal.h"
 
 namespace reigen {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kRedraw = "\r\x1b[K";  // base/terminal.cpp begins a status line with it
 constexpr size_t kMostOfALine = size_t{64} << 10;
@@ -22,19 +26,6 @@ std::string after_redraw(const std::string& text) {
   std::string shown = last == std::string::npos ? text : text.substr(last + kRedraw.size());
   if (shown.ends_with('\r')) shown.pop_back();
   return shown;
-}
-
-std::string without_colour(const std::string& line) {
-  std::string plain;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '\x1b' && i + 1 < line.size() && line[i + 1] == '[') {
-      i += 2;
-      while (i < line.size() && (line[i] < '@' || line[i] > '~')) ++i;
-    } else {
-      plain += line[i];
-    }
-  }
-  return plain;
 }
 
 std::string killed_text(int code) {
@@ -77,9 +68,8 @@ bool explains(int code, int earlier) {
 
 std::optional<std::string> error_in(const std::string& line) {
   constexpr std::string_view kTag = "error: ";
-  const std::string plain = without_colour(line);
-  if (!plain.starts_with(kTag)) return std::nullopt;
-  return plain.substr(kTag.size());
+  if (!line.starts_with(kTag)) return std::nullopt;
+  return line.substr(kTag.size());
 }
 
 struct LaunchedWorkers::Worker {
@@ -89,7 +79,10 @@ struct LaunchedWorkers::Worker {
   LineSplitter out;
   std::string shown_status;
   std::string error;
+  bool waits = false;  // its time is limited by itself
   bool done = false;
+  std::optional<Clock::time_point> term_at;
+  std::optional<Clock::time_point> kill_at;
 };
 
 LaunchedWorkers::LaunchedWorkers(WorkerOutput output, const Grace& grace)
@@ -107,9 +100,32 @@ bool LaunchedWorkers::running() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.done; });
 }
 
-void LaunchedWorkers::stop(int signal_number) {
-  for (Worker& worker : workers_) worker.process->signal(signal_number);
-  if (!ask_at_) ask_at_ = Clock::now() + grace_.after_stop;
+void LaunchedWorkers::limit(Worker& worker, std::chrono::milliseconds time) {
+  const auto latest = Clock::now() + time;
+  worker.term_at = worker.term_at ? std::min(*worker.term_at, latest) : latest;
+}
+
+void LaunchedWorkers::stop(int signal_number, std::chrono::milliseconds time) {
+  for (Worker& worker : workers_) {
+    if (signal_number != 0) worker.process->signal(signal_number);
+    if (signal_number != 0)
+      worker.process->signal(SIGCONT);  // a stopped process takes it only then
+    limit(worker, time);
+  }
+}
+
+void LaunchedWorkers::end_waits() {
+  may_wait_ = false;
+  for (Worker& worker : workers_) {
+    if (worker.waits) worker.term_at = Clock::now();
+  }
+}
+
+void LaunchedWorkers::note_failure() {
+  if (std::exchange(failed_, true)) return;
+  for (Worker& worker : workers_) {
+    limit(worker, worker.rank == 0 ? grace_.after_failure : grace_.others_after_failure);
+  }
 }
 
 std::vector<WorkerEnd> LaunchedWorkers::take_ended() { return std::exchange(ended_, {}); }
@@ -149,6 +165,7 @@ void LaunchedWorkers::read_output(Worker& worker) {
 
 void LaunchedWorkers::show_line(Worker& worker, const std::string& line, bool out) {
   if (const auto error = error_in(line); error && !out) worker.error = *error;
+  if (is_waiting(line) && !out) worker.waits = true;
   const auto& show = out ? output_.out_line : output_.line;
   if (show) show(worker.rank, line);
 }
@@ -160,26 +177,31 @@ void LaunchedWorkers::settle(Worker& worker, int code) {
   WorkerEnd end{.rank = worker.rank, .code = code, .error = worker.error};
   if (code > kKilledBase && end.error.empty()) end.error = killed_text(code);
   if (code != 0 && end.error.empty()) end.error = format("exited with status {}", code);
-  if (code != 0 && (!failure_ || (!kill_at_ && explains(code, failure_->code)))) {
-    failure_ = end;
-    const auto latest = Clock::now() + grace_.after_failure;
-    ask_at_ = ask_at_ ? std::min(*ask_at_, latest) : latest;
-  }
+  if (code != 0 && (!failure_ || (!enforced_ && explains(code, failure_->code)))) failure_ = end;
+  if (code != 0) note_failure();
   ended_.push_back(std::move(end));
 }
 
 void LaunchedWorkers::enforce() {
-  if (!running()) return;
   const auto now = Clock::now();
-  if (kill_at_ && now >= *kill_at_) {
-    for (Worker& worker : workers_) worker.process->signal(SIGKILL);
-  } else if (!kill_at_ && ask_at_ && now >= *ask_at_) {
-    for (Worker& worker : workers_) {
-      worker.process->signal(SIGTERM);
-      worker.process->signal(SIGCONT);  // a stopped process takes SIGTERM only then
+  for (Worker& worker : workers_) {
+    if (worker.done || !worker.term_at) continue;
+    const auto pid = static_cast<uint64_t>(worker.process->pid());
+    if (worker.kill_at) {
+      if (now >= *worker.kill_at) worker.process->signal(SIGKILL);
+    } else if (failed_ && process_is_stopped(pid)) {
+      end_one(worker);
+    } else if (now >= *worker.term_at && !(worker.waits && may_wait_)) {
+      end_one(worker);
     }
-    kill_at_ = now + grace_.after_term;
   }
+}
+
+void LaunchedWorkers::end_one(Worker& worker) {
+  enforced_ = true;
+  worker.process->signal(SIGTERM);
+  worker.process->signal(SIGCONT);
+  worker.kill_at = Clock::now() + grace_.after_term;
 }
 
 }  // namespace reigen

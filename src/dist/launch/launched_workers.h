@@ -1,7 +1,9 @@
 // The child processes of a launcher on one machine: started, watched and ended together.
 //
-// Their output is split into lines. When one fails, the others get time to notice and to save;
-// those that do not end get SIGTERM, and then SIGKILL.
+// Their output is split into lines. When one fails, the others get time to notice it, and rank 0
+// to save; those that do not end get SIGTERM, and then SIGKILL. A stopped process (SIGSTOP) is
+// ended at once. A worker that logs that it waits (log_waiting() in base/terminal.h: for room on a
+// full disk) limits its time itself.
 #pragma once
 
 #include <chrono>
@@ -44,9 +46,12 @@ struct WorkerEnd {
 
 // Waiting times before workers are ended by signals.
 struct Grace {
-  std::chrono::milliseconds after_failure{30'000};  // of one worker, until SIGTERM for the others
-  std::chrono::milliseconds after_stop{120'000};    // from stop() until SIGTERM: time to save
-  std::chrono::milliseconds after_term{10'000};     // from SIGTERM until SIGKILL
+  // From the failure of one worker until SIGTERM for rank 0, which may be writing a checkpoint.
+  std::chrono::milliseconds after_failure{30'000};
+  // The same for the other ranks, which have nothing to save.
+  std::chrono::milliseconds others_after_failure{5'000};
+  std::chrono::milliseconds after_stop{120'000};  // from stop() until SIGTERM: time to save
+  std::chrono::milliseconds after_term{5'000};    // from SIGTERM until SIGKILL
 };
 
 class LaunchedWorkers {
@@ -57,8 +62,13 @@ class LaunchedWorkers {
   void start(int rank, const ChildSpec& spec);
   // Reads output and watches the processes for at most so long.
   void attend(std::chrono::milliseconds within);
-  // Sends a signal to all workers, which must then end.
-  void stop(int signal_number);
+  // Sends a signal to all workers (0: none), which must then end within `limit`.
+  void stop(int signal_number, std::chrono::milliseconds limit);
+  void stop(int signal_number) { stop(signal_number, grace_.after_stop); }
+  // A worker that waits is ended like the others from now on.
+  void end_waits();
+  // A worker of this job has failed, here or on a different host.
+  void note_failure();
 
   bool running() const;
   // The first failure that a worker caused itself; else the first that was the loss of a worker.
@@ -74,6 +84,8 @@ class LaunchedWorkers {
   void show_line(Worker& worker, const std::string& line, bool out);
   void settle(Worker& worker, int code);
   void enforce();
+  void end_one(Worker& worker);
+  void limit(Worker& worker, std::chrono::milliseconds time);
 
   WorkerOutput output_;
   Grace grace_;
@@ -81,9 +93,9 @@ class LaunchedWorkers {
   std::optional<WorkerEnd> failure_;
   std::vector<WorkerEnd> ended_;
   int watched_ = -1;
-  using Clock = std::chrono::steady_clock;
-  std::optional<Clock::time_point> ask_at_;   // SIGTERM
-  std::optional<Clock::time_point> kill_at_;  // SIGKILL
+  bool may_wait_ = true;
+  bool failed_ = false;    // note_failure() was called
+  bool enforced_ = false;  // a worker was ended by a signal of enforce()
 };
 
 // Whether a worker that ended with `code` may have caused the `earlier` exit code of a different
@@ -91,7 +103,7 @@ class LaunchedWorkers {
 // dead.
 bool explains(int code, int earlier);
 
-// The text of a line "error: no space left", without colour and tag; nothing for other lines.
+// The text of a line "error: no space left", without its tag; nothing for other lines.
 std::optional<std::string> error_in(const std::string& line);
 
 }  // namespace reigen

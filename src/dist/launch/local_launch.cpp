@@ -13,10 +13,10 @@ namespace reigen {
 
 WorkerOutput show_workers() {
   WorkerOutput output;
-  output.line = [](int rank, const std::string& line) { log_note(format("[{}] {}", rank, line)); };
+  output.line = [](int rank, const std::string& line) { log_from(std::to_string(rank), line); };
   output.out_line = [](int rank, const std::string& line) {
     if (rank == 0) return print(line + "\n");
-    log_note(format("[{}] {}", rank, line));
+    log_from(std::to_string(rank), line);
   };
   output.status = [](int rank, const std::string& text) {
     if (rank == 0) show_status(text);
@@ -25,12 +25,14 @@ WorkerOutput show_workers() {
 }
 
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
-                          const Grace& grace) {
+                          const Grace& grace, const std::vector<std::string>& rank0_environment) {
+  check_launch_depth();
   // The port is open before any worker starts: no other program can take it, and no worker waits.
   const Socket listener = listen_on("127.0.0.1", 0);
   PlaceOnHost place;
   place.size = workers;
   place.local_size = workers;
+  place.depth = launch_depth() + 1;
   place.token = random_hex(kTokenBytes);
   place.rendezvous = text_of({"127.0.0.1", port_of(listener)});
   LaunchedWorkers set(show_workers(), grace);
@@ -43,6 +45,10 @@ LaunchResult launch_local(int workers, const std::vector<std::string>& arguments
     spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
     if (rank == 0) spec.inherited = listener.fd();
     spec.environment = place_environment(place, spec.inherited);
+    if (rank == 0) {
+      spec.environment.insert(spec.environment.end(), rank0_environment.begin(),
+                              rank0_environment.end());
+    }
     if (rank == 0 && stderr_is_terminal()) {
       spec.environment.push_back(format("REIGEN_TERMINAL={}", terminal_width()));
     }

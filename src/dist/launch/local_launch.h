@@ -18,12 +18,14 @@ struct LaunchResult {
 };
 
 // Starts `workers` copies of this binary with `arguments` and returns when all have ended. Each
-// reads its placement from the environment (launch.h). Lines are shown as "[1] ...", rank 0's
-// status as the terminal's status line, rank 0's stdout unchanged. SIGINT, SIGTERM and SIGHUP are
-// forwarded; if this process dies for any reason, the kernel kills the workers. Call it on the main
-// thread, after catch_interrupts(), with no other thread running.
+// reads its placement from the environment (launch.h); rank 0 has `rank0_environment` as well.
+// Lines are shown as "[1] ...", rank 0's status as the terminal's status line, rank 0's stdout
+// unchanged. SIGINT, SIGTERM and SIGHUP are forwarded; if this process dies for any reason, the
+// kernel kills the workers. Call it on the main thread, after catch_interrupts(), with no other
+// thread running.
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
-                          const Grace& grace = {});
+                          const Grace& grace = {},
+                          const std::vector<std::string>& rank0_environment = {});
 
 // Shows the workers' output on this terminal.
 WorkerOutput show_workers();

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "dist/members/socket.h"
+#include "dist/net/socket.h"
 
 namespace reigen {
 namespace {

@@ -27,6 +27,8 @@ struct MembershipOptions {
   std::vector<Endpoint> rendezvous;  // its addresses
   Socket listener;                   // of rank host_rank; closed elsewhere
   std::string token;
+  bool secret = true;  // whether the token is one
+  Encrypt encrypt = Encrypt::kAuto;
   std::vector<std::string> hosts;  // names by rank, for messages; may be empty
   std::string host;                // this machine's name; empty for the system's
   std::string interface;           // for data; empty for the one with a route to the rendezvous
@@ -46,7 +48,12 @@ class Membership {
 
   Group& group() { return *group_; }
   Rendezvous& control() { return *control_; }
+  const Rendezvous& control() const { return *control_; }
   const NetworkInterface& interface() const { return interface_; }
+  // Whether the job has a secret, and whether its connections are encrypted: in words for the log
+  // and the report, empty for connections that do not leave the machine and are not encrypted.
+  bool secret() const { return options_.secret; }
+  std::string encryption() const;
   // A warning if the route to the rendezvous uses a different interface than --interface; or empty.
   const std::string& interface_note() const { return interface_note_; }
 
@@ -64,11 +71,20 @@ class Membership {
 
  private:
   void choose_interface();
+  void join();
+  void open_listener();
+  void form_group();
+  // Throws CommError if another worker has ended.
+  void check_others() const;
 
   MembershipOptions options_;
   NetworkInterface interface_;
   std::string interface_note_;
-  Socket standby_;  // listener for the rendezvous of the next epoch, if this worker hosts it
+  Encryption encryption_;
+  std::vector<Member> members_;
+  // Takes the data connections, and then stays for the rendezvous of the next epoch.
+  Socket listener_;
+  int encrypted_peers_ = 0;
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<Rendezvous> control_;
   std::unique_ptr<Group> group_;

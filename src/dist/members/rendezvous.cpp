@@ -13,8 +13,10 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
+#include "base/terminal.h"
 #include "base/thread.h"
-#include "dist/members/message.h"
+#include "dist/net/message.h"
+#include "dist/net/strangers.h"
 
 namespace reigen {
 namespace {
@@ -24,7 +26,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kConnectWithin{2'000};
 constexpr milliseconds kAnswerWithin{5'000};
-constexpr milliseconds kBetweenTries{100};
 
 milliseconds left_until(Clock::time_point deadline) {
   return std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()),
@@ -34,11 +35,11 @@ milliseconds left_until(Clock::time_point deadline) {
 // The handshake with the server, before the control thread takes over.
 class Handshake {
  public:
-  explicit Handshake(Socket socket) : socket_(std::move(socket)) {}
+  explicit Handshake(Channel channel) : channel_(std::move(channel)) {}
 
   void send(const Json& message) {
     out_ += encode_message(message);
-    write_available(socket_, out_);
+    write_available(channel_, out_);
   }
 
   // Nothing if the connection closed, the message is malformed, or none came in time.
@@ -57,24 +58,24 @@ class Handshake {
       const milliseconds left = left_until(deadline);
       if (left.count() == 0) return std::nullopt;
       constexpr int kTick = 100;
-      pollfd readable{socket_.fd(), POLLIN, 0};
-      const int ready = poll(&readable, 1, std::min<int>(kTick, static_cast<int>(left.count())));
-      write_available(socket_, out_);
-      if (ready <= 0) continue;
       const size_t before = in_.size();
-      const bool open = read_available(socket_, in_, kMostFromMember + 4);
-      if (!open && in_.size() == before) return std::nullopt;
+      const bool open =
+          read_available(channel_, in_, kMostFromMember + 4) && write_available(channel_, out_);
+      if (in_.size() > before) continue;
+      if (!open) return std::nullopt;
+      pollfd waiting{channel_.fd(), channel_.events(!out_.empty()), 0};
+      poll(&waiting, 1, std::min<int>(kTick, static_cast<int>(left.count())));
     }
   }
 
-  const Socket& socket() const { return socket_; }
-  Socket take(std::string& unread) {
+  const Channel& channel() const { return channel_; }
+  Channel take(std::string& unread) {
     unread = std::move(in_);
-    return std::move(socket_);
+    return std::move(channel_);
   }
 
  private:
-  Socket socket_;
+  Channel channel_;
   std::string in_;
   std::string out_;
 };
@@ -85,10 +86,13 @@ struct Refused {
 };
 
 // Both sides prove by HMAC that they know the token; neither sends it.
-void prove(Handshake& handshake, const std::string& token) {
-  const auto deadline = Clock::now() + kAnswerWithin;
+void prove(Handshake& handshake, const std::string& token, Clock::time_point deadline) {
+  deadline = std::min(deadline, Clock::now() + kAnswerWithin);
   const auto hello = handshake.receive(deadline);
   const auto nonce = hello ? text_field(*hello, "nonce") : std::nullopt;
+  if (handshake.channel().key_rejected()) {
+    throw Refused{"the server there has a different job token, or encrypts differently", false};
+  }
   if (!nonce || text_field(*hello, "kind") != "hello") {
     throw Refused{"the server there is not a reigen rendezvous", false};
   }
@@ -154,6 +158,11 @@ class Rendezvous::Loop {
       leaving_ = true;
     }
     send({{"kind", "leave"}});
+    flush();
+  }
+
+  // Waits until everything is sent: the process may be about to end.
+  void flush() {
     std::unique_lock lock(mutex_);
     constexpr milliseconds kFlush{1'000};
     changed_.wait_for(lock, kFlush, [this] { return out_.empty() || down_; });
@@ -186,6 +195,7 @@ class Rendezvous::Loop {
   int host_rank_ = 0;
   std::vector<Member> members_;
   std::string local_address_;
+  std::string forming_;
   std::optional<CommStatus> loss_;
   std::optional<ReportedError> error_;
 
@@ -200,7 +210,7 @@ class Rendezvous::Loop {
   void go_down();
 
   JoinOptions options_;
-  Socket socket_;
+  Channel channel_;
   std::string in_;
   std::string out_;
   WakePipe wake_;
@@ -214,6 +224,7 @@ class Rendezvous::Loop {
   bool leaving_ = false;
   bool stopping_ = false;
   bool down_ = false;  // the connection is closed
+  bool warned_ = false;
   Clock::time_point heard_ = Clock::now();
   std::thread thread_;
 };
@@ -237,10 +248,10 @@ bool Rendezvous::Loop::try_join(const Endpoint& endpoint, std::string& why,
                                 Clock::time_point deadline) {
   Socket socket = connect_to(endpoint, std::min(kConnectWithin, left_until(deadline)), why);
   if (!socket.open()) return false;
-  Handshake handshake(std::move(socket));
+  Handshake handshake(Channel(std::move(socket), options_.encryption, Channel::Side::kConnecting));
   try {
-    prove(handshake, options_.token);
-    local_address_ = reigen::local_address(handshake.socket());
+    prove(handshake, options_.token, deadline);
+    local_address_ = reigen::local_address(handshake.channel().socket());
     Json facts = Json::object();
     for (const auto& [key, value] : options_.facts) facts[key] = value;
     handshake.send({{"kind", "join"},
@@ -250,16 +261,20 @@ bool Rendezvous::Loop::try_join(const Endpoint& endpoint, std::string& why,
                     {"host", options_.host},
                     {"address", options_.address.empty() ? local_address_ : options_.address},
                     {"chosen", options_.address.empty() ? "by route" : "as asked"},
-                    {"port", options_.port},
                     {"facts", facts}});
     await_start(handshake, deadline);
   } catch (const Refused& refused) {
     why = refused.text;
-    // One of several addresses may belong to a different job; a single address must be this job's.
-    if (!refused.permanent && options_.at.size() > 1) return false;
-    throw CommError(why);
+    if (refused.permanent) throw CommError(why);
+    // Not proven by the token, so it may come from anyone: the job's rendezvous may still answer.
+    if (!warned_ && options_.at.size() == 1) {
+      warned_ = true;
+      log_warning(format("{}: {}; trying again for {:.3g} s (--start-within)", text_of(endpoint),
+                         why, seconds_of(left_until(deadline))));
+    }
+    return false;
   }
-  socket_ = handshake.take(in_);
+  channel_ = handshake.take(in_);
   return true;
 }
 
@@ -278,12 +293,12 @@ void Rendezvous::Loop::await_start(Handshake& handshake, Clock::time_point deadl
 void Rendezvous::Loop::read_members(const Json& formed) {
   rank_ = static_cast<int>(number_field(formed, "rank").value_or(0));
   host_rank_ = static_cast<int>(number_field(formed, "host_rank").value_or(0));
+  forming_ = text_field(formed, "forming").value_or("");
   for (const Json& m : formed.value("members", Json::array())) {
     members_.push_back({.rank = static_cast<int>(number_field(m, "rank").value_or(0)),
                         .old_rank = static_cast<int>(number_field(m, "old_rank").value_or(0)),
                         .host = text_field(m, "host").value_or(""),
-                        .address = text_field(m, "address").value_or(""),
-                        .port = static_cast<int>(number_field(m, "port").value_or(0))});
+                        .address = text_field(m, "address").value_or("")});
   }
   const int size = static_cast<int>(members_.size());
   if (rank_ < 0 || rank_ >= size || host_rank_ < 0 || host_rank_ >= size) {
@@ -304,17 +319,16 @@ void Rendezvous::Loop::run() {
         beat = now;
         out_ += encode_message({{"kind", "beat"}});
       }
-      if (!write_available(socket_, out_)) break;
+      if (!write_available(channel_, out_)) break;
       unsent = !out_.empty();
       changed_.notify_all();
     }
-    pollfd waiting[] = {{wake_.fd(), POLLIN, 0},
-                        {socket_.fd(), static_cast<short>(POLLIN | (unsent ? POLLOUT : 0)), 0}};
+    pollfd waiting[] = {{wake_.fd(), POLLIN, 0}, {channel_.fd(), channel_.events(unsent), 0}};
     constexpr int kTick = 50;  // ms
-    poll(waiting, 2, kTick);
+    poll(waiting, 2, channel_.pending() ? 0 : kTick);
     wake_.drain();
     const size_t before = in_.size();
-    const bool open = read_available(socket_, in_, kMostFromMember + 4);
+    const bool open = read_available(channel_, in_, kMostFromMember + 4);
     if (in_.size() > before) heard_ = Clock::now();
     Json message;
     Decoded decoded = Decoded::kIncomplete;
@@ -374,6 +388,7 @@ int Rendezvous::rank() const { return loop_->rank_; }
 int Rendezvous::size() const { return static_cast<int>(loop_->members_.size()); }
 const std::vector<Member>& Rendezvous::members() const { return loop_->members_; }
 const std::string& Rendezvous::local_address() const { return loop_->local_address_; }
+const std::string& Rendezvous::forming_id() const { return loop_->forming_; }
 
 void Rendezvous::set(const std::string& key, const std::string& value) {
   loop_->send({{"kind", "set"}, {"key", key}, {"value", hex_encode(value)}});
@@ -385,6 +400,7 @@ std::optional<std::string> Rendezvous::get(const std::string& key, milliseconds 
 
 void Rendezvous::report_error(const std::string& text) {
   loop_->send({{"kind", "error"}, {"text", text}});
+  loop_->flush();
 }
 
 std::optional<CommStatus> Rendezvous::loss() const { return loop_->locked(loop_->loss_); }

@@ -13,9 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "dist/group/comm_status.h"
-#include "dist/group/key_value.h"
-#include "dist/members/socket.h"
+#include "dist/net/channel.h"
+#include "dist/net/comm_status.h"
 
 namespace reigen {
 
@@ -24,7 +23,7 @@ struct Member {
   int old_rank = 0;  // the rank it joined with
   std::string host;
   std::string address;  // of its interface for data
-  int port = 0;         // of its standby listener, for the rendezvous of the next epoch
+  int port = 0;         // of its listener: for data, then for the rendezvous of the next epoch
 
   // Equal for workers of one machine. Two containers may share a name, but not an address.
   std::string machine() const { return host + " " + address; }
@@ -33,12 +32,12 @@ struct Member {
 struct JoinOptions {
   std::vector<Endpoint> at;  // tried in turn until one proves to be the job's rendezvous
   std::string token;
+  Encryption encryption;
   int rank = 0;
   int size = 1;
   int64_t epoch = 0;
   std::string host;     // this machine's name; empty for the system's
   std::string address;  // for data; empty for the local address of the control connection
-  int port = 0;         // of this worker's standby listener
   std::map<std::string, std::string> facts;  // must be equal on all workers
   std::chrono::milliseconds start_within{60'000};
   std::chrono::milliseconds silence{10'000};
@@ -51,12 +50,12 @@ struct ReportedError {
   std::string text;
 };
 
-class Rendezvous : public KeyValue {
+class Rendezvous {
  public:
   // Returns when all workers have joined. Throws CommError: no rendezvous found, a worker is
   // missing, facts differ, the token is wrong; the message names ranks and hosts.
   explicit Rendezvous(const JoinOptions& options);
-  ~Rendezvous() override;  // without leave() the others count this worker as lost
+  ~Rendezvous();  // without leave() the others count this worker as lost
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
@@ -64,9 +63,11 @@ class Rendezvous : public KeyValue {
   int size() const;
   const std::vector<Member>& members() const;
   const std::string& local_address() const;  // of the control connection
+  const std::string& forming_id() const;     // random, the same on all workers
 
-  void set(const std::string& key, const std::string& value) override;
-  std::optional<std::string> get(const std::string& key, std::chrono::milliseconds within) override;
+  // Small values that all workers share. get() waits until the key is set.
+  void set(const std::string& key, const std::string& value);
+  std::optional<std::string> get(const std::string& key, std::chrono::milliseconds within);
 
   // Sends an error to all workers, including this one.
   void report_error(const std::string& text);

@@ -10,11 +10,13 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/thread.h"
-#include "dist/group/comm_status.h"
-#include "dist/members/message.h"
+#include "dist/net/comm_status.h"
+#include "dist/net/message.h"
+#include "dist/net/strangers.h"
 
 namespace reigen {
 namespace {
@@ -22,13 +24,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kProveWithin{5'000};
-constexpr size_t kMostStrangers = 64;
 constexpr size_t kMostUnsent = size_t{16} << 20;
 constexpr size_t kMostValues = 100'000;
 
 struct Connection {
-  Socket socket;
+  Channel channel;
+  std::string from;  // address
   std::string in;
   std::string out;
   std::string nonce;
@@ -81,6 +82,7 @@ class RendezvousServer::Loop {
   void refuse(Connection& c, const std::string& why);
   void refuse_all(const std::string& why);
   void form();
+  void narrow(const std::string& outward);
   void check_deadlines(milliseconds pause);
   void lose(Connection& c, const std::string& why);
   void drop_broken();
@@ -133,48 +135,48 @@ void RendezvousServer::Loop::run() {
     drop_broken();
   }
   // Send the last messages before the connections close.
-  for (Connection& c : connections_) write_available(c.socket, c.out);
+  for (Connection& c : connections_) write_available(c.channel, c.out);
 }
 
 void RendezvousServer::Loop::poll_all() {
   std::vector<pollfd> waiting = {{wake_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
   std::vector<Connection*> polled;
+  bool pending = false;
   for (Connection& c : connections_) {
-    waiting.push_back(
-        {c.socket.fd(), static_cast<short>(POLLIN | (c.out.empty() ? 0 : POLLOUT)), 0});
+    waiting.push_back({c.channel.fd(), c.channel.events(!c.out.empty()), 0});
     polled.push_back(&c);
+    pending |= c.channel.pending();
   }
   constexpr int kTick = 50;  // ms
-  if (poll(waiting.data(), waiting.size(), kTick) <= 0) return;
+  if (poll(waiting.data(), waiting.size(), pending ? 0 : kTick) <= 0 && !pending) return;
   wake_.drain();
   for (size_t i = 0; i < polled.size(); ++i) {
     const short events = waiting[i + 2].revents;
-    if ((events & (POLLIN | POLLERR | POLLHUP)) != 0) serve(*polled[i]);
+    const bool readable = (events & (POLLIN | POLLERR | POLLHUP)) != 0;
+    if (readable || polled[i]->channel.pending()) serve(*polled[i]);
   }
   if ((waiting[1].revents & POLLIN) != 0) admit();
   for (Connection& c : connections_) {
-    if (!c.out.empty() && !write_available(c.socket, c.out)) c.broken = true;
+    if (!c.out.empty() && !write_available(c.channel, c.out)) c.broken = true;
   }
 }
 
 void RendezvousServer::Loop::admit() {
-  Socket socket = accept_from(listener_);
-  if (!socket.open()) return;
-  const auto strangers = std::count_if(connections_.begin(), connections_.end(),
-                                       [](const Connection& c) { return !c.proved; });
-  if (static_cast<size_t>(strangers) >= kMostStrangers) {
-    ++rejected_;
-    return;
+  while (true) {
+    Socket socket = accept_from(listener_);
+    if (!socket.open()) return;
+    Connection& c = connections_.emplace_back();
+    c.from = peer_address(socket);
+    c.channel = Channel(std::move(socket), options_.encryption, Channel::Side::kAccepting);
+    c.nonce = random_hex(kNonceBytes);
+    send(c, {{"kind", "hello"}, {"nonce", c.nonce}});
+    evict_stranger(connections_, [](const Connection& other) { return !other.proved; });
   }
-  Connection& c = connections_.emplace_back();
-  c.socket = std::move(socket);
-  c.nonce = random_hex(kNonceBytes);
-  send(c, {{"kind", "hello"}, {"nonce", c.nonce}});
 }
 
 void RendezvousServer::Loop::serve(Connection& c) {
   const size_t most = c.proved ? kMostFromMember : kMostFromStranger;
-  const bool open = read_available(c.socket, c.in, most + 4);
+  const bool open = read_available(c.channel, c.in, most + 4);
   Json message;
   while (!c.broken && !c.closing) {
     const Decoded decoded = decode_message(c.in, most, message);
@@ -220,9 +222,8 @@ void RendezvousServer::Loop::join(Connection& c, const Json& message) {
   const auto epoch = number_field(message, "epoch");
   const auto host = text_field(message, "host");
   const auto address = text_field(message, "address");
-  const auto port = number_field(message, "port");
   const auto facts = message.find("facts");
-  if (!rank || !size || !epoch || !host || !address || !port || facts == message.end() ||
+  if (!rank || !size || !epoch || !host || !address || facts == message.end() ||
       !facts->is_object()) {
     c.broken = true;
     return;
@@ -246,7 +247,7 @@ void RendezvousServer::Loop::join(Connection& c, const Json& message) {
   c.joined = true;
   c.rank = static_cast<int>(*rank);
   c.host = *host;
-  c.member = {{"rank", c.rank}, {"host", c.host}, {"address", *address}, {"port", *port}};
+  c.member = {{"rank", c.rank}, {"host", c.host}, {"address", *address}};
   c.any_address = text_field(message, "chosen") != "as asked";
   c.facts = *facts;
   if (joined().size() == static_cast<size_t>(options_.size)) form();
@@ -286,8 +287,8 @@ std::string RendezvousServer::Loop::differences() const {
 // This machine's address as workers on other machines reach it; empty if there are none.
 std::string RendezvousServer::Loop::outward_address() const {
   for (const Connection* c : joined()) {
-    std::string here = local_address(c->socket);
-    if (!is_loopback(here) && peer_address(c->socket) != here) return here;
+    std::string here = local_address(c->channel.socket());
+    if (!is_loopback(here) && peer_address(c->channel.socket()) != here) return here;
   }
   return "";
 }
@@ -300,6 +301,7 @@ void RendezvousServer::Loop::form() {
   Json members = Json::array();
   int host_rank = 0;
   const std::string outward = outward_address();
+  const std::string forming = random_hex(kNonceBytes);
   std::map<int, int> new_ranks;
   for (const Connection* c : joined()) {
     const int rank = static_cast<int>(members.size());
@@ -308,8 +310,8 @@ void RendezvousServer::Loop::form() {
     Json member = c->member;
     // Workers of this machine may have joined by any of its addresses, such as loopback; workers of
     // other machines need an address that they can reach.
-    const std::string from = peer_address(c->socket);
-    if (!outward.empty() && c->any_address && from == local_address(c->socket))
+    const std::string from = peer_address(c->channel.socket());
+    if (!outward.empty() && c->any_address && from == local_address(c->channel.socket()))
       member["address"] = outward;
     member["rank"] = rank;
     member["old_rank"] = c->rank;
@@ -319,9 +321,25 @@ void RendezvousServer::Loop::form() {
     if (!c.joined || c.broken) continue;
     c.rank = new_ranks[c.rank];
     c.heard = Clock::now();
-    send(c, {{"kind", "formed"}, {"rank", c.rank}, {"host_rank", host_rank}, {"members", members}});
+    send(c, {{"kind", "formed"},
+             {"rank", c.rank},
+             {"host_rank", host_rank},
+             {"forming", forming},
+             {"members", members}});
   }
   formed_ = true;
+  narrow(outward);
+}
+
+// Until now any interface could be the one to the other workers; from now on only that one listens.
+void RendezvousServer::Loop::narrow(const std::string& outward) {
+  if (outward.empty() || outward == local_address(listener_)) return;
+  listener_.close();
+  try {
+    listener_ = listen_on(outward, port_);
+  } catch (const CommError&) {
+    // Late comers are not told why they cannot join; nothing else uses the port.
+  }
 }
 
 void RendezvousServer::Loop::control(Connection& c, const std::string& kind, const Json& message) {
@@ -420,7 +438,7 @@ void RendezvousServer::Loop::check_deadlines(milliseconds pause) {
 // Notifies all workers, also the lost one: it may only have been suspended.
 void RendezvousServer::Loop::lose(Connection& c, const std::string& why) {
   send_members({{"kind", "lost"}, {"rank", c.rank}, {"host", c.host}, {"text", why}});
-  write_available(c.socket, c.out);
+  write_available(c.channel, c.out);
   c.left = true;
   c.broken = true;
 }

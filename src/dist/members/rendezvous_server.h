@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/members/socket.h"
+#include "dist/net/channel.h"
 
 namespace reigen {
 
@@ -21,6 +21,7 @@ struct ServerOptions {
   int64_t epoch = 0;
   int host_rank = 0;  // the worker that runs this server
   std::string token;
+  Encryption encryption;
   std::vector<std::string> hosts;  // names by rank, to name those missing; may be empty
   std::chrono::milliseconds start_within{60'000};
   std::chrono::milliseconds silence{10'000};  // a worker without a heartbeat for this long is lost

@@ -67,6 +67,10 @@ CutPlan plan_cut(const std::string& path, uint64_t after_step) {
       past = true;
       plan.cut.lost_steps += is_step ? 1 : 0;
       plan.cut.lost_seconds += seconds_in(*record);
+      if (const auto* start = std::get_if<StartRecord>(&*record)) {  // with its own account
+        plan.cut.lost_steps += start->lost_steps;
+        plan.cut.lost_seconds += start->lost_seconds;
+      }
       continue;
     }
     if (!damage.empty()) {
@@ -105,17 +109,6 @@ void copy_remaining_lines(const std::string& path, uint64_t after_step) {
   if (rename(partial.c_str(), path.c_str()) != 0) throw_cut_error(path);
 }
 
-LogCut cut_log(const std::string& path, uint64_t after_step) {
-  if (!path_exists(path)) return {.missing_steps = after_step};
-  const CutPlan plan = plan_cut(path, after_step);
-  if (plan.only_prefix) {
-    truncate_own_file(path, plan.prefix_bytes);
-  } else {
-    copy_remaining_lines(path, after_step);
-  }
-  return plan.cut;
-}
-
 }  // namespace
 
 std::string MeasurementLog::path_of(const std::string& run_directory, int rank) {
@@ -123,13 +116,35 @@ std::string MeasurementLog::path_of(const std::string& run_directory, int rank) 
 }
 
 MeasurementLog::MeasurementLog(const std::string& run_directory, int rank, uint64_t after_step)
-    : cut_(cut_log(path_of(run_directory, rank), after_step)), file_(path_of(run_directory, rank)) {
-  if (cut_.missing_steps > 0 && rank == 0) {  // other ranks log sums of steps
-    log_warning(format("{}: {} of the {} steps before the checkpoint are missing in the log",
-                       file_.path(), with_commas(cut_.missing_steps), with_commas(after_step)));
+    : path_(path_of(run_directory, rank)), after_step_(after_step) {
+  cut_.missing_steps = after_step;
+  if (path_exists(path_)) {
+    const CutPlan plan = plan_cut(path_, after_step);
+    cut_ = plan.cut;
+    prefix_bytes_ = plan.prefix_bytes;
+    only_prefix_ = plan.only_prefix;
   }
+  if (cut_.missing_steps > 0 && rank == 0) {  // other ranks log sums of steps
+    log_warning(format("{}: {} of the {} steps before the checkpoint are missing in the log", path_,
+                       with_commas(cut_.missing_steps), with_commas(after_step)));
+  }
+  if (cut_.lost_steps == 0) begin();
+}
+
+void MeasurementLog::begin() {
+  if (file_) return;
+  if (path_exists(path_) && only_prefix_) truncate_own_file(path_, prefix_bytes_);
+  if (path_exists(path_) && !only_prefix_) copy_remaining_lines(path_, after_step_);
+  file_.emplace(path_);
 }
 
 void MeasurementLog::append(const Record& record) { append_lines(log_line(record)); }
+
+void MeasurementLog::append_lines(std::string_view lines) {
+  begin();
+  file_->append(lines);
+}
+
+bool MeasurementLog::flush() { return !file_ || file_->flush(); }
 
 }  // namespace reigen

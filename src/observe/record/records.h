@@ -20,7 +20,7 @@
 namespace reigen {
 
 using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
-                            SpansRecord, SampleRecord, ForecastRecord>;
+                            SpansRecord, SampleRecord, PredictionRecord>;
 
 uint64_t step_of(const Record& record);
 

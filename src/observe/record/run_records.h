@@ -26,6 +26,8 @@ struct StartRecord {
   uint64_t process = 0;
   uint64_t threads = 0;
   uint64_t workers = 1;
+  std::string encryption;
+  bool insecure = false;
   std::string device;
   std::string device_kind;
   uint64_t lost_steps = 0;
@@ -51,6 +53,15 @@ struct StartRecord {
         field(&R::process, "process", kNoUnit, "process id of rank 0"),
         field(&R::threads, "threads", kCount, "CPU threads of rank 0"),
         field(&R::workers, "workers", kCount, "workers of the job"),
+        field(&R::encryption, "encryption", kNoUnit,
+              "encryption of the connections between workers, in words; absent where none leaves "
+              "the machine")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::insecure, "insecure", kNoUnit,
+              "true: the job had no secret (--insecure), so others could have joined it")
+            .since("0.2")
+            .omitted_when_empty(),
         field(&R::device, "device", kNoUnit, "device of rank 0, in words"),
         field(&R::device_kind, "device_kind", kNoUnit, "device of rank 0: cpu or gpu")
             .since("0.2")
@@ -76,7 +87,7 @@ struct StartRecord {
   }
 };
 
-struct ForecastRecord {
+struct PredictionRecord {
   uint64_t step = 0;
   double time = unix_now();
   std::string method;
@@ -87,12 +98,12 @@ struct ForecastRecord {
   double bytes = 0;
   double bandwidth = 0;
   double latency = 0;
-  bool operator==(const ForecastRecord&) const = default;
+  bool operator==(const PredictionRecord&) const = default;
 
   static constexpr RecordKind kKind = {
       "forecast", "Step time predicted from measurements before the first step."};
   static constexpr auto fields() {
-    using R = ForecastRecord;
+    using R = PredictionRecord;
     return std::tuple{
         field(&R::step, "step", kCount, "last step before the prediction"),
         field(&R::time, "time", kUnixTime, "time of the prediction"),
@@ -196,7 +207,8 @@ struct EndRecord {
     using R = EndRecord;
     return std::tuple{field(&R::step, "step", kCount, "last step"),
                       field(&R::time, "time", kUnixTime, "time of the end"),
-                      field(&R::reason, "reason", kNoUnit, "max-steps, signal, diverged, ..."),
+                      field(&R::reason, "reason", kNoUnit,
+                            "max-steps, signal, moved (the run directory), diverged, ..."),
                       field(&R::seconds, "seconds", kSeconds, "wall time of the attempt")};
   }
 };

@@ -73,8 +73,8 @@ void RunSummary::add(int rank, const Record& record) {
     ends.push_back(*end);
     ended = true;
   }
-  if (const auto* forecast = std::get_if<ForecastRecord>(&record)) {
-    forecasts.push_back(*forecast);
+  if (const auto* prediction = std::get_if<PredictionRecord>(&record)) {
+    predictions.push_back(*prediction);
   }
   if (const auto* saved = std::get_if<CheckpointRecord>(&record)) checkpoints.push_back(*saved);
   if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) {
@@ -133,7 +133,7 @@ Json RunSummary::to_json() const {
                {"checkpoints", list_of(checkpoints)},
                {"ends", list_of(ends)},
                {"ended", ended},
-               {"forecasts", list_of(forecasts)},
+               {"forecasts", list_of(predictions)},
                {"step_seconds", step_seconds},
                {"step_stride", step_stride},
                {"first_step", json_of(first_step)},
@@ -163,7 +163,7 @@ RunSummary RunSummary::from_json(const Json& json) {
     run.checkpoints = records_in<CheckpointRecord>(json.at("checkpoints"));
     run.ends = records_in<EndRecord>(json.at("ends"));
     run.ended = json.at("ended").get<bool>();
-    run.forecasts = records_in<ForecastRecord>(json.at("forecasts"));
+    run.predictions = records_in<PredictionRecord>(json.at("forecasts"));
     run.step_seconds = json.at("step_seconds").get<std::vector<double>>();
     run.step_stride = JsonView(json).at("step_stride");
     // note_seconds divides by it and doubles it.

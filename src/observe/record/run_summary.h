@@ -46,7 +46,7 @@ struct RunSummary {
   std::vector<CheckpointRecord> checkpoints;
   std::vector<EndRecord> ends;
   bool ended = false;  // the last attempt has an end record; a killed one has none
-  std::vector<ForecastRecord> forecasts;
+  std::vector<PredictionRecord> predictions;
   // Times of steps evenly spaced over the run, for a median.
   std::vector<double> step_seconds;
   uint64_t step_stride = 1;  // distance between two of them, in steps

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/format.h"
+#include "base/printable.h"
 #include "base/terminal.h"
 #include "report/run_state.h"
 #include "report/wording.h"
@@ -28,7 +29,7 @@ class Picture {
  public:
   explicit Picture(size_t width) : width_(std::max<size_t>(width, 1)) {}
 
-  void line(const std::string& text) { lines_.push_back(cut(text, width_)); }
+  void line(const std::string& text) { lines_.push_back(cut(printable_line(text), width_)); }
   void gap() { lines_.emplace_back(); }
 
   // As many parts on a line as fit.

@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "base/clock.h"
@@ -20,6 +23,7 @@
 #include "base/own_file.h"
 #include "base/terminal.h"
 #include "observe/record/records.h"
+#include "train/run/run_directory.h"
 
 namespace reigen {
 namespace {
@@ -28,9 +32,14 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 50ms;
+// Without a sign of life for so long, attach() gives up on a process of a different host.
+constexpr double kSilentHostSeconds = 600;
 
-std::string console(const std::string& run) { return run + "/console.log"; }
-std::string note(const std::string& run) { return run + "/background.json"; }
+constexpr const char* kConsole = "console.log";
+constexpr const char* kNote = "background.json";
+
+std::string console(const std::string& run) { return run + "/" + kConsole; }
+std::string note_path(const std::string& run) { return run + "/" + kNote; }
 
 // Steps are logged here also with --quiet.
 std::string steps_file(const std::string& run) { return run + "/measurements/rank-0.jsonl"; }
@@ -46,36 +55,135 @@ bool has_trained(const std::string& run, uintmax_t before) {
   return read_file(steps_file(run)).find(line_start<StepRecord>(), before) != std::string::npos;
 }
 
-void write_note(const std::string& run, const Json& json) {
-  const std::string path = note(run);
-  FileWriter file(path + ".new");
-  file.write(pretty(json) + "\n");
-  file.close();
-  fs::rename(path + ".new", path);
+// background.json
+struct Note {
+  uint64_t process = 0;
+  std::string host;
+  std::string identity;  // process_identity(); empty in files of version 0.1
+  std::optional<int> code;
+  std::string error;
+};
+
+Json to_json(const Note& note) {
+  Json json = {{"process", note.process}, {"host", note.host}, {"identity", note.identity}};
+  if (note.code) json["code"] = *note.code;
+  if (note.code) json["error"] = note.error;
+  return json;
 }
 
-// In the child: a session without a terminal, with output to console.log.
-void leave_terminal(const std::string& run) {
-  setsid();
-  const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const int out = open_own_file(console(run), O_WRONLY | O_CREAT | O_APPEND);
-  if (in < 0) throw IoError(format("{}: {}", console(run), errno_text(errno)));
-  dup2(in, STDIN_FILENO);
-  dup2(out, STDOUT_FILENO);
-  dup2(out, STDERR_FILENO);
+std::optional<Note> find_note(const std::string& run) {
+  if (!path_exists(note_path(run))) return std::nullopt;
+  if (!fs::is_regular_file(note_path(run))) {  // reading a FIFO might never end
+    throw DataError(format("{}: is not a regular file; remove it", note_path(run)));
+  }
+  const Json json = read_json(note_path(run));
+  try {
+    Note note;
+    note.process = json.at("process").get<uint64_t>();
+    note.host = json.at("host").get<std::string>();
+    note.identity = json.value("identity", "");
+    if (json.contains("code")) note.code = json.at("code").get<int>();
+    note.error = json.value("error", "");
+    return note;
+  } catch (const Json::exception& e) {
+    throw DataError(format("{}: is damaged ({}); {}/log.txt has the log of the run", note_path(run),
+                           e.what(), run));
+  }
 }
+
+Note read_note(const std::string& run) {
+  if (std::optional<Note> note = find_note(run)) return *note;
+  throw ConfigError(format(
+      "{}: no run was started in the background here; `reigen train --detach` starts one", run));
+}
+
+// The directory of the run, and console.log in it, which stays locked as long as a process has it
+// as its output. Writes go through the descriptor: the directory may be moved meanwhile.
+class BackgroundFiles {
+ public:
+  explicit BackgroundFiles(const std::string& run) : run_(run) {
+    std::error_code failed;
+    fs::create_directories(run, failed);
+    if (failed) throw IoError(format("{}: {}", run, failed.message()));
+    directory_ = open(run.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory_ < 0) throw IoError(format("{}: {}", run, errno_text(errno)));
+    constexpr int kFlags = O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    console_ = openat(directory_, kConsole, kFlags, 0666);
+    if (console_ < 0) throw IoError(format("{}: {}", console(run), errno_text(errno)));
+  }
+  ~BackgroundFiles() {
+    ::close(console_);
+    ::close(directory_);
+  }
+  BackgroundFiles(const BackgroundFiles&) = delete;
+  BackgroundFiles& operator=(const BackgroundFiles&) = delete;
+
+  // Throws ConfigError while a process trains in the run; otherwise the files are empty and ours.
+  void take() const {
+    if (flock(console_, LOCK_EX | LOCK_NB) != 0) {
+      std::string process;
+      try {
+        if (const std::optional<Note> note = find_note(run_)) {
+          process = format(" (process {})", note->process);
+        }
+      } catch (const DataError&) {  // the message lacks the process then
+      }
+      throw ConfigError(format(
+          "{}: another reigen{} trains in this run in the background; `reigen attach {}` shows it",
+          run_, process, run_));
+    }
+    check_not_training(run_);
+    if (ftruncate(console_, 0) != 0) {
+      throw IoError(format("{}: {}", console(run_), errno_text(errno)));
+    }
+    unlinkat(directory_, kNote, 0);
+  }
+
+  // In the child: a session without a terminal, with output to console.log.
+  void leave_terminal() const {
+    setsid();
+    const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (in < 0) throw IoError(format("/dev/null: {}", errno_text(errno)));
+    dup2(in, STDIN_FILENO);
+    dup2(console_, STDOUT_FILENO);
+    dup2(console_, STDERR_FILENO);
+  }
+
+  void write(const Note& note) const {
+    const std::string aside = std::string(kNote) + ".new";
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
+    const int fd = openat(directory_, aside.c_str(), kFlags, 0666);
+    const std::string text = pretty(to_json(note));
+    const bool written =
+        fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (fd >= 0) ::close(fd);
+    if (!written || renameat(directory_, aside.c_str(), directory_, kNote) != 0) {
+      throw IoError(format("{}: cannot write: {}", note_path(run_), errno_text(errno)));
+    }
+  }
+
+ private:
+  std::string run_;
+  int directory_ = -1;
+  int console_ = -1;
+};
 
 // In the child: records in background.json how `work` ended.
-void work_and_note(const std::string& run, const std::function<void()>& work) {
-  Json facts = {{"process", getpid()}, {"host", host_name()}};
+void work_and_note(const BackgroundFiles& files, const std::function<void()>& work) {
+  const auto process = static_cast<uint64_t>(getpid());
+  Note note = {.process = process, .host = host_name(), .identity = process_identity(process)};
   auto note_end = [&](ExitCode code, const std::string& error) {
-    facts["code"] = static_cast<int>(code);
-    facts["error"] = error;
-    write_note(run, facts);
+    note.code = static_cast<int>(code);
+    note.error = error;
+    try {
+      files.write(note);
+    } catch (const IoError& e) {  // attach() finds out from the process that it has ended
+      log_warning(e.what());
+    }
   };
   try {
-    leave_terminal(run);
-    write_note(run, facts);
+    files.leave_terminal();
+    files.write(note);
     work();
   } catch (const std::exception& e) {
     const Failure failure = failure_of(e);
@@ -85,43 +193,94 @@ void work_and_note(const std::string& run, const std::function<void()>& work) {
   note_end(ExitCode::kOk, "");
 }
 
-Json read_note(const std::string& run) {
-  if (!path_exists(note(run))) {
-    throw ConfigError(format(
-        "{}: no run was started in the background here; `reigen train --detach` starts one", run));
-  }
-  return Json::parse(read_file(note(run)));
-}
-
-// When the process last wrote background.json, in seconds since 1970.
-double time_of_note(const std::string& run) {
+// In seconds since 1970; 0 if there is no such file.
+double time_of(const std::string& path) {
   struct stat facts = {};
-  return stat(note(run).c_str(), &facts) == 0 ? static_cast<double>(facts.st_mtime) : unix_now();
+  return stat(path.c_str(), &facts) == 0 ? static_cast<double>(facts.st_mtime) : 0;
 }
 
-bool is_alive(const std::string& run, const Json& facts) {
-  return facts.at("host") != host_name() ||
-         process_state(facts.at("process"), time_of_note(run)) == ProcessState::kRunning;
+// Whether the command line of a process has the argument `train`.
+bool is_train_command(uint64_t process) {
+  try {
+    const std::string line = read_file(format("/proc/{}/cmdline", process));
+    return line.find(std::string_view("\0train\0", 7)) != std::string::npos;
+  } catch (const DataError&) {  // it has just ended
+    return false;
+  }
 }
 
-void throw_end(const Json& facts) {
-  const int code = facts.value("code", 0);
-  if (code != 0) throw Error(static_cast<ExitCode>(code), facts.value("error", "the run failed"));
+bool is_alive(const std::string& run, const Note& note) {
+  if (note.host != host_name()) {
+    const double seen =
+        std::max({time_of(note_path(run)), time_of(console(run)), time_of(steps_file(run))});
+    return unix_now() - seen < kSilentHostSeconds;
+  }
+  if (!note.identity.empty()) return process_identity(note.process) == note.identity;
+  return process_state(note.process, time_of(note_path(run))) == ProcessState::kRunning &&
+         is_train_command(note.process);
+}
+
+void throw_end(const Note& note) {
+  if (note.code.value_or(0) == 0) return;
+  throw Error(static_cast<ExitCode>(*note.code),
+              note.error.empty() ? "the run failed" : note.error);
+}
+
+// Prints the complete lines of console.log that were not printed before.
+class ConsoleReader {
+ public:
+  explicit ConsoleReader(const std::string& run) : fd_(open(console(run).c_str(), kFlags)) {}
+  ~ConsoleReader() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  ConsoleReader(const ConsoleReader&) = delete;
+  ConsoleReader& operator=(const ConsoleReader&) = delete;
+
+  void show() {
+    struct stat facts = {};
+    if (fstat(fd_, &facts) == 0 && facts.st_size < at_) at_ = 0;  // a later run has cleared it
+    std::string block(size_t{1} << 20, '\0');
+    while (true) {
+      const ssize_t got = pread(fd_, block.data(), block.size(), at_);
+      if (got <= 0) return;
+      std::string_view text(block.data(), static_cast<size_t>(got));
+      if (text.size() < block.size()) text = text.substr(0, text.rfind('\n') + 1);
+      if (text.empty()) return;
+      print(text);
+      at_ += static_cast<off_t>(text.size());
+    }
+  }
+
+ private:
+  static constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
+  int fd_;
+  off_t at_ = 0;
+};
+
+// After the child has ended before its first step.
+void throw_early_end(const std::string& run, pid_t child) {
+  const std::optional<Note> note = find_note(run);
+  std::error_code ignored;
+  if (!path_exists(run + "/config.yaml")) {
+    for (const std::string& made : {note_path(run), console(run), run}) fs::remove(made, ignored);
+  }
+  if (!note || !note->code) {
+    throw CommError(format("{}: process {} ended before its first step without recording its exit",
+                           run, child));
+  }
+  throw_end(*note);
 }
 
 }  // namespace
 
 void run_in_background(const std::string& run, const std::function<void()>& work) {
-  std::error_code failed;
-  fs::create_directories(run, failed);
-  if (failed) throw IoError(format("{}: {}", run, failed.message()));
-  std::error_code ignored;
-  fs::remove(note(run), ignored);
-  fs::remove(console(run), ignored);
+  check_not_training(run);  // before a file is made; again when console.log is locked
+  const BackgroundFiles files(run);
+  files.take();
   const uintmax_t before = size_of(steps_file(run));
   const pid_t child = fork();
   if (child < 0) throw IoError(format("cannot start a process: {}", errno_text(errno)));
-  if (child == 0) return work_and_note(run, work);
+  if (child == 0) return work_and_note(files, work);
   while (waitpid(child, nullptr, WNOHANG) == 0) {
     if (has_trained(run, before)) {
       log_note(
@@ -136,46 +295,32 @@ void run_in_background(const std::string& run, const std::function<void()>& work
     }
     std::this_thread::sleep_for(kTick);
   }
-  const Json facts = read_note(run);  // the child has ended before its first step
-  if (facts.value("code", 0) != 0 && !path_exists(run + "/config.yaml")) {
-    for (const std::string& made : {note(run), console(run), run}) fs::remove(made, ignored);
-  }
-  throw_end(facts);
+  throw_early_end(run, child);
 }
 
 void attach(const std::string& run) {
-  Json facts = read_note(run);
-  std::ifstream in(console(run));
-  auto show = [&] {
-    in.clear();
-    std::string text;
-    for (std::string line; std::getline(in, line);) {
-      if (in.eof()) {  // an incomplete line
-        in.clear();
-        in.seekg(-static_cast<std::streamoff>(line.size()), std::ios::cur);
-        break;
-      }
-      text += line + "\n";
-    }
-    if (!text.empty()) print(text);
-  };
-  while (!facts.contains("code") && is_alive(run, facts)) {
-    show();
+  Note note = read_note(run);
+  ConsoleReader console(run);
+  while (!note.code && is_alive(run, note)) {
+    console.show();
     if (interrupt_requested()) {
       log_note(format("the run continues; `reigen attach {}` shows it again", run));
       return;
     }
     std::this_thread::sleep_for(kTick);
-    facts = read_note(run);
+    note = read_note(run);
   }
-  show();
-  if (!facts.contains("code")) {
-    throw CommError(
-        format("{}: process {} ended without recording its exit; `reigen train --run {}` resumes "
-               "from the last checkpoint",
-               run, facts.at("process").get<int>(), run));
+  console.show();
+  if (!note.code) {
+    throw CommError(format(
+        "{}: process {} of host {} {}; `reigen train --run {}` resumes from the last checkpoint",
+        run, note.process, note.host,
+        note.host == host_name()
+            ? "ended without recording its exit"
+            : format("wrote nothing for {}; if it has ended", human_seconds(kSilentHostSeconds)),
+        run));
   }
-  throw_end(facts);
+  throw_end(note);
 }
 
 }  // namespace reigen

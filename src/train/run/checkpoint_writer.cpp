@@ -1,15 +1,20 @@
 #include "train/run/checkpoint_writer.h"
 
+#include <sys/statvfs.h>
+
 #include <exception>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "base/format.h"
 #include "base/thread.h"
 
 namespace reigen {
 
-CheckpointWriter::CheckpointWriter(const RunDirectory& run, const ParameterLayout& layout,
-                                   const Vocabulary& vocabulary, size_t keep)
-    : run_(run), layout_(layout), vocabulary_(vocabulary), keep_(keep) {
+CheckpointWriter::CheckpointWriter(RunDirectory& run, const ParameterLayout& layout,
+                                   const Vocabulary& vocabulary, size_t keep,
+                                   std::chrono::milliseconds retry_after)
+    : run_(run), layout_(layout), vocabulary_(vocabulary), keep_(keep), retry_after_(retry_after) {
   thread_ = thread_without_signals([this] { work(); });
 }
 
@@ -37,10 +42,57 @@ void CheckpointWriter::save(const TrainState& state, CheckpointFacts facts, Stat
   facts_ = std::move(facts);
   record_ = {};
   record_.step = state.counters.step;
-  record_.path = run_.checkpoint(state.counters.step);
+  use_present_place();
   record_.stall_seconds = stall.seconds();
+  failure_.clear();
+  complete_ = unsaved_ = false;
   pending_ = true;
   changed_.notify_all();
+}
+
+// The writer's thread is idle.
+void CheckpointWriter::use_present_place() {
+  run_.follow();
+  record_.path = run_.checkpoint(record_.step);
+}
+
+bool CheckpointWriter::unsaved() {
+  std::lock_guard lock(mutex_);
+  return unsaved_;
+}
+
+void CheckpointWriter::retry() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !pending_; });
+  if (!unsaved_) return;
+  use_present_place();
+  record_.stall_seconds = 0;  // counted by the attempt that failed
+  pending_ = true;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return !pending_; });
+}
+
+CheckpointWriter::Room CheckpointWriter::room() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !pending_; });
+  return room_of_copy();
+}
+
+CheckpointWriter::Room CheckpointWriter::room_of_copy() const {
+  Room room;
+  // Parameters and moments: all but some kilobytes of manifest, headers and vocabulary.
+  room.needed = sizeof(float) * layout_.parameters();
+  for (const NamedBuffer& moment : moments_of(copy_)) {
+    room.needed += moment.values.empty() ? 0 : sizeof(float) * layout_.parameters();
+  }
+  for (const SafeTensorSource& tensor : worker_tensors(copy_)) {
+    room.needed += tensor.values.size_bytes();
+  }
+  struct statvfs disk = {};
+  room.available = statvfs(run_.path().c_str(), &disk) == 0
+                       ? uint64_t{disk.f_bavail} * disk.f_frsize
+                       : room.needed;
+  return room;
 }
 
 std::optional<CheckpointRecord> CheckpointWriter::finished() {
@@ -58,25 +110,46 @@ std::optional<CheckpointRecord> CheckpointWriter::wait() {
   return finished();
 }
 
+void CheckpointWriter::write_copy() {
+  if (const std::optional<std::string> place = run_.moved_to()) {
+    throw IoError(format("the run directory {} was {}", run_.path(),
+                         place->empty() ? "removed" : format("moved to {}", *place)));
+  }
+  const Counters& counters = copy_.counters;
+  const std::string lasting = run_.lasting_path();
+  CheckpointFacts written;
+  try {
+    written = write_checkpoint(lasting + record_.path.substr(run_.path().size()), facts_, layout_,
+                               copy_.parameters, moments_of(copy_), vocabulary_, true,
+                               worker_tensors(copy_));
+  } catch (const Error& e) {  // with the path that a user knows
+    std::string text = e.what();
+    const size_t at = text.find(lasting);
+    if (at != std::string::npos) text.replace(at, lasting.size(), run_.path());
+    throw Error(e.code(), text);
+  }
+  record_.bytes = 0;
+  for (const auto& file : written.files) record_.bytes += file.bytes;
+  run_.link("last", counters.step);
+  std::vector<uint64_t> needed;
+  auto keep_best = [&](const char* name, const std::optional<Best>& best) {
+    // A full disk may have prevented it at that step: then the link stays on the best before it.
+    if (best && run_.has_checkpoint(best->step)) run_.link(name, best->step);
+    if (const auto step = run_.linked(name)) needed.push_back(*step);
+  };
+  keep_best("best-loss", counters.best_loss);
+  keep_best("best-bleu", counters.best_bleu);
+  run_.prune(counters.step, keep_, needed);
+}
+
 void CheckpointWriter::write_pending() {
   Stopwatch watch;
+  record_.error.clear();
   try {
-    if (source_ != nullptr) source_->complete(copy_);
-    const Counters& counters = copy_.counters;
-    const CheckpointFacts written =
-        write_checkpoint(record_.path, facts_, layout_, copy_.parameters, moments_of(copy_),
-                         vocabulary_, true, worker_tensors(copy_));
-    for (const auto& file : written.files) record_.bytes += file.bytes;
-    run_.link("last", counters.step);
-    std::vector<uint64_t> needed;
-    auto keep_best = [&](const char* name, const std::optional<Best>& best) {
-      // A full disk may have prevented it at that step: then the link stays on the best before it.
-      if (best && is_checkpoint(run_.checkpoint(best->step))) run_.link(name, best->step);
-      if (const auto step = run_.linked(name)) needed.push_back(*step);
-    };
-    keep_best("best-loss", counters.best_loss);
-    keep_best("best-bleu", counters.best_bleu);
-    run_.prune(counters.step, keep_, needed);
+    if (!complete_ && source_ != nullptr) source_->complete(copy_);
+    source_ = nullptr;  // a second attempt has the copy
+    complete_ = true;
+    write_copy();
   } catch (const std::exception& e) {
     record_.error = e.what();
   }
@@ -84,16 +157,33 @@ void CheckpointWriter::write_pending() {
   record_.time = unix_now();
 }
 
+// While a checkpoint is pending, only this thread uses the copy.
 void CheckpointWriter::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return pending_ || ended_; });
+    auto called = [this] { return pending_ || ended_; };
+    if (!unsaved_) {
+      changed_.wait(lock, called);
+    } else if (!changed_.wait_for(lock, retry_after_, called)) {
+      // An attempt in vain would take all room from the logs for a moment.
+      if (!room_of_copy().enough()) continue;
+      pending_ = true;
+    }
     if (!pending_) return;
-    lock.unlock();  // only this thread uses the copy while a checkpoint is pending
+    lock.unlock();
     write_pending();
+    const bool failed = !record_.error.empty();
+    const std::string failure = record_.error;
+    if (const Room room = room_of_copy(); failed && !room.enough()) {
+      record_.error += format("; the checkpoint needs {} and {} are free: free at least {}",
+                              human_bytes(room.needed), human_bytes(room.available),
+                              human_bytes(room.needed - room.available));
+    }
     lock.lock();
     pending_ = false;
-    unread_ = true;
+    unsaved_ = failed && complete_;
+    unread_ = unread_ || !failed || failure != failure_;
+    failure_ = failure;
     changed_.notify_all();
   }
 }

@@ -2,9 +2,11 @@
 // the disk.
 //
 // One checkpoint is written at a time. A failure (a full disk) is reported and leaves all earlier
-// checkpoints as they were.
+// checkpoints as they were; the copy stays in memory and is written again every minute, until it
+// succeeds or a later state replaces it.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -28,9 +30,9 @@ class StateSource {
 
 class CheckpointWriter {
  public:
-  // All arguments must outlive it.
-  CheckpointWriter(const RunDirectory& run, const ParameterLayout& layout,
-                   const Vocabulary& vocabulary, size_t keep);
+  // All arguments must outlive it. `retry_after`: time between two attempts.
+  CheckpointWriter(RunDirectory& run, const ParameterLayout& layout, const Vocabulary& vocabulary,
+                   size_t keep, std::chrono::milliseconds retry_after = std::chrono::minutes(1));
   ~CheckpointWriter();  // waits for the checkpoint under way
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -41,24 +43,44 @@ class CheckpointWriter {
             const Stopwatch& stall = {});
 
   // The checkpoint that was written, or failed, since the last call; wait() waits for one under
-  // way.
+  // way. A repeated failure is reported once, unless its reason changes.
   std::optional<CheckpointRecord> finished();
   std::optional<CheckpointRecord> wait();
+
+  // Whether the last state that was given is in memory only, because writing it failed.
+  bool unsaved();
+  // Tries once more to write that state, and waits for the end of it.
+  void retry();
+
+  // Bytes that an unsaved state needs at least on its disk, and those that are free there.
+  struct Room {
+    uint64_t needed = 0;
+    uint64_t available = 0;
+    bool enough() const { return available >= needed; }
+  };
+  Room room();
 
  private:
   void work();
   void write_pending();
+  void write_copy();
+  void use_present_place();
+  Room room_of_copy() const;
 
-  const RunDirectory& run_;
+  RunDirectory& run_;
   const ParameterLayout& layout_;
   const Vocabulary& vocabulary_;
   size_t keep_;
+  std::chrono::milliseconds retry_after_;
   TrainState copy_;
   CheckpointFacts facts_;
   StateSource* source_ = nullptr;
   CheckpointRecord record_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::string failure_;    // of the last attempt; empty if it succeeded
+  bool complete_ = false;  // the copy has all of its state
+  bool unsaved_ = false;
   bool pending_ = false;
   bool unread_ = false;
   bool ended_ = false;

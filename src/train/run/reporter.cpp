@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -59,6 +60,7 @@ MeasurementLog& Reporter::log_of(int rank) {
 void Reporter::add_lines(const std::vector<std::string>& lines) {
   for (size_t rank = 0; rank < lines.size(); ++rank) {
     if (lines[rank].empty()) continue;
+    if (!rolls_up_ && rank > 0 && !others_.contains(static_cast<int>(rank))) continue;
     log_of(static_cast<int>(rank)).append_lines(lines[rank]);
     show_samples(static_cast<int>(rank), lines[rank]);
   }
@@ -84,6 +86,7 @@ void Reporter::flush() {
   log_.flush();
   board_.flush();
   for (auto& [rank, log] : others_) log->flush();
+  if (!rolls_up_) return;
   try {
     rollup_.refresh();
     rollup_.save();
@@ -91,7 +94,9 @@ void Reporter::flush() {
   }
 }
 
+// All logs are opened here: later the run directory may have been moved.
 void Reporter::start(StartRecord record) {
+  for (int rank = 1; rank < static_cast<int>(record.workers); ++rank) log_of(rank);
   record.format = kLogFormat;
   record.attempt = log_.cut().attempts + 1;
   record.lost_steps = log_.cut().lost_steps;
@@ -193,15 +198,22 @@ void Reporter::evaluation(const EvaluationRecord& record) {
 void Reporter::checkpoint(const CheckpointRecord& record) {
   log_.append(record);
   if (!record.error.empty()) {
+    checkpoint_failed_ = true;
     log_warning(
-        format("checkpoint of step {} was not written: {}; training continues, and earlier "
-               "checkpoints are intact",
+        format("checkpoint of step {} was not written: {}; its state stays in memory and is saved "
+               "when that is possible, and earlier checkpoints are intact",
                with_commas(record.step), record.error));
     return;
   }
-  log_copy_only(format("checkpoint of step {}: {} in {}, training stalled for {}",
-                       with_commas(record.step), human_bytes(record.bytes),
-                       human_seconds(record.write_seconds), human_seconds(record.stall_seconds)));
+  const std::string text =
+      format("checkpoint of step {}: {} in {}, training stalled for {}", with_commas(record.step),
+             human_bytes(record.bytes), human_seconds(record.write_seconds),
+             human_seconds(record.stall_seconds));
+  if (std::exchange(checkpoint_failed_, false)) {
+    log_note("checkpoints can be written again: " + text);
+  } else {
+    log_copy_only(text);
+  }
 }
 
 void Reporter::end(const EndRecord& record) {

@@ -34,12 +34,15 @@ class Reporter {
   const LogCut& cut() const { return log_.cut(); }
 
   void start(StartRecord record);
-  void forecast(const ForecastRecord& record) { log_.append(record); }
+  void prediction(const PredictionRecord& record) { log_.append(record); }
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
   void checkpoint(const CheckpointRecord& record);
   void end(const EndRecord& record);
   void add_lines(const std::vector<std::string>& lines);  // log lines of each rank, by rank
+
+  // The run directory is no longer at its path: the rollup is not written any more.
+  void stop_rollup() { rolls_up_ = false; }
 
   // Writes logs and rollup to disk. Before a checkpoint: the steps up to it are not repeated.
   void flush();
@@ -57,6 +60,8 @@ class Reporter {
   std::map<int, std::unique_ptr<MeasurementLog>> others_;  // by rank
   TensorBoard board_;
   RunReader rollup_;
+  bool rolls_up_ = true;
+  bool checkpoint_failed_ = false;  // the last one
   RecordParser parser_;
   uint64_t after_step_;
   double earlier_seconds_;

@@ -1,5 +1,8 @@
 #include "train/run/run_directory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +16,7 @@
 #include "base/files.h"
 #include "base/format.h"
 #include "base/own_file.h"
+#include "base/terminal.h"
 #include "model/checkpoint.h"
 
 namespace reigen {
@@ -28,6 +32,8 @@ constexpr const char* kLock = ".lock";
 }
 
 std::string name_of_step(uint64_t step) { return format("{}{:08}", kPrefix, step); }
+
+std::string path_of_step(uint64_t step) { return "checkpoints/" + name_of_step(step); }
 
 // The step in "step-00001000"; false for "step-00001000.partial" and other names.
 bool step_of_name(const std::string& name, uint64_t& step) {
@@ -63,6 +69,13 @@ bool is_leftover(const std::string& name) {
   return name.ends_with(kRemoved) || name.ends_with(".partial") || name.ends_with(".partial.lock");
 }
 
+[[noreturn]] void throw_locked(const std::string& path, int lock_fd) {
+  const std::string owner = lock_text(lock_fd);
+  ::close(lock_fd);
+  throw ConfigError(format("{}: another reigen{} is training in this run", path,
+                           owner.empty() ? "" : format(" (process {})", owner)));
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
@@ -73,6 +86,7 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
   check_is_run();
   refuse_links();
   lock();
+  directory_fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   fs::create_directories(file("checkpoints"), error);
   if (error) throw_io(file("checkpoints"), error.value());
   for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
@@ -81,8 +95,39 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
 }
 
 RunDirectory::~RunDirectory() {
-  remove_if_unused();
+  if (!moved_to()) remove_if_unused();
+  if (directory_fd_ >= 0) ::close(directory_fd_);
   ::close(lock_fd_);
+}
+
+std::optional<std::string> RunDirectory::moved_to() const {
+  struct stat named = {};
+  struct stat opened = {};
+  if (fstat(directory_fd_, &opened) != 0) return std::nullopt;
+  if (stat(path_.c_str(), &named) == 0) {
+    if (named.st_dev == opened.st_dev && named.st_ino == opened.st_ino) return std::nullopt;
+  } else if (errno != ENOENT && errno != ENOTDIR) {
+    return std::nullopt;
+  }
+  if (opened.st_nlink == 0) return "";
+  std::error_code error;
+  const fs::path place = fs::read_symlink(format("/proc/self/fd/{}", directory_fd_), error);
+  return error ? "" : place.string();
+}
+
+std::string RunDirectory::lasting_path() const {
+  const std::string path = format("/proc/self/fd/{}", directory_fd_);
+  return is_directory(path) ? path : path_;
+}
+
+void RunDirectory::follow() {
+  const std::optional<std::string> place = moved_to();
+  if (!place || place->empty()) return;
+  log_warning(
+      format("the run directory {} was moved to {} while the run trained; everything is "
+             "written there",
+             path_, *place));
+  path_ = *place;
 }
 
 // An attempt that failed before its first file leaves no directory.
@@ -125,25 +170,27 @@ void RunDirectory::refuse_links() const {
 void RunDirectory::lock() {
   const std::string path = file(kLock);
   lock_fd_ = open_lock_file(path, is_process_number);
-  if (!take_lock(lock_fd_, path)) {
-    const std::string owner = lock_text(lock_fd_);
-    ::close(lock_fd_);
-    throw ConfigError(format("{}: another reigen{} is training in this run", path_,
-                             owner.empty() ? "" : format(" (process {})", owner)));
-  }
+  if (!take_lock(lock_fd_, path)) throw_locked(path_, lock_fd_);
   const std::string owner = std::to_string(getpid());
   if (ftruncate(lock_fd_, 0) != 0 || pwrite(lock_fd_, owner.data(), owner.size(), 0) < 0) {
     // Without it, a message lacks the process number; the lock works.
   }
 }
 
-std::string RunDirectory::checkpoint(uint64_t step) const {
-  return format("{}/checkpoints/{}", path_, name_of_step(step));
+std::string RunDirectory::checkpoint(uint64_t step) const { return file(path_of_step(step)); }
+
+bool RunDirectory::has_checkpoint(uint64_t step) const {
+  return is_checkpoint(at(path_of_step(step)));
 }
 
 std::vector<uint64_t> RunDirectory::checkpoints() const {
   std::vector<uint64_t> steps;
-  for (const auto& entry : fs::directory_iterator(file("checkpoints"))) {
+  std::error_code error;
+  const fs::directory_iterator entries(at("checkpoints"), error);
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw IoError(format("{}: cannot read: {}", file("checkpoints"), error.message()));
+  }
+  for (const auto& entry : entries) {
     uint64_t step = 0;
     if (step_of_name(entry.path().filename(), step) && has_manifest(entry.path())) {
       steps.push_back(step);
@@ -154,21 +201,22 @@ std::vector<uint64_t> RunDirectory::checkpoints() const {
 }
 
 void RunDirectory::link(const std::string& name, uint64_t step) const {
-  const std::string to = fs::path(checkpoint(step)).lexically_relative(path_);
-  const std::string aside = file("." + name + ".new");
+  const std::string to = path_of_step(step);
+  const std::string link = at(name);
+  const std::string aside = at("." + name + ".new");
   unlink(aside.c_str());
-  if (symlink(to.c_str(), aside.c_str()) != 0) throw_io(aside, errno);
-  if (rename(aside.c_str(), file(name).c_str()) == 0) return;
+  if (symlink(to.c_str(), aside.c_str()) != 0) throw_io(file("." + name + ".new"), errno);
+  if (rename(aside.c_str(), link.c_str()) == 0) return;
   // A run that was copied without its links has copies of checkpoints in their place.
   const int error_number = errno;  // is_checkpoint() changes it
-  if (error_number != EISDIR || !is_checkpoint(file(name))) throw_io(file(name), error_number);
-  remove_checkpoint(file(name));
-  if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
+  if (error_number != EISDIR || !is_checkpoint(link)) throw_io(file(name), error_number);
+  remove_checkpoint(link);
+  if (rename(aside.c_str(), link.c_str()) != 0) throw_io(file(name), errno);
 }
 
 std::optional<uint64_t> RunDirectory::linked(const std::string& name) const {
   std::error_code error;
-  const fs::path to = fs::read_symlink(file(name), error);
+  const fs::path to = fs::read_symlink(at(name), error);
   uint64_t step = 0;
   if (error || !step_of_name(to.filename(), step)) return std::nullopt;
   return step;
@@ -181,7 +229,7 @@ void RunDirectory::prune(uint64_t newest, size_t keep, const std::vector<uint64_
   steps.resize(steps.size() - keep);
   for (uint64_t step : steps) {
     if (std::find(needed.begin(), needed.end(), step) == needed.end()) {
-      remove_checkpoint(checkpoint(step));
+      remove_checkpoint(at(path_of_step(step)));
     }
   }
 }
@@ -194,11 +242,21 @@ void RunDirectory::set_aside(uint64_t step) const {
 }
 
 void RunDirectory::write(const std::string& name, const std::string& text) const {
-  const std::string aside = file(name + ".new");
+  const std::string place = moved_to().value_or(path_);
+  const std::string final_path = (place.empty() ? path_ : place) + "/" + name;
+  const std::string aside = final_path + ".new";
   FileWriter writer(aside);
   writer.write(text);
   writer.close();
-  if (rename(aside.c_str(), file(name).c_str()) != 0) throw_io(file(name), errno);
+  if (rename(aside.c_str(), final_path.c_str()) != 0) throw_io(final_path, errno);
+}
+
+void check_not_training(const std::string& path) {
+  const std::string lock = path + "/" + kLock;
+  const int fd = open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  if (flock(fd, LOCK_SH | LOCK_NB) != 0) throw_locked(path, fd);
+  ::close(fd);
 }
 
 void remove_run(const std::string& path) {

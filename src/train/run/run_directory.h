@@ -24,12 +24,14 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
+  // The path that was given, or the place that follow() found.
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoint(uint64_t step) const;
 
   // Steps of the checkpoints, rising. The checkpoints may be damaged.
   std::vector<uint64_t> checkpoints() const;
+  bool has_checkpoint(uint64_t step) const;
 
   // Points the link `name` to a checkpoint, atomically.
   void link(const std::string& name, uint64_t step) const;
@@ -47,15 +49,33 @@ class RunDirectory {
   // Writes a small file, atomically.
   void write(const std::string& name, const std::string& text) const;
 
+  // The place of the directory if it is not at path() any more, because it was moved or replaced;
+  // empty if it was removed. A path that cannot be looked up (a network disk that fails) is no
+  // move.
+  std::optional<std::string> moved_to() const;
+
+  // A path that leads to the directory also if it is moved while a file is being written.
+  std::string lasting_path() const;
+
+  // Uses the directory where it is now, and warns, if it was moved. path() changes: no other thread
+  // may use the directory meanwhile.
+  void follow();
+
  private:
+  // Where a file is accessed, as opposed to file(), which a user knows.
+  std::string at(const std::string& name) const { return lasting_path() + "/" + name; }
   void check_is_run() const;
   void refuse_links() const;
   void lock();
   void remove_if_unused() const;
 
   std::string path_;
+  int directory_fd_ = -1;
   int lock_fd_ = -1;
 };
+
+// Throws ConfigError when a process trains in the run, and changes nothing.
+void check_not_training(const std::string& path);
 
 // Removes a run and all of its files; does nothing when there is none. Throws ConfigError when it
 // holds files that are not a run's, or when a process trains in it.

@@ -2,11 +2,14 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "base/machine.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
@@ -49,7 +52,7 @@ void RunWriter::announce(const AttemptFacts& attempt) {
                   human_bytes(attempt.memory.budget)));
   log_note(format("device: {}", attempt.device));
   if (!attempt.workers.empty()) log_note(format("job: {}", attempt.workers));
-  if (!attempt.forecast_line.empty()) log_note(attempt.forecast_line);
+  if (!attempt.prediction_line.empty()) log_note(attempt.prediction_line);
   for (const std::string& warning : attempt.warnings) log_warning(warning);
   for (const std::string& key : ignored_settings(options_.schedule)) {
     log_warning(format("{} has no effect with schedule.kind {}", key,
@@ -67,6 +70,8 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.device_kind = attempt.device_kind;
   start.threads = attempt.threads;
   start.workers = attempt.worker_count;
+  start.encryption = attempt.encryption;
+  start.insecure = attempt.insecure;
   const TokenFlops flops = token_flops(m, static_cast<int64_t>(data_.vocabulary.size()));
   start.source_token_flops = flops.source;
   start.target_token_flops = flops.target;
@@ -74,11 +79,13 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.setup_seconds = attempt.setup_seconds;
   start.data_seconds = attempt.data_seconds;
   reporter_->start(start);
-  if (attempt.forecast) reporter_->forecast(*attempt.forecast);
+  if (attempt.prediction) reporter_->prediction(*attempt.prediction);
 }
 
 void RunWriter::log(const std::optional<CheckpointRecord>& record) {
-  if (record) reporter_->checkpoint(*record);
+  if (!record) return;
+  reporter_->checkpoint(*record);
+  last_error_ = record->error;
 }
 
 void RunWriter::step(const StepRecord& record) {
@@ -117,9 +124,23 @@ CheckpointFacts RunWriter::facts(const TrainState& state) const {
 }
 
 void RunWriter::save(const TrainState& state, StateSource* source, const Stopwatch& stall) {
+  look_for_move();
   reporter_->flush();
   log(checkpoints_->wait());
   checkpoints_->save(state, facts(state), source, stall);
+}
+
+bool RunWriter::moved() {
+  constexpr double kLookEvery = 1;  // seconds
+  if (!moved_ && since_look_.seconds() > kLookEvery) look_for_move();
+  return moved_;
+}
+
+// Open files move with the directory; all else must not be written to the old path.
+void RunWriter::look_for_move() {
+  since_look_ = {};
+  moved_ = moved_ || run_.moved_to().has_value();
+  if (moved_) reporter_->stop_rollup();
 }
 
 void RunWriter::write_file(const std::string& name, std::string text) {
@@ -130,24 +151,59 @@ void RunWriter::write_file(const std::string& name, std::string text) {
 }
 
 void RunWriter::end(uint64_t step, const char* reason, double seconds) {
+  look_for_move();
   log(checkpoints_->wait());
   reporter_->end({.step = step, .reason = reason, .seconds = seconds});
   write_reports();
 }
 
 void RunWriter::finish(uint64_t step, const char* reason, double seconds) {
+  look_for_move();
   const Stopwatch stall;
   std::optional<CheckpointRecord> last = checkpoints_->wait();
   if (last) last->stall_seconds += stall.seconds();
   log(last);
+  wait_for_room();
   // With the wait for the last checkpoint, which its record counts as a stall of this attempt.
   reporter_->end({.step = step, .reason = reason, .seconds = seconds + stall.seconds()});
   write_reports();
-  if (!last || last->error.empty()) return;
-  throw IoError(format("the last checkpoint was not written: {}; {}", last->error,
+  if (last_error_.empty()) return;
+  throw IoError(format("the last checkpoint was not written: {}; {}", last_error_,
                        run_.checkpoints().empty()
                            ? "there is no earlier one"
                            : format("the one before it is {}/last", run_.path())));
+}
+
+void RunWriter::wait_for_room() {
+  constexpr double kRetryEvery = 10;  // seconds, where the free bytes show no reason for a failure
+  const double limit = options_.checkpoint.wait;
+  const bool removed = run_.moved_to() == "";
+  if (waited_ || removed || limit <= 0 || !checkpoints_ || !checkpoints_->unsaved()) return;
+  waited_ = true;
+  const bool signalled = interrupt_requested();  // before the line that a user may react to
+  const CheckpointWriter::Room room = checkpoints_->room();
+  show_status("");
+  log_waiting(format(
+      "for room on the disk of {}: the last checkpoint needs {} and {} are free; "
+      "the wait ends after {}, or by Ctrl-C, and the steps since the checkpoint "
+      "before are lost then",
+      run_.path(), human_bytes(room.needed), human_bytes(room.available), human_seconds(limit)));
+  const Stopwatch waited;
+  Stopwatch tried;
+  bool enough = room.enough();
+  bool over = false;
+  while (checkpoints_->unsaved() && !over) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (interrupt_requested() && !signalled) break;
+    over = waited.seconds() >= limit;
+    const bool enough_before = std::exchange(enough, checkpoints_->room().enough());
+    if (!over && !(enough && !enough_before) && tried.seconds() < kRetryEvery) continue;
+    tried = {};
+    checkpoints_->retry();
+  }
+  std::optional<CheckpointRecord> last = checkpoints_->finished();
+  if (last && last->error.empty()) last->stall_seconds = waited.seconds();
+  log(last);
 }
 
 // A report that cannot be written must not fail a run that has trained.

@@ -28,10 +28,12 @@ struct AttemptFacts {
   std::string device_kind;
   uint64_t threads = 1;
   uint64_t worker_count = 1;
-  std::string workers;  // "2 workers over ...", or empty for a single worker
-  std::string forecast_line;
-  std::optional<ForecastRecord> forecast;  // predicted step time, of several workers
-  double capacity = 0;                     // these three: see StartRecord
+  std::string workers;     // "2 workers over ...", or empty for a single worker
+  std::string encryption;  // these two: see StartRecord
+  bool insecure = false;
+  std::string prediction_line;
+  std::optional<PredictionRecord> prediction;  // predicted step time, of several workers
+  double capacity = 0;                         // these three: see StartRecord
   double setup_seconds = 0;
   double data_seconds = 0;
   std::vector<std::string> warnings;
@@ -59,9 +61,16 @@ class RunWriter {
   // A small file of the run; written when its text differs from the last one.
   void write_file(const std::string& name, std::string text);
 
+  // Whether the run directory was moved, replaced or removed; looked up once a second.
+  bool moved();
+
   void end(uint64_t step, const char* reason, double seconds);
-  // Waits for the last checkpoint; throws IoError when it could not be written.
+  // Waits for the last checkpoint, and for room if the disk is full; throws IoError when it could
+  // not be written.
   void finish(uint64_t step, const char* reason, double seconds);
+  // If the disk was full for the last checkpoint: waits up to --checkpoint.wait until it is
+  // written. The first signal after this call ends the wait.
+  void wait_for_room();
   void summarise(const Counters& counters, double epochs, double seconds, double peak_memory);
 
   const RunDirectory& run() const { return run_; }
@@ -74,6 +83,7 @@ class RunWriter {
   CheckpointFacts facts(const TrainState& state) const;
   void write_reports();
   void log(const std::optional<CheckpointRecord>& record);
+  void look_for_move();
 
   RunDirectory& run_;
   const TrainOptions& options_;
@@ -82,6 +92,10 @@ class RunWriter {
   AttemptFacts attempt_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<CheckpointWriter> checkpoints_;
+  std::string last_error_;  // of the last checkpoint; empty if it is written
+  bool waited_ = false;     // for room on the disk
+  Stopwatch since_look_;    // at the place of the run directory
+  bool moved_ = false;
   std::optional<EvaluationRecord> last_evaluation_;
   std::vector<std::pair<std::string, std::string>> verdicts_;  // of the report, for the summary
   std::map<std::string, std::string> files_;                   // text by name, as last written

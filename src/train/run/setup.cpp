@@ -1,6 +1,8 @@
 #include "train/run/setup.h"
 
 #include <algorithm>
+#include <new>
+#include <stdexcept>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -128,7 +130,7 @@ MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const
 uint64_t nccl_bytes(const TrainOptions& options, const MemorySharing& sharing) {
   constexpr uint64_t kNcclBytes = 512 << 20;
   const bool direct =
-      sharing.workers > 1 && sharing.on_gpu == 1 && options.workers.transport != Transport::kGloo;
+      sharing.workers > 1 && sharing.on_gpu == 1 && options.workers.transport != Transport::kTcp;
   return direct ? kNcclBytes : 0;
 }
 
@@ -197,30 +199,35 @@ TrainState first_state(const Transformer& model, uint64_t seed) {
 
 namespace {
 
-void check_same_run(const std::string& checkpoint, const TrainingData& data,
-                    const TrainOptions& options) {
-  const CheckpointFacts facts = read_checkpoint_facts(checkpoint);
+// A good checkpoint that these options or this dataset do not belong to: no reason to take an older
+// one.
+struct DifferentRun : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+void check_same_run(const std::string& checkpoint, const CheckpointFacts& facts,
+                    const TrainingData& data, const TrainOptions& options) {
   const Json& training = facts.training;
   if (!training.contains("data") || !training.contains("options")) {
-    throw CheckpointError(
+    throw DifferentRun(
         format("{}: was not written by `reigen train` and cannot be resumed; move it elsewhere",
                checkpoint));
   }
   if (facts.pieces != data.vocabulary.size()) {
-    throw CheckpointError(format(
+    throw DifferentRun(format(
         "{} was trained with a vocabulary of {} pieces but {} has {}; give the run's own "
         "--data, or a different --run",
         options.run, with_commas(facts.pieces), options.data, with_commas(data.vocabulary.size())));
   }
   if (training.at("data") != data.fingerprint) {
-    throw CheckpointError(
+    throw DifferentRun(
         format("{} was trained on a different dataset than {} (the manifests differ); give the "
                "run's own --data, or a different --run",
                options.run, options.data));
   }
   const auto changes = changed_settings(training.at("options"), options);
   if (!changes.empty()) {
-    throw CheckpointError(
+    throw DifferentRun(
         format("{} cannot be resumed with different settings: {}; use the recorded values, or a "
                "different --run",
                options.run, fmt::join(changes, "; ")));
@@ -242,21 +249,25 @@ std::optional<TrainState> resume_state(const RunDirectory& run, const Transforme
   std::string first_error;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const std::string path = run.checkpoint(*step);
-    auto unless_damaged = [&](const auto& read) {
-      try {
-        read();
-        return true;
-      } catch (const CheckpointError& e) {
-        log_warning(format("{}; trying the previous checkpoint", e.what()));
-        if (first_error.empty()) first_error = e.what();
-        unreadable.push_back(*step);
-        return false;
-      }
-    };
-    if (!unless_damaged([&] { read_checkpoint_facts(path); })) continue;
-    check_same_run(path, data, options);
     TrainState state;
-    if (!unless_damaged([&] { state = read_state(path, model.layout()); })) continue;
+    try {
+      const CheckpointFacts facts = read_checkpoint_facts(path);
+      check_same_run(path, facts, data, options);
+      state = read_state(path, model.layout());
+    } catch (const DifferentRun& e) {
+      throw CheckpointError(e.what());
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const std::bad_alloc&) {  // says nothing about the checkpoint
+      throw;
+    } catch (const std::exception& e) {  // also a disk that fails, or JSON of a wrong form
+      std::string text = e.what();
+      if (text.find(path) == std::string::npos) text = format("{}: {}", path, text);
+      log_warning(format("{}; trying the previous checkpoint", text));
+      if (first_error.empty()) first_error = text;
+      unreadable.push_back(*step);
+      continue;
+    }
     for (uint64_t later : unreadable) run.set_aside(later);
     return state;
   }

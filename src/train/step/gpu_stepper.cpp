@@ -20,11 +20,6 @@ bool has_local_steps(const std::string& compress) {
   return parse_compress(compress).method == CompressMethod::kLocal;
 }
 
-LossScaling scaling_of(DType type, LossScalePolicy policy) {
-  if (type != DType::kF16) return LossScaling::kOff;
-  return policy == LossScalePolicy::kLogMax ? LossScaling::kLogMax : LossScaling::kBackoff;
-}
-
 }  // namespace
 
 // Among several workers: parameters, moments and compressor states in rank 0's TrainState. A single
@@ -81,7 +76,7 @@ GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
         "scales of the workers would differ; use --precision bf16 or --compress powersgd:8");
   }
   GpuOptimizer optimizer = this->optimizer();
-  optimizer.scaling = scaling_of(type, options.loss_scaling);
+  optimizer.scaling = type == DType::kF16 ? options.loss_scaling : LossScaling::kOff;
   queue_ = gpu_backend(device)->step_queue(optimizer);
   if (exchange_) {
     exchange_->attach({optimizer.gradient, optimizer.parameters, optimizer.first_moment,

@@ -105,8 +105,12 @@ GpuTransport choose_transport(Job& job, const Device& device, const TrainOptions
 
   Json decision = {{"id", ""}, {"why", ""}};
   if (job.first()) {
-    if (wanted == Transport::kGloo) {
-      decision["why"] = "--transport gloo";
+    const size_t machines =
+        first_rank_of_each_machine(job.membership()->control().members()).size();
+    if (wanted == Transport::kTcp) {
+      decision["why"] = "--transport tcp";
+    } else if (options.workers.encrypt == Encrypt::kOn && machines > 1) {
+      decision["why"] = "--encrypt on, and NCCL does not encrypt its connections between hosts";
     } else {
       decision["why"] = obstacle(workers, compress);
     }
@@ -132,7 +136,7 @@ GpuTransport choose_transport(Job& job, const Device& device, const TrainOptions
   failed = first_failure(job, failed);
   if (failed.empty()) return {std::move(group), format("gradients over NCCL {}", version)};
   if (wanted == Transport::kNccl) {
-    throw CommError(format("{}; --transport gloo goes through host memory instead", failed));
+    throw CommError(format("{}; --transport tcp goes through host memory instead", failed));
   }
   if (job.first()) log_warning(format("{}: gradients go through host memory", failed));
   return {nullptr, through_host("NCCL cannot connect the GPUs")};

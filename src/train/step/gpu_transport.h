@@ -1,5 +1,5 @@
 // The transport of gradients between GPUs: NCCL where every worker has a GPU of its own, otherwise
-// host memory and Gloo.
+// host memory and TCP.
 #pragma once
 
 #include <memory>

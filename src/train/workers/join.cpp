@@ -68,6 +68,11 @@ class NcclInterface {
 
 }  // namespace
 
+bool was_placed() {
+  const std::optional<Placement> placement = detect_launch();
+  return placement && placement->launcher == Launcher::kReigen;
+}
+
 bool started_as_worker() {
   const std::optional<Placement> placement = detect_launch();
   return placement && placement->size > 1;
@@ -76,7 +81,10 @@ bool started_as_worker() {
 Job join_job(TrainOptions& options, const std::string& version) {
   const std::optional<Placement> placement = detect_launch();
   if (!placement || placement->size <= 1) return {};
-  MembershipOptions membership = prepare_rendezvous(*placement);
+  MembershipOptions membership = prepare_rendezvous(
+      *placement,
+      {options.workers.interface, options.workers.token_file, options.workers.insecure});
+  membership.encrypt = options.workers.encrypt;
   const NcclInterface nccl;
   const int local = std::max(1, placement->local_size);
   if (options.threads == 0) options.threads = std::max(1, usable_cores() / local);

@@ -8,6 +8,8 @@
 
 namespace reigen {
 
+// Whether one of our launchers started this process, also as the only worker: it must not launch.
+bool was_placed();
 // Whether a launcher (ours, mpirun, srun, torchrun) started this process as one of several.
 bool started_as_worker();
 

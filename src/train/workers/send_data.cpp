@@ -1,7 +1,7 @@
 #include "train/workers/send_data.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <chrono>
 #include <fstream>
 
 #include "base/error.h"
@@ -16,8 +16,6 @@
 namespace reigen {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr size_t kSegment = size_t{8} << 20;  // bytes of one broadcast
 
 std::string fingerprint_of(const std::string& path) {
@@ -25,28 +23,59 @@ std::string fingerprint_of(const std::string& path) {
   return path_exists(manifest) ? sha256_of_file(manifest) : "";
 }
 
-// Names and sizes of the dataset's files.
+std::string sha256_of(const std::string& text) {
+  Sha256 digest;
+  digest.update(text.data(), text.size());
+  return digest.hex();
+}
+
+// Name, size and digest of the dataset's files.
 Json list_files(const std::string& path) {
   Json files = Json::array();
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(path)) {
-    const std::string name = entry.path().filename();
-    if (entry.is_regular_file() && !name.starts_with('.')) names.push_back(name);
+  for (const char* name : {"manifest.json", "SHA256SUMS"}) {
+    const std::string file = path + "/" + name;
+    files.push_back({{"name", name}, {"bytes", file_size(file)}, {"sha256", sha256_of_file(file)}});
   }
-  std::sort(names.begin(), names.end());
-  for (const auto& name : names) {
-    files.push_back({{"name", name}, {"bytes", file_size(path + "/" + name)}});
+  for (const OutputFile& file : read_manifest(path).files()) {
+    files.push_back({{"name", file.file}, {"bytes", file.bytes}, {"sha256", file.sha256}});
   }
   return files;
 }
 
-// Broadcasts rank 0's file `from`; other ranks write it to `to`, or nowhere where that is empty.
-void send_file(Job& job, const std::string& from, uint64_t bytes, const std::string& to,
+// Rank 0's list, which the others check: its digest comes over the control channel, and no name
+// leads out of the directory.
+Json agreed_list(Job& job, const std::string& path) {
+  Rendezvous& control = job.membership()->control();
+  constexpr const char* kKey = "data/files";
+  std::string text = job.first() ? one_line(list_files(path)) : "";
+  if (job.first()) control.set(kKey, sha256_of(text));
+  text = job.broadcast(text);
+  constexpr std::chrono::seconds kWithin{60};
+  const auto digest = control.get(kKey, kWithin);
+  if (!digest || *digest != sha256_of(text)) {
+    throw CommError("--send-data: the list of files was changed on its way from rank 0");
+  }
+  Json files = Json::parse(text);
+  for (const Json& file : files) {
+    const std::string name = file.at("name");
+    if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos) {
+      throw DataError(format("{}: '{}' is no plain file name; prepare the data again", path, name));
+    }
+  }
+  return files;
+}
+
+// Broadcasts a file of rank 0's directory `from`; other ranks write it into `to`, or nowhere where
+// that is empty. Throws CommError if it is not the file of the list.
+void send_file(Job& job, const Json& file, const std::string& from, const std::string& to,
                Progress* progress) {
+  const std::string name = file.at("name");
+  const uint64_t bytes = file.at("bytes");
   std::ifstream in;
+  Sha256 digest;
   std::unique_ptr<FileWriter> out;
-  if (job.first()) in.open(from, std::ios::binary);
-  if (!to.empty()) out = std::make_unique<FileWriter>(to);
+  if (job.first()) in.open(from + "/" + name, std::ios::binary);
+  if (!to.empty()) out = std::make_unique<FileWriter>(to + "/" + name);
   std::vector<std::byte> buffer(std::min<uint64_t>(kSegment, bytes));
   for (uint64_t sent = 0; sent < bytes;) {
     const std::span<std::byte> segment(buffer.data(),
@@ -54,12 +83,19 @@ void send_file(Job& job, const std::string& from, uint64_t bytes, const std::str
     char* data = reinterpret_cast<char*>(segment.data());
     if (job.first()) in.read(data, static_cast<std::streamsize>(segment.size()));
     job.broadcast(segment);
-    if (out) out->write(data, segment.size());
+    if (out) {
+      out->write(data, segment.size());
+      digest.update(data, segment.size());
+    }
     sent += segment.size();
     if (progress != nullptr) progress->add(segment.size());
   }
-  if (job.first() && !in) throw IoError(format("cannot read {}", from));
-  if (out) out->close();
+  if (job.first() && !in) throw IoError(format("cannot read {}/{}", from, name));
+  if (!out) return;
+  out->close();
+  if (digest.hex() != file.at("sha256")) {
+    throw CommError(format("--send-data: {} did not arrive as rank 0 has it", name));
+  }
 }
 
 }  // namespace
@@ -70,16 +106,14 @@ void send_data(Job& job, const std::string& path) {
   const bool missing = fingerprint_of(path) != wanted;
   if (!job.any(missing)) return;
   const bool write = missing && job.first_here();
-  const Json files = Json::parse(job.broadcast(job.first() ? one_line(list_files(path)) : ""));
+  const Json files = agreed_list(job, path);
   std::unique_ptr<StagedDirectory> staged;
   if (write) staged = std::make_unique<StagedDirectory>(path, false);
   uint64_t total = 0;
   for (const auto& file : files) total += file.at("bytes").get<uint64_t>();
   Progress progress("send data", total, "bytes");
   for (const auto& file : files) {
-    const std::string name = file.at("name");
-    send_file(job, path + "/" + name, file.at("bytes"), write ? staged->path() + "/" + name : "",
-              job.first() ? &progress : nullptr);
+    send_file(job, file, path, write ? staged->path() : "", job.first() ? &progress : nullptr);
   }
   if (write) {
     staged->commit();

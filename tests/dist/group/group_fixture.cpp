@@ -4,34 +4,41 @@
 
 #include "base/format.h"
 #include "base/interrupt.h"
-#include "dist/group/gloo_group.h"
-#include "dist/group/memory_store.h"
+#include "dist/group/mesh_group.h"
 #include "dist/group/single_group.h"
 
 namespace reigen {
 namespace {
 
-// Gloo writes to connections that may be closed (gloo_mesh.h).
+// Ranks write to connections that may be closed (dist/net/channel.h).
 [[maybe_unused]] const bool g_broken_pipes_ignored = (ignore_broken_pipes(), true);
 
 }  // namespace
 
 void with_group(int size, const std::function<void(Group&)>& body, int64_t epoch,
-                std::chrono::milliseconds timeout, int on_each) {
-  MemoryStore store;
+                std::chrono::milliseconds timeout, int on_each, Encrypt encrypt) {
+  std::vector<Socket> listeners;
+  std::vector<Endpoint> peers;
+  for (int rank = 0; rank < size; ++rank) {
+    listeners.push_back(listen_on("127.0.0.1", 0));
+    peers.push_back({"127.0.0.1", port_of(listeners.back())});
+  }
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       MeshOptions options;
-      options.rank = rank;
-      options.size = size;
-      options.address = "127.0.0.1";
-      for (int r = 0; r < size; ++r) options.hosts.push_back(format("host{}", r / on_each));
-      options.machines = options.hosts;
-      options.prefix = format("{}/", epoch);
-      options.secret = "secret";
+      options.forming.rank = rank;
+      options.forming.size = size;
+      options.forming.peers = peers;
+      options.forming.listener = &listeners[static_cast<size_t>(rank)];
+      for (int r = 0; r < size; ++r) options.machines.push_back(format("host{}", r / on_each));
+      options.forming.hosts = options.machines;
+      options.forming.token = "secret";
+      options.forming.encryption = Encryption(encrypt, options.forming.token);
       options.timeout = timeout;
-      auto group = size == 1 ? make_single_group(epoch) : make_gloo_group(options, store, epoch);
+      int encrypted = 0;
+      auto group =
+          size == 1 ? make_single_group(epoch) : make_mesh_group(options, epoch, encrypted);
       body(*group);
     });
   }

@@ -319,23 +319,6 @@ TEST(Group, SurvivorsFormTheGroupOfTheNextEpoch) {
       2);
 }
 
-// Otherwise it preempts the thread that holds a connection's lock and spins until the next tick.
-TEST(Group, OnlyGloosOwnThreadsAreBatchScheduled) {
-  with_group(2, [](Group& group) {
-    std::vector<float> one(64, 1.0F);
-    ASSERT_TRUE(group.all_reduce(one).wait().ok());
-    int batch_scheduled = 0;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-      batch_scheduled +=
-          sched_getscheduler(std::stoi(task.path().filename())) == SCHED_BATCH ? 1 : 0;
-    }
-    EXPECT_EQ(batch_scheduled, 2);  // one of each rank
-    EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
-    ASSERT_TRUE(group.barrier().wait().ok());
-    EXPECT_TRUE(group.leave().ok());
-  });
-}
-
 TEST(Group, ChunksPartitionTheData) {
   for (size_t count : {0, 1, 15, 16, 17, 100, 1003}) {
     for (int size : {1, 2, 3, 4, 7}) {

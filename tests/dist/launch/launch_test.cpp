@@ -59,6 +59,28 @@ TEST(DetectLaunch, OwnVariablesPrecedeThoseOfTorchrun) {
               testing::ElementsAre(Endpoint{"10.0.0.1", 4711}, Endpoint{"fd00::1", 4711}));
 }
 
+TEST(LaunchDepth, AWorkerOfALauncherNeverLaunches) {
+  EXPECT_NO_THROW(check_launch_depth(of({})));
+  PlaceOnHost place;
+  place.rendezvous = "127.0.0.1:1";
+  Variables variables;
+  for (const std::string& variable : place_environment(place, -1)) {
+    variables[variable.substr(0, variable.find('='))] = variable.substr(variable.find('=') + 1);
+  }
+  EXPECT_EQ(launch_depth(of(variables)), 1);
+  EXPECT_THROW(check_launch_depth(of(variables)), ConfigError);
+}
+
+TEST(DetectLaunch, AJobIsLocalByItsSizesOrByALoopbackAddress) {
+  Variables variables = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "vm1"}};
+  EXPECT_FALSE(all_on_this_machine(*detect_launch(of(variables))));
+  variables["LOCAL_WORLD_SIZE"] = "2";
+  EXPECT_TRUE(all_on_this_machine(*detect_launch(of(variables))));
+  variables["LOCAL_WORLD_SIZE"] = "1";
+  variables["MASTER_ADDR"] = "127.0.0.1";
+  EXPECT_TRUE(all_on_this_machine(*detect_launch(of(variables))));
+}
+
 TEST(DetectLaunch, TheRendezvousDoesNotUseTorchrunsPort) {
   const auto p = detect_launch(of({{"RANK", "1"},
                                    {"WORLD_SIZE", "4"},

@@ -43,6 +43,7 @@ struct SeenOutput {
 };
 
 constexpr Grace kShort{.after_failure = milliseconds(200),
+                       .others_after_failure = milliseconds(200),
                        .after_stop = milliseconds(200),
                        .after_term = milliseconds(200)};
 
@@ -65,9 +66,8 @@ TEST(LineSplitter, SplitsLinesAndFollowsTheStatusLine) {
   EXPECT_THAT(splitter.rest(), testing::ElementsAre("no end"));
 }
 
-TEST(ErrorIn, RemovesTagAndColour) {
+TEST(ErrorIn, RemovesTheTag) {
   EXPECT_EQ(error_in("error: no space"), "no space");
-  EXPECT_EQ(error_in("\x1b[31merror:\x1b[0m no space"), "no space");
   EXPECT_EQ(error_in("no error: here"), std::nullopt);
 }
 
@@ -116,6 +116,46 @@ TEST(LaunchedWorkers, KillsWorkersThatIgnoreSigtermOrAreStopped) {
   set.stop(SIGTERM);
   wait_for_all(set);
   ASSERT_TRUE(set.failure());
+}
+
+// With the long times of a user's run: the test would take half a minute if it waited for them.
+TEST(LaunchedWorkers, EndsAStoppedWorkerAsSoonAsADifferentOneFails) {
+  SeenOutput seen;
+  LaunchedWorkers set(seen.output(), {.others_after_failure = std::chrono::minutes(10)});
+  set.start(0, shell("sleep 0.3; echo 'error: lost rank 1' >&2; exit 5"));
+  set.start(1, shell("kill -STOP $$; sleep 1000"));
+  wait_for_all(set);
+  ASSERT_TRUE(set.failure());
+  EXPECT_EQ(set.failure()->code, 5);
+  EXPECT_EQ(set.failure()->rank, 0);
+}
+
+TEST(LaunchedWorkers, RankZeroHasMoreTimeAfterAFailureThanTheOthers) {
+  SeenOutput seen;
+  LaunchedWorkers set(seen.output(), {.after_failure = std::chrono::minutes(10),
+                                      .others_after_failure = milliseconds(100)});
+  set.start(0, shell("sleep 1000"));
+  set.start(1, shell("sleep 1000"));
+  set.start(2, shell("sleep 0.1; exit 7"));
+  std::vector<int> ended;
+  while (ended.size() < 2) {
+    set.attend(milliseconds(10));
+    for (const WorkerEnd& end : set.take_ended()) ended.push_back(end.rank);
+  }
+  EXPECT_THAT(ended, testing::ElementsAre(2, 1));
+}
+
+TEST(LaunchedWorkers, AWorkerThatWaitsLimitsItsTimeItself) {
+  for (const bool allowed : {true, false}) {
+    SeenOutput seen;
+    LaunchedWorkers set(seen.output(), kShort);
+    set.start(0, shell("echo 'waiting: for room' >&2; sleep 1; echo saved >&2"));
+    set.start(1, shell("sleep 0.1; exit 7"));
+    while (!set.failure() || seen.lines.empty()) set.attend(milliseconds(10));
+    if (!allowed) set.end_waits();
+    wait_for_all(set);
+    EXPECT_EQ(seen.lines.size(), allowed ? 2u : 1u);
+  }
 }
 
 TEST(LaunchedWorkers, NamesTheSignalThatKilledAWorker) {

@@ -7,8 +7,9 @@
 
 namespace reigen {
 
-// Runs `body` for every rank of a new job at once and ends the job. The hosts are named host0,
-// host1 and so on, with `on_each` ranks each. Throws the first exception that a rank threw.
+// Runs `body` for every rank of a new job at once and ends the job unless `body` has. The hosts are
+// named host0, host1 and so on, with `on_each` ranks each. Throws the first exception that a rank
+// threw.
 void with_job(int size, const std::function<void(Job&)>& body, int on_each = 1);
 
 }  // namespace reigen

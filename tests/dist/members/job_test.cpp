@@ -113,8 +113,9 @@ TEST(Job, SumsValuesAndVotesTogether) {
 TEST(Job, EndsOnAllRanksWithTheReasonOfTheOneThatGaveUp) {
   std::atomic<int> ended = 0;
   auto body = [&](Job& job) {
-    if (job.rank() == 1) job.give_up("the disk is full");
     try {
+      job.barrier();
+      if (job.rank() == 1) job.give_up("the disk is full");
       while (true) job.barrier();
     } catch (const CommError& e) {
       ++ended;

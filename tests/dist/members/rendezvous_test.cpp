@@ -5,13 +5,14 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <functional>
 #include <thread>
 
 #include "base/error.h"
 #include "base/format.h"
-#include "dist/members/message.h"
 #include "dist/members/rendezvous_server.h"
+#include "dist/net/message.h"
 
 namespace reigen {
 namespace {
@@ -142,9 +143,10 @@ TEST(Rendezvous, AWrongTokenIsRefusedAndCounted) {
   job.start();
   JoinOptions stranger = job.member(1);
   stranger.token = "wrong";
+  stranger.start_within = milliseconds(300);
   EXPECT_THAT(join_all({stranger}, [](Rendezvous&) { FAIL(); })[0],
               HasSubstr("the job token is wrong"));
-  EXPECT_EQ(job.server->rejected(), 1u);
+  EXPECT_GE(job.server->rejected(), 1U);
   // The job itself still forms.
   EXPECT_THAT(join_all({job.member(0), job.member(1)}, [](Rendezvous&) {}), testing::Each(""));
 }
@@ -152,24 +154,25 @@ TEST(Rendezvous, AWrongTokenIsRefusedAndCounted) {
 TEST(Rendezvous, AServerWithoutTheTokenIsRefused) {
   Socket listener = listen_on("127.0.0.1", 0);
   const int port = port_of(listener);
+  std::atomic<bool> over = false;
   std::thread impostor([&] {
-    Socket socket;
-    while (!socket.open()) {
-      socket = accept_from(listener);
+    std::vector<Socket> sockets;
+    while (!over) {
+      Socket socket = accept_from(listener);
+      std::string out = encode_message({{"kind", "hello"}, {"nonce", "00"}}) +
+                        encode_message({{"kind", "proved"}, {"proof", std::string(64, '0')}});
+      if (socket.open()) write_available(socket, out);
+      if (socket.open()) sockets.push_back(std::move(socket));
       std::this_thread::sleep_for(milliseconds(1));
     }
-    std::string out = encode_message({{"kind", "hello"}, {"nonce", "00"}}) +
-                      encode_message({{"kind", "proved"}, {"proof", std::string(64, '0')}});
-    write_available(socket, out);
-    std::string in;
-    wait_until([&] { return !read_available(socket, in, 1 << 16); });
   });
   JoinOptions options;
   options.at = {{"127.0.0.1", port}};
   options.token = "right";
-  options.start_within = milliseconds(1000);
+  options.start_within = milliseconds(500);
   EXPECT_THAT(join_all({options}, [](Rendezvous&) { FAIL(); })[0],
               HasSubstr("does not know the job token"));
+  over = true;
   impostor.join();
 }
 
@@ -207,6 +210,36 @@ TEST(Rendezvous, MalformedMessagesDoNotDisturbTheJob) {
   EXPECT_THAT(errors, testing::Each(""));
   // All but those that sent no complete message: their time limit is not over yet.
   wait_until([&] { return job.server->rejected() >= 2 * (std::size(junk) - 2); });
+}
+
+TEST(Rendezvous, IdleConnectionsBeforeTheStartKeepNoWorkerOut) {
+  TestJob job(2);
+  job.start();
+  std::vector<Socket> idle;
+  std::string why;
+  for (int i = 0; i < 300; ++i) {
+    idle.push_back(connect_to({"127.0.0.1", job.server->port()}, milliseconds(1000), why));
+  }
+  EXPECT_THAT(join_all({job.member(0), job.member(1)}, [](Rendezvous&) {}), testing::Each(""));
+  EXPECT_GE(job.server->rejected(), 200U);
+}
+
+TEST(Rendezvous, AnEncryptedJobTakesNoWorkerInClear) {
+  TestJob job(2);
+  job.server_options.token = "right";
+  job.server_options.encryption = Encryption(Encrypt::kOn, "right");
+  job.start();
+  JoinOptions clear = job.member(1);
+  clear.start_within = milliseconds(300);
+  EXPECT_THAT(join_all({clear}, [](Rendezvous&) { FAIL(); })[0], testing::Not(""));
+  std::vector<JoinOptions> members = {job.member(0), job.member(1)};
+  for (JoinOptions& member : members) member.encryption = Encryption(Encrypt::kOn, "right");
+  const auto errors = join_all(members, [&](Rendezvous& m) {
+    m.set(format("here{}", m.rank()), "1");
+    EXPECT_TRUE(m.get(format("here{}", 1 - m.rank()), milliseconds(5000)));
+    m.leave();
+  });
+  EXPECT_THAT(errors, testing::Each(""));
 }
 
 TEST(Rendezvous, FindsTheRightServerAmongSeveralAddresses) {

@@ -82,11 +82,39 @@ TEST(MeasurementLog, RemovesTheStepsAfterTheCheckpointAndCountsThem) {
                                    sample_checkpoint(4), sample_end(4)}) +
                          R"({"kind":"step","step":5,"ti)");
   MeasurementLog log(run.path(), 0, 2);
+  log.begin();
   EXPECT_EQ(read_file(path), lines_of(remaining));
   EXPECT_EQ(log.cut().attempts, 1u);
   EXPECT_EQ(log.cut().lost_steps, 2u);
   EXPECT_DOUBLE_EQ(log.cut().lost_seconds, 0.5 + 0.5 + 7.5 + 0.25);
   EXPECT_EQ(log.cut().missing_steps, 0u);
+}
+
+TEST(MeasurementLog, AnAttemptThatFailsBeforeItsFirstRecordLeavesLostStepsForTheNext) {
+  TempDir run;
+  const std::string text =
+      lines_of({sample_start(0, 1), sample_step(1), sample_checkpoint(1), sample_step(2)});
+  const std::string path = write_log(run, text);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    MeasurementLog log(run.path(), 0, 1);
+    EXPECT_EQ(log.cut().lost_steps, 1u);
+    EXPECT_TRUE(log.flush());
+  }
+  EXPECT_EQ(read_file(path), text);
+  MeasurementLog log(run.path(), 0, 1);
+  log.append(sample_step(2));
+  EXPECT_THAT(steps_in(path), ElementsAre(1, 2));
+}
+
+TEST(MeasurementLog, CountsTheLostStepsOfARemovedAttemptAgain) {
+  TempDir run;
+  StartRecord second = sample_start(2, 2);
+  second.lost_steps = 80;
+  second.lost_seconds = 40;
+  write_log(run, lines_of({sample_start(0, 1), sample_step(1), sample_step(2), second}));
+  MeasurementLog log(run.path(), 0, 1);  // the checkpoint of step 2 could not be read
+  EXPECT_EQ(log.cut().lost_steps, 81u);
+  EXPECT_DOUBLE_EQ(log.cut().lost_seconds, 40.5);
 }
 
 TEST(MeasurementLog, LosesNothingAfterACleanStop) {
@@ -107,6 +135,7 @@ TEST(MeasurementLog, RetainsACheckpointThatWasRecordedAfterLaterSteps) {
                                sample_checkpoint(2), sample_step(4)}) +
                          "half a l");
   MeasurementLog log(run.path(), 0, 2);
+  log.begin();
   EXPECT_EQ(read_file(path),
             lines_of({sample_start(0, 1), sample_step(1), sample_step(2), sample_checkpoint(2)}));
   EXPECT_EQ(log.cut().lost_steps, 2u);
@@ -165,6 +194,7 @@ TEST(MeasurementLog, RemovesDamageAfterTheCheckpoint) {
   const std::string path =
       write_log(run, remaining + zeros + "\n" + log_line(sample_step(4)) + zeros);
   MeasurementLog log(run.path(), 0, 2);
+  log.begin();
   EXPECT_EQ(read_file(path), remaining);
 }
 
@@ -215,6 +245,7 @@ TEST(MeasurementLog, RemovesStepsEvenOnAFullDisk) {
   const std::string path = write_log(run, text);
   FullDisk disk(remaining.size());
   MeasurementLog log(run.path(), 0, 2);
+  log.begin();
   EXPECT_EQ(read_file(path), remaining);
 }
 

@@ -109,7 +109,7 @@ SampleRecord sample_machine(uint64_t step) {
       .gpus = {{"NVIDIA H200", 100, 6'000'000'000, 150'000'000'000, 640, 1980}}};
 }
 
-ForecastRecord sample_forecast(uint64_t step) {
+PredictionRecord sample_prediction(uint64_t step) {
   return {.step = step,
           .time = time_of(step),
           .method = "powersgd:8",

@@ -15,7 +15,7 @@ CheckpointRecord sample_checkpoint(uint64_t step);
 EndRecord sample_end(uint64_t step);
 SpansRecord sample_spans(uint64_t step);
 SampleRecord sample_machine(uint64_t step);
-ForecastRecord sample_forecast(uint64_t step);
+PredictionRecord sample_prediction(uint64_t step);
 
 // All records of a log in their order. Throws DataError that names file and line.
 std::vector<Record> read_records(const std::string& path);

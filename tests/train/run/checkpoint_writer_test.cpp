@@ -179,6 +179,93 @@ TEST_F(CheckpointWriterTest, ReportsAFailureAndLeavesEarlierCheckpointsAsTheyWer
   expect_step(2);
 }
 
+TEST_F(CheckpointWriterTest, WritesAStateThatFailedAgainWhenThereIsRoom) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 1,
+                          std::chrono::milliseconds(5));
+  {
+    FullDisk full(2000);
+    const TrainState state = filled(small, 2);
+    writer.save(state, small.facts(state));
+    EXPECT_NE(writer.wait()->error, "");
+    EXPECT_TRUE(writer.unsaved());
+    writer.retry();
+    EXPECT_TRUE(writer.unsaved());
+    EXPECT_FALSE(writer.wait());  // the same failure is reported once
+  }
+  std::optional<CheckpointRecord> record;
+  while (!record) record = writer.wait();
+  EXPECT_EQ(record->error, "");
+  EXPECT_EQ(record->step, 2u);
+  EXPECT_FALSE(writer.unsaved());
+  expect_step(2);
+}
+
+TEST_F(CheckpointWriterTest, AttemptsAgainOnlyTheLatestState) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 9);
+  {
+    FullDisk full(2000);
+    for (uint64_t step : {2, 3}) {
+      const TrainState state = filled(small, step);
+      writer.save(state, small.facts(state));
+      EXPECT_NE(writer.wait()->error, "");
+    }
+  }
+  writer.retry();
+  EXPECT_EQ(writer.wait()->step, 3u);
+  EXPECT_THAT(run.checkpoints(), ElementsAre(3));
+  writer.retry();  // nothing to do
+  EXPECT_FALSE(writer.wait());
+}
+
+TEST_F(CheckpointWriterTest, AttemptsNothingAgainWhoseSourceFailed) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  Elsewhere elsewhere(filled(small, 7));
+  elsewhere.fail = true;
+  writer.save(elsewhere.state(), small.facts(elsewhere.state()), &elsewhere);
+  EXPECT_NE(writer.wait()->error, "");
+  EXPECT_FALSE(writer.unsaved());
+}
+
+TEST_F(CheckpointWriterTest, KnowsTheBytesOfAState) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  const TrainState state = filled(small, 7);
+  writer.save(state, small.facts(state));
+  const uint64_t written = writer.wait()->bytes;
+  const CheckpointWriter::Room room = writer.room();
+  EXPECT_EQ(room.needed, 3 * sizeof(float) * small.model.layout().parameters());
+  EXPECT_LT(room.needed, written);  // it never asks for more than is needed
+  EXPECT_TRUE(room.enough());
+}
+
+TEST_F(CheckpointWriterTest, WritesToTheNewPlaceOfAMovedRun) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  const std::string before = run.path();
+  fs::rename(before, small.dir.path("moved"));
+  testing::internal::CaptureStderr();
+  const TrainState state = filled(small, 7);
+  writer.save(state, small.facts(state));
+  EXPECT_EQ(writer.wait()->error, "");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(before));
+  EXPECT_EQ(run.path(), small.dir.path("moved"));
+  EXPECT_FALSE(path_exists(before));
+  expect_step(7);
+}
+
+TEST_F(CheckpointWriterTest, WritesNothingToThePathOfARunThatMovedAfterTheCall) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  const TrainState state = filled(small, 7);
+  {
+    FullDisk full(2000);
+    writer.save(state, small.facts(state));
+    EXPECT_NE(writer.wait()->error, "");
+  }
+  const std::string before = run.path();
+  fs::remove_all(before);
+  writer.retry();
+  EXPECT_THAT(writer.wait()->error, HasSubstr("was removed"));
+  EXPECT_FALSE(path_exists(before));
+}
+
 TEST_F(CheckpointWriterTest, ReplacesTheCheckpointOfARepeatedStep) {
   CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
   TrainState state = filled(small, 2);

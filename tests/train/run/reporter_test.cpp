@@ -73,6 +73,38 @@ TEST_F(ReporterTest, AFailedCheckpointIsAWarningAndAWrittenOneALineOfTheLog) {
   EXPECT_THAT(log(), HasSubstr("warning: checkpoint of step 8 was not written: No space left"));
 }
 
+TEST_F(ReporterTest, TheFirstCheckpointAfterAFailureIsNotedOnTheTerminal) {
+  set_quiet(false);
+  Reporter reporter(options, 0, 0);
+  testing::internal::CaptureStderr();
+  reporter.checkpoint({.step = 8, .path = "p", .error = "No space left on device"});
+  for (uint64_t step : {9, 10}) reporter.checkpoint({.step = step, .path = "p"});
+  const std::string shown = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(shown, HasSubstr("checkpoint of step 9"));
+  EXPECT_THAT(shown, Not(HasSubstr("checkpoint of step 10")));
+}
+
+TEST_F(ReporterTest, TheLogIsSafeForATerminal) {
+  Reporter reporter(options, 0, 0);
+  EvaluationRecord record;
+  record.samples = {{.source = "a\x1b[2J", .reference = "\u202eb", .hypothesis = "c\xff"}};
+  reporter.evaluation(record);
+  EXPECT_THAT(log(), HasSubstr("a\\x1b[2J"));
+  EXPECT_THAT(log(), HasSubstr("\\u202eb"));
+  EXPECT_THAT(log(), HasSubstr("c\\xff"));
+}
+
+TEST_F(ReporterTest, AnAttemptThatFailsBeforeItsStartLeavesLostStepsToTheNext) {
+  {
+    Reporter reporter(options, 0, 0);
+    reporter.start({});
+    for (uint64_t s = 1; s <= 6; ++s) reporter.step(step(s, 1));
+  }
+  { const Reporter failed(options, 4, 10); }
+  Reporter reporter(options, 4, 10);
+  EXPECT_EQ(reporter.cut().lost_steps, 2u);
+}
+
 TEST_F(ReporterTest, AResumedRunAppendsToItsLogAndCountsLostSteps) {
   {
     Reporter reporter(options, 0, 0);
@@ -95,6 +127,19 @@ TEST_F(ReporterTest, LinesOfOtherRanksGoToTheirLogs) {
   reporter.add_lines({"", lines});
   EXPECT_EQ(read_file(options.run + "/measurements/rank-1.jsonl"), lines);
   EXPECT_EQ(read_file(options.run + "/measurements/rank-0.jsonl"), "");
+}
+
+TEST_F(ReporterTest, LinesFollowARunThatIsMoved) {
+  Reporter reporter(options, 0, 0);
+  reporter.start({.workers = 2});
+  const std::string moved = dir.path("moved");
+  std::filesystem::rename(options.run, moved);
+  reporter.stop_rollup();
+  const std::string lines = log_line(SpansRecord{.step = 3});
+  reporter.add_lines({"", lines, lines});  // a third rank has no log yet
+  reporter.flush();
+  EXPECT_EQ(read_file(moved + "/measurements/rank-1.jsonl"), lines);
+  EXPECT_FALSE(path_exists(options.run));
 }
 
 TEST_F(ReporterTest, AnEvaluationShowsScoresAndSamples) {

@@ -107,6 +107,75 @@ TEST_F(RunDirectoryTest, IsLockedUntilTheOtherProcessEnds) {
   const RunDirectory now(path);
 }
 
+TEST_F(RunDirectoryTest, NoticesThatItWasMovedReplacedOrRemoved) {
+  RunDirectory run(path);
+  run.write("config.yaml", "seed: 1\n");
+  EXPECT_EQ(run.moved_to(), std::nullopt);
+  fs::rename(path, dir.path("a"));
+  EXPECT_EQ(run.moved_to(), dir.path("a"));
+  fs::copy(dir.path("a"), path, fs::copy_options::recursive);  // a copy is a different directory
+  EXPECT_EQ(run.moved_to(), dir.path("a"));
+  fs::remove_all(dir.path("a"));
+  EXPECT_EQ(run.moved_to(), "");
+}
+
+TEST_F(RunDirectoryTest, NoticesThatAFolderAboveItWasMoved) {
+  const RunDirectory run(dir.path("above/run"));
+  fs::rename(dir.path("above"), dir.path("elsewhere"));
+  EXPECT_EQ(run.moved_to(), dir.path("elsewhere/run"));
+}
+
+TEST_F(RunDirectoryTest, FollowsAMoveAndWritesNothingToTheOldPath) {
+  RunDirectory run(path);
+  run.write("config.yaml", "first\n");
+  fs::rename(path, dir.path("moved"));
+  run.write("config.yaml", "second\n");  // also before it follows
+  EXPECT_EQ(read_file(dir.path("moved/config.yaml")), "second\n");
+  testing::internal::CaptureStderr();
+  run.follow();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(dir.path("moved")));
+  EXPECT_EQ(run.path(), dir.path("moved"));
+  EXPECT_EQ(run.moved_to(), std::nullopt);
+  write_step(run, 10);
+  EXPECT_THAT(run.checkpoints(), ElementsAre(10));
+  EXPECT_FALSE(path_exists(path));
+  EXPECT_THAT(config_error_of([&] { RunDirectory second(dir.path("moved")); }),
+              HasSubstr("is training in this run"));
+}
+
+TEST_F(RunDirectoryTest, LinksAndPrunesInItsNewPlaceAlsoBeforeItFollows) {
+  const RunDirectory run(path);
+  for (uint64_t step : {10, 20}) write_step(run, step);
+  fs::rename(path, dir.path("moved"));
+  fs::copy(dir.path("moved"), path, fs::copy_options::recursive);
+  run.link("last", 20);
+  run.prune(20, 1, {});
+  EXPECT_EQ(run.linked("last"), 20u);
+  EXPECT_THAT(run.checkpoints(), ElementsAre(20));
+  EXPECT_TRUE(run.has_checkpoint(20));
+  EXPECT_FALSE(run.has_checkpoint(10));
+  EXPECT_TRUE(path_exists(path + "/checkpoints/step-00000010"));
+  EXPECT_FALSE(fs::is_symlink(path + "/last"));
+}
+
+TEST_F(RunDirectoryTest, LeavesADirectoryThatTookItsPlaceAlone) {
+  {
+    const RunDirectory unused(path);
+    fs::rename(path, dir.path("moved"));
+    fs::create_directories(path + "/checkpoints");
+    write_text(path + "/.lock", "");
+  }
+  EXPECT_TRUE(path_exists(path + "/.lock"));
+}
+
+TEST_F(RunDirectoryTest, KnowsWithoutAChangeWhetherAProcessTrainsInIt) {
+  check_not_training(path);
+  EXPECT_FALSE(path_exists(path));
+  const RunDirectory run(path);
+  EXPECT_THAT(config_error_of([&] { check_not_training(path); }),
+              HasSubstr(format("(process {})", getpid())));
+}
+
 TEST_F(RunDirectoryTest, RefusesAFolderThatIsNotARun) {
   fs::create_directory(path);
   write_text(path + "/notes.txt", "mine");

@@ -192,6 +192,37 @@ TEST_F(ResumeTest, ResumesFromTheCheckpointBeforeOneWithAMissingFile) {
   EXPECT_THAT(text, HasSubstr("SHA256SUMS is missing"));
 }
 
+TEST_F(ResumeTest, ResumesFromTheCheckpointBeforeOneThatTheSystemCannotRead) {
+  const std::string model = run.checkpoint(30) + "/model.safetensors";
+  fs::remove(model);
+  fs::create_directory(model);  // reading it fails with an error of the system (EISDIR)
+  const std::string sums = run.checkpoint(20) + "/SHA256SUMS";
+  fs::remove(sums);
+  fs::create_symlink("SHA256SUMS", sums);  // ELOOP
+  CaptureStderr();
+  const auto state = resume(run);
+  const std::string text = GetCapturedStderr();
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->counters.step, 10u);
+  EXPECT_THAT(text, HasSubstr(run.checkpoint(30)));
+  EXPECT_THAT(text, HasSubstr(run.checkpoint(20)));
+}
+
+// With good checksums: the manifest was written so.
+TEST_F(ResumeTest, ResumesFromTheCheckpointBeforeOneWithAMalformedManifest) {
+  const TrainState newest = small.state(40);
+  CheckpointFacts facts = small.facts(newest);
+  facts.training["state"] = "text";
+  write_checkpoint(run.checkpoint(40), facts, small.model.layout(), newest.parameters,
+                   moments_of(newest), small.data.vocabulary);
+  CaptureStderr();
+  const auto state = resume(run);
+  const std::string text = GetCapturedStderr();
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->counters.step, 30u);
+  EXPECT_THAT(text, HasSubstr(run.checkpoint(40)));
+}
+
 TEST_F(ResumeTest, FailsWhenNoCheckpointCanBeRead) {
   for (uint64_t step : {10, 20, 30}) fs::remove(run.checkpoint(step) + "/model.safetensors");
   const std::string text = error();

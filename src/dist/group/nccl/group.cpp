@@ -230,7 +230,7 @@ void NcclGroup::connect() {
 
 void NcclGroup::enqueue(const Operation& o) {
   if (o.wire == Wire::kInt8 || o.wire == Wire::kInt4) {
-    throw CommError("NCCL cannot sum int8 or int4; use --transport gloo");
+    throw CommError("NCCL cannot sum int8 or int4; use --transport tcp");
   }
   switch (o.kind) {
     case OpKind::kAllReduce:

@@ -19,8 +19,8 @@ const Library& Library::get() {
 
 Library::Library() : handle_(dlopen(kName, RTLD_NOW | RTLD_LOCAL), &dlclose) {
   if (!handle_) {
-    throw CommError(format("{} cannot be loaded ({}); install NCCL, or use --transport gloo", kName,
-                           dlerror()));
+    throw CommError(
+        format("{} cannot be loaded ({}); install NCCL, or use --transport tcp", kName, dlerror()));
   }
   load(version, "ncclGetVersion");
   load(unique_id, "ncclGetUniqueId");
@@ -44,7 +44,7 @@ void Library::load(F& function, const char* name) {
   function = reinterpret_cast<F>(dlsym(handle_.get(), name));
   if (function == nullptr) {
     throw CommError(
-        format("{} has no {}: it is too old; update NCCL, or use --transport gloo", kName, name));
+        format("{} has no {}: it is too old; update NCCL, or use --transport tcp", kName, name));
   }
 }
 

@@ -1,4 +1,4 @@
-// NCCL, loaded at run time: a machine without it trains over Gloo.
+// NCCL, loaded at run time: a machine without it trains over TCP.
 #pragma once
 
 #include <nccl.h>

@@ -1,0 +1,87 @@
+#include "dist/launch/secret.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/secret_file.h"
+#include "dist/net/socket.h"
+
+namespace reigen {
+namespace {
+
+constexpr mode_t kOthers = 077;  // any right of group and others
+
+std::string read_all(const Socket& file, const std::string& path) {
+  std::string text(4096, '\0');
+  const ssize_t got = read(file.fd(), text.data(), text.size());
+  if (got < 0) throw IoError(format("cannot read {}: {}", path, errno_text(errno)));
+  text.resize(static_cast<size_t>(got));
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return text;
+}
+
+// The directory for files of this user alone.
+std::string private_directory() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  const std::string path = runtime != nullptr && *runtime == '/'
+                               ? std::string(runtime) + "/reigen"
+                               : format("/tmp/reigen-{}", geteuid());
+  mkdir(path.c_str(), 0700);
+  struct stat s = {};
+  if (lstat(path.c_str(), &s) != 0 || !S_ISDIR(s.st_mode) || s.st_uid != geteuid() ||
+      (s.st_mode & kOthers) != 0) {
+    throw IoError(
+        format("{} is no directory of this user alone (mode 0700), so the job's secret cannot be "
+               "stored there; remove it, or set REIGEN_TOKEN to a random text",
+               path));
+  }
+  return path;
+}
+
+}  // namespace
+
+void check_secret(const std::string& secret, const std::string& source) {
+  if (secret.size() >= kShortestSecret) return;
+  throw ConfigError(
+      format("the secret in {} has {} characters, but 128 bits take at least {}; make one with "
+             "`openssl rand -hex 16`",
+             source, secret.size(), kShortestSecret));
+}
+
+std::string read_token_file(const std::string& path) {
+  std::string secret = read_secret_file(path);
+  check_secret(secret, path);
+  return secret;
+}
+
+std::string local_secret() {
+  const std::string path = private_directory() + "/token";
+  Socket file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file.open()) {
+    // Complete before it has its name: workers start at the same time, and the first one wins.
+    const std::string draft = format("{}.{}", path, getpid());
+    const Socket out(
+        open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const std::string secret = random_hex(kTokenBytes);
+    const bool written = out.open() && write(out.fd(), secret.data(), secret.size()) ==
+                                           static_cast<ssize_t>(secret.size());
+    if (written && link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST) {
+      throw IoError(format("cannot write {}: {}", path, errno_text(errno)));
+    }
+    unlink(draft.c_str());
+    file = Socket(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  }
+  if (!file.open()) throw IoError(format("cannot read {}: {}", path, errno_text(errno)));
+  std::string secret = read_all(file, path);
+  check_secret(secret, path);
+  return secret;
+}
+
+}  // namespace reigen

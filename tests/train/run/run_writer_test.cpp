@@ -81,6 +81,7 @@ TEST_F(RunWriterTest, ACheckpointHasTheScoresOfItsOwnStepOnly) {
 }
 
 TEST_F(RunWriterTest, ARunWhoseLastCheckpointIsNotWrittenEndsInAnError) {
+  small.options.checkpoint.wait = 0;
   RunWriter writes = writer();
   writes.open(counters);
   writes.announce({});

@@ -60,7 +60,8 @@ def across(a, folder, link):
         workers = []
         for rank in range(2):
             env = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1,
-                   "MASTER_ADDR": network.address(0), "MASTER_PORT": 29400}
+                   "MASTER_ADDR": network.address(0), "MASTER_PORT": 29400,
+                   "REIGEN_TOKEN": "0123456789abcdef0123456789abcdef"}
             command = network.command(rank, "env", *(f"{k}={v}" for k, v in env.items()), REIGEN,
                                       *arguments(a, run), "--threads", 1)
             workers.append(subprocess.Popen(command))

@@ -23,7 +23,6 @@ LaunchResult launch(const std::vector<std::string>& arguments, const WorkerOptio
   launch.port = static_cast<int>(w.ssh_port);
   launch.binary = w.remote_binary;
   launch.copy_binary = w.copy_binary;
-  launch.interface = w.interface;
   return launch_hosts(launch);
 }
 

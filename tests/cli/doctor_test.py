@@ -139,7 +139,8 @@ class LinksCase(WorkersCase):
             before, call = (second, preexec) if rank == 1 else ((), None)
             own = [data if rank == 1 and data and a == self.data else a for a in arguments]
             env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
-                   "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": net.address(0), "MASTER_PORT": str(port)}
+                   "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": net.address(0), "MASTER_PORT": str(port),
+                   "REIGEN_TOKEN": "0123456789abcdef0123456789abcdef"}
             processes.append(subprocess.Popen(net.command(rank, *before, REIGEN, *own), env=env,
                                               text=True, preexec_fn=call, stdout=subprocess.PIPE,
                                               stderr=subprocess.PIPE))
@@ -240,7 +241,7 @@ class Faults(LinksCase):
             options = Doctor.options(self, "--start-within", "2")
             begun = time.time()
             said = self.across(net, [*options, "--interface", "side0"], fails=True)[1]
-            self.assertRegex(said, "cannot connect from 10.78.0.2 .* the route to 10.77.0.1 is through eth0")
+            self.assertRegex(said, "cannot reach each other: .*10.78.0.1.* the route to 10.77.0.1 is through eth0")
             self.assertLess(time.time() - begun, 30)
             said = self.across(net, [*options, "--interface", "lo"], fails=True)[1]
             self.assertIn("--interface lo reaches no other host", said)

@@ -55,7 +55,8 @@ class Planted(harness.Case):
         size = 2 * on_each
         for rank in range(size):
             place = {"LOCAL_RANK": str(rank % on_each), "LOCAL_WORLD_SIZE": str(on_each),
-                     "MASTER_ADDR": network.address(0)} if network else \
+                     "MASTER_ADDR": network.address(0),
+                     "REIGEN_TOKEN": "0123456789abcdef0123456789abcdef"} if network else \
                 {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
             env = {**os.environ, **place, "RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_PORT": str(Planted.port)}
             command = [REIGEN, *self.arguments(*more)]

@@ -28,8 +28,7 @@ std::string setting(const char* name, const std::string& otherwise) {
 
 MembershipOptions options_of(const Placement& place) {
   MembershipOptions options =
-      prepare_rendezvous(place, {.interface = setting("WORK_INTERFACE", ""),
-                                 .token_file = setting("WORK_TOKEN_FILE", ""),
+      prepare_rendezvous(place, {.token_file = setting("WORK_TOKEN_FILE", ""),
                                  .insecure = setting("WORK_INSECURE", "") == "yes"});
   const std::string encrypt = setting("WORK_ENCRYPT", "auto");
   options.encrypt = encrypt == "on"    ? Encrypt::kOn

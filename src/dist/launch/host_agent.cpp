@@ -101,18 +101,9 @@ class Agent {
   // This host has rank 0: its port is open before any worker starts.
   void listen(const Json& message) {
     const bool all_here = message.value("one_host", false);
-    const std::string interface = message.value("interface", "");
-    const std::string address = all_here ? "127.0.0.1"
-                                : interface.empty()
-                                    ? ""
-                                    : interface_named(interface, "127.0.0.1").address;
-    listener_ = listen_on(address, 0);
-    const int port = port_of(listener_);
+    listener_ = listen_on(all_here ? "127.0.0.1" : "", 0);
     Json at = Json::array();
-    for (const Endpoint& e :
-         address.empty() ? own_endpoints(port, all_here) : std::vector<Endpoint>{{address, port}}) {
-      at.push_back(text_of(e));
-    }
+    for (const Endpoint& e : own_endpoints(port_of(listener_), all_here)) at.push_back(text_of(e));
     send({{"kind", "listening"}, {"at", at}, {"port", port_of(listener_)}});
   }
 

@@ -230,8 +230,7 @@ class Launch {
   }
 
   std::string open_rendezvous(Host& first) {
-    first.send(
-        {{"kind", "listen"}, {"one_host", hosts_.size() == 1}, {"interface", options_.interface}});
+    first.send({{"kind", "listen"}, {"one_host", hosts_.size() == 1}});
     const Json listening = expect(first, "listening");
     std::string at;
     for (const Json& endpoint : listening.value("at", Json::array())) {

@@ -30,7 +30,6 @@ struct HostLaunch {
   int port = 0;                        // 0 for ssh's own choice
   std::string binary;                  // on the hosts; empty for the path it has here
   bool copy_binary = false;            // to ~/.cache/reigen of hosts that do not have it yet
-  std::string interface;  // of rank 0's host, for the rendezvous; all interfaces when empty
   std::vector<std::string> rank0_environment = {};  // "KEY=value", for secrets
   Grace grace;
   std::chrono::milliseconds connect_within{60'000};

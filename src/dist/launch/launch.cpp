@@ -180,19 +180,13 @@ void find_secret(Placement& p, const RendezvousNeeds& needs) {
   p.secret = true;
 }
 
-// The address to listen on; empty for all interfaces.
-std::string listening_address(const Placement& p, const RendezvousNeeds& needs) {
-  if (all_on_this_machine(p)) return "127.0.0.1";
-  if (!needs.interface.empty()) return interface_named(needs.interface, "127.0.0.1").address;
-  return "";
-}
-
-Socket open_port(const Placement& p, const RendezvousNeeds& needs) {
+Socket open_port(const Placement& p) {
   if (p.listen_fd >= 0) {
     fcntl(p.listen_fd, F_SETFD, FD_CLOEXEC);
     return Socket(p.listen_fd);
   }
-  const std::string address = listening_address(p, needs);
+  // On several hosts any interface may be the one to the others, until the job has formed.
+  const std::string address = all_on_this_machine(p) ? "127.0.0.1" : "";
   if (p.ports.empty()) return listen_on(address, 0);
   std::string why;
   for (int port : p.ports) {
@@ -267,7 +261,7 @@ MembershipOptions prepare_rendezvous(Placement p, const RendezvousNeeds& needs) 
     options.host = p.hosts[static_cast<size_t>(p.rank)];  // the name the user knows it by
   }
   const bool all_here = all_on_this_machine(p);
-  if (p.rank == 0) options.listener = open_port(p, needs);
+  if (p.rank == 0) options.listener = open_port(p);
   if (!p.rendezvous.empty()) {
     find_secret(p, needs);
     if (all_here) {

@@ -45,7 +45,6 @@ std::optional<Placement> detect_launch(const Environment& environment = process_
 bool all_on_this_machine(const Placement& placement);
 
 struct RendezvousNeeds {
-  std::string interface;   // --interface
   std::string token_file;  // --token-file
   bool insecure = false;   // --insecure
 };

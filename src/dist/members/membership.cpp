@@ -130,7 +130,7 @@ void Membership::form_group() {
   mesh.forming.id = format("{} {}", options_.epoch, control_->forming_id());
   mesh.forming.encryption = encryption_;
   mesh.forming.within = options_.start_within;
-  mesh.forming.reach_within = std::min(options_.silence, options_.start_within);
+  mesh.forming.reach_within = std::min(options_.silence, options_.start_within * 9 / 10);
   mesh.forming.check = [this] {
     check_interrupt();
     check_others();

@@ -248,8 +248,13 @@ std::string Forming::too_late() const {
   std::string text;
   for (int rank = 0; rank < options_.size; ++rank) {
     if (rank == options_.rank || mesh_[static_cast<size_t>(rank)].channel.open()) continue;
-    const std::string why =
-        rank < options_.rank ? dials_[static_cast<size_t>(rank)].why : "it did not connect";
+    std::string why = "it did not connect";
+    if (rank < options_.rank) {
+      why = dials_[static_cast<size_t>(rank)].why;
+      if (why.empty()) {
+        why = format("no answer from {}", text_of(options_.peers[static_cast<size_t>(rank)]));
+      }
+    }
     text += format("{}{} ({})", text.empty() ? "" : ", ", name(rank), why);
   }
   return format("{} cannot connect to all other workers within {:.3g} s (--start-within): {}",

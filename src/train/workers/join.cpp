@@ -81,9 +81,8 @@ bool started_as_worker() {
 Job join_job(TrainOptions& options, const std::string& version) {
   const std::optional<Placement> placement = detect_launch();
   if (!placement || placement->size <= 1) return {};
-  MembershipOptions membership = prepare_rendezvous(
-      *placement,
-      {options.workers.interface, options.workers.token_file, options.workers.insecure});
+  MembershipOptions membership =
+      prepare_rendezvous(*placement, {options.workers.token_file, options.workers.insecure});
   membership.encrypt = options.workers.encrypt;
   const NcclInterface nccl;
   const int local = std::max(1, placement->local_size);

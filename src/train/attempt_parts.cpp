@@ -134,7 +134,8 @@ void describe_attempt(AttemptParts& parts) {
   facts.encryption = membership.encryption();
   const bool between_hosts = first_rank_of_each_machine(membership.control().members()).size() > 1;
   if (parts.transport.direct && between_hosts) {
-    facts.encryption += ", but NCCL sends gradients in clear";
+    if (parts.options.workers.encrypt != Encrypt::kOff)
+      facts.encryption += ", but NCCL sends gradients in clear";
     facts.warnings.emplace_back(
         "gradients cross between hosts over NCCL, whose connections cannot be encrypted; "
         "--transport tcp encrypts them");

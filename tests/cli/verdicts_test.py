@@ -94,7 +94,7 @@ class Links(Planted):
 
     def test_a_slow_link_is_the_network_and_gradients_explain_its_traffic(self):
         with namespaces.Network(2, rate="100mbit") as network:
-            self.workers(*HEAVY, "--max-steps", 20, network=network)
+            self.workers(*HEAVY, "--max-steps", 30, network=network)
         self.assertEqual(self.bottleneck()[0], "network", self.bottleneck()[1])
         self.assertIn("--compress", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(2)

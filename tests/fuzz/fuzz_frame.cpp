@@ -22,23 +22,24 @@ const std::string kToken = "a token of enough characters";
 // Plays rank 1 by hand: proves the token as dist/mesh/forming.cpp does, then sends `bytes`.
 void play_rank_1(const Endpoint& at, std::string bytes) {
   std::string why;
-  const Socket socket = connect_to(at, milliseconds(2000), why);
+  Channel channel(connect_to(at, milliseconds(2000), why), Encryption(),
+                  Channel::Side::kConnecting);
   std::string in;
   Json hello;
   while (decode_message(in, kMostFromStranger, hello) != Decoded::kMessage) {
-    if (!read_available(socket, in, kMostFromStranger + 4)) std::abort();
+    if (!read_available(channel, in, kMostFromStranger + 4)) std::abort();
   }
   const std::string theirs = text_field(hello, "nonce").value_or("");
   const std::string proof =
-      hmac_sha256(kToken, "mesh connects id 1 0 " + theirs + " " + std::string("own"));
+      hmac_sha256(kToken, "mesh connects id 1 0 " + theirs + " own " + channel.binding());
   std::string out =
       encode_message({{"kind", "prove"}, {"rank", 1}, {"nonce", "own"}, {"proof", proof}});
-  write_available(socket, out);
+  write_available(channel, out);
   Json proved;
   while (decode_message(in, kMostFromStranger, proved) != Decoded::kMessage) {
-    if (!read_available(socket, in, kMostFromStranger + 4)) std::abort();
+    if (!read_available(channel, in, kMostFromStranger + 4)) std::abort();
   }
-  write_available(socket, bytes);
+  write_available(channel, bytes);
 }
 
 }  // namespace

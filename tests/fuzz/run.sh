@@ -21,14 +21,16 @@ names=("$@")
 [ ${#names[@]} -gt 0 ] || mapfile -t names < <(ls "$here/seeds")
 jobs=${JOBS:-$(nproc)}
 if [ "$unit" = runs ]; then
-  export limit="-seed=1 -runs=$count"
+  export limit="-seed=1 -runs=$count" slow_limit="-seed=1 -runs=$((count / 100))"
 else
   seconds=$((count * 60 * jobs / ${#names[@]}))
-  export limit="-max_total_time=$((seconds > 0 ? seconds : 1))"
+  limit="-max_total_time=$((seconds > 0 ? seconds : 1))"
+  export limit slow_limit=$limit
 fi
 
 fuzz_one() {
   local name=$1 log=$scratch/$1.log crashes=$scratch/$1.crashes corpus=$build/corpus/$1
+  [ "$name" = frame ] && limit=$slow_limit  # each input opens connections
   mkdir -p "$crashes" "$corpus"
   [[ $limit == *-runs=* ]] && corpus=$scratch/$name && mkdir -p "$corpus"
   # shellcheck disable=SC2086 # the limit is several words

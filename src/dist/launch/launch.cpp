@@ -261,13 +261,13 @@ MembershipOptions prepare_rendezvous(Placement p, const RendezvousNeeds& needs) 
     options.host = p.hosts[static_cast<size_t>(p.rank)];  // the name the user knows it by
   }
   const bool all_here = all_on_this_machine(p);
+  const bool by_pmix = p.rendezvous.empty();
+  if (!by_pmix) find_secret(p, needs);
   if (p.rank == 0) options.listener = open_port(p);
-  if (!p.rendezvous.empty()) {
-    find_secret(p, needs);
-    if (all_here) {
-      for (Endpoint& e : p.rendezvous) e.host = "127.0.0.1";
-    }
-  } else {
+  if (all_here) {
+    for (Endpoint& e : p.rendezvous) e.host = "127.0.0.1";
+  }
+  if (by_pmix) {
     std::string published;
     if (p.rank == 0) {
       Json shared = {{"token", random_hex(kTokenBytes)}, {"at", Json::array()}};

@@ -72,10 +72,10 @@ std::string local_secret() {
     const std::string secret = random_hex(kTokenBytes);
     const bool written = out.open() && write(out.fd(), secret.data(), secret.size()) ==
                                            static_cast<ssize_t>(secret.size());
-    if (written && link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST) {
-      throw IoError(format("cannot write {}: {}", path, errno_text(errno)));
-    }
+    const bool named = written && (link(draft.c_str(), path.c_str()) == 0 || errno == EEXIST);
+    const int failed = errno;
     unlink(draft.c_str());
+    if (!named) throw IoError(format("cannot write {}: {}", path, errno_text(failed)));
     file = Socket(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   }
   if (!file.open()) throw IoError(format("cannot read {}: {}", path, errno_text(errno)));

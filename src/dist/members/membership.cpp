@@ -176,7 +176,7 @@ std::string Membership::encryption() const {
   const bool one_machine = std::all_of(members_.begin(), members_.end(), [this](const Member& m) {
     return m.machine() == members_.front().machine();
   });
-  return one_machine ? "" : "none (--encrypt off)";
+  return one_machine || options_.encrypt != Encrypt::kOff ? "" : "none (--encrypt off)";
 }
 
 CommStatus Membership::leave() {

@@ -16,6 +16,7 @@
 #include "base/terminal.h"
 #include "base/thread.h"
 #include "dist/net/message.h"
+#include "dist/net/proof.h"
 #include "dist/net/strangers.h"
 
 namespace reigen {
@@ -68,6 +69,13 @@ class Handshake {
     }
   }
 
+  // The reason why no message came.
+  std::string silent() const {
+    return channel_.error().empty()
+               ? "no answer from the server there (a different program, or --encrypt differs)"
+               : format("the connection ended before an answer: {}", channel_.error());
+  }
+
   const Channel& channel() const { return channel_; }
   Channel take(std::string& unread) {
     unread = std::move(in_);
@@ -93,19 +101,22 @@ void prove(Handshake& handshake, const std::string& token, Clock::time_point dea
   if (handshake.channel().key_rejected()) {
     throw Refused{"the server there has a different job token, or encrypts differently", false};
   }
+  if (!hello) throw Refused{handshake.silent(), false};
   if (!nonce || text_field(*hello, "kind") != "hello") {
     throw Refused{"the server there is not a reigen rendezvous", false};
   }
   const std::string own = random_hex(kNonceBytes);
   handshake.send({{"kind", "prove"},
                   {"nonce", own},
-                  {"proof", hmac_sha256(token, "member " + *nonce + " " + own)}});
+                  {"proof", hmac_sha256(token, member_proof(handshake.channel(), *nonce, own))}});
   const auto answer = handshake.receive(deadline);
   if (answer && text_field(*answer, "kind") == "refused") {
     throw Refused{text_field(*answer, "text").value_or(""), false};
   }
-  const auto proof = answer ? text_field(*answer, "proof") : std::nullopt;
-  if (!proof || !same_secret(*proof, hmac_sha256(token, "host " + own + " " + *nonce))) {
+  if (!answer) throw Refused{handshake.silent(), false};
+  const auto proof = text_field(*answer, "proof");
+  if (!proof ||
+      !same_secret(*proof, hmac_sha256(token, host_proof(handshake.channel(), own, *nonce)))) {
     throw Refused{"the server there does not know the job token", false};
   }
 }

@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "dist/net/comm_status.h"
 #include "dist/net/message.h"
+#include "dist/net/proof.h"
 #include "dist/net/strangers.h"
 
 namespace reigen {
@@ -29,7 +30,7 @@ constexpr size_t kMostValues = 100'000;
 
 struct Connection {
   Channel channel;
-  std::string from;  // address
+  std::string from;  // network
   std::string in;
   std::string out;
   std::string nonce;
@@ -162,11 +163,11 @@ void RendezvousServer::Loop::poll_all() {
 }
 
 void RendezvousServer::Loop::admit() {
-  while (true) {
+  for (int i = 0; i < kMostAcceptsAtOnce; ++i) {
     Socket socket = accept_from(listener_);
     if (!socket.open()) return;
     Connection& c = connections_.emplace_back();
-    c.from = peer_address(socket);
+    c.from = network_of(peer_address(socket));
     c.channel = Channel(std::move(socket), options_.encryption, Channel::Side::kAccepting);
     c.nonce = random_hex(kNonceBytes);
     send(c, {{"kind", "hello"}, {"nonce", c.nonce}});
@@ -206,14 +207,14 @@ void RendezvousServer::Loop::prove(Connection& c, const Json& message) {
   const auto nonce = text_field(message, "nonce");
   const auto proof = text_field(message, "proof");
   if (!nonce || !proof ||
-      !same_secret(*proof, hmac_sha256(options_.token, "member " + c.nonce + " " + *nonce))) {
+      !same_secret(*proof, hmac_sha256(options_.token, member_proof(c.channel, c.nonce, *nonce)))) {
     ++rejected_;
     refuse(c, "the job token is wrong");
     return;
   }
   c.proved = true;
   send(c, {{"kind", "proved"},
-           {"proof", hmac_sha256(options_.token, "host " + *nonce + " " + c.nonce)}});
+           {"proof", hmac_sha256(options_.token, host_proof(c.channel, *nonce, c.nonce))}});
 }
 
 void RendezvousServer::Loop::join(Connection& c, const Json& message) {
@@ -333,10 +334,12 @@ void RendezvousServer::Loop::form() {
 
 // Until now any interface could be the one to the other workers; from now on only that one listens.
 void RendezvousServer::Loop::narrow(const std::string& outward) {
-  if (outward.empty() || outward == local_address(listener_)) return;
+  const std::string address =
+      outward.empty() ? local_address(joined().front()->channel.socket()) : outward;
+  if (address == local_address(listener_)) return;
   listener_.close();
   try {
-    listener_ = listen_on(outward, port_);
+    listener_ = listen_on(address, port_);
   } catch (const CommError&) {
     // Late comers are not told why they cannot join; nothing else uses the port.
   }

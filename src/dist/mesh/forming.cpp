@@ -29,7 +29,7 @@ struct Candidate {
   std::string theirs;  // their nonce
   std::string in;
   std::string out;
-  std::string from;  // address
+  std::string from;  // network
   Clock::time_point since = Clock::now();
   bool proved = false;
   bool broken = false;
@@ -78,17 +78,17 @@ class Forming {
     return rank_and_host(rank, at < options_.hosts.size() ? options_.hosts[at] : "");
   }
   // Binds a proof to this forming, both ranks and both nonces.
-  std::string proof(const char* role, int from, int to, const std::string& a,
+  std::string proof(const char* role, const Candidate& c, int from, int to, const std::string& a,
                     const std::string& b) const {
-    return hmac_sha256(options_.token,
-                       format("mesh {} {} {} {} {} {}", role, options_.id, from, to, a, b));
+    return hmac_sha256(options_.token, format("mesh {} {} {} {} {} {} {}", role, options_.id, from,
+                                              to, a, b, c.channel.binding()));
   }
 
   void dial_lower_ranks();
   static void not_connected(Dial& dial, int error_number);
   void finish_dial(int rank);
   void poll_all();
-  void accept_all();
+  void accept_some();
   void serve(Candidate& c);
   void handle(Candidate& c, const Json& message);
   void answer_hello(Candidate& c, const Json& message);
@@ -148,7 +148,7 @@ void Forming::drop(Candidate& c, const std::string& why) {
   dial.busy = false;
   dial.since = Clock::now();  // it was reached
   dial.next = dial.since + kBetweenTries;
-  dial.why = c.channel.key_rejected() ? "it has a different job token" : why;
+  dial.why = c.channel.key_rejected() ? "it has a different job token, or is no worker" : why;
 }
 
 void Forming::poll_all() {
@@ -173,19 +173,20 @@ void Forming::poll_all() {
   for (size_t i = 0; i < polled.size(); ++i) {
     if (waiting[1 + dialling.size() + i].revents != 0) serve(*polled[i]);
   }
-  if (waiting[0].revents != 0) accept_all();
+  if (waiting[0].revents != 0) accept_some();
 }
 
-void Forming::accept_all() {
-  while (true) {
+void Forming::accept_some() {
+  for (int i = 0; i < kMostAcceptsAtOnce; ++i) {
     Socket socket = accept_from(*options_.listener);
     if (!socket.open()) return;
     Candidate& c = candidates_.emplace_back();
-    c.from = peer_address(socket);
+    c.from = network_of(peer_address(socket));
     c.channel = Channel(std::move(socket), options_.encryption, Channel::Side::kAccepting);
     c.out = encode_message({{"kind", "hello"}, {"nonce", c.nonce}});
     if (!write_available(c.channel, c.out)) c.broken = true;
-    evict_stranger(candidates_, [](const Candidate& other) { return !other.dialled; });
+    evict_stranger(candidates_,
+                   [](const Candidate& other) { return !other.dialled && !other.proved; });
   }
 }
 
@@ -212,7 +213,7 @@ void Forming::handle(Candidate& c, const Json& message) {
   if (!c.dialled && kind == "prove") return check_member(c, message);
   if (c.dialled && kind == "proved") {
     const auto given = text_field(message, "proof");
-    const std::string wanted = proof("accepts", c.peer, options_.rank, c.nonce, c.theirs);
+    const std::string wanted = proof("accepts", c, c.peer, options_.rank, c.nonce, c.theirs);
     if (!given || !same_secret(*given, wanted)) return drop(c, "it has a different job token");
     c.proved = true;
     return;
@@ -223,10 +224,11 @@ void Forming::handle(Candidate& c, const Json& message) {
 void Forming::answer_hello(Candidate& c, const Json& message) {
   c.theirs = text_field(message, "nonce").value_or("");
   if (c.theirs.empty()) return drop(c, "the program there is not reigen");
-  c.out += encode_message({{"kind", "prove"},
-                           {"rank", options_.rank},
-                           {"nonce", c.nonce},
-                           {"proof", proof("connects", options_.rank, c.peer, c.theirs, c.nonce)}});
+  c.out +=
+      encode_message({{"kind", "prove"},
+                      {"rank", options_.rank},
+                      {"nonce", c.nonce},
+                      {"proof", proof("connects", c, options_.rank, c.peer, c.theirs, c.nonce)}});
 }
 
 void Forming::check_member(Candidate& c, const Json& message) {
@@ -235,13 +237,13 @@ void Forming::check_member(Candidate& c, const Json& message) {
   const auto given = text_field(message, "proof");
   if (rank <= options_.rank || rank >= options_.size || !nonce || !given) return drop(c, "");
   const int peer = static_cast<int>(rank);
-  if (!same_secret(*given, proof("connects", peer, options_.rank, c.nonce, *nonce))) {
+  if (!same_secret(*given, proof("connects", c, peer, options_.rank, c.nonce, *nonce))) {
     return drop(c, "");
   }
   c.peer = peer;
   c.proved = true;
   c.out += encode_message(
-      {{"kind", "proved"}, {"proof", proof("accepts", options_.rank, peer, *nonce, c.nonce)}});
+      {{"kind", "proved"}, {"proof", proof("accepts", c, options_.rank, peer, *nonce, c.nonce)}});
 }
 
 std::string Forming::too_late() const {

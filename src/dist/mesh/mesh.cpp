@@ -63,6 +63,12 @@ struct Mesh::Impl {
 
     // A message has come that no receive expects yet: nothing more is read until one does.
     bool paused() const { return frame && !into; }
+    // Bytes were read that make progress now; poll() does not announce them.
+    bool ready() const {
+      if (!channel.open() || paused() || said_goodbye) return false;
+      const size_t needed = into ? 1 : kFrameBytes;
+      return staging.size() >= needed || channel.pending() || !channel.error().empty();
+    }
   };
 
   explicit Impl(const MeshOptions& given) : options(given) {}
@@ -219,9 +225,8 @@ void Mesh::Impl::progress_until(int peer, milliseconds limit, Done done) {
   auto looked = begin;
   while (!done()) {
     check();
-    const bool ready = std::any_of(peers.begin(), peers.end(), [](const Peer& p) {
-      return p.channel.open() && !p.paused() && (!p.staging.empty() || p.channel.pending());
-    });
+    const bool ready =
+        std::any_of(peers.begin(), peers.end(), [](const Peer& p) { return p.ready(); });
     poll_all(ready ? milliseconds(0) : kTick);
     for (size_t i = 0; i < polled.size(); ++i) {
       Peer& p = *polled[i];
@@ -230,7 +235,7 @@ void Mesh::Impl::progress_until(int peer, milliseconds limit, Done done) {
       const bool hung_up = (events & (POLLERR | POLLHUP | POLLRDHUP)) != 0;
       if (p.paused()) {
         if (hung_up) lose(p, "its connection closed");
-      } else if (hung_up || (events & POLLIN) != 0 || !p.staging.empty() || p.channel.pending()) {
+      } else if (hung_up || (events & POLLIN) != 0 || p.ready()) {
         read_from(p, done);
       }
     }

@@ -98,7 +98,8 @@ struct Encryption::Tls {
   Tls& operator=(const Tls&) = delete;
 };
 
-Encryption::Encryption(Encrypt mode, std::string_view token) : mode_(mode) {
+Encryption::Encryption(Encrypt mode, std::string_view token, uint64_t rekey_after)
+    : mode_(mode), rekey_after_(rekey_after) {
   if (mode != Encrypt::kOff) tls_ = std::make_shared<Tls>(token);
 }
 
@@ -130,7 +131,7 @@ Channel::Channel() = default;
 Channel::Channel(Socket socket) : socket_(std::move(socket)) {}
 
 Channel::Channel(Socket socket, const Encryption& encryption, Side side)
-    : socket_(std::move(socket)) {
+    : socket_(std::move(socket)), side_(side), rekey_after_(encryption.rekey_after_) {
   if (!encryption.covers(socket_)) return;
   tls_ = std::make_unique<Tls>(encryption.tls_);
   SSL_set_fd(tls_->ssl, socket_.fd());
@@ -241,6 +242,10 @@ Channel::Moved Channel::write_tls(std::span<const std::byte> first,
     joined = {record, first.size() + taken};
     second = second.subspan(taken);
   }
+  if (written_ > rekey_after_ && !write_pending_ &&
+      SSL_key_update(tls_->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1) {
+    written_ = 0;
+  }
   size_t done = 0;
   for (std::span<const std::byte> part : {joined, second}) {
     while (!part.empty()) {
@@ -249,12 +254,21 @@ Channel::Moved Channel::write_tls(std::span<const std::byte> first,
       errno = 0;
       write_waits_for_read_ = false;
       const int result = SSL_write_ex(tls_->ssl, part.data(), part.size(), &put);
+      write_pending_ = result != 1;
       if (result != 1) return {done, !failed(result, true)};
       done += put;
+      written_ += put;
       part = part.subspan(put);
     }
   }
   return {done, true};
+}
+
+std::string Channel::binding() const {
+  if (tls_ || !stays_on_machine(socket_)) return "";
+  const std::string here = text_of(local_endpoint(socket_));
+  const std::string there = text_of(peer_endpoint(socket_));
+  return side_ == Side::kConnecting ? here + " > " + there : there + " > " + here;
 }
 
 short Channel::events(bool to_write) const {

@@ -21,7 +21,9 @@ namespace reigen {
 class Encryption {
  public:
   Encryption() = default;  // none are
-  Encryption(Encrypt mode, std::string_view token);
+  // A connection changes its key after `rekey_after` bytes, long before AES-GCM's limit of about
+  // 390 GB (RFC 8446, section 5.5).
+  Encryption(Encrypt mode, std::string_view token, uint64_t rekey_after = uint64_t{64} << 30);
 
   // kAuto: between machines. Both ends of a connection come to the same answer.
   bool covers(const Socket& socket) const;
@@ -30,6 +32,7 @@ class Encryption {
   friend class Channel;
   struct Tls;
   Encrypt mode_ = Encrypt::kOff;
+  uint64_t rekey_after_ = 0;
   std::shared_ptr<Tls> tls_;
 };
 
@@ -61,6 +64,11 @@ class Channel {
   // Whether bytes may have been decrypted but not read yet: poll() does not announce them.
   bool pending() const { return may_have_more_ && error_.empty(); }
 
+  // The two ends of a connection in clear on one machine, for proofs: one that was made for a
+  // different connection, and passed on by a third process, does not fit. Empty for all others: TLS
+  // needs no help, and addresses between machines may be translated on the way.
+  std::string binding() const;
+
   bool open() const { return socket_.open(); }
   bool encrypted() const { return tls_ != nullptr; }
   const Socket& socket() const { return socket_; }
@@ -78,8 +86,12 @@ class Channel {
   bool failed(int result, bool writing);
 
   Socket socket_;
+  Side side_ = Side::kConnecting;
   std::unique_ptr<Tls> tls_;
   std::string error_;
+  uint64_t rekey_after_ = 0;
+  uint64_t written_ = 0;        // with the present key
+  bool write_pending_ = false;  // OpenSSL holds a record that was not sent whole
   bool write_waits_for_read_ = false;
   bool read_waits_for_write_ = false;
   bool may_have_more_ = false;

@@ -50,6 +50,13 @@ std::string numeric_address(const sockaddr_storage& address, socklen_t size) {
   return host;
 }
 
+Endpoint endpoint_of(const sockaddr_storage& address, socklen_t size) {
+  const int port = ntohs(address.ss_family == AF_INET6
+                             ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
+                             : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  return {numeric_address(address, size), port};
+}
+
 Endpoint parse_endpoint(std::string_view text) {
   const auto wrong = [&] {
     return ConfigError(format("'{}' is not HOST:PORT; write vm1:4711 or [::1]:4711", text));
@@ -121,14 +128,7 @@ Socket listen_on(const std::string& address, int port) {
   throw CommError(format("cannot listen on {}: {}", text_of({address, port}), why));
 }
 
-int port_of(const Socket& listener) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof address;
-  getsockname(listener.fd(), reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
-                   : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
-}
+int port_of(const Socket& listener) { return local_endpoint(listener).port; }
 
 Socket accept_from(const Socket& listener) {
   Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -211,19 +211,22 @@ void reset_connection(const Socket& socket) {
   connect(socket.fd(), &none, sizeof none);
 }
 
-std::string local_address(const Socket& socket) {
+Endpoint local_endpoint(const Socket& socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
-  getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size);
-  return numeric_address(address, size);
+  if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  return endpoint_of(address, size);
 }
 
-std::string peer_address(const Socket& socket) {
+Endpoint peer_endpoint(const Socket& socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
-  if (getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
-  return numeric_address(address, size);
+  if (getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  return endpoint_of(address, size);
 }
+
+std::string local_address(const Socket& socket) { return local_endpoint(socket).host; }
+std::string peer_address(const Socket& socket) { return peer_endpoint(socket).host; }
 
 // Connecting a datagram socket sends nothing; it only looks up the route.
 Socket routed_towards(const std::string& peer) {

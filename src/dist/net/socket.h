@@ -72,6 +72,9 @@ void reset_connection(const Socket& socket);
 // The addresses of the two ends of a connection, in numeric form.
 std::string local_address(const Socket& socket);
 std::string peer_address(const Socket& socket);
+// The same with ports.
+Endpoint local_endpoint(const Socket& socket);
+Endpoint peer_endpoint(const Socket& socket);
 
 // The local address that packets to `peer` leave from, by the routing table. Throws CommError.
 std::string address_towards(const std::string& peer);

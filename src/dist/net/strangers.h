@@ -11,29 +11,31 @@
 namespace reigen {
 
 inline constexpr size_t kMostStrangers = 64;
+inline constexpr int kMostAcceptsAtOnce = 16;  // then the others are served
 inline constexpr std::chrono::milliseconds kProveWithin{5'000};
 inline constexpr std::chrono::milliseconds kBetweenTries{100};  // of a member that was turned away
 
-// Breaks one connection where there are more than kMostStrangers: the oldest of the address that
+// The network of an address that one owner can have all addresses of: an IPv6 /64, or the address.
+std::string network_of(const std::string& address);
+
+// Breaks one connection where there are more than kMostStrangers: the oldest of the network that
 // has most of them, so that whoever floods a port gives way to others. `is_stranger` tells which
-// ones count; they have an address `from`, a flag `broken`, and stand in the order they came.
+// ones count; they have a network `from`, a flag `broken`, and stand in the order they came.
 template <class C, class IsStranger>
 void evict_stranger(std::list<C>& connections, IsStranger is_stranger) {
-  std::map<std::string, size_t> by_address;
+  std::map<std::string, size_t> by_network;
   size_t all = 0;
+  size_t most = 0;
   for (const C& c : connections) {
     if (c.broken || !is_stranger(c)) continue;
-    ++by_address[c.from];
+    most = std::max(most, ++by_network[c.from]);
     ++all;
   }
   if (all <= kMostStrangers) return;
-  const auto most = std::max_element(by_address.begin(), by_address.end(),
-                                     [](auto& a, auto& b) { return a.second < b.second; });
-  for (C& c : connections) {
-    if (c.broken || !is_stranger(c) || c.from != most->first) continue;
-    c.broken = true;
-    return;
-  }
+  const auto victim = std::find_if(connections.begin(), connections.end(), [&](const C& c) {
+    return !c.broken && is_stranger(c) && by_network[c.from] == most;
+  });
+  victim->broken = true;
 }
 
 }  // namespace reigen

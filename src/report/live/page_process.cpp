@@ -104,8 +104,14 @@ void PageProcess::watch() {
   milliseconds wait = options_.pause;
   bool warned = false;
   while (!stopping_) {
+    const auto begun = std::chrono::steady_clock::now();
     const std::string end = serve_once();
     if (stopping_) return;
+    constexpr std::chrono::minutes kWorked{1};
+    if (std::chrono::steady_clock::now() - begun > kWorked) {
+      wait = options_.pause;
+      warned = false;
+    }
     if (!warned) {
       log_warning(
           format("the process of the live page ended ({}); training continues, and the page is "

@@ -151,7 +151,8 @@ class BackgroundFiles {
 
   void write(const Note& note) const {
     const std::string aside = std::string(kNote) + ".new";
-    constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    unlinkat(directory_, aside.c_str(), 0);  // of a crash, or from elsewhere
     const int fd = openat(directory_, aside.c_str(), kFlags, 0666);
     const std::string text = pretty(to_json(note));
     const bool written =

@@ -143,8 +143,9 @@ void RunDirectory::remove_if_unused() const {
 
 void RunDirectory::check_is_run() const {
   if (path_exists(file("config.yaml"))) return;
-  static constexpr std::array kOurs = {kLock,         "log.txt",         "checkpoints",
-                                       "console.log", "background.json", "config.yaml.new"};
+  static constexpr std::array kOurs = {kLock,           "log.txt",           "checkpoints",
+                                       "console.log",   "background.json",   "config.yaml.new",
+                                       "dashboard.url", "dashboard.url.new", "background.json.new"};
   for (const auto& entry : fs::directory_iterator(path_)) {
     const std::string name = entry.path().filename();
     const bool numbered = (name.starts_with("algorithms-") && name.ends_with(".txt")) ||
@@ -269,6 +270,9 @@ void remove_run(const std::string& path) {
                                        "algorithms.txt",
                                        "console.log",
                                        "background.json",
+                                       "background.json.new",
+                                       "dashboard.url",
+                                       "dashboard.url.new",
                                        "best-loss",
                                        "best-bleu",
                                        "tensorboard",

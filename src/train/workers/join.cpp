@@ -55,7 +55,7 @@ class NcclInterface {
     reserved_ = true;
   }
   void set(const std::string& name) const {
-    if (!reserved_ || name == "lo") return;
+    if (!reserved_) return;
     const size_t prefix = std::strlen(kName) + 1;
     std::snprintf(variable_ + prefix, sizeof variable_ - prefix, "=%s", name.c_str());
   }

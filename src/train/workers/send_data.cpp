@@ -52,7 +52,11 @@ Json agreed_list(Job& job, const std::string& path) {
   text = job.broadcast(text);
   constexpr std::chrono::seconds kWithin{60};
   const auto digest = control.get(kKey, kWithin);
-  if (!digest || *digest != sha256_of(text)) {
+  if (!digest) {
+    throw CommError(
+        format("--send-data: rank 0 sent no digest of its files within {} s", kWithin.count()));
+  }
+  if (*digest != sha256_of(text)) {
     throw CommError("--send-data: the list of files was changed on its way from rank 0");
   }
   Json files = Json::parse(text);

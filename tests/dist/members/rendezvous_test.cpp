@@ -224,6 +224,44 @@ TEST(Rendezvous, IdleConnectionsBeforeTheStartKeepNoWorkerOut) {
   EXPECT_GE(job.server->rejected(), 200U);
 }
 
+// Another user of the machine may hold the port that a worker tries first.
+TEST(Rendezvous, AProofThatIsPassedOnByAnotherProcessIsRefused) {
+  TestJob job(1);
+  job.start();
+  const Socket listener = listen_on("127.0.0.1", 0);
+  std::atomic<bool> over = false;
+  std::thread relay([&] {
+    struct Passed {
+      Socket in;
+      Socket out;
+    };
+    std::vector<Passed> passed;
+    while (!over) {
+      std::string why;
+      Socket in = accept_from(listener);
+      if (in.open()) {
+        passed.push_back({std::move(in),
+                          connect_to({"127.0.0.1", job.server->port()}, milliseconds(1000), why)});
+      }
+      for (Passed& p : passed) {
+        std::string bytes;
+        read_available(p.in, bytes, 1 << 16);
+        write_available(p.out, bytes);
+        bytes.clear();
+        read_available(p.out, bytes, 1 << 16);
+        write_available(p.in, bytes);
+      }
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  JoinOptions options = job.member(0);
+  options.at = {{"127.0.0.1", port_of(listener)}};
+  options.start_within = milliseconds(400);
+  EXPECT_THAT(join_all({options}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("token"));
+  over = true;
+  relay.join();
+}
+
 TEST(Rendezvous, AnEncryptedJobTakesNoWorkerInClear) {
   TestJob job(2);
   job.server_options.token = "right";

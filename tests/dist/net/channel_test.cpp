@@ -56,6 +56,25 @@ TEST(Channel, CarriesBytesBothWaysInClearAndEncrypted) {
   }
 }
 
+TEST(Channel, ChangesItsKeyOnTheWay) {
+  const Encryption often(Encrypt::kOn, kChannelToken, 10'000);
+  Ends ends(often, often);
+  std::string text(500'000, 'y');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31 >> 3);
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_TRUE(carry(ends.a, ends.b, text) == text);
+    EXPECT_TRUE(carry(ends.b, ends.a, text) == text);
+  }
+}
+
+TEST(Channel, InClearOnOneMachineIsBoundToItsTwoEnds) {
+  Ends first(Encryption{}, Encryption{});
+  Ends second(Encryption{}, Encryption{});
+  EXPECT_EQ(first.a.binding(), first.b.binding());
+  EXPECT_NE(first.a.binding(), "");
+  EXPECT_NE(first.a.binding(), second.a.binding());
+}
+
 TEST(Channel, RejectsADifferentToken) {
   Ends ends(Encryption(Encrypt::kOn, kChannelToken), Encryption(Encrypt::kOn, kChannelToken + "!"));
   EXPECT_EQ(carry(ends.a, ends.b, "hello"), "");

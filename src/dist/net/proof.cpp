@@ -1,0 +1,16 @@
+#include "dist/net/proof.h"
+
+#include "base/format.h"
+
+namespace reigen {
+
+std::string member_proof(const Channel& channel, const std::string& theirs,
+                         const std::string& own) {
+  return format("member {} {} {}", theirs, own, channel.binding());
+}
+
+std::string host_proof(const Channel& channel, const std::string& theirs, const std::string& own) {
+  return format("host {} {} {}", theirs, own, channel.binding());
+}
+
+}  // namespace reigen

@@ -10,7 +10,7 @@
 
 namespace reigen {
 
-// What is wrong with a charsmap; empty for a good one. Time is linear in its size.
+// The fault of a charsmap; empty for a good one. Time is linear in its size.
 std::string charsmap_fault(std::string_view charsmap);
 
 }  // namespace reigen

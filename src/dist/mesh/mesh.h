@@ -2,9 +2,9 @@
 //
 // One thread uses the mesh: there is no thread behind it. The thread that waits for a message moves
 // the bytes of all connections meanwhile, straight from and into the memory of the messages. A
-// message that nobody waits for yet stays with the kernel, whose flow control holds its sender up.
-// All ranks send and receive in the same program order, so no wait depends on a message behind one
-// that is not expected yet. Every wait ends as soon as the mesh fails or is closed.
+// message that no receive expects yet stays with the kernel, whose flow control holds its sender
+// up. All ranks send and receive in the same program order, so no wait depends on a message behind
+// one that is not expected yet. Every wait ends as soon as the mesh fails or is closed.
 #pragma once
 
 #include <chrono>

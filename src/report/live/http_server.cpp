@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTick = 200;                // milliseconds
 constexpr size_t kMostDrained = 1 << 18;  // bytes
-constexpr int kMostAccepted = 16;         // per turn, so that a flood of connections delays nobody
+constexpr int kMostAccepted = 16;  // per turn, so that a flood of connections delays no client
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
 const char* reason_of(int status) {

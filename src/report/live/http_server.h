@@ -3,8 +3,8 @@
 //
 // A connection carries one request and is closed after the answer. The number of connections is
 // bounded, in all and for each client; a new one replaces the oldest that has not sent its request
-// yet, so that idle clients exclude nobody. Slow work runs on other threads (WorkLane) and holds no
-// connection up.
+// yet, so that idle clients exclude no other. Slow work runs on other threads (WorkLane) and holds
+// no connection up.
 #pragma once
 
 #include <chrono>

@@ -28,7 +28,7 @@ bool g_quiet = false;
 std::function<void(std::string_view)> g_copy;
 std::string g_bar;  // the status line now on the terminal, or empty
 
-// Not for a worker whose output a launcher shows: the launcher escapes what it gets, and colours.
+// False for a worker of a launcher: the launcher escapes and colours the lines of its workers.
 bool use_colour() { return isatty(STDERR_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
 
 void write_stderr(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }

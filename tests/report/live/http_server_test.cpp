@@ -1,4 +1,4 @@
-// The server against clients that are idle, slow, many, or send what they should not.
+// The server against idle, slow and malformed clients, and against many at once.
 #include "report/live/http_server.h"
 
 #include <arpa/inet.h>

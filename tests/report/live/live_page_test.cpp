@@ -1,4 +1,4 @@
-// The paths of the page: the token before everything, and what each answers with.
+// The paths of the page: each checks the token first, and has one answer.
 #include "report/live/live_page.h"
 
 #include <gtest/gtest.h>

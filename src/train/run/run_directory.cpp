@@ -128,6 +128,7 @@ void RunDirectory::follow() {
              "written there",
              path_, *place));
   path_ = *place;
+  followed_ = true;
 }
 
 // An attempt that failed before its first file leaves no directory.

@@ -54,6 +54,9 @@ class RunDirectory {
   // move.
   std::optional<std::string> moved_to() const;
 
+  // Whether the directory is not at the path that was given, also after follow().
+  bool moved() const { return followed_ || moved_to(); }
+
   // A path that leads to the directory also if it is moved while a file is being written.
   std::string lasting_path() const;
 
@@ -70,6 +73,7 @@ class RunDirectory {
   void remove_if_unused() const;
 
   std::string path_;
+  bool followed_ = false;
   int directory_fd_ = -1;
   int lock_fd_ = -1;
 };

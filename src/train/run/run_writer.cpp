@@ -139,7 +139,7 @@ bool RunWriter::moved() {
 // Open files move with the directory; all else must not be written to the old path.
 void RunWriter::look_for_move() {
   since_look_ = {};
-  moved_ = moved_ || run_.moved_to().has_value();
+  moved_ = moved_ || run_.moved();
   if (moved_) reporter_->stop_rollup();
 }
 

@@ -128,7 +128,9 @@ TEST_F(RunDirectoryTest, NoticesThatAFolderAboveItWasMoved) {
 TEST_F(RunDirectoryTest, FollowsAMoveAndWritesNothingToTheOldPath) {
   RunDirectory run(path);
   run.write("config.yaml", "first\n");
+  EXPECT_FALSE(run.moved());
   fs::rename(path, dir.path("moved"));
+  EXPECT_TRUE(run.moved());
   run.write("config.yaml", "second\n");  // also before it follows
   EXPECT_EQ(read_file(dir.path("moved/config.yaml")), "second\n");
   testing::internal::CaptureStderr();
@@ -136,6 +138,7 @@ TEST_F(RunDirectoryTest, FollowsAMoveAndWritesNothingToTheOldPath) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(dir.path("moved")));
   EXPECT_EQ(run.path(), dir.path("moved"));
   EXPECT_EQ(run.moved_to(), std::nullopt);
+  EXPECT_TRUE(run.moved());  // it still ends the attempt
   write_step(run, 10);
   EXPECT_THAT(run.checkpoints(), ElementsAre(10));
   EXPECT_FALSE(path_exists(path));

@@ -106,6 +106,12 @@ void describe_limits(Schema& s, WorkerOptions& o) {
                           "time limit for all workers to connect at start", 1))
       .free_on_resume()
       .for_launch();
+  s.custom(seconds_option("preflight", o.preflight,
+                          "time for measuring compute and network before the first step of several "
+                          "workers; with less of it, the predicted step time is less accurate",
+                          0.1))
+      .free_on_resume()
+      .for_launch();
   s.custom(seconds_option("silence", o.silence,
                           "time without a heartbeat after which a worker counts as lost", 1))
       .free_on_resume()

@@ -28,6 +28,7 @@ struct WorkerOptions {
   CompressSetting compress;
   int64_t compress_warmup = -1;  // steps; -1: a tenth of the run
   uint64_t bucket = 0;           // bytes; 0: measured
+  double preflight = 4;          // seconds
   double start_within = 60;      // seconds
   double silence = 10;           // seconds
   double stall = 3600;           // seconds; 0: no limit

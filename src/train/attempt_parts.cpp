@@ -10,7 +10,6 @@
 namespace reigen {
 namespace {
 
-constexpr double kPreflightSeconds = 4;
 constexpr size_t kBatchesAhead = 3;
 
 // A new run's initial weights are a pure function of the seed, so they are sent only where a
@@ -105,7 +104,7 @@ void preflight(AttemptParts& parts) {
                                known_compression(options, step, choices));
   const Preflight measured =
       measure_job(parts.job, transport.direct.get(), parts.opened, parts.model, options,
-                  parts.state.parameters, ready, kPreflightSeconds);
+                  parts.state.parameters, ready, options.workers.preflight);
   const ParameterLayout& layout = parts.model.layout();
   choose_compression(options, measured, layout, step, choices);
   drop_nccl_if_unused(transport, parse_compress(choices.compress));

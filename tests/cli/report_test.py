@@ -14,7 +14,7 @@ from harness import REIGEN, run
 SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
          "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
          "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
-         "--eval.sentences", 4, "--eval.samples", 1, "--threads", 1]
+         "--eval.sentences", 4, "--eval.samples", 1, "--threads", 1, "--preflight", "0.1"]
 QUESTIONS = ["how-long", "trained", "overfitting", "busy", "network", "learning-rate", "training-set",
              "checkpoint-files", "checkpoint-size", "average-step", "correlation"]
 

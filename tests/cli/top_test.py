@@ -16,7 +16,7 @@ from harness import REIGEN, run
 
 SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
          "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
-         "--no-eval.bleu", "--threads", 1]
+         "--no-eval.bleu", "--threads", 1, "--preflight", "0.1"]
 
 
 class Terminal:

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file/own_file.h"
 #include "base/format.h"
-#include "base/own_file.h"
 
 namespace reigen {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "config/suggest.h"
 #include "config/yaml.h"

@@ -1,7 +1,7 @@
 #include "config/train_options.h"
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "config/common_options.h"
 #include "config/units.h"

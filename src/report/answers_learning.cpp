@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "config/schedule_options.h"
 #include "data/manifest.h"

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "support/full_disk.h"
 #include "support/small_model.h"
 #include "support/teacher_forced.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/json_view.h"
+#include "base/json/json_view.h"
 #include "support/small_model.h"
 #include "support/teacher_forced.h"
 #include "support/temp_dir.h"

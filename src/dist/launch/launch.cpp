@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/terminal.h"
 #include "config/schema.h"
 #include "dist/launch/pmix.h"

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/append_file.h"
 #include "base/clock.h"
+#include "base/file/append_file.h"
 #include "config/train_options.h"
 #include "observe/record/measurement_log.h"
 #include "observe/record/record_parser.h"

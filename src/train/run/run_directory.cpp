@@ -13,9 +13,9 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
+#include "base/file/own_file.h"
 #include "base/format.h"
-#include "base/own_file.h"
 #include "base/terminal.h"
 #include "model/checkpoint.h"
 

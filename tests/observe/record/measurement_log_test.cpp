@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "observe/record/log_reader.h"
 #include "observe/record/sample_records.h"

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "support/full_disk.h"
 #include "support/small_model.h"

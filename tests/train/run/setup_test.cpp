@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "config/units.h"
 #include "model/activation_memory.h"
 #include "train/small_run.h"

@@ -119,26 +119,27 @@ TEST_F(ReporterTest, AResumedRunAppendsToItsLogAndCountsLostSteps) {
   EXPECT_THAT(log(), HasSubstr("step 5/100  epoch 0.05  loss 7.0000"));
 }
 
-TEST_F(ReporterTest, LinesOfOtherRanksGoToTheirLogs) {
+TEST_F(ReporterTest, RecordsOfOtherRanksAreWrittenToTheirLogs) {
   Reporter reporter(options, 0, 0);
   SampleRecord sample;
   sample.host = "b";
-  const std::string lines = log_line(SpansRecord{.step = 3}) + log_line(sample);
-  reporter.add_lines({"", lines});
-  EXPECT_EQ(read_file(options.run + "/measurements/rank-1.jsonl"), lines);
+  const SpansRecord spans = {.step = 3};
+  reporter.add_records({{}, {spans, sample}});
+  EXPECT_EQ(read_file(options.run + "/measurements/rank-1.jsonl"),
+            log_line(spans) + log_line(sample));
   EXPECT_EQ(read_file(options.run + "/measurements/rank-0.jsonl"), "");
 }
 
-TEST_F(ReporterTest, LinesFollowARunThatIsMoved) {
+TEST_F(ReporterTest, RecordsFollowARunThatIsMoved) {
   Reporter reporter(options, 0, 0);
   reporter.start({.workers = 2});
   const std::string moved = dir.path("moved");
   std::filesystem::rename(options.run, moved);
   reporter.stop_rollup();
-  const std::string lines = log_line(SpansRecord{.step = 3});
-  reporter.add_lines({"", lines, lines});  // a third rank has no log yet
+  const SpansRecord spans = {.step = 3};
+  reporter.add_records({{}, {spans}, {spans}});  // a third rank has no log yet
   reporter.flush();
-  EXPECT_EQ(read_file(moved + "/measurements/rank-1.jsonl"), lines);
+  EXPECT_EQ(read_file(moved + "/measurements/rank-1.jsonl"), log_line(spans));
   EXPECT_FALSE(path_exists(options.run));
 }
 

@@ -11,7 +11,8 @@ import sys
 
 # From the bottom up. Folders on one line are one layer: they may include each other's headers.
 LAYERS = [
-    ["base", "base/file"],
+    ["base"],
+    ["base/file"],
     ["base/json"],
     ["config"],
     ["text"],

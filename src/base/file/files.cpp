@@ -89,6 +89,20 @@ std::string read_file_or_pipe(const std::string& path) {
   return read_all(fd, path, UINT64_MAX);
 }
 
+std::string sha256_of_file(const std::string& path) {
+  const int fd = open_for_reading(path);
+  Sha256 sum;
+  std::vector<char> buffer(kBufferBytes);
+  ssize_t got = 0;
+  while ((got = read(fd, buffer.data(), buffer.size())) > 0) {
+    sum.update(buffer.data(), static_cast<size_t>(got));
+  }
+  const int error_number = errno;
+  ::close(fd);
+  if (got < 0) throw IoError(format("{}: cannot be read: {}", path, errno_text(error_number)));
+  return sum.hex();
+}
+
 bool path_exists(const std::string& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);

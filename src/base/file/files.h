@@ -22,6 +22,9 @@ std::string read_file(const std::string& path, uint64_t most = UINT64_MAX);
 // The same for a path that the user gave: also a pipe, as in `--config <(...)`, which may wait.
 std::string read_file_or_pipe(const std::string& path);
 
+// SHA-256 of a file, read in blocks: memory does not grow with its size.
+std::string sha256_of_file(const std::string& path);
+
 bool path_exists(const std::string& path);
 bool is_directory(const std::string& path);
 uint64_t file_size(const std::string& path);

@@ -101,6 +101,31 @@ TEST(FileWriter, WritesAndHashesExactlyTheGivenBytes) {
   EXPECT_EQ(writer.sha256(), sha256_of_file(dir.path("f")));
 }
 
+TEST(Sha256OfFile, ReadsTheWholeFileInBlocks) {
+  TempDir dir;
+  write_text(dir.path("empty"), "");
+  EXPECT_EQ(sha256_of_file(dir.path("empty")),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  write_text(dir.path("large"), std::string(3 << 20, 'x'));  // three reads
+  EXPECT_EQ(sha256_of_file(dir.path("large")),
+            "3bea8a9a07c1e8dcaa4c1b816815c35a29b4fb585ba6ecc70ea44840a794cfb3");
+}
+
+TEST(Sha256OfFile, AMissingFileIsADataErrorThatNamesIt) {
+  TempDir dir;
+  try {
+    sha256_of_file(dir.path("gone"));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const DataError& e) {
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, dir.path("gone"), e.what());
+  }
+}
+
+TEST(Sha256OfFile, ADirectoryIsAnErrorAndNotAnEmptyFile) {
+  TempDir dir;
+  EXPECT_THROW(sha256_of_file(dir.path()), Error);
+}
+
 TEST(FileWriter, AgreesWithSha256sum) {
   TempDir dir;
   FileWriter abc(dir.path("abc"));

@@ -100,6 +100,7 @@ struct Overfitting {
   LossTrend trend;  // where it is known
 };
 Overfitting overfitting(const RunSummary& run);
+const char* id_of(Overfitting::Answer answer);  // in report.json
 
 struct Trained {
   enum class Answer : uint8_t {
@@ -126,6 +127,7 @@ struct Trained {
   std::vector<ExpectedGain> gains;
 };
 Trained trained(const RunSummary& run);
+const char* id_of(Trained::Answer answer);  // in report.json
 
 Points validation_losses(const RunSummary& run);
 Points training_losses(const RunSummary& run);  // without smoothing, with dropout

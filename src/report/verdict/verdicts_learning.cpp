@@ -68,6 +68,36 @@ void judge_by_curve(const LossCurve& curve, Trained& t) {
 
 }  // namespace
 
+const char* id_of(Overfitting::Answer answer) {
+  switch (answer) {
+    case Overfitting::Answer::kNo:
+      return "no";
+    case Overfitting::Answer::kYes:
+      return "yes";
+    case Overfitting::Answer::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+const char* id_of(Trained::Answer answer) {
+  switch (answer) {
+    case Trained::Answer::kYes:
+      return "yes";
+    case Trained::Answer::kPastItsBest:
+      return "past-its-best";
+    case Trained::Answer::kImproving:
+      return "improving";
+    case Trained::Answer::kGettingWorse:
+      return "getting-worse";
+    case Trained::Answer::kDiverged:
+      return "diverged";
+    case Trained::Answer::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
 Points validation_losses(const RunSummary& run) {
   Points points;
   for (const EvaluationRecord& e : run.evaluations) {

@@ -264,7 +264,7 @@ VerdictText text_of(const Overfitting& o) {
   const LossTrend& t = o.trend;
   const std::string because = format(
       "validation loss is {:.3f}, its best was {:.3f} at step {}; training loss (with dropout) "
-      "went from {:.3f} there to {:.3f}; the gap is {:+.3f}",
+      "was {:.3f} at that step and is {:.3f} now; the gap is {:+.3f}",
       t.last, t.best, step_text(t.best_step), t.train_at_best, t.train_now, t.gap());
   switch (o.answer) {
     case Overfitting::Answer::kUnknown:

@@ -119,7 +119,7 @@ std::string Reporter::progress_line(const StepRecord& record, double loss,
   line += format("  epoch {:.2f}  loss {:.4f}  rate {:.2e}  {} tok/s", record.epoch, loss,
                  record.rate, with_commas(static_cast<uint64_t>(tokens_per_second)));
   const double left = seconds_left(record);
-  if (left >= 0) line += format("  ETA {}", human_seconds(left));
+  if (left > 0) line += format("  ETA {}", human_seconds(left));
   return line;
 }
 

@@ -58,7 +58,7 @@ void remove_checkpoint(const fs::path& path) {
   fs::remove_all(error ? path : aside, error);
 }
 
-// The content of a lock: the process that holds it, or held it last.
+// The content of a lock file: the process that has the lock, or had it last.
 bool is_process_number(std::string_view text) {
   return text.find_first_not_of("0123456789") == std::string_view::npos;
 }

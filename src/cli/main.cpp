@@ -177,7 +177,7 @@ void run(std::span<const std::string> args) {
     print(options_page(commands));
   } else if (name == "help" && !rest.empty() && rest[0] == "--measurement-log") {
     print(log_reference());
-  } else if (name == "help" && !rest.empty()) {
+  } else if (name == "help" && !rest.empty() && rest[0] != "help") {
     std::vector<std::string> help = {"--help"};
     find_command(commands, rest[0]).run(help);
   } else if (name == "help" || name == "--help" || name == "-h") {

@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "dist/members/membership.h"
 
 namespace reigen {

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "device/gpu_memory.h"
 #include "model/open_device.h"
 #include "timed_ops.h"

@@ -4,16 +4,12 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <array>
-#include <cerrno>
 #include <vector>
 
 #include "base/error.h"
-#include "base/format.h"
-#include "base/own_file.h"
 
 namespace reigen {
 namespace {
@@ -64,20 +60,6 @@ std::string Sha256::hex() {
   unsigned int size = 0;
   EVP_DigestFinal_ex(state_->context, digest, &size);
   return hex_of(digest, size);
-}
-
-std::string sha256_of_file(const std::string& path) {
-  const int fd = open_for_reading(path);
-  Sha256 sum;
-  std::vector<char> buffer(1 << 20);
-  ssize_t got = 0;
-  while ((got = read(fd, buffer.data(), buffer.size())) > 0) {
-    sum.update(buffer.data(), static_cast<size_t>(got));
-  }
-  const int error_number = errno;
-  ::close(fd);
-  if (got < 0) throw IoError(format("{}: cannot be read: {}", path, errno_text(error_number)));
-  return sum.hex();
 }
 
 std::string hmac_sha256(std::string_view key, std::string_view message) {

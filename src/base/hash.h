@@ -28,9 +28,6 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
-// The digest of a file, read in blocks: memory does not grow with its size.
-std::string sha256_of_file(const std::string& path);
-
 // HMAC-SHA256 in hexadecimal: shows that the other side knows `key` without sending it.
 std::string hmac_sha256(std::string_view key, std::string_view message);
 

@@ -1,7 +1,7 @@
 // `reigen corpus`: writes the built-in corpus as train/valid/test.{en,de}.
 #include <deque>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/machine.h"
 #include "base/terminal.h"

@@ -2,7 +2,7 @@
 //
 // Each stage is a command with the options a user would give. Stages that an earlier demo finished
 // are reused, so an interrupted demo resumes where it stopped.
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/commands.h"

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
 #include "model/saved_model.h"

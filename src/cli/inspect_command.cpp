@@ -1,7 +1,7 @@
 // `reigen inspect`: size, lines and lengths of a dataset, or the content of a checkpoint.
 #include <algorithm>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/commands.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/files.h"
+#include "base/file/files.h"
 
 namespace reigen {
 

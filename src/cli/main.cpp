@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
@@ -177,7 +177,7 @@ void run(std::span<const std::string> args) {
     print(options_page(commands));
   } else if (name == "help" && !rest.empty() && rest[0] == "--measurement-log") {
     print(log_reference());
-  } else if (name == "help" && !rest.empty()) {
+  } else if (name == "help" && !rest.empty() && rest[0] != "help") {
     std::vector<std::string> help = {"--help"};
     find_command(commands, rest[0]).run(help);
   } else if (name == "help" || name == "--help" || name == "-h") {

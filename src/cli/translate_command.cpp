@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"

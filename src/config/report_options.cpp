@@ -41,7 +41,7 @@ void describe(Schema& s, DashboardOptions& o) {
 void describe(Schema& s, PageOptions& o, const std::string& prefix) {
   s.option(prefix + "address", o.address, "ADDRESS",
            "network address of the live page; it is not encrypted, so leave it on loopback "
-           "(127.0.0.1, ::1) and use an ssh tunnel on networks of other people")
+           "(127.0.0.1, ::1) and use an ssh tunnel on a shared network")
       .free_on_resume()
       .from_rank0()
       .unrecorded();

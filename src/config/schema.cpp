@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "config/suggest.h"
 #include "config/yaml.h"
@@ -21,6 +21,13 @@ std::string read_config(const std::string& path) {
   } catch (const DataError& e) {
     throw ConfigError(format("--config {}", e.what()));
   }
+}
+
+// "a", "a or b", "a, b or c".
+std::string alternatives(const std::vector<std::string>& names) {
+  const std::span<const std::string> all(names);
+  if (all.size() < 2) return names.empty() ? "" : names[0];
+  return format("{} or {}", fmt::join(all.first(all.size() - 1), ", "), all.back());
 }
 
 }  // namespace
@@ -135,7 +142,7 @@ Schema& Schema::choice_text(std::string key, std::vector<std::string> names,
   auto assign = [names, set](const Json& v) {
     auto found = std::find(names.begin(), names.end(), scalar(v));
     if (found == names.end()) {
-      throw ConfigError(format("expected {}", fmt::join(names, " or ")));
+      throw ConfigError("expected " + alternatives(names));
     }
     set(static_cast<size_t>(found - names.begin()));
   };
@@ -143,7 +150,7 @@ Schema& Schema::choice_text(std::string key, std::vector<std::string> names,
                  .value_name = "NAME",
                  .help = std::move(help),
                  .default_text = names[get()],
-                 .limits = format("{}", fmt::join(names, " or ")),
+                 .limits = alternatives(names),
                  .assign = assign,
                  .current = [names, get] { return Json(names[get()]); }});
 }

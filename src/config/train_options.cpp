@@ -1,7 +1,7 @@
 #include "config/train_options.h"
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "config/common_options.h"
 #include "config/units.h"
@@ -146,8 +146,8 @@ void describe_eval(Schema& s, TrainOptions& o) {
            1, 1'000'000)
       .free_on_resume();
   s.custom(seconds_option("checkpoint.wait", o.checkpoint.wait,
-                          "at the end of a run, longest wait for room on a full disk before the "
-                          "last checkpoint is given up; 0 for none"))
+                          "longest wait for room on a full disk at the end of a run, after which "
+                          "the last checkpoint is given up; 0 for none"))
       .free_on_resume();
 }
 

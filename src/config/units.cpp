@@ -55,6 +55,14 @@ double time_unit(const std::string& unit, const char* expected) {
   throw ConfigError(expected);
 }
 
+// As parse_seconds reads it, in the largest unit that divides it.
+std::string duration_text(double seconds) {
+  if (seconds == 0) return "0";
+  if (std::fmod(seconds, 3600) == 0) return format("{}h", seconds / 3600);
+  if (std::fmod(seconds, 60) == 0) return format("{}m", seconds / 60);
+  return format("{}s", seconds);
+}
+
 }  // namespace
 
 uint64_t parse_bytes(const std::string& text) {
@@ -96,7 +104,7 @@ Option seconds_option(const std::string& key, double& target, const std::string&
   return {.key = key,
           .value_name = "TIME",
           .help = help,
-          .default_text = format("{}", target),
+          .default_text = duration_text(target),
           .limits = "such as 90s, 45m, 12h or 1h30m",
           .assign =
               [&target, least](const Json& v) {

@@ -85,8 +85,9 @@ void describe_exchange(Schema& s, WorkerOptions& o) {
 
 void describe_security(Schema& s, WorkerOptions& o) {
   s.choice("encrypt", o.encrypt,
-           "encryption (TLS 1.3) of the connections between workers: auto encrypts between hosts, "
-           "on also within a host and refuses NCCL between hosts, which cannot be encrypted",
+           "encryption (TLS 1.3) of the connections between workers: auto encrypts between hosts; "
+           "on encrypts within a host, too, and refuses NCCL between hosts, which cannot be "
+           "encrypted",
            {{"auto", Encrypt::kAuto}, {"on", Encrypt::kOn}, {"off", Encrypt::kOff}})
       .free_on_resume()
       .for_launch();
@@ -96,7 +97,7 @@ void describe_security(Schema& s, WorkerOptions& o) {
       .free_on_resume()
       .per_worker();
   s.option("insecure", o.insecure,
-           "run on several hosts without a secret: whoever reaches the job's port can join it")
+           "run on several hosts without a secret: anyone who reaches the job's port can join it")
       .free_on_resume()
       .for_launch();
 }

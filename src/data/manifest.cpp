@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
-#include "base/json_view.h"
+#include "base/json/json_view.h"
 
 namespace reigen {
 namespace {

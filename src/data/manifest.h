@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "data/input/byte_source.h"
 #include "data/shard.h"
 #include "text/cleaner.h"

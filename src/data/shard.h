@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/file/files.h"
 
 namespace reigen {
 

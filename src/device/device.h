@@ -1,4 +1,4 @@
-// Where an operation runs: the CPU with its threads, or one GPU.
+// The device that runs an operation: the CPU with its threads, or one GPU.
 #pragma once
 
 #include <cstdint>

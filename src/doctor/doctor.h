@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "config/doctor_options.h"
 #include "dist/members/job.h"
 #include "plan/preflight.h"

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "report/thresholds.h"
+#include "report/verdict/thresholds.h"
 
 namespace reigen {
 namespace {

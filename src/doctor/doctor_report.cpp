@@ -42,20 +42,22 @@ std::string links_table(const Examination& e) {
   return table.text();
 }
 
+std::string milliseconds_text(double seconds) { return format("{:.3f} ms", 1e3 * seconds); }
+
 std::string curve_table(const std::string& title, const std::vector<CurvePoint>& curve,
                         const LinkModel& link, int workers) {
   Table table;
-  table.row({title, "seconds", "bandwidth", "modelled seconds"});
+  table.row({title, "time", "bandwidth", "modelled time"});
   for (const CurvePoint& p : curve) {
     const double n = workers;
-    table.row({human_bytes(static_cast<uint64_t>(p.bytes)), format("{:.4f}", p.seconds),
+    table.row({human_bytes(static_cast<uint64_t>(p.bytes)), milliseconds_text(p.seconds),
                rate_text(2 * (n - 1) / n * p.bytes / p.seconds),
-               format("{:.4f}", link.seconds(p.bytes, workers))});
+               milliseconds_text(link.seconds(p.bytes, workers))});
   }
   return table.text() +
          format(
-             "  model: latency {:.3f} ms per segment of 1 MB + 2(n-1)/n bytes / {}; largest "
-             "error {:.0f}%\n\n",
+             "  model of n workers: latency {:.3f} ms per segment of 1 MB + 2(n-1)/n bytes / {}; "
+             "largest error {:.0f}%\n\n",
              1e3 * link.latency, rate_text(link.bandwidth), 100 * link.error);
 }
 

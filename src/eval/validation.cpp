@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file/files.h"
 #include "base/format.h"
-#include "base/hash.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "data/input/line_reader.h"

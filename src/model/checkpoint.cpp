@@ -4,10 +4,10 @@
 #include <array>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/json_view.h"
+#include "base/json/json_view.h"
 #include "data/manifest.h"
 #include "tensor/safetensors.h"
 

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "config/model_options.h"
 #include "tensor/parameters.h"
 #include "tensor/safetensors.h"

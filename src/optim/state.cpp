@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/json_view.h"
+#include "base/json/json_view.h"
 
 namespace reigen {
 namespace {

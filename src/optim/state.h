@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "data/batches.h"
 #include "model/checkpoint.h"
 #include "ops/gpu_step.h"

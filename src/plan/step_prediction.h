@@ -10,7 +10,7 @@
 
 #include "dist/compress/compressor.h"
 #include "plan/link_probe.h"
-#include "report/causes.h"
+#include "report/verdict/causes.h"
 
 namespace reigen {
 

@@ -1,7 +1,7 @@
 #include "plan/wording.h"
 
 #include "base/format.h"
-#include "report/thresholds.h"
+#include "report/verdict/thresholds.h"
 
 namespace reigen {
 namespace {

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <set>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "report/report_maker.h"
 

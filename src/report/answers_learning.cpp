@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "config/schedule_options.h"
 #include "data/manifest.h"
@@ -106,14 +106,14 @@ std::string ReportMaker::schedule_text(const Points& rates) const {
                   kind, report_.live() ? "is still" : "ended", whole(last), whole(warmup), rate);
   }
   if (kind == "fixed") {
-    return format("schedule.kind fixed: it stayed at {:.2e}{}", rate,
+    return format("schedule.kind fixed: the rate stayed at {:.2e}{}", rate,
                   warmup > 1 ? format(" after a warm-up of {}",
                                       counted(static_cast<uint64_t>(warmup), "step"))
                              : "");
   }
   const auto peak = std::max_element(rates.begin(), rates.end(),
                                      [](auto& x, auto& y) { return x.second < y.second; });
-  const char* rise = warmup > 1 ? "it rose to" : "its peak was";
+  const char* rise = warmup > 1 ? "the rate rose to" : "the peak rate was";
   return format("schedule.kind {}: {} {:.2e} around step {} and was {:.2e} at the end", kind, rise,
                 peak->second, whole(peak->first), rate);
 }

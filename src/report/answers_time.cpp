@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/statistics.h"
 #include "report/report_maker.h"

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "config/yaml.h"
 #include "observe/tensorboard/hparams.h"
@@ -249,6 +249,12 @@ Json to_json(const Report& report) {
   }
   json["verdicts"]["bottleneck"]["cause"] = id_of(report.bottleneck.cause);
   json["verdicts"]["bottleneck"]["rank"] = report.bottleneck.rank;
+  json["verdicts"]["trained"]["answer"] = id_of(report.trained.answer);
+  if (report.trained.answer == Trained::Answer::kDiverged) {
+    json["verdicts"]["trained"]["diverged_step"] = report.trained.step;
+  }
+  json["verdicts"]["overfitting"]["answer"] = id_of(report.overfitting.answer);
+  json["verdicts"]["overfitting"]["best_step"] = report.overfitting.trend.best_step;
   json["environment"] = table(report.environment);
   json["settings"] = report.settings;
   json["notes"] = table(report.notes);

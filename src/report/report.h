@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "observe/record/run_reader.h"
 #include "report/run_state.h"
 #include "report/svg_plot.h"
-#include "report/verdicts.h"
-#include "report/wording.h"
+#include "report/verdict/verdicts.h"
+#include "report/verdict/wording.h"
 
 namespace reigen {
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "config/train_options.h"
 #include "report/report.h"
-#include "report/thresholds.h"
+#include "report/verdict/thresholds.h"
 
 namespace reigen {
 

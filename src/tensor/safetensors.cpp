@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace reigen {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "tensor/tensor.h"
 
 namespace reigen {

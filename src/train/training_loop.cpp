@@ -119,8 +119,8 @@ StopRequests TrainingLoop::requests() const {
 }
 
 void TrainingLoop::exchange_logs() {
-  const std::vector<std::string> lines = logs_.exchange();
-  if (parts_.writer) parts_.writer->add_lines(lines);
+  const std::vector<std::vector<Record>> records = logs_.exchange();
+  if (parts_.writer) parts_.writer->add_records(records);
 }
 
 void TrainingLoop::restart_clocks() {

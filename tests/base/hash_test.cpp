@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "support/temp_dir.h"
 
 namespace reigen {
 namespace {
@@ -65,30 +64,6 @@ TEST(Crc32c, AgreesWithThePublishedVectors) {
   // RFC 3720, B.4
   EXPECT_EQ(crc32c(std::string(32, '\0').data(), 32), 0x8A9136AAu);
   EXPECT_EQ(crc32c(std::string(32, '\xFF').data(), 32), 0x62A8AB43u);
-}
-
-TEST(Sha256OfFile, ReadsTheWholeFileInBlocks) {
-  TempDir dir;
-  write_text(dir.path("empty"), "");
-  EXPECT_EQ(sha256_of_file(dir.path("empty")), kSha256OfNothing);
-  write_text(dir.path("large"), std::string(3 << 20, 'x'));  // three reads
-  EXPECT_EQ(sha256_of_file(dir.path("large")),
-            "3bea8a9a07c1e8dcaa4c1b816815c35a29b4fb585ba6ecc70ea44840a794cfb3");
-}
-
-TEST(Sha256OfFile, AMissingFileIsADataErrorThatNamesIt) {
-  TempDir dir;
-  try {
-    sha256_of_file(dir.path("gone"));
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const DataError& e) {
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, dir.path("gone"), e.what());
-  }
-}
-
-TEST(Sha256OfFile, ADirectoryIsAnErrorAndNotAnEmptyFile) {
-  TempDir dir;
-  EXPECT_THROW(sha256_of_file(dir.path()), Error);
 }
 
 // Shards contain these; a different value would make every existing dataset unreadable.

@@ -64,8 +64,8 @@ class Evaluate(Case):
             self.assertLess(metric["comparison"]["p_value"], 0.05)
         text = self.evaluate("--hypotheses", self.fair, "--references", self.references,
                              "--baseline", self.poor).stdout
-        self.assertIn("BLEU of the baseline", text)
-        self.assertIn("paired bootstrap", text)
+        for metric in found.values():
+            self.assertIn(f"{metric['baseline']['score']:.2f}", text)
 
     def test_a_system_does_not_differ_from_itself(self):
         found = self.metrics("--hypotheses", self.fair, "--references", self.references,
@@ -103,10 +103,10 @@ class Evaluate(Case):
     def test_empty_and_missing_files_are_named(self):
         empty = self.write("empty.txt", "")
         done = self.evaluate("--hypotheses", empty, "--references", empty, check=False)
-        self.assert_fails(done, DATA, "empty.txt is empty")
+        self.assert_fails(done, DATA, empty)
         done = self.evaluate("--hypotheses", self.path("no.txt"), "--references", self.references,
                              check=False)
-        self.assert_fails(done, DATA, "no.txt", "No such file")
+        self.assert_fails(done, DATA, self.path("no.txt"))
 
     def test_an_unknown_metric_names_the_known_ones(self):
         done = self.evaluate("--hypotheses", self.fair, "--references", self.references,
@@ -116,7 +116,7 @@ class Evaluate(Case):
     def test_bad_bytes_are_scored_with_a_warning(self):
         odd = self.write("odd.txt", "\n".join(FAIR).encode().replace(b"cats", b"c\xffts"))
         done = self.evaluate("--hypotheses", odd, "--references", self.references)
-        self.assertIn("30 lines are not valid UTF-8", done.stderr)
+        self.assertRegex(done.stderr, "warning: .*odd.txt.*30 ")
         self.assertIn("BLEU", done.stdout)
 
     def test_tokenised_text_gets_a_warning(self):

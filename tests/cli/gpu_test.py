@@ -122,7 +122,7 @@ class Workers(GpuCase):
         self.assertLess(steps[-1]["loss"], 0.9 * steps[0]["loss"])
         done = self.workers("apart", "--max-steps", 5, "--precision", "fp16", "--compress", "local:2",
                             check=False)
-        self.assert_fails(done, 2, "--compress local cannot be combined with --precision fp16")
+        self.assert_fails(done, 2, "--compress local", "--precision fp16")
 
     def test_the_number_of_workers_may_change(self):
         self.workers("run", "--max-steps", 20, "--eval.every", 0)
@@ -192,7 +192,7 @@ class Nccl(GpuCase):
         said = self.finish(self.start("run", *some, transport="auto", **nowhere))
         self.assertIn("gradients through host memory", said[0])
         said = self.finish(self.start("other", *some, **nowhere), codes=(2, 2))
-        self.assertIn("--transport nccl is not available", said[0])
+        self.assertRegex(said[0], "error: .*--transport nccl")
 
     def test_a_rank_that_dies_or_hangs_is_noticed(self):
         for number, name in ((signal.SIGKILL, "killed"), (signal.SIGSTOP, "stopped")):
@@ -206,7 +206,7 @@ class Nccl(GpuCase):
                 self.assertLess(time.time() - begun, 30)
                 self.assertEqual(processes[0].returncode, 5, said)
                 self.assertIn("lost rank 1", said)
-                self.assertIn("resumes from step", said)
+                self.assert_resumable(name, said)
                 processes[1].kill()
                 processes[1].communicate()
                 run("inspect", self.path(name), "--verify")
@@ -228,7 +228,8 @@ class Failures(GpuCase):
         env = {**os.environ, "REIGEN_BREAK_GPU_AT_STEP": "45"}
         done = self.train("run", "--max-steps", 100, "--checkpoint.every", 20, "--eval.every", 0,
                           check=False, env=env)
-        self.assert_fails(done, 6, "CUDA could not", "resumes from step 40")
+        self.assert_fails(done, 6, "CUDA", "step 40")
+        self.assert_resumable("run", done.stderr)
         run("inspect", self.path("run"), "--verify")
         self.train("run", "--max-steps", 60)
 
@@ -237,7 +238,8 @@ class Failures(GpuCase):
         env = {**os.environ, "REIGEN_BREAK_GPU_AT_STEP": "45"}
         done = self.train("run", "--max-steps", 100, "--checkpoint.every", 20, "--eval.every", 0, "--workers", 2,
                           "--device", "cuda:0", check=False, env=env)
-        self.assert_fails(done, 6, "CUDA could not", "resumes from step 40")
+        self.assert_fails(done, 6, "CUDA", "step 40")
+        self.assert_resumable("run", done.stderr)
         run("inspect", self.path("run"), "--verify")
 
     def test_the_memory_limit_is_checked_and_decides_the_micro_batches(self):
@@ -247,7 +249,7 @@ class Failures(GpuCase):
         self.assertIsNotNone(peak, done.stderr)
         self.assertGreater(self.records("run")[0]["micro_batches"], 1)
         done = self.train("much", "--max-steps", 1, "--memory", "9000GB", check=False)
-        self.assert_fails(done, 2, "that are free on")
+        self.assert_fails(done, 2, "--memory")
 
     def test_a_loss_scale_that_only_falls_ends_the_run(self):
         done = self.train("run", "--max-steps", 500, "--precision", "fp16", "--schedule.rate", "1",

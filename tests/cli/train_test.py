@@ -1,5 +1,6 @@
 """Whole training runs through the real binary: resuming bit for bit, limits, bad input, full disks."""
 
+import errno
 import hashlib
 import json
 import os
@@ -181,8 +182,7 @@ class Resuming(TrainCase):
             process.send_signal(stop)
             _, errors = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 130, errors)
-            self.assertIn("resumes from step", errors)
-            self.assertIn("reigen train --run", errors)
+            self.assert_resumable("stopped", errors)
             self.assertGreaterEqual(self.manifest("stopped")["step"], target)
         self.train("stopped", *self.MORE)
         self.assert_same_as_straight("stopped")
@@ -222,23 +222,23 @@ class Resuming(TrainCase):
 
 class BadInput(TrainCase):
     def test_unusable_options_are_named_in_the_error(self):
-        self.assert_fails(run("train", "--run", self.path("r"), check=False), 2, "--data is required")
+        self.assert_fails(run("train", "--run", self.path("r"), check=False), 2, "--data")
         self.assert_fails(self.train("r", check=False), 2, "--max-steps")
         self.assert_fails(self.train("r", "--max-steps", 1, "--preset", "smal", check=False), 2,
-                          "did you mean 'small'")
+                          "'smal'", "'small'")
         self.assert_fails(self.train("r", "--max-steps", 1, "--model.heads", 3, check=False), 2,
-                          "multiple of model.heads 3")
+                          "model.heads 3")
         self.assert_fails(self.train("r", "--max-steps", 1, "--memory", "lots", check=False), 2,
-                          "such as 800MB")
+                          "--memory", "'lots'", "800MB")
         self.assert_fails(self.train("r", "--max-steps", 1, "--memory", "101MB", check=False), 2,
-                          "raise --memory to")
+                          "--memory", "101 MB")
         self.assertFalse(os.path.exists(self.path("r/config.yaml")))
 
     def test_a_folder_that_is_no_run_is_left_alone(self):
         os.mkdir(self.path("notes"))
         self.write("notes/mine.txt", "keep")
         self.assert_fails(self.train("notes", "--max-steps", 1, check=False), 2, "mine.txt",
-                          "not a run of reigen")
+                          self.path("notes"))
         self.assertEqual(os.listdir(self.path("notes")), ["mine.txt"])
 
     def test_a_run_refuses_different_settings_and_different_data(self):
@@ -253,7 +253,7 @@ class BadInput(TrainCase):
                               "--max-steps", 4, check=False), 4, "400 pieces", "300")
         run(*self.prepare_args(other, output="same-size", vocab_size=400), "--quiet")
         self.assert_fails(run("train", "--run", self.path("run"), "--data", self.path("same-size"),
-                              "--max-steps", 4, check=False), 4, "different dataset")
+                              "--max-steps", 4, check=False), 4, self.path("same-size"))
         self.assertEqual(self.digest("run"), before)
 
     def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(self):
@@ -275,8 +275,7 @@ class BadInput(TrainCase):
         for step in os.listdir(self.path("run/checkpoints")):
             os.truncate(self.path(f"run/checkpoints/{step}/model.safetensors"), 1000)
         self.assert_fails(self.train("run", "--max-steps", 30, check=False), 4,
-                          "model.safetensors: has 1,000 bytes",
-                          "none of its")
+                          "model.safetensors", "1,000 bytes")
 
     def test_the_best_checkpoint_survives_a_later_one_that_could_not_be_written(self):
         more = ["--eval.every", 5, "--checkpoint.keep", 1, "--no-eval.bleu"]
@@ -291,7 +290,7 @@ class BadInput(TrainCase):
         log = self.read("run/measurements/rank-0.jsonl")
         shutil.rmtree(self.path("run/checkpoints"))
         self.assert_fails(self.train("run", "--max-steps", 5, check=False), 4,
-                          "its checkpoints are missing")
+                          self.path("run"), "checkpoints")
         self.assertEqual(self.read("run/measurements/rank-0.jsonl"), log)
 
     def test_a_preset_is_not_silently_ignored(self):
@@ -312,11 +311,12 @@ class BadInput(TrainCase):
             self.train("wild", "--max-steps", 500, "--schedule.rate", 1000,
                        "--schedule.warmup-steps", 1, "--optimizer.kind", "adamw",
                        "--optimizer.weight-decay", 10, "--eval.every", 0,
-                       "--optimizer.max-skipped", 5, check=False), 8, "not finite for 5 steps")
+                       "--optimizer.max-skipped", 5, check=False), 8, " 5 steps")
         skipped = [r for r in self.records("wild") if r.get("skipped")]
         self.assertGreaterEqual(len(skipped), 5)
         report = json.loads(self.read("wild/report.json"))
-        self.assertRegex(report["verdicts"]["trained"]["verdict"], "no, diverged at step [0-9]+")
+        trained = report["verdicts"]["trained"]
+        self.assertEqual([trained["answer"], trained["diverged_step"]], ["diverged", self.last_record("wild", "end")["step"]])
         self.assertIn("skipped steps", report["notes"])
         self.assertEqual(self.digest("run", "checkpoints/step-00000010"), good)
 
@@ -325,13 +325,14 @@ class BadInput(TrainCase):
         run("prepare", "--source", "en", "--target", "de", "--train", f"{text}/train.en",
             f"{text}/train.de", "--vocab-size", 300, "--output", self.path("bare"), "--quiet")
         args = ["train", "--data", self.path("bare"), "--run", self.path("run"), *SMALL]
-        self.assertIn("no validation pairs", run(*args, "--max-steps", 3).stderr)
+        self.assertIn("warning: ", run(*args, "--max-steps", 3).stderr)
+        self.assertNotIn("evaluation", [r["kind"] for r in self.records("run")])
         self.assert_fails(run(*args, "--max-steps", 3, "--eval.patience", 2, check=False), 3,
-                          "no validation pairs")
+                          self.path("bare"), "eval.patience is 2")
 
     def test_a_sentence_longer_than_the_model_is_named_before_training(self):
         self.assert_fails(self.train("run", "--max-steps", 1, "--model.max-length", 8, check=False),
-                          3, "the longest sentence", "--model.max-length", "--max-pieces 7")
+                          3, "--model.max-length", "--max-pieces 7")
 
 
 class FullDisk(TrainCase):
@@ -349,8 +350,8 @@ class FullDisk(TrainCase):
         free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
         self.write("disk/filler", b"x" * (free - 200_000))
         done = self.train("disk/run", "--max-steps", 12, *more, "--checkpoint.wait", 0, check=False)
-        self.assert_fails(done, 7, "No space left on device",
-                          "the one before it is")
+        self.assert_fails(done, 7, os.strerror(errno.ENOSPC), "step-00000012",
+                          self.path("disk/run/last"))
         self.assertEqual(self.digest("disk/run", "checkpoints/step-00000005"), good)
         self.assertEqual(os.listdir(self.path("disk/run/checkpoints")), ["step-00000005"])
         os.remove(self.path("disk/filler"))

@@ -187,7 +187,7 @@ class Processors(Planted):
         self.workers(*LITTLE, "--max-steps", 120, begun=lambda workers: self.throttle_reader(workers[rank]))
         verdict, all_of_it = self.bottleneck()
         self.assertEqual(verdict, "input", all_of_it)
-        self.assertIn(f"disk for the data of rank {rank}", all_of_it["advice"])
+        self.assertEqual(all_of_it["rank"], rank, all_of_it)
         self.assert_spans_add_up(2)
 
     def test_a_throttled_reader_of_rank_1_is_input_and_no_straggler(self):

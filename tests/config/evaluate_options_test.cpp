@@ -51,19 +51,20 @@ TEST(EvaluateOptions, RefusesBothOrNeitherOfHypothesesAndModel) {
 }
 
 TEST(EvaluateOptions, RefusesOptionsOfTheOtherMode) {
-  EXPECT_THAT(evaluate_error({"--hypotheses", "h"}), HasSubstr("--references is required"));
+  EXPECT_THAT(evaluate_error({"--hypotheses", "h"}), HasSubstr("--references"));
   for (const char* option : {"--data", "--sources", "--output"}) {
     EXPECT_THAT(evaluate_error({"--hypotheses", "h", "--references", "r", option, "x"}),
                 HasSubstr("need --model"));
   }
-  EXPECT_THAT(evaluate_error({"--model", "run", "--sources", "s"}), HasSubstr("need each other"));
+  EXPECT_THAT(evaluate_error({"--model", "run", "--sources", "s"}),
+              AllOf(HasSubstr("--sources"), HasSubstr("--references")));
   EXPECT_THAT(evaluate_error({"--model", "run", "--references", "r"}),
-              HasSubstr("need each other"));
+              AllOf(HasSubstr("--sources"), HasSubstr("--references")));
   EXPECT_THAT(
       evaluate_error({"--model", "run", "--sources", "s", "--references", "r", "--data", "d"}),
       HasSubstr("either --data or --sources"));
   EXPECT_THAT(evaluate_error({"--model", "run", "--split", "train"}),
-              HasSubstr("'train' cannot be used: expected test or valid"));
+              AllOf(HasSubstr("'train'"), HasSubstr("test or valid")));
 }
 
 TEST(EvaluateOptions, TakesMetricsByCommasOrSeveralValuesEachOnce) {

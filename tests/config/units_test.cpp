@@ -59,6 +59,13 @@ TEST(UnitOptions, AreReadWithAUnitAndRecordedAsNumbers) {
   EXPECT_EQ(time, 90);
 }
 
+TEST(UnitOptions, ShowADefaultTimeInTheUnitThatATimeMayBeGivenIn) {
+  for (const char* text : {"0", "90s", "0.5s", "10m", "36h"}) {
+    double seconds = parse_seconds(text);
+    EXPECT_EQ(seconds_option("wait", seconds, "").default_text, text);
+  }
+}
+
 TEST(UnitOptions, NameTheExpectedFormInErrors) {
   uint64_t memory = 0;
   Schema schema("try", "Tries.");

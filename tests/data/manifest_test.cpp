@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "data/dataset.h"
 #include "data/prepare/prepare.h"
 #include "support/sample_data.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/file/files.h"
 #include "support/temp_dir.h"
 
 namespace reigen {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 namespace reigen {
 

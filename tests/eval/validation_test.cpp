@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "train/small_run.h"
 
 namespace reigen {

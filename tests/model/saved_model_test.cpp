@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "support/small_model.h"
 #include "support/teacher_forced.h"
 #include "support/temp_dir.h"

@@ -18,6 +18,7 @@ namespace reigen {
 namespace {
 
 using Kind = ScheduleKind;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -337,17 +338,17 @@ TEST(CheckSchedule, RequiresBoundariesThatFitTheValues) {
   EXPECT_THAT(refusal(options), HasSubstr("schedule.values has 0 rates"));
   options.boundaries = {10, 20};
   options.values = {0.1, 0.2};
-  EXPECT_THAT(refusal(options), HasSubstr("has 2 rates and schedule.boundaries has 2 steps"));
+  EXPECT_THAT(refusal(options), AllOf(HasSubstr("2 rates"), HasSubstr("2 steps")));
   options.values = {0.1, 0.2, 0};
   EXPECT_THAT(refusal(options), HasSubstr("schedule.values is 0"));
   options.values = {0.1, 0.2, 0.3};
   options.boundaries = {20, 10};
-  EXPECT_THAT(refusal(options), HasSubstr("schedule.boundaries is 10, not above the 20"));
+  EXPECT_THAT(refusal(options), HasSubstr("schedule.boundaries is 10"));
   options.boundaries = {0, 10};
   EXPECT_THAT(refusal(options), HasSubstr("schedule.boundaries is 0"));
   options.boundaries = {10, 20};
   options.warmup_steps = 11;
-  EXPECT_THAT(refusal(options), HasSubstr("before the warm-up ends at step 11"));
+  EXPECT_THAT(refusal(options), HasSubstr("step 11"));
   options.warmup_steps = 10;
   check_schedule(options);
 }

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/json_view.h"
+#include "base/json/json_view.h"
 #include "support/small_model.h"
 #include "support/teacher_forced.h"
 #include "support/temp_dir.h"
@@ -161,10 +161,9 @@ TEST_F(ReadState, NamesTheMomentsOfAStateAsItReadsThem) {
 
 TEST_F(ReadState, RefusesACheckpointThatCannotBeTrainedOn) {
   EXPECT_THAT(error_of(write({{"state", manifest_state(full_state())}}, false)),
-              HasSubstr("has no optimizer.safetensors"));
-  EXPECT_THAT(error_of(write(Json::object())), HasSubstr("its training state is incomplete"));
-  EXPECT_THAT(error_of(write({{"state", {{"step", 1}}}})),
-              HasSubstr("its training state is incomplete"));
+              HasSubstr("optimizer.safetensors"));
+  EXPECT_THAT(error_of(write(Json::object())), HasSubstr("training state"));
+  EXPECT_THAT(error_of(write({{"state", {{"step", 1}}}})), HasSubstr("training state"));
 }
 
 TEST_F(ReadState, ChecksEveryFileFirst) {

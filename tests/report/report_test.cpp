@@ -100,14 +100,27 @@ TEST(Report, ThePriceIsOfOneHostAndTheCostOfAll) {
   EXPECT_THAT(answer_to(report, "how-long"), HasSubstr("it cost 1.00"));
 }
 
-TEST(Report, JsonHasAVersionAndTheCauseAsAnId) {
+TEST(Report, JsonHasAVersionAndItsVerdictsAsIds) {
   TempDir run;
   write_run(run.path(), 9.9e6, 0.7);
   const Json json = to_json(report_of(run.path()));
   EXPECT_EQ(json["version"], kReportVersion);
   EXPECT_EQ(json["verdicts"]["bottleneck"]["cause"], "network");
-  EXPECT_EQ(json["verdicts"]["bottleneck"]["verdict"], "network");
   EXPECT_EQ(json["verdicts"]["bottleneck"]["rank"], -1);
+  EXPECT_EQ(json["verdicts"]["trained"]["answer"], "unknown");  // no evaluations
+  EXPECT_EQ(json["verdicts"]["overfitting"]["answer"], "unknown");
+}
+
+TEST(Report, JsonNamesTheStepOfADivergence) {
+  Report report;
+  report.trained = {.answer = Trained::Answer::kDiverged, .step = 101};
+  report.overfitting.answer = Overfitting::Answer::kYes;
+  report.overfitting.trend.best_step = 40;
+  const Json verdicts = to_json(report)["verdicts"];
+  EXPECT_EQ(verdicts["trained"]["answer"], "diverged");
+  EXPECT_EQ(verdicts["trained"]["diverged_step"], 101);
+  EXPECT_EQ(verdicts["overfitting"]["answer"], "yes");
+  EXPECT_EQ(verdicts["overfitting"]["best_step"], 40);
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ class HostileModel : public ::testing::Test {
     model_ = new std::string(train_vocabulary(options, words, [] { return [](uint64_t) {}; }));
   }
   static void TearDownTestSuite() { delete model_; }
-  // Protobuf merges what follows into the model.
+  // Protobuf merges the following message into the model.
   static Vocabulary load_with(const std::string& more) {
     return Vocabulary::from_model_bytes(*model_ + more, "x.model");
   }

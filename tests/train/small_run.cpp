@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "data/prepare/prepare.h"
 #include "support/sample_data.h"
 

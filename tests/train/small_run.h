@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "config/train_options.h"
 #include "model/transformer.h"
 #include "support/temp_dir.h"

@@ -1,4 +1,4 @@
-// Whole attempts in this process: what the loop does after which step, and how it ends.
+// Whole attempts in this process: the actions of the loop after each step, and its end.
 #include "train/training_loop.h"
 
 #include <gmock/gmock.h>

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/machine.h"
 #include "base/terminal.h"

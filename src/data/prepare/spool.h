@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "base/files.h"
+#include "base/file/files.h"
 
 namespace reigen {
 

@@ -1,4 +1,4 @@
-// Where the time of a step's communication went: hidden behind backward, or exposed.
+// The time of a step's communication, split into hidden behind backward and exposed.
 #pragma once
 
 #include <vector>

@@ -13,6 +13,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/interrupt.h"

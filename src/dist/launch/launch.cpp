@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/terminal.h"
 #include "config/schema.h"
 #include "dist/launch/pmix.h"
@@ -165,17 +165,17 @@ void find_secret(Placement& p, const RendezvousNeeds& needs) {
   } else if (needs.insecure) {
     if (p.rank == 0) {
       log_warning(
-          "this job has no secret (--insecure): whoever reaches its port can join it, read its "
+          "this job has no secret (--insecure): anyone who reaches its port can join it, read its "
           "data and change the model");
     }
     return;
   } else {
-    throw ConfigError(
-        format("{} gives the workers no secret, and without one whoever reaches the job's port can "
-               "join it. Set REIGEN_TOKEN to the same random text for all workers (openssl rand "
-               "-hex 16), or --token-file to a file of mode 0600 on every host; --insecure trains "
-               "without a secret",
-               name_of(p.launcher)));
+    throw ConfigError(format(
+        "{} gives the workers no secret, and without one anyone who reaches the job's port can "
+        "join it. Set REIGEN_TOKEN to the same random text for all workers (openssl rand "
+        "-hex 16), or --token-file to a file of mode 0600 on every host; --insecure trains "
+        "without a secret",
+        name_of(p.launcher)));
   }
   p.secret = true;
 }

@@ -14,7 +14,7 @@ void check_secret(const std::string& secret, const std::string& source);
 // The text in a file that only its owner can read. Throws ConfigError.
 std::string read_token_file(const std::string& path);
 
-// A random secret of this user on this machine: made once, and kept in a directory that no other
+// A random secret of this user on this machine: made once, and stored in a directory that no other
 // user can read. All workers of a local job find the same. Throws IoError.
 std::string local_secret();
 

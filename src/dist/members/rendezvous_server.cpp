@@ -341,7 +341,7 @@ void RendezvousServer::Loop::narrow(const std::string& outward) {
   try {
     listener_ = listen_on(address, port_);
   } catch (const CommError&) {
-    // Late comers are not told why they cannot join; nothing else uses the port.
+    // A worker that comes too late gets no reason; nothing else uses the port.
   }
 }
 

@@ -59,7 +59,7 @@ class Channel {
   // As many as the connection takes now, of both parts in order.
   Moved write(std::span<const std::byte> first, std::span<const std::byte> second = {});
 
-  // What to wait for with poll(). A handshake may have to read before it can write.
+  // The events to wait for with poll(). A handshake may have to read before it can write.
   short events(bool to_write) const;
   // Whether bytes may have been decrypted but not read yet: poll() does not announce them.
   bool pending() const { return may_have_more_ && error_.empty(); }

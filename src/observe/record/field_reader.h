@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "observe/record/field.h"
 
 namespace reigen {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "observe/record/field.h"
 
 namespace reigen {

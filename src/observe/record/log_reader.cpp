@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file/own_file.h"
 #include "base/format.h"
-#include "base/own_file.h"
 
 namespace reigen {
 namespace {

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
+#include "base/file/own_file.h"
 #include "base/format.h"
-#include "base/own_file.h"
 #include "base/terminal.h"
 #include "observe/record/log_reader.h"
 #include "observe/record/record_parser.h"

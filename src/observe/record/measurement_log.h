@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/append_file.h"
+#include "base/file/append_file.h"
 #include "observe/record/records.h"
 
 namespace reigen {

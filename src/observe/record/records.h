@@ -12,7 +12,7 @@
 #include <string_view>
 #include <variant>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "observe/record/run_records.h"
 #include "observe/record/sample_record.h"
 #include "observe/record/step_record.h"

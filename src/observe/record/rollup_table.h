@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "observe/record/field_columns.h"
 
 namespace reigen {

@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/json_view.h"
+#include "base/json/json_view.h"
 #include "base/machine.h"
 #include "base/thread.h"
 #include "observe/record/log_reader.h"

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/error.h"
-#include "base/json_view.h"
+#include "base/json/json_view.h"
 
 namespace reigen {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "observe/record/records.h"
 
 namespace reigen {

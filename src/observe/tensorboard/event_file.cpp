@@ -14,10 +14,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
+#include "base/file/own_file.h"
 #include "base/format.h"
 #include "base/machine.h"
-#include "base/own_file.h"
 #include "base/terminal.h"
 #include "observe/tensorboard/tf_record.h"
 #include "observe/tensorboard/wire.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/append_file.h"
+#include "base/file/append_file.h"
 
 namespace reigen {
 

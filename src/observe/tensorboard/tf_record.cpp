@@ -1,7 +1,7 @@
 #include "observe/tensorboard/tf_record.h"
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/hash.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/format.h"
 #include "report/svg_plot.h"
-#include "report/verdicts.h"
+#include "report/verdict/verdicts.h"
 
 namespace reigen {
 namespace {

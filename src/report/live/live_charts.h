@@ -2,7 +2,7 @@
 // screen readers.
 #pragma once
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "observe/record/run_summary.h"
 
 namespace reigen {

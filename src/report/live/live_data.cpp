@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "config/train_options.h"
 #include "report/live/live_charts.h"
 #include "report/live/log_tail.h"
-#include "report/wording.h"
+#include "report/verdict/wording.h"
 
 namespace reigen {
 namespace {

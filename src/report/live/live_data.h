@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "observe/record/run_reader.h"
 #include "report/run_state.h"
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "report/live/web_files.h"
 #include "report/report.h"
 #include "report/report_page.h"

@@ -6,10 +6,10 @@
 
 #include <string>
 
-#include "report/live/http_server.h"
+#include "report/live/http/http_server.h"
+#include "report/live/http/work_lane.h"
 #include "report/live/live_feed.h"
 #include "report/live/page_access.h"
-#include "report/live/work_lane.h"
 
 namespace reigen {
 

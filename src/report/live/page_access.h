@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/live/http_request.h"
+#include "report/live/http/http_request.h"
 
 namespace reigen {
 

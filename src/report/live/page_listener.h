@@ -7,7 +7,7 @@
 
 namespace reigen {
 
-// Port 0: 6810, or a free port when that is in use. Throws IoError with what to do.
+// Port 0: 6810, or a free port when that is in use. Throws IoError with the remedy.
 Socket listen_for_page(const std::string& address, int port);
 
 }  // namespace reigen

@@ -13,10 +13,10 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/file/secret_file.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/machine.h"
-#include "base/secret_file.h"
 #include "base/terminal.h"
 #include "base/thread.h"
 #include "config/schema.h"

@@ -3,9 +3,9 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/file/secret_file.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/secret_file.h"
 
 namespace reigen {
 

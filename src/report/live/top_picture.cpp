@@ -8,7 +8,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "report/run_state.h"
-#include "report/wording.h"
+#include "report/verdict/wording.h"
 
 namespace reigen {
 namespace {

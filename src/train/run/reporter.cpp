@@ -57,26 +57,13 @@ MeasurementLog& Reporter::log_of(int rank) {
   return *log;
 }
 
-void Reporter::add_lines(const std::vector<std::string>& lines) {
-  for (size_t rank = 0; rank < lines.size(); ++rank) {
-    if (lines[rank].empty()) continue;
-    if (!rolls_up_ && rank > 0 && !others_.contains(static_cast<int>(rank))) continue;
-    log_of(static_cast<int>(rank)).append_lines(lines[rank]);
-    show_samples(static_cast<int>(rank), lines[rank]);
-  }
-}
-
-// Other ranks send their samples as log lines; TensorBoard shows the numbers in them.
-void Reporter::show_samples(int rank, std::string_view lines) {
-  const std::string sample = line_start<SampleRecord>();
-  uint64_t number = 0;
-  while (!lines.empty()) {
-    const std::string_view line = lines.substr(0, lines.find('\n'));
-    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
-    ++number;
-    if (!line.starts_with(sample)) continue;
-    const Record record = parser_.parse(line, format("lines of rank {}", rank), number);
-    board_.add_sample(rank, std::get<SampleRecord>(record));
+void Reporter::add_records(const std::vector<std::vector<Record>>& records) {
+  for (int rank = 0; rank < static_cast<int>(records.size()); ++rank) {
+    if (!rolls_up_ && rank > 0 && !others_.contains(rank)) continue;
+    for (const Record& record : records[static_cast<size_t>(rank)]) {
+      log_of(rank).append(record);
+      if (const auto* sample = std::get_if<SampleRecord>(&record)) board_.add_sample(rank, *sample);
+    }
   }
 }
 
@@ -132,7 +119,7 @@ std::string Reporter::progress_line(const StepRecord& record, double loss,
   line += format("  epoch {:.2f}  loss {:.4f}  rate {:.2e}  {} tok/s", record.epoch, loss,
                  record.rate, with_commas(static_cast<uint64_t>(tokens_per_second)));
   const double left = seconds_left(record);
-  if (left >= 0) line += format("  ETA {}", human_seconds(left));
+  if (left > 0) line += format("  ETA {}", human_seconds(left));
   return line;
 }
 

@@ -7,14 +7,12 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/append_file.h"
 #include "base/clock.h"
+#include "base/file/append_file.h"
 #include "config/train_options.h"
 #include "observe/record/measurement_log.h"
-#include "observe/record/record_parser.h"
 #include "observe/record/records.h"
 #include "observe/record/run_reader.h"
 #include "observe/tensorboard/tensorboard.h"
@@ -39,7 +37,8 @@ class Reporter {
   void evaluation(const EvaluationRecord& record);
   void checkpoint(const CheckpointRecord& record);
   void end(const EndRecord& record);
-  void add_lines(const std::vector<std::string>& lines);  // log lines of each rank, by rank
+  // Records of every rank, by rank: host samples, and spans of the ranks other than 0.
+  void add_records(const std::vector<std::vector<Record>>& records);
 
   // The run directory is no longer at its path: the rollup is not written any more.
   void stop_rollup() { rolls_up_ = false; }
@@ -52,7 +51,6 @@ class Reporter {
   double seconds_left(const StepRecord& record) const;
   void plain_line(const StepRecord& record);
   MeasurementLog& log_of(int rank);
-  void show_samples(int rank, std::string_view lines);
 
   const TrainOptions& options_;
   TextLog text_;  // log.txt; a full disk loses lines here, not in the measurement log
@@ -62,7 +60,6 @@ class Reporter {
   RunReader rollup_;
   bool rolls_up_ = true;
   bool checkpoint_failed_ = false;  // the last one
-  RecordParser parser_;
   uint64_t after_step_;
   double earlier_seconds_;
   // Sums since the last progress line of the log.

@@ -13,9 +13,9 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
+#include "base/file/own_file.h"
 #include "base/format.h"
-#include "base/own_file.h"
 #include "base/terminal.h"
 #include "model/checkpoint.h"
 
@@ -58,7 +58,7 @@ void remove_checkpoint(const fs::path& path) {
   fs::remove_all(error ? path : aside, error);
 }
 
-// The content of a lock: the process that holds it, or held it last.
+// The content of a lock file: the process that has the lock, or had it last.
 bool is_process_number(std::string_view text) {
   return text.find_first_not_of("0123456789") == std::string_view::npos;
 }

@@ -65,7 +65,7 @@ class RunDirectory {
   void follow();
 
  private:
-  // Where a file is accessed, as opposed to file(), which a user knows.
+  // The path by which a file is accessed, as opposed to file(), the path that a user knows.
   std::string at(const std::string& name) const { return lasting_path() + "/" + name; }
   void check_is_run() const;
   void refuse_links() const;

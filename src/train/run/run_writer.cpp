@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/machine.h"

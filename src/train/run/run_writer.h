@@ -54,7 +54,9 @@ class RunWriter {
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
-  void add_lines(const std::vector<std::string>& lines) { reporter_->add_lines(lines); }
+  void add_records(const std::vector<std::vector<Record>>& records) {  // of every rank, by rank
+    reporter_->add_records(records);
+  }
   // Returns when the state is copied. `source` has parameters and moments where the state does not;
   // `stall` runs since training stopped for the checkpoint.
   void save(const TrainState& state, StateSource* source, const Stopwatch& stall);

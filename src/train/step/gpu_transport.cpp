@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/terminal.h"
 #include "device/gpu.h"
 #include "dist/compress/compressor.h"

@@ -1,8 +1,8 @@
 #include "train/workers/algorithm_records.h"
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/terminal.h"
 #include "ops/gpu_backend.h"
 

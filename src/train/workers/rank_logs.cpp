@@ -1,5 +1,11 @@
 #include "train/workers/rank_logs.h"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/format.h"
+
 namespace reigen {
 namespace {
 
@@ -24,7 +30,7 @@ void RankLogs::step(const StepRecord& record) {
 
 void RankLogs::close_window() {
   if (window_.steps == 0) return;
-  lines_ += log_line(window_);
+  records_.push_back(window_);
   window_ = {};
 }
 
@@ -32,13 +38,31 @@ void RankLogs::stop_sampling() {
   if (sampler_) sampler_->stop();
 }
 
-std::vector<std::string> RankLogs::exchange() {
+std::vector<Record> RankLogs::parse(std::string_view lines, size_t rank) {
+  std::vector<Record> records;
+  const std::string source = format("records of rank {}", rank);
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+    records.push_back(parser_.parse(line, source, records.size() + 1));
+  }
+  return records;
+}
+
+std::vector<std::vector<Record>> RankLogs::exchange() {
   close_window();
   if (sampler_) {
-    for (const SampleRecord& sample : sampler_->take()) lines_ += log_line(sample);
+    for (SampleRecord& sample : sampler_->take()) records_.push_back(std::move(sample));
   }
-  std::vector<std::string> all = job_.gather(lines_);
-  lines_.clear();
+  std::string lines;
+  if (!job_.first()) {
+    for (const Record& record : records_) lines += log_line(record);
+  }
+  const std::vector<std::string> sent = job_.gather(lines);
+  std::vector<std::vector<Record>> all;
+  if (job_.first()) all.push_back(std::move(records_));
+  for (size_t rank = 1; rank < sent.size(); ++rank) all.push_back(parse(sent[rank], rank));
+  records_.clear();
   return all;
 }
 

@@ -1,15 +1,16 @@
 // Measurements of every worker and its host, gathered for the logs that rank 0 writes.
 //
-// Only rank 0 has a run directory. The other ranks collect their log lines in memory and send them
-// to rank 0 after the same steps, some kilobytes at a time.
+// Only rank 0 has a run directory. The other ranks collect their records in memory and send them to
+// rank 0 after the same steps, some kilobytes of log lines at a time.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "dist/members/job.h"
+#include "observe/record/record_parser.h"
 #include "observe/record/records.h"
 #include "observe/sample/deschedule_watch.h"
 #include "observe/sample/sampler.h"
@@ -24,19 +25,21 @@ class RankLogs {
   void step(const StepRecord& record);
   DescheduleWatch& descheduled() { return descheduled_; }
 
-  // A collective of all ranks, after the same step. At rank 0: the log lines of each rank since the
+  // A collective of all ranks, after the same step. At rank 0: the records of each rank since the
   // last call, by rank. Empty at the other ranks.
-  std::vector<std::string> exchange();
+  std::vector<std::vector<Record>> exchange();
   void stop_sampling();  // before the last exchange
 
  private:
   void close_window();
+  std::vector<Record> parse(std::string_view lines, size_t rank);
 
   Job& job_;
   DescheduleWatch descheduled_;
   std::unique_ptr<Sampler> sampler_;
   SpansRecord window_;
-  std::string lines_;
+  std::vector<Record> records_;  // since the last exchange
+  RecordParser parser_;          // at rank 0
 };
 
 }  // namespace reigen

@@ -5,10 +5,10 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/json/json.h"
 #include "base/terminal.h"
 #include "data/dataset.h"
 #include "data/manifest.h"

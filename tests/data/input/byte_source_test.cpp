@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "data/input/line_reader.h"

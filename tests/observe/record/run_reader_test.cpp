@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "observe/record/measurement_log.h"
 #include "observe/record/sample_records.h"
 #include "support/full_disk.h"

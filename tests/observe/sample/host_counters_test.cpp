@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "support/temp_dir.h"
 
 namespace reigen {

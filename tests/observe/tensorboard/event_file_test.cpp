@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "observe/tensorboard/events_in.h"
 #include "observe/tensorboard/tf_record.h"

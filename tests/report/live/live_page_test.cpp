@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "observe/record/measurement_log.h"
 #include "observe/record/sample_records.h"
 #include "support/temp_dir.h"

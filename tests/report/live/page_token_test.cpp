@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/secret_file.h"
+#include "base/file/secret_file.h"
 #include "support/temp_dir.h"
 
 namespace reigen {

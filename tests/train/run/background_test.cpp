@@ -11,8 +11,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
-#include "base/json.h"
+#include "base/file/files.h"
+#include "base/json/json.h"
 #include "base/machine.h"
 #include "support/temp_dir.h"
 #include "train/run/run_directory.h"

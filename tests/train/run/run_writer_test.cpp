@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
 #include "support/full_disk.h"

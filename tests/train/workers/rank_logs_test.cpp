@@ -1,10 +1,8 @@
-// Log lines of ranks that are threads of this process, gathered at rank 0.
+// Records of ranks that are threads of this process, gathered at rank 0.
 #include "train/workers/rank_logs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <sstream>
 
 #include "dist/members/job_fixture.h"
 
@@ -22,11 +20,9 @@ StepRecord measured_step(uint64_t number, double seconds) {
   return record;
 }
 
-std::vector<SpansRecord> spans_in(const std::string& text) {
+std::vector<SpansRecord> spans_in(const std::vector<Record>& records) {
   std::vector<SpansRecord> found;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const Record record = record_from_json(Json::parse(line));
+  for (const Record& record : records) {
     if (const auto* spans = std::get_if<SpansRecord>(&record)) found.push_back(*spans);
   }
   return found;
@@ -38,16 +34,16 @@ TEST(RankLogs, AreSumsOfAboutASecondPerRankAndReachRankZero) {
       [](Job& job) {
         RankLogs logs(job, false);
         for (uint64_t step = 1; step <= 4; ++step) logs.step(measured_step(step, 0.375));
-        const std::vector<std::string> lines = logs.exchange();
+        const std::vector<std::vector<Record>> records = logs.exchange();
         if (!job.first()) {
-          EXPECT_THAT(lines, IsEmpty());
+          EXPECT_THAT(records, IsEmpty());
           EXPECT_THAT(logs.exchange(), IsEmpty());
           return;
         }
-        ASSERT_THAT(lines, SizeIs(3));
-        EXPECT_THAT(spans_in(lines[0]), IsEmpty());  // rank 0 logs each step
+        ASSERT_THAT(records, SizeIs(3));
+        EXPECT_THAT(spans_in(records[0]), IsEmpty());  // rank 0 logs each step
         for (size_t rank : {1, 2}) {
-          const std::vector<SpansRecord> spans = spans_in(lines[rank]);
+          const std::vector<SpansRecord> spans = spans_in(records[rank]);
           ASSERT_THAT(spans, SizeIs(2));
           EXPECT_EQ(spans[0].step, 3u);  // a second is over
           EXPECT_EQ(spans[0].steps, 3u);
@@ -56,7 +52,7 @@ TEST(RankLogs, AreSumsOfAboutASecondPerRankAndReachRankZero) {
           EXPECT_EQ(spans[1].step, 4u);  // the rest, at the exchange
           EXPECT_EQ(spans[1].steps, 1u);
         }
-        for (const std::string& text : logs.exchange()) EXPECT_THAT(spans_in(text), IsEmpty());
+        for (const auto& later : logs.exchange()) EXPECT_THAT(spans_in(later), IsEmpty());
       },
       3);
 }

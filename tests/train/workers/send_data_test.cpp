@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/file/files.h"
 #include "data/dataset.h"
 #include "data/manifest.h"
 #include "dist/members/job_fixture.h"

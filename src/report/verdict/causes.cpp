@@ -1,0 +1,57 @@
+#include "report/verdict/causes.h"
+
+#include <algorithm>
+
+#include "report/verdict/thresholds.h"
+
+namespace reigen {
+namespace {
+
+constexpr CauseInfo kCauses[] = {
+    {Cause::kUnknown, "cannot tell", "unknown", Advice::kNone},
+    {Cause::kCompute, "compute", "compute", Advice::kFasterProcessors},
+    {Cause::kNetwork, "network", "waiting for the network", Advice::kFasterLink},
+    {Cause::kLocalExchange, "exchange between workers of one machine",
+     "gradient exchange between workers of one host", Advice::kFewerWorkers},
+    {Cause::kStraggler, "straggler", "waiting for a slower rank", Advice::kInspectHost},
+    {Cause::kInput, "input", "waiting for input", Advice::kFasterDisk},
+    {Cause::kCompression, "compression", "compressing gradients", Advice::kCheaperCompression},
+    {Cause::kEvaluation, "evaluation", "evaluation", Advice::kEvaluateLess},
+    {Cause::kCheckpoint, "checkpoint", "checkpoint stalls", Advice::kSaveLess},
+    {Cause::kGradientCopy, "gradient copy", "copying gradients", Advice::kCheaperCompression},
+    {Cause::kContention, "contention", "gradient exchange waiting for a CPU core",
+     Advice::kFreeCores},
+    {Cause::kOther, "other", "other work", Advice::kNone},
+};
+
+}  // namespace
+
+const CauseInfo& info_of(Cause cause) {
+  return *std::find_if(std::begin(kCauses), std::end(kCauses),
+                       [&](const CauseInfo& info) { return info.cause == cause; });
+}
+
+const char* id_of(Cause cause) { return info_of(cause).id; }
+
+Cause cause_of(std::string_view id) {
+  const auto* found = std::find_if(std::begin(kCauses), std::end(kCauses),
+                                   [&](const CauseInfo& info) { return info.id == id; });
+  return found == std::end(kCauses) ? Cause::kUnknown : found->cause;
+}
+
+Decision decide(double compute, std::vector<CauseShare> others) {
+  std::stable_sort(others.begin(), others.end(),
+                   [](const CauseShare& a, const CauseShare& b) { return a.share > b.share; });
+  others.resize(std::max<size_t>(2, others.size()));
+  Decision decision = {.largest = others[0]};
+  const double limit = compute > 0.5 ? kNamedShareBesideCompute : kNamedShare;
+  if (others[0].share < limit) {
+    decision.margin = limit - others[0].share;
+    return decision;
+  }
+  decision.cause = others[0].cause;
+  decision.margin = std::min(others[0].share - others[1].share, others[0].share - limit);
+  return decision;
+}
+
+}  // namespace reigen

@@ -199,6 +199,16 @@ class FullDisk(RunCase):
         self.assert_no_worker_left("disk/run")
         self.assert_complete_up_to("disk/run", self.kinds("disk/run", "end")[-1]["step"])
 
+    @harness.long_test  # two minutes: the time to save after a wait
+    def test_a_worker_that_hangs_in_its_wait_is_ended(self):
+        process = self.start_full(12, "--workers", 2, "--checkpoint.wait", "1s")
+        self.read_until(process, r"^\[0\] waiting: ")
+        os.kill(next(pid for pid, rank in workers_of(self.path("disk/run")) if rank == 0), signal.SIGSTOP)
+        error = process.communicate(timeout=180)[1]
+        self.assertNotEqual(process.returncode, 0, error)
+        self.assert_no_worker_left("disk/run")
+        self.assertEqual(self.manifest_step("disk/run"), 5)
+
     def test_a_job_that_lost_a_worker_waits_for_room_for_its_last_checkpoint(self):
         process = self.start_full(100000, "--workers", 2)
         self.read_until(process, "checkpoint of step 10 was not written")

@@ -91,14 +91,26 @@ bool take_lock(int fd, const std::string& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-int open_for_reading(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+namespace {
+
+int open_regular_for_reading(const std::string& path, int flags) {
+  const int fd = open(path.c_str(), flags | O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0 && errno == ELOOP && (flags & O_NOFOLLOW) != 0) {
+    throw DataError(format("{}: is a symbolic link, which is not followed here; remove it", path));
+  }
   if (fd < 0) throw DataError(format("{}: {}", path, errno_text(errno)));
   struct stat info = {};
   const char* kind = fstat(fd, &info) == 0 ? other_kind(info.st_mode) : "unreadable";
   if (kind == nullptr) return fd;
   ::close(fd);
   throw DataError(format("{}: is {}, not a regular file", path, kind));
+}
+
+}  // namespace
+
+int open_for_reading(const std::string& path) { return open_regular_for_reading(path, 0); }
+int open_own_for_reading(const std::string& path) {
+  return open_regular_for_reading(path, O_NOFOLLOW);
 }
 
 }  // namespace reigen

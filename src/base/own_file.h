@@ -37,4 +37,8 @@ bool take_lock(int fd, const std::string& path);
 // A regular file, by any number of links; throws DataError for a missing file, a FIFO or a device.
 int open_for_reading(const std::string& path);
 
+// The same for a file of a run, which Reigen wrote under a name of its own: a link is an error,
+// too. A run from elsewhere could otherwise show any file of the user in a report or a page.
+int open_own_for_reading(const std::string& path);
+
 }  // namespace reigen

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -161,6 +162,31 @@ class Server(PageCase):
         ask = f"GET /chart.js?token=secret HTTP/1.1\r\nHost: localhost\r\nRange: {ranges}\r\n\r\n"
         self.assertEqual(self.talk(port, ask.encode()),
                          self.talk(port, b"GET /chart.js?token=secret HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+
+    def test_neither_a_fifo_nor_a_link_in_the_run_is_read(self):
+        victim = self.write("victim", "precious")
+        for name in ("log.txt", "config.yaml", "measurements/rollup.json", "measurements/rank-1.jsonl"):
+            for make in (os.mkfifo, lambda path: os.symlink(victim, path)):
+                copy = self.path("copy")
+                shutil.copytree(self.finished(), copy, symlinks=True)
+                path = os.path.join(copy, name)
+                if os.path.exists(path):
+                    os.remove(path)
+                make(path)
+                process, url = self.serve("dashboard", copy, "--token", "secret")
+                for page in ("live.json", "report"):
+                    text = self.answer(url.split("?")[0] + page + "?token=secret")
+                    self.assertNotIn("precious", text, (name, page))
+                self.assertIn(self.stop(process), (0, 130))
+                shutil.rmtree(copy)
+
+    def answer(self, url):
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as refused:  # a report that cannot be made
+            with refused:
+                return refused.read().decode()
 
     def test_a_token_is_generated_on_every_address(self):
         for address in ("127.0.0.1", "0.0.0.0"):

@@ -6,13 +6,15 @@ Each is refused with the exit code of its kind and the name of the file; files o
 import hashlib
 import json
 import os
+import re
 import shutil
+import socket
 import struct
 import tarfile
 
 from harness import SOURCE, Case, main, run
 
-CONFIG, DATA, CHECKPOINT, IO = 2, 3, 4, 7
+CONFIG, DATA, CHECKPOINT, COMM, IO = 2, 3, 4, 5, 7
 FIXTURE = os.path.join(SOURCE, "tests", "fixtures", "0.1", "files.tar.xz")
 SMALL_MODEL = os.path.join(SOURCE, "tests", "fuzz", "seeds", "vocabulary", "bpe.model")
 TRAIN = ["--model.width", 8, "--model.heads", 2, "--model.ffn-width", 16, "--model.encoder-layers", 1,
@@ -265,6 +267,22 @@ class Links(HostileCase):
                 os.remove(path)
             if os.path.exists(self.path("aside")):
                 os.rename(self.path("aside"), path)
+
+    def test_attach_to_a_process_that_is_no_run(self):
+        self.write("run/console.log", "a line\n")
+        for process in (1, os.getppid(), 2**63):
+            self.write("run/background.json", json.dumps({"process": process, "host": socket.gethostname()}))
+            done = run("attach", self.run_folder, check=False, timeout=60)
+            self.assertEqual(done.returncode, COMM, done.stderr)
+        for text in ("", "{", "[]", '{"process": "1", "host": "h"}', '{"process": 1}', '{"process": 1, "host": 2}'):
+            self.write("run/background.json", text)
+            self.fails(DATA, "background.json", "attach", self.run_folder)
+
+    def test_a_report_allows_no_script(self):
+        run("report", self.run_folder)
+        policy, = re.findall('http-equiv="Content-Security-Policy" content="([^"]*)"', self.read("run/report.html"))
+        self.assertIn("default-src 'none'", policy)
+        self.assertNotIn("script-src", policy)
 
     def test_a_fifo_or_a_device_in_place_of_a_file_that_is_read(self):
         for name, place in (("manifest.json", self.data), ("manifest.json", self.checkpoint),

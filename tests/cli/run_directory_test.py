@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import harness
 import workers_test
@@ -88,6 +89,30 @@ class Moved(RunCase):
         self.assertEqual(process.returncode, 7, error)
         self.assertFalse(os.path.exists(self.path("run")))
         self.assertFalse(os.path.exists(self.path("gone")))
+
+
+class DiesInItsSetup(RunCase):
+    def test_steps_that_are_repeated_are_counted_by_the_attempt_that_trains_again(self):
+        more = ["--workers", 2, "--eval.every", 0, "--checkpoint.every", 10]
+        process = self.start("run", "--max-steps", 100000, *more)
+        self.wait_for_step("run", 27, process)
+        process.kill()
+        process.wait()
+        self.assert_no_worker_left("run")
+        log = self.path("run/measurements/rank-0.jsonl")
+        steps = self.kinds("run", "step")[-1]["step"]
+        before = os.path.getsize(log)
+        resumed = self.start("run", "--max-steps", 100000, *more)
+        while os.path.getsize(log) >= before and resumed.poll() is None:  # until the repeated steps are removed
+            time.sleep(0.001)
+        resumed.kill()
+        resumed.wait()
+        self.assert_no_worker_left("run")
+        done = self.manifest_step("run")
+        trained = self.kinds("run", "step")[-1]["step"]  # none by the second attempt, or it was not killed in time
+        self.assertEqual((trained, len(self.kinds("run", "start"))), (done, 1))
+        self.train("run", "--max-steps", done + 5, *more)
+        self.assertEqual(self.kinds("run", "start")[-1]["lost_steps"], steps - done)
 
 
 class SecondDetach(RunCase):
@@ -319,7 +344,8 @@ class AcrossHosts(workers_test.WorkersCase):
                                  prefix=network.command(0, "env", f"REIGEN_SSH={self.ssh_of(network)}"))
             self.wait_for_step("run", 15, process)
             os.kill(next(pid for pid, rank in workers_of(self.path("run")) if rank == 1), signal.SIGSTOP)
-            error = process.communicate(timeout=60)[1]
+            # Half of the time for which rank 0 may save after a failure: the stopped process does not get that.
+            error = process.communicate(timeout=15)[1]
             self.assertEqual(process.returncode, 5, error)
             self.assertRegex(error, r"\[0\] error: lost rank 1 ")
             self.assert_no_worker_left("run")

@@ -61,14 +61,18 @@ class StrangerCase(workers_test.WorkersCase):
         if not permitted():
             self.skipTest("network namespaces are not permitted here")
 
-    def rank(self, network, host, name, rank, size, port, *more, local=1, token=TOKEN, master=None, data=None):
-        """A worker under the variables of torchrun."""
+    def rank(self, network, host, name, rank, size, port, *more, local=1, token=TOKEN, master=None, data=None,
+             named=False):
+        """A worker under the variables of torchrun; `named`: on a host with a name of its own."""
         env = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank % local, "LOCAL_WORLD_SIZE": local,
                "MASTER_ADDR": master or network.address(0), "MASTER_PORT": port}
         if token:
             env["REIGEN_TOKEN"] = token
         more = [*more, *(["--data", data] if data else [])]
-        return self.start(name, *more, prefix=network.command(host, "env", *(f"{k}={v}" for k, v in env.items())))
+        prefix = network.command(host, "env", *(f"{k}={v}" for k, v in env.items()))
+        if named:
+            prefix += ["unshare", "--uts", "sh", "-c", f'hostname vm{host} && exec "$@"', "sh"]
+        return self.start(name, *more, prefix=prefix)
 
     def ended(self, *workers, within=60):
         """Exit codes and errors."""
@@ -191,6 +195,18 @@ class OnTheWay(StrangerCase):
             middle, codes, errors = self.job(name, change, 300_000)
             self.assertEqual(middle.changed, 1, name)
             self.assertEqual(codes, [5, 5], (name, errors))
+
+    def test_the_name_of_a_sent_file_cannot_be_changed(self):
+        change = lambda data: data.replace(b"valid.de", b"../pw.de") if b"valid.de" in data else None
+        os.mkdir(self.path("in"))
+        with MiddleNetwork(2) as network, Middle(network, change) as middle:
+            port = free_port()
+            workers = [self.rank(network, r, "run", r, 2, port, *SHORT, "--send-data", data=data, named=True)
+                       for r, data in enumerate([self.data, self.path("in/sent")])]
+            codes, errors = self.ended(*workers)
+        self.assertFalse(os.path.exists(self.path("in/pw.de")))
+        self.assertEqual(codes, [0, 0], errors)
+        self.assertEqual(middle.changed, 0)
 
     def test_nothing_readable_is_on_the_way(self):
         with open(os.path.join(self.data, "vocab.model"), "rb") as file:

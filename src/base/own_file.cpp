@@ -60,11 +60,17 @@ int open_own_file(const std::string& path, int flags) {
 }
 
 void truncate_own_file(const std::string& path, uint64_t bytes) {
+  replace_end_of_own_file(path, bytes, {});
+}
+
+bool replace_end_of_own_file(const std::string& path, uint64_t bytes, std::string_view end) {
   const int fd = open_own_file(path, O_WRONLY);
-  const int result = ftruncate(fd, static_cast<off_t>(bytes));
+  const ssize_t put = pwrite(fd, end.data(), end.size(), static_cast<off_t>(bytes));
+  const bool whole = put == static_cast<ssize_t>(end.size());
+  const int result = ftruncate(fd, static_cast<off_t>(bytes + (whole ? end.size() : 0)));
   const int error_number = errno;
   ::close(fd);
-  if (result == 0) return;
+  if (result == 0) return whole;
   throw IoError(format("{}: cannot be shortened: {}", path, errno_text(error_number)));
 }
 

@@ -20,8 +20,10 @@ int open_own_file(const std::string& path, int flags);
 // The error of a failed write, with a remedy where there is one.
 [[noreturn]] void throw_write_error(const std::string& path, int error_number);
 
-// Shortens a log; throws IoError.
+// Shortens a log; throws IoError. The second puts `end` in place of what it removes, so that a
+// process that is killed meanwhile leaves one or the other; false if there was no room for it.
 void truncate_own_file(const std::string& path, uint64_t bytes);
+bool replace_end_of_own_file(const std::string& path, uint64_t bytes, std::string_view end);
 
 // Opens or creates a lock file without locking it. A file that is there must be empty or hold what
 // `is_ours` accepts, else ConfigError: a user's file of that name is never overwritten.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -41,6 +42,7 @@ constexpr Tag kNoTag = {};
 constexpr Tag kWarning = {"warning: ", "33"};
 constexpr Tag kError = {"error: ", "31"};
 constexpr Tag kWaiting = {"waiting: ", "33"};
+constexpr std::string_view kUpTo = "up to ";
 
 // `from` precedes the tag: the worker that logged the line.
 void log_line(std::string_view from, const Tag& tag, std::string_view message, bool shown = true,
@@ -75,11 +77,25 @@ std::string fitted(std::string line) {
 void log_note(std::string_view message) { log_line("", kNoTag, message, !g_quiet); }
 void log_warning(std::string_view message) { log_line("", kWarning, message); }
 void log_error(std::string_view message) { log_line("", kError, message); }
-void log_waiting(std::string_view message) { log_line("", kWaiting, message); }
-bool is_waiting(std::string_view line) { return line.starts_with(kWaiting.text); }
 void set_quiet(bool quiet) { g_quiet = quiet; }
 void log_copy_only(std::string_view message) { log_line("", kNoTag, message, false); }
 void log_terminal_only(std::string_view message) { log_line("", kNoTag, message, !g_quiet, false); }
+
+void log_waiting(std::chrono::seconds limit, std::string_view message) {
+  log_line("", kWaiting, format("{}{} s {}", kUpTo, limit.count(), message));
+}
+
+std::optional<std::chrono::seconds> waiting_limit(std::string_view line) {
+  if (!line.starts_with(kWaiting.text)) return std::nullopt;
+  line.remove_prefix(kWaiting.text.size());
+  if (!line.starts_with(kUpTo)) return std::nullopt;
+  line.remove_prefix(kUpTo.size());
+  uint32_t seconds = 0;  // 136 years at most: adding it to a time does not overflow
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), seconds);
+  if (error != std::errc() || !std::string_view(end, line.data() + line.size()).starts_with(" s "))
+    return std::nullopt;
+  return std::chrono::seconds(seconds);
+}
 
 void log_from(std::string_view origin, std::string_view line) {
   const std::string from = format("[{}] ", origin);

@@ -4,9 +4,11 @@
 // Text may come from outside: a terminal and the log's copy get it escaped (base/printable.h).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,10 +21,10 @@ void log_warning(std::string_view message);
 void log_error(std::string_view message);
 void set_quiet(bool quiet);
 
-// A wait that this process limits itself, such as for room on a full disk. A launcher that reads
-// such a line from a worker gives it the time (is_waiting()).
-void log_waiting(std::string_view message);
-bool is_waiting(std::string_view line);
+// A wait that this process limits itself, such as for room on a full disk: "waiting: up to 60 s
+// for room". A launcher that reads such a line from a worker gives it that time.
+void log_waiting(std::chrono::seconds limit, std::string_view message);
+std::optional<std::chrono::seconds> waiting_limit(std::string_view line);
 
 // A line that a different process logged, with its origin in front: "[1] warning: ...".
 void log_from(std::string_view origin, std::string_view line);

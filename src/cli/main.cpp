@@ -65,7 +65,7 @@ Command command(const std::string& name, const std::string& summary, void (*body
         options.arguments = given.arguments;
         Schema again(name, summary);
         describe(again, options);
-        again.parse_yaml(read_file(*file), *file);
+        again.parse_yaml(read_own_file(*file), *file);
         again.parse(args);
       }
     }

@@ -14,7 +14,8 @@ void ReportMaker::checkpoint_files() {
   std::set<std::pair<std::string, uint64_t>> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory_ + "/last", none)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(".")) files.emplace(name, file_size(entry.path().string()));
+    if (!name.starts_with(".") && entry.is_regular_file(none))
+      files.emplace(name, file_size(entry.path().string()));
   }
   for (const auto& [name, size] : files) {
     a.answer += (a.answer.empty() ? "" : ", ") + name;

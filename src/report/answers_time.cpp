@@ -136,7 +136,7 @@ void ReportMaker::add_doctor(Answer& a) {
       settings_.doctor.empty() ? directory_ + "/doctor.json" : settings_.doctor;
   if (settings_.doctor.empty() && !path_exists(path)) return;
   try {
-    const Json found = read_json(path);
+    const Json found = settings_.doctor.empty() ? read_own_json(path) : read_json(path);
     const Json& step = found.at("forecast");
     const double seconds = step.at("step_seconds");
     const double middle = median(run_.step_seconds);

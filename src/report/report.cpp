@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <filesystem>
-#include <fstream>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -12,6 +10,7 @@
 #include "base/format.h"
 #include "config/yaml.h"
 #include "observe/tensorboard/hparams.h"
+#include "report/log_tail.h"
 #include "report/report_maker.h"
 #include "report/report_page.h"
 
@@ -98,7 +97,7 @@ bool ReportMaker::started() const { return run_.steps.total("steps") > 0; }
 void ReportMaker::read_config() {
   const std::string path = directory_ + "/config.yaml";
   if (!path_exists(path)) return;
-  report_.config = read_file(path);
+  report_.config = read_own_file(path);
   try {
     report_.settings = session_settings(parse_yaml(report_.config, path));
     options_ = read_recorded_options(directory_);
@@ -108,16 +107,7 @@ void ReportMaker::read_config() {
 }
 
 void ReportMaker::read_log_tail() {
-  const std::string path = directory_ + "/log.txt";
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return;  // opening a FIFO would wait
-  std::ifstream in(path);
-  std::deque<std::string> lines;
-  for (std::string line; std::getline(in, line);) {
-    lines.push_back(std::move(line));
-    if (lines.size() > kLogLines) lines.pop_front();
-  }
-  report_.log_tail.assign(lines.begin(), lines.end());
+  report_.log_tail = log_tail(directory_ + "/log.txt", kLogLines);
 }
 
 void ReportMaker::environment() {

@@ -92,11 +92,17 @@ TEST(Log, IsEscapedInAFileAndInTheCopy) {
   EXPECT_EQ(copied, "warning: a\\x1b[2J|[vm\\x07] warning: b\\xff|");
 }
 
-TEST(Log, AWaitIsRecognisedByItsLine) {
+TEST(Log, TheLimitOfAWaitIsReadFromItsLine) {
   CaptureStderr();
-  log_waiting("for room");
-  EXPECT_TRUE(is_waiting(GetCapturedStderr()));
-  EXPECT_FALSE(is_waiting("no waiting: here"));
+  log_waiting(std::chrono::seconds(90), "for room");
+  const std::string line = GetCapturedStderr();
+  EXPECT_EQ(line, "waiting: up to 90 s for room\n");
+  EXPECT_EQ(waiting_limit(line), std::chrono::seconds(90));
+  for (const char* other :
+       {"no waiting: up to 90 s for room", "waiting: for room", "waiting: up to -9 s for",
+        "waiting: up to 99999999999 s for", "waiting: up to 90", "waiting: up to "}) {
+    EXPECT_EQ(waiting_limit(other), std::nullopt) << other;
+  }
 }
 
 TEST(PrintDeathTest, AFullDiskBehindStandardOutputIsAnIoError) {

@@ -19,7 +19,7 @@ long_test = unittest.skipUnless(TEST_ALL, "only in make test-all")
 def run(*args, check=True, **kwargs):
     """Runs reigen; returns the finished process with text output."""
     done = subprocess.run(
-        [REIGEN, *map(str, args)], capture_output=True, text=True, timeout=600, **kwargs
+        [REIGEN, *map(str, args)], capture_output=True, text=True, **{"timeout": 600, **kwargs}
     )
     if check and done.returncode != 0:
         raise AssertionError(f"reigen {args} exited {done.returncode}: {done.stderr}")

@@ -6,13 +6,15 @@ Each is refused with the exit code of its kind and the name of the file; files o
 import hashlib
 import json
 import os
+import re
 import shutil
+import socket
 import struct
 import tarfile
 
 from harness import SOURCE, Case, main, run
 
-CONFIG, DATA, CHECKPOINT, IO = 2, 3, 4, 7
+CONFIG, DATA, CHECKPOINT, COMM, IO = 2, 3, 4, 5, 7
 FIXTURE = os.path.join(SOURCE, "tests", "fixtures", "0.1", "files.tar.xz")
 SMALL_MODEL = os.path.join(SOURCE, "tests", "fuzz", "seeds", "vocabulary", "bpe.model")
 TRAIN = ["--model.width", 8, "--model.heads", 2, "--model.ffn-width", 16, "--model.encoder-layers", 1,
@@ -201,7 +203,7 @@ class Links(HostileCase):
             os.symlink(self.victim, path)
             done = run("train", "--run", self.run_folder, "--data", self.data, "--max-steps", 60,
                        "--quiet", check=False)
-            self.assertEqual(done.returncode, IO, (name, done.stderr))
+            self.assertIn(done.returncode, (DATA, IO), (name, done.stderr))  # read or written first
             self.assertIn(os.path.basename(name), done.stderr)
             self.victim_is_safe()
             os.remove(path)
@@ -237,6 +239,50 @@ class Links(HostileCase):
         os.remove(f"{self.run_folder}/measurements/rank-1.jsonl")
         os.mkfifo(f"{self.run_folder}/measurements/rank-1.jsonl")
         self.fails(DATA, "rank-1.jsonl", "report", self.run_folder)
+
+    def looked_at(self, *command):
+        """All that a command shows or writes of a run, or an error of it; it has ended."""
+        done = run(*command, check=False, timeout=60)
+        self.assertIn(done.returncode, (0, DATA, IO), done.stderr)
+        self.assertNotIn("internal error", done.stderr)
+        shown = done.stdout + done.stderr
+        for name in ("report.html", "report.json"):
+            if os.path.exists(f"{self.run_folder}/{name}"):
+                shown += self.read(f"run/{name}")
+                os.remove(f"{self.run_folder}/{name}")
+        return shown
+
+    def test_no_reader_of_a_run_waits_for_a_fifo_or_follows_a_link(self):
+        ended = {"process": 1, "host": "elsewhere", "identity": "", "code": 0, "error": ""}
+        self.write("run/background.json", json.dumps(ended))
+        for name in ("log.txt", "console.log", "config.yaml", "background.json", "doctor.json",
+                     "measurements/rank-0.jsonl", "measurements/rank-1.jsonl", "measurements/rollup.json"):
+            path = os.path.join(self.run_folder, name)
+            if os.path.exists(path):
+                os.rename(path, self.path("aside"))
+            for make in (os.mkfifo, lambda p: os.symlink(self.victim, p), lambda p: os.symlink("/dev/zero", p)):
+                make(path)
+                for command in (["report"], ["top", "--once"], ["attach"]):
+                    self.assertNotIn("precious", self.looked_at(*command, self.run_folder), (name, command))
+                os.remove(path)
+            if os.path.exists(self.path("aside")):
+                os.rename(self.path("aside"), path)
+
+    def test_attach_to_a_process_that_is_no_run(self):
+        self.write("run/console.log", "a line\n")
+        for process in (1, os.getppid(), 2**63):
+            self.write("run/background.json", json.dumps({"process": process, "host": socket.gethostname()}))
+            done = run("attach", self.run_folder, check=False, timeout=60)
+            self.assertEqual(done.returncode, COMM, done.stderr)
+        for text in ("", "{", "[]", '{"process": "1", "host": "h"}', '{"process": 1}', '{"process": 1, "host": 2}'):
+            self.write("run/background.json", text)
+            self.fails(DATA, "background.json", "attach", self.run_folder)
+
+    def test_a_report_allows_no_script(self):
+        run("report", self.run_folder)
+        policy, = re.findall('http-equiv="Content-Security-Policy" content="([^"]*)"', self.read("run/report.html"))
+        self.assertIn("default-src 'none'", policy)
+        self.assertNotIn("script-src", policy)
 
     def test_a_fifo_or_a_device_in_place_of_a_file_that_is_read(self):
         for name, place in (("manifest.json", self.data), ("manifest.json", self.checkpoint),

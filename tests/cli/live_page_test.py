@@ -1,10 +1,12 @@
 """The live page in a real browser, and access control of its server."""
 
+import contextlib
 import json
 import os
 import pty
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -162,6 +164,31 @@ class Server(PageCase):
         self.assertEqual(self.talk(port, ask.encode()),
                          self.talk(port, b"GET /chart.js?token=secret HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 
+    def test_neither_a_fifo_nor_a_link_in_the_run_is_read(self):
+        victim = self.write("victim", "precious")
+        for name in ("log.txt", "config.yaml", "measurements/rollup.json", "measurements/rank-1.jsonl"):
+            for make in (os.mkfifo, lambda path: os.symlink(victim, path)):
+                copy = self.path("copy")
+                shutil.copytree(self.finished(), copy, symlinks=True)
+                path = os.path.join(copy, name)
+                if os.path.exists(path):
+                    os.remove(path)
+                make(path)
+                process, url = self.serve("dashboard", copy, "--token", "secret")
+                for page in ("live.json", "report"):
+                    text = self.answer(url.split("?")[0] + page + "?token=secret")
+                    self.assertNotIn("precious", text, (name, page))
+                self.assertIn(self.stop(process), (0, 130))
+                shutil.rmtree(copy)
+
+    def answer(self, url):
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as refused:  # a report that cannot be made
+            with refused:
+                return refused.read().decode()
+
     def test_a_token_is_generated_on_every_address(self):
         for address in ("127.0.0.1", "0.0.0.0"):
             _, url = self.serve("dashboard", self.finished(), "--address", address)
@@ -212,14 +239,14 @@ class Server(PageCase):
                                                   "--dashboard-token", "very-secret", "--no-eval.bleu"),
                                   env={**os.environ, "REIGEN_SSH": ssh})
         self.assertTrue(url.endswith("?token=very-secret"))
-        self.assertEqual(os.stat(f"{folder}/dashboard.url").st_mode & 0o777, 0o600)
         with urllib.request.urlopen(url, timeout=30) as page:
             self.assertEqual(page.status, 200)
         family = [process.pid, *descendants(process.pid)]
-        self.assertEqual(len(family), 5)  # launcher, agent, two workers, page
         for pid in family:
             with open(f"/proc/{pid}/cmdline", "rb") as line:
                 self.assertNotIn(b"very-secret", line.read())
+        self.assertEqual(len(family), 5)  # launcher, agent, two workers, page
+        self.assertEqual(os.stat(f"{folder}/dashboard.url").st_mode & 0o777, 0o600)
         self.stop(process)
         self.assertNotIn("very-secret", "".join(process.said))
         own = self.path("own")
@@ -343,6 +370,31 @@ class Attacked(PageCase):
         self.assertLess(memory(page) - before, 8 << 20)
         with urllib.request.urlopen(url, timeout=30) as answer:
             self.assertEqual(answer.status, 200)
+        self.assertEqual(self.stop(process), 130)
+
+    def test_many_ranges_are_not_multiplied(self):
+        process, url, page = self.train("--max-steps", 1000000)
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            answer.read()
+        ranges = "bytes=" + ",".join(["0-"] * 2700)
+        asks = [f"GET /chart.js{query} HTTP/1.1\r\nHost: localhost\r\nRange: {ranges}\r\n\r\n".encode()
+                for query in ("", "?" + url.split("?")[-1])]
+        before = [memory(pid) for pid in (page, process.pid)]
+
+        def ask(request):
+            with contextlib.suppress(OSError), self.connect() as connection:
+                connection.sendall(request)
+                while connection.recv(1 << 20):
+                    pass
+
+        for _ in range(3):
+            clients = [threading.Thread(target=ask, args=(request,)) for request in asks * 4]
+            for client in clients:
+                client.start()
+            for client in clients:
+                client.join()
+        for was, pid in zip(before, (page, process.pid), strict=True):
+            self.assertLess(memory(pid) - was, 8 << 20)
         self.assertEqual(self.stop(process), 130)
 
     def test_training_continues_when_the_page_dies_and_the_page_comes_back(self):

@@ -173,6 +173,13 @@ class LocalLaunch(Case):
         self.assertEqual(self.job.ends(done), 137, self.job.text(done))
         self.assert_gone(pids)
 
+    def test_a_worker_that_hangs_after_a_wait_is_killed(self):
+        done = self.launch(2, "hang-in-wait", WORK_GRACE=300)
+        self.job.wait_for(done, "ready")
+        pids = descendants(done.pid)
+        self.assertEqual(self.job.ends(done), 137, self.job.text(done))
+        self.assert_gone(pids)
+
     def test_no_orphans_when_the_launcher_is_killed(self):
         for action in ("loop", "deaf"):
             done = self.launch(2, action)
@@ -249,6 +256,14 @@ class HostLaunch(Case):
         done.send_signal(signal.SIGINT)
         self.assertEqual(self.job.ends(done), 130, self.job.text(done))
         self.assert_gone(pids)
+
+    def test_a_worker_that_hangs_after_a_wait_is_killed(self):
+        done = self.launch("vm1,vm2", "hang-in-wait", WORK_GRACE=300)
+        self.job.wait_for(done, "ready")
+        pids = descendants(done.pid)
+        self.assertEqual(self.job.ends(done), 5, self.job.text(done))
+        self.assertIn("the ssh connection ended", self.last_line(done))
+        self.assert_gone(pids, within=10)
 
     def test_no_orphans_when_the_connection_is_cut(self):
         done = self.launch("vm1:1,vm2:1", "loop")

@@ -3,7 +3,7 @@
 //
 //   dist_worker launch N ACTION...      N workers on this machine
 //   dist_worker hosts SPEC ACTION...    over ssh
-//   dist_worker sum | loop | say TEXT... | fail RANK CODE TEXT | deaf
+//   dist_worker sum | loop | say TEXT... | fail RANK CODE TEXT | deaf | hang-in-wait
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -89,7 +89,9 @@ void work(const std::vector<std::string>& args) {
   if (args[0] == "fail" && place->rank == std::stoi(args[1])) {
     throw Error(static_cast<ExitCode>(std::stoi(args[2])), args[3]);
   }
-  if (args[0] == "deaf") {
+  if (args[0] == "hang-in-wait" && place->rank > 0) return;
+  if (args[0] == "hang-in-wait") log_waiting(std::chrono::seconds(1), "for room");
+  if (args[0] == "deaf" || args[0] == "hang-in-wait") {
     std::signal(SIGTERM, SIG_IGN);
     std::signal(SIGINT, SIG_IGN);
     log_note("ready");
@@ -110,6 +112,7 @@ LaunchResult launch(const std::vector<std::string>& args) {
   Grace grace;
   grace.after_failure = milliseconds(std::stoi(setting("WORK_GRACE", "10000")));
   grace.after_stop = grace.after_failure;
+  grace.after_wait = grace.after_failure;
   grace.after_term = milliseconds(500);
   if (args[0] == "launch") return launch_local(std::stoi(args[1]), rest, grace);
   HostLaunch hosts;

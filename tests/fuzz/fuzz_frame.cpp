@@ -1,5 +1,7 @@
 // The connections of a mesh: rank 1 sends any bytes after it has proved the token, and rank 0 waits
 // for messages. The bytes give the messages they encode, or a loss of rank 1; never anything else.
+#include <poll.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -19,26 +21,31 @@ using std::chrono::milliseconds;
 
 const std::string kToken = "a token of enough characters";
 
+// Waits for bytes rather than asking for them again and again: rank 0 needs the core.
+Json next_message(Channel& channel, std::string& in) {
+  Json message;
+  while (decode_message(in, kMostFromStranger, message) != Decoded::kMessage) {
+    pollfd readable{channel.fd(), POLLIN, 0};
+    poll(&readable, 1, 1000);
+    if (!read_available(channel, in, kMostFromStranger + 4)) std::abort();
+  }
+  return message;
+}
+
 // Plays rank 1 by hand: proves the token as dist/mesh/forming.cpp does, then sends `bytes`.
 void play_rank_1(const Endpoint& at, std::string bytes) {
   std::string why;
   Channel channel(connect_to(at, milliseconds(2000), why), Encryption(),
                   Channel::Side::kConnecting);
   std::string in;
-  Json hello;
-  while (decode_message(in, kMostFromStranger, hello) != Decoded::kMessage) {
-    if (!read_available(channel, in, kMostFromStranger + 4)) std::abort();
-  }
+  const Json hello = next_message(channel, in);
   const std::string theirs = text_field(hello, "nonce").value_or("");
   const std::string proof =
       hmac_sha256(kToken, "mesh connects id 1 0 " + theirs + " own " + channel.binding());
   std::string out =
       encode_message({{"kind", "prove"}, {"rank", 1}, {"nonce", "own"}, {"proof", proof}});
   write_available(channel, out);
-  Json proved;
-  while (decode_message(in, kMostFromStranger, proved) != Decoded::kMessage) {
-    if (!read_available(channel, in, kMostFromStranger + 4)) std::abort();
-  }
+  next_message(channel, in);
   write_available(channel, bytes);
 }
 

@@ -4,7 +4,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string path = reigen::memory_file(data, size);
-  reigen::read_all_pairs([&] { return reigen::open_po(path); });
-  reigen::read_all_pairs([&] { return reigen::open_mo(path); });
+  reigen::read_all_pairs(path, [&] { return reigen::open_po(path); });
+  reigen::read_all_pairs(path, [&] { return reigen::open_mo(path); });
   return 0;
 }

@@ -4,6 +4,6 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string path = reigen::memory_file(data, size);
-  reigen::read_all_pairs([&] { return reigen::open_tmx(path, "en", "de"); });
+  reigen::read_all_pairs(path, [&] { return reigen::open_tmx(path, "en", "de"); });
   return 0;
 }

@@ -83,6 +83,10 @@ std::string read_file(const std::string& path, uint64_t most) {
   return read_all(open_for_reading(path), path, most);
 }
 
+std::string read_own_file(const std::string& path, uint64_t most) {
+  return read_all(open_own_for_reading(path), path, most);
+}
+
 std::string read_file_or_pipe(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw DataError(format("{}: {}", path, errno_text(errno)));

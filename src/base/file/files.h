@@ -19,7 +19,11 @@ namespace reigen {
 // or cannot be read.
 std::string read_file(const std::string& path, uint64_t most = UINT64_MAX);
 
-// The same for a path that the user gave: also a pipe, as in `--config <(...)`, which may wait.
+// The same for a file of a run, which may not be a link (open_own_for_reading()).
+std::string read_own_file(const std::string& path, uint64_t most = UINT64_MAX);
+
+// Like read_file() for a path that the user gave: also a pipe, as in `--config <(...)`, which may
+// wait.
 std::string read_file_or_pipe(const std::string& path);
 
 // SHA-256 of a file, read in blocks: memory does not grow with its size.

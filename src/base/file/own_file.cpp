@@ -60,11 +60,17 @@ int open_own_file(const std::string& path, int flags) {
 }
 
 void truncate_own_file(const std::string& path, uint64_t bytes) {
+  replace_end_of_own_file(path, bytes, {});
+}
+
+bool replace_end_of_own_file(const std::string& path, uint64_t bytes, std::string_view end) {
   const int fd = open_own_file(path, O_WRONLY);
-  const int result = ftruncate(fd, static_cast<off_t>(bytes));
+  const ssize_t put = pwrite(fd, end.data(), end.size(), static_cast<off_t>(bytes));
+  const bool whole = put == static_cast<ssize_t>(end.size());
+  const int result = ftruncate(fd, static_cast<off_t>(bytes + (whole ? end.size() : 0)));
   const int error_number = errno;
   ::close(fd);
-  if (result == 0) return;
+  if (result == 0) return whole;
   throw IoError(format("{}: cannot be shortened: {}", path, errno_text(error_number)));
 }
 
@@ -91,14 +97,26 @@ bool take_lock(int fd, const std::string& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-int open_for_reading(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+namespace {
+
+int open_regular_for_reading(const std::string& path, int flags) {
+  const int fd = open(path.c_str(), flags | O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0 && errno == ELOOP && (flags & O_NOFOLLOW) != 0) {
+    throw DataError(format("{}: is a symbolic link, which is not followed here; remove it", path));
+  }
   if (fd < 0) throw DataError(format("{}: {}", path, errno_text(errno)));
   struct stat info = {};
   const char* kind = fstat(fd, &info) == 0 ? other_kind(info.st_mode) : "unreadable";
   if (kind == nullptr) return fd;
   ::close(fd);
   throw DataError(format("{}: is {}, not a regular file", path, kind));
+}
+
+}  // namespace
+
+int open_for_reading(const std::string& path) { return open_regular_for_reading(path, 0); }
+int open_own_for_reading(const std::string& path) {
+  return open_regular_for_reading(path, O_NOFOLLOW);
 }
 
 }  // namespace reigen

@@ -20,8 +20,10 @@ int open_own_file(const std::string& path, int flags);
 // The error of a failed write, with a remedy where there is one.
 [[noreturn]] void throw_write_error(const std::string& path, int error_number);
 
-// Shortens a log; throws IoError.
+// Shortens a log; throws IoError. The second puts `end` in place of what it removes, so that a
+// process that is killed meanwhile leaves one or the other; false if there was no room for it.
 void truncate_own_file(const std::string& path, uint64_t bytes);
+bool replace_end_of_own_file(const std::string& path, uint64_t bytes, std::string_view end);
 
 // Opens or creates a lock file without locking it. A file that is there must be empty or hold what
 // `is_ours` accepts, else ConfigError: a user's file of that name is never overwritten.
@@ -36,5 +38,9 @@ bool take_lock(int fd, const std::string& path);
 
 // A regular file, by any number of links; throws DataError for a missing file, a FIFO or a device.
 int open_for_reading(const std::string& path);
+
+// The same for a file of a run, which Reigen wrote under a name of its own: a link is an error,
+// too. A run from elsewhere could otherwise show any file of the user in a report or a page.
+int open_own_for_reading(const std::string& path);
 
 }  // namespace reigen

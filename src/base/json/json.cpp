@@ -61,9 +61,18 @@ Json parse_json(std::string_view text, const std::string& name) {
   }
 }
 
+namespace {
+
+constexpr uint64_t kMostJsonBytes = 256 << 20;  // a dataset of a million shards
+
+}  // namespace
+
 Json read_json(const std::string& path) {
-  constexpr uint64_t kMostBytes = 256 << 20;  // a dataset of a million shards
-  return parse_json(read_file(path, kMostBytes), path);
+  return parse_json(read_file(path, kMostJsonBytes), path);
+}
+
+Json read_own_json(const std::string& path) {
+  return parse_json(read_own_file(path, kMostJsonBytes), path);
 }
 
 std::string pretty(const Json& json) {

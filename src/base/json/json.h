@@ -23,6 +23,7 @@ Json parse_json(std::string_view text, const std::string& name);
 
 // Reads a JSON file; throws DataError naming the file when it is missing or malformed.
 Json read_json(const std::string& path);
+Json read_own_json(const std::string& path);  // of a run, by read_own_file()
 
 // Two-space indentation and a final newline, as in every JSON file that Reigen writes.
 std::string pretty(const Json& json);

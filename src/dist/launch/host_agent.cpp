@@ -78,8 +78,8 @@ class Agent {
   // No worker outlives its launcher, not even to wait for room on a disk.
   void end_soon() {
     if (std::exchange(ends_soon_, true)) return;
-    stop(kTimeWithoutLauncher);
     workers_.end_waits();
+    stop(kTimeWithoutLauncher);
   }
 
   void receive() {

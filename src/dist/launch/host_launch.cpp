@@ -107,10 +107,12 @@ class Host {
   const std::string& last_line() const { return last_line_; }
   bool owns(int rank) const { return rank >= first_rank_ && rank < first_rank_ + slots_.workers; }
 
-  int ended = 0;                            // workers that have ended
-  bool done = false;                        // all workers have ended, or the connection is lost
-  bool waits = false;                       // a worker limits its time itself (launched_workers.h)
-  std::optional<Clock::time_point> end_at;  // of the connection, if the agent does not end before
+  int ended = 0;      // workers that have ended
+  bool done = false;  // all workers have ended, or the connection is lost
+  // Of the connection, if the agent does not end before; a worker that waits (launched_workers.h)
+  // sets the first, which counts then.
+  std::optional<Clock::time_point> waits_until;
+  std::optional<Clock::time_point> end_at;
 
  private:
   HostSlots slots_;
@@ -284,7 +286,10 @@ class Launch {
         stopped = true;
         const milliseconds limit = options_.grace.after_stop;
         send_to_all({{"kind", "stop"}, {"limit", limit.count()}});
-        for (Host& host : hosts_) end_within(host, limit);
+        for (Host& host : hosts_) {
+          host.waits_until.reset();  // a signal ends a wait
+          end_within(host, limit);
+        }
       }
       enforce();
     }
@@ -324,7 +329,9 @@ class Launch {
     const std::string kind = *text_field(message, "kind");
     const int rank = static_cast<int>(number_field(message, "rank").value_or(-1));
     const std::string text = text_field(message, "text").value_or("");
-    if (kind == "line" && is_waiting(text)) host.waits = true;
+    if (const auto wait = waiting_limit(text); wait && kind == "line") {
+      host.waits_until = connection_end(*wait + options_.grace.after_wait);
+    }
     if (kind == "line") show_.line(rank, text);
     if (kind == "out") show_.out_line(rank, text);
     if (kind == "status") show_.status(rank, text);
@@ -347,15 +354,20 @@ class Launch {
   }
 
   // The agent ends its workers by then. If it does not, the connection is cut a little later.
-  void end_within(Host& host, milliseconds limit) {
+  Clock::time_point connection_end(milliseconds limit) const {
     constexpr milliseconds kForTheAgent{2'000};
-    const auto latest = Clock::now() + limit + options_.grace.after_term + kForTheAgent;
+    return Clock::now() + limit + options_.grace.after_term + kForTheAgent;
+  }
+
+  void end_within(Host& host, milliseconds limit) {
+    const auto latest = connection_end(limit);
     host.end_at = host.end_at ? std::min(*host.end_at, latest) : latest;
   }
 
   void enforce() {
     for (Host& host : hosts_) {
-      if (host.done || host.waits || !host.end_at || Clock::now() < *host.end_at) continue;
+      const auto end_at = host.waits_until ? host.waits_until : host.end_at;
+      if (host.done || !end_at || Clock::now() < *end_at) continue;
       enforced_ = true;
       host.process().signal(SIGKILL);
     }

@@ -79,7 +79,7 @@ struct LaunchedWorkers::Worker {
   LineSplitter out;
   std::string shown_status;
   std::string error;
-  bool waits = false;  // its time is limited by itself
+  std::optional<Clock::time_point> waits_until;
   bool done = false;
   std::optional<Clock::time_point> term_at;
   std::optional<Clock::time_point> kill_at;
@@ -110,6 +110,7 @@ void LaunchedWorkers::stop(int signal_number, std::chrono::milliseconds time) {
     if (signal_number != 0) worker.process->signal(signal_number);
     if (signal_number != 0)
       worker.process->signal(SIGCONT);  // a stopped process takes it only then
+    if (signal_number != 0) worker.waits_until.reset();
     limit(worker, time);
   }
 }
@@ -117,7 +118,8 @@ void LaunchedWorkers::stop(int signal_number, std::chrono::milliseconds time) {
 void LaunchedWorkers::end_waits() {
   may_wait_ = false;
   for (Worker& worker : workers_) {
-    if (worker.waits) worker.term_at = Clock::now();
+    if (worker.waits_until) worker.term_at = Clock::now();
+    worker.waits_until.reset();
   }
 }
 
@@ -165,7 +167,9 @@ void LaunchedWorkers::read_output(Worker& worker) {
 
 void LaunchedWorkers::show_line(Worker& worker, const std::string& line, bool out) {
   if (const auto error = error_in(line); error && !out) worker.error = *error;
-  if (is_waiting(line) && !out) worker.waits = true;
+  if (const auto wait = waiting_limit(line); wait && !out && may_wait_) {
+    worker.waits_until = Clock::now() + *wait + grace_.after_wait;
+  }
   const auto& show = out ? output_.out_line : output_.line;
   if (show) show(worker.rank, line);
 }
@@ -185,13 +189,14 @@ void LaunchedWorkers::settle(Worker& worker, int code) {
 void LaunchedWorkers::enforce() {
   const auto now = Clock::now();
   for (Worker& worker : workers_) {
-    if (worker.done || !worker.term_at) continue;
+    const auto end_at = worker.waits_until ? worker.waits_until : worker.term_at;
+    if (worker.done || !end_at) continue;
     const auto pid = static_cast<uint64_t>(worker.process->pid());
     if (worker.kill_at) {
       if (now >= *worker.kill_at) worker.process->signal(SIGKILL);
     } else if (failed_ && process_is_stopped(pid)) {
       end_one(worker);
-    } else if (now >= *worker.term_at && !(worker.waits && may_wait_)) {
+    } else if (now >= *end_at) {
       end_one(worker);
     }
   }

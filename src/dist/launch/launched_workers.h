@@ -3,7 +3,7 @@
 // Their output is split into lines. When one fails, the others get time to notice it, and rank 0
 // to save; those that do not end get SIGTERM, and then SIGKILL. A stopped process (SIGSTOP) is
 // ended at once. A worker that logs that it waits (log_waiting() in base/terminal.h: for room on a
-// full disk) limits its time itself.
+// full disk) has the time that it names, and a grace period to save; then it is ended, too.
 #pragma once
 
 #include <chrono>
@@ -51,7 +51,9 @@ struct Grace {
   // The same for the other ranks, which have nothing to save.
   std::chrono::milliseconds others_after_failure{5'000};
   std::chrono::milliseconds after_stop{120'000};  // from stop() until SIGTERM: time to save
-  std::chrono::milliseconds after_term{5'000};    // from SIGTERM until SIGKILL
+  // From the end of a worker's wait until SIGTERM: time for a last checkpoint and the report.
+  std::chrono::milliseconds after_wait{120'000};
+  std::chrono::milliseconds after_term{5'000};  // from SIGTERM until SIGKILL
 };
 
 class LaunchedWorkers {
@@ -62,10 +64,11 @@ class LaunchedWorkers {
   void start(int rank, const ChildSpec& spec);
   // Reads output and watches the processes for at most so long.
   void attend(std::chrono::milliseconds within);
-  // Sends a signal to all workers (0: none), which must then end within `limit`.
+  // Sends a signal to all workers (0: none), which must then end within `limit`. A worker that
+  // waits does not wait on.
   void stop(int signal_number, std::chrono::milliseconds limit);
   void stop(int signal_number) { stop(signal_number, grace_.after_stop); }
-  // A worker that waits is ended like the others from now on.
+  // A worker that waits is ended at once, and none may wait from now on.
   void end_waits();
   // A worker of this job has failed, here or on a different host.
   void note_failure();

@@ -20,7 +20,7 @@ constexpr size_t kMaxLineBytes = 64 << 20;
 }  // namespace
 
 LogLineReader::LogLineReader(std::string path, uint64_t from) : path_(std::move(path)), end_(from) {
-  fd_ = open_for_reading(path_);
+  fd_ = open_own_for_reading(path_);
   lseek(fd_, static_cast<off_t>(from), SEEK_SET);
 }
 

@@ -92,7 +92,7 @@ CutPlan plan_cut(const std::string& path, uint64_t after_step) {
 }
 
 // Copied and renamed, so that a crash here leaves the old log or the new one.
-void copy_remaining_lines(const std::string& path, uint64_t after_step) {
+void copy_remaining_lines(const std::string& path, uint64_t after_step, std::string_view first) {
   const std::string partial = path + ".partial";
   FileWriter writer(partial);
   LogLineReader reader(path);
@@ -105,6 +105,7 @@ void copy_remaining_lines(const std::string& path, uint64_t after_step) {
     writer.write(line);
     writer.write("\n");
   }
+  writer.write(first);
   writer.close();
   if (rename(partial.c_str(), path.c_str()) != 0) throw_cut_error(path);
 }
@@ -131,18 +132,23 @@ MeasurementLog::MeasurementLog(const std::string& run_directory, int rank, uint6
   if (cut_.lost_steps == 0) begin();
 }
 
-void MeasurementLog::begin() {
-  if (file_) return;
-  if (path_exists(path_) && only_prefix_) truncate_own_file(path_, prefix_bytes_);
-  if (path_exists(path_) && !only_prefix_) copy_remaining_lines(path_, after_step_);
+bool MeasurementLog::begin(std::string_view first) {
+  if (file_) return false;
+  bool written = false;
+  if (path_exists(path_) && only_prefix_) {
+    written = replace_end_of_own_file(path_, prefix_bytes_, first);
+  } else if (path_exists(path_)) {
+    copy_remaining_lines(path_, after_step_, first);
+    written = true;
+  }
   file_.emplace(path_);
+  return written;
 }
 
 void MeasurementLog::append(const Record& record) { append_lines(log_line(record)); }
 
 void MeasurementLog::append_lines(std::string_view lines) {
-  begin();
-  file_->append(lines);
+  if (!begin(lines)) file_->append(lines);
 }
 
 bool MeasurementLog::flush() { return !file_ || file_->flush(); }

@@ -36,8 +36,9 @@ class MeasurementLog {
   const LogCut& cut() const { return cut_; }
 
   // Removes the lost steps and opens the file. The first append does so, too; without lost steps,
-  // the constructor.
-  void begin();
+  // the constructor. The first lines take the place of the lost steps at once: they count them, and
+  // a process that is killed between would leave them uncounted.
+  void begin() { begin({}); }
 
   void append(const Record& record);          // a full disk only delays it (AppendFile)
   void append_lines(std::string_view lines);  // records of any rank
@@ -47,6 +48,8 @@ class MeasurementLog {
   static std::string path_of(const std::string& run_directory, int rank);
 
  private:
+  bool begin(std::string_view first);  // whether the lines are in the file now
+
   std::string path_;
   uint64_t after_step_;
   LogCut cut_;

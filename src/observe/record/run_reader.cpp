@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "base/hash.h"
 #include "base/json/json_view.h"
 #include "base/machine.h"
+#include "base/file/own_file.h"
 #include "base/thread.h"
 #include "observe/record/log_reader.h"
 #include "observe/record/measurement_log.h"
@@ -34,13 +34,16 @@ std::string rollup_of(const std::string& run) { return run + "/measurements/roll
 
 // Hash of the bytes just before `end`; nothing when the file is shorter.
 std::optional<uint64_t> hash_before(const std::string& path, uint64_t end) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
-  std::ifstream in(path, std::ios::binary);
   const uint64_t size = std::min(end, kHashedBytes);
   std::string bytes(size, '\0');
-  in.seekg(static_cast<std::streamoff>(end - size));
-  if (!in.read(bytes.data(), static_cast<std::streamsize>(size))) return std::nullopt;
+  try {
+    const int fd = open_own_for_reading(path);
+    const ssize_t got = pread(fd, bytes.data(), size, static_cast<off_t>(end - size));
+    ::close(fd);
+    if (got != static_cast<ssize_t>(size)) return std::nullopt;
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
   return xxh3(bytes.data(), bytes.size());
 }
 
@@ -69,7 +72,7 @@ bool RunReader::load() {
   const std::string path = rollup_of(directory_);
   if (!path_exists(path)) return false;
   try {
-    const Json json = read_json(path);
+    const Json json = read_own_json(path);
     if (json.at("version") != kVersion) return false;
     std::map<int, Position> positions;
     for (const Json& entry : json.at("positions")) {

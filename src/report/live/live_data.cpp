@@ -11,7 +11,7 @@
 #include "base/format.h"
 #include "config/train_options.h"
 #include "report/live/live_charts.h"
-#include "report/live/log_tail.h"
+#include "report/log_tail.h"
 #include "report/verdict/wording.h"
 
 namespace reigen {

@@ -52,7 +52,7 @@ uintmax_t size_of(const std::string& path) {
 
 bool has_trained(const std::string& run, uintmax_t before) {
   if (size_of(steps_file(run)) <= before) return false;
-  return read_file(steps_file(run)).find(line_start<StepRecord>(), before) != std::string::npos;
+  return read_own_file(steps_file(run)).find(line_start<StepRecord>(), before) != std::string::npos;
 }
 
 // background.json
@@ -73,10 +73,7 @@ Json to_json(const Note& note) {
 
 std::optional<Note> find_note(const std::string& run) {
   if (!path_exists(note_path(run))) return std::nullopt;
-  if (!fs::is_regular_file(note_path(run))) {  // reading a FIFO might never end
-    throw DataError(format("{}: is not a regular file; remove it", note_path(run)));
-  }
-  const Json json = read_json(note_path(run));
+  const Json json = read_own_json(note_path(run));
   try {
     Note note;
     note.process = json.at("process").get<uint64_t>();
@@ -230,7 +227,9 @@ void throw_end(const Note& note) {
 // Prints the complete lines of console.log that were not printed before.
 class ConsoleReader {
  public:
-  explicit ConsoleReader(const std::string& run) : fd_(open(console(run).c_str(), kFlags)) {}
+  explicit ConsoleReader(const std::string& run) {
+    if (path_exists(console(run))) fd_ = open_own_for_reading(console(run));
+  }
   ~ConsoleReader() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -253,8 +252,7 @@ class ConsoleReader {
   }
 
  private:
-  static constexpr int kFlags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
-  int fd_;
+  int fd_ = -1;
   off_t at_ = 0;
 };
 

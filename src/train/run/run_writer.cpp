@@ -183,11 +183,12 @@ void RunWriter::wait_for_room() {
   const bool signalled = interrupt_requested();  // before the line that a user may react to
   const CheckpointWriter::Room room = checkpoints_->room();
   show_status("");
-  log_waiting(format(
-      "for room on the disk of {}: the last checkpoint needs {} and {} are free; "
-      "the wait ends after {}, or by Ctrl-C, and the steps since the checkpoint "
-      "before are lost then",
-      run_.path(), human_bytes(room.needed), human_bytes(room.available), human_seconds(limit)));
+  log_waiting(
+      std::chrono::seconds(static_cast<int64_t>(std::ceil(limit))),
+      format(
+          "for room on the disk of {}: the last checkpoint needs {} and {} are free; afterwards, "
+          "or after Ctrl-C, the steps since the checkpoint before are lost",
+          run_.path(), human_bytes(room.needed), human_bytes(room.available)));
   const Stopwatch waited;
   Stopwatch tried;
   bool enough = room.enough();

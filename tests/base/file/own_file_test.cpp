@@ -41,6 +41,15 @@ TEST(OwnFile, ALinkIsNeverFollowedForWriting) {
   EXPECT_FALSE(path_exists(dir.path("nowhere")));
 }
 
+TEST(OwnFile, ALinkIsFollowedForReadingOnlyOutsideOfARun) {
+  TempDir dir;
+  write_text(dir.path("precious"), "1");
+  fs::create_symlink(dir.path("precious"), dir.path("link"));
+  EXPECT_EQ(read_file(dir.path("link")), "1");
+  EXPECT_THROW(read_own_file(dir.path("link")), DataError);
+  EXPECT_EQ(read_own_file(dir.path("precious")), "1");
+}
+
 TEST(OwnFile, AFifoIsRefusedAtOnceForWritingAndForReading) {
   TempDir dir;
   const std::string path = dir.path("fifo");
@@ -49,6 +58,7 @@ TEST(OwnFile, AFifoIsRefusedAtOnceForWritingAndForReading) {
   EXPECT_THROW(open_lock_file(path, is_number), IoError);
   EXPECT_THROW(open_for_reading(path), DataError);
   EXPECT_THROW(read_file(path), DataError);
+  EXPECT_THROW(read_own_file(path), DataError);
   EXPECT_THROW(MappedFile{path}, DataError);
   EXPECT_THROW(sha256_of_file(path), DataError);
 }

@@ -45,6 +45,7 @@ struct SeenOutput {
 constexpr Grace kShort{.after_failure = milliseconds(200),
                        .others_after_failure = milliseconds(200),
                        .after_stop = milliseconds(200),
+                       .after_wait = milliseconds(200),
                        .after_term = milliseconds(200)};
 
 void wait_for_all(LaunchedWorkers& set) {
@@ -145,17 +146,42 @@ TEST(LaunchedWorkers, RankZeroHasMoreTimeAfterAFailureThanTheOthers) {
   EXPECT_THAT(ended, testing::ElementsAre(2, 1));
 }
 
-TEST(LaunchedWorkers, AWorkerThatWaitsLimitsItsTimeItself) {
+TEST(LaunchedWorkers, AWorkerThatWaitsHasTheTimeThatItNames) {
   for (const bool allowed : {true, false}) {
     SeenOutput seen;
     LaunchedWorkers set(seen.output(), kShort);
-    set.start(0, shell("echo 'waiting: for room' >&2; sleep 1; echo saved >&2"));
+    set.start(0, shell("echo 'waiting: up to 60 s for room' >&2; sleep 1; echo saved >&2"));
     set.start(1, shell("sleep 0.1; exit 7"));
     while (!set.failure() || seen.lines.empty()) set.attend(milliseconds(10));
     if (!allowed) set.end_waits();
     wait_for_all(set);
     EXPECT_EQ(seen.lines.size(), allowed ? 2u : 1u);
   }
+}
+
+// Neither a failure nor a stop is needed: the others of a finished run have ended by then.
+TEST(LaunchedWorkers, EndsAWorkerThatHangsAfterItsWait) {
+  for (const char* hangs : {"trap '' TERM; while true; do sleep 1; done", "kill -STOP $$"}) {
+    SeenOutput seen;
+    LaunchedWorkers set(seen.output(), kShort);
+    set.start(0, shell(format("echo 'waiting: up to 0 s for room' >&2; {}", hangs)));
+    set.start(1, shell("exit 0"));
+    wait_for_all(set);
+    ASSERT_TRUE(set.failure()) << hangs;
+    EXPECT_EQ(set.failure()->rank, 0);
+    EXPECT_GT(set.failure()->code, 128) << hangs;
+  }
+}
+
+TEST(LaunchedWorkers, AStopEndsAWait) {
+  SeenOutput seen;
+  LaunchedWorkers set(seen.output(), kShort);
+  set.start(0, shell("trap '' TERM; echo 'waiting: up to 9999 s for room' >&2; sleep 9999"));
+  while (seen.lines.empty()) set.attend(milliseconds(10));
+  set.stop(SIGTERM);
+  wait_for_all(set);
+  ASSERT_TRUE(set.failure());
+  EXPECT_EQ(set.failure()->code, 137);
 }
 
 TEST(LaunchedWorkers, NamesTheSignalThatKilledAWorker) {

@@ -106,6 +106,23 @@ TEST(MeasurementLog, AnAttemptThatFailsBeforeItsFirstRecordLeavesLostStepsForThe
   EXPECT_THAT(steps_in(path), ElementsAre(1, 2));
 }
 
+TEST(MeasurementLog, TheFirstRecordIsInTheFileAsSoonAsLostStepsAreNot) {
+  for (const bool with_later_line : {false, true}) {  // cut off, or copied
+    TempDir run;
+    std::string text = lines_of({sample_start(0, 1), sample_step(1), sample_step(2)});
+    if (with_later_line) text += lines_of({sample_checkpoint(1)});
+    const std::string path = write_log(run, text);
+    MeasurementLog log(run.path(), 0, 1);
+    StartRecord start = sample_start(1, 2);
+    start.lost_steps = log.cut().lost_steps;
+    log.append(start);  // not flushed: what a process leaves that is killed now
+    const MeasurementLog next(run.path(), 0, 1);
+    EXPECT_EQ(next.cut().attempts, 2u);
+    EXPECT_EQ(next.cut().lost_steps, 0u);
+    EXPECT_THAT(read_file(path), testing::EndsWith(log_line(start)));
+  }
+}
+
 TEST(MeasurementLog, CountsTheLostStepsOfARemovedAttemptAgain) {
   TempDir run;
   StartRecord second = sample_start(2, 2);

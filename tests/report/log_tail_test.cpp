@@ -1,9 +1,11 @@
 // The last lines of short and long logs.
-#include "report/live/log_tail.h"
+#include "report/log_tail.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "support/temp_dir.h"
@@ -34,6 +36,15 @@ TEST(LogTail, ALongLogIsReadFromItsEndInWholeLines) {
 TEST(LogTail, AMissingFileHasNoLines) {
   TempDir folder;
   EXPECT_TRUE(log_tail(folder.path("none"), 5).empty());
+}
+
+TEST(LogTail, ALinkOrAFifoHasNoLines) {
+  TempDir folder;
+  std::ofstream(folder.path("precious")) << "one\n";
+  std::filesystem::create_symlink(folder.path("precious"), folder.path("link"));
+  EXPECT_TRUE(log_tail(folder.path("link"), 5).empty());
+  ASSERT_EQ(mkfifo(folder.path("fifo").c_str(), 0600), 0);
+  EXPECT_TRUE(log_tail(folder.path("fifo"), 5).empty());
 }
 
 }  // namespace

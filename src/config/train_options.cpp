@@ -76,9 +76,13 @@ void describe_batch(Schema& s, TrainOptions& o) {
 }
 
 void describe_optimizer(Schema& s, TrainOptions& o) {
-  s.choice("optimizer.kind", o.optimizer.kind,
-           "optimizer; adamw is Adam with decoupled weight decay",
-           {{"adam", OptimizerKind::kAdam}, {"adamw", OptimizerKind::kAdamW}})
+  s.choice(
+       "optimizer.kind", o.optimizer.kind,
+       "optimizer; adamw is Adam with decoupled weight decay; muon orthogonalises the update of "
+       "each hidden matrix (attention, feed-forward) and updates the rest by Adam",
+       {{"adam", OptimizerKind::kAdam},
+        {"adamw", OptimizerKind::kAdamW},
+        {"muon", OptimizerKind::kMuon}})
       .hyperparameter();
   s.option("optimizer.beta1", o.optimizer.beta1, "decay rate of the first moment", 0, 0.999999)
       .hyperparameter();
@@ -88,8 +92,20 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
            "constant added to the denominator of the update, which avoids a division by zero",
            1e-20, 1)
       .hyperparameter();
-  s.option("optimizer.weight-decay", o.optimizer.weight_decay, "decoupled weight decay (adamw)", 0,
-           10)
+  s.option("optimizer.weight-decay", o.optimizer.weight_decay,
+           "decoupled weight decay (adamw, and the hidden matrices of muon)", 0, 10)
+      .hyperparameter();
+  s.option("optimizer.momentum", o.optimizer.momentum,
+           "Nesterov momentum of the hidden matrices (muon)", 0, 0.999999)
+      .hyperparameter();
+  s.option("optimizer.muon-ratio", o.optimizer.muon_ratio,
+           "learning rate of the hidden matrices divided by that of the rest, which is the "
+           "schedule's (muon)",
+           1e-6, 1e6)
+      .hyperparameter();
+  s.option("optimizer.muon-split", o.optimizer.muon_split,
+           "orthogonalise queries, keys and values as matrices of their own, though they are "
+           "stored as one (muon)")
       .hyperparameter();
   s.option("optimizer.clip", o.optimizer.clip,
            "maximum global norm of the gradient, to which larger gradients are scaled down; 0 for "

@@ -24,14 +24,17 @@ struct BatchOptions {
   int64_t pairs = 0;
 };
 
-enum class OptimizerKind { kAdam, kAdamW };
+enum class OptimizerKind { kAdam, kAdamW, kMuon };
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kAdam;
   double beta1 = 0.9;
   double beta2 = 0.98;
   double epsilon = 1e-9;
-  double weight_decay = 0.01;  // adamw only
+  double weight_decay = 0.01;  // adamw, and the hidden matrices of muon
+  double momentum = 0.95;      // muon only, as the next two
+  double muon_ratio = 2;       // rate of the hidden matrices / rate of the rest
+  bool muon_split = true;      // queries, keys and values are three matrices
   double clip = 1;             // global norm; 0 for off
   int64_t max_skipped = 20;    // consecutive steps without a finite loss
 };

@@ -160,7 +160,7 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& options, RunDi
   check_model_for(device, options.model);
   if (!job.alone()) {
     check_transport(device, options);
-    check_sharding(device, options.workers);
+    check_sharding(device, options);
   }
   const Stopwatch comparing;
   check_same_data(job, parts.data.fingerprint, options.data);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "optim/muon_plan.h"
 #include "optim/update.h"
 
 namespace reigen {
@@ -102,6 +103,12 @@ GpuOptimizer GpuStepper::optimizer() const {
   out.compute_copy = weights.type == DType::kF32 ? nullptr : weights.compute;
   out.compute_type = weights.type;
   out.adam = adam_constants(options_.optimizer);
+  if (options_.optimizer.kind == OptimizerKind::kMuon) {
+    out.plan = muon_plan(model_.layout(), options_.optimizer);
+    out.muon = muon_constants(options_.optimizer);
+    out.muon_ratio = options_.optimizer.muon_ratio;
+    out.several_workers = exchange_ != nullptr;
+  }
   out.clip = options_.optimizer.clip;
   out.updates = state_.counters.updates;
   out.scale = state_.counters.loss_scale;

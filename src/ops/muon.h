@@ -56,6 +56,13 @@ inline constexpr double kNewtonSchulzA = 3.4445;
 inline constexpr double kNewtonSchulzB = -4.7750;
 inline constexpr double kNewtonSchulzC = 2.0315;
 
+// On a GPU, matrices of one shape are updated together up to this many elements, and in several
+// batches beyond.
+inline constexpr size_t kMuonBatchElements = size_t{32} << 20;
+
+// Memory for the iterations, at most.
+size_t muon_scratch_bytes(std::span<const MatrixRange> matrices, DType type);
+
 // Factor of the orthogonalised update of a matrix.
 double muon_scale(int64_t rows, int64_t cols);
 

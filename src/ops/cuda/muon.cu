@@ -13,8 +13,6 @@ namespace {
 constexpr int kMuonThreads = 256;
 constexpr int kEights = 2;  // groups of eight elements that a thread updates
 constexpr int64_t kBlockElements = int64_t{kMuonThreads} * kEights * 8;
-// Matrices of one shape beyond this many elements are a further batch.
-constexpr size_t kBatchElements = size_t{32} << 20;
 constexpr size_t kAligned = 256;  // bytes
 
 int64_t blocks_of(int64_t elements) { return (elements + kBlockElements - 1) / kBlockElements; }
@@ -158,9 +156,10 @@ Muon::Muon(const Context& context, std::span<const MatrixRange> matrices, MuonSe
   for (const auto& [shape, all] : by_shape) {
     const auto& [rows, cols] = shape;
     const auto elements = static_cast<size_t>(rows * cols);
-    const size_t batches =
-        (all.size() * elements + kBatchElements - 1) / kBatchElements;  // of equal length
-    const size_t most = std::min((all.size() + batches - 1) / batches, size_t{65535});
+    // Batches of nearly equal length; 65,535 is the limit of a grid.
+    const size_t fit = std::clamp<size_t>(kMuonBatchElements / elements, 1, 65535);
+    const size_t batches = (all.size() + fit - 1) / fit;
+    const size_t most = (all.size() + batches - 1) / batches;
     for (size_t at = 0; at < all.size(); at += most) {
       const Batch batch{rows, cols, offsets.size(),
                         static_cast<int64_t>(std::min(most, all.size() - at))};

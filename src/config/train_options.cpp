@@ -39,6 +39,17 @@ void describe_limits(Schema& s, TrainOptions& o) {
       .free_on_resume();
 }
 
+void describe_decay_now(Schema& s, TrainOptions& o) {
+  s.option("decay-now", o.decay_now,
+           "end the run of --run with a linear decay of the learning rate over this many steps, "
+           "instead of at --max-steps: a stopped run is resumed, a running one goes on; 0 for no "
+           "such decay",
+           0, kMaxSteps)
+      .free_on_resume()
+      .from_rank0()
+      .unrecorded();  // a request; checkpoint and measurement log record the decay
+}
+
 void describe_compute(Schema& s, TrainOptions& o) {
   describe(s, o.device);
   s.option("algorithms", o.algorithms, "FILE",
@@ -76,9 +87,13 @@ void describe_batch(Schema& s, TrainOptions& o) {
 }
 
 void describe_optimizer(Schema& s, TrainOptions& o) {
-  s.choice("optimizer.kind", o.optimizer.kind,
-           "optimizer; adamw is Adam with decoupled weight decay",
-           {{"adam", OptimizerKind::kAdam}, {"adamw", OptimizerKind::kAdamW}})
+  s.choice(
+       "optimizer.kind", o.optimizer.kind,
+       "optimizer; adamw is Adam with decoupled weight decay; muon orthogonalises the update of "
+       "each hidden matrix (attention, feed-forward) and updates the rest by Adam",
+       {{"adam", OptimizerKind::kAdam},
+        {"adamw", OptimizerKind::kAdamW},
+        {"muon", OptimizerKind::kMuon}})
       .hyperparameter();
   s.option("optimizer.beta1", o.optimizer.beta1, "decay rate of the first moment", 0, 0.999999)
       .hyperparameter();
@@ -88,8 +103,20 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
            "constant added to the denominator of the update, which avoids a division by zero",
            1e-20, 1)
       .hyperparameter();
-  s.option("optimizer.weight-decay", o.optimizer.weight_decay, "decoupled weight decay (adamw)", 0,
-           10)
+  s.option("optimizer.weight-decay", o.optimizer.weight_decay,
+           "decoupled weight decay (adamw, and the hidden matrices of muon)", 0, 10)
+      .hyperparameter();
+  s.option("optimizer.momentum", o.optimizer.momentum,
+           "Nesterov momentum of the hidden matrices (muon)", 0, 0.999999)
+      .hyperparameter();
+  s.option("optimizer.muon-ratio", o.optimizer.muon_ratio,
+           "learning rate of the hidden matrices divided by that of the rest, which is the "
+           "schedule's (muon)",
+           1e-6, 1e6)
+      .hyperparameter();
+  s.option("optimizer.muon-split", o.optimizer.muon_split,
+           "orthogonalise queries, keys and values as matrices of their own, though they are "
+           "stored as one (muon)")
       .hyperparameter();
   s.option("optimizer.clip", o.optimizer.clip,
            "maximum global norm of the gradient, to which larger gradients are scaled down; 0 for "
@@ -131,8 +158,8 @@ void describe_eval(Schema& s, TrainOptions& o) {
            "number of sample translations to show at each evaluation", 0, 100)
       .free_on_resume();
   s.option("eval.patience", o.eval.patience,
-           "number of evaluations without a better score after which training stops early; 0 for "
-           "no early stopping",
+           "number of evaluations without a better score after which training stops early, or "
+           "schedule.kind wsd without --max-steps begins its decay; 0 for no early stopping",
            0, 1'000'000)
       .free_on_resume();
   s.choice("eval.stop-on", o.eval.stop_on, "validation score that eval.patience watches",
@@ -175,6 +202,7 @@ void describe(Schema& s, TrainOptions& o) {
       .required()
       .free_on_resume()
       .from_rank0();
+  describe_decay_now(s, o);
   describe_settings(s, o);
   s.option("dashboard", o.dashboard, "serve the live page of the run from rank 0 while it trains")
       .free_on_resume()
@@ -184,6 +212,8 @@ void describe(Schema& s, TrainOptions& o) {
   s.example("reigen train --preset base --data data --run runs/first --max-steps 50000");
   s.example("reigen train --config configs/transformer-base-wmt16.yaml --data data --run runs/wmt");
   s.example("reigen train --run runs/first --max-steps 80000    # resume it with a new limit");
+  s.example(
+      "reigen train --run runs/first --decay-now 5000     # end it well, 5,000 steps from now");
   s.example("reigen train --preset base --data data --run runs/two --max-steps 50000 --workers 2");
   s.example("mpirun -n 4 -H vm1:2,vm2:2 reigen train --config run.yaml");
 }

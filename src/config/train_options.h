@@ -24,14 +24,17 @@ struct BatchOptions {
   int64_t pairs = 0;
 };
 
-enum class OptimizerKind { kAdam, kAdamW };
+enum class OptimizerKind { kAdam, kAdamW, kMuon };
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kAdam;
   double beta1 = 0.9;
   double beta2 = 0.98;
   double epsilon = 1e-9;
-  double weight_decay = 0.01;  // adamw only
+  double weight_decay = 0.01;  // adamw, and the hidden matrices of muon
+  double momentum = 0.95;      // muon only, as the next two
+  double muon_ratio = 2;       // rate of the hidden matrices / rate of the rest
+  bool muon_split = true;      // queries, keys and values are three matrices
   double clip = 1;             // global norm; 0 for off
   int64_t max_skipped = 20;    // consecutive steps without a finite loss
 };
@@ -59,7 +62,8 @@ struct TrainOptions {
   std::string run;
   int64_t max_steps = 0;  // 0: no limit
   double max_epochs = 0;
-  double max_time = 0;  // seconds
+  double max_time = 0;    // seconds
+  int64_t decay_now = 0;  // steps; 0: not asked for
   int64_t seed = 1;
   DeviceOptions device;
   std::string algorithms;  // algorithms.txt of a different run; empty: chosen by timing

@@ -78,7 +78,7 @@ class Examiner {
     check_model_for(opened_.device, options_.model);
     if (!job_.alone()) {
       check_transport(opened_.device, options_);
-      check_sharding(opened_.device, options_.workers);
+      check_sharding(opened_.device, options_);
     }
     parameters_ = first_state(model_, static_cast<uint64_t>(options_.seed)).parameters;
     const MemorySharing sharing = {.workers = job_.size(),

@@ -77,15 +77,15 @@ AttentionLayer::AttentionLayer(ParameterLayout& layout, const std::string& name,
   auto add_bias_slice = [&](const std::string& part, int64_t width) {
     return options.biases ? layout.add(name + "." + part + ".bias", 1, width) : kNone;
   };
-  output_ = layout.add(name + ".output.weight", d, d);
+  output_ = layout.add(name + ".output.weight", d, d, 1);
   output_bias_ = add_bias_slice("output", d);
   if (kind == Kind::kCross) {
-    input_ = layout.add(name + ".key_value.weight", 2 * d, d);
+    input_ = layout.add(name + ".key_value.weight", 2 * d, d, 2);
     input_bias_ = add_bias_slice("key_value", 2 * d);
-    query_ = layout.add(name + ".query.weight", d, d);
+    query_ = layout.add(name + ".query.weight", d, d, 1);
     query_bias_ = add_bias_slice("query", d);
   } else {
-    input_ = layout.add(name + ".query_key_value.weight", 3 * d, d);
+    input_ = layout.add(name + ".query_key_value.weight", 3 * d, d, 3);
     input_bias_ = add_bias_slice("query_key_value", 3 * d);
   }
 }
@@ -202,9 +202,9 @@ FeedForward::FeedForward(ParameterLayout& layout, const std::string& name,
     : kind_(options.activation),
       rate_(dropout),
       site_(site),
-      output_(layout.add(name + ".output.weight", options.width, options.ffn_width)),
+      output_(layout.add(name + ".output.weight", options.width, options.ffn_width, 1)),
       output_bias_(layout.add(name + ".output.bias", 1, options.width)),
-      input_(layout.add(name + ".input.weight", options.ffn_width, options.width)),
+      input_(layout.add(name + ".input.weight", options.ffn_width, options.width, 1)),
       input_bias_(layout.add(name + ".input.bias", 1, options.ffn_width)) {}
 
 void FeedForward::forward(const Pass& pass, Tensor x, const SideIndex& side, Tensor out) {

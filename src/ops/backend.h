@@ -24,6 +24,7 @@
 #include "ops/cached_attention.h"
 #include "ops/embed.h"
 #include "ops/matmul.h"
+#include "ops/muon.h"
 #include "ops/projection_loss.h"
 #include "ops/residual_norm.h"
 
@@ -78,6 +79,10 @@ class GpuBackend;
       std::span<float> parameters, std::span<float> first_moment,                                 \
       std::span<float> second_moment),                                                            \
      (device, options, gradient, parameters, first_moment, second_moment))                        \
+  OP(void, muon_step,                                                                             \
+     (const Device& device, const MuonStep& options, std::span<const MatrixRange> matrices,       \
+      std::span<const float> gradient, std::span<float> parameters, std::span<float> momentum),   \
+     (device, options, matrices, gradient, parameters, momentum))                                 \
   OP(void, cached_attention, (const Device& device, const CachedAttention& op), (device, op))     \
   OP(void, beam_step, (const Device& device, const BeamStep& op), (device, op))
 // clang-format on

@@ -12,6 +12,7 @@
 
 #include "config/loss_scaling.h"
 #include "ops/adam.h"
+#include "ops/muon.h"
 #include "ops/projection_loss.h"
 #include "tensor/tensor.h"
 
@@ -38,7 +39,13 @@ struct GpuOptimizer {
   std::span<float> second_moment;
   void* compute_copy = nullptr;  // read by products; null where they read the parameters
   DType compute_type = DType::kF32;
-  AdamStep adam;         // its constants; rate and step come with each step
+  AdamStep adam;          // its constants; rate and step come with each step
+  MuonPlan plan;          // matrices that Muon updates; none: Adam updates all elements
+  MuonStep muon;          // its constants
+  double muon_ratio = 1;  // rate of the matrices / rate of a step
+  // Other workers make the same update: products of Muon use algorithms that do not depend on
+  // timing, so that the same numbers come out on each of them.
+  bool several_workers = false;
   double clip = 0;       // largest norm; 0 does not clip
   uint64_t updates = 0;  // made so far
   LossScaling scaling = LossScaling::kOff;
@@ -80,7 +87,7 @@ class GpuStepQueue {
   // that the operations use: a new value discards all recordings, 0 never records.
   virtual void run(const BatchIndex& batch, uint64_t memory,
                    const std::function<void(const BatchIndex&)>& work) = 0;
-  virtual void finish() = 0;  // norm, clipping, Adam; clears the gradient
+  virtual void finish() = 0;  // norm, clipping, Muon and Adam; clears the gradient
   virtual GpuStepResult take() = 0;
 };
 

@@ -11,6 +11,13 @@ AdamStep adam_constants(const OptimizerOptions& options) {
   return adam;
 }
 
+MuonStep muon_constants(const OptimizerOptions& options) {
+  MuonStep muon;
+  muon.momentum = options.momentum;
+  muon.weight_decay = options.weight_decay;
+  return muon;
+}
+
 double clip_factor(double norm, double clip) { return clip > 0 && norm > clip ? clip / norm : 1; }
 
 }  // namespace reigen

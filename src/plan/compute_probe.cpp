@@ -8,6 +8,8 @@
 #include "device/gpu.h"
 #include "model/flops.h"
 #include "ops/adam.h"
+#include "ops/muon.h"
+#include "optim/muon_plan.h"
 
 namespace reigen {
 namespace {
@@ -24,6 +26,29 @@ double adam_seconds(const Device& device, size_t elements) {
     best = std::min(best, watch.seconds());
   }
   return best * static_cast<double>(elements) / static_cast<double>(count);
+}
+
+// Operations of an iteration, up to a constant factor.
+double iteration_flops(const MatrixRange& m) {
+  const auto side = static_cast<double>(std::min(m.rows, m.cols));
+  return 2 * side * static_cast<double>(m.size()) + side * side * side;
+}
+
+// Muon's part of an update, from the first of its matrices.
+double muon_seconds(const Device& device, std::span<const MatrixRange> matrices) {
+  if (matrices.empty()) return 0;
+  const MatrixRange sample{0, matrices[0].rows, matrices[0].cols};
+  std::vector<float> gradient(sample.size(), 1e-3F), parameters(sample.size()),
+      momentum(sample.size());
+  double best = INFINITY;
+  for (int i = 0; i < 3; ++i) {
+    Stopwatch watch;
+    muon_step(device, {}, {&sample, 1}, gradient, parameters, momentum);
+    best = std::min(best, watch.seconds());
+  }
+  double flops = 0;
+  for (const MatrixRange& m : matrices) flops += iteration_flops(m);
+  return best * flops / iteration_flops(sample);
 }
 
 // An update reads and writes about four times as much memory as a copy, and neither computes much.
@@ -86,7 +111,8 @@ class TimedPasses {
   }
   double optimizer_seconds() const {
     if (device_.gpu() != nullptr) return adam_seconds(*device_.gpu(), gradient_);
-    return adam_seconds(device_, gradient_.size() / sizeof(float));
+    return adam_seconds(device_, gradient_.size() / sizeof(float)) +
+           muon_seconds(device_, muon_plan(model_.layout(), options_.optimizer).matrices);
   }
 
  private:

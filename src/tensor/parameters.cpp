@@ -4,8 +4,8 @@
 
 namespace reigen {
 
-size_t ParameterLayout::add(std::string name, int64_t rows, int64_t cols) {
-  slices_.push_back({std::move(name), rows, cols, elements_});
+size_t ParameterLayout::add(std::string name, int64_t rows, int64_t cols, int64_t matrices) {
+  slices_.push_back({std::move(name), rows, cols, elements_, matrices});
   size_t end = elements_ + slices_.back().size();
   elements_ = (end + kSliceAlignment - 1) / kSliceAlignment * kSliceAlignment;
   return slices_.size() - 1;

@@ -21,6 +21,9 @@ struct ParameterSlice {
   int64_t rows = 0;
   int64_t cols = 0;
   size_t offset = 0;  // in elements; a multiple of kSliceAlignment
+  // Hidden matrices in this slice, one below the other, such as 3 of queries, keys and values; 0
+  // for embeddings, gains, shifts and biases. Muon updates hidden matrices (ops/muon.h).
+  int64_t matrices = 0;
   size_t size() const { return static_cast<size_t>(rows * cols); }
 };
 
@@ -29,7 +32,8 @@ class ParameterLayout {
  public:
   static constexpr size_t kSliceAlignment = 16;  // elements: a vector register, a cache line
 
-  size_t add(std::string name, int64_t rows, int64_t cols);  // its index
+  // Returns its index. `matrices` as in ParameterSlice.
+  size_t add(std::string name, int64_t rows, int64_t cols, int64_t matrices = 0);
 
   const std::vector<ParameterSlice>& slices() const { return slices_; }
   const ParameterSlice& find(const std::string& name) const;  // throws std::out_of_range

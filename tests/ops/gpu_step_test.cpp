@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/hash.h"
@@ -77,6 +78,82 @@ TEST_F(GpuStep, ClipsScalesAndUpdatesAsAdamIsDefined) {
   EXPECT_LE(relative_error(fm.values(), m), 2e-6);
   EXPECT_LE(relative_error(fv.values(), v), 2e-6);
   EXPECT_LE(relative_error(copy.values(), p), 3e-3);
+}
+
+// Two matrices of one shape and a tall one, the elements between them by Adam.
+TEST_F(GpuStep, UpdatesMatricesByMuonAndTheRestByAdam) {
+  const std::vector<MatrixRange> matrices = {{1024, 64, 128}, {9216, 64, 128}, {17'424, 128, 64}};
+  const std::vector<ElementRange> rest = {{0, 1024}, {17'408, 17'424}, {25'616, 40'000}};
+  const int64_t n = 40'000;
+  Matrix p = normal(1, n, 1, 0.02), m(1, n), v(1, n), zero(1, n);
+  Buffer fp(device(), p), fm(device(), m), fv(device(), v), fg(device(), zero);
+  const Buffer copy(device(), 1, n, DType::kBF16);
+  GpuOptimizer o;
+  o.gradient = fg.span();
+  o.parameters = fp.span();
+  o.first_moment = fm.span();
+  o.second_moment = fv.span();
+  o.compute_copy = copy.tensor().data;
+  o.compute_type = DType::kBF16;
+  o.adam = {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9};
+  o.plan = {matrices, rest};
+  o.muon = {.momentum = 0.95, .weight_decay = 0.1};
+  o.muon_ratio = 2;
+  o.clip = 10;
+  const auto queue = gpu_backend(device())->step_queue(o);
+  auto part = [](const Matrix& flat, size_t begin, int64_t rows, int64_t cols) {
+    Matrix out(rows, cols);
+    std::copy_n(flat.values.begin() + static_cast<ptrdiff_t>(begin), out.values.size(),
+                out.values.begin());
+    return out;
+  };
+  auto put = [](Matrix& flat, size_t begin, const Matrix& from) {
+    std::ranges::copy(from.values, flat.values.begin() + static_cast<ptrdiff_t>(begin));
+  };
+  double updates = 0;
+  for (int i = 1; i <= 5; ++i) {
+    Matrix g = normal(1, n, 10 + static_cast<uint64_t>(i));
+    if (i == 3) g.at(0, 12'345) = NAN;
+    const Matrix before[2] = {fp.values(), fm.values()};
+    const GpuStepResult result = step(*queue, o, g, {12, 10}, 0.01);
+    EXPECT_EQ(norm(fg.values()), 0) << "the gradient is cleared";
+    EXPECT_EQ(result.skipped, i == 3);
+    if (i == 3) {
+      EXPECT_EQ(fp.values().values, before[0].values);
+      EXPECT_EQ(fm.values().values, before[1].values);
+      continue;
+    }
+    ++updates;
+    for (const MatrixRange& at : matrices) {
+      Matrix w = part(p, at.offset, at.rows, at.cols), mm = part(m, at.offset, at.rows, at.cols);
+      muon({0.95, 0.1}, 0.02, 10 / norm(g), part(g, at.offset, at.rows, at.cols), w, mm);
+      put(p, at.offset, w);
+      put(m, at.offset, mm);
+    }
+    for (const ElementRange& at : rest) {
+      const auto size = static_cast<int64_t>(at.size());
+      Matrix w = part(p, at.begin, 1, size), first = part(m, at.begin, 1, size),
+             second = part(v, at.begin, 1, size);
+      adam({0.9, 0.98, 1e-9, 0}, 0.01, 10 / norm(g), updates, part(g, at.begin, 1, size), w, first,
+           second);
+      put(p, at.begin, w);
+      put(m, at.begin, first);
+      put(v, at.begin, second);
+    }
+  }
+  const Matrix got = fp.values();
+  for (const MatrixRange& at : matrices) {
+    EXPECT_LE(relative_error(part(got, at.offset, at.rows, at.cols),
+                             part(p, at.offset, at.rows, at.cols)),
+              0.06);
+  }
+  for (const ElementRange& at : rest) {
+    const auto size = static_cast<int64_t>(at.size());
+    EXPECT_LE(relative_error(part(got, at.begin, 1, size), part(p, at.begin, 1, size)), 2e-6);
+  }
+  EXPECT_LE(relative_error(fm.values(), m), 2e-6);
+  EXPECT_LE(relative_error(fv.values(), v), 2e-6) << "unused by matrices";
+  EXPECT_LE(relative_error(copy.values(), got), 3e-3);
 }
 
 TEST_F(GpuStep, SkipsAStepWhoseLossOrGradientIsNotFinite) {

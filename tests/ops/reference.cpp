@@ -294,6 +294,49 @@ void adam(const AdamConstants& c, double rate, double gradient_scale, double upd
   }
 }
 
+Matrix orthogonalised(const Matrix& m) {
+  const bool tall = m.rows > m.cols;  // computed by its transpose
+  Matrix x(std::min(m.rows, m.cols), std::max(m.rows, m.cols));
+  const double size = norm(m);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    for (int64_t c = 0; c < x.cols; ++c) {
+      x.at(r, c) = size > 0 ? (tall ? m.at(c, r) : m.at(r, c)) / size : 0;
+    }
+  }
+  for (int i = 0; i < 5; ++i) {
+    const Matrix gram = multiply(x, false, x, true);
+    Matrix polynomial = multiply(gram, false, gram, false);
+    for (size_t k = 0; k < gram.values.size(); ++k) {
+      polynomial.values[k] = -4.7750 * gram.values[k] + 2.0315 * polynomial.values[k];
+    }
+    const Matrix moved = multiply(polynomial, false, x, false);
+    for (size_t k = 0; k < x.values.size(); ++k) {
+      x.values[k] = 3.4445 * x.values[k] + moved.values[k];
+    }
+  }
+  if (!tall) return x;
+  Matrix back(m.rows, m.cols);
+  for (int64_t r = 0; r < m.rows; ++r) {
+    for (int64_t c = 0; c < m.cols; ++c) back.at(r, c) = x.at(c, r);
+  }
+  return back;
+}
+
+void muon(const MuonConstants& c, double rate, double gradient_scale, const Matrix& gradient,
+          Matrix& p, Matrix& momentum) {
+  Matrix nesterov(p.rows, p.cols);
+  for (size_t i = 0; i < p.values.size(); ++i) {
+    const double g = (1 - c.momentum) * gradient_scale * gradient.values[i];
+    momentum.values[i] = c.momentum * momentum.values[i] + g;
+    nesterov.values[i] = c.momentum * momentum.values[i] + g;
+  }
+  const Matrix x = orthogonalised(nesterov);
+  const double scale = 0.2 * std::sqrt(static_cast<double>(std::max(p.rows, p.cols)));
+  for (size_t i = 0; i < p.values.size(); ++i) {
+    p.values[i] -= rate * (scale * x.values[i] + c.weight_decay * p.values[i]);
+  }
+}
+
 double norm(const Matrix& m) {
   double squares = 0;
   for (double x : m.values) squares += x * x;

@@ -87,6 +87,16 @@ struct AdamConstants {
 void adam(const AdamConstants& constants, double rate, double gradient_scale, double updates,
           const Matrix& gradient, Matrix& parameters, Matrix& first, Matrix& second);
 
+// Five quintic Newton-Schulz iterations on m / ||m||.
+Matrix orthogonalised(const Matrix& m);
+
+// Muon on one matrix, with Nesterov momentum and decoupled weight decay.
+struct MuonConstants {
+  double momentum, weight_decay;
+};
+void muon(const MuonConstants& constants, double rate, double gradient_scale,
+          const Matrix& gradient, Matrix& parameters, Matrix& momentum);
+
 double norm(const Matrix& m);
 
 // Gradient of f at x by central differences.

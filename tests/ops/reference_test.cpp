@@ -101,5 +101,18 @@ TEST(Reference, GradientOfProjectionLoss) {
   EXPECT_LT(relative_error(got.dtable, numeric_gradient(by_table, table)), kTolerance);
 }
 
+// Rows of the result are nearly orthonormal: X X' has eigenvalues between 0.7^2 and 1.2^2, so its
+// diagonal does, too, and each element beside it is small.
+TEST(Reference, OrthogonalisedMatricesAreNearlyOrthogonal) {
+  for (const auto& [rows, cols] : {std::pair(12, 40), std::pair(40, 12)}) {
+    const Matrix x = orthogonalised(normal(rows, cols, 3));
+    const Matrix gram = multiply(x, rows > cols, x, rows < cols);
+    ASSERT_EQ(gram.rows, 12);
+    for (int64_t r = 0; r < 12; ++r) {
+      for (int64_t c = 0; c < 12; ++c) EXPECT_NEAR(gram.at(r, c), r == c ? 1 : 0, 0.5);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reigen::reference

@@ -47,6 +47,8 @@ TrainState full_state() {
   choices.compress = "powersgd:4";
   choices.compress_warmup = 22;
   choices.worker_states_of = "int4";
+  choices.decay = {23, 24};
+  choices.decay_limit = 25;
   return state;
 }
 
@@ -94,6 +96,9 @@ TEST(ManifestState, ReadsBackExactly) {
   EXPECT_EQ(read.choices.compress, "powersgd:4");
   EXPECT_EQ(read.choices.compress_warmup, 22u);
   EXPECT_EQ(read.choices.worker_states_of, "int4");
+  EXPECT_EQ(read.choices.decay.begin, 23u);
+  EXPECT_EQ(read.choices.decay.steps, 24u);
+  EXPECT_EQ(read.choices.decay_limit, 25u);
 }
 
 TEST(ManifestState, ReadsBackWithoutABest) {

@@ -21,6 +21,15 @@ TEST(AdamConstants, HaveWeightDecayForAdamWOnly) {
   EXPECT_EQ(adam_constants(options).weight_decay, 0);
   options.kind = OptimizerKind::kAdamW;
   EXPECT_EQ(adam_constants(options).weight_decay, 0.1);
+  options.kind = OptimizerKind::kMuon;
+  EXPECT_EQ(adam_constants(options).weight_decay, 0);
+}
+
+TEST(MuonConstants, AreThoseOfTheOptions) {
+  const MuonStep muon = muon_constants({.weight_decay = 0.1, .momentum = 0.8});
+  EXPECT_EQ(muon.momentum, 0.8);
+  EXPECT_EQ(muon.weight_decay, 0.1);
+  EXPECT_EQ(muon.gradient_scale, 1);
 }
 
 TEST(ClipFactor, BringsALargeGradientDownToTheLimit) {

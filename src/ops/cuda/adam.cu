@@ -2,7 +2,9 @@
 // the gradient). Buffers of a ParameterLayout are whole multiples of 16 elements.
 #include "ops/cuda/adam.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "ops/cuda/backend.h"
 #include "ops/cuda/kernel_support.cuh"
@@ -132,6 +134,9 @@ __global__ __launch_bounds__(kThreads) void control_kernel(const Seen* partials,
     c.rate = static_cast<float>(settings->rate / (1 - pow(options.beta1, updates)));
     c.root = static_cast<float>(1 / sqrt(1 - pow(options.beta2, updates)));
     c.keep = static_cast<float>(1 - settings->rate * options.weight_decay);
+    const double muon_rate = settings->rate * options.muon_ratio;
+    c.muon_rate = static_cast<float>(muon_rate);
+    c.muon_keep = static_cast<float>(1 - muon_rate * options.muon_decay);
   }
   update_loss_scale(c, options.scaling, finite);
   step->control = c;
@@ -144,7 +149,8 @@ struct AdamArgs {
   float4* second;
   void* copy;
   const StepControl* control;
-  int64_t count;  // elements
+  int64_t count;                    // elements
+  const AdamRanges::Piece* pieces;  // or null for all elements
   float beta1, rest1, beta2, rest2, epsilon;
   bool clear;
 };
@@ -168,7 +174,12 @@ __device__ inline void store_copy<float>(void* copy, int64_t quad, float4 p) {
 
 template <class T>
 __global__ __launch_bounds__(kThreads) void adam_kernel(const AdamArgs a) {
-  const int64_t quad = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  int64_t quad = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (a.pieces != nullptr) {
+    const AdamRanges::Piece piece = a.pieces[blockIdx.x];
+    if (threadIdx.x >= piece.count) return;
+    quad = int64_t{piece.first} + threadIdx.x;
+  }
   if (quad * 4 >= a.count) return;
   const StepControl c = *a.control;
   if (c.skip == 0) {
@@ -215,7 +226,7 @@ void global_norm(const Context& context, std::span<const float> gradient, const 
 }
 
 void adam_step(const Context& context, const AdamBuffers& buffers, const UpdateOptions& options,
-               const StepMemory* step, bool clear) {
+               const StepMemory* step, bool clear, const AdamRanges* ranges) {
   const auto count = static_cast<int64_t>(buffers.gradient.size());
   if (count == 0) return;
   require(count % 4 == 0, "buffers of a multiple of 4 elements in adam_step");
@@ -227,16 +238,36 @@ void adam_step(const Context& context, const AdamBuffers& buffers, const UpdateO
   a.copy = buffers.compute_copy;
   a.control = &step->control;
   a.count = count;
+  if (ranges != nullptr) a.pieces = ranges->pieces();
   a.beta1 = static_cast<float>(options.beta1);
   a.rest1 = static_cast<float>(1 - options.beta1);
   a.beta2 = static_cast<float>(options.beta2);
   a.rest2 = static_cast<float>(1 - options.beta2);
   a.epsilon = static_cast<float>(options.epsilon);
   a.clear = clear;
+  const unsigned blocks =
+      ranges == nullptr ? blocks_for(count / 4) : static_cast<unsigned>(ranges->size());
+  if (blocks == 0) return;
   with_type(buffers.compute_type, [&](auto t) {
-    adam_kernel<decltype(t)><<<blocks_for(count / 4), kThreads, 0, context.stream()>>>(a);
+    adam_kernel<decltype(t)><<<blocks, kThreads, 0, context.stream()>>>(a);
   });
   check_launch("adam_step");
+}
+
+AdamRanges::AdamRanges(const Context& context, std::span<const ElementRange> ranges) {
+  std::vector<Piece> pieces;
+  for (const ElementRange& range : ranges) {
+    require(range.begin % 4 == 0 && range.end % 4 == 0, "ranges of multiples of 4 elements");
+    for (size_t at = range.begin / 4; at < range.end / 4; at += kThreads) {
+      const size_t count = std::min<size_t>(kThreads, range.end / 4 - at);
+      pieces.push_back({static_cast<uint32_t>(at), static_cast<uint32_t>(count)});
+    }
+  }
+  size_ = pieces.size();
+  if (size_ == 0) return;
+  pieces_ = DeviceMemory(size_ * sizeof(Piece), "ranges of parameters");
+  copy_to_device(pieces_.get(), pieces.data(), size_ * sizeof(Piece), context.stream());
+  context.queue().wait();  // the list is freed now
 }
 
 void convert(const Context& context, std::span<const float> from, void* to, DType type) {

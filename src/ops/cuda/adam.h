@@ -10,6 +10,7 @@
 #include <span>
 
 #include "ops/cuda/context.h"
+#include "ops/muon.h"
 #include "tensor/tensor.h"
 
 namespace reigen::cuda {
@@ -21,6 +22,8 @@ struct UpdateOptions {
   double epsilon = 1e-9;
   double weight_decay = 0;  // decoupled, as in AdamW
   double clip = 0;          // largest norm; 0 does not clip
+  double muon_ratio = 0;    // rate of Muon's matrices / rate of Adam
+  double muon_decay = 0;    // their weight decay
   LossScaleRules scaling;
 };
 
@@ -38,9 +41,27 @@ struct AdamBuffers {
   DType compute_type = DType::kBF16;
 };
 
-// One pass. With `clear`, it also sets the gradient to 0, even when the step is skipped.
+// Ranges of a buffer as a list of pieces in device memory, one for each block of a kernel.
+class AdamRanges {
+ public:
+  AdamRanges(const Context& context, std::span<const ElementRange> ranges);
+
+  struct Piece {
+    uint32_t first = 0;  // in units of four elements, as the next
+    uint32_t count = 0;
+  };
+  const Piece* pieces() const { return pieces_.as<Piece>(); }
+  size_t size() const { return size_; }
+
+ private:
+  size_t size_ = 0;
+  DeviceMemory pieces_;
+};
+
+// One pass, over the whole buffers or over `ranges` of them. With `clear`, it also sets the
+// gradient to 0, even when the step is skipped.
 void adam_step(const Context& context, const AdamBuffers& buffers, const UpdateOptions& options,
-               const StepMemory* step, bool clear);
+               const StepMemory* step, bool clear, const AdamRanges* ranges = nullptr);
 
 // parameters -> compute copy, for the start of a run.
 void convert(const Context& context, std::span<const float> from, void* to, DType type);

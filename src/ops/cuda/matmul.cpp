@@ -40,13 +40,15 @@ std::string shape_text(const Product& p) {
     return "[" + std::to_string(t.rows) + ", " + std::to_string(t.cols) + "]";
   };
   return shape(p.a) + (p.ta == Transpose::kYes ? "' x " : " x ") + shape(p.b) +
-         (p.tb == Transpose::kYes ? "'" : "") + " -> " + shape(p.c) + " " + name_of(p.a.dtype);
+         (p.tb == Transpose::kYes ? "'" : "") + " -> " + shape(p.c) + " " + name_of(p.a.dtype) +
+         (p.batch > 1 ? " times " + std::to_string(p.batch) : "");
 }
 
 }  // namespace
 
 // Everything a choice depends on, in the order of a record: sizes, transposes, strides, types,
-// beta, an unused 0 (existing records have it), alignments, TF32.
+// addend (0: none, 1: C itself, 2: a different matrix), batch (0 for a single product), alignments,
+// TF32.
 struct Matmul::Key {
   std::array<int64_t, 17> values = {};
   bool operator<(const Key& other) const { return values < other.values; }
@@ -107,8 +109,12 @@ Matmul::Plan& Matmul::plan_for(const Context& context, const Product& p) {
   const int64_t inner = p.ta == Transpose::kYes ? p.a.rows : p.a.cols;
   Key key{{p.c.rows, p.c.cols, inner, p.ta == Transpose::kYes, p.tb == Transpose::kYes, p.a.stride,
            p.b.stride, p.c.stride, static_cast<int64_t>(p.a.dtype), static_cast<int64_t>(p.b.dtype),
-           static_cast<int64_t>(p.c.dtype), p.beta != 0, 0, alignment_of(p.a.data),
-           alignment_of(p.b.data), alignment_of(p.c.data), tf32_}};
+           static_cast<int64_t>(p.c.dtype),
+           p.beta == 0        ? 0
+           : p.add == nullptr ? 1
+                              : 2,
+           p.batch > 1 ? p.batch : 0, alignment_of(p.a.data), alignment_of(p.b.data),
+           alignment_of(p.c.data), tf32_}};
   Plan& plan = state_->plans[key];
   if (plan.operation != nullptr) return plan;
   const bool tf32 = tf32_ && p.a.dtype == DType::kF32;
@@ -120,10 +126,17 @@ Matmul::Plan& Matmul::plan_for(const Context& context, const Product& p) {
   plan.set(CUBLASLT_MATMUL_DESC_TRANSA, flag(p.tb));
   plan.set(CUBLASLT_MATMUL_DESC_TRANSB, flag(p.ta));
   plan.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
-  auto layout = [](const Tensor& t, cublasLtMatrixLayout_t* out) {
+  auto layout = [&p](const Tensor& t, cublasLtMatrixLayout_t* out) {
     check_blas(cublasLtMatrixLayoutCreate(out, data_type(t.dtype), static_cast<uint64_t>(t.cols),
                                           static_cast<uint64_t>(t.rows), t.stride),
                "describe a matrix");
+    if (p.batch == 1) return;
+    auto set = [out](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
+      check_blas(cublasLtMatrixLayoutSetAttribute(*out, attribute, &value, sizeof(value)),
+                 "describe a batch of matrices");
+    };
+    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(p.batch));
+    set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, int64_t{t.rows * t.stride});
   };
   layout(p.b, &plan.a);
   layout(p.a, &plan.b);
@@ -177,11 +190,12 @@ void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
                       cublasLtGetStatusName(status));
   }
   int best = 0;
-  if (count > 1) {
+  if (count > 1 && p.timed) {
     // C may hold a sum that must not be touched, so candidates write elsewhere.
-    const auto bytes = static_cast<size_t>(p.c.rows * p.c.stride) * size_of(p.c.dtype);
+    const auto bytes = static_cast<size_t>(p.batch * p.c.rows * p.c.stride) * size_of(p.c.dtype);
     DeviceMemory out(bytes, "timing matrix products");
     fill_zero(out.get(), bytes, context.stream());
+    const void* add = p.add == nullptr ? out.get() : p.add;
     Event start(Event::Timing::kOn);
     Event stop(Event::Timing::kOn);
     // In rounds, the best time of each: clocks and other load change meanwhile.
@@ -191,7 +205,7 @@ void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
     for (int i = 0; i < kRounds * count; ++i) {
       auto once = [&] {
         return cublasLtMatmul(state_->handle, plan.operation, &p.alpha, p.b.data, plan.a, p.a.data,
-                              plan.b, &p.beta, out.get(), plan.c, out.get(), plan.c,
+                              plan.b, &p.beta, add, plan.c, out.get(), plan.c,
                               &found[static_cast<size_t>(i % count)].algo, workspace_.get(),
                               workspace_.size(), context.stream());
       };
@@ -215,8 +229,8 @@ void Matmul::run(const Context& context, const Product& p) {
   Plan& plan = plan_for(context, p);
   cublasStatus_t status =
       cublasLtMatmul(state_->handle, plan.operation, &p.alpha, p.b.data, plan.a, p.a.data, plan.b,
-                     &p.beta, p.c.data, plan.c, p.c.data, plan.c, &plan.algorithm, workspace_.get(),
-                     workspace_.size(), context.stream());
+                     &p.beta, p.add == nullptr ? p.c.data : p.add, plan.c, p.c.data, plan.c,
+                     &plan.algorithm, workspace_.get(), workspace_.size(), context.stream());
   if (status != CUBLAS_STATUS_SUCCESS) check_blas(status, "multiply " + shape_text(p));
 }
 

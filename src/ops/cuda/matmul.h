@@ -20,6 +20,7 @@
 
 namespace reigen::cuda {
 
+// c = alpha op(a) op(b) + beta add
 struct Product {
   Tensor a;
   Transpose ta = Transpose::kNo;
@@ -28,6 +29,11 @@ struct Product {
   Tensor c;
   float alpha = 1;
   float beta = 0;
+  const void* add = nullptr;  // in the form of c; null for c itself
+  int64_t batch = 1;          // products of one shape, their matrices one after the other
+  // Not timed: the library's own first choice, which is the same in every process on one kind of
+  // GPU.
+  bool timed = true;
 };
 
 class Matmul {

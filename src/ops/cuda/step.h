@@ -41,6 +41,9 @@ struct StepControl {
   float rate = 0;
   float root = 1;
   float keep = 1;
+  // Read by Muon: factors of the orthogonalised update and of the parameters.
+  float muon_rate = 0;
+  float muon_keep = 1;
   uint32_t skip = 0;     // 1: this step's loss or gradient was not finite
   uint64_t updates = 0;  // steps that were not skipped
 

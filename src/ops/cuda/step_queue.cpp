@@ -17,6 +17,8 @@ UpdateOptions update_options(const GpuOptimizer& o) {
   out.epsilon = o.adam.epsilon;
   out.weight_decay = o.adam.weight_decay;
   out.clip = o.clip;
+  out.muon_ratio = o.muon_ratio;
+  out.muon_decay = o.muon.weight_decay;
   out.scaling.policy = o.scaling;
   return out;
 }
@@ -45,6 +47,10 @@ StepQueue::StepQueue(const Context& context, const BatchSlots& slots, const GpuO
       sums_(sizeof(LossSums), "loss sums"),
       returned_(kSteps * sizeof(Returned), "results of steps") {
   context_.set_control(first_control(o, update_.scaling));
+  if (o.plan.matrices.empty()) return;
+  muon_.emplace(context, o.plan.matrices,
+                MuonSettings{o.compute_type, o.muon.momentum, !o.several_workers});
+  rest_.emplace(context, o.plan.rest);
 }
 
 StepQueue::~StepQueue() = default;
@@ -163,7 +169,8 @@ void StepQueue::replay(Recording& recording, const BatchIndex& batch) {
 void StepQueue::finish() {
   const size_t at = (begun_ - 1) % kSteps;
   global_norm(context_, buffers_.gradient, &sums()->smoothed, update_, context_.step());
-  adam_step(context_, buffers_, update_, context_.step(), true);
+  if (muon_) muon_->run(buffers_, context_.step(), true);
+  adam_step(context_, buffers_, update_, context_.step(), true, rest_ ? &*rest_ : nullptr);
   steps_[at].updated.record(context_.stream());
   Returned* to = returned_.as<Returned>() + at;
   copy_to_host(&to->sums, sums(), sizeof(LossSums), context_.stream());

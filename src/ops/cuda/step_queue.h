@@ -5,10 +5,12 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ops/cuda/adam.h"
 #include "ops/cuda/batch_slots.h"
+#include "ops/cuda/muon.h"
 #include "ops/gpu_step.h"
 
 namespace reigen::cuda {
@@ -75,8 +77,10 @@ class StepQueue : public GpuStepQueue {
   const BatchSlots& slots_;
   AdamBuffers buffers_;
   UpdateOptions update_;
-  DeviceMemory sums_;      // of the current step
-  PinnedMemory returned_;  // of each step in the ring
+  std::optional<Muon> muon_;        // for hidden matrices
+  std::optional<AdamRanges> rest_;  // the elements beside them
+  DeviceMemory sums_;               // of the current step
+  PinnedMemory returned_;           // of each step in the ring
   std::array<Step, kSteps> steps_;
   uint64_t begun_ = 0;
   uint64_t taken_ = 0;

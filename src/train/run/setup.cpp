@@ -14,6 +14,7 @@
 #include "device/gpu.h"
 #include "dist/compress/compressor.h"
 #include "model/activation_memory.h"
+#include "optim/muon_plan.h"
 
 namespace reigen {
 namespace {
@@ -134,6 +135,10 @@ uint64_t nccl_bytes(const TrainOptions& options, const MemorySharing& sharing) {
   return direct ? kNcclBytes : 0;
 }
 
+uint64_t muon_bytes(const TrainOptions& options, const Transformer& model, DType type) {
+  return muon_scratch_bytes(muon_plan(model.layout(), options.optimizer).matrices, type);
+}
+
 MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
                     const OpenedDevice& opened, const MemorySharing& sharing) {
   const uint64_t copy = opened.type == DType::kF32 ? 0 : size_of(opened.type);
@@ -146,7 +151,8 @@ MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
   }
   return {.budget = options.memory > 0 ? options.memory : available / 10 * 9,
           .fixed = state_bytes(model, 1) + copy * model.layout().elements() +
-                   nccl_bytes(options, sharing) + kGpuProgramBytes,
+                   nccl_bytes(options, sharing) + muon_bytes(options, model, opened.type) +
+                   kGpuProgramBytes,
           .micro_tokens = kMostGpuMicroTokens};
 }
 

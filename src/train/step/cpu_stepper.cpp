@@ -69,9 +69,11 @@ CpuStepper::CpuStepper(const Device& device, Transformer& model, const TrainOpti
       shards_(job.alone() || !options.workers.shard_optimizer
                   ? nullptr
                   : std::make_unique<MomentShards>(job, state)),
+      plan_(muon_plan(model.layout(), options.optimizer)),
       weights_(state.parameters),
       gradient_(model.layout().elements()) {
   if (job.alone()) drop_worker_states(state);
+  if (shards_) plan_.rest = {{0, state.first_moment.size()}};
 }
 
 double CpuStepper::lap(const char* name) {
@@ -122,13 +124,22 @@ void CpuStepper::update() {
     gradient = shards_->own_of(gradient);
     parameters = shards_->own_of(parameters);
   }
-  adam_step(device_, adam, gradient, parameters, state_.first_moment, state_.second_moment);
+  for (const ElementRange& range : plan_.rest) {
+    auto of = [&range](std::span<float> all) { return all.subspan(range.begin, range.size()); };
+    adam_step(device_, adam, of(gradient), of(parameters), of(state_.first_moment),
+              of(state_.second_moment));
+  }
+  if (plan_.matrices.empty()) return;
+  MuonStep muon = muon_constants(options_.optimizer);
+  muon.rate = options_.optimizer.muon_ratio * adam.rate;
+  muon.gradient_scale = adam.gradient_scale;
+  muon_step(device_, muon, plan_.matrices, gradient, parameters, state_.first_moment);
 }
 
 void CpuStepper::start(const ReadyBatch& ready) {
   watch_ = {};
   ++under_way_;
-  result_ = planned_step(options_.schedule, state_.counters.step + 1, ready);
+  result_ = planned_step(options_.schedule, state_.choices.decay, state_.counters.step + 1, ready);
   accumulate(ready);
   double waited = 0;
   if (exchange_) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "optim/muon_plan.h"
 #include "train/step/exchange.h"
 #include "train/step/moment_shards.h"
 #include "train/step/stepper.h"
@@ -46,6 +47,7 @@ class CpuStepper : public Stepper {
   Job& job_;
   std::unique_ptr<Exchange> exchange_;    // null for a single worker
   std::unique_ptr<MomentShards> shards_;  // null without --shard-optimizer
+  MuonPlan plan_;  // of this rank's chunk with --shard-optimizer, which muon cannot be used with
   Weights weights_;
   std::vector<float> gradient_;
   Arena arena_;

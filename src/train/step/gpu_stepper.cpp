@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "optim/muon_plan.h"
 #include "optim/update.h"
 
 namespace reigen {
@@ -102,6 +103,12 @@ GpuOptimizer GpuStepper::optimizer() const {
   out.compute_copy = weights.type == DType::kF32 ? nullptr : weights.compute;
   out.compute_type = weights.type;
   out.adam = adam_constants(options_.optimizer);
+  if (options_.optimizer.kind == OptimizerKind::kMuon) {
+    out.plan = muon_plan(model_.layout(), options_.optimizer);
+    out.muon = muon_constants(options_.optimizer);
+    out.muon_ratio = options_.optimizer.muon_ratio;
+    out.several_workers = exchange_ != nullptr;
+  }
   out.clip = options_.optimizer.clip;
   out.updates = state_.counters.updates;
   out.scale = state_.counters.loss_scale;
@@ -152,7 +159,7 @@ void GpuStepper::release_memory() {
 
 void GpuStepper::start(const ReadyBatch& ready) {
   const uint64_t step = state_.counters.step + waiting_.size() + 1;
-  const StepResult planned = planned_step(options_.schedule, step, ready);
+  const StepResult planned = planned_step(options_.schedule, state_.choices.decay, step, ready);
   if (exchange_) exchange_->begin(step, loss_scale());
   const bool local = exchange_ && exchange_->local();
   const auto tokens = static_cast<double>(averaged_tokens(ready, local));

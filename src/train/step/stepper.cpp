@@ -23,14 +23,20 @@ void SharedWeights::end() {
   if (const auto swap = std::exchange(swap_, nullptr)) swap();
 }
 
-void check_sharding(const Device& device, const WorkerOptions& options) {
-  if (!options.shard_optimizer) return;
+void check_sharding(const Device& device, const TrainOptions& options) {
+  if (!options.workers.shard_optimizer) return;
+  if (options.optimizer.kind == OptimizerKind::kMuon) {
+    throw ConfigError(
+        "--shard-optimizer cannot be combined with optimizer.kind muon, which needs whole "
+        "matrices: the shards of the moments are cut without regard to them; leave it out "
+        "or use optimizer.kind adam");
+  }
   if (device.kind() == DeviceKind::kGpu) {
     throw ConfigError(
         "--shard-optimizer is available on the CPU only, and this worker computes on a GPU; leave "
         "it out");
   }
-  if (options.compress.method == CompressMethod::kLocal) {
+  if (options.workers.compress.method == CompressMethod::kLocal) {
     throw ConfigError(
         "--shard-optimizer cannot be combined with --compress local: between outer steps each "
         "worker needs all of its moments; leave one of them out");

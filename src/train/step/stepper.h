@@ -79,7 +79,7 @@ class Stepper {
 };
 
 // Throws ConfigError where --shard-optimizer is not available.
-void check_sharding(const Device& device, const WorkerOptions& options);
+void check_sharding(const Device& device, const TrainOptions& options);
 
 // All arguments must outlive the stepper. `direct` reduces gradients between GPUs (NCCL); null
 // where they go through host memory. On a GPU, parameters and moments move there and `state` holds

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "ops/adam.h"
+#include "ops/muon.h"
 #include "optim/schedule.h"
 #include "train/small_run.h"
 
@@ -55,7 +56,34 @@ class CpuStepperTest : public ::testing::Test {
     if (o.optimizer.kind == OptimizerKind::kAdamW) adam.weight_decay = o.optimizer.weight_decay;
     adam.step = state.counters.updates + 1;
     if (clip > 0 && norm > clip) adam.gradient_scale = clip / norm;
-    adam_step(device, adam, gradients, state.parameters, state.first_moment, state.second_moment);
+    std::span<float> buffers[] = {gradients, state.parameters, state.first_moment,
+                                  state.second_moment};
+    auto by_adam = [&](size_t begin, size_t size) {
+      auto of = [&](int i) { return buffers[i].subspan(begin, size); };
+      adam_step(device, adam, of(0), of(1), of(2), of(3));
+    };
+    if (o.optimizer.kind != OptimizerKind::kMuon) by_adam(0, gradients.size());
+    for (const ParameterSlice& slice : small.model.layout().slices()) {
+      if (o.optimizer.kind != OptimizerKind::kMuon) break;
+      const bool embedding = slice.name.find("embedding") != std::string::npos;
+      if (slice.rows == 1 || embedding) {
+        by_adam(slice.offset, slice.size());
+        continue;
+      }
+      // Queries, keys and values are width x width each.
+      const bool joint = slice.name.find("key_value.weight") != std::string::npos;
+      const int64_t rows = joint ? slice.cols : slice.rows;
+      for (int64_t part = 0; part < slice.rows / rows; ++part) {
+        const MatrixRange m{slice.offset + static_cast<size_t>(part * rows * slice.cols), rows,
+                            slice.cols};
+        muon_step(device,
+                  {.rate = o.optimizer.muon_ratio * adam.rate,
+                   .momentum = o.optimizer.momentum,
+                   .weight_decay = o.optimizer.weight_decay,
+                   .gradient_scale = adam.gradient_scale},
+                  {&m, 1}, gradients, state.parameters, state.first_moment);
+      }
+    }
     ++state.counters.step;
     ++state.counters.updates;
   }
@@ -80,8 +108,8 @@ class CpuStepperTest : public ::testing::Test {
   Job alone;
 };
 
-TEST_F(CpuStepperTest, IsForwardBackwardNormAndAdam) {
-  for (auto kind : {OptimizerKind::kAdam, OptimizerKind::kAdamW}) {
+TEST_F(CpuStepperTest, IsForwardBackwardNormAndUpdate) {
+  for (auto kind : {OptimizerKind::kAdam, OptimizerKind::kAdamW, OptimizerKind::kMuon}) {
     for (double clip : {0.0, 0.05, 1e9}) {
       small.options.optimizer.kind = kind;
       small.options.optimizer.weight_decay = 0.1;

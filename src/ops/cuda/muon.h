@@ -1,0 +1,60 @@
+// Muon's update on CUDA (ops/muon.h): matrices of one shape are a batch, the iterations are batched
+// products in 16 bits with sums in fp32, and the host never waits.
+//
+// An iteration is three products, because cuBLASLt adds a matrix in the product's own pass:
+// A = X X', B = c A A + b A, X' = B X + a X. Three more kernels move the rest: momentum and norms
+// (14 bytes a parameter, 18 when it clears the gradient), the division by the norm (4), the update
+// of parameters and compute copy (12).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ops/cuda/adam.h"
+#include "ops/muon.h"
+
+namespace reigen::cuda {
+
+struct MuonSettings {
+  DType products = DType::kBF16;  // of the compute copy, too
+  double momentum = 0.95;
+  bool timed = true;  // as in Product
+};
+
+class Muon {
+ public:
+  // Offsets and sizes of matrices are multiples of 8 elements.
+  Muon(const Context& context, std::span<const MatrixRange> matrices, MuonSettings settings);
+
+  // After global_norm, whose control it reads. With `clear`, it sets the gradient of the matrices
+  // to 0, even when the step is skipped.
+  void run(const AdamBuffers& buffers, const StepMemory* step, bool clear);
+
+ private:
+  // Matrices of one shape that are updated together.
+  struct Batch {
+    int64_t rows = 0;
+    int64_t cols = 0;
+    size_t first = 0;  // in offsets_
+    int64_t count = 0;
+
+    size_t elements() const { return static_cast<size_t>(count * rows * cols); }
+    int64_t side() const { return rows < cols ? rows : cols; }
+  };
+  struct Scratch {
+    void* x = nullptr;  // as the next, a batch of matrices
+    void* next = nullptr;
+    void* gram = nullptr;
+    void* polynomial = nullptr;
+    double* squares = nullptr;  // of each block
+  };
+  void orthogonalise(const Batch& batch, Scratch& scratch) const;
+
+  const Context& context_;
+  MuonSettings settings_;
+  std::vector<Batch> batches_;
+  DeviceMemory offsets_;  // of all matrices, in the order of batches
+  DeviceMemory scratch_;  // for the largest batch
+};
+
+}  // namespace reigen::cuda

@@ -1,0 +1,23 @@
+#include "ops/muon.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace reigen {
+
+double muon_scale(int64_t rows, int64_t cols) {
+  return 0.2 * std::sqrt(static_cast<double>(std::max(rows, cols)));
+}
+
+// Two copies of a batch, and two products that are no larger.
+size_t muon_scratch_bytes(std::span<const MatrixRange> matrices, DType type) {
+  size_t all = 0;
+  size_t largest = 0;
+  for (const MatrixRange& m : matrices) {
+    all += m.size();
+    largest = std::max(largest, m.size());
+  }
+  return 4 * size_of(type) * std::max(std::min(all, kMuonBatchElements), largest);
+}
+
+}  // namespace reigen

@@ -5,8 +5,8 @@
 
 The hosts are network namespaces connected directly, with and without a limit of 1 Gbit/s. Runs with `--encrypt on`
 and `--encrypt off` alternate, the first of each pair in turn, so that other load affects both equally. The losses of
-all runs must be equal to the bit. Medians over the steps of a run, then over runs; CPU time is that of both workers
-over all steps, the first ones included. `--json` writes rows for bench/results/encryption-runs.json.
+all runs must be equal to the bit. Medians over the steps of a run, then over runs, and the first decile of all steps,
+which other load affects least; CPU time is that of both workers over all steps, the first ones included. `--json` writes rows for bench/results/encryption-runs.json.
 """
 import argparse
 import json
@@ -61,8 +61,13 @@ def train(a, network, run, encrypt):
     return [r for r in records if r["kind"] == "step"], cpu
 
 
+def undisturbed(seconds):
+    """The first decile of all steps: other load on the cores makes steps longer, never shorter."""
+    return statistics.quantiles(seconds, n=10)[0]
+
+
 def measure(a, folder, link, rate):
-    seconds, waits, cpus = ({"on": [], "off": []} for _ in range(3))
+    seconds, waits, cpus, pooled = ({"on": [], "off": []} for _ in range(4))
     losses = set()
     with Network(2, rate) as network:
         for i in range(a.rounds):
@@ -73,6 +78,7 @@ def measure(a, folder, link, rate):
                 seconds[encrypt].append(statistics.median(r["seconds"] for r in steps))
                 waits[encrypt].append(statistics.median(r["spans"]["communication"] for r in steps))
                 cpus[encrypt].append(cpu)
+                pooled[encrypt] += [r["seconds"] for r in steps]
                 print(f"{link}, {encrypt:>3}: step {seconds[encrypt][-1] * 1e3:7.1f} ms, exposed communication "
                       f"{waits[encrypt][-1] * 1e3:6.1f} ms, {cpu:5.1f} s of CPU", flush=True)
     if len(losses) != 1:
@@ -82,6 +88,7 @@ def measure(a, folder, link, rate):
     ratios = [on / off - 1 for on, off in zip(seconds["on"], seconds["off"], strict=True)]
     return [link, round(middle(seconds, "off") * 1e3, 1), round(middle(seconds, "on") * 1e3, 1),
             round(statistics.median(ratios) * 100, 1), round(min(ratios) * 100, 1), round(max(ratios) * 100, 1),
+            round(undisturbed(pooled["off"]) * 1e3, 1), round(undisturbed(pooled["on"]) * 1e3, 1),
             round(middle(waits, "off") * 1e3, 1), round(middle(waits, "on") * 1e3, 1),
             round(middle(cpus, "off"), 1), round(middle(cpus, "on"), 1)]
 

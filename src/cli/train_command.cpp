@@ -1,4 +1,5 @@
 // `reigen train`: alone, as one of several workers, or as the process that starts them.
+#include "base/error.h"
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
@@ -13,11 +14,14 @@
 namespace reigen {
 namespace {
 
-// Reports an error to the other workers before they notice that this one is lost.
+// Reports an error to the other workers before they notice that this one is lost. A CommError is no
+// cause: it follows from a loss that they notice themselves.
 void train_as_worker(TrainOptions options) {
   Job job = join_job(options, version_line());
   try {
     train(options, version_line(), job);
+  } catch (const CommError&) {
+    throw;
   } catch (const std::exception& e) {
     if (job.membership() != nullptr) job.membership()->control().report_error(e.what());
     throw;

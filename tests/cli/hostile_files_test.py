@@ -107,6 +107,19 @@ class Datasets(HostileCase):
         self.fails(DATA, "manifest.json", "evaluate", "--model", self.run_folder, "--data", self.data)
 
 
+class Corpora(HostileCase):
+    def test_tags_that_are_nested_without_end_are_refused(self):
+        head = '<?xml version="1.0"?><tmx version="1.4"><header/><body><tu><tuv xml:lang="en"><seg>'
+        for name, text in (("closed.tmx", head + "<hi>" * 100_000 + "a" + "</hi>" * 100_000 +
+                            '</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu></body></tmx>'),
+                           ("open.tmx", head + "<hi>" * 1_000_000)):
+            self.write(name, text)
+            done = run("prepare", "--source", "en", "--target", "de", "--train", self.path(name), "--vocab",
+                       f"{self.data}/vocab.model", "--output", self.path("out"), check=False)
+            self.assert_fails(done, DATA, name, "nested")
+            self.assert_nothing_left("out")
+
+
 class Vocabularies(HostileCase):
     def test_a_broken_normaliser_is_refused_by_prepare_and_translate(self):
         with open(f"{self.data}/vocab.model", "rb") as file:

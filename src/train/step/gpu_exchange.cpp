@@ -1,8 +1,11 @@
 #include "train/step/gpu_exchange.h"
 
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/clock.h"
+#include "ops/adam.h"
 #include "train/step/step_agreement.h"
 
 namespace reigen {
@@ -25,6 +28,7 @@ void scale(const Device& device, std::span<float> values, float factor) {
 GpuExchange::GpuExchange(Job& job, const Device& gpu, const ParameterLayout& layout,
                          const TrainOptions& options, TrainState& state, Group* direct)
     : job_(job),
+      device_(gpu),
       gpu_(*gpu.gpu()),
       backend_(*gpu_backend(gpu)),
       state_(state),
@@ -84,11 +88,14 @@ void GpuExchange::agree(LossSums* sums) {
   LossSums mine;
   gpu_.download(&mine, sums, sizeof(mine));
   Stopwatch watch;
-  // The GPU checks the norm itself, in the queue after this.
-  const StepAgreement agreed = agree_on_step(job_, mine, true, waited_);
+  // A reduced gradient is the same on all ranks, and so is the decision that each GPU makes by its
+  // norm, in the queue after this. Gradients of local steps differ.
+  const bool finite = !local() || std::isfinite(global_norm(device_, buffers_.gradient));
+  const StepAgreement agreed = agree_on_step(job_, mine, finite, waited_);
   waited_ = watch.seconds();
   min_wait_ = agreed.min_wait_seconds;
   mine = agreed.sums;
+  if (!agreed.all_finite) mine.smoothed = std::numeric_limits<double>::quiet_NaN();
   gpu_.upload(sums, &mine, sizeof(mine));
 }
 

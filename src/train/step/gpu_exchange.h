@@ -42,7 +42,8 @@ class GpuExchange {
   void ready(size_t elements);
   // Blocks until the gradient is reduced and its copy to the GPU is queued.
   void finish();
-  // Replaces this rank's loss sums, in GPU memory, by those over all ranks (step_agreement.h).
+  // Replaces this rank's loss sums, in GPU memory, by those over all ranks (step_agreement.h); by
+  // NaN, which makes every GPU skip the step, if one rank's gradient is not finite.
   void agree(LossSums* sums);
   void after_update();
 
@@ -65,6 +66,7 @@ class GpuExchange {
   void put_parameters();
 
   Job& job_;
+  const Device& device_;
   Gpu& gpu_;
   GpuBackend& backend_;
   TrainState& state_;

@@ -49,7 +49,7 @@ bool decays(ScheduleKind kind) {
 
 // From `rate` down to `least`; step decay.end() + 1 would have `least` itself.
 double decayed(double rate, double least, const Decay& decay, uint64_t step) {
-  if (step <= decay.begin) return rate;
+  if (!decay.active() || step <= decay.begin) return rate;
   if (step > decay.end()) return least;
   const auto left = static_cast<double>(decay.end() + 1 - step);
   return least + (rate - least) * left / static_cast<double>(decay.steps + 1);

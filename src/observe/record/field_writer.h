@@ -25,7 +25,8 @@ template <class M>
 Json value_json(const M& value, const Unit& unit) {
   if constexpr (std::is_same_v<M, double>) {
     constexpr double kMost = 0x1p63;  // a number beyond it, in a log from outside, stays a double
-    if (unit.whole && value < kMost) return static_cast<uint64_t>(std::max(0.0, std::round(value)));
+    if (unit.whole && !(value >= kMost))
+      return static_cast<uint64_t>(std::max(0.0, std::round(value)));
     return finite_json(rounded(value, unit));
   } else if constexpr (std::is_same_v<M, Spans>) {
     Json json = Json::object();

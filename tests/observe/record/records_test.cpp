@@ -111,6 +111,12 @@ TEST(Records, ReplaceBytesThatAreNotUtf8) {
   EXPECT_EQ(std::get<CheckpointRecord>(round_trip(checkpoint)).path, "run\xEF\xBF\xBD");
 }
 
+TEST(Records, AcceptANumberOfBytesBeyondAnyInteger) {
+  SampleRecord sample = sample_machine(1);
+  sample.disk_written = 1.5e44;
+  EXPECT_EQ(std::get<SampleRecord>(round_trip(sample)).disk_written, 1.5e44);
+}
+
 TEST(Records, ErrorsNameTheField) {
   Json json = to_json(sample_step(1));
   json.erase("rate");

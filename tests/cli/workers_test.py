@@ -48,7 +48,7 @@ def workers_of(mark):
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as f:
-                line = f.read().replace(b"\0", b" ").decode()
+                line = f.read().replace(b"\0", b" ").decode(errors="replace")
             with open(f"/proc/{pid}/environ", "rb") as f:
                 environment = f.read().decode(errors="replace").split("\0")
         except (FileNotFoundError, PermissionError, ProcessLookupError):

@@ -142,6 +142,7 @@ void run_schedule(const ScheduleCommandOptions& options) {
   }
   Schedule schedule{.options = resolve_schedule(options.schedule, kBaseWidth),
                     .steps = static_cast<uint64_t>(options.steps)};
+  schedule.options.last_step = options.steps;
   check_schedule(schedule.options);
   schedule.peak = peak_step(schedule.options, schedule.steps);
   for (const auto& key : ignored_settings(options.schedule)) {

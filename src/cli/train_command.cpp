@@ -1,8 +1,12 @@
 // `reigen train`: alone, as one of several workers, or as the process that starts them.
+#include "base/format.h"
+#include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/launching.h"
 #include "report/live/page_token.h"
 #include "train/run/background.h"
+#include "train/run/decay_request.h"
+#include "train/run/run_directory.h"
 #include "train/trainer.h"
 #include "train/workers/join.h"
 
@@ -30,6 +34,11 @@ std::vector<std::string> page_secret(const TrainOptions& options) {
 }  // namespace
 
 void run_train(const TrainOptions& options) {
+  if (options.decay_now > 0 && !started_as_worker() && is_training(options.run)) {
+    request_decay(options.run, options.decay_now);
+    return log_note(format("asked the process that trains in {} to end the run after a decay of {}",
+                           options.run, counted(static_cast<uint64_t>(options.decay_now), "step")));
+  }
   if (options.workers.detach && !started_as_worker()) {
     TrainOptions attached = options;
     attached.workers.detach = false;

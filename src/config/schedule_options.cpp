@@ -12,6 +12,7 @@ namespace {
 constexpr double kLeastRate = 1e-12;
 constexpr double kMostRate = 1000;
 constexpr int64_t kNoamWarmup = 8000;
+constexpr int64_t kWsdWarmup = 400;
 
 const std::vector<std::pair<std::string, ScheduleKind>> kKinds = {
     {"fixed", ScheduleKind::kFixed},
@@ -21,6 +22,7 @@ const std::vector<std::pair<std::string, ScheduleKind>> kKinds = {
     {"cosine", ScheduleKind::kCosine},
     {"noam", ScheduleKind::kNoam},
     {"inverse-polynomial", ScheduleKind::kInversePolynomial},
+    {"wsd", ScheduleKind::kWsd},
 };
 
 // "1000, 2000" in one text or [1000, 2000] as a list.
@@ -90,13 +92,14 @@ Json all_settings(ScheduleOptions options) {
 
 void describe_decay(Schema& s, ScheduleOptions& o) {
   s.option("schedule.min-rate", o.min_rate,
-           "lowest learning rate after the warm-up, at which polynomial and cosine end", 0,
+           "lowest learning rate after the warm-up, at which polynomial, cosine and wsd end", 0,
            kMostRate)
       .hyperparameter();
   s.option("schedule.decay-steps", o.decay_steps,
            "number of steps after the peak until polynomial and cosine end, exponential has fallen "
-           "to decay-rate, and inverse-polynomial to 2^-power; 0 for the length of the warm-up "
-           "(inverse-polynomial only)",
+           "to decay-rate, and inverse-polynomial to 2^-power; number of steps before the end of "
+           "the run in which wsd decays; 0 for the default of the kind: the length of the warm-up "
+           "for inverse-polynomial, half of the run for wsd",
            0, kMaxSteps)
       .hyperparameter();
   s.option("schedule.decay-rate", o.decay_rate,
@@ -115,14 +118,17 @@ void describe_decay(Schema& s, ScheduleOptions& o) {
 }  // namespace
 
 void describe(Schema& s, ScheduleOptions& o) {
-  s.choice("schedule.kind", o.kind, "shape of the learning-rate curve after the warm-up", kKinds)
+  s.choice("schedule.kind", o.kind,
+           "shape of the learning-rate curve after the warm-up; wsd (warm-up, stable, decay) stays "
+           "at its peak and falls linearly at the end of the run",
+           kKinds)
       .hyperparameter();
   s.option("schedule.rate", o.rate, "peak learning rate of every kind but piecewise and noam",
            kLeastRate, kMostRate)
       .hyperparameter();
   s.option("schedule.warmup-steps", o.warmup_steps,
-           "number of steps of linear warm-up; 0 for the default of the kind: 8000 for noam, none "
-           "for the others",
+           "number of steps of linear warm-up; 0 for the default of the kind: 8000 for noam, 400 "
+           "for wsd, none for the others",
            0, kMaxSteps)
       .hyperparameter();
   s.option("schedule.start-rate", o.start_rate,
@@ -175,6 +181,7 @@ ScheduleOptions resolve_schedule(ScheduleOptions options, int64_t model_width) {
     if (options.warmup_steps == 0) options.warmup_steps = kNoamWarmup;
     if (options.width == 0) options.width = model_width;
   }
+  if (kind == ScheduleKind::kWsd && options.warmup_steps == 0) options.warmup_steps = kWsdWarmup;
   if (kind == ScheduleKind::kPolynomial && options.power == 0) options.power = 1;
   if (kind == ScheduleKind::kInversePolynomial) {
     if (options.power == 0) options.power = 0.5;

@@ -23,6 +23,7 @@ enum class ScheduleKind {
   kCosine,
   kNoam,
   kInversePolynomial,
+  kWsd,
 };
 
 // The defaults are the original WMT16 run's: 2.0 * 512^-0.5 * min(s^-0.5, s * 8000^-1.5).
@@ -40,6 +41,9 @@ struct ScheduleOptions {
   std::vector<double> values;
   double factor = 2;
   int64_t width = 0;  // 0: the model's width
+  // Last step of the run, at which the decay of wsd ends; 0: there is none yet. Not an option of
+  // its own: --max-steps of a run, which may change on resume, or --steps of `reigen schedule`.
+  int64_t last_step = 0;
 };
 
 struct ScheduleCommandOptions {

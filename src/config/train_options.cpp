@@ -39,6 +39,17 @@ void describe_limits(Schema& s, TrainOptions& o) {
       .free_on_resume();
 }
 
+void describe_decay_now(Schema& s, TrainOptions& o) {
+  s.option("decay-now", o.decay_now,
+           "end the run of --run with a linear decay of the learning rate over this many steps, "
+           "instead of at --max-steps: a stopped run is resumed, a running one goes on; 0 for no "
+           "such decay",
+           0, kMaxSteps)
+      .free_on_resume()
+      .from_rank0()
+      .unrecorded();  // a request; checkpoint and measurement log record the decay
+}
+
 void describe_compute(Schema& s, TrainOptions& o) {
   describe(s, o.device);
   s.option("algorithms", o.algorithms, "FILE",
@@ -147,8 +158,8 @@ void describe_eval(Schema& s, TrainOptions& o) {
            "number of sample translations to show at each evaluation", 0, 100)
       .free_on_resume();
   s.option("eval.patience", o.eval.patience,
-           "number of evaluations without a better score after which training stops early; 0 for "
-           "no early stopping",
+           "number of evaluations without a better score after which training stops early, or "
+           "schedule.kind wsd without --max-steps begins its decay; 0 for no early stopping",
            0, 1'000'000)
       .free_on_resume();
   s.choice("eval.stop-on", o.eval.stop_on, "validation score that eval.patience watches",
@@ -191,6 +202,7 @@ void describe(Schema& s, TrainOptions& o) {
       .required()
       .free_on_resume()
       .from_rank0();
+  describe_decay_now(s, o);
   describe_settings(s, o);
   s.option("dashboard", o.dashboard, "serve the live page of the run from rank 0 while it trains")
       .free_on_resume()
@@ -200,6 +212,8 @@ void describe(Schema& s, TrainOptions& o) {
   s.example("reigen train --preset base --data data --run runs/first --max-steps 50000");
   s.example("reigen train --config configs/transformer-base-wmt16.yaml --data data --run runs/wmt");
   s.example("reigen train --run runs/first --max-steps 80000    # resume it with a new limit");
+  s.example(
+      "reigen train --run runs/first --decay-now 5000     # end it well, 5,000 steps from now");
   s.example("reigen train --preset base --data data --run runs/two --max-steps 50000 --workers 2");
   s.example("mpirun -n 4 -H vm1:2,vm2:2 reigen train --config run.yaml");
 }

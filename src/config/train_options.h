@@ -62,7 +62,8 @@ struct TrainOptions {
   std::string run;
   int64_t max_steps = 0;  // 0: no limit
   double max_epochs = 0;
-  double max_time = 0;  // seconds
+  double max_time = 0;    // seconds
+  int64_t decay_now = 0;  // steps; 0: not asked for
   int64_t seed = 1;
   DeviceOptions device;
   std::string algorithms;  // algorithms.txt of a different run; empty: chosen by timing

@@ -47,6 +47,14 @@ bool decays(ScheduleKind kind) {
          kind == ScheduleKind::kInversePolynomial;
 }
 
+// From `rate` down to `least`; step decay.end() + 1 would have `least` itself.
+double decayed(double rate, double least, const Decay& decay, uint64_t step) {
+  if (!decay.active() || step <= decay.begin) return rate;
+  if (step > decay.end()) return least;
+  const auto left = static_cast<double>(decay.end() + 1 - step);
+  return least + (rate - least) * left / static_cast<double>(decay.steps + 1);
+}
+
 // The curve at and after the peak.
 double curve(const ScheduleOptions& o, uint64_t step) {
   const double t = static_cast<double>(step) - static_cast<double>(peak_after_warmup(o));
@@ -70,6 +78,8 @@ double curve(const ScheduleOptions& o, uint64_t step) {
       return o.rate * std::pow(1 + share, -o.power);
     case ScheduleKind::kNoam:
       return noam(o, static_cast<double>(step));
+    case ScheduleKind::kWsd:
+      return decayed(o.rate, o.min_rate, planned_decay(o), step);
   }
   throw std::invalid_argument("learning_rate: not a kind of schedule");
 }
@@ -141,13 +151,31 @@ void check_schedule(const ScheduleOptions& o) {
     refuse("start-rate", o.start_rate,
            format("not from 0 to the peak rate of {}; lower it or raise the peak", peak));
   }
-  if ((is_noam || decays(o.kind)) && !(o.min_rate >= 0 && o.min_rate <= peak)) {
+  const bool has_least = is_noam || decays(o.kind) || o.kind == ScheduleKind::kWsd;
+  if (has_least && !(o.min_rate >= 0 && o.min_rate <= peak)) {
     refuse("min-rate", o.min_rate,
            format("not from 0 to the peak rate of {}; lower it or raise the peak", peak));
   }
 }
 
-double learning_rate(const ScheduleOptions& o, uint64_t step) {
+Decay planned_decay(const ScheduleOptions& o) {
+  const uint64_t peak = peak_after_warmup(o);
+  const auto last = static_cast<uint64_t>(o.last_step);
+  if (o.kind != ScheduleKind::kWsd || last <= peak) return {};
+  const auto wanted = static_cast<uint64_t>(o.decay_steps > 0 ? o.decay_steps : o.last_step / 2);
+  const uint64_t steps = std::min(wanted, last - peak);
+  return {last - steps, steps};
+}
+
+uint64_t stalled_decay(const ScheduleOptions& o, uint64_t step) {
+  return o.decay_steps > 0 ? static_cast<uint64_t>(o.decay_steps) : std::max<uint64_t>(step / 4, 1);
+}
+
+double learning_rate(const ScheduleOptions& o, uint64_t step, const Decay& decay) {
+  if (decay.active() && step > decay.begin) {
+    const double rate = learning_rate(o, std::max<uint64_t>(decay.begin, 1));
+    return decayed(rate, std::min(rate, o.min_rate), decay, step);
+  }
   if (step == 0) throw std::invalid_argument("learning_rate: steps are counted from 1");
   const auto warmup = static_cast<uint64_t>(o.warmup_steps);
   if (step < warmup && o.kind != ScheduleKind::kNoam) {
@@ -171,6 +199,11 @@ std::vector<Landmark> landmarks(const ScheduleOptions& o, uint64_t steps) {
   }
   if (ends(o.kind)) {
     marks.push_back({peak_after_warmup(o) + static_cast<uint64_t>(o.decay_steps), "decay ends"});
+  }
+  if (const Decay decay = planned_decay(o); decay.active()) {
+    marks.push_back({decay.begin, "decay begins"});
+    marks.push_back({decay.end(), "decay ends"});
+    marks.push_back({decay.end() + 1, "lowest rate"});
   }
   marks.push_back({steps, "last step"});
   std::erase_if(marks, [steps](const Landmark& mark) { return mark.step > steps; });

@@ -16,6 +16,11 @@
 //   cosine              m + (R - m) * (1 + cos(pi * t / D)) / 2, and m from t = D on
 //   inverse-polynomial  max(m, R * (1 + t / D)^-power); with D = W this is R * (W / s)^power,
 //                       and with power 0.5 the usual inverse square root
+//   wsd                 warm-up, stable, decay: R up to step B = L - D, where L is the last step of
+//   the
+//                       run, then a straight line: m + (R - m) * (L + 1 - s) / (D + 1), so that
+//                       the last step is not wasted on the rate m, which comes after it. D = L / 2
+//                       unless it is given, and at most L - P. Without L it stays at R
 //   noam                factor * width^-0.5 * min(s^-0.5, s * W^-1.5), and not below m when s > W;
 //                       rate and start_rate are ignored
 //
@@ -32,7 +37,25 @@ namespace reigen {
 // Throws ConfigError for numbers that make no curve: too small, not rising, too few.
 void check_schedule(const ScheduleOptions& options);
 
-double learning_rate(const ScheduleOptions& options, uint64_t step);
+// A decay in a straight line from the rate of step `begin` that ends after `steps` more steps: the
+// end of wsd, or of any schedule by --decay-now or for a validation loss that has stalled.
+struct Decay {
+  uint64_t begin = 0;  // last step before it
+  uint64_t steps = 0;  // 0: no decay
+
+  bool active() const { return steps > 0; }
+  uint64_t end() const { return begin + steps; }  // its last step
+};
+
+// The decay of wsd at the end of a run; none for other kinds, and without a last step.
+Decay planned_decay(const ScheduleOptions& options);
+
+// The length of the decay after a stall at `step`: the given length, or a quarter of the steps so
+// far, which makes it the last fifth of the run (10 to 20% are enough by Haegele et al. 2024).
+uint64_t stalled_decay(const ScheduleOptions& options, uint64_t step);
+
+// `decay`, if it is active, replaces the curve from the step after its begin on.
+double learning_rate(const ScheduleOptions& options, uint64_t step, const Decay& decay = {});
 
 // A step at which the form of the curve changes.
 struct Landmark {

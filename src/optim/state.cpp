@@ -49,6 +49,10 @@ Json manifest_state(const TrainState& state) {
           {"workers", choices.workers},
           {"compress_warmup", choices.compress_warmup},
           {"local_steps", c.local_steps},
+          {"decay",
+           {{"begin", choices.decay.begin},
+            {"steps", choices.decay.steps},
+            {"limit", choices.decay_limit}}},
           {"precision", choices.precision},
           {"loss_scale",
            {{"scale", c.loss_scale.scale},
@@ -87,6 +91,11 @@ void read_manifest_state(const Json& saved, TrainState& state) {
   choices.compress_warmup = json.at("compress_warmup");
   c.local_steps = json.at("local_steps");
   choices.precision = json.at("precision");
+  if (json.contains("decay")) {  // since 0.2
+    const JsonView decay = json.at("decay");
+    choices.decay = {decay.at("begin"), decay.at("steps")};
+    choices.decay_limit = decay.at("limit");
+  }
   const JsonView scale = json.at("loss_scale");
   c.loss_scale = {scale.at("scale"), scale.at("ceiling"),  scale.at("good_steps"),
                   scale.at("mean"),  scale.at("variance"), scale.at("seen")};

@@ -13,6 +13,7 @@
 #include "data/batches.h"
 #include "model/checkpoint.h"
 #include "ops/gpu_step.h"
+#include "optim/schedule.h"
 
 namespace reigen {
 
@@ -53,7 +54,9 @@ struct Choices {
   std::string compress = "none";  // compression of gradients
   uint64_t compress_warmup = 0;   // its last step of warm-up
   std::string worker_states_of =
-      "none";  // the compression that TrainState::worker_states belong to
+      "none";                // the compression that TrainState::worker_states belong to
+  Decay decay;               // the final decay of the learning rate that was begun, if any
+  uint64_t decay_limit = 0;  // --max-steps when it began
 };
 
 struct SavedTensor {

@@ -134,6 +134,12 @@ void ReportMaker::learning_rate() {
                              value.is_string() ? value.get<std::string>() : one_line(value));
     }
   }
+  for (const DecayRecord& decay : run_.decays) {
+    a.figures.emplace_back(
+        format("decay after step {}", with_commas(decay.step)),
+        format("{}, {}", counted(decay.steps, "step"),
+               decay.cause == "stalled" ? "the validation score had stalled" : "--decay-now"));
+  }
   a.plots.push_back({.title = "Learning rate", .series = {{"rate", points}}, .from_zero = true});
 }
 

@@ -27,10 +27,23 @@ void share_state(Job& job, TrainState& state, bool resumed) {
   read_manifest_state(Json::parse(job.broadcast(one_line(manifest_state(state)))), state);
 }
 
+// A new --max-steps means that a run goes on by its schedule, also after a decay that has ended it.
+void drop_decay_of_other_limit(TrainState& state, const TrainOptions& options) {
+  Choices& choices = state.choices;
+  const auto limit = static_cast<uint64_t>(options.max_steps);
+  if (!choices.decay.active() || choices.decay_limit == limit) return;
+  log_note(
+      format("--max-steps was {} when the decay from step {} on began and is {} now: the learning "
+             "rate follows the schedule again",
+             choices.decay_limit, with_commas(choices.decay.begin), limit));
+  choices.decay = {};
+}
+
 // Rank 0 finds the state to start from; the other ranks get it.
 void find_state(AttemptParts& parts, RunDirectory* run) {
   std::optional<TrainState> found;
   if (run != nullptr) found = resume_state(*run, parts.model, parts.data, parts.options);
+  if (found) drop_decay_of_other_limit(*found, parts.options);
   parts.facts.resumed = parts.job.any(found.has_value());
   parts.state = found ? std::move(*found)
                       : first_state(parts.model, static_cast<uint64_t>(parts.options.seed));

@@ -25,6 +25,8 @@ const char* text_of(StopReason reason) {
       return "max-time";
     case StopReason::kPatience:
       return "early stopping";
+    case StopReason::kDecayed:
+      return "end of the decay";
     case StopReason::kSignal:
       return "signal";
     case StopReason::kNone:
@@ -39,20 +41,35 @@ double RunLimits::epochs(const Cursor& cursor) const {
          static_cast<double>(cursor.position) / static_cast<double>(order.size());
 }
 
+bool RunLimits::at_last_step(uint64_t step) const {
+  return decay_.active() ? step >= decay_.end() : reached(step, options_.max_steps);
+}
+
+bool RunLimits::stalled(const Counters& c) const {
+  return reached(c.evaluations_without_gain, options_.eval.patience);
+}
+
+bool RunLimits::decay_due(const Counters& c) const {
+  return options_.schedule.kind == ScheduleKind::kWsd && options_.max_steps == 0 &&
+         !decay_.active() && stalled(c);
+}
+
 bool RunLimits::boundary(uint64_t step, const Cursor& cursor, const StopRequests& requests) const {
   return requests.interrupted || requests.time_over || is_multiple(step, options_.eval.every) ||
-         is_multiple(step, options_.checkpoint.every) || reached(step, options_.max_steps) ||
+         is_multiple(step, options_.checkpoint.every) || at_last_step(step) ||
          (options_.max_epochs > 0 && epochs(cursor) >= options_.max_epochs);
 }
 
 StopReason RunLimits::reason_to_stop(const Counters& c, const StopRequests& requests) const {
   if (requests.interrupted) return StopReason::kSignal;
-  if (reached(c.step, options_.max_steps)) return StopReason::kMaxSteps;
+  if (at_last_step(c.step)) {
+    return decay_.active() ? StopReason::kDecayed : StopReason::kMaxSteps;
+  }
   if (options_.max_epochs > 0 && epochs(c.cursor) >= options_.max_epochs) {
     return StopReason::kMaxEpochs;
   }
   if (requests.time_over) return StopReason::kMaxTime;
-  if (reached(c.evaluations_without_gain, options_.eval.patience)) return StopReason::kPatience;
+  if (stalled(c) && !decay_.active()) return StopReason::kPatience;
   return StopReason::kNone;
 }
 

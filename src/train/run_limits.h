@@ -13,7 +13,7 @@
 
 namespace reigen {
 
-enum class StopReason { kNone, kMaxSteps, kMaxEpochs, kMaxTime, kPatience, kSignal };
+enum class StopReason { kNone, kMaxSteps, kMaxEpochs, kMaxTime, kPatience, kDecayed, kSignal };
 const char* text_of(StopReason reason);  // as in the measurement log
 
 // Requests to stop, the same on all ranks.
@@ -24,9 +24,10 @@ struct StopRequests {
 
 class RunLimits {
  public:
-  // Both must outlive it. `validated`: whether there is a validation set.
-  RunLimits(const TrainOptions& options, const Dataset& train, bool validated)
-      : options_(options), train_(train), validated_(validated) {}
+  // All must outlive it. `validated`: whether there is a validation set. A decay that was begun
+  // decides the last step instead of --max-steps and eval.patience.
+  RunLimits(const TrainOptions& options, const Dataset& train, bool validated, const Decay& decay)
+      : options_(options), train_(train), validated_(validated), decay_(decay) {}
 
   // Epochs up to a position in the data: 1.25 is a quarter into the second.
   double epochs(const Cursor& cursor) const;
@@ -34,6 +35,11 @@ class RunLimits {
   // Whether anything but one more step may be due after step `step`, the last one that was started,
   // whose batch ends at `cursor`. Steps under way are finished before the questions below.
   bool boundary(uint64_t step, const Cursor& cursor, const StopRequests& requests) const;
+
+  // Whether the validation score has not improved for eval.patience evaluations. A schedule of kind
+  // wsd without --max-steps then begins its decay.
+  bool stalled(const Counters& counters) const;
+  bool decay_due(const Counters& counters) const;
 
   StopReason reason_to_stop(const Counters& counters, const StopRequests& requests) const;
 
@@ -52,9 +58,12 @@ class RunLimits {
                       const LastCheckpoint& last) const;
 
  private:
+  bool at_last_step(uint64_t step) const;
+
   const TrainOptions& options_;
   const Dataset& train_;
   bool validated_;
+  const Decay& decay_;
 };
 
 }  // namespace reigen

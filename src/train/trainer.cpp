@@ -13,6 +13,7 @@
 #include "report/live/page_process.h"
 #include "report/live/page_token.h"
 #include "train/attempt_parts.h"
+#include "train/run/decay_request.h"
 #include "train/training_loop.h"
 #include "train/workers/agreements.h"
 #include "train/workers/send_data.h"
@@ -98,6 +99,7 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
     if (options.data.empty()) {
       throw ConfigError("--data is required: a dataset written by `reigen prepare`");
     }
+    if (options.decay_now > 0) check_can_decay(options.run, options.decay_now);
     options = resolve(options);
     check_schedule(options.schedule);
     options.data = absolute(options.data);
@@ -105,12 +107,14 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   if (job.first()) warn_of_timeline(options);
   options = shared_options(job, options);
   options.data = absolute(options.data);
+  options.schedule.last_step = options.max_steps;
   ignore_hangup();
   set_quiet(options.quiet || !job.first());
   if (options.workers.send_data) send_data(job, options.data);
   read_manifest(options.data);  // fails before a run directory is made
   std::optional<RunDirectory> run;
   if (job.first()) run.emplace(options.run);
+  if (job.first() && given.decay_now > 0) request_decay(options.run, given.decay_now);
   std::unique_ptr<PageProcess> page;
   if (run && options.dashboard) page = serve_page(options);
   const std::unique_ptr<AttemptParts> parts =

@@ -16,7 +16,8 @@ namespace reigen {
 
 TrainingLoop::TrainingLoop(AttemptParts& parts)
     : parts_(parts),
-      limits_(parts.options, parts.data.train, parts.data.valid.has_value()),
+      limits_(parts.options, parts.data.train, parts.data.valid.has_value(),
+              parts.state.choices.decay),
       logs_(parts.job, parts.on_gpu()),
       started_(parts.state.counters.cursor) {
   if (parts.facts.resumed) checkpoint_.step = parts.state.counters.step;
@@ -26,6 +27,8 @@ void TrainingLoop::run() {
   if (parts_.writer) {
     parts_.facts.setup_seconds = parts_.watch.seconds();
     parts_.writer->announce(parts_.facts);
+    const Decay& decay = parts_.state.choices.decay;
+    if (decay.active()) parts_.writer->use_decay(decay);
   }
   finish(train());
 }
@@ -33,6 +36,7 @@ void TrainingLoop::run() {
 StopReason TrainingLoop::train() {
   const Counters& counters = parts_.state.counters;
   Stepper& stepper = *parts_.stepper;
+  begin_decay(parts_.job.broadcast(requested_decay()), "request");
   restart_clocks();
   while (true) {
     if (limits_.boundary(counters.step + stepper.under_way(), started_, requests())) {
@@ -44,6 +48,9 @@ StopReason TrainingLoop::train() {
           evaluate(parts_);
           checkpoint_.evaluated_since = true;
         } catch (const Interrupted&) {  // repeated when the run is resumed
+        }
+        if (limits_.decay_due(counters)) {
+          begin_decay(stalled_decay(parts_.options.schedule, counters.step), "stalled");
         }
         reason = limits_.reason_to_stop(counters, requests());
       }
@@ -65,7 +72,12 @@ void TrainingLoop::step() {
   if (parts_.traced) parts_.traced->timeline().lap("input");
   const double limit = parts_.options.max_time;
   const bool late = job.first() && limit > 0 && parts_.run_seconds() >= limit;
-  job.vote({.interrupted = asked_to_stop() ? 1.0 : 0.0, .time_over = late ? 1.0 : 0.0});
+  const uint64_t asked = requested_decay();
+  // Among several workers the votes of the last step count.
+  begin_decay(job.alone() ? asked : static_cast<uint64_t>(job.agreed().decay_steps), "request");
+  job.vote({.interrupted = asked_to_stop() ? 1.0 : 0.0,
+            .time_over = late ? 1.0 : 0.0,
+            .decay_steps = static_cast<double>(asked)});
   stepper.start(ready);
   started_ = ready.batch.end;
   while (stepper.under_way() >= stepper.most_under_way()) finish_step();
@@ -102,6 +114,22 @@ void TrainingLoop::save() {
   parts_.job.barrier();  // the other ranks wait for rank 0 here rather than in the next step
   state.worker_states.clear();
   checkpoint_ = {.step = state.counters.step};
+}
+
+uint64_t TrainingLoop::requested_decay() const {
+  return parts_.writer ? parts_.writer->requested_decay() : 0;
+}
+
+void TrainingLoop::begin_decay(uint64_t steps, const char* cause) {
+  Choices& choices = parts_.state.choices;
+  const uint64_t step = parts_.state.counters.step + parts_.stepper->under_way();
+  const bool under_way = choices.decay.active() && step < choices.decay.end();
+  if (steps == 0 || under_way) return;
+  choices.decay = {step, steps};
+  choices.decay_limit = static_cast<uint64_t>(parts_.options.max_steps);
+  if (!parts_.writer) return;
+  parts_.writer->use_decay(choices.decay);
+  parts_.writer->log_decay({.step = step, .steps = steps, .cause = cause});
 }
 
 // A run directory that was moved or replaced ends the attempt: its old path may already be used by

@@ -13,6 +13,7 @@ UTF8 = {**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"}
 PLAIN = {**os.environ, "LC_ALL": "C", "TERM": "xterm"}
 
 W, D, R, M, START = 400, 1500, 0.003, 0.0002, 0.0001
+STEPS = 2500
 
 
 def noam(s, factor=2.0, width=512, warmup=8000):
@@ -39,6 +40,8 @@ KINDS = {
     "cosine": (("--schedule.decay-steps", D, "--schedule.min-rate", M),
                warmed(lambda t: M + (R - M) * (1 + math.cos(math.pi * min(t / D, 1))) / 2)),
     "inverse-polynomial": ((), warmed(lambda t: R * math.sqrt(W / (t + W)))),
+    "wsd": (("--schedule.decay-steps", D, "--schedule.min-rate", M),
+            warmed(lambda t: M + (R - M) * min((STEPS + 1 - t - W) / (D + 1), 1))),
 }
 
 
@@ -88,9 +91,9 @@ class Schedule(Case):
 
     def test_json_holds_the_curve_of_every_kind(self):
         for kind, (_, rate) in KINDS.items():
-            page = json.loads(run("schedule", "--json", "--steps", 2500, *args_of(kind)).stdout)
+            page = json.loads(run("schedule", "--json", "--steps", STEPS, *args_of(kind)).stdout)
             self.assertEqual(page["schedule"]["kind"], kind)
-            self.assertEqual(page["steps"], 2500)
+            self.assertEqual(page["steps"], STEPS)
             steps, rates = page["curve"]["step"], page["curve"]["rate"]
             self.assertEqual(steps, [1, *range(3, 2500, 3), 2500])
             for step, found in zip(steps, rates, strict=True):

@@ -55,8 +55,9 @@ std::vector<ScheduleOptions> a_range_of_schedules() {
       for (double least : {0.0, 0.0002, 0.001}) {
         ScheduleOptions o{.warmup_steps = warmup, .start_rate = start, .min_rate = least};
         for (Kind kind : {Kind::kFixed, Kind::kPiecewise, Kind::kExponential, Kind::kPolynomial,
-                          Kind::kCosine, Kind::kInversePolynomial}) {
+                          Kind::kCosine, Kind::kInversePolynomial, Kind::kWsd}) {
           o.kind = kind;
+          o.last_step = 100;
           o.decay_steps = 30;
           o.boundaries = {40, 44, 77};
           o.values = {0.001, 0.0002, 0.003, 0.0001};
@@ -202,6 +203,53 @@ TEST(InversePolynomial, EqualsNoamWherePeakAndWarmUpAgree) {
   }
 }
 
+TEST(Wsd, WarmsUpStaysAndDecaysOverTheLastHalf) {
+  ScheduleOptions options = {.kind = Kind::kWsd, .rate = 0.051, .warmup_steps = 10};
+  expect_rates(options, {5, 10, 11, 100'000}, {0.0255, 0.051, 0.051, 0.051});  // no end yet
+  options.last_step = 100;
+  expect_rates(options, {10, 50, 51, 75, 99, 100, 101, 5000},
+               {0.051, 0.051, 0.050, 0.026, 0.002, 0.001, 0, 0});
+  options.min_rate = 0.00051;
+  expect_rates(options, {50, 100, 101}, {0.051, 0.00051 + 0.05049 / 51, 0.00051});
+}
+
+TEST(Wsd, DecaysOverTheGivenStepsAndNeverInTheWarmUp) {
+  ScheduleOptions options = {
+      .kind = Kind::kWsd, .rate = 0.01, .warmup_steps = 20, .decay_steps = 9, .last_step = 100};
+  expect_rates(options, {91, 92, 100}, {0.01, 0.009, 0.001});
+  options.decay_steps = 1000;
+  EXPECT_EQ(planned_decay(ready(options)).begin, 20u);
+  EXPECT_EQ(planned_decay(ready(options)).steps, 80u);
+  options.last_step = 20;
+  EXPECT_FALSE(planned_decay(ready(options)).active());
+}
+
+TEST(Wsd, HasADefaultWarmUp) {
+  expect_rates({.kind = Kind::kWsd, .rate = 0.004}, {1, 400, 401}, {1e-5, 0.004, 0.004});
+}
+
+TEST(Decay, LeadsFromTheCurveOfAnyKindToTheLowestRate) {
+  for (const auto& given : a_range_of_schedules()) {
+    const ScheduleOptions options = ready(given);
+    for (uint64_t begin : {5, 30, 60}) {
+      const Decay decay{begin, 9};
+      const double from = learning_rate(options, begin);
+      const double least = std::min(from, options.min_rate);
+      EXPECT_EQ(learning_rate(options, begin, decay), from);
+      EXPECT_NEAR(learning_rate(options, begin + 5, decay), (from + least) / 2, 1e-15);
+      EXPECT_NEAR(learning_rate(options, begin + 9, decay), least + (from - least) / 10, 1e-15);
+      EXPECT_EQ(learning_rate(options, begin + 10, decay), least);
+      EXPECT_EQ(learning_rate(options, 3, decay), learning_rate(options, 3));
+    }
+  }
+}
+
+TEST(Decay, AfterAStallIsTheLastFifthUnlessItsLengthIsGiven) {
+  EXPECT_EQ(stalled_decay({.kind = Kind::kWsd}, 400), 100u);
+  EXPECT_EQ(stalled_decay({.kind = Kind::kWsd}, 3), 1u);
+  EXPECT_EQ(stalled_decay({.kind = Kind::kWsd, .decay_steps = 7}, 400), 7u);
+}
+
 TEST(Schedule, StartsDecayingAfterTheFirstStepWhenThereIsNoWarmUp) {
   expect_rates({.kind = Kind::kPolynomial, .rate = 0.01, .decay_steps = 10}, {1, 2, 10, 11},
                {0.01, 0.009, 0.001, 0.0});
@@ -283,6 +331,16 @@ TEST(Schedule, DescribesEachLandmark) {
   }
   EXPECT_THAT(found,
               ElementsAre("1 first step", "10 warm-up ends", "30 decay ends", "50 last step"));
+}
+
+TEST(Schedule, DescribesTheDecayOfWsd) {
+  std::vector<std::string> found;
+  const ScheduleOptions options = ready({.kind = Kind::kWsd, .warmup_steps = 10, .last_step = 50});
+  for (const auto& mark : landmarks(options, 50)) {
+    found.push_back(format("{} {}", mark.step, mark.what));
+  }
+  EXPECT_THAT(found, ElementsAre("1 first step", "10 warm-up ends", "25 decay begins",
+                                 "50 decay ends", "50 last step"));
 }
 
 TEST(Schedule, HasNoStepZero) { EXPECT_THROW(learning_rate(ready({}), 0), std::invalid_argument); }
@@ -421,6 +479,7 @@ TEST(ScheduleSection, RecordsOnlySettingsThatTheKindUses) {
     Schema schema("try", "Tries things.");
     describe(schema, again);
     schema.parse_yaml(pretty({{"schedule", schedule_json(ready(given))}}), "manifest.json");
+    again.last_step = given.last_step;  // the run's
     for (uint64_t step : {1, 7, 39, 40, 41, 42, 70, 78, 500}) {
       EXPECT_EQ(learning_rate(again, step), learning_rate(ready(given), step)) << named(given);
     }

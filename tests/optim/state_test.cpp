@@ -47,6 +47,8 @@ TrainState full_state() {
   choices.compress = "powersgd:4";
   choices.compress_warmup = 22;
   choices.worker_states_of = "int4";
+  choices.decay = {23, 24};
+  choices.decay_limit = 25;
   return state;
 }
 
@@ -94,6 +96,9 @@ TEST(ManifestState, ReadsBackExactly) {
   EXPECT_EQ(read.choices.compress, "powersgd:4");
   EXPECT_EQ(read.choices.compress_warmup, 22u);
   EXPECT_EQ(read.choices.worker_states_of, "int4");
+  EXPECT_EQ(read.choices.decay.begin, 23u);
+  EXPECT_EQ(read.choices.decay.steps, 24u);
+  EXPECT_EQ(read.choices.decay_limit, 25u);
 }
 
 TEST(ManifestState, ReadsBackWithoutABest) {
@@ -103,13 +108,23 @@ TEST(ManifestState, ReadsBackWithoutABest) {
   EXPECT_EQ(manifest_state(read), manifest_state(TrainState{}));
 }
 
+TEST(ManifestState, OfVersion01HasNoDecay) {
+  Json old = manifest_state(full_state());
+  old.erase("decay");
+  TrainState state;
+  read_manifest_state(old, state);
+  EXPECT_FALSE(state.choices.decay.active());
+}
+
 TEST(ManifestState, IsRefusedWhenAFieldIsMissingOrOfADifferentType) {
   const Json whole = manifest_state(full_state());
   for (const auto& [key, value] : whole.items()) {
     TrainState state;
     Json less = whole;
     less.erase(key);
-    EXPECT_THROW(read_manifest_state(less, state), FieldError) << key;
+    if (key != "decay") {  // since 0.2
+      EXPECT_THROW(read_manifest_state(less, state), FieldError) << key;
+    }
     Json other = whole;
     other[key] = value.is_string() ? Json(16) : Json("many");
     EXPECT_THROW(read_manifest_state(other, state), FieldError) << key;

@@ -16,7 +16,7 @@ class RunLimitsTest : public ::testing::Test {
     small.options.checkpoint.every = 1'000'000;
   }
   RunLimits limits(bool validated = true) const {
-    return {small.options, small.data.train, validated};
+    return {small.options, small.data.train, validated, decay};
   }
   StopReason reason(const Counters& counters, const StopRequests& requests = {}) const {
     return limits().reason_to_stop(counters, requests);
@@ -28,6 +28,7 @@ class RunLimitsTest : public ::testing::Test {
   }
 
   SmallRun small;
+  Decay decay;
 };
 
 TEST_F(RunLimitsTest, CountsEpochsByThePlaceInTheData) {
@@ -112,6 +113,37 @@ TEST_F(RunLimitsTest, WritesACheckpointAtMultiplesAtTheEndAndAfterAnEvaluation) 
   counters.skipped_in_row = 1;
   EXPECT_FALSE(limits().checkpoint_due(counters, none, {}));
   EXPECT_TRUE(limits().checkpoint_due(counters, StopReason::kMaxTime, {}));
+}
+
+TEST_F(RunLimitsTest, ADecayEndsTheRunInsteadOfStepsAndPatience) {
+  small.options.max_steps = 10;
+  small.options.eval.patience = 3;
+  decay = {8, 5};
+  Counters counters = at(12);
+  counters.evaluations_without_gain = 3;
+  EXPECT_EQ(reason(counters), StopReason::kNone);
+  EXPECT_FALSE(limits().boundary(12, {}, {}));
+  counters.step = 13;
+  EXPECT_EQ(reason(counters), StopReason::kDecayed);
+  EXPECT_TRUE(limits().boundary(13, {}, {}));
+  EXPECT_EQ(reason(counters, {.interrupted = true}), StopReason::kSignal);
+}
+
+TEST_F(RunLimitsTest, AStalledScoreBeginsTheDecayOfWsdWithoutALimit) {
+  small.options.eval.patience = 2;
+  Counters counters = at(40);
+  counters.evaluations_without_gain = 2;
+  EXPECT_FALSE(limits().decay_due(counters));  // another kind of schedule stops
+  small.options.schedule.kind = ScheduleKind::kWsd;
+  EXPECT_TRUE(limits().decay_due(counters));
+  small.options.max_steps = 100;
+  EXPECT_FALSE(limits().decay_due(counters));
+  small.options.max_steps = 0;
+  decay = {40, 10};
+  EXPECT_FALSE(limits().decay_due(counters));
+  decay = {};
+  counters.evaluations_without_gain = 1;
+  EXPECT_FALSE(limits().decay_due(counters));
 }
 
 }  // namespace

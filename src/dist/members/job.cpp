@@ -110,9 +110,10 @@ void Job::sum_and_agree(std::span<double> values) {
   std::vector<double> all(values.begin(), values.end());
   all.push_back(votes_.interrupted);
   all.push_back(votes_.time_over);
+  all.push_back(votes_.decay_steps);
   sum(all);
   std::copy_n(all.begin(), values.size(), values.begin());
-  agreed_ = {all[values.size()], all[values.size() + 1]};
+  agreed_ = {all[values.size()], all[values.size() + 1], all[values.size() + 2]};
 }
 
 void Job::leave() {

@@ -58,6 +58,7 @@ class Job {
   struct StopVotes {
     double interrupted = 0;  // a signal
     double time_over = 0;    // --max-time
+    double decay_steps = 0;  // --decay-now: the length of a final decay; voted for by rank 0 only
   };
   void vote(const StopVotes& votes) { votes_ = votes; }
   const StopVotes& agreed() const { return agreed_; }

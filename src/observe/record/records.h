@@ -20,7 +20,7 @@
 namespace reigen {
 
 using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
-                            SpansRecord, SampleRecord, PredictionRecord>;
+                            SpansRecord, SampleRecord, PredictionRecord, DecayRecord>;
 
 uint64_t step_of(const Record& record);
 

@@ -118,6 +118,26 @@ struct PredictionRecord {
   }
 };
 
+struct DecayRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  uint64_t steps = 0;
+  std::string cause;
+  bool operator==(const DecayRecord&) const = default;
+
+  static constexpr RecordKind kKind = {
+      "decay",
+      "The final decay of the learning rate begins before its scheduled step, and ends the run."};
+  static constexpr auto fields() {
+    using R = DecayRecord;
+    return std::tuple{field(&R::step, "step", kCount, "last step before the decay"),
+                      field(&R::time, "time", kUnixTime, "time of the record"),
+                      field(&R::steps, "steps", kCount, "length of the decay"),
+                      field(&R::cause, "cause", kNoUnit,
+                            "request (--decay-now) or stalled (the validation score)")};
+  }
+};
+
 struct SampleTranslation {
   std::string source;
   std::string reference;

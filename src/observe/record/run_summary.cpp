@@ -76,6 +76,7 @@ void RunSummary::add(int rank, const Record& record) {
   if (const auto* prediction = std::get_if<PredictionRecord>(&record)) {
     predictions.push_back(*prediction);
   }
+  if (const auto* decay = std::get_if<DecayRecord>(&record)) decays.push_back(*decay);
   if (const auto* saved = std::get_if<CheckpointRecord>(&record)) checkpoints.push_back(*saved);
   if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) {
     if (!evaluations.empty()) evaluations.back().samples.clear();
@@ -134,6 +135,7 @@ Json RunSummary::to_json() const {
                {"ends", list_of(ends)},
                {"ended", ended},
                {"forecasts", list_of(predictions)},
+               {"decays", list_of(decays)},
                {"step_seconds", step_seconds},
                {"step_stride", step_stride},
                {"first_step", json_of(first_step)},
@@ -164,6 +166,7 @@ RunSummary RunSummary::from_json(const Json& json) {
     run.ends = records_in<EndRecord>(json.at("ends"));
     run.ended = json.at("ended").get<bool>();
     run.predictions = records_in<PredictionRecord>(json.at("forecasts"));
+    run.decays = records_in<DecayRecord>(json.at("decays"));
     run.step_seconds = json.at("step_seconds").get<std::vector<double>>();
     run.step_stride = JsonView(json).at("step_stride");
     // note_seconds divides by it and doubles it.

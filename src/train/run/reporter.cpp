@@ -37,6 +37,7 @@ Reporter::Reporter(const TrainOptions& options, uint64_t after_step, double earl
              static_cast<uint64_t>(std::clamp<int64_t>(options.log_every, 1, 10))),
       rollup_(options.run),
       after_step_(after_step),
+      last_step_(static_cast<uint64_t>(options.max_steps)),
       earlier_seconds_(earlier_seconds) {
   // Also logs of ranks that no longer exist: each loses the steps that are repeated.
   for (int rank : ranks_logged(options.run)) {
@@ -112,8 +113,8 @@ double Reporter::seconds_left(const StepRecord& record) const {
   const double passed = since_first_.seconds();
   const double pace = passed / static_cast<double>(attempt_steps_ - 1);
   double left = INFINITY;
-  if (options_.max_steps > 0) {
-    left = pace * (static_cast<double>(options_.max_steps) - static_cast<double>(record.step));
+  if (last_step_ > 0) {
+    left = pace * (static_cast<double>(last_step_) - static_cast<double>(record.step));
   }
   if (options_.max_epochs > 0 && record.epoch > first_epoch_) {
     left = std::min(left,
@@ -126,9 +127,7 @@ double Reporter::seconds_left(const StepRecord& record) const {
 std::string Reporter::progress_line(const StepRecord& record, double loss,
                                     double tokens_per_second) const {
   std::string line = format("step {}", with_commas(record.step));
-  if (options_.max_steps > 0) {
-    line += format("/{}", with_commas(static_cast<uint64_t>(options_.max_steps)));
-  }
+  if (last_step_ > 0) line += format("/{}", with_commas(last_step_));
   line += format("  epoch {:.2f}  loss {:.4f}  rate {:.2e}  {} tok/s", record.epoch, loss,
                  record.rate, with_commas(static_cast<uint64_t>(tokens_per_second)));
   const double left = seconds_left(record);
@@ -150,6 +149,13 @@ void Reporter::plain_line(const StepRecord& record) {
   finite_steps_ = tokens_ = 0;
 }
 
+void Reporter::decay(const DecayRecord& record) {
+  log_.append(record);
+  log_note(format("step {}: the learning rate decays over the next {}, which end the run ({})",
+                  with_commas(record.step), counted(record.steps, "step"),
+                  record.cause == "stalled" ? "the validation score has stalled" : "--decay-now"));
+}
+
 void Reporter::step(const StepRecord& record) {
   log_.append(record);
   board_.add(record);
@@ -166,9 +172,8 @@ void Reporter::step(const StepRecord& record) {
   }
   tokens_ += record.target_tokens;
   seconds_ += record.seconds;
-  const auto last = static_cast<uint64_t>(options_.max_steps);
   const bool due = record.step % static_cast<uint64_t>(options_.log_every) == 0 ||
-                   record.step == after_step_ + 1 || record.step == last;
+                   record.step == after_step_ + 1 || record.step == last_step_;
   if (due) plain_line(record);
   constexpr double kRedraw = 0.2;
   if (status_.seconds() > kRedraw || due) {

@@ -18,6 +18,7 @@
 #include "base/own_file.h"
 #include "base/terminal.h"
 #include "model/checkpoint.h"
+#include "train/run/decay_request.h"
 
 namespace reigen {
 namespace {
@@ -253,6 +254,15 @@ void RunDirectory::write(const std::string& name, const std::string& text) const
   if (rename(aside.c_str(), final_path.c_str()) != 0) throw_io(final_path, errno);
 }
 
+bool is_training(const std::string& path) {
+  const std::string lock = path + "/" + kLock;
+  const int fd = open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0;
+  ::close(fd);
+  return locked;
+}
+
 void check_not_training(const std::string& path) {
   const std::string lock = path + "/" + kLock;
   const int fd = open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -269,6 +279,8 @@ void remove_run(const std::string& path) {
                                        "checkpoints",
                                        "last",
                                        "algorithms.txt",
+                                       kDecayRequest,
+                                       "decay-now.new",
                                        "console.log",
                                        "background.json",
                                        "background.json.new",

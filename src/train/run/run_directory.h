@@ -78,6 +78,9 @@ class RunDirectory {
   int lock_fd_ = -1;
 };
 
+// Whether a process trains in the run.
+bool is_training(const std::string& path);
+
 // Throws ConfigError when a process trains in the run, and changes nothing.
 void check_not_training(const std::string& path);
 

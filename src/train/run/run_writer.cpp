@@ -16,6 +16,7 @@
 #include "model/flops.h"
 #include "optim/schedule.h"
 #include "report/report.h"
+#include "train/run/decay_request.h"
 
 namespace reigen {
 
@@ -86,6 +87,9 @@ void RunWriter::log(const std::optional<CheckpointRecord>& record) {
   if (!record) return;
   reporter_->checkpoint(*record);
   last_error_ = record->error;
+  if (!record->error.empty() || !decay_begin_ || record->step <= *decay_begin_) return;
+  remove_decay_request(run_.lasting_path());  // the checkpoint has the decay now
+  decay_begin_.reset();
 }
 
 void RunWriter::step(const StepRecord& record) {
@@ -128,6 +132,20 @@ void RunWriter::save(const TrainState& state, StateSource* source, const Stopwat
   reporter_->flush();
   log(checkpoints_->wait());
   checkpoints_->save(state, facts(state), source, stall);
+}
+
+uint64_t RunWriter::requested_decay() {
+  constexpr double kLookEvery = 1;  // seconds
+  if (!since_request_ || since_request_->seconds() > kLookEvery) {
+    since_request_.emplace();
+    requested_decay_ = decay_request(run_.lasting_path());
+  }
+  return requested_decay_;
+}
+
+void RunWriter::use_decay(const Decay& decay) {
+  decay_begin_ = decay.begin;
+  reporter_->set_last_step(decay.end());
 }
 
 bool RunWriter::moved() {

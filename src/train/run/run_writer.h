@@ -54,6 +54,11 @@ class RunWriter {
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
+  // The length of the decay that `train --decay-now` asks for; 0: none. Looked up once a second.
+  uint64_t requested_decay();
+  // A decay was begun, in this attempt or an earlier one.
+  void use_decay(const Decay& decay);
+  void log_decay(const DecayRecord& record) { reporter_->decay(record); }
   void add_lines(const std::vector<std::string>& lines) { reporter_->add_lines(lines); }
   // Returns when the state is copied. `source` has parameters and moments where the state does not;
   // `stall` runs since training stopped for the checkpoint.
@@ -92,9 +97,12 @@ class RunWriter {
   AttemptFacts attempt_;
   std::unique_ptr<Reporter> reporter_;
   std::unique_ptr<CheckpointWriter> checkpoints_;
-  std::string last_error_;  // of the last checkpoint; empty if it is written
-  bool waited_ = false;     // for room on the disk
-  Stopwatch since_look_;    // at the place of the run directory
+  std::string last_error_;                  // of the last checkpoint; empty if it is written
+  bool waited_ = false;                     // for room on the disk
+  Stopwatch since_look_;                    // at the place of the run directory
+  std::optional<Stopwatch> since_request_;  // since the last look for a request
+  uint64_t requested_decay_ = 0;
+  std::optional<uint64_t> decay_begin_;  // of a request that a checkpoint does not record yet
   bool moved_ = false;
   std::optional<EvaluationRecord> last_evaluation_;
   std::vector<std::pair<std::string, std::string>> verdicts_;  // of the report, for the summary

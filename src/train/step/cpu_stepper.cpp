@@ -139,7 +139,7 @@ void CpuStepper::update() {
 void CpuStepper::start(const ReadyBatch& ready) {
   watch_ = {};
   ++under_way_;
-  result_ = planned_step(options_.schedule, state_.counters.step + 1, ready);
+  result_ = planned_step(options_.schedule, state_.choices.decay, state_.counters.step + 1, ready);
   accumulate(ready);
   double waited = 0;
   if (exchange_) {

@@ -159,7 +159,7 @@ void GpuStepper::release_memory() {
 
 void GpuStepper::start(const ReadyBatch& ready) {
   const uint64_t step = state_.counters.step + waiting_.size() + 1;
-  const StepResult planned = planned_step(options_.schedule, step, ready);
+  const StepResult planned = planned_step(options_.schedule, state_.choices.decay, step, ready);
   if (exchange_) exchange_->begin(step, loss_scale());
   const bool local = exchange_ && exchange_->local();
   const auto tokens = static_cast<double>(averaged_tokens(ready, local));

@@ -6,10 +6,11 @@
 
 namespace reigen {
 
-StepResult planned_step(const ScheduleOptions& schedule, uint64_t step, const ReadyBatch& ready) {
+StepResult planned_step(const ScheduleOptions& schedule, const Decay& decay, uint64_t step,
+                        const ReadyBatch& ready) {
   StepResult result;
   result.step = step;
-  result.rate = learning_rate(schedule, step);
+  result.rate = learning_rate(schedule, step, decay);
   result.source_tokens = ready.batch.source_tokens;
   result.target_tokens = ready.batch.target_tokens;
   result.pairs = ready.batch.pairs.size();

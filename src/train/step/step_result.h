@@ -25,7 +25,8 @@ struct StepResult : StepRecord {
 };
 
 // A result with the fields that are known before the step is computed.
-StepResult planned_step(const ScheduleOptions& schedule, uint64_t step, const ReadyBatch& ready);
+StepResult planned_step(const ScheduleOptions& schedule, const Decay& decay, uint64_t step,
+                        const ReadyBatch& ready);
 
 // Number of target tokens that the gradient is averaged over: those of the global batch, or in a
 // local step (DiLoCo) those of this worker's share, at least 1.

@@ -109,6 +109,10 @@ SampleRecord sample_machine(uint64_t step) {
       .gpus = {{"NVIDIA H200", 100, 6'000'000'000, 150'000'000'000, 640, 1980}}};
 }
 
+DecayRecord sample_decay(uint64_t step) {
+  return {.step = step, .time = time_of(step), .steps = 300, .cause = "stalled"};
+}
+
 PredictionRecord sample_prediction(uint64_t step) {
   return {.step = step,
           .time = time_of(step),

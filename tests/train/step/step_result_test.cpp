@@ -26,7 +26,7 @@ ReadyBatch ready_batch() {
 
 TEST(PlannedStep, KnowsItsBatchAndLearningRate) {
   const ScheduleOptions schedule{.kind = ScheduleKind::kFixed, .rate = 0.25, .warmup_steps = 0};
-  const StepResult result = planned_step(schedule, 7, ready_batch());
+  const StepResult result = planned_step(schedule, {}, 7, ready_batch());
   EXPECT_EQ(result.step, 7u);
   EXPECT_EQ(result.rate, learning_rate(schedule, 7));
   EXPECT_EQ(result.pairs, 3u);
@@ -46,7 +46,7 @@ TEST(AveragedTokens, AreTheBatchsOrInALocalStepTheWorkersOwn) {
 
 TEST(CountStep, AddsUpAndCountsSkippedStepsInARow) {
   Counters counters;
-  StepResult result = planned_step({}, 1, ready_batch());
+  StepResult result = planned_step({}, {}, 1, ready_batch());
   result.skipped = true;
   count_step(counters, result);
   result.step = 2;
@@ -65,7 +65,7 @@ TEST(CountStep, AddsUpAndCountsSkippedStepsInARow) {
 }
 
 TEST(StepRecord, HasTheLoopsTimesAroundTheStepsSpans) {
-  StepResult result = planned_step({}, 3, ready_batch());
+  StepResult result = planned_step({}, {}, 3, ready_batch());
   result.loss = 1.5;
   result.nll = 1.25;
   result.norm = 2;
@@ -87,7 +87,7 @@ TEST(StepRecord, HasTheLoopsTimesAroundTheStepsSpans) {
 }
 
 TEST(StepRecord, HasTheDevicesTimesWhereStepsOverlap) {
-  StepResult result = planned_step({}, 3, ready_batch());
+  StepResult result = planned_step({}, {}, 3, ready_batch());
   result.spans = {{"forward", 0.1}};
   result.device_clock = {.seconds = 0.3, .idle = 0.2};
   const StepRecord record = step_record(result, {.seconds = 9, .input = 9, .observe = 9}, 0);

@@ -1,0 +1,24 @@
+// RUN/decay-now: the request of `train --decay-now` to a run, which may be training in a different
+// process. The file stays until a checkpoint records the decay, so that a crash does not lose it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace reigen {
+
+inline constexpr const char* kDecayRequest = "decay-now";
+
+// Throws ConfigError when the run has no checkpoint.
+void check_can_decay(const std::string& run, int64_t steps);
+
+// Asks for a decay of `steps` steps.
+void request_decay(const std::string& run, int64_t steps);
+
+// The length that is asked for; 0: no request. A file of a different form is no request, with a
+// warning.
+uint64_t decay_request(const std::string& run);
+
+void remove_decay_request(const std::string& run);
+
+}  // namespace reigen

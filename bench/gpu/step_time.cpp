@@ -2,7 +2,7 @@
 // time per step, tokens per second, memory, and time by operation.
 //
 //     step_time [--tokens SOURCE TARGET] [--pieces N] [--precision bf16|fp16|fp32|tf32] [--steps N]
-//               [--preset base] [--seed N] [--json]
+//               [--preset base] [--optimizer adam|muon] [--seed N] [--json]
 //
 // Batches differ from each other, are prepared and copied while a step runs, and every step's
 // result is read, as in training. The median of single steps is by the GPU's clock, the throughput
@@ -36,6 +36,7 @@ struct Arguments {
   uint64_t seed = 1;
   std::string preset = "base";
   std::string precision = "bf16";
+  OptimizerKind optimizer = OptimizerKind::kAdam;
   bool json = false;
 };
 
@@ -57,6 +58,12 @@ Arguments parse(int argc, char** argv) {
       out.preset = argv[++i];
     } else if (name == "--precision" && i + 1 < argc) {
       out.precision = argv[++i];
+    } else if (name == "--optimizer" && i + 1 < argc) {
+      const std::string kind = argv[++i];
+      if (kind != "adam" && kind != "muon") {
+        throw ConfigError(format("--optimizer is {}; give adam or muon", kind));
+      }
+      out.optimizer = kind == "muon" ? OptimizerKind::kMuon : OptimizerKind::kAdam;
     } else if (name == "--json") {
       out.json = true;
     } else {
@@ -131,6 +138,7 @@ class Bench {
     DeviceOptions device{"cuda", precision_of(a.precision)};
     opened_ = std::make_unique<OpenedDevice>(open_device(device, 0));
     options_.preset = a.preset;
+    options_.optimizer.kind = a.optimizer;
     options_.max_steps = 1;
     options_.schedule.warmup_steps = 4000;
     options_ = resolve(options_);

@@ -44,6 +44,17 @@ class Compression(WorkersCase):
                 self.assertLess(abs(steps[60]["loss"] / plain[60]["loss"] - 1), 0.15)
                 self.assertIn("compression", steps[60]["spans"])
 
+    def test_muon_gives_the_same_bits_across_a_stop(self):
+        for method in ("int4", "powersgd:2", "local:7"):
+            with self.subTest(method=method):
+                muon = ["--optimizer.kind", "muon"]
+                whole, parts = f"whole-{method}", f"parts-{method}"
+                done = self.train(whole, *self.options(method, 40), *muon)
+                self.assertNotIn("drifted", done.stderr)
+                self.train(parts, *self.options(method, 25), *muon)
+                self.train(parts, *self.options(method, 40), *muon)
+                self.assertEqual(self.files(whole), self.files(parts))
+
     def test_a_signal_between_outer_steps_loses_nothing(self):
         options = self.options("local:20", 70)
         self.train("whole", *options)

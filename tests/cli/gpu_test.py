@@ -57,6 +57,16 @@ class AgainstCpu(GpuCase):
             b = self.records(precision, "evaluation")[-1]
             self.assertLess(abs(a["nll"] - b["nll"]), allowed, precision)
 
+    def test_muon_follows_the_cpu_in_every_precision(self):
+        common = ["--max-steps", 100, "--eval.every", 100, "--optimizer.kind", "muon"]
+        self.train("cpu", *common, "--device", "cpu")
+        a = self.records("cpu", "evaluation")[-1]["nll"]
+        # Rounding of the update is larger than Adam's (docs/design/optimizer.md).
+        for precision, allowed in (("fp32", 0.005), ("tf32", 0.02), ("bf16", 0.05), ("fp16", 0.05)):
+            self.train(precision, *common, "--device", "cuda", "--precision", precision)
+            b = self.records(precision, "evaluation")[-1]["nll"]
+            self.assertLess(abs(a - b), allowed, precision)
+
     def test_both_devices_translate_and_score_alike(self):
         self.train("run", "--max-steps", 400, "--eval.every", 0)
         losses = []
@@ -68,14 +78,17 @@ class AgainstCpu(GpuCase):
 
 class Reproducibility(GpuCase):
     def test_recorded_algorithms_give_the_same_bits_also_across_a_stop(self):
-        self.train("first", "--max-steps", 60, "--eval.every", 0)
-        record = ["--algorithms", self.path("first/algorithms.txt"), "--eval.every", 0]
-        self.train("again", "--max-steps", 60, *record)
-        self.train("parts", "--max-steps", 25, *record)
-        self.train("parts", "--max-steps", 60)
-        for file in ("model.safetensors", "optimizer.safetensors"):
-            self.assertEqual(self.digest("first", file), self.digest("again", file))
-            self.assertEqual(self.digest("first", file), self.digest("parts", file))
+        for kind in ("adam", "muon"):
+            first, again, parts = (f"{name}-{kind}" for name in ("first", "again", "parts"))
+            some = ["--eval.every", 0, "--optimizer.kind", kind]
+            self.train(first, "--max-steps", 60, *some)
+            record = ["--algorithms", self.path(f"{first}/algorithms.txt"), *some]
+            self.train(again, "--max-steps", 60, *record)
+            self.train(parts, "--max-steps", 25, *record)
+            self.train(parts, "--max-steps", 60, *some)
+            for file in ("model.safetensors", "optimizer.safetensors"):
+                self.assertEqual(self.digest(first, file), self.digest(again, file), kind)
+                self.assertEqual(self.digest(first, file), self.digest(parts, file), kind)
 
 
 class Workers(GpuCase):
@@ -94,6 +107,14 @@ class Workers(GpuCase):
         a, b = (self.records(name, "evaluation")[-1] for name in ("one", "two"))
         self.assertLess(abs(a["nll"] - b["nll"]), 1e-3)
         self.assertEqual(a["step"], b["step"])
+
+    def test_two_workers_with_muon_do_not_drift_apart(self):
+        common = ["--max-steps", 60, "--eval.every", 60, "--checkpoint.every", 20, "--optimizer.kind", "muon"]
+        self.train("one", *common, "--device", "cuda:0")
+        done = self.workers("two", *common)
+        self.assertNotIn("drifted", done.stderr)
+        a, b = (self.records(name, "evaluation")[-1]["nll"] for name in ("one", "two"))
+        self.assertLess(abs(a - b), 0.05)
 
     def test_every_method_trains_and_gives_the_same_bits_across_a_stop(self):
         common = ["--eval.every", 0, "--compress-warmup", 10]

@@ -146,6 +146,8 @@ Matmul::Plan& Matmul::plan_for(const Context& context, const Product& p) {
 }
 
 void Matmul::take_choice(const Context& context, const Product& p, const Key& key, Plan& plan) {
+  // Neither recorded nor replayed: a record of one worker is not known to the others.
+  if (!p.timed) return choose(context, p, plan);
   auto& choices = state_->choices;
   auto usable = [&](const Key& at) {
     const auto found = choices.find(at);

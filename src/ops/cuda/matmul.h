@@ -32,7 +32,7 @@ struct Product {
   const void* add = nullptr;  // in the form of c; null for c itself
   int64_t batch = 1;          // products of one shape, their matrices one after the other
   // Not timed: the library's own first choice, which is the same in every process on one kind of
-  // GPU.
+  // GPU, and which no record changes.
   bool timed = true;
 };
 

@@ -38,6 +38,15 @@ std::optional<uint64_t> max_steps(const std::string& directory) {
   }
 }
 
+// The end of a decay that was begun, or the limit.
+std::optional<uint64_t> last_step(const RunSummary& run, const std::string& directory) {
+  if (!run.decays.empty()) {
+    const uint64_t end = run.decays.back().step + run.decays.back().steps;
+    if (run.last_step->step <= end) return end;
+  }
+  return max_steps(directory);
+}
+
 class Facts {
  public:
   void add(const char* name, std::string value, std::string detail = "") {
@@ -53,7 +62,7 @@ Json facts_of(const RunSummary& run, const std::string& directory, bool running)
   Facts facts;
   if (!run.last_step) return facts.take();
   const StepRecord& last = *run.last_step;
-  const std::optional<uint64_t> limit = max_steps(directory);
+  const std::optional<uint64_t> limit = last_step(run, directory);
   const double step_seconds = run.steps.latest("seconds", "steps");
   facts.add("step", with_commas(last.step),
             limit ? format("of {}", with_commas(*limit)) : "no limit");

@@ -81,6 +81,19 @@ TEST(LiveData, EveryChartHasSeriesAndASummary) {
   EXPECT_EQ(json["samples"].size(), sample_evaluation(30).samples.size());
 }
 
+TEST(LiveData, ADecayDecidesTheLastStep) {
+  const TempDir run;
+  {
+    MeasurementLog log(run.path(), 0, 0);
+    log.append(sample_start(0, 1));
+    for (uint64_t step = 1; step <= 30; ++step) log.append(sample_step(step));
+    log.append(DecayRecord{.step = 30, .steps = 70});
+  }
+  const Json facts = shown(run)["facts"];
+  ASSERT_EQ(facts.at(0).at("name"), "step");
+  EXPECT_EQ(facts.at(0).at("detail"), "of 100");
+}
+
 TEST(LiveData, AHostWithoutNvmlHasNoGpuChart) {
   TempDir run;
   write_rank(run, 0, "a", 0);

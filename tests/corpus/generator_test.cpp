@@ -168,7 +168,7 @@ std::unordered_set<std::string> values_of(CorpusSplit split, uint64_t pairs, boo
 }
 
 const std::unordered_set<std::string>& train_values() {
-  static const auto kValues = values_of(CorpusSplit::kTrain, 100000, true);
+  static const auto kValues = values_of(CorpusSplit::kTrain, 40000, true);
   return kValues;
 }
 
@@ -272,7 +272,7 @@ class CorpusHoldoutTest : public testing::TestWithParam<CorpusSplit> {};
 
 TEST_P(CorpusHoldoutTest, ContainsNoValueOfTrain) {
   CorpusGenerator corpus(kSeed);
-  for (uint64_t i = 0; i < 30000; ++i) {
+  for (uint64_t i = 0; i < 10000; ++i) {
     const std::string english = corpus.make(GetParam(), i).english;
     size_t held_out = 0;
     for (const std::string& value : read_values(english).values) {
@@ -288,8 +288,8 @@ INSTANTIATE_TEST_SUITE_P(Splits, CorpusHoldoutTest,
                          testing::Values(CorpusSplit::kValid, CorpusSplit::kTest));
 
 TEST(CorpusGenerator, ValidAndTestShareNoValue) {
-  const auto valid = values_of(CorpusSplit::kValid, 30000, false);
-  for (const std::string& value : values_of(CorpusSplit::kTest, 30000, false)) {
+  const auto valid = values_of(CorpusSplit::kValid, 10000, false);
+  for (const std::string& value : values_of(CorpusSplit::kTest, 10000, false)) {
     EXPECT_TRUE(is_free(value) || !valid.contains(value)) << value;
   }
 }
@@ -304,7 +304,7 @@ TEST(CorpusGenerator, TrainContainsEveryAtomicValue) {
   }
   CorpusGenerator corpus(kSeed);
   std::unordered_set<std::string> words;
-  for (uint64_t i = 0; i < 30000; ++i) {
+  for (uint64_t i = 0; i < 10000; ++i) {
     for (std::string& word : words_of(corpus.make(CorpusSplit::kTrain, i).english)) {
       trim_punctuation(word);
       words.insert(word);

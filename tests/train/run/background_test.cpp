@@ -46,7 +46,7 @@ TEST(Attach, AProcessIsKnownByItsStart) {
   write_text(dir.path("console.log"), "");
   Json note = {{"process", getpid()},
                {"host", host_name()},
-               {"identity", process_identity(static_cast<uint64_t>(getppid()))}};
+               {"identity", process_identity(static_cast<uint64_t>(getpid())) + "0"}};
   write_text(dir.path("background.json"), pretty(note));
   EXPECT_THROW(attach(dir.path()), CommError);
 }

@@ -12,11 +12,11 @@
 
 #include "base/error.h"
 #include "base/file/files.h"
+#include "base/file/own_file.h"
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/json/json_view.h"
 #include "base/machine.h"
-#include "base/file/own_file.h"
 #include "base/thread.h"
 #include "observe/record/log_reader.h"
 #include "observe/record/measurement_log.h"

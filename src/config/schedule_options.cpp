@@ -92,14 +92,15 @@ Json all_settings(ScheduleOptions options) {
 
 void describe_decay(Schema& s, ScheduleOptions& o) {
   s.option("schedule.min-rate", o.min_rate,
-           "lowest learning rate after the warm-up, at which polynomial, cosine and wsd end", 0,
+           "lowest learning rate after the warm-up, to which polynomial, cosine and wsd fall", 0,
            kMostRate)
       .hyperparameter();
   s.option("schedule.decay-steps", o.decay_steps,
-           "number of steps after the peak until polynomial and cosine end, exponential has fallen "
-           "to decay-rate, and inverse-polynomial to 2^-power; number of steps before the end of "
-           "the run in which wsd decays; 0 for the default of the kind: the length of the warm-up "
-           "for inverse-polynomial, half of the run for wsd",
+           "number of steps of the decay: after the peak, until polynomial and cosine end, "
+           "exponential is at decay-rate times the peak and inverse-polynomial at 2^-power times "
+           "the peak; the last steps of the run for wsd; 0 for the default of the kind: the length "
+           "of the warm-up for inverse-polynomial; half of the run for wsd, or a quarter of the "
+           "steps so far where it begins after eval.patience",
            0, kMaxSteps)
       .hyperparameter();
   s.option("schedule.decay-rate", o.decay_rate,

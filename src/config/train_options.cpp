@@ -40,11 +40,12 @@ void describe_limits(Schema& s, TrainOptions& o) {
 }
 
 void describe_decay_now(Schema& s, TrainOptions& o) {
-  s.option("decay-now", o.decay_now,
-           "end the run of --run with a linear decay of the learning rate over this many steps, "
-           "instead of at --max-steps: a stopped run is resumed, a running one goes on; 0 for no "
-           "such decay",
-           0, kMaxSteps)
+  s.option(
+       "decay-now", o.decay_now,
+       "number of steps of a linear decay of the learning rate that begins now and ends the run "
+       "of --run, instead of --max-steps; a stopped run is resumed, a running one continues; 0 "
+       "for no such decay",
+       0, kMaxSteps)
       .free_on_resume()
       .from_rank0()
       .unrecorded();  // a request; checkpoint and measurement log record the decay
@@ -59,11 +60,10 @@ void describe_compute(Schema& s, TrainOptions& o) {
   describe_threads(s, o.threads, "; bit-identical results need the same number")
       .free_on_resume()
       .per_worker();
-  s.custom(
-       bytes_option("memory", o.memory,
-                    "memory budget of a worker, to which micro-batches are sized (on a GPU, "
-                    "memory of the GPU); 0 for half of the free memory at start, or nine tenths "
-                    "on a GPU"))
+  s.custom(bytes_option("memory", o.memory,
+                        "memory budget of a worker, which limits the size of micro-batches (on a "
+                        "GPU, memory of the GPU); 0 for half of the free memory at start, or nine "
+                        "tenths on a GPU"))
       .free_on_resume()
       .per_worker();
   s.option("micro-tokens", o.micro_tokens,
@@ -110,13 +110,13 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
            "Nesterov momentum of the hidden matrices (muon)", 0, 0.999999)
       .hyperparameter();
   s.option("optimizer.muon-ratio", o.optimizer.muon_ratio,
-           "learning rate of the hidden matrices divided by that of the rest, which is the "
-           "schedule's (muon)",
+           "learning rate of the hidden matrices as a multiple of the schedule's, which all other "
+           "parameters have (muon)",
            1e-6, 1e6)
       .hyperparameter();
   s.option("optimizer.muon-split", o.optimizer.muon_split,
-           "orthogonalise queries, keys and values as matrices of their own, though they are "
-           "stored as one (muon)")
+           "orthogonalise queries, keys and values each as a matrix of its own and not as one tall "
+           "matrix (muon)")
       .hyperparameter();
   s.option("optimizer.clip", o.optimizer.clip,
            "maximum global norm of the gradient, to which larger gradients are scaled down; 0 for "

@@ -107,10 +107,12 @@ void describe_limits(Schema& s, WorkerOptions& o) {
                           "time limit for all workers to connect at start", 1))
       .free_on_resume()
       .for_launch();
-  s.custom(seconds_option("preflight", o.preflight,
-                          "time for measuring compute and network before the first step of several "
-                          "workers; with less of it, the predicted step time is less accurate",
-                          0.1))
+  s.custom(
+       seconds_option("preflight", o.preflight,
+                      "time for the measurement of compute and network before the first step of "
+                      "several workers; a shorter measurement predicts the step time less "
+                      "accurately",
+                      0.1))
       .free_on_resume()
       .for_launch();
   s.custom(seconds_option("silence", o.silence,

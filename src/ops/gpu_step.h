@@ -1,5 +1,5 @@
-// Training steps on a GPU without the host waiting: norm, clipping, loss scale and Adam are decided
-// on the GPU, and the results of a step are read one step later.
+// Training steps on a GPU without the host waiting: norm, clipping, whether the step is skipped,
+// loss scale and update are computed on the GPU, and the results of a step are read one step later.
 //
 // begin(), the model's forward and backward with sums(), mark() between them, finish(); then the
 // next step may begin while this one runs. take() waits for the oldest step and returns its result.
@@ -87,7 +87,9 @@ class GpuStepQueue {
   // that the operations use: a new value discards all recordings, 0 never records.
   virtual void run(const BatchIndex& batch, uint64_t memory,
                    const std::function<void(const BatchIndex&)>& work) = 0;
-  virtual void finish() = 0;  // norm, clipping, Muon and Adam; clears the gradient
+  // Computes the norm and updates the parameters by Muon and Adam with the clipped gradient. The
+  // update is skipped if the norm or sums() are not finite. Clears the gradient in both cases.
+  virtual void finish() = 0;
   virtual GpuStepResult take() = 0;
 };
 

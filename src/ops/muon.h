@@ -43,14 +43,14 @@ struct ElementRange {
   size_t size() const { return end - begin; }
 };
 
-// Hidden matrices, and the elements between them, which Adam updates; both in rising order.
+// Hidden matrices, and the elements between them, which Adam updates; both by rising offset.
 struct MuonPlan {
   std::vector<MatrixRange> matrices;
   std::vector<ElementRange> rest;
 };
 
-// The quintic of Jordan et al.: fast for small singular values; those of the result lie between
-// about 0.7 and 1.2, which is as good as 1 for training.
+// The quintic polynomial of Jordan et al., which raises small singular values in few iterations;
+// those of the result lie between about 0.7 and 1.2, which is close enough to 1 for training.
 inline constexpr int kNewtonSchulzSteps = 5;
 inline constexpr double kNewtonSchulzA = 3.4445;
 inline constexpr double kNewtonSchulzB = -4.7750;
@@ -60,7 +60,7 @@ inline constexpr double kNewtonSchulzC = 2.0315;
 // batches beyond.
 inline constexpr size_t kMuonBatchElements = size_t{32} << 20;
 
-// Memory for the iterations, at most.
+// The most memory that the iterations need.
 size_t muon_scratch_bytes(std::span<const MatrixRange> matrices, DType type);
 
 // Factor of the orthogonalised update of a matrix.
@@ -70,7 +70,7 @@ struct MuonStep {
   double rate = 2e-3;
   double momentum = 0.95;
   double weight_decay = 0.01;    // decoupled
-  double gradient_scale = 1;     // of clipping
+  double gradient_scale = 1;     // factor of the gradient: clipping
   DType products = DType::kF32;  // type of the iterations on a GPU; fp32 on the CPU
 };
 

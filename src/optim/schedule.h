@@ -16,11 +16,11 @@
 //   cosine              m + (R - m) * (1 + cos(pi * t / D)) / 2, and m from t = D on
 //   inverse-polynomial  max(m, R * (1 + t / D)^-power); with D = W this is R * (W / s)^power,
 //                       and with power 0.5 the usual inverse square root
-//   wsd                 warm-up, stable, decay: R up to step B = L - D, where L is the last step of
-//   the
-//                       run, then a straight line: m + (R - m) * (L + 1 - s) / (D + 1), so that
-//                       the last step is not wasted on the rate m, which comes after it. D = L / 2
-//                       unless it is given, and at most L - P. Without L it stays at R
+//   wsd                 warm-up, stable, decay: R up to step L - D, where L is the run's last step,
+//                       then a straight line: m + (R - m) * (L + 1 - s) / (D + 1), which would
+//                       reach m one step after L, so that the last step still learns where m is 0.
+//                       D = L / 2 unless it is given, and at most L - P. Without L the rate stays
+//                       at R
 //   noam                factor * width^-0.5 * min(s^-0.5, s * W^-1.5), and not below m when s > W;
 //                       rate and start_rate are ignored
 //
@@ -38,7 +38,7 @@ namespace reigen {
 void check_schedule(const ScheduleOptions& options);
 
 // A decay in a straight line from the rate of step `begin` that ends after `steps` more steps: the
-// end of wsd, or of any schedule by --decay-now or for a validation loss that has stalled.
+// end of wsd, also after a validation loss that has stalled, or of any schedule by --decay-now.
 struct Decay {
   uint64_t begin = 0;  // last step before it
   uint64_t steps = 0;  // 0: no decay

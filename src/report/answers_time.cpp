@@ -20,7 +20,7 @@ std::string ReportMaker::ending() const {
     case RunStateKind::kGone:
       return "then it was killed";
     case RunStateKind::kSilent:
-      return "then it fell silent";
+      return "then its log stopped growing";
   }
   return "";
 }
@@ -90,11 +90,12 @@ void ReportMaker::average_step() {
                          whole(run_.steps.total("target_tokens") / steps));
   a.figures.emplace_back("skipped steps", whole(run_.steps.total("skipped")));
   if (first() != nullptr) {
-    for (const char* span : {"input", "forward", "loss", "backward", "compression", "communication",
-                             "optimizer", "observe", "other"}) {
+    auto add_span = [&](std::string_view span) {
       const double seconds = first()->spans.total(span) / steps;
       if (seconds > 0) a.figures.emplace_back(span, human_seconds(seconds));
-    }
+    };
+    for (const StepSpan& span : kStepSpans) add_span(span.name);
+    add_span("other");
   }
   a.plots.push_back({.title = "Step time",
                      .y = "seconds",

@@ -63,7 +63,7 @@ void Membership::join() {
   if (options_.listener.open()) {
     const ServerOptions server = {.size = options_.size,
                                   .epoch = options_.epoch,
-                                  .host_rank = options_.host_rank,
+                                  .rendezvous_rank = options_.rendezvous_rank,
                                   .token = options_.token,
                                   .encryption = encryption_,
                                   .hosts = options_.hosts,
@@ -85,7 +85,7 @@ void Membership::join() {
   join.facts = options_.facts;
   join.start_within = options_.start_within;
   join.silence = options_.silence;
-  control_ = std::make_unique<Rendezvous>(join);
+  control_ = std::make_unique<ControlChannel>(join);
 }
 
 // Every worker listens on its address for data alone, and learns the ports of all others.

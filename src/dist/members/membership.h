@@ -2,8 +2,8 @@
 // the worker that was lost.
 //
 // The group notices broken connections, often to a worker that only stopped because of the loss;
-// the control channel (rendezvous.h) knows which worker was lost first. A membership closes the
-// group as soon as either notices.
+// the control channel (control_channel.h) knows which worker was lost first. A membership closes
+// the group as soon as either notices.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "dist/group/group.h"
+#include "dist/members/control_channel.h"
 #include "dist/members/interface.h"
-#include "dist/members/rendezvous.h"
 #include "dist/members/rendezvous_server.h"
 
 namespace reigen {
@@ -23,9 +23,9 @@ struct MembershipOptions {
   int rank = 0;
   int size = 1;
   int64_t epoch = 0;
-  int host_rank = 0;                 // the rank that hosts the rendezvous
+  int rendezvous_rank = 0;           // the rank that hosts the rendezvous
   std::vector<Endpoint> rendezvous;  // its addresses
-  Socket listener;                   // of rank host_rank; closed elsewhere
+  Socket listener;                   // of rank rendezvous_rank; closed elsewhere
   std::string token;
   bool secret = true;  // whether the token is one
   Encrypt encrypt = Encrypt::kAuto;
@@ -47,8 +47,8 @@ class Membership {
   Membership& operator=(const Membership&) = delete;
 
   Group& group() { return *group_; }
-  Rendezvous& control() { return *control_; }
-  const Rendezvous& control() const { return *control_; }
+  ControlChannel& control() { return *control_; }
+  const ControlChannel& control() const { return *control_; }
   const NetworkInterface& interface() const { return interface_; }
   // Whether the job has a secret, and whether its connections are encrypted: in words for the log
   // and the report, empty for connections that do not leave the machine and are not encrypted.
@@ -86,7 +86,7 @@ class Membership {
   Socket listener_;
   int encrypted_peers_ = 0;
   std::unique_ptr<RendezvousServer> server_;
-  std::unique_ptr<Rendezvous> control_;
+  std::unique_ptr<ControlChannel> control_;
   std::unique_ptr<Group> group_;
 };
 

@@ -207,14 +207,15 @@ void RendezvousServer::Loop::prove(Connection& c, const Json& message) {
   const auto nonce = text_field(message, "nonce");
   const auto proof = text_field(message, "proof");
   if (!nonce || !proof ||
-      !same_secret(*proof, hmac_sha256(options_.token, member_proof(c.channel, c.nonce, *nonce)))) {
+      !same_secret(*proof,
+                   hmac_sha256(options_.token, member_challenge(c.channel, c.nonce, *nonce)))) {
     ++rejected_;
     refuse(c, "the job token is wrong");
     return;
   }
   c.proved = true;
   send(c, {{"kind", "proved"},
-           {"proof", hmac_sha256(options_.token, host_proof(c.channel, *nonce, c.nonce))}});
+           {"proof", hmac_sha256(options_.token, server_challenge(c.channel, *nonce, c.nonce))}});
 }
 
 void RendezvousServer::Loop::join(Connection& c, const Json& message) {
@@ -300,13 +301,13 @@ void RendezvousServer::Loop::form() {
   }
   // Ranks are renumbered: each becomes the index among those that joined.
   Json members = Json::array();
-  int host_rank = 0;
+  int rendezvous_rank = 0;
   const std::string outward = outward_address();
   const std::string forming = random_hex(kNonceBytes);
   std::map<int, int> new_ranks;
   for (const Connection* c : joined()) {
     const int rank = static_cast<int>(members.size());
-    if (c->rank == options_.host_rank) host_rank = rank;
+    if (c->rank == options_.rendezvous_rank) rendezvous_rank = rank;
     new_ranks[c->rank] = rank;
     Json member = c->member;
     // Workers of this machine may have joined by any of its addresses, such as loopback; workers of
@@ -324,7 +325,7 @@ void RendezvousServer::Loop::form() {
     c.heard = Clock::now();
     send(c, {{"kind", "formed"},
              {"rank", c.rank},
-             {"host_rank", host_rank},
+             {"host_rank", rendezvous_rank},
              {"forming", forming},
              {"members", members}});
   }
@@ -341,7 +342,8 @@ void RendezvousServer::Loop::narrow(const std::string& outward) {
   try {
     listener_ = listen_on(address, port_);
   } catch (const CommError&) {
-    // A worker that comes too late gets no reason; nothing else uses the port.
+    // The port only serves to answer late workers with the reason for the refusal; without it they
+    // get none.
   }
 }
 

@@ -19,7 +19,7 @@ namespace reigen {
 struct ServerOptions {
   int size = 1;
   int64_t epoch = 0;
-  int host_rank = 0;  // the worker that runs this server
+  int rendezvous_rank = 0;  // the worker that runs this server
   std::string token;
   Encryption encryption;
   std::vector<std::string> hosts;  // names by rank, to name those missing; may be empty

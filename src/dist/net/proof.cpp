@@ -4,12 +4,13 @@
 
 namespace reigen {
 
-std::string member_proof(const Channel& channel, const std::string& theirs,
-                         const std::string& own) {
+std::string member_challenge(const Channel& channel, const std::string& theirs,
+                             const std::string& own) {
   return format("member {} {} {}", theirs, own, channel.binding());
 }
 
-std::string host_proof(const Channel& channel, const std::string& theirs, const std::string& own) {
+std::string server_challenge(const Channel& channel, const std::string& theirs,
+                             const std::string& own) {
   return format("host {} {} {}", theirs, own, channel.binding());
 }
 

@@ -67,7 +67,8 @@ CutPlan plan_cut(const std::string& path, uint64_t after_step) {
       past = true;
       plan.cut.lost_steps += is_step ? 1 : 0;
       plan.cut.lost_seconds += seconds_in(*record);
-      if (const auto* start = std::get_if<StartRecord>(&*record)) {  // with its own account
+      if (const auto* start =
+              std::get_if<StartRecord>(&*record)) {  // it lost steps of earlier attempts
         plan.cut.lost_steps += start->lost_steps;
         plan.cut.lost_seconds += start->lost_seconds;
       }

@@ -1,6 +1,9 @@
 // The records of steps: one step of rank 0, and sums over some steps of the other ranks.
 //
-// A new number is a member and its row in the table, in this file and nowhere else.
+// A new number is a member and its row in the table below; measured on all ranks, a member of both
+// structs and a row in rank_fields. JSON, rollup and TensorBoard follow from the row, and the list
+// of spans in the report from kStepSpans; any other number is shown by the report only if a line of
+// report/answers_*.cpp reads it. `.since()` names the version of a field that older logs lack.
 #pragma once
 
 #include <array>

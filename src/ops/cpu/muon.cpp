@@ -33,7 +33,7 @@ struct MuonScratch {
   std::vector<float> polynomial;  // b A + c A A
 };
 
-// x <- its closest matrix with singular values near 1. `x` has norm 1.
+// Newton-Schulz: `x`, of norm 1, keeps its singular vectors, and its singular values come near 1.
 void orthogonalise(const Device& device, int64_t rows, int64_t cols, MuonScratch& scratch) {
   const bool tall = rows > cols;
   const int64_t side = std::min(rows, cols);

@@ -94,12 +94,12 @@ __device__ void update_loss_scale(StepControl& c, const LossScaleRules& o, bool 
   if (!finite) {
     c.ceiling = fmax(o.least, c.loss_scale / 2);
     c.loss_scale = c.ceiling;
-    c.good = 0;
+    c.finite_steps = 0;
     return;
   }
-  if (++c.good >= o.growth_interval) {
+  if (++c.finite_steps >= o.growth_interval) {
     c.ceiling = fmin(o.most, c.ceiling * 2);
-    c.good = 0;
+    c.finite_steps = 0;
   }
   const double wanted =
       o.policy == LossScaling::kBackoff ? c.ceiling : log_max_scale(c, o, c.largest);
@@ -125,18 +125,18 @@ __global__ __launch_bounds__(kThreads) void control_kernel(const Seen* partials,
   const bool finite = isfinite(c.norm);
   const bool skip = !finite || (losses != nullptr && !isfinite(losses[0] + losses[1]));
   c.skip = skip ? 1 : 0;
-  c.factor = c.rate = 0;
-  c.root = c.keep = 1;
+  c.gradient_factor = c.rate = 0;
+  c.root_factor = c.parameter_factor = 1;
   if (!skip) {
     const auto updates = static_cast<double>(++c.updates);
     const bool clipped = options.clip > 0 && c.norm > options.clip;
-    c.factor = static_cast<float>(unscale * (clipped ? options.clip / c.norm : 1));
+    c.gradient_factor = static_cast<float>(unscale * (clipped ? options.clip / c.norm : 1));
     c.rate = static_cast<float>(settings->rate / (1 - pow(options.beta1, updates)));
-    c.root = static_cast<float>(1 / sqrt(1 - pow(options.beta2, updates)));
-    c.keep = static_cast<float>(1 - settings->rate * options.weight_decay);
+    c.root_factor = static_cast<float>(1 / sqrt(1 - pow(options.beta2, updates)));
+    c.parameter_factor = static_cast<float>(1 - settings->rate * options.weight_decay);
     const double muon_rate = settings->rate * options.muon_ratio;
     c.muon_rate = static_cast<float>(muon_rate);
-    c.muon_keep = static_cast<float>(1 - muon_rate * options.muon_decay);
+    c.muon_parameter_factor = static_cast<float>(1 - muon_rate * options.muon_decay);
   }
   update_loss_scale(c, options.scaling, finite);
   step->control = c;
@@ -157,10 +157,10 @@ struct AdamArgs {
 
 __device__ inline void adam_element(const AdamArgs& a, const StepControl& c, float g, float& p,
                                     float& m, float& v) {
-  g *= c.factor;
+  g *= c.gradient_factor;
   m = fmaf(a.rest1, g, a.beta1 * m);
   v = fmaf(a.rest2, g * g, a.beta2 * v);
-  p = fmaf(-c.rate, m / fmaf(sqrtf(v), c.root, a.epsilon), c.keep * p);
+  p = fmaf(-c.rate, m / fmaf(sqrtf(v), c.root_factor, a.epsilon), c.parameter_factor * p);
 }
 
 template <class T>
@@ -212,7 +212,7 @@ unsigned blocks_for(int64_t quads) {
 
 }  // namespace
 
-void global_norm(const Context& context, std::span<const float> gradient, const double* losses,
+void decide_step(const Context& context, std::span<const float> gradient, const double* losses,
                  const UpdateOptions& options, StepMemory* step) {
   const int blocks = context.multiprocessors() * 8;
   auto* partials = static_cast<Seen*>(context.scratch(sizeof(Seen) * static_cast<size_t>(blocks)));
@@ -220,9 +220,9 @@ void global_norm(const Context& context, std::span<const float> gradient, const 
   squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, context.stream()>>>(
       reinterpret_cast<const float4*>(gradient.data()), count / 4, gradient.data() + count / 4 * 4,
       static_cast<int>(count % 4), partials);
-  check_launch("global_norm");
+  check_launch("decide_step");
   control_kernel<<<1, kThreads, 0, context.stream()>>>(partials, blocks, losses, options, step);
-  check_launch("global_norm");
+  check_launch("decide_step");
 }
 
 void adam_step(const Context& context, const AdamBuffers& buffers, const UpdateOptions& options,
@@ -285,7 +285,7 @@ double CudaBackend::global_norm(const Device&, std::span<const float> gradient) 
   auto* step = step_.as<StepMemory>();
   store(context_.stream(), StepSettings{}, &step->settings);
   store(context_.stream(), StepControl{}, &step->control);
-  cuda::global_norm(context_, gradient, nullptr, {}, step);
+  cuda::decide_step(context_, gradient, nullptr, {}, step);
   StepControl control;
   gpu_->download(&control, &step->control, sizeof(control));
   return control.norm;
@@ -296,10 +296,10 @@ void CudaBackend::adam_step(const Device&, const AdamStep& options, std::span<co
                             std::span<float> second_moment) {
   const auto updates = static_cast<double>(options.step);
   StepControl control;
-  control.factor = static_cast<float>(options.gradient_scale);
+  control.gradient_factor = static_cast<float>(options.gradient_scale);
   control.rate = static_cast<float>(options.rate / (1 - std::pow(options.beta1, updates)));
-  control.root = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, updates)));
-  control.keep = static_cast<float>(1 - options.rate * options.weight_decay);
+  control.root_factor = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, updates)));
+  control.parameter_factor = static_cast<float>(1 - options.rate * options.weight_decay);
   auto* step = step_.as<StepMemory>();
   store(context_.stream(), control, &step->control);
   UpdateOptions update;

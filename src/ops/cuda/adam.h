@@ -1,9 +1,9 @@
 // The update of a step on CUDA, without the host waiting for the norm.
 //
-// global_norm writes the decisions of a step into its control (step.h): the factor that unscales
-// and clips, whether the step is skipped because a value was not finite, Adam's bias correction,
-// the next loss scale. adam_step reads them there. The host copies the control back to log it or to
-// write a checkpoint.
+// decide_step computes the norm and writes the decisions of a step into its control (step.h):
+// whether the step is skipped because a value was not finite, the factor that unscales and clips,
+// Adam's bias correction, the next loss scale. adam_step reads them there. The host copies the
+// control back to log it or to write a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ struct UpdateOptions {
   LossScaleRules scaling;
 };
 
-// `losses` are this step's two sums of projection_loss, on the device, or null: a step is skipped
-// when they or the norm are not finite.
-void global_norm(const Context& context, std::span<const float> gradient, const double* losses,
+// The norm of the gradient, and the decisions that follow from it. A step is skipped when the norm
+// or `losses` are not finite: this step's two sums of projection_loss, on the device, or null.
+void decide_step(const Context& context, std::span<const float> gradient, const double* losses,
                  const UpdateOptions& options, StepMemory* step);
 
 struct AdamBuffers {

@@ -57,7 +57,7 @@ template <class U>
 __global__ __launch_bounds__(kMuonThreads) void momentum_kernel(const MuonArgs a) {
   const StepControl* c = a.control;
   const bool skip = c->skip != 0;
-  const float fresh = a.fresh * c->factor;
+  const float fresh = a.fresh * c->gradient_factor;
   const uint64_t offset = a.offsets[blockIdx.y];
   U* x = static_cast<U*>(a.x) + blockIdx.y * a.elements;
   double squares = 0;
@@ -113,7 +113,7 @@ __global__ __launch_bounds__(kMuonThreads) void apply_kernel(const MuonArgs a) {
   const StepControl* c = a.control;
   if (c->skip != 0) return;
   const float rate = -a.scale * c->muon_rate;
-  const float keep = c->muon_keep;
+  const float decay = c->muon_parameter_factor;
   const uint64_t offset = a.offsets[blockIdx.y];
 #pragma unroll
   for (int i = 0; i < kEights; ++i) {
@@ -123,7 +123,7 @@ __global__ __launch_bounds__(kMuonThreads) void apply_kernel(const MuonArgs a) {
     float* parameters = a.parameters + offset + at;
     Eight p = load8<float>(parameters);
 #pragma unroll
-    for (int k = 0; k < 8; ++k) p.v[k] = fmaf(rate, x.v[k], keep * p.v[k]);
+    for (int k = 0; k < 8; ++k) p.v[k] = fmaf(rate, x.v[k], decay * p.v[k]);
     store8<float>(parameters, p);
     if (a.copy != nullptr) store8<T>(static_cast<T*>(a.copy) + offset + at, p);
   }
@@ -264,9 +264,9 @@ void CudaBackend::muon_step(const Device&, const MuonStep& options,
                             std::span<const MatrixRange> matrices, std::span<const float> gradient,
                             std::span<float> parameters, std::span<float> momentum) {
   StepControl control;
-  control.factor = static_cast<float>(options.gradient_scale);
+  control.gradient_factor = static_cast<float>(options.gradient_scale);
   control.muon_rate = static_cast<float>(options.rate);
-  control.muon_keep = static_cast<float>(1 - options.rate * options.weight_decay);
+  control.muon_parameter_factor = static_cast<float>(1 - options.rate * options.weight_decay);
   auto* step = step_.as<StepMemory>();
   store(context_.stream(), control, &step->control);
   Muon muon(context_, matrices, {options.products, options.momentum, true});

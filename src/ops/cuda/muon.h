@@ -1,10 +1,10 @@
 // Muon's update on CUDA (ops/muon.h): matrices of one shape are a batch, the iterations are batched
-// products in 16 bits with sums in fp32, and the host never waits.
+// products in the type of the compute copy with sums in fp32, and the host never waits.
 //
-// An iteration is three products, because cuBLASLt adds a matrix in the product's own pass:
-// A = X X', B = c A A + b A, X' = B X + a X. Three more kernels move the rest: momentum and norms
-// (14 bytes a parameter, 18 when it clears the gradient), the division by the norm (4), the update
-// of parameters and compute copy (12).
+// An iteration is three products, because cuBLASLt adds a matrix to a product in the same pass:
+// A = X X', B = c A A + b A, X <- B X + a X. Three kernels do the rest. Their traffic per
+// parameter, where the products are in 16 bits: momentum and norms 14 bytes (18 when it clears the
+// gradient), the division by the norm 4, the update of parameters and compute copy 12.
 #pragma once
 
 #include <span>
@@ -26,7 +26,7 @@ class Muon {
   // Offsets and sizes of matrices are multiples of 8 elements.
   Muon(const Context& context, std::span<const MatrixRange> matrices, MuonSettings settings);
 
-  // After global_norm, whose control it reads. With `clear`, it sets the gradient of the matrices
+  // After decide_step, whose control it reads. With `clear`, it sets the gradient of the matrices
   // to 0, even when the step is skipped.
   void run(const AdamBuffers& buffers, const StepMemory* step, bool clear);
 

@@ -35,22 +35,22 @@ struct LossScaleRules {
 struct StepControl {
   double norm = 0;     // of this step's gradient, unscaled
   double largest = 0;  // its largest element
-  // Read by adam_step: factors of the gradient, of the corrected mean, of the root of the second
-  // moment and of the parameters (weight decay).
-  float factor = 1;
-  float rate = 0;
-  float root = 1;
-  float keep = 1;
-  // Read by Muon: factors of the orthogonalised update and of the parameters.
-  float muon_rate = 0;
-  float muon_keep = 1;
+  // Read by adam_step and by Muon: unscales and clips the gradient.
+  float gradient_factor = 1;
+  // Read by adam_step.
+  float rate = 0;              // learning rate with the bias correction of the first moment
+  float root_factor = 1;       // bias correction of the root of the second moment
+  float parameter_factor = 1;  // weight decay: below 1
+  // Read by Muon.
+  float muon_rate = 0;  // of the orthogonalised update
+  float muon_parameter_factor = 1;
   uint32_t skip = 0;     // 1: this step's loss or gradient was not finite
   uint64_t updates = 0;  // steps that were not skipped
 
   // Loss scale of the next step, and the state it is computed from.
   double loss_scale = 1;
-  double ceiling = 1;  // halved and doubled; kLogMax stays below it
-  uint64_t good = 0;   // finite gradients since the ceiling was last moved
+  double ceiling = 1;         // halved and doubled; kLogMax stays below it
+  uint64_t finite_steps = 0;  // since the ceiling was last moved
   double log_mean = 0;
   double log_variance = 0;
   uint64_t log_count = 0;

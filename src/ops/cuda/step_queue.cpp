@@ -29,7 +29,7 @@ StepControl first_control(const GpuOptimizer& o, const LossScaleRules& rules) {
   if (o.scale.scale <= 0) return control;
   control.loss_scale = o.scale.scale;
   control.ceiling = o.scale.ceiling;
-  control.good = o.scale.good_steps;
+  control.finite_steps = o.scale.good_steps;
   control.log_mean = o.scale.mean;
   control.log_variance = o.scale.variance;
   control.log_count = o.scale.seen;
@@ -168,7 +168,7 @@ void StepQueue::replay(Recording& recording, const BatchIndex& batch) {
 
 void StepQueue::finish() {
   const size_t at = (begun_ - 1) % kSteps;
-  global_norm(context_, buffers_.gradient, &sums()->smoothed, update_, context_.step());
+  decide_step(context_, buffers_.gradient, &sums()->smoothed, update_, context_.step());
   if (muon_) muon_->run(buffers_, context_.step(), true);
   adam_step(context_, buffers_, update_, context_.step(), true, rest_ ? &*rest_ : nullptr);
   steps_[at].updated.record(context_.stream());
@@ -208,7 +208,7 @@ GpuStepResult StepQueue::take() {
   result.norm = control.norm;
   result.skipped = control.skip != 0;
   result.updates = control.updates;
-  result.scale = {control.loss_scale, control.ceiling,      control.good,
+  result.scale = {control.loss_scale, control.ceiling,      control.finite_steps,
                   control.log_mean,   control.log_variance, control.log_count};
   read_times(steps_[at], result);
   ++taken_;

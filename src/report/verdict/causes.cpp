@@ -44,7 +44,7 @@ Decision decide(double compute, std::vector<CauseShare> others) {
                    [](const CauseShare& a, const CauseShare& b) { return a.share > b.share; });
   others.resize(std::max<size_t>(2, others.size()));
   Decision decision = {.largest = others[0]};
-  const double limit = compute > 0.5 ? kNamedShareBesideCompute : kNamedShare;
+  const double limit = compute > kMostlyCompute ? kNamedShareBesideCompute : kNamedShare;
   if (others[0].share < limit) {
     decision.margin = limit - others[0].share;
     return decision;

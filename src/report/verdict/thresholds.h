@@ -9,11 +9,22 @@ namespace reigen {
 // Naming a cause: the largest share other than compute, if it reaches this much of the time. An
 // avoidable sixth of a run is worth a change of settings.
 constexpr double kNamedShare = 0.15;
-// The same where compute took more than half of the time: a smaller gain is left to compute.
-// Preflight also warns from here on of time that a step waits for the network.
+// Compute with more than this share took most of the time.
+constexpr double kMostlyCompute = 0.5;
+// kNamedShare where compute took most of the time: below it, the verdict is compute. Preflight
+// suggests a larger batch where a predicted step waits for the network for more than this share
+// even with the best compression.
 constexpr double kNamedShareBesideCompute = 0.3;
+// Where the verdict is compute, a different cause from this share on is mentioned beside it, and
+// from this share of waiting for a core on, the advice is to free cores.
+constexpr double kMentionedShare = kNamedShare / 2;
 // A share below this is rounded to 0% and not listed.
 constexpr double kListedShare = 0.005;
+
+// Ranks are compared when each took part in this share of the steps of the busiest rank.
+constexpr double kSameSteps = 0.9;
+// Attempts ran on equal devices when each had this share of the fastest attempt's capacity.
+constexpr double kSameSpeed = 0.8;
 
 // A slow rank. Over a whole run, noise averages out: 15% more work per step than the median of the
 // other ranks.

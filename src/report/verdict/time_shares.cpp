@@ -9,11 +9,6 @@
 namespace reigen {
 namespace {
 
-// Ranks are compared when each took part in this share of the steps of the busiest rank.
-constexpr double kSameSteps = 0.9;
-// Attempts ran on equal devices when each had this share of the fastest attempt's capacity.
-constexpr double kSameSpeed = 0.8;
-
 double span_of(const StepRecord& record, const char* name) {
   for (const auto& [span, seconds] : record.spans) {
     if (span == name) return seconds;
@@ -185,8 +180,8 @@ TimeShares time_shares(const RunSummary& run) {
   const auto first = run.ranks.find(0);
   if (first == run.ranks.end()) return shares;
   const RollupTable& t = first->second.spans;
-  const StepRecord first_step =
-      run.first_step.value_or(StepRecord{});  // left out: it pays for warming up
+  // The first step is not counted: it also allocates memory and chooses algorithms.
+  const StepRecord first_step = run.first_step.value_or(StepRecord{});
   auto spent = [&](const char* name) {
     return std::max(0.0, t.total(name) - span_of(first_step, name));
   };

@@ -71,7 +71,7 @@ Advice advice_for(const Bottleneck& b, const RunSummary& run) {
       s.slowest_rank == s.descheduled_rank && s.descheduled_share >= kDescheduledShare;
   switch (b.cause) {
     case Cause::kCompute:
-      if (s.contention > kNamedShare / 2 * s.total) return Advice::kFreeCores;
+      if (s.contention > kMentionedShare * s.total) return Advice::kFreeCores;
       return b.efficiency.low() ? Advice::kLargerProducts : Advice::kFasterProcessors;
     case Cause::kLocalExchange:
       return on_gpu(run) ? Advice::kOneWorkerPerGpu : Advice::kFewerWorkers;

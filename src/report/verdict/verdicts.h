@@ -1,8 +1,8 @@
 // Verdicts on a run: its bottleneck, whether it is trained, whether it overfits. Values only; the
 // sentences are in report/verdict/wording.h.
 //
-// Only exposed time is evidence: time that a step waited. The utilisation that a GPU reports is
-// none, because a collective that waits spins at 100%.
+// Only exposed time is evidence: time that a step waited. The utilisation that a GPU reports is not
+// evidence, because a collective that waits spins at 100%.
 #pragma once
 
 #include <cstddef>

@@ -167,7 +167,7 @@ std::string gains_text(const Trained& t) {
   }
   append(text, "provided that the learning rate follows its schedule");
   if (t.evidence != Trained::Evidence::kScatter) return text;
-  return format("the evaluations scatter too much to distinguish a gain of {:.3f} from none: {}",
+  return format("the evaluations scatter too much to show whether a gain of {:.3f} is left: {}",
                 kTrainedGain * t.losses.back().second, text);
 }
 
@@ -238,7 +238,7 @@ VerdictText text_of(const Bottleneck& b) {
   } else {
     v.because = evidence_of(b);
   }
-  if (b.cause == Cause::kCompute && b.largest.share >= kNamedShare / 2) {
+  if (b.cause == Cause::kCompute && b.largest.share >= kMentionedShare) {
     append(v.because, format("the largest avoidable part was {}, {}", id_of(b.largest.cause),
                              percent_text(b.largest.share)));
   }

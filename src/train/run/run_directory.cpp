@@ -73,8 +73,8 @@ bool is_leftover(const std::string& name) {
 [[noreturn]] void throw_locked(const std::string& path, int lock_fd) {
   const std::string owner = lock_text(lock_fd);
   ::close(lock_fd);
-  throw ConfigError(format("{}: another reigen{} is training in this run", path,
-                           owner.empty() ? "" : format(" (process {})", owner)));
+  throw ConfigError(format("{}: a different reigen process{} is training this run", path,
+                           owner.empty() ? "" : format(" ({})", owner)));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ Json list_files(const std::string& path) {
 // Rank 0's list, which the others check: its digest comes over the control channel, and no name
 // leads out of the directory.
 Json agreed_list(Job& job, const std::string& path) {
-  Rendezvous& control = job.membership()->control();
+  ControlChannel& control = job.membership()->control();
   constexpr const char* kKey = "data/files";
   std::string text = job.first() ? one_line(list_files(path)) : "";
   if (job.first()) control.set(kKey, sha256_of(text));

@@ -1,5 +1,5 @@
 // Joining a job, refusals, and the control channel between workers.
-#include "dist/members/rendezvous.h"
+#include "dist/members/control_channel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,13 +55,13 @@ struct TestJob {
 
 // Each rank on its own thread; returns the error of each constructor, or "".
 std::vector<std::string> join_all(std::vector<JoinOptions> members,
-                                  const std::function<void(Rendezvous&)>& body) {
+                                  const std::function<void(ControlChannel&)>& body) {
   std::vector<std::string> errors(members.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < members.size(); ++i) {
     threads.emplace_back([&, i] {
       try {
-        Rendezvous member(members[i]);
+        ControlChannel member(members[i]);
         body(member);
         member.leave();
       } catch (const CommError& e) {
@@ -81,13 +81,14 @@ void wait_until(const std::function<bool()>& done) {
 TEST(Rendezvous, GivesAllWorkersTheListOfMembers) {
   TestJob job(3);
   job.start();
-  const auto errors = join_all({job.member(0), job.member(1), job.member(2)}, [](Rendezvous& m) {
-    ASSERT_EQ(m.size(), 3);
-    for (int rank = 0; rank < 3; ++rank) {
-      EXPECT_EQ(m.members()[static_cast<size_t>(rank)].host, format("vm{}", rank));
-      EXPECT_EQ(m.members()[static_cast<size_t>(rank)].address, "127.0.0.1");
-    }
-  });
+  const auto errors =
+      join_all({job.member(0), job.member(1), job.member(2)}, [](ControlChannel& m) {
+        ASSERT_EQ(m.size(), 3);
+        for (int rank = 0; rank < 3; ++rank) {
+          EXPECT_EQ(m.members()[static_cast<size_t>(rank)].host, format("vm{}", rank));
+          EXPECT_EQ(m.members()[static_cast<size_t>(rank)].address, "127.0.0.1");
+        }
+      });
   EXPECT_THAT(errors, testing::Each(""));
 }
 
@@ -95,7 +96,7 @@ TEST(Rendezvous, ForwardsValuesOfAnyBytes) {
   TestJob job(2);
   job.start();
   const std::string bytes("\0\xFF\n\"", 4);
-  const auto errors = join_all({job.member(0), job.member(1)}, [&](Rendezvous& m) {
+  const auto errors = join_all({job.member(0), job.member(1)}, [&](ControlChannel& m) {
     if (m.rank() == 0) {
       std::this_thread::sleep_for(milliseconds(20));
       m.set("key", bytes);
@@ -111,7 +112,7 @@ TEST(Rendezvous, ForwardsValuesOfAnyBytes) {
 TEST(Rendezvous, NamesTheMissingRank) {
   TestJob job(3, milliseconds(300));
   job.start();
-  const auto errors = join_all({job.member(0), job.member(2)}, [](Rendezvous&) { FAIL(); });
+  const auto errors = join_all({job.member(0), job.member(2)}, [](ControlChannel&) { FAIL(); });
   EXPECT_THAT(errors, testing::Each(AllOf(HasSubstr("rank 1 (vm1)"), HasSubstr("0.3 s"))));
 }
 
@@ -120,7 +121,8 @@ TEST(Rendezvous, NamesTheRankWithADifferentFact) {
   job.start();
   JoinOptions other = job.member(2);
   other.facts["config"] = "xyz";
-  const auto errors = join_all({job.member(0), job.member(1), other}, [](Rendezvous&) { FAIL(); });
+  const auto errors =
+      join_all({job.member(0), job.member(1), other}, [](ControlChannel&) { FAIL(); });
   EXPECT_THAT(errors, testing::Each("workers disagree: config: rank 0 (vm0) has abc, "
                                     "rank 2 (vm2) has xyz"));
 }
@@ -130,12 +132,12 @@ TEST(Rendezvous, RefusesADifferentSizeOrEpochAndADuplicateRank) {
   job.start();
   JoinOptions size = job.member(1);
   size.size = 4;
-  EXPECT_THAT(join_all({size}, [](Rendezvous&) { FAIL(); })[0],
+  EXPECT_THAT(join_all({size}, [](ControlChannel&) { FAIL(); })[0],
               AllOf(HasSubstr("rank 1 (vm1)"), HasSubstr("4 workers"), HasSubstr("has 2")));
   JoinOptions epoch = job.member(1);
   epoch.epoch = 7;
-  EXPECT_THAT(join_all({epoch}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("epoch 7"));
-  const auto errors = join_all({job.member(0), job.member(0)}, [](Rendezvous&) { FAIL(); });
+  EXPECT_THAT(join_all({epoch}, [](ControlChannel&) { FAIL(); })[0], HasSubstr("epoch 7"));
+  const auto errors = join_all({job.member(0), job.member(0)}, [](ControlChannel&) { FAIL(); });
   EXPECT_THAT(errors, testing::Contains(HasSubstr("rank 0 joined twice")));
 }
 
@@ -145,10 +147,10 @@ TEST(Rendezvous, AWrongTokenIsRefusedAndCounted) {
   JoinOptions stranger = job.member(1);
   stranger.token = "wrong";
   stranger.start_within = milliseconds(300);
-  EXPECT_THAT(join_all({stranger}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("token"));
+  EXPECT_THAT(join_all({stranger}, [](ControlChannel&) { FAIL(); })[0], HasSubstr("token"));
   EXPECT_GE(job.server->rejected(), 1U);
   // The job itself still forms.
-  EXPECT_THAT(join_all({job.member(0), job.member(1)}, [](Rendezvous&) {}), testing::Each(""));
+  EXPECT_THAT(join_all({job.member(0), job.member(1)}, [](ControlChannel&) {}), testing::Each(""));
 }
 
 TEST(Rendezvous, AServerWithoutTheTokenIsRefused) {
@@ -170,7 +172,7 @@ TEST(Rendezvous, AServerWithoutTheTokenIsRefused) {
   options.at = {{"127.0.0.1", port}};
   options.token = "right";
   options.start_within = milliseconds(500);
-  EXPECT_THAT(join_all({options}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("token"));
+  EXPECT_THAT(join_all({options}, [](ControlChannel&) { FAIL(); })[0], HasSubstr("token"));
   over = true;
   impostor.join();
 }
@@ -200,7 +202,7 @@ TEST(Rendezvous, MalformedMessagesDoNotDisturbTheJob) {
     }
   };
   throw_junk();
-  const auto errors = join_all({job.member(0), job.member(1)}, [&](Rendezvous& m) {
+  const auto errors = join_all({job.member(0), job.member(1)}, [&](ControlChannel& m) {
     if (m.rank() == 0) throw_junk();
     m.set(format("here{}", m.rank()), "");
     EXPECT_TRUE(m.get(format("here{}", 1 - m.rank()), milliseconds(5000)));
@@ -219,7 +221,7 @@ TEST(Rendezvous, IdleConnectionsBeforeTheStartKeepNoWorkerOut) {
   for (int i = 0; i < 300; ++i) {
     idle.push_back(connect_to({"127.0.0.1", job.server->port()}, milliseconds(1000), why));
   }
-  EXPECT_THAT(join_all({job.member(0), job.member(1)}, [](Rendezvous&) {}), testing::Each(""));
+  EXPECT_THAT(join_all({job.member(0), job.member(1)}, [](ControlChannel&) {}), testing::Each(""));
   EXPECT_GE(job.server->rejected(), 200U);
 }
 
@@ -256,7 +258,7 @@ TEST(Rendezvous, AProofThatIsPassedOnByAnotherProcessIsRefused) {
   JoinOptions options = job.member(0);
   options.at = {{"127.0.0.1", port_of(listener)}};
   options.start_within = milliseconds(400);
-  EXPECT_THAT(join_all({options}, [](Rendezvous&) { FAIL(); })[0], HasSubstr("token"));
+  EXPECT_THAT(join_all({options}, [](ControlChannel&) { FAIL(); })[0], HasSubstr("token"));
   over = true;
   relay.join();
 }
@@ -268,10 +270,10 @@ TEST(Rendezvous, AnEncryptedJobTakesNoWorkerInClear) {
   job.start();
   JoinOptions clear = job.member(1);
   clear.start_within = milliseconds(300);
-  EXPECT_THAT(join_all({clear}, [](Rendezvous&) { FAIL(); })[0], testing::Not(""));
+  EXPECT_THAT(join_all({clear}, [](ControlChannel&) { FAIL(); })[0], testing::Not(""));
   std::vector<JoinOptions> members = {job.member(0), job.member(1)};
   for (JoinOptions& member : members) member.encryption = Encryption(Encrypt::kOn, "right");
-  const auto errors = join_all(members, [&](Rendezvous& m) {
+  const auto errors = join_all(members, [&](ControlChannel& m) {
     m.set(format("here{}", m.rank()), "1");
     EXPECT_TRUE(m.get(format("here{}", 1 - m.rank()), milliseconds(5000)));
     m.leave();
@@ -290,7 +292,7 @@ TEST(Rendezvous, FindsTheRightServerAmongSeveralAddresses) {
   options.at = {{"127.0.0.1", closed},
                 {"127.0.0.1", other.server->port()},
                 {"127.0.0.1", job.server->port()}};
-  EXPECT_EQ(Rendezvous(options).size(), 1);
+  EXPECT_EQ(ControlChannel(options).size(), 1);
 }
 
 TEST(Rendezvous, TheErrorNamesTheAddressThatDidNotAnswer) {
@@ -300,25 +302,26 @@ TEST(Rendezvous, TheErrorNamesTheAddressThatDidNotAnswer) {
   options.rank = 3;
   options.start_within = milliseconds(200);
   EXPECT_THAT(
-      join_all({options}, [](Rendezvous&) { FAIL(); })[0],
+      join_all({options}, [](ControlChannel&) { FAIL(); })[0],
       AllOf(HasSubstr("rank 3 on vm3"), HasSubstr("0.2 s"), HasSubstr("Connection refused")));
 }
 
 TEST(Rendezvous, TheFirstErrorReachesAllWorkers) {
   TestJob job(3);
   job.start();
-  const auto errors = join_all({job.member(0), job.member(1), job.member(2)}, [](Rendezvous& m) {
-    if (m.rank() == 2) {
-      m.report_error("no space left");
-      m.report_error("and then some");
-    }
-    wait_until([&] { return m.first_error().has_value(); });
-    EXPECT_EQ(m.first_error()->rank, 2);
-    EXPECT_EQ(m.first_error()->host, "vm2");
-    EXPECT_EQ(m.first_error()->text, "no space left");
-    m.set(format("done{}", m.rank()), "");
-    for (int r : {0, 1, 2}) m.get(format("done{}", r), milliseconds(5000));
-  });
+  const auto errors =
+      join_all({job.member(0), job.member(1), job.member(2)}, [](ControlChannel& m) {
+        if (m.rank() == 2) {
+          m.report_error("no space left");
+          m.report_error("and then some");
+        }
+        wait_until([&] { return m.first_error().has_value(); });
+        EXPECT_EQ(m.first_error()->rank, 2);
+        EXPECT_EQ(m.first_error()->host, "vm2");
+        EXPECT_EQ(m.first_error()->text, "no space left");
+        m.set(format("done{}", m.rank()), "");
+        for (int r : {0, 1, 2}) m.get(format("done{}", r), milliseconds(5000));
+      });
   EXPECT_THAT(errors, testing::Each(""));
 }
 
@@ -326,8 +329,8 @@ TEST(Rendezvous, AClosedConnectionWithoutLeaveIsALoss) {
   TestJob job(2);
   job.start();
   auto one = job.member(1);
-  std::thread other([&] { Rendezvous member(one); });
-  const auto errors = join_all({job.member(0)}, [](Rendezvous& m) {
+  std::thread other([&] { ControlChannel member(one); });
+  const auto errors = join_all({job.member(0)}, [](ControlChannel& m) {
     const auto loss = m.wait_for_loss(milliseconds(5000));
     ASSERT_TRUE(loss);
     EXPECT_EQ(loss->rank, 1);
@@ -339,7 +342,7 @@ TEST(Rendezvous, AClosedConnectionWithoutLeaveIsALoss) {
 TEST(Rendezvous, TheEndOfTheServerIsTheLossOfItsHost) {
   TestJob job(1);
   job.start();
-  Rendezvous member(job.member(0));
+  ControlChannel member(job.member(0));
   job.server.reset();
   const auto loss = member.wait_for_loss(milliseconds(5000));
   ASSERT_TRUE(loss);
@@ -350,7 +353,7 @@ TEST(Rendezvous, TheEndOfTheServerIsTheLossOfItsHost) {
 TEST(Rendezvous, LeavingIsNoLoss) {
   TestJob job(2);
   job.start();
-  const auto errors = join_all({job.member(0), job.member(1)}, [](Rendezvous& m) {
+  const auto errors = join_all({job.member(0), job.member(1)}, [](ControlChannel& m) {
     if (m.rank() == 1) return m.leave();
     EXPECT_FALSE(m.wait_for_loss(milliseconds(200)));
   });
@@ -364,12 +367,12 @@ TEST(Rendezvous, AWorkerWithoutHeartbeatsIsLostAndNamedToAll) {
   std::thread silent([&] {
     JoinOptions options = job.member(2);
     options.silence = milliseconds(100'000);  // a heartbeat every ten seconds
-    Rendezvous member(options);
+    ControlChannel member(options);
     const auto loss = member.wait_for_loss(milliseconds(5000));
     ASSERT_TRUE(loss);
     EXPECT_EQ(loss->rank, 2);  // it is notified of its own loss
   });
-  const auto errors = join_all({job.member(0), job.member(1)}, [](Rendezvous& m) {
+  const auto errors = join_all({job.member(0), job.member(1)}, [](ControlChannel& m) {
     std::atomic<bool> called = false;
     m.on_loss([&](const CommStatus&) { called = true; });
     const auto loss = m.wait_for_loss(milliseconds(5000));

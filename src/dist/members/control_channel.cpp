@@ -1,4 +1,4 @@
-#include "dist/members/rendezvous.h"
+#include "dist/members/control_channel.h"
 
 #include <poll.h>
 
@@ -106,24 +106,25 @@ void prove(Handshake& handshake, const std::string& token, Clock::time_point dea
     throw Refused{"the server there is not a reigen rendezvous", false};
   }
   const std::string own = random_hex(kNonceBytes);
-  handshake.send({{"kind", "prove"},
-                  {"nonce", own},
-                  {"proof", hmac_sha256(token, member_proof(handshake.channel(), *nonce, own))}});
+  handshake.send(
+      {{"kind", "prove"},
+       {"nonce", own},
+       {"proof", hmac_sha256(token, member_challenge(handshake.channel(), *nonce, own))}});
   const auto answer = handshake.receive(deadline);
   if (answer && text_field(*answer, "kind") == "refused") {
     throw Refused{text_field(*answer, "text").value_or(""), false};
   }
   if (!answer) throw Refused{handshake.silent(), false};
   const auto proof = text_field(*answer, "proof");
-  if (!proof ||
-      !same_secret(*proof, hmac_sha256(token, host_proof(handshake.channel(), own, *nonce)))) {
+  if (!proof || !same_secret(*proof, hmac_sha256(token, server_challenge(handshake.channel(), own,
+                                                                         *nonce)))) {
     throw Refused{"the server there does not know the job token", false};
   }
 }
 
 }  // namespace
 
-class Rendezvous::Loop {
+class ControlChannel::Loop {
  public:
   explicit Loop(const JoinOptions& options) : options_(options) {
     if (options_.host.empty()) options_.host = host_name();
@@ -203,7 +204,7 @@ class Rendezvous::Loop {
   const JoinOptions& options() const { return options_; }
 
   int rank_ = 0;
-  int host_rank_ = 0;
+  int rendezvous_rank_ = 0;
   std::vector<Member> members_;
   std::string local_address_;
   std::string forming_;
@@ -240,7 +241,7 @@ class Rendezvous::Loop {
   std::thread thread_;
 };
 
-void Rendezvous::Loop::join() {
+void ControlChannel::Loop::join() {
   const auto deadline = Clock::now() + options_.start_within;
   std::string why = "no address is known";
   do {
@@ -255,8 +256,8 @@ void Rendezvous::Loop::join() {
                          options_.rank, options_.host, seconds_of(options_.start_within), why));
 }
 
-bool Rendezvous::Loop::try_join(const Endpoint& endpoint, std::string& why,
-                                Clock::time_point deadline) {
+bool ControlChannel::Loop::try_join(const Endpoint& endpoint, std::string& why,
+                                    Clock::time_point deadline) {
   Socket socket = connect_to(endpoint, std::min(kConnectWithin, left_until(deadline)), why);
   if (!socket.open()) return false;
   Handshake handshake(Channel(std::move(socket), options_.encryption, Channel::Side::kConnecting));
@@ -289,7 +290,7 @@ bool Rendezvous::Loop::try_join(const Endpoint& endpoint, std::string& why,
   return true;
 }
 
-void Rendezvous::Loop::await_start(Handshake& handshake, Clock::time_point deadline) {
+void ControlChannel::Loop::await_start(Handshake& handshake, Clock::time_point deadline) {
   // The server's deadline started at a different time; after it the server sends a refusal.
   deadline = std::max(deadline, Clock::now()) + options_.start_within;
   while (true) {
@@ -301,9 +302,9 @@ void Rendezvous::Loop::await_start(Handshake& handshake, Clock::time_point deadl
   }
 }
 
-void Rendezvous::Loop::read_members(const Json& formed) {
+void ControlChannel::Loop::read_members(const Json& formed) {
   rank_ = static_cast<int>(number_field(formed, "rank").value_or(0));
-  host_rank_ = static_cast<int>(number_field(formed, "host_rank").value_or(0));
+  rendezvous_rank_ = static_cast<int>(number_field(formed, "host_rank").value_or(0));
   forming_ = text_field(formed, "forming").value_or("");
   for (const Json& m : formed.value("members", Json::array())) {
     members_.push_back({.rank = static_cast<int>(number_field(m, "rank").value_or(0)),
@@ -312,12 +313,12 @@ void Rendezvous::Loop::read_members(const Json& formed) {
                         .address = text_field(m, "address").value_or("")});
   }
   const int size = static_cast<int>(members_.size());
-  if (rank_ < 0 || rank_ >= size || host_rank_ < 0 || host_rank_ >= size) {
+  if (rank_ < 0 || rank_ >= size || rendezvous_rank_ < 0 || rendezvous_rank_ >= size) {
     throw Refused{"the rendezvous sent an inconsistent list of workers", true};
   }
 }
 
-void Rendezvous::Loop::run() {
+void ControlChannel::Loop::run() {
   heard_ = Clock::now();
   auto beat = heard_;
   while (true) {
@@ -348,23 +349,23 @@ void Rendezvous::Loop::run() {
     }
     if (!open || decoded == Decoded::kBroken) break;
     if (Clock::now() - heard_ > options_.silence) {
-      lose(CommStatus::lost(host_rank_, members_[static_cast<size_t>(host_rank_)].host,
+      lose(CommStatus::lost(rendezvous_rank_, members_[static_cast<size_t>(rendezvous_rank_)].host,
                             format("no heartbeat for {:.3g} s", seconds_of(options_.silence))));
       return go_down();
     }
   }
-  lose(CommStatus::lost(host_rank_, members_[static_cast<size_t>(host_rank_)].host,
+  lose(CommStatus::lost(rendezvous_rank_, members_[static_cast<size_t>(rendezvous_rank_)].host,
                         "its connection closed"));
   go_down();
 }
 
-void Rendezvous::Loop::go_down() {
+void ControlChannel::Loop::go_down() {
   std::lock_guard lock(mutex_);
   down_ = true;
   changed_.notify_all();
 }
 
-void Rendezvous::Loop::handle(const Json& message) {
+void ControlChannel::Loop::handle(const Json& message) {
   const std::string kind = *text_field(message, "kind");
   const int rank = static_cast<int>(number_field(message, "rank").value_or(-1));
   const std::string host = text_field(message, "host").value_or("");
@@ -379,7 +380,7 @@ void Rendezvous::Loop::handle(const Json& message) {
   changed_.notify_all();
 }
 
-void Rendezvous::Loop::lose(const CommStatus& loss) {
+void ControlChannel::Loop::lose(const CommStatus& loss) {
   std::lock_guard calling(call_mutex_);
   std::function<void(const CommStatus&)> call;
   {
@@ -392,41 +393,42 @@ void Rendezvous::Loop::lose(const CommStatus& loss) {
   if (call) call(loss);
 }
 
-Rendezvous::Rendezvous(const JoinOptions& options) : loop_(std::make_unique<Loop>(options)) {}
-Rendezvous::~Rendezvous() = default;
+ControlChannel::ControlChannel(const JoinOptions& options)
+    : loop_(std::make_unique<Loop>(options)) {}
+ControlChannel::~ControlChannel() = default;
 
-int Rendezvous::rank() const { return loop_->rank_; }
-int Rendezvous::size() const { return static_cast<int>(loop_->members_.size()); }
-const std::vector<Member>& Rendezvous::members() const { return loop_->members_; }
-const std::string& Rendezvous::local_address() const { return loop_->local_address_; }
-const std::string& Rendezvous::forming_id() const { return loop_->forming_; }
+int ControlChannel::rank() const { return loop_->rank_; }
+int ControlChannel::size() const { return static_cast<int>(loop_->members_.size()); }
+const std::vector<Member>& ControlChannel::members() const { return loop_->members_; }
+const std::string& ControlChannel::local_address() const { return loop_->local_address_; }
+const std::string& ControlChannel::forming_id() const { return loop_->forming_; }
 
-void Rendezvous::set(const std::string& key, const std::string& value) {
+void ControlChannel::set(const std::string& key, const std::string& value) {
   loop_->send({{"kind", "set"}, {"key", key}, {"value", hex_encode(value)}});
 }
 
-std::optional<std::string> Rendezvous::get(const std::string& key, milliseconds within) {
+std::optional<std::string> ControlChannel::get(const std::string& key, milliseconds within) {
   return loop_->get(key, within);
 }
 
-void Rendezvous::report_error(const std::string& text) {
+void ControlChannel::report_error(const std::string& text) {
   loop_->send({{"kind", "error"}, {"text", text}});
   loop_->flush();
 }
 
-std::optional<CommStatus> Rendezvous::loss() const { return loop_->locked(loop_->loss_); }
-std::optional<ReportedError> Rendezvous::first_error() const {
+std::optional<CommStatus> ControlChannel::loss() const { return loop_->locked(loop_->loss_); }
+std::optional<ReportedError> ControlChannel::first_error() const {
   return loop_->locked(loop_->error_);
 }
 
-void Rendezvous::on_loss(std::function<void(const CommStatus&)> call) {
+void ControlChannel::on_loss(std::function<void(const CommStatus&)> call) {
   loop_->on_loss(std::move(call));
 }
 
-std::optional<CommStatus> Rendezvous::wait_for_loss(milliseconds within) const {
+std::optional<CommStatus> ControlChannel::wait_for_loss(milliseconds within) const {
   return loop_->wait_for_loss(within);
 }
 
-void Rendezvous::leave() { loop_->leave(); }
+void ControlChannel::leave() { loop_->leave(); }
 
 }  // namespace reigen

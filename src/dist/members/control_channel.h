@@ -1,4 +1,5 @@
-// A worker's side of the rendezvous: joining a job, and the control channel while it runs.
+// A worker's connection to the rendezvous server: it joins the job through it, and the connection
+// stays as the control channel while the job runs.
 //
 // Heartbeats and errors use this channel, apart from the data, so that a worker that died, hangs or
 // is cut off is noticed and named on all ranks within a bounded time even while all of them wait
@@ -50,14 +51,14 @@ struct ReportedError {
   std::string text;
 };
 
-class Rendezvous {
+class ControlChannel {
  public:
   // Returns when all workers have joined. Throws CommError: no rendezvous found, a worker is
   // missing, facts differ, the token is wrong; the message names ranks and hosts.
-  explicit Rendezvous(const JoinOptions& options);
-  ~Rendezvous();  // without leave() the others count this worker as lost
-  Rendezvous(const Rendezvous&) = delete;
-  Rendezvous& operator=(const Rendezvous&) = delete;
+  explicit ControlChannel(const JoinOptions& options);
+  ~ControlChannel();  // without leave() the others count this worker as lost
+  ControlChannel(const ControlChannel&) = delete;
+  ControlChannel& operator=(const ControlChannel&) = delete;
 
   int rank() const;
   int size() const;

@@ -67,7 +67,8 @@ class BatchStream {
 
 // The cost of training on a pair, in arbitrary units: linear layers per token, attention per query
 // and key. The defaults are the multiplications of `base`, in units of 4 d^2 per layer: an encoder
-// token takes 12 d^2, a decoder token 16 d^2 and a sixth of 32,768 d, a query and a key 2 d.
+// token takes 12 d^2; a decoder token 16 d^2, and 32,768 d / 6 for the output projection, which is
+// divided over the six layers; each pair of a query and a key 2 d.
 struct PairCost {
   double source_token = 3;
   double target_token = 6.7;

@@ -160,7 +160,8 @@ void suggest(Examination& e, const ParameterLayout& layout) {
   Measured large = m;
   large.compute.forward *= 2;
   large.compute.backward *= 2;
-  // Only the last micro-batch hides gradients; with several, more of them do not make it longer.
+  // Communication overlaps only with the backward of the last micro-batch. Twice the batch doubles
+  // that backward if there is one micro-batch; if there are several, it only adds micro-batches.
   if (m.compute.last_backward > 0.99 * m.compute.backward) large.compute.last_backward *= 2;
   add_if_gain(e,
               {.kind = Suggestion::Kind::kLargerBatch,

@@ -69,8 +69,8 @@ ActivationBytes activation_bytes(const ModelOptions& o, size_t vocabulary,
     bytes.moments.push_back({source + source_more, target + target_more, rounding + fixed});
   };
   add(0, 8, logits);
-  add(d, running + own, 0);            // in the decoder: itself, or forward
-  add(d + 2 * d, running + 2 * d, 0);  // in its attention to the encoder
+  add(d, running + own, 0);            // in the decoder's self-attention or feed-forward
+  add(d + 2 * d, running + 2 * d, 0);  // in the decoder's attention to the encoder
   add(d + running + own, running, 0);  // in the encoder
   return bytes;
 }

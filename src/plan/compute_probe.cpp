@@ -66,8 +66,8 @@ double adam_seconds(Gpu& gpu, const DeviceBuffer& gradient) {
   return kCopies * best;
 }
 
-double tokens_of(const PackedBatch& part) {
-  return static_cast<double>(part.source.size() + part.target_out.size());
+double tokens_of(const PackedBatch& micro) {
+  return static_cast<double>(micro.source.size() + micro.target_out.size());
 }
 
 // Forward and backward passes of micro-batches, timed by the wall clock, on any device.
@@ -88,7 +88,7 @@ class TimedPasses {
     double forward = 0;
     double backward = 0;
   };
-  Seconds run(const PackedBatch& part) {
+  Seconds run(const PackedBatch& micro) {
     wait();
     Stopwatch watch;
     Seconds seconds;
@@ -97,7 +97,7 @@ class TimedPasses {
       wait();
       seconds.forward = watch.lap();
     };
-    Transformer::StepInput input{.batch = part};
+    Transformer::StepInput input{.batch = micro};
     input.seed = static_cast<uint64_t>(options_.seed);
     input.step = 1;
     input.loss_scale = 1.0F / static_cast<float>(ready_.batch.target_tokens);
@@ -139,16 +139,16 @@ ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
   ComputeTimes times;
   if (ready.micro_batches.empty()) return times;
   double whole = 0;
-  for (const PackedBatch& part : ready.micro_batches) whole += tokens_of(part);
+  for (const PackedBatch& micro : ready.micro_batches) whole += tokens_of(micro);
   Stopwatch all;
   auto one_pass = [&] {  // cut short by the budget, and then scaled to the whole share
     TimedPasses::Seconds seen;
     double tokens = 0;
-    for (const PackedBatch& part : ready.micro_batches) {
-      const TimedPasses::Seconds now = passes.run(part);
+    for (const PackedBatch& micro : ready.micro_batches) {
+      const TimedPasses::Seconds now = passes.run(micro);
       seen.forward += now.forward;
       seen.backward += now.backward;
-      tokens += tokens_of(part);
+      tokens += tokens_of(micro);
       if (all.seconds() > budget) break;
     }
     return TimedPasses::Seconds{seen.forward * whole / tokens, seen.backward * whole / tokens};

@@ -12,8 +12,8 @@ namespace reigen {
 namespace {
 
 // A method is fast enough when a step takes at most this many times the step without gradient
-// exchange. The methods after int4 cost loss (docs/design/compression.md), so int4 and PowerSGD may
-// take longer.
+// exchange. The methods after int4 reach a higher training loss (docs/design/compression.md), so
+// int4 and PowerSGD may take longer.
 double fast_enough(const CompressSetting& setting) {
   const bool next_costs_loss =
       setting.method == CompressMethod::kInt4 || setting.method == CompressMethod::kPowerSgd;

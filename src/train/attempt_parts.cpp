@@ -97,9 +97,9 @@ std::unique_ptr<Prefetcher> make_input(AttemptParts& parts) {
                            .rank = parts.job.rank(),
                            .workers = parts.job.size()};
   if (parts.on_gpu()) {
-    prefetch.stage = [&parts](const PackedBatch& part) -> std::shared_ptr<StagedBatch> {
+    prefetch.stage = [&parts](const PackedBatch& micro) -> std::shared_ptr<StagedBatch> {
       return std::shared_ptr<BatchIndex>(
-          parts.model.index(parts.opened.device, part, parts.opened.type));
+          parts.model.index(parts.opened.device, micro, parts.opened.type));
     };
   }
   return std::make_unique<Prefetcher>(parts.data.train, std::move(stream), std::move(prefetch));

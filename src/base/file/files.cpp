@@ -255,7 +255,7 @@ bool StagedDirectory::lock() {
   const bool existed = !lock_text(lock_fd_).empty();
   if (!take_lock(lock_fd_, path)) {
     throw ConfigError(format(
-        "{}: another reigen process is writing it; wait for it or choose a different --output",
+        "{}: a different reigen process is writing it; wait for it or choose a different --output",
         final_));
   }
   const std::string_view text = kLockText;

@@ -88,7 +88,7 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
     case CompressMethod::kAuto:
       break;
   }
-  throw std::logic_error("make_compressor: local and auto are no compressors");
+  throw std::logic_error("make_compressor: local and auto have no Compressor");
 }
 
 bool has_warmup(const CompressSetting& setting) {

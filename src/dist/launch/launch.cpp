@@ -278,7 +278,7 @@ MembershipOptions prepare_rendezvous(Placement p, const RendezvousNeeds& needs) 
     }
     const Json shared = Json::parse(share_from_rank_0(p.rank, published), nullptr, false);
     if (!shared.is_object())
-      throw CommError("PMIx: the text published by rank 0 is no JSON object");
+      throw CommError("PMIx: the text published by rank 0 is not a JSON object");
     for (const Json& at : shared.value("at", Json::array())) {
       p.rendezvous.push_back(parse_endpoints(at.get<std::string>()).front());
     }

@@ -55,7 +55,7 @@ std::vector<std::string> LineSplitter::add(std::string_view bytes) {
 
 std::vector<std::string> LineSplitter::rest() {
   std::vector<std::string> lines;
-  if (pending_ != status_) lines.push_back(pending_);  // a status line is no output
+  if (pending_ != status_) lines.push_back(pending_);  // a status line is not passed on
   pending_.clear();
   status_.clear();
   return lines;
@@ -79,6 +79,7 @@ struct LaunchedWorkers::Worker {
   LineSplitter out;
   std::string shown_status;
   std::string error;
+  // While it waits for room on a full disk: the end of that wait, with the grace period.
   std::optional<Clock::time_point> waits_until;
   bool done = false;
   std::optional<Clock::time_point> term_at;
@@ -107,10 +108,11 @@ void LaunchedWorkers::limit(Worker& worker, std::chrono::milliseconds time) {
 
 void LaunchedWorkers::stop(int signal_number, std::chrono::milliseconds time) {
   for (Worker& worker : workers_) {
-    if (signal_number != 0) worker.process->signal(signal_number);
-    if (signal_number != 0)
-      worker.process->signal(SIGCONT);  // a stopped process takes it only then
-    if (signal_number != 0) worker.waits_until.reset();
+    if (signal_number != 0) {
+      worker.process->signal(signal_number);
+      worker.process->signal(SIGCONT);  // a stopped process handles a signal when it continues
+      worker.waits_until.reset();
+    }
     limit(worker, time);
   }
 }

@@ -50,10 +50,11 @@ struct Grace {
   std::chrono::milliseconds after_failure{30'000};
   // The same for the other ranks, which have nothing to save.
   std::chrono::milliseconds others_after_failure{5'000};
-  std::chrono::milliseconds after_stop{120'000};  // from stop() until SIGTERM: time to save
+  // From stop(), which sends the first signal, until a further SIGTERM: time to save.
+  std::chrono::milliseconds after_stop{120'000};
   // From the end of a worker's wait until SIGTERM: time for a last checkpoint and the report.
   std::chrono::milliseconds after_wait{120'000};
-  std::chrono::milliseconds after_term{5'000};  // from SIGTERM until SIGKILL
+  std::chrono::milliseconds after_term{5'000};  // from that SIGTERM until SIGKILL
 };
 
 class LaunchedWorkers {
@@ -64,8 +65,8 @@ class LaunchedWorkers {
   void start(int rank, const ChildSpec& spec);
   // Reads output and watches the processes for at most so long.
   void attend(std::chrono::milliseconds within);
-  // Sends a signal to all workers (0: none), which must then end within `limit`. A worker that
-  // waits does not wait on.
+  // Sends a signal to all workers (0: none), which must then end within `limit`. The signal
+  // ends a worker's wait for room.
   void stop(int signal_number, std::chrono::milliseconds limit);
   void stop(int signal_number) { stop(signal_number, grace_.after_stop); }
   // A worker that waits is ended at once, and none may wait from now on.

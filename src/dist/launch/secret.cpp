@@ -38,8 +38,8 @@ std::string private_directory() {
   if (lstat(path.c_str(), &s) != 0 || !S_ISDIR(s.st_mode) || s.st_uid != geteuid() ||
       (s.st_mode & kOthers) != 0) {
     throw IoError(
-        format("{} is no directory of this user alone (mode 0700), so the job's secret cannot be "
-               "stored there; remove it, or set REIGEN_TOKEN to a random text",
+        format("{} is not a directory that only this user can access (mode 0700), so the job's "
+               "token cannot be stored there; remove it, or set REIGEN_TOKEN to a random text",
                path));
   }
   return path;

@@ -148,7 +148,7 @@ void Forming::drop(Candidate& c, const std::string& why) {
   dial.busy = false;
   dial.since = Clock::now();  // it was reached
   dial.next = dial.since + kBetweenTries;
-  dial.why = c.channel.key_rejected() ? "it has a different job token, or is no worker" : why;
+  dial.why = c.channel.key_rejected() ? "it has a different job token, or is not a worker" : why;
 }
 
 void Forming::poll_all() {

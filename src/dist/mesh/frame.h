@@ -23,7 +23,7 @@ inline constexpr uint32_t kMostPayload = uint32_t{64} << 20;
 
 using FrameHeader = std::array<std::byte, kFrameBytes>;
 FrameHeader encode_frame(const Frame& frame);
-// Nothing if the bytes are no header: a wrong mark or kind, or a payload above kMostPayload.
+// Nothing if the header is invalid: a wrong mark or kind, or a payload above kMostPayload.
 std::optional<Frame> decode_frame(std::span<const std::byte, kFrameBytes> header);
 
 }  // namespace reigen

@@ -299,7 +299,7 @@ void Mesh::Impl::read_from(Peer& peer, Done done) {
 bool Mesh::Impl::begin_message(Peer& peer) {
   const auto frame =
       decode_frame(std::span<const std::byte, kFrameBytes>(peer.staging.data(), kFrameBytes));
-  if (!frame) lose(peer, "it sent bytes that are no message");
+  if (!frame) lose(peer, "it sent an invalid message header");
   peer.staging.erase(peer.staging.begin(), peer.staging.begin() + kFrameBytes);
   if (frame->kind == FrameKind::kGoodbye) {
     peer.said_goodbye = true;

@@ -1,5 +1,6 @@
-// How an operation between workers ended. A lost peer is an outcome that the training loop handles,
-// so it is a value and not an exception.
+// How an operation between workers ended. A lost peer is an expected outcome, so it is a value and
+// not an exception: Job::check (dist/members/job.h) turns it into a CommError, which ends the
+// attempt.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,8 @@ inline constexpr int kMostAcceptsAtOnce = 16;  // then the others are served
 inline constexpr std::chrono::milliseconds kProveWithin{5'000};
 inline constexpr std::chrono::milliseconds kBetweenTries{100};  // of a member that was turned away
 
-// The network of an address that one owner can have all addresses of: an IPv6 /64, or the address.
+// The block of addresses that one owner usually has: the /64 of an IPv6 address, or the IPv4
+// address itself.
 std::string network_of(const std::string& address);
 
 // Breaks one connection where there are more than kMostStrangers: the oldest of the network that

@@ -1,7 +1,8 @@
 // The live page of a run: its paths and their content.
 //
-// It reads only the run's files, so it shows running and finished runs, on this machine or on a
-// shared disk. No path is answered without the access token.
+// All of its data comes from the run's files, so it shows running and finished runs, on this
+// machine or on a shared disk. It writes one file, rollup.json, after a long first reading of the
+// logs. No path is answered without the access token.
 #pragma once
 
 #include <string>

@@ -2,9 +2,10 @@
 // memory, descriptors or time from training.
 //
 // The child is this program again, with limits of its own (limit_page_process), at a low priority,
-// and the first that the kernel ends when memory runs out. It reads only the run's files. It is
-// killed at the end, whatever its clients do, and by the kernel if this process dies. If it ends by
-// itself, training continues: one warning, and a new child after a pause that doubles each time.
+// and the first that the kernel ends when memory runs out. It shares nothing with training but
+// the run's files, which it reads; it writes only rollup.json there. It is killed at the end,
+// whatever its clients do, and by the kernel if this process dies. If it ends by itself, training
+// continues: one warning, and a new child after a pause that doubles each time.
 #pragma once
 
 #include <sys/types.h>

@@ -165,7 +165,7 @@ void CheckpointWriter::work() {
     if (!unsaved_) {
       changed_.wait(lock, called);
     } else if (!changed_.wait_for(lock, retry_after_, called)) {
-      // An attempt in vain would take all room from the logs for a moment.
+      // A write that cannot succeed would take the last free bytes from the logs for a moment.
       if (!room_of_copy().enough()) continue;
       pending_ = true;
     }

@@ -192,8 +192,8 @@ void Reporter::checkpoint(const CheckpointRecord& record) {
   if (!record.error.empty()) {
     checkpoint_failed_ = true;
     log_warning(
-        format("checkpoint of step {} was not written: {}; its state stays in memory and is saved "
-               "when that is possible, and earlier checkpoints are intact",
+        format("checkpoint of step {} was not written: {}; its state stays in memory for "
+               "further attempts to write it, and earlier checkpoints are intact",
                with_commas(record.step), record.error));
     return;
   }

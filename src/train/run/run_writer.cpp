@@ -203,10 +203,9 @@ void RunWriter::wait_for_room() {
   show_status("");
   log_waiting(
       std::chrono::seconds(static_cast<int64_t>(std::ceil(limit))),
-      format(
-          "for room on the disk of {}: the last checkpoint needs {} and {} are free; afterwards, "
-          "or after Ctrl-C, the steps since the checkpoint before are lost",
-          run_.path(), human_bytes(room.needed), human_bytes(room.available)));
+      format("for room on the disk of {}: the last checkpoint needs {} and {} are free; without "
+             "room by then, or after Ctrl-C, the steps since the previous checkpoint are lost",
+             run_.path(), human_bytes(room.needed), human_bytes(room.available)));
   const Stopwatch waited;
   Stopwatch tried;
   bool enough = room.enough();

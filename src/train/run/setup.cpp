@@ -181,8 +181,8 @@ MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
   }
   if (options.micro_tokens > 0) plan.micro_tokens = static_cast<uint64_t>(options.micro_tokens);
   if (before > 0) plan.micro_tokens = before;
-  // A resumed run changes its micro-batches only for a given budget, not for the free memory of the
-  // moment.
+  // A resumed run changes its micro-batches only for --memory, not because more or less memory is
+  // free than at its start.
   if (before == 0 || options.memory > 0) plan.micro_tokens = std::min(plan.micro_tokens, most);
   if (before > 0 && plan.micro_tokens != before) {
     log_warning(

@@ -11,7 +11,7 @@
 namespace reigen {
 namespace {
 
-// Compression runs inside of backward and inside of the wait for other ranks; its time is taken off
+// Compression runs during backward and during the wait for other ranks; its time is subtracted from
 // both spans.
 void add_exchange_spans(const Exchange& exchange, double waited, StepResult& result) {
   const double during_backward = exchange.ready_seconds();
@@ -91,16 +91,16 @@ void CpuStepper::accumulate(const ReadyBatch& ready) {
   double forward = 0;
   double loss = 0;
   double backward = 0;
-  for (const PackedBatch& part : ready.micro_batches) {
+  for (const PackedBatch& micro : ready.micro_batches) {
     Transformer::StepEvents events;
     events.forward_done = [&] { forward += lap("forward"); };
     events.loss_done = [&] { loss += lap("loss"); };
-    if (exchange_ && !local && &part == &ready.micro_batches.back()) {
+    if (exchange_ && !local && &micro == &ready.micro_batches.back()) {
       events.ready = [&](size_t elements) { exchange_->ready(elements); };
     }
     const LossSums more =
         model_.forward_backward(device_,
-                                {.batch = part,
+                                {.batch = micro,
                                  .seed = static_cast<uint64_t>(options_.seed),
                                  .step = result_.step,
                                  .loss_scale = 1.0F / static_cast<float>(tokens),

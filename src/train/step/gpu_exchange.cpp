@@ -67,7 +67,7 @@ void GpuExchange::ready(size_t elements) {
 
 void GpuExchange::finish() {
   const std::span<float> gradient = gradient_;
-  // A share without a sentence has had no backward: its gradient is the zeros on the GPU.
+  // A rank whose share of the batch is empty has run no backward: it sends the cleared gradient.
   if (buckets_.empty()) ready(buffers_.gradient.size());
   size_t from = 0;
   for (const Bucket& bucket : buckets_) {

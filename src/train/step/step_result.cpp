@@ -22,7 +22,7 @@ StepResult planned_step(const ScheduleOptions& schedule, const Decay& decay, uin
 uint64_t averaged_tokens(const ReadyBatch& ready, bool local) {
   if (!local) return ready.batch.target_tokens;
   uint64_t tokens = 0;
-  for (const PackedBatch& part : ready.micro_batches) tokens += part.target_out.size();
+  for (const PackedBatch& micro : ready.micro_batches) tokens += micro.target_out.size();
   return std::max<uint64_t>(1, tokens);
 }
 

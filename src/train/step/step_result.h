@@ -36,9 +36,10 @@ void count_step(Counters& counters, const StepResult& result);
 
 // The loop's own measurements of a step.
 struct LoopTimes {
-  double seconds = 0;  // since the previous step, or the evaluation or checkpoint after it, ended
-  double input = 0;    // waiting for the batch
-  double observe = 0;  // logging the previous step
+  // Since the end of the previous step, or of an evaluation or checkpoint after it.
+  double seconds = 0;
+  double input = 0;        // waiting for the batch
+  double observe = 0;      // logging the previous step
   double descheduled = 0;  // see observe/sample/deschedule_watch.h
 };
 StepRecord step_record(const StepResult& result, const LoopTimes& times, double epoch);

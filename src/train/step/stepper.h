@@ -66,7 +66,7 @@ class Stepper {
   virtual StepResult finish() = 0;
 
   virtual size_t under_way() const = 0;
-  virtual size_t most_under_way() const = 0;  // more at once gain nothing
+  virtual size_t most_under_way() const = 0;  // further steps would only wait
 
   // Called only while no step is under way.
   virtual const Weights& weights() const = 0;

@@ -386,7 +386,7 @@ TEST(StagedDirectory, RefusesASecondWriterAndLeavesTheFirstAlone) {
     write_text(first.file("a"), "1");
     std::string message =
         error_of<ConfigError>([&] { StagedDirectory second(dir.path("out"), true); });
-    EXPECT_PRED_FORMAT2(testing::IsSubstring, "another reigen process is writing it", message);
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "a different reigen process is writing it", message);
     first.commit();
   }
   EXPECT_EQ(names_in(dir.path("out")), (Names{".reigen", "a"}));

@@ -92,7 +92,7 @@ Json all_settings(ScheduleOptions options) {
 
 void describe_decay(Schema& s, ScheduleOptions& o) {
   s.option("schedule.min-rate", o.min_rate,
-           "lowest learning rate after the warm-up, at which polynomial, cosine and wsd end", 0,
+           "lowest learning rate after the warm-up, to which polynomial, cosine and wsd fall", 0,
            kMostRate)
       .hyperparameter();
   s.option("schedule.decay-steps", o.decay_steps,

@@ -2,9 +2,9 @@
 // products in the type of the compute copy with sums in fp32, and the host never waits.
 //
 // An iteration is three products, because cuBLASLt adds a matrix to a product in the same pass:
-// A = X X', B = c A A + b A, X <- B X + a X. Three kernels do the rest. Their traffic per parameter,
-// where the products are in 16 bits: momentum and norms 14 bytes (18 when it clears the gradient),
-// the division by the norm 4, the update of parameters and compute copy 12.
+// A = X X', B = c A A + b A, X <- B X + a X. Three kernels do the rest. Their traffic per
+// parameter, where the products are in 16 bits: momentum and norms 14 bytes (18 when it clears the
+// gradient), the division by the norm 4, the update of parameters and compute copy 12.
 #pragma once
 
 #include <span>

@@ -12,7 +12,8 @@ constexpr double kNamedShare = 0.15;
 // Compute with more than this share took most of the time.
 constexpr double kMostlyCompute = 0.5;
 // kNamedShare where compute took most of the time: below it, the verdict is compute. Preflight
-// warns if a predicted step waits for the network for more than this share.
+// suggests a larger batch where a predicted step waits for the network for more than this share
+// even with the best compression.
 constexpr double kNamedShareBesideCompute = 0.3;
 // Where the verdict is compute, a different cause from this share on is mentioned beside it, and
 // from this share of waiting for a core on, the advice is to free cores.

@@ -12,11 +12,10 @@ inline constexpr const char* kDecayRequest = "decay-now";
 // Throws ConfigError when the run has no checkpoint.
 void check_can_decay(const std::string& run, int64_t steps);
 
-// Asks for a decay of `steps` steps.
+// Requests a decay of `steps` steps.
 void request_decay(const std::string& run, int64_t steps);
 
-// The length that is asked for; 0: no request. A file of a different form is no request, with a
-// warning.
+// The requested length; 0: no request. A malformed file counts as no request, with a warning.
 uint64_t decay_request(const std::string& run);
 
 void remove_decay_request(const std::string& run);

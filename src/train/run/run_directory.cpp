@@ -73,8 +73,9 @@ bool is_leftover(const std::string& name) {
 [[noreturn]] void throw_locked(const std::string& path, int lock_fd) {
   const std::string owner = lock_text(lock_fd);
   ::close(lock_fd);
-  throw ConfigError(format("{}: a different reigen process{} is training this run", path,
-                           owner.empty() ? "" : format(" ({})", owner)));
+  throw ConfigError(format(
+      "{}: reigen{} is already training this run; wait for it to end or choose a different --run",
+      path, owner.empty() ? "" : format(" (process {})", owner)));
 }
 
 }  // namespace

@@ -267,6 +267,20 @@ TEST_F(RunDirectoryTest, RenamesADamagedCheckpoint) {
   EXPECT_TRUE(path_exists(run.checkpoint(10) + ".damaged/model.safetensors"));
 }
 
+TEST_F(RunDirectoryTest, RefusesALinkInPlaceOfACheckpoint) {
+  { write_step(RunDirectory(path), 10); }
+  fs::create_directory(dir.path("mine"));
+  write_text(dir.path("mine/notes.txt"), "mine");
+  fs::create_symlink(dir.path("mine"), path + "/checkpoints/step-00002000");
+  EXPECT_THAT(config_error_of([&] { RunDirectory run(path); }), HasSubstr("step-00002000"));
+  fs::remove(path + "/checkpoints/step-00002000");
+  fs::create_symlink(dir.path("mine"), path + "/checkpoints/step-00002000.partial");
+  fs::create_symlink(dir.path("mine"), path + "/checkpoints/step-00002000.removed");
+  const RunDirectory run(path);  // removes the leftovers, not what they lead to
+  EXPECT_EQ(read_file(dir.path("mine/notes.txt")), "mine");
+  EXPECT_FALSE(fs::is_symlink(path + "/checkpoints/step-00002000.partial"));
+}
+
 TEST_F(RunDirectoryTest, GivesTheStepOfALink) {
   const RunDirectory run(path);
   EXPECT_EQ(run.linked("last"), std::nullopt);

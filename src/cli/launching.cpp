@@ -1,5 +1,7 @@
 #include "cli/launching.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
@@ -10,11 +12,15 @@ namespace reigen {
 namespace {
 
 LaunchResult launch(const std::vector<std::string>& arguments, const WorkerOptions& w,
-                    const std::vector<std::string>& rank0_environment) {
+                    const std::vector<std::string>& rank0_environment, double longest_wait) {
+  Grace grace;
+  // Whole seconds, as rank 0 logs them.
+  grace.longest_wait = std::chrono::seconds(static_cast<int64_t>(std::ceil(longest_wait)));
   if (w.hosts.empty()) {
-    return launch_local(static_cast<int>(w.workers), arguments, {}, rank0_environment);
+    return launch_local(static_cast<int>(w.workers), arguments, grace, rank0_environment);
   }
   HostLaunch launch;
+  launch.grace = grace;
   launch.hosts = parse_hosts(w.hosts);
   launch.arguments = arguments;
   launch.rank0_environment = rank0_environment;
@@ -37,11 +43,11 @@ bool starts_workers(const WorkerOptions& w) {
 }
 
 void launch_workers(const std::string& command, const std::vector<std::string>& arguments,
-                    const WorkerOptions& options,
-                    const std::vector<std::string>& rank0_environment) {
+                    const WorkerOptions& options, const std::vector<std::string>& rank0_environment,
+                    double longest_wait) {
   std::vector<std::string> line = {command};
   line.insert(line.end(), arguments.begin(), arguments.end());
-  const LaunchResult result = launch(line, options, rank0_environment);
+  const LaunchResult result = launch(line, options, rank0_environment, longest_wait);
   if (result.ok()) return;
   constexpr int kSignalled = 128;  // exit codes above it: killed by a signal, and so lost
   const bool killed =

@@ -50,7 +50,8 @@ void run_train(const TrainOptions& options) {
     return run_in_background(options.run, [&] { run_train(attached); });
   }
   if (starts_workers(options.workers)) {
-    launch_workers("train", options.arguments, options.workers, page_secret(options));
+    launch_workers("train", options.arguments, options.workers, page_secret(options),
+                   options.checkpoint.wait);
   } else {
     train_as_worker(options);
   }

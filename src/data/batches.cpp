@@ -133,11 +133,22 @@ PackedBatch pack(const Dataset& dataset, const GlobalBatch& batch,
   PackedBatch packed;
   for (uint32_t index : indices) {
     const BatchPair& pair = batch.pairs[index];
+    const size_t source_at = packed.source.size();
+    const size_t target_at = packed.target_out.size();
     dataset.append_source(pair.pair, packed.source);
-    packed.target_in.push_back(bos);
-    dataset.append_target(pair.pair, packed.target_in);
-    packed.target_in.pop_back();  // the input is the output moved by one
     dataset.append_target(pair.pair, packed.target_out);
+    // The plan of the batch, and its memory, are made from the lengths.
+    if (packed.source.size() - source_at != pair.source_length ||
+        packed.target_out.size() - target_at != pair.target_length) {
+      throw DataError(
+          format("{}: was changed while it was read; do not write to a dataset that is "
+                 "in use",
+                 dataset.file_of(pair.pair)));
+    }
+    // The input is the output moved by one.
+    const auto target = packed.target_out.begin() + static_cast<std::ptrdiff_t>(target_at);
+    packed.target_in.push_back(bos);
+    packed.target_in.insert(packed.target_in.end(), target, packed.target_out.end() - 1);
     packed.source_offsets.push_back(static_cast<uint32_t>(packed.source.size()));
     packed.target_offsets.push_back(static_cast<uint32_t>(packed.target_out.size()));
     packed.first_source_token.push_back(pair.first_source_token);

@@ -51,7 +51,7 @@ Dataset::Dataset(const std::string& directory, const std::vector<CorpusFacts>& c
     uint64_t target_tokens = 0;
     Shard::Longest longest;
     for (const auto& info : corpus.shards) {
-      const Shard& shard = shards_.emplace_back(open_shard(directory, info));
+      Shard& shard = shards_.emplace_back(open_shard(directory, info));
       const Shard::Longest here = shard.verify(pieces);
       longest.source = std::max(longest.source, here.source);
       longest.target = std::max(longest.target, here.target);
@@ -92,6 +92,8 @@ void Dataset::append_target(uint64_t pair, std::vector<uint32_t>& out) const {
   Place place = find(pair);
   place.shard.append_target(place.pair, out);
 }
+
+const std::string& Dataset::file_of(uint64_t pair) const { return find(pair).shard.path(); }
 
 Vocabulary open_vocabulary(const std::string& directory, const Manifest& manifest) {
   const std::string path = directory + "/" + manifest.vocab.file.file;

@@ -25,6 +25,7 @@ class Dataset {
   uint32_t target_length(uint64_t pair) const;
   void append_source(uint64_t pair, std::vector<uint32_t>& out) const;
   void append_target(uint64_t pair, std::vector<uint32_t>& out) const;
+  const std::string& file_of(uint64_t pair) const;  // the path of its shard
 
   // The pairs of a corpus are one range; weight is the number of times an epoch shows them.
   struct CorpusRange {

@@ -124,14 +124,14 @@ Shard::Shard(const std::string& path) : path_(path), file_(path) {
   }
   token_bytes_ = header.token_bytes;
   pairs_ = header.pairs;
-  source_tokens_ = header.source_tokens;
-  target_tokens_ = header.target_tokens;
   body_checksum_ = header.body_checksum;
   const auto* ends = reinterpret_cast<const uint32_t*>(file_.data() + sizeof header);
-  source_ends_ = {ends, pairs_};
-  target_ends_ = {ends + pairs_, pairs_};
-  source_at_ = sizeof header + pairs_ * 8;
-  target_at_ = source_at_ + source_tokens_ * token_bytes_;
+  source_.ends = {ends, pairs_};
+  source_.at = sizeof header + pairs_ * 8;
+  source_.tokens = header.source_tokens;
+  target_.ends = {ends + pairs_, pairs_};
+  target_.at = source_.at + source_.tokens * token_bytes_;
+  target_.tokens = header.target_tokens;
 }
 
 namespace {
@@ -172,7 +172,7 @@ void Shard::check_content(uint64_t pieces) const {
   constexpr size_t kBlock = 1 << 16;  // a multiple of a token's size
   Xxh3 checksum;
   uint32_t largest = 0;
-  const std::byte* tokens = file_.data() + source_at_;
+  const std::byte* tokens = file_.data() + source_.at;
   const std::byte* end = file_.data() + file_.size();
   const std::byte* ends = file_.data() + sizeof(Header);
   checksum.update(ends, static_cast<size_t>(tokens - ends));
@@ -194,43 +194,60 @@ void Shard::check_content(uint64_t pieces) const {
   }
 }
 
-Shard::Longest Shard::verify(uint64_t pieces) const {
+Shard::Longest Shard::verify(uint64_t pieces) {
   check_content(pieces);
-  const Longest longest = {longest_sentence(source_ends_, source_tokens_),
-                           longest_sentence(target_ends_, target_tokens_)};
+  const Longest longest = {longest_sentence(source_.ends, source_.tokens),
+                           longest_sentence(target_.ends, target_.tokens)};
   const bool in_order =
-      pairs_ == 0 ? source_tokens_ + target_tokens_ == 0 : longest.source > 0 && longest.target > 0;
+      pairs_ == 0 ? source_.tokens + target_.tokens == 0 : longest.source > 0 && longest.target > 0;
   if (!in_order) {
     throw DataError(
         format("{}: damaged (sentence offsets are not in order); prepare the data again", path_));
   }
+  pieces_ = pieces;
+  source_.longest = longest.source;
+  target_.longest = longest.target;
   return longest;
 }
 
-void Shard::append(std::span<const uint32_t> ends, size_t tokens_at, uint64_t pair,
-                   std::vector<uint32_t>& out) const {
-  uint32_t begin = pair == 0 ? 0 : ends[pair - 1];
-  uint32_t count = ends[pair] - begin;
-  const std::byte* from = file_.data() + tokens_at + size_t{begin} * token_bytes_;
-  size_t at = out.size();
+void Shard::throw_changed() const {
+  throw DataError(
+      format("{}: was changed while it was read; do not write to a dataset that is in use", path_));
+}
+
+Shard::Sentence Shard::sentence(const Side& side, uint64_t pair) const {
+  // Volatile: the numbers that are checked are the ones that are used.
+  const volatile uint32_t* ends = side.ends.data();
+  const uint32_t begin = pair == 0 ? 0 : ends[pair - 1];
+  const uint32_t end = ends[pair];
+  if (begin >= end || end > side.tokens || end - begin > side.longest) throw_changed();
+  return {begin, end - begin};
+}
+
+void Shard::append(const Side& side, uint64_t pair, std::vector<uint32_t>& out) const {
+  const auto [begin, count] = sentence(side, pair);
+  const std::byte* from = file_.data() + side.at + size_t{begin} * token_bytes_;
+  const size_t at = out.size();
   out.resize(at + count);
+  uint32_t* to = out.data() + at;
   if (token_bytes_ == 4) {
-    std::memcpy(out.data() + at, from, size_t{count} * 4);
-    return;
+    std::memcpy(to, from, size_t{count} * 4);
+  } else {
+    for (uint32_t i = 0; i < count; ++i) {
+      uint16_t token;
+      std::memcpy(&token, from + size_t{i} * 2, 2);
+      to[i] = token;
+    }
   }
-  for (uint32_t i = 0; i < count; ++i) {
-    uint16_t token;
-    std::memcpy(&token, from + size_t{i} * 2, 2);
-    out[at + i] = token;
-  }
+  if (*std::max_element(to, to + count) >= pieces_) throw_changed();
 }
 
 void Shard::append_source(uint64_t pair, std::vector<uint32_t>& out) const {
-  append(source_ends_, source_at_, pair, out);
+  append(source_, pair, out);
 }
 
 void Shard::append_target(uint64_t pair, std::vector<uint32_t>& out) const {
-  append(target_ends_, target_at_, pair, out);
+  append(target_, pair, out);
 }
 
 }  // namespace reigen

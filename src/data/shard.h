@@ -46,18 +46,22 @@ class ShardBuilder {
   std::vector<uint32_t> target_;
 };
 
-// A mapped shard. Opening checks the header and the layout; verify() reads every byte.
+// A mapped shard. Opening checks the header and the layout; verify() reads every byte. The file may
+// still be overwritten while it is mapped, so lengths and tokens are checked again whenever they
+// are read, against the limits that verify() found: DataError, and never memory outside of the
+// shard.
 class Shard {
  public:
   explicit Shard(const std::string& path);
 
   uint64_t pairs() const { return pairs_; }
-  uint64_t source_tokens() const { return source_tokens_; }
-  uint64_t target_tokens() const { return target_tokens_; }
-  uint32_t source_length(uint64_t pair) const { return length(source_ends_, pair); }
-  uint32_t target_length(uint64_t pair) const { return length(target_ends_, pair); }
+  uint64_t source_tokens() const { return source_.tokens; }
+  uint64_t target_tokens() const { return target_.tokens; }
+  uint32_t source_length(uint64_t pair) const { return sentence(source_, pair).count; }
+  uint32_t target_length(uint64_t pair) const { return sentence(target_, pair).count; }
   void append_source(uint64_t pair, std::vector<uint32_t>& out) const;
   void append_target(uint64_t pair, std::vector<uint32_t>& out) const;
+  const std::string& path() const { return path_; }
 
   // The longest sentences in tokens, end of sentence included.
   struct Longest {
@@ -67,27 +71,32 @@ class Shard {
 
   // Throws DataError naming the file unless its content matches its checksums and every token is
   // one of the `pieces` of the vocabulary: the embedding of any other lies outside of the model.
-  Longest verify(uint64_t pieces) const;
+  Longest verify(uint64_t pieces);
 
  private:
-  static uint32_t length(std::span<const uint32_t> ends, uint64_t pair) {
-    return ends[pair] - (pair == 0 ? 0 : ends[pair - 1]);
-  }
+  struct Side {
+    std::span<const uint32_t> ends;  // of its sentences
+    size_t at = 0;                   // of its tokens in the file
+    uint64_t tokens = 0;
+    uint32_t longest = UINT32_MAX;  // sentence, once verified
+  };
+  struct Sentence {
+    uint32_t begin;
+    uint32_t count;
+  };
+  Sentence sentence(const Side& side, uint64_t pair) const;
   void check_content(uint64_t pieces) const;
-  void append(std::span<const uint32_t> ends, size_t tokens_at, uint64_t pair,
-              std::vector<uint32_t>& out) const;
+  void append(const Side& side, uint64_t pair, std::vector<uint32_t>& out) const;
+  [[noreturn]] void throw_changed() const;
 
   std::string path_;
   MappedFile file_;
   uint32_t token_bytes_ = 0;
   uint64_t pairs_ = 0;
-  uint64_t source_tokens_ = 0;
-  uint64_t target_tokens_ = 0;
   uint64_t body_checksum_ = 0;
-  std::span<const uint32_t> source_ends_;
-  std::span<const uint32_t> target_ends_;
-  size_t source_at_ = 0;
-  size_t target_at_ = 0;
+  uint64_t pieces_ = UINT64_MAX;  // of the vocabulary, once verified
+  Side source_;
+  Side target_;
 };
 
 }  // namespace reigen

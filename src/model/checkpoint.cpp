@@ -145,8 +145,9 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
                                  const ParameterLayout& layout, std::span<const float> parameters,
                                  const std::vector<NamedBuffer>& moments,
                                  const Vocabulary& vocabulary, bool overwrite,
-                                 const std::vector<SafeTensorSource>& compressor_state) {
-  StagedDirectory staged(directory, overwrite);
+                                 const std::vector<SafeTensorSource>& compressor_state,
+                                 OutputName name) {
+  StagedDirectory staged(directory, overwrite, name);
   facts.parameters = layout.parameters();
   facts.pieces = vocabulary.size();
   facts.files.clear();

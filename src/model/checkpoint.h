@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file/files.h"
 #include "base/json/json.h"
 #include "config/model_options.h"
 #include "tensor/parameters.h"
@@ -58,12 +59,14 @@ struct NamedBuffer {
 inline constexpr const char* kWorkersFile = "workers.safetensors";
 
 // Writes `directory` atomically; on a full disk throws IoError and leaves nothing behind. `moments`
-// and `compressor_state` may be empty. Returns the facts completed by the list of files.
+// and `compressor_state` may be empty. Returns the facts completed by the list of files. A link at
+// a name of Reigen's own (StagedDirectory) is an error.
 CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts facts,
                                  const ParameterLayout& layout, std::span<const float> parameters,
                                  const std::vector<NamedBuffer>& moments,
                                  const Vocabulary& vocabulary, bool overwrite = false,
-                                 const std::vector<SafeTensorSource>& compressor_state = {});
+                                 const std::vector<SafeTensorSource>& compressor_state = {},
+                                 OutputName name = OutputName::kOfUser);
 
 // The manifest in `text`; throws CheckpointError, which begins with `name` and names the field.
 CheckpointFacts parse_checkpoint_manifest(std::string_view text, const std::string& name);

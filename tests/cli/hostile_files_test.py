@@ -235,6 +235,18 @@ class Links(HostileCase):
             os.remove(f"{self.run_folder}/{name}")
             os.rename(self.path(name), f"{self.run_folder}/{name}")
 
+    def test_a_link_in_place_of_a_future_checkpoint(self):
+        """A directory of the user that reigen wrote, which a checkpoint would replace."""
+        run("corpus", "--pairs", 5, "--output", self.path("mine"), "--quiet")
+        before = {name: sha256(self.path(f"mine/{name}")) for name in os.listdir(self.path("mine"))}
+        link = f"{self.run_folder}/checkpoints/step-00000060"
+        os.symlink(self.path("mine"), link)
+        self.fails(CONFIG, "step-00000060", "train", "--run", self.run_folder, "--data", self.data,
+                   "--max-steps", 60, "--quiet")
+        after = {name: sha256(self.path(f"mine/{name}")) for name in os.listdir(self.path("mine"))}
+        self.assertEqual(after, before)
+        self.assertTrue(os.path.islink(link))
+
     def test_a_lock_file_that_is_no_lock(self):
         self.write("run/.lock", "my own notes")
         self.fails(CONFIG, ".lock", "train", "--run", self.run_folder, "--data", self.data)

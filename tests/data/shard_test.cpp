@@ -1,8 +1,10 @@
 // Shards return the pairs that were added, and any change of a file is detected.
 #include "data/shard.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file/files.h"
@@ -81,7 +83,7 @@ TEST_P(ShardWidths, DetectEveryTruncation) {
 TEST_P(ShardWidths, RefuseTokensThatTheVocabularyDoesNotHave) {
   TempDir dir;
   write_sample(dir, GetParam());
-  const Shard shard(dir.path("a.shard"));
+  Shard shard(dir.path("a.shard"));
   EXPECT_NO_THROW(shard.verify(GetParam()));
   EXPECT_THROW(shard.verify(GetParam() - 1), DataError);
   EXPECT_THROW(shard.verify(200), DataError);
@@ -98,7 +100,7 @@ TEST_P(ShardWidths, FindTheLargestTokenWhereverItIs) {
       builder.add(std::vector<uint32_t>{7}, tokens, 1);
     }
     builder.write(dir.path(), "large.shard");
-    const Shard shard(dir.path("large.shard"));
+    Shard shard(dir.path("large.shard"));
     EXPECT_THROW(shard.verify(4001), DataError) << place;
     EXPECT_EQ(shard.verify(4002).target, 2u);
   }
@@ -110,6 +112,58 @@ TEST_P(ShardWidths, ReturnTheLengthsOfTheLongestSentences) {
   const Shard::Longest longest = Shard(dir.path("a.shard")).verify(GetParam());
   EXPECT_EQ(longest.source, 4u);
   EXPECT_EQ(longest.target, 3u);
+}
+
+// A run maps its shards for days; the file may be overwritten meanwhile.
+TEST_P(ShardWidths, RefuseAFileThatIsOverwrittenAfterItWasVerified) {
+  TempDir dir;
+  write_sample(dir, GetParam());
+  const std::string path = dir.path("a.shard");
+  const std::string good = read_file(path);
+  Shard shard(path);
+  shard.verify(GetParam());
+  const auto overwrite = [&](size_t at, uint32_t value, int bytes) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    EXPECT_EQ(pwrite(fd, good.data(), good.size(), 0), static_cast<ssize_t>(good.size()));
+    EXPECT_EQ(pwrite(fd, &value, static_cast<size_t>(bytes), static_cast<off_t>(at)), bytes);
+    close(fd);
+  };
+  std::vector<uint32_t> out;
+  constexpr size_t kSourceEnds = 64;
+  constexpr size_t kTokens = kSourceEnds + 6 * 4;
+  for (const uint32_t end : {uint32_t{0}, uint32_t{6}, uint32_t{1'000'000}, UINT32_MAX}) {
+    overwrite(kSourceEnds, end, 4);  // was 4: empty, too long, outside
+    EXPECT_THROW(shard.append_source(0, out), DataError) << end;
+    EXPECT_THROW(shard.source_length(0), DataError) << end;
+    if (end > 4) {
+      EXPECT_THROW(shard.append_source(1, out), DataError) << end;
+    }
+    EXPECT_NO_THROW(shard.append_target(0, out));
+  }
+  if (GetParam() > 65'536) {
+    overwrite(kTokens, 65'537, 4);
+    EXPECT_THROW(shard.append_source(0, out), DataError);
+  }
+  overwrite(kTokens, 9, 1);
+  out.clear();
+  shard.append_source(0, out);
+  EXPECT_EQ(out.front(), 9u);
+}
+
+TEST(Shard, RefusesTokensThatAppearAfterItWasVerified) {
+  TempDir dir;
+  ShardBuilder builder(100);
+  builder.add(std::vector<uint32_t>{5}, std::vector<uint32_t>{99}, 1);
+  builder.write(dir.path(), "a.shard");
+  Shard shard(dir.path("a.shard"));
+  shard.verify(100);
+  const uint16_t outside = 100;
+  const int fd = open(dir.path("a.shard").c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(pwrite(fd, &outside, 2, 64 + 8 + 4), 2);  // after header, ends and source
+  close(fd);
+  std::vector<uint32_t> out;
+  EXPECT_NO_THROW(shard.append_source(0, out));
+  EXPECT_THROW(shard.append_target(0, out), DataError);
 }
 
 INSTANTIATE_TEST_SUITE_P(NarrowAndWide, ShardWidths, ::testing::Values(65'536, 65'537));

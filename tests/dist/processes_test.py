@@ -296,6 +296,13 @@ class HostLaunch(Case):
         copies = os.listdir(os.path.join(self.job.folder, ".cache/reigen"))
         self.assertEqual(len(copies), 1)
 
+    def test_a_copy_without_progress_is_an_error(self):
+        with open(self.ssh, "w") as file:
+            file.write("#!/bin/sh\nexec sleep 1000\n")
+        done = self.launch("vm1", "sum", WORK_COPY="1", WORK_CONNECT=500)
+        self.assertEqual(self.job.ends(done), 5, self.job.text(done))
+        self.assertRegex(self.last_line(done), "^error: cannot copy the program to vm1: no progress for 0.5 s")
+
 
 class OtherLaunchers(Case):
     def test_variables_as_torchrun_sets_them(self):

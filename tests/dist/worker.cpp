@@ -122,6 +122,7 @@ LaunchResult launch(const std::vector<std::string>& args) {
   hosts.binary = setting("WORK_BINARY", "");
   hosts.copy_binary = !setting("WORK_COPY", "").empty();
   hosts.grace = grace;
+  hosts.connect_within = milliseconds(std::stoi(setting("WORK_CONNECT", "60000")));
   return launch_hosts(hosts);
 }
 

@@ -166,10 +166,12 @@ void FileWriter::close() {
   digest_ = sum_.hex();
 }
 
-StagedDirectory::StagedDirectory(std::string final_path, bool overwrite)
-    : final_(resolved(std::move(final_path))),
+StagedDirectory::StagedDirectory(std::string final_path, bool overwrite, OutputName name)
+    : final_(name == OutputName::kOwn ? std::move(final_path) : resolved(std::move(final_path))),
       partial_(final_ + ".partial"),
-      overwrite_(overwrite) {
+      overwrite_(overwrite),
+      name_(name) {
+  refuse_link();
   if (path_exists(final_)) check_replaceable();
   make_parents();
   try {
@@ -194,6 +196,12 @@ StagedDirectory::StagedDirectory(std::string final_path, bool overwrite)
     remove_parents();
     throw;
   }
+}
+
+void StagedDirectory::refuse_link() const {
+  std::error_code ignored;
+  if (name_ != OutputName::kOwn || !fs::is_symlink(fs::symlink_status(final_, ignored))) return;
+  throw IoError(format("{}: is a symbolic link, which is not followed here; remove it", final_));
 }
 
 void StagedDirectory::check_replaceable() const {
@@ -290,6 +298,7 @@ void StagedDirectory::write_marker() const {
 void StagedDirectory::commit() {
   write_marker();
   sync_directory(partial_);
+  refuse_link();
   if (path_exists(final_)) {
     check_replaceable();  // it may have changed since the start
     replace_final();

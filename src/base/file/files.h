@@ -61,6 +61,11 @@ class FileWriter {
   std::string digest_;
 };
 
+// A link at a name that the user gave leads to the directory that is replaced. At a name of
+// Reigen's own, in a directory that may come from elsewhere, it leads anywhere: it is an error,
+// IoError.
+enum class OutputName { kOfUser, kOwn };
+
 // `final_path` appears complete or not at all. It is built in `final_path + ".partial"`. A lock
 // file beside that excludes a second writer and marks the directory as Reigen's, so that the
 // remains of a crash can be replaced.
@@ -69,7 +74,7 @@ class FileWriter {
 // ever replaced, and only if it contains no other file: a user's notes or inputs are never deleted.
 class StagedDirectory {
  public:
-  StagedDirectory(std::string final_path, bool overwrite);
+  StagedDirectory(std::string final_path, bool overwrite, OutputName name = OutputName::kOfUser);
   ~StagedDirectory();  // removes the partial directory unless commit() was called
   StagedDirectory(const StagedDirectory&) = delete;
   StagedDirectory& operator=(const StagedDirectory&) = delete;
@@ -81,6 +86,7 @@ class StagedDirectory {
   static constexpr const char* kMarker = ".reigen";
 
  private:
+  void refuse_link() const;
   void check_replaceable() const;
   void make_parents();
   void remove_parents();
@@ -91,6 +97,7 @@ class StagedDirectory {
   std::string final_;
   std::string partial_;
   bool overwrite_;
+  OutputName name_;
   int lock_fd_ = -1;
   bool committed_ = false;
   std::vector<std::string> made_parents_;  // outermost first

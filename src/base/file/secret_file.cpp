@@ -28,6 +28,12 @@ void check_private(int fd, const std::string& path) {
   if (!S_ISREG(facts.st_mode)) {
     throw ConfigError(format("{}: is not a regular file; write the secret into one", path));
   }
+  if (facts.st_uid != geteuid() && facts.st_uid != 0) {
+    throw ConfigError(
+        format("{}: belongs to user {}, who knows the secret and may change it; it must belong to "
+               "user {}: `chown {} {}`, or copy it",
+               path, facts.st_uid, geteuid(), geteuid(), path));
+  }
   if ((facts.st_mode & kAccessOfOthers) != 0) {
     throw ConfigError(
         format("{}: has mode {:04o}, so other users may access the secret; `chmod 600 {}`", path,

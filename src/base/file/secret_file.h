@@ -13,8 +13,8 @@ namespace reigen {
 inline constexpr size_t kMostSecretBytes = 1024;
 
 // The text of a file without white space at its ends. Throws ConfigError if it cannot be read, is
-// no regular file, is empty or longer than kMostSecretBytes, or if users other than its owner have
-// any access to it.
+// no regular file, is empty or longer than kMostSecretBytes, belongs to a user other than this one
+// and root, or if users other than its owner have any access to it.
 std::string read_secret_file(const std::string& path);
 
 // Writes `text` with mode 0600: the file has the new text or the old one, never a part of it. A

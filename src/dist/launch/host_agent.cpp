@@ -117,6 +117,7 @@ class Agent {
     place.hosts = message.value("hosts", "");
     place.depth = message.value("depth", 1);
     const int first = message.value("first_rank", 0);
+    workers_.set_longest_wait(milliseconds(message.value("longest_wait", int64_t{0})));
     std::string folder = message.value("folder", "");
     if (!std::filesystem::is_directory(folder)) {
       send({{"kind", "line"},

@@ -157,6 +157,7 @@ class Launch {
     return "\"$HOME/.cache/reigen/" + name + "\"";
   }
 
+  // Throws CommError if no byte is taken for as long as a connection may take.
   void copy_to(const std::string& host, const std::string& name) {
     ChildSpec spec;
     spec.command = ssh_command(
@@ -170,8 +171,14 @@ class Launch {
     std::ifstream file("/proc/self/exe", std::ios::binary);
     std::string block;
     std::string errors;
+    auto progress = Clock::now();
     while (!copy.ended()) {
       check_interrupt();
+      if (Clock::now() - progress > options_.connect_within) {
+        throw CommError(format("cannot copy the program to {}: no progress for {:.3g} s; {}", host,
+                               std::chrono::duration<double>(options_.connect_within).count(),
+                               errors.empty() ? "check its disk and the connection" : errors));
+      }
       if (block.empty() && copy.in().open()) {
         block.resize(size_t{1} << 20);
         file.read(block.data(), static_cast<std::streamsize>(block.size()));
@@ -180,7 +187,9 @@ class Launch {
       }
       pollfd waiting[] = {{copy.in().fd(), POLLOUT, 0}, {copy.err().fd(), POLLIN, 0}};
       poll(waiting, 2, 100);
+      const size_t before = block.size();
       if (copy.in().open() && !write_available(copy.in(), block)) copy.in().close();
+      if (block.size() < before) progress = Clock::now();
       if (copy.err().open() && !read_available(copy.err(), errors, 1 << 16)) copy.close_err();
     }
     if (copy.ended() != 0) {
@@ -263,6 +272,7 @@ class Launch {
                  {"depth", launch_depth() + 1},
                  {"first_rank", host.first_rank()},
                  {"workers", host.slots().workers},
+                 {"longest_wait", options_.grace.longest_wait.count()},
                  {"folder", std::filesystem::current_path().string()},
                  {"width", stderr_is_terminal() ? terminal_width() : -1},
                  {"rank0_environment", options_.rank0_environment},
@@ -329,7 +339,8 @@ class Launch {
     const std::string kind = *text_field(message, "kind");
     const int rank = static_cast<int>(number_field(message, "rank").value_or(-1));
     const std::string text = text_field(message, "text").value_or("");
-    if (const auto wait = waiting_limit(text); wait && kind == "line") {
+    const auto wait = allowed_wait(host.owns(rank) ? rank : -1, text, options_.grace);
+    if (wait && kind == "line") {
       host.waits_until = connection_end(*wait + options_.grace.after_wait);
     }
     if (kind == "line") show_.line(rank, text);

@@ -39,7 +39,8 @@ std::vector<std::string> LineSplitter::add(std::string_view bytes) {
   std::vector<std::string> lines;
   size_t begin = 0;
   for (size_t end = 0; (end = pending_.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    lines.push_back(after_redraw(pending_.substr(begin, end - begin)));
+    lines.push_back(whole(after_redraw(pending_.substr(begin, end - begin))));
+    cut_ = false;
   }
   pending_.erase(0, begin);
   if (pending_.find(kRedraw) != std::string::npos) {
@@ -47,15 +48,21 @@ std::vector<std::string> LineSplitter::add(std::string_view bytes) {
     pending_ = status_;
   }
   if (pending_.size() > kMostOfALine) {
-    lines.push_back(std::move(pending_));
+    lines.push_back(whole(std::move(pending_)));
     pending_.clear();
+    cut_ = true;
   }
   return lines;
 }
 
+std::string LineSplitter::whole(std::string line) {
+  return cut_ ? "... " + std::move(line) : std::move(line);
+}
+
 std::vector<std::string> LineSplitter::rest() {
   std::vector<std::string> lines;
-  if (pending_ != status_) lines.push_back(pending_);  // a status line is not passed on
+  // A status line is not passed on.
+  if (pending_ != status_) lines.push_back(whole(std::move(pending_)));
   pending_.clear();
   status_.clear();
   return lines;
@@ -64,6 +71,13 @@ std::vector<std::string> LineSplitter::rest() {
 bool explains(int code, int earlier) {
   constexpr int kComm = static_cast<int>(ExitCode::kComm);
   return earlier == kComm && code != kComm && code != 0;
+}
+
+std::optional<std::chrono::milliseconds> allowed_wait(int rank, const std::string& line,
+                                                      const Grace& grace) {
+  const auto asked = waiting_limit(line);
+  if (rank != 0 || !asked) return std::nullopt;
+  return std::min<std::chrono::milliseconds>(*asked, grace.longest_wait);
 }
 
 std::optional<std::string> error_in(const std::string& line) {
@@ -169,7 +183,8 @@ void LaunchedWorkers::read_output(Worker& worker) {
 
 void LaunchedWorkers::show_line(Worker& worker, const std::string& line, bool out) {
   if (const auto error = error_in(line); error && !out) worker.error = *error;
-  if (const auto wait = waiting_limit(line); wait && !out && may_wait_) {
+  const auto wait = out ? std::nullopt : allowed_wait(worker.rank, line, grace_);
+  if (wait && may_wait_) {
     worker.waits_until = Clock::now() + *wait + grace_.after_wait;
   }
   const auto& show = out ? output_.out_line : output_.line;

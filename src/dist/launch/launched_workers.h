@@ -2,8 +2,9 @@
 //
 // Their output is split into lines. When one fails, the others get time to notice it, and rank 0
 // to save; those that do not end get SIGTERM, and then SIGKILL. A stopped process (SIGSTOP) is
-// ended at once. A worker that logs that it waits (log_waiting() in base/terminal.h: for room on a
-// full disk) has the time that it names, and a grace period to save; then it is ended, too.
+// ended at once. When rank 0 logs that it waits (log_waiting() in base/terminal.h: for room on a
+// full disk), it has the time that it names, within a limit, and a grace period to save; then it is
+// ended, too.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,9 @@
 
 namespace reigen {
 
-// Splits a worker's stderr or stdout into lines, and follows its status line, which is redrawn.
+// Splits a worker's stderr or stdout into lines, and follows its status line, which is redrawn. A
+// line that is too long is cut; its continuations begin with "... ", so that text in the middle of
+// a line is never taken for the tag at the start of one ("error: ", "waiting: ").
 class LineSplitter {
  public:
   std::vector<std::string> add(std::string_view bytes);  // the lines that are now complete
@@ -27,8 +30,11 @@ class LineSplitter {
   const std::string& status() const { return status_; }
 
  private:
+  std::string whole(std::string line);
+
   std::string pending_;
   std::string status_;
+  bool cut_ = false;  // `pending_` continues a line
 };
 
 // Callbacks for the output of workers.
@@ -52,7 +58,9 @@ struct Grace {
   std::chrono::milliseconds others_after_failure{5'000};
   // From stop(), which sends the first signal, until a further SIGTERM: time to save.
   std::chrono::milliseconds after_stop{120'000};
-  // From the end of a worker's wait until SIGTERM: time for a last checkpoint and the report.
+  // The longest wait that rank 0 may ask for: --checkpoint.wait.
+  std::chrono::milliseconds longest_wait{600'000};
+  // From the end of that wait until SIGTERM: time for a last checkpoint and the report.
   std::chrono::milliseconds after_wait{120'000};
   std::chrono::milliseconds after_term{5'000};  // from that SIGTERM until SIGKILL
 };
@@ -69,6 +77,7 @@ class LaunchedWorkers {
   // ends a worker's wait for room.
   void stop(int signal_number, std::chrono::milliseconds limit);
   void stop(int signal_number) { stop(signal_number, grace_.after_stop); }
+  void set_longest_wait(std::chrono::milliseconds time) { grace_.longest_wait = time; }
   // A worker that waits is ended at once, and none may wait from now on.
   void end_waits();
   // A worker of this job has failed, here or on a different host.
@@ -106,6 +115,10 @@ class LaunchedWorkers {
 // one: the loss of a worker is an error, too, and often reported before the lost process is found
 // dead.
 bool explains(int code, int earlier);
+
+// The time that rank 0 may wait by a line of its stderr; nothing for other lines and ranks.
+std::optional<std::chrono::milliseconds> allowed_wait(int rank, const std::string& line,
+                                                      const Grace& grace);
 
 // The text of a line "error: no space left", without its tag; nothing for other lines.
 std::optional<std::string> error_in(const std::string& line);

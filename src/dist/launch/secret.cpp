@@ -27,16 +27,35 @@ std::string read_all(const Socket& file, const std::string& path) {
   return text;
 }
 
-// The directory for files of this user alone.
+bool is_private_directory(const std::string& path) {
+  struct stat s = {};
+  return lstat(path.c_str(), &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() &&
+         (s.st_mode & kOthers) == 0;
+}
+
+// Below the home directory, where no other user can make a directory; empty if there is none.
+// `--copy-binary` may have made the folder above it, which others can read.
+std::string private_directory_at_home() {
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home != '/') return "";
+  std::string path = home;
+  for (const char* name : {"/.cache", "/reigen", "/private"}) {
+    path += name;
+    mkdir(path.c_str(), 0700);
+  }
+  struct stat s = {};
+  return lstat(path.c_str(), &s) == 0 ? path : "";
+}
+
+// The directory for files of this user alone. In /tmp any user may have taken the name, so it is
+// the last choice.
 std::string private_directory() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  const std::string path = runtime != nullptr && *runtime == '/'
-                               ? std::string(runtime) + "/reigen"
-                               : format("/tmp/reigen-{}", geteuid());
+  std::string path = runtime != nullptr && *runtime == '/' ? std::string(runtime) + "/reigen"
+                                                           : private_directory_at_home();
+  if (path.empty()) path = format("/tmp/reigen-{}", geteuid());
   mkdir(path.c_str(), 0700);
-  struct stat s = {};
-  if (lstat(path.c_str(), &s) != 0 || !S_ISDIR(s.st_mode) || s.st_uid != geteuid() ||
-      (s.st_mode & kOthers) != 0) {
+  if (!is_private_directory(path)) {
     throw IoError(
         format("{} is not a directory that only this user can access (mode 0700), so the job's "
                "token cannot be stored there; remove it, or set REIGEN_TOKEN to a random text",

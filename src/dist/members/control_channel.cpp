@@ -13,6 +13,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
+#include "base/printable.h"
 #include "base/terminal.h"
 #include "base/thread.h"
 #include "dist/net/message.h"
@@ -26,6 +27,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kConnectWithin{2'000};
+// Time for a server to prove that it knows the token. Where there are several addresses, the first
+// round is short and each round doubles the time: silent listeners of strangers on all but one of
+// them do not use up --start-within.
+constexpr milliseconds kFirstAnswerWithin{300};
 constexpr milliseconds kAnswerWithin{5'000};
 
 milliseconds left_until(Clock::time_point deadline) {
@@ -43,11 +48,12 @@ class Handshake {
     write_available(channel_, out_);
   }
 
-  // Nothing if the connection closed, the message is malformed, or none came in time.
+  // Nothing if the connection closed, the message is malformed or too large, or none came in time.
   std::optional<Json> receive(Clock::time_point deadline) {
+    const size_t most = proved_ ? kMostFromMember : kMostFromStranger;
     Json message;
     while (true) {
-      switch (decode_message(in_, kMostFromMember, message)) {
+      switch (decode_message(in_, most, message)) {
         case Decoded::kMessage:
           return message;
         case Decoded::kBroken:
@@ -60,8 +66,7 @@ class Handshake {
       if (left.count() == 0) return std::nullopt;
       constexpr int kTick = 100;
       const size_t before = in_.size();
-      const bool open =
-          read_available(channel_, in_, kMostFromMember + 4) && write_available(channel_, out_);
+      const bool open = read_available(channel_, in_, most + 4) && write_available(channel_, out_);
       if (in_.size() > before) continue;
       if (!open) return std::nullopt;
       pollfd waiting{channel_.fd(), channel_.events(!out_.empty()), 0};
@@ -76,6 +81,9 @@ class Handshake {
                : format("the connection ended before an answer: {}", channel_.error());
   }
 
+  // The server knows the token: larger messages are accepted from now on.
+  void set_proved() { proved_ = true; }
+
   const Channel& channel() const { return channel_; }
   Channel take(std::string& unread) {
     unread = std::move(in_);
@@ -86,6 +94,7 @@ class Handshake {
   Channel channel_;
   std::string in_;
   std::string out_;
+  bool proved_ = false;
 };
 
 struct Refused {
@@ -93,9 +102,16 @@ struct Refused {
   bool permanent;  // a retry is useless
 };
 
+// The text of a server that has not proved that it knows the token: one short line, marked as such.
+std::string unproven(const std::string& text) {
+  constexpr size_t kMost = 120;
+  std::string shown = text.substr(0, std::min(text.find('\n'), kMost));
+  return format("the server there, which did not prove that it knows the job token, sent '{}{}'",
+                printable_line(shown), shown.size() < text.size() ? "..." : "");
+}
+
 // Both sides prove by HMAC that they know the token; neither sends it.
 void prove(Handshake& handshake, const std::string& token, Clock::time_point deadline) {
-  deadline = std::min(deadline, Clock::now() + kAnswerWithin);
   const auto hello = handshake.receive(deadline);
   const auto nonce = hello ? text_field(*hello, "nonce") : std::nullopt;
   if (handshake.channel().key_rejected()) {
@@ -112,7 +128,7 @@ void prove(Handshake& handshake, const std::string& token, Clock::time_point dea
        {"proof", hmac_sha256(token, member_challenge(handshake.channel(), *nonce, own))}});
   const auto answer = handshake.receive(deadline);
   if (answer && text_field(*answer, "kind") == "refused") {
-    throw Refused{text_field(*answer, "text").value_or(""), false};
+    throw Refused{unproven(text_field(*answer, "text").value_or("")), false};
   }
   if (!answer) throw Refused{handshake.silent(), false};
   const auto proof = text_field(*answer, "proof");
@@ -120,6 +136,7 @@ void prove(Handshake& handshake, const std::string& token, Clock::time_point dea
                                                                          *nonce)))) {
     throw Refused{"the server there does not know the job token", false};
   }
+  handshake.set_proved();
 }
 
 }  // namespace
@@ -213,7 +230,8 @@ class ControlChannel::Loop {
 
  private:
   void join();
-  bool try_join(const Endpoint& endpoint, std::string& why, Clock::time_point deadline);
+  bool try_join(const Endpoint& endpoint, milliseconds answer_within, std::string& why,
+                Clock::time_point deadline);
   void await_start(Handshake& handshake, Clock::time_point deadline);
   void read_members(const Json& formed);
   void run();
@@ -244,25 +262,29 @@ class ControlChannel::Loop {
 void ControlChannel::Loop::join() {
   const auto deadline = Clock::now() + options_.start_within;
   std::string why = "no address is known";
+  milliseconds answer_within = options_.at.size() > 1 ? kFirstAnswerWithin : kAnswerWithin;
   do {
     for (const Endpoint& endpoint : options_.at) {
       check_interrupt();
-      if (try_join(endpoint, why, deadline)) return;
+      if (try_join(endpoint, answer_within, why, deadline)) return;
       why = format("{} ({})", text_of(endpoint), why);
     }
+    answer_within = std::min(2 * answer_within, kAnswerWithin);
     std::this_thread::sleep_for(kBetweenTries);
   } while (Clock::now() < deadline && !options_.at.empty());
   throw CommError(format("rank {} on {} found no rendezvous within {:.3g} s (--start-within): {}",
                          options_.rank, options_.host, seconds_of(options_.start_within), why));
 }
 
-bool ControlChannel::Loop::try_join(const Endpoint& endpoint, std::string& why,
-                                    Clock::time_point deadline) {
-  Socket socket = connect_to(endpoint, std::min(kConnectWithin, left_until(deadline)), why);
+bool ControlChannel::Loop::try_join(const Endpoint& endpoint, milliseconds answer_within,
+                                    std::string& why, Clock::time_point deadline) {
+  const milliseconds connect_within =
+      std::min({kConnectWithin, answer_within, left_until(deadline)});
+  Socket socket = connect_to(endpoint, connect_within, why);
   if (!socket.open()) return false;
   Handshake handshake(Channel(std::move(socket), options_.encryption, Channel::Side::kConnecting));
   try {
-    prove(handshake, options_.token, deadline);
+    prove(handshake, options_.token, std::min(deadline, Clock::now() + answer_within));
     local_address_ = reigen::local_address(handshake.channel().socket());
     Json facts = Json::object();
     for (const auto& [key, value] : options_.facts) facts[key] = value;

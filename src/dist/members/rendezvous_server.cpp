@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <list>
 #include <map>
 #include <optional>
@@ -105,6 +106,7 @@ class RendezvousServer::Loop {
 
   ServerOptions options_;
   Socket listener_;
+  AcceptPause accept_pause_;
   int port_;
   Clock::time_point deadline_;
   Clock::time_point beat_ = Clock::now();
@@ -140,7 +142,8 @@ void RendezvousServer::Loop::run() {
 }
 
 void RendezvousServer::Loop::poll_all() {
-  std::vector<pollfd> waiting = {{wake_.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+  std::vector<pollfd> waiting = {{wake_.fd(), POLLIN, 0},
+                                 {accept_pause_.over() ? listener_.fd() : -1, POLLIN, 0}};
   std::vector<Connection*> polled;
   bool pending = false;
   for (Connection& c : connections_) {
@@ -165,7 +168,7 @@ void RendezvousServer::Loop::poll_all() {
 void RendezvousServer::Loop::admit() {
   for (int i = 0; i < kMostAcceptsAtOnce; ++i) {
     Socket socket = accept_from(listener_);
-    if (!socket.open()) return;
+    if (!socket.open()) return accept_pause_.failed(errno);
     Connection& c = connections_.emplace_back();
     c.from = network_of(peer_address(socket));
     c.channel = Channel(std::move(socket), options_.encryption, Channel::Side::kAccepting);

@@ -101,6 +101,7 @@ class Forming {
   std::vector<MeshLink> mesh_;
   std::vector<Dial> dials_;
   std::list<Candidate> candidates_;
+  AcceptPause accept_pause_;
 };
 
 void Forming::dial_lower_ranks() {
@@ -152,7 +153,7 @@ void Forming::drop(Candidate& c, const std::string& why) {
 }
 
 void Forming::poll_all() {
-  std::vector<pollfd> waiting = {{options_.listener->fd(), POLLIN, 0}};
+  std::vector<pollfd> waiting = {{accept_pause_.over() ? options_.listener->fd() : -1, POLLIN, 0}};
   std::vector<int> dialling;
   for (int rank = 0; rank < options_.rank; ++rank) {
     const Socket& socket = dials_[static_cast<size_t>(rank)].socket;
@@ -179,7 +180,7 @@ void Forming::poll_all() {
 void Forming::accept_some() {
   for (int i = 0; i < kMostAcceptsAtOnce; ++i) {
     Socket socket = accept_from(*options_.listener);
-    if (!socket.open()) return;
+    if (!socket.open()) return accept_pause_.failed(errno);
     Candidate& c = candidates_.emplace_back();
     c.from = network_of(peer_address(socket));
     c.channel = Channel(std::move(socket), options_.encryption, Channel::Side::kAccepting);

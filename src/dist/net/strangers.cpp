@@ -2,9 +2,18 @@
 
 #include <arpa/inet.h>
 
+#include <cerrno>
+
 #include "base/hash.h"
 
 namespace reigen {
+
+void AcceptPause::failed(int error_number) {
+  constexpr std::chrono::milliseconds kPause{100};
+  const bool none = error_number == EAGAIN || error_number == EWOULDBLOCK ||
+                    error_number == EINTR || error_number == ECONNABORTED;
+  if (!none) until_ = std::chrono::steady_clock::now() + kPause;
+}
 
 std::string network_of(const std::string& address) {
   in6_addr v6 = {};

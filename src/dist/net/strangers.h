@@ -15,6 +15,18 @@ inline constexpr int kMostAcceptsAtOnce = 16;  // then the others are served
 inline constexpr std::chrono::milliseconds kProveWithin{5'000};
 inline constexpr std::chrono::milliseconds kBetweenTries{100};  // of a member that was turned away
 
+// When to poll a listener again after accept() failed: without descriptors or memory the listener
+// stays readable, and poll() would return at once without end.
+class AcceptPause {
+ public:
+  // After a failed accept() with that errno; a pause unless there was only no connection.
+  void failed(int error_number);
+  bool over() const { return std::chrono::steady_clock::now() >= until_; }
+
+ private:
+  std::chrono::steady_clock::time_point until_;
+};
+
 // The block of addresses that one owner usually has: the /64 of an IPv6 address, or the IPv4
 // address itself.
 std::string network_of(const std::string& address);

@@ -121,7 +121,7 @@ void CheckpointWriter::write_copy() {
   try {
     written = write_checkpoint(lasting + record_.path.substr(run_.path().size()), facts_, layout_,
                                copy_.parameters, moments_of(copy_), vocabulary_, true,
-                               worker_tensors(copy_));
+                               worker_tensors(copy_), OutputName::kOwn);
   } catch (const Error& e) {  // with the path that a user knows
     std::string text = e.what();
     const size_t at = text.find(lasting);

@@ -160,14 +160,21 @@ void RunDirectory::check_is_run() const {
   }
 }
 
-// All files of a run are written below these: a link in a run from elsewhere leads anywhere.
+// All files of a run are written below these, and checkpoints replace or remove those of their
+// name: a link in a run from elsewhere leads anywhere.
 void RunDirectory::refuse_links() const {
-  for (const char* name : {"checkpoints", "measurements", "tensorboard"}) {
-    std::error_code ignored;
-    if (!fs::is_symlink(fs::symlink_status(file(name), ignored))) continue;
-    throw ConfigError(
-        format("{}: is a symbolic link, which is not followed here; replace it by a directory",
-               file(name)));
+  std::error_code ignored;
+  std::vector<std::string> paths = {file("checkpoints"), file("measurements"), file("tensorboard")};
+  if (!fs::is_symlink(fs::symlink_status(paths.front(), ignored))) {
+    for (const auto& entry : fs::directory_iterator(paths.front(), ignored)) {
+      uint64_t step = 0;
+      if (step_of_name(entry.path().filename(), step)) paths.push_back(entry.path());
+    }
+  }
+  for (const std::string& path : paths) {
+    if (!fs::is_symlink(fs::symlink_status(path, ignored))) continue;
+    throw ConfigError(format(
+        "{}: is a symbolic link, which is not followed here; replace it by a directory", path));
   }
 }
 

@@ -1,17 +1,21 @@
 #include "train/workers/send_data.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <fstream>
 
 #include "base/error.h"
 #include "base/file/files.h"
+#include "base/file/own_file.h"
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/json/json.h"
 #include "base/terminal.h"
 #include "data/dataset.h"
 #include "data/manifest.h"
+#include "dist/net/socket.h"
 
 namespace reigen {
 namespace {
@@ -29,14 +33,17 @@ std::string sha256_of(const std::string& text) {
   return digest.hex();
 }
 
-// Name, size and digest of the dataset's files.
+// Name, size and digest of the dataset's files, which have that size: a manifest from elsewhere may
+// record any.
 Json list_files(const std::string& path) {
   Json files = Json::array();
+  const Manifest manifest = read_manifest(path);
+  check_files(path, manifest);
   for (const char* name : {"manifest.json", "SHA256SUMS"}) {
     const std::string file = path + "/" + name;
     files.push_back({{"name", name}, {"bytes", file_size(file)}, {"sha256", sha256_of_file(file)}});
   }
-  for (const OutputFile& file : read_manifest(path).files()) {
+  for (const OutputFile& file : manifest.files()) {
     files.push_back({{"name", file.file}, {"bytes", file.bytes}, {"sha256", file.sha256}});
   }
   return files;
@@ -69,23 +76,34 @@ Json agreed_list(Job& job, const std::string& path) {
   return files;
 }
 
+// Reads exactly `segment` of rank 0's file.
+void read_segment(const Socket& file, const std::string& path, std::span<std::byte> segment) {
+  for (size_t at = 0; at < segment.size();) {
+    const ssize_t got = read(file.fd(), segment.data() + at, segment.size() - at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw IoError(format("{}: cannot be read: {}", path, errno_text(errno)));
+    if (got == 0) throw DataError(format("{}: became shorter while it was sent", path));
+    at += static_cast<size_t>(got);
+  }
+}
+
 // Broadcasts a file of rank 0's directory `from`; other ranks write it into `to`, or nowhere where
 // that is empty. Throws CommError if it is not the file of the list.
 void send_file(Job& job, const Json& file, const std::string& from, const std::string& to,
                Progress* progress) {
   const std::string name = file.at("name");
   const uint64_t bytes = file.at("bytes");
-  std::ifstream in;
+  const std::string path = from + "/" + name;
   Sha256 digest;
   std::unique_ptr<FileWriter> out;
-  if (job.first()) in.open(from + "/" + name, std::ios::binary);
+  const Socket in(job.first() ? open_for_reading(path) : -1);
   if (!to.empty()) out = std::make_unique<FileWriter>(to + "/" + name);
   std::vector<std::byte> buffer(std::min<uint64_t>(kSegment, bytes));
   for (uint64_t sent = 0; sent < bytes;) {
     const std::span<std::byte> segment(buffer.data(),
                                        std::min<uint64_t>(buffer.size(), bytes - sent));
-    char* data = reinterpret_cast<char*>(segment.data());
-    if (job.first()) in.read(data, static_cast<std::streamsize>(segment.size()));
+    const char* data = reinterpret_cast<const char*>(segment.data());
+    if (job.first()) read_segment(in, path, segment);
     job.broadcast(segment);
     if (out) {
       out->write(data, segment.size());
@@ -94,7 +112,6 @@ void send_file(Job& job, const Json& file, const std::string& from, const std::s
     sent += segment.size();
     if (progress != nullptr) progress->add(segment.size());
   }
-  if (job.first() && !in) throw IoError(format("cannot read {}/{}", from, name));
   if (!out) return;
   out->close();
   if (digest.hex() != file.at("sha256")) {

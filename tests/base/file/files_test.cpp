@@ -337,6 +337,25 @@ TEST(StagedDirectory, ReplacesTheTargetOfALinkAndNotTheLink) {
   EXPECT_EQ(names_in(dir.path("real")), (Names{".reigen", "new"}));
 }
 
+TEST(StagedDirectory, RefusesALinkAtANameOfItsOwn) {
+  TempDir dir;
+  make_output(dir.path("real"), "old");
+  const Names before = names_in(dir.path("real"));
+  fs::create_symlink(dir.path("real"), dir.path("link"));
+  EXPECT_THROW(StagedDirectory(dir.path("link"), true, OutputName::kOwn), IoError);
+  EXPECT_EQ(names_in(dir.path()), (Names{"link", "real"}));
+  fs::remove(dir.path("link"));
+  {
+    StagedDirectory staged(dir.path("link"), true, OutputName::kOwn);
+    fs::create_symlink(dir.path("real"), dir.path("link"));
+    EXPECT_THROW(staged.commit(), IoError);
+  }
+  fs::remove(dir.path("link"));
+  fs::create_symlink("nowhere", dir.path("link"));
+  EXPECT_THROW(StagedDirectory(dir.path("link"), true, OutputName::kOwn), IoError);
+  EXPECT_EQ(names_in(dir.path("real")), before);
+}
+
 TEST(StagedDirectory, IsNeverAbsentWhileItIsReplaced) {
   TempDir dir;
   { StagedDirectory(dir.path("out"), false).commit(); }

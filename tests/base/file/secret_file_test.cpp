@@ -34,6 +34,16 @@ TEST(SecretFile, AFileThatOthersMayAccessIsRefused) {
   }
 }
 
+TEST(SecretFile, AFileOfADifferentUserIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file to a different user";
+  const TempDir dir;
+  const std::string path = file_with(dir, "secret", 0600);
+  EXPECT_EQ(read_secret_file(path), "secret");
+  constexpr uid_t kStranger = 54'321;
+  ASSERT_EQ(chown(path.c_str(), kStranger, kStranger), 0);
+  EXPECT_THROW(read_secret_file(path), ConfigError);
+}
+
 TEST(SecretFile, AMissingEmptyLongOrSpecialFileIsRefused) {
   const TempDir dir;
   EXPECT_THROW(read_secret_file(dir.path() + "/none"), ConfigError);

@@ -45,6 +45,7 @@ struct SeenOutput {
 constexpr Grace kShort{.after_failure = milliseconds(200),
                        .others_after_failure = milliseconds(200),
                        .after_stop = milliseconds(200),
+                       .longest_wait = std::chrono::hours(3),
                        .after_wait = milliseconds(200),
                        .after_term = milliseconds(200)};
 
@@ -65,6 +66,28 @@ TEST(LineSplitter, SplitsLinesAndFollowsTheStatusLine) {
   EXPECT_THAT(splitter.rest(), testing::IsEmpty());
   EXPECT_THAT(splitter.add("no end"), testing::IsEmpty());
   EXPECT_THAT(splitter.rest(), testing::ElementsAre("no end"));
+}
+
+TEST(LineSplitter, MarksTheContinuationOfALineThatIsCut) {
+  LineSplitter splitter;
+  const std::string much(70'000, 'a');
+  EXPECT_THAT(splitter.add(much), testing::ElementsAre(much));
+  EXPECT_THAT(splitter.add("waiting: up to 60 s for room\nnext\n"),
+              testing::ElementsAre("... waiting: up to 60 s for room", "next"));
+  EXPECT_THAT(splitter.add(much), testing::ElementsAre(much));
+  EXPECT_THAT(splitter.add(much), testing::ElementsAre("... " + much));
+  EXPECT_THAT(splitter.add("error: no"), testing::IsEmpty());
+  EXPECT_THAT(splitter.rest(), testing::ElementsAre("... error: no"));
+}
+
+TEST(AllowedWait, IsThatOfRankZeroUpToALimit) {
+  const Grace grace{.longest_wait = std::chrono::seconds(90)};
+  EXPECT_EQ(allowed_wait(0, "waiting: up to 60 s for room", grace), std::chrono::seconds(60));
+  EXPECT_EQ(allowed_wait(0, "waiting: up to 4294967295 s for room", grace),
+            std::chrono::seconds(90));
+  EXPECT_EQ(allowed_wait(1, "waiting: up to 60 s for room", grace), std::nullopt);
+  EXPECT_EQ(allowed_wait(-1, "waiting: up to 60 s for room", grace), std::nullopt);
+  EXPECT_EQ(allowed_wait(0, "... waiting: up to 60 s for room", grace), std::nullopt);
 }
 
 TEST(ErrorIn, RemovesTheTag) {
@@ -156,6 +179,20 @@ TEST(LaunchedWorkers, AWorkerThatWaitsHasTheTimeThatItNames) {
     if (!allowed) set.end_waits();
     wait_for_all(set);
     EXPECT_EQ(seen.lines.size(), allowed ? 2u : 1u);
+  }
+}
+
+TEST(LaunchedWorkers, NoOtherRankMayWaitAndNoneBeyondTheLimit) {
+  const char* waits = "echo 'waiting: up to 60 s for room' >&2; sleep 2; echo saved >&2";
+  for (const int waiting : {0, 1}) {
+    Grace grace = kShort;
+    if (waiting == 0) grace.longest_wait = milliseconds(0);
+    SeenOutput seen;
+    LaunchedWorkers set(seen.output(), grace);
+    set.start(waiting, shell(waits));
+    set.start(1 - waiting, shell("sleep 0.1; exit 7"));
+    wait_for_all(set);
+    EXPECT_EQ(seen.lines.size(), 1u) << waiting;
   }
 }
 

@@ -58,6 +58,26 @@ TEST_F(LocalSecret, IsMadeOnceForItsUserAlone) {
   EXPECT_NE(local_secret(), first);
 }
 
+// Without a runtime directory, as under cron or sudo: any user may take a name in /tmp.
+TEST_F(LocalSecret, IsStoredBelowTheHomeDirectoryWithoutARuntimeDirectory) {
+  const char* before = std::getenv("HOME");
+  const std::string home = before == nullptr ? "" : before;
+  unsetenv("XDG_RUNTIME_DIR");
+  setenv("HOME", dir.path("home").c_str(), 1);
+  std::filesystem::create_directories(dir.path("home/.cache/reigen"));  // as --copy-binary does
+  chmod(dir.path("home/.cache/reigen").c_str(), 0755);
+  const std::string first = local_secret();
+  EXPECT_EQ(local_secret(), first);
+  struct stat s = {};
+  ASSERT_EQ(stat(dir.path("home/.cache/reigen/private").c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 07777, 0700U);
+  ASSERT_EQ(stat(dir.path("home/.cache/reigen/private/token").c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 07777, 0600U);
+  chmod(dir.path("home/.cache/reigen/private").c_str(), 0755);
+  EXPECT_THROW(local_secret(), IoError);
+  setenv("HOME", home.c_str(), 1);
+}
+
 TEST_F(LocalSecret, IsNotStoredWhereOthersCanWrite) {
   std::filesystem::create_directory(dir.path("reigen"));
   chmod(dir.path("reigen").c_str(), 0777);

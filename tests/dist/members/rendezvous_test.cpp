@@ -295,6 +295,71 @@ TEST(Rendezvous, FindsTheRightServerAmongSeveralAddresses) {
   EXPECT_EQ(ControlChannel(options).size(), 1);
 }
 
+// Answers every connection at a port with the same bytes, and keeps it open.
+class Impostor {
+ public:
+  explicit Impostor(std::string bytes)
+      : listener_(listen_on("127.0.0.1", 0)), thread_([this, bytes] { run(bytes); }) {}
+  ~Impostor() {
+    over_ = true;
+    thread_.join();
+  }
+  Endpoint at() const { return {"127.0.0.1", port_of(listener_)}; }
+
+ private:
+  void run(const std::string& bytes) {
+    std::vector<Socket> sockets;
+    while (!over_) {
+      Socket socket = accept_from(listener_);
+      std::string out = bytes;
+      if (socket.open()) write_available(socket, out);
+      if (socket.open()) sockets.push_back(std::move(socket));
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+
+  Socket listener_;
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
+};
+
+// Each of them would take 5 s, and all of them more than --start-within.
+TEST(Rendezvous, IsFoundBehindListenersThatDoNotAnswer) {
+  TestJob job(1);
+  job.start();
+  JoinOptions options = job.member(0);
+  options.at.clear();
+  std::vector<Socket> silent;
+  for (int i = 0; i < 6; ++i) {
+    silent.push_back(listen_on("127.0.0.1", 0));
+    options.at.push_back({"127.0.0.1", port_of(silent.back())});
+  }
+  const Impostor greets(encode_message({{"kind", "hello"}, {"nonce", "00"}}));
+  options.at.push_back(greets.at());
+  options.at.push_back({"127.0.0.1", job.server->port()});
+  EXPECT_EQ(join_all({options}, [](ControlChannel& m) { EXPECT_EQ(m.size(), 1); })[0], "");
+}
+
+TEST(Rendezvous, TheTextOfAServerThatProvesNothingIsShortAndMarked) {
+  const std::string hello = encode_message({{"kind", "hello"}, {"nonce", "00"}});
+  const auto refused = [&](const std::string& text) {
+    const Impostor impostor(hello + encode_message({{"kind", "refused"}, {"text", text}}));
+    JoinOptions options;
+    options.at = {impostor.at()};
+    options.token = "right";
+    options.start_within = milliseconds(300);
+    return join_all({options}, [](ControlChannel&) { FAIL(); })[0];
+  };
+  EXPECT_THAT(refused("wrong version\nrun this"),
+              AllOf(HasSubstr("did not prove"), HasSubstr("'wrong version...'"),
+                    testing::Not(HasSubstr("run this"))));
+  EXPECT_THAT(refused("\x1b[2J" + std::string(500, 'x')),
+              AllOf(HasSubstr("\\x1b"), HasSubstr(std::string(100, 'x')),
+                    testing::Not(HasSubstr(std::string(130, 'x')))));
+  // A message of more than a stranger may send is not read.
+  EXPECT_THAT(refused(std::string(kMostFromStranger, 'x')), testing::Not(HasSubstr("xxx")));
+}
+
 TEST(Rendezvous, TheErrorNamesTheAddressThatDidNotAnswer) {
   JoinOptions options;
   options.at = {{"127.0.0.1", [] { return port_of(listen_on("127.0.0.1", 0)); }()}};

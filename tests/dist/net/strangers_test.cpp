@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 namespace reigen {
 namespace {
 
@@ -30,6 +32,22 @@ TEST(Strangers, AmongManyNetworksTheOldestGivesWayWhateverItsName) {
   evict_stranger(connections, always);
   EXPECT_TRUE(connections.front().broken);
   EXPECT_FALSE(connections.back().broken);
+}
+
+TEST(AcceptPause, LetsAListenerRestWithoutDescriptorsAndOnlyThen) {
+  for (const int none : {EAGAIN, EINTR, ECONNABORTED}) {
+    AcceptPause pause;
+    EXPECT_TRUE(pause.over());
+    pause.failed(none);
+    EXPECT_TRUE(pause.over()) << none;
+  }
+  for (const int lacking : {EMFILE, ENFILE, ENOMEM, ENOBUFS}) {
+    AcceptPause pause;
+    pause.failed(lacking);
+    EXPECT_FALSE(pause.over()) << lacking;
+    while (!pause.over()) {
+    }
+  }
 }
 
 TEST(Strangers, AnIpv6PrefixIsOneNetwork) {

@@ -67,6 +67,20 @@ TEST_F(CheckpointWriterTest, WritesTheStateOfTheMomentOfTheCall) {
   EXPECT_EQ(fs::read_symlink(run.file("last")), "checkpoints/step-00000010");
 }
 
+TEST_F(CheckpointWriterTest, NeverReplacesTheTargetOfALink) {
+  CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 3);
+  const std::string target = small.dir.path("mine");
+  { StagedDirectory(target, false).commit(); }  // looks replaceable
+  fs::create_symlink(target, run.checkpoint(10));
+  const TrainState state = filled(small, 10);
+  writer.save(state, small.facts(state));
+  EXPECT_THAT(writer.wait()->error, HasSubstr(run.checkpoint(10) + ": is a symbolic link"));
+  EXPECT_FALSE(is_checkpoint(target));
+  fs::remove(run.checkpoint(10));
+  writer.retry();
+  expect_step(10);
+}
+
 TEST_F(CheckpointWriterTest, WritesSeveralInSuccessionWithoutMixingThem) {
   CheckpointWriter writer(run, small.model.layout(), small.data.vocabulary, 100);
   for (uint64_t step = 1; step <= 8; ++step) {

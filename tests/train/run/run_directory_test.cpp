@@ -78,7 +78,7 @@ TEST_F(RunDirectoryTest, IsLockedForOneTrainerAtATime) {
   {
     const RunDirectory run(path);
     EXPECT_THAT(config_error_of([&] { RunDirectory second(path); }),
-                AllOf(HasSubstr(path), HasSubstr(format("process {}", getpid()))));
+                AllOf(HasSubstr(path), HasSubstr(format("({})", getpid()))));
   }
   const RunDirectory again(path);  // unlocked by the destructor of the first
 }
@@ -102,7 +102,7 @@ TEST_F(RunDirectoryTest, IsLockedUntilTheOtherProcessEnds) {
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   EXPECT_THAT(config_error_of([&] { RunDirectory second(path); }),
-              HasSubstr(format("(process {})", child)));
+              HasSubstr(format("({})", child)));
   close(wait[1]);
   waitpid(child, nullptr, 0);
   const RunDirectory now(path);
@@ -144,7 +144,7 @@ TEST_F(RunDirectoryTest, FollowsAMoveAndWritesNothingToTheOldPath) {
   EXPECT_THAT(run.checkpoints(), ElementsAre(10));
   EXPECT_FALSE(path_exists(path));
   EXPECT_THAT(config_error_of([&] { RunDirectory second(dir.path("moved")); }),
-              HasSubstr(format("process {}", getpid())));
+              HasSubstr(format("({})", getpid())));
 }
 
 TEST_F(RunDirectoryTest, LinksAndPrunesInItsNewPlaceAlsoBeforeItFollows) {
@@ -177,7 +177,7 @@ TEST_F(RunDirectoryTest, KnowsWithoutAChangeWhetherAProcessTrainsInIt) {
   EXPECT_FALSE(path_exists(path));
   const RunDirectory run(path);
   EXPECT_THAT(config_error_of([&] { check_not_training(path); }),
-              HasSubstr(format("(process {})", getpid())));
+              HasSubstr(format("({})", getpid())));
 }
 
 TEST_F(RunDirectoryTest, RefusesAFolderThatIsNotARun) {
@@ -265,6 +265,20 @@ TEST_F(RunDirectoryTest, RenamesADamagedCheckpoint) {
   run.set_aside(10);
   EXPECT_THAT(run.checkpoints(), IsEmpty());
   EXPECT_TRUE(path_exists(run.checkpoint(10) + ".damaged/model.safetensors"));
+}
+
+TEST_F(RunDirectoryTest, RefusesALinkInPlaceOfACheckpoint) {
+  { write_step(RunDirectory(path), 10); }
+  fs::create_directory(dir.path("mine"));
+  write_text(dir.path("mine/notes.txt"), "mine");
+  fs::create_symlink(dir.path("mine"), path + "/checkpoints/step-00002000");
+  EXPECT_THAT(config_error_of([&] { RunDirectory run(path); }), HasSubstr("step-00002000"));
+  fs::remove(path + "/checkpoints/step-00002000");
+  fs::create_symlink(dir.path("mine"), path + "/checkpoints/step-00002000.partial");
+  fs::create_symlink(dir.path("mine"), path + "/checkpoints/step-00002000.removed");
+  const RunDirectory run(path);  // removes the leftovers, not what they lead to
+  EXPECT_EQ(read_file(dir.path("mine/notes.txt")), "mine");
+  EXPECT_FALSE(fs::is_symlink(path + "/checkpoints/step-00002000.partial"));
 }
 
 TEST_F(RunDirectoryTest, GivesTheStepOfALink) {
@@ -356,8 +370,7 @@ TEST_F(RunDirectoryTest, IsNotRemovedWithForeignFilesOrWhileItTrains) {
   {
     const RunDirectory run(path);
     run.write("config.yaml", "seed: 1\n");
-    EXPECT_THAT(config_error_of([&] { remove_run(path); }),
-                HasSubstr(format("process {}", getpid())));
+    EXPECT_THAT(config_error_of([&] { remove_run(path); }), HasSubstr(format("({})", getpid())));
   }
   write_text(path + "/notes.txt", "mine");
   EXPECT_THAT(config_error_of([&] { remove_run(path); }),

@@ -17,7 +17,6 @@ namespace {
 constexpr int kTick = 200;                // milliseconds
 constexpr size_t kMostDrained = 1 << 18;  // bytes
 constexpr int kMostAccepted = 16;  // per turn, so that a flood of connections delays no client
-constexpr std::chrono::milliseconds kAcceptPause{100};
 
 const char* reason_of(int status) {
   switch (status) {
@@ -99,7 +98,7 @@ void HttpServer::run(const std::function<bool()>& ended) {
       waiting.push_back({connection.socket.fd(), events, 0});
       ids.push_back(id);
     }
-    const bool accepts = Clock::now() >= accept_after_;
+    const bool accepts = accept_pause_.over();
     waiting.push_back({accepts ? listener_.fd() : -1, POLLIN, 0});
     if (poll(waiting.data(), waiting.size(), kTick) > 0) {
       for (size_t i = 0; i < ids.size(); ++i) {
@@ -118,14 +117,7 @@ void HttpServer::accept_all() {
     socklen_t size = sizeof from;
     Socket socket(accept4(listener_.fd(), reinterpret_cast<sockaddr*>(&from), &size,
                           SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.open()) {
-      // Without descriptors or memory the listener stays readable: poll() would return at once.
-      const bool none = errno == EAGAIN || errno == EWOULDBLOCK;
-      if (!none && errno != EINTR && errno != ECONNABORTED) {
-        accept_after_ = Clock::now() + kAcceptPause;
-      }
-      return;
-    }
+    if (!socket.open()) return accept_pause_.failed(errno);
     Connection connection;
     connection.client = client_of(from);
     make_room(connection.client);

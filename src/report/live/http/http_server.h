@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "dist/net/socket.h"
+#include "dist/net/strangers.h"
 #include "report/live/http/http_request.h"
 #include "report/live/http/work_lane.h"
 
@@ -87,7 +88,7 @@ class HttpServer {
   HttpLimits limits_;
   Connections connections_;
   uint64_t next_id_ = 0;
-  Clock::time_point accept_after_;
+  AcceptPause accept_pause_;
   // Outlives the server if a lane still works for a connection of it.
   struct Finished {
     std::mutex mutex;

@@ -1,6 +1,7 @@
 #include "train/last_step.h"
 
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "optim/schedule.h"
 #include "train/run_limits.h"
 
@@ -20,6 +21,7 @@ int64_t planned_last_step(const TrainOptions& options, const Dataset& train) {
   BatchStream stream(train, static_cast<uint64_t>(options.seed), batch_size(options));
   int64_t step = 0;
   do {
+    check_interrupt();
     stream.next();
     ++step;
   } while (step != options.max_steps && limits.epochs(stream.cursor()) < options.max_epochs);

@@ -144,6 +144,7 @@ void run_schedule(const ScheduleCommandOptions& options) {
                     .steps = static_cast<uint64_t>(options.steps)};
   schedule.options.last_step = options.steps;
   check_schedule(schedule.options);
+  schedule.options = with_planned_decay(schedule.options);
   schedule.peak = peak_step(schedule.options, schedule.steps);
   for (const auto& key : ignored_settings(options.schedule)) {
     log_warning(format("--{} is not used by {}", key, schedule_name(schedule.options.kind)));

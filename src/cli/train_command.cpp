@@ -39,6 +39,7 @@ std::vector<std::string> page_secret(const TrainOptions& options) {
 
 void run_train(const TrainOptions& options) {
   if (options.decay_now > 0 && !started_as_worker() && is_training(options.run)) {
+    check_can_request(options.run, options.decay_now);
     request_decay(options.run, options.decay_now);
     return log_note(format("asked the process that trains in {} to end the run after a decay of {}",
                            options.run, counted(static_cast<uint64_t>(options.decay_now), "step")));

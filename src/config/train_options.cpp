@@ -43,8 +43,8 @@ void describe_decay_now(Schema& s, TrainOptions& o) {
   s.option(
        "decay-now", o.decay_now,
        "number of steps of a linear decay of the learning rate that begins now and ends the run "
-       "of --run, instead of --max-steps; a stopped run is resumed, a running one continues; 0 "
-       "for no such decay",
+       "of --run, instead of any other limit; a stopped run is resumed, a running one continues; "
+       "refused if the run already has such a decay; 0 for none",
        0, kMaxSteps)
       .free_on_resume()
       .from_rank0()
@@ -159,7 +159,7 @@ void describe_eval(Schema& s, TrainOptions& o) {
       .free_on_resume();
   s.option("eval.patience", o.eval.patience,
            "number of evaluations without a better score after which training stops early, or "
-           "schedule.kind wsd without --max-steps begins its decay; 0 for no early stopping",
+           "schedule.kind wsd begins its decay, which ends the run; 0 for no early stopping",
            0, 1'000'000)
       .free_on_resume();
   s.choice("eval.stop-on", o.eval.stop_on, "validation score that eval.patience watches",

@@ -72,6 +72,7 @@ struct MuonStep {
   double weight_decay = 0.01;    // decoupled
   double gradient_scale = 1;     // factor of the gradient: clipping
   DType products = DType::kF32;  // type of the iterations on a GPU; fp32 on the CPU
+  bool timed = true;  // on a GPU: the fastest algorithm; false: the library's first choice
 };
 
 void muon_step(const Device& device, const MuonStep& options, std::span<const MatrixRange> matrices,

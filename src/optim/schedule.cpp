@@ -167,8 +167,20 @@ Decay planned_decay(const ScheduleOptions& o) {
   return {last - steps, steps};
 }
 
+ScheduleOptions with_planned_decay(ScheduleOptions o) {
+  if (const Decay decay = planned_decay(o); decay.active()) {
+    o.decay_steps = static_cast<int64_t>(decay.steps);
+  }
+  return o;
+}
+
 uint64_t stalled_decay(const ScheduleOptions& o, uint64_t step) {
-  return o.decay_steps > 0 ? static_cast<uint64_t>(o.decay_steps) : std::max<uint64_t>(step / 4, 1);
+  const auto last = static_cast<uint64_t>(o.last_step);
+  const Decay planned = planned_decay(o);
+  if ((last > 0 && step >= last) || (planned.active() && step >= planned.begin)) return 0;
+  const uint64_t steps =
+      o.decay_steps > 0 ? static_cast<uint64_t>(o.decay_steps) : std::max<uint64_t>(step / 4, 1);
+  return last > 0 ? std::min(steps, last - step) : steps;
 }
 
 double learning_rate(const ScheduleOptions& o, uint64_t step, const Decay& decay) {

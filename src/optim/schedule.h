@@ -37,8 +37,10 @@ namespace reigen {
 // Throws ConfigError for numbers that make no curve: too small, not rising, too few.
 void check_schedule(const ScheduleOptions& options);
 
-// A decay in a straight line from the rate of step `begin` that ends after `steps` more steps: the
-// end of wsd, also after a validation loss that has stalled, or of any schedule by --decay-now.
+// A decay in a straight line, from the rate that the schedule has at step `begin`, that ends after
+// `steps` more steps: the end of wsd, also after a validation loss that has stalled, or of any
+// schedule by --decay-now. A run has at most one: while it lasts, and after it, a second is
+// refused.
 struct Decay {
   uint64_t begin = 0;  // last step before it
   uint64_t steps = 0;  // 0: no decay
@@ -50,8 +52,13 @@ struct Decay {
 // The decay of wsd at the end of a run; none for other kinds, and without a last step.
 Decay planned_decay(const ScheduleOptions& options);
 
+// The options with the length of the planned decay, where there is one, as decay_steps: the same
+// curve, for texts.
+ScheduleOptions with_planned_decay(ScheduleOptions options);
+
 // The length of the decay after a stall at `step`: the given length, or a quarter of the steps so
-// far, which makes it the last fifth of the run (10 to 20% are enough by Haegele et al. 2024).
+// far, which makes it the last fifth of the run (10 to 20% are enough by Haegele et al. 2024). It
+// ends by the run's last step, and is 0 where the planned decay has begun.
 uint64_t stalled_decay(const ScheduleOptions& options, uint64_t step);
 
 // `decay`, if it is active, replaces the curve from the step after its begin on.

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "config/schedule_options.h"
 #include "data/manifest.h"
+#include "optim/schedule.h"
 #include "report/report_maker.h"
 
 namespace reigen {
@@ -128,13 +129,25 @@ void ReportMaker::learning_rate() {
   }
   a.answer = schedule_text(points);
   if (options_) {
-    const Json settings = schedule_json(options_->schedule);
+    ScheduleOptions schedule = options_->schedule;
+    schedule.last_step = options_->max_steps;
+    const Json settings = schedule_json(with_planned_decay(schedule));
     for (const auto& [key, value] : settings.items()) {
       a.figures.emplace_back("schedule." + key,
                              value.is_string() ? value.get<std::string>() : one_line(value));
     }
+    if (const Decay decay = planned_decay(schedule); decay.active()) {
+      a.figures.emplace_back(
+          format("planned decay after step {}", with_commas(decay.begin)),
+          format("{}, up to --max-steps {}", counted(decay.steps, "step"), options_->max_steps));
+    }
   }
   for (const DecayRecord& decay : run_.decays) {
+    if (decay.steps == 0) {
+      a.figures.emplace_back(format("decay cancelled after step {}", with_commas(decay.step)),
+                             "a new --max-steps");
+      continue;
+    }
     a.figures.emplace_back(
         format("decay after step {}", with_commas(decay.step)),
         format("{}, {}", counted(decay.steps, "step"),

@@ -4,6 +4,8 @@
 #include "base/hash.h"
 #include "base/terminal.h"
 #include "plan/preflight.h"
+#include "train/last_step.h"
+#include "train/run/decay_request.h"
 #include "train/workers/agreements.h"
 #include "train/workers/algorithm_records.h"
 
@@ -27,22 +29,23 @@ void share_state(Job& job, TrainState& state, bool resumed) {
 }
 
 // A new --max-steps means that a run goes on by its schedule, also after a decay that has ended it.
-void drop_decay_of_other_limit(TrainState& state, const TrainOptions& options) {
+bool cancel_decay_of_other_limit(TrainState& state, const RunDirectory& run,
+                                 const TrainOptions& options) {
   Choices& choices = state.choices;
   const auto limit = static_cast<uint64_t>(options.max_steps);
-  if (!choices.decay.active() || choices.decay_limit == limit) return;
-  log_note(
-      format("--max-steps was {} when the decay from step {} on began and is {} now: the learning "
-             "rate follows the schedule again",
-             choices.decay_limit, with_commas(choices.decay.begin), limit));
+  if (!choices.decay.active() || choices.decay_limit == limit) return false;
   choices.decay = {};
+  state.counters.evaluations_without_gain = 0;  // a stall that began it would end the run now
+  remove_decay_request(run.lasting_path());
+  return true;
 }
 
 // Rank 0 finds the state to start from; the other ranks get it.
 void find_state(AttemptParts& parts, RunDirectory* run) {
   std::optional<TrainState> found;
   if (run != nullptr) found = resume_state(*run, parts.model, parts.data, parts.options);
-  if (found) drop_decay_of_other_limit(*found, parts.options);
+  const bool cancelled = found && cancel_decay_of_other_limit(*found, *run, parts.options);
+  parts.facts.decay_cancelled = parts.job.any(cancelled);
   parts.facts.resumed = parts.job.any(found.has_value());
   parts.state = found ? std::move(*found)
                       : first_state(parts.model, static_cast<uint64_t>(parts.options.seed));
@@ -87,9 +90,7 @@ void plan_micro_batches(AttemptParts& parts) {
 
 std::unique_ptr<Prefetcher> make_input(AttemptParts& parts) {
   const TrainOptions& options = parts.options;
-  BatchSize size = {.target_tokens = static_cast<uint64_t>(options.batch.target_tokens)};
-  if (options.batch.pairs > 0) size = {.pairs = static_cast<uint64_t>(options.batch.pairs)};
-  BatchStream stream(parts.data.train, static_cast<uint64_t>(options.seed), size);
+  BatchStream stream(parts.data.train, static_cast<uint64_t>(options.seed), batch_size(options));
   stream.seek(parts.state.counters.cursor);
   PrefetchOptions prefetch{.micro_tokens = parts.facts.memory.micro_tokens,
                            .bos = parts.data.vocabulary.bos(),
@@ -140,6 +141,8 @@ void describe_attempt(AttemptParts& parts) {
   facts.workers = describe(parts.job, parts.state.choices);
   if (!parts.transport.text.empty()) facts.workers += "; " + parts.transport.text;
   facts.first_step = parts.state.counters.step;
+  const std::string missing = missing_decay(parts.options);
+  if (!missing.empty() && !parts.state.choices.decay.active()) facts.warnings.push_back(missing);
   if (parts.job.alone()) return;
   const Membership& membership = *parts.job.membership();
   facts.insecure = !membership.secret();
@@ -162,12 +165,15 @@ AttemptParts::AttemptParts(const TrainOptions& given, Job& workers)
       job(workers),
       opened(open_device(given.device, static_cast<int>(given.threads))),
       data(open_data(given)),
-      model(given.model, given.dropout, data.vocabulary.size()) {}
+      model(given.model, given.dropout, data.vocabulary.size()) {
+  options.schedule.last_step = planned_last_step(options, data.train);
+}
 
-std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& options, RunDirectory* run,
+std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDirectory* run,
                                               Job& job, const std::string& version) {
-  auto made = std::make_unique<AttemptParts>(options, job);
+  auto made = std::make_unique<AttemptParts>(given, job);
   AttemptParts& parts = *made;
+  const TrainOptions& options = parts.options;
   const Device& device = parts.opened.device;
   check_model_for(device, options.model);
   if (!job.alone()) {

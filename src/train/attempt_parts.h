@@ -30,7 +30,7 @@ struct AttemptParts {
   // Seconds since the run began, all attempts together.
   double run_seconds() const { return earlier_seconds + watch.seconds(); }
 
-  const TrainOptions& options;
+  TrainOptions options;  // with the last step of the run in its schedule
   Job& job;
   Stopwatch watch;  // since the attempt began
   OpenedDevice opened;
@@ -48,8 +48,8 @@ struct AttemptParts {
 };
 
 // Opens device and data, resumes or starts the run, measures the job, and builds the rest. All
-// ranks call it; `run` is null except on rank 0. All arguments must outlive the parts.
-std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& options, RunDirectory* run,
+// ranks call it; `run` is null except on rank 0. Run and job must outlive the parts.
+std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDirectory* run,
                                               Job& job, const std::string& version);
 
 }  // namespace reigen

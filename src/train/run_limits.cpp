@@ -41,36 +41,38 @@ double RunLimits::epochs(const Cursor& cursor) const {
          static_cast<double>(cursor.position) / static_cast<double>(order.size());
 }
 
-bool RunLimits::at_last_step(uint64_t step) const {
-  return decay_.active() ? step >= decay_.end() : reached(step, options_.max_steps);
-}
-
 bool RunLimits::stalled(const Counters& c) const {
   return reached(c.evaluations_without_gain, options_.eval.patience);
 }
 
-bool RunLimits::decay_due(const Counters& c) const {
-  return options_.schedule.kind == ScheduleKind::kWsd && options_.max_steps == 0 &&
-         !decay_.active() && stalled(c);
+DueDecay RunLimits::decay_due(const Counters& c, uint64_t requested) const {
+  if (decay_.active() || c.step == 0 || c.skipped_in_row > 0) return {};
+  if (requested > 0) return {requested, "request"};
+  if (options_.schedule.kind != ScheduleKind::kWsd || !stalled(c)) return {};
+  return {stalled_decay(options_.schedule, c.step), "stalled"};
+}
+
+StopReason RunLimits::reached_limit(uint64_t step, const Cursor& cursor, bool time_over) const {
+  if (decay_.active()) return step >= decay_.end() ? StopReason::kDecayed : StopReason::kNone;
+  if (reached(step, options_.max_steps)) return StopReason::kMaxSteps;
+  if (options_.max_epochs > 0 && epochs(cursor) >= options_.max_epochs) {
+    return StopReason::kMaxEpochs;
+  }
+  return time_over ? StopReason::kMaxTime : StopReason::kNone;
 }
 
 bool RunLimits::boundary(uint64_t step, const Cursor& cursor, const StopRequests& requests) const {
-  return requests.interrupted || requests.time_over || is_multiple(step, options_.eval.every) ||
-         is_multiple(step, options_.checkpoint.every) || at_last_step(step) ||
-         (options_.max_epochs > 0 && epochs(cursor) >= options_.max_epochs);
+  return requests.interrupted || (requests.decay_steps > 0 && !decay_.active()) ||
+         is_multiple(step, options_.eval.every) || is_multiple(step, options_.checkpoint.every) ||
+         reached_limit(step, cursor, requests.time_over) != StopReason::kNone;
 }
 
 StopReason RunLimits::reason_to_stop(const Counters& c, const StopRequests& requests) const {
   if (requests.interrupted) return StopReason::kSignal;
-  if (at_last_step(c.step)) {
-    return decay_.active() ? StopReason::kDecayed : StopReason::kMaxSteps;
-  }
-  if (options_.max_epochs > 0 && epochs(c.cursor) >= options_.max_epochs) {
-    return StopReason::kMaxEpochs;
-  }
-  if (requests.time_over) return StopReason::kMaxTime;
-  if (stalled(c) && !decay_.active()) return StopReason::kPatience;
-  return StopReason::kNone;
+  const StopReason limit = reached_limit(c.step, c.cursor, requests.time_over);
+  if (limit != StopReason::kNone) return limit;
+  const bool decays = decay_.active() || options_.schedule.kind == ScheduleKind::kWsd;
+  return stalled(c) && !decays ? StopReason::kPatience : StopReason::kNone;
 }
 
 bool RunLimits::evaluation_due(const Counters& c, StopReason reason) const {
@@ -82,7 +84,7 @@ bool RunLimits::evaluation_due(const Counters& c, StopReason reason) const {
 bool RunLimits::checkpoint_due(const Counters& c, StopReason reason,
                                const LastCheckpoint& last) const {
   if (c.step == 0) return false;
-  if (last.evaluated_since) return true;
+  if (last.changed_since) return true;
   const bool regular = is_multiple(c.step, options_.checkpoint.every) && c.skipped_in_row == 0;
   return (regular || reason != StopReason::kNone) && last.step != c.step;
 }

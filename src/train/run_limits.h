@@ -16,16 +16,23 @@ namespace reigen {
 enum class StopReason { kNone, kMaxSteps, kMaxEpochs, kMaxTime, kPatience, kDecayed, kSignal };
 const char* text_of(StopReason reason);  // as in the measurement log
 
-// Requests to stop, the same on all ranks.
+// Requests to end the run, the same on all ranks.
 struct StopRequests {
   bool interrupted = false;  // a signal
   bool time_over = false;    // --max-time
+  uint64_t decay_steps = 0;  // --decay-now; 0: not asked for
+};
+
+// A decay that begins after the present step.
+struct DueDecay {
+  uint64_t steps = 0;      // 0: none
+  const char* cause = "";  // as in the measurement log
 };
 
 class RunLimits {
  public:
   // All must outlive it. `validated`: whether there is a validation set. A decay that was begun
-  // decides the last step instead of --max-steps and eval.patience.
+  // decides the last step instead of --max-steps, --max-epochs, --max-time and eval.patience.
   RunLimits(const TrainOptions& options, const Dataset& train, bool validated, const Decay& decay)
       : options_(options), train_(train), validated_(validated), decay_(decay) {}
 
@@ -36,10 +43,10 @@ class RunLimits {
   // whose batch ends at `cursor`. Steps under way are finished before the questions below.
   bool boundary(uint64_t step, const Cursor& cursor, const StopRequests& requests) const;
 
-  // Whether the validation score has not improved for eval.patience evaluations. A schedule of kind
-  // wsd without --max-steps then begins its decay.
-  bool stalled(const Counters& counters) const;
-  bool decay_due(const Counters& counters) const;
+  // A decay of the requested length, or the one of wsd after a validation score that has not
+  // improved for eval.patience evaluations. Not after a skipped step, because a checkpoint follows,
+  // nor before the first step.
+  DueDecay decay_due(const Counters& counters, uint64_t requested) const;
 
   StopReason reason_to_stop(const Counters& counters, const StopRequests& requests) const;
 
@@ -48,17 +55,18 @@ class RunLimits {
   bool evaluation_due(const Counters& counters, StopReason reason) const;
 
   // At every multiple of checkpoint.every (unless the step was skipped: the checkpoint before it is
-  // worth more), at the end of a run, and after an evaluation, so that the checkpoint records its
-  // scores.
+  // worth more), at the end of a run, and where the checkpoint records something new: the scores of
+  // an evaluation, the begin of a decay.
   struct LastCheckpoint {
     std::optional<uint64_t> step;
-    bool evaluated_since = false;
+    bool changed_since = false;
   };
   bool checkpoint_due(const Counters& counters, StopReason reason,
                       const LastCheckpoint& last) const;
 
  private:
-  bool at_last_step(uint64_t step) const;
+  bool stalled(const Counters& counters) const;
+  StopReason reached_limit(uint64_t step, const Cursor& cursor, bool time_over) const;
 
   const TrainOptions& options_;
   const Dataset& train_;

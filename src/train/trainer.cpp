@@ -99,7 +99,7 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
     if (options.data.empty()) {
       throw ConfigError("--data is required: a dataset written by `reigen prepare`");
     }
-    if (options.decay_now > 0) check_can_decay(options.run, options.decay_now);
+    if (options.decay_now > 0) check_can_decay(options.run, options.decay_now, options.max_steps);
     options = resolve(options);
     check_schedule(options.schedule);
     options.data = absolute(options.data);
@@ -107,18 +107,17 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   if (job.first()) warn_of_timeline(options);
   options = shared_options(job, options);
   options.data = absolute(options.data);
-  options.schedule.last_step = options.max_steps;
   ignore_hangup();
   set_quiet(options.quiet || !job.first());
   if (options.workers.send_data) send_data(job, options.data);
   read_manifest(options.data);  // fails before a run directory is made
   std::optional<RunDirectory> run;
   if (job.first()) run.emplace(options.run);
-  if (job.first() && given.decay_now > 0) request_decay(options.run, given.decay_now);
   std::unique_ptr<PageProcess> page;
   if (run && options.dashboard) page = serve_page(options);
   const std::unique_ptr<AttemptParts> parts =
       prepare_attempt(options, run ? &*run : nullptr, job, version);
+  if (run && given.decay_now > 0) request_decay(options.run, given.decay_now);
   if (page) announce(*page);
   run_attempt(*parts);
 }

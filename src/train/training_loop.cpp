@@ -29,29 +29,31 @@ void TrainingLoop::run() {
     parts_.writer->announce(parts_.facts);
     const Decay& decay = parts_.state.choices.decay;
     if (decay.active()) parts_.writer->use_decay(decay);
+    if (parts_.facts.decay_cancelled) parts_.writer->cancel_decay(parts_.state.counters.step);
   }
+  checkpoint_.changed_since = parts_.facts.decay_cancelled;
   finish(train());
 }
 
 StopReason TrainingLoop::train() {
   const Counters& counters = parts_.state.counters;
   Stepper& stepper = *parts_.stepper;
-  begin_decay(parts_.job.broadcast(requested_decay()), "request");
+  begin_due_decay(parts_.job.broadcast(requested_decay()));
+  if (checkpoint_.changed_since) save();
   restart_clocks();
   while (true) {
     if (limits_.boundary(counters.step + stepper.under_way(), started_, requests())) {
       while (stepper.under_way() > 0) finish_step();
+      begin_due_decay(requests().decay_steps);
 
       StopReason reason = limits_.reason_to_stop(counters, requests());
       if (limits_.evaluation_due(counters, reason)) {
         try {
           evaluate(parts_);
-          checkpoint_.evaluated_since = true;
+          checkpoint_.changed_since = true;
         } catch (const Interrupted&) {  // repeated when the run is resumed
         }
-        if (limits_.decay_due(counters)) {
-          begin_decay(stalled_decay(parts_.options.schedule, counters.step), "stalled");
-        }
+        begin_due_decay(0);
         reason = limits_.reason_to_stop(counters, requests());
       }
       if (limits_.checkpoint_due(counters, reason, checkpoint_)) save();
@@ -72,12 +74,9 @@ void TrainingLoop::step() {
   if (parts_.traced) parts_.traced->timeline().lap("input");
   const double limit = parts_.options.max_time;
   const bool late = job.first() && limit > 0 && parts_.run_seconds() >= limit;
-  const uint64_t asked = requested_decay();
-  // Among several workers the votes of the last step count.
-  begin_decay(job.alone() ? asked : static_cast<uint64_t>(job.agreed().decay_steps), "request");
   job.vote({.interrupted = asked_to_stop() ? 1.0 : 0.0,
             .time_over = late ? 1.0 : 0.0,
-            .decay_steps = static_cast<double>(asked)});
+            .decay_steps = static_cast<double>(requested_decay())});
   stepper.start(ready);
   started_ = ready.batch.end;
   while (stepper.under_way() >= stepper.most_under_way()) finish_step();
@@ -120,16 +119,17 @@ uint64_t TrainingLoop::requested_decay() const {
   return parts_.writer ? parts_.writer->requested_decay() : 0;
 }
 
-void TrainingLoop::begin_decay(uint64_t steps, const char* cause) {
+void TrainingLoop::begin_due_decay(uint64_t requested) {
+  const uint64_t step = parts_.state.counters.step;
+  const DueDecay due = limits_.decay_due(parts_.state.counters, requested);
+  if (due.steps == 0) return;
   Choices& choices = parts_.state.choices;
-  const uint64_t step = parts_.state.counters.step + parts_.stepper->under_way();
-  const bool under_way = choices.decay.active() && step < choices.decay.end();
-  if (steps == 0 || under_way) return;
-  choices.decay = {step, steps};
+  choices.decay = {step, due.steps};
   choices.decay_limit = static_cast<uint64_t>(parts_.options.max_steps);
-  if (!parts_.writer) return;
-  parts_.writer->use_decay(choices.decay);
-  parts_.writer->log_decay({.step = step, .steps = steps, .cause = cause});
+  checkpoint_.changed_since = true;
+  if (parts_.writer) {
+    parts_.writer->begin_decay({.step = step, .steps = due.steps, .cause = due.cause});
+  }
 }
 
 // A run directory that was moved or replaced ends the attempt: its old path may already be used by
@@ -141,9 +141,13 @@ bool TrainingLoop::asked_to_stop() const {
 // Among several workers the votes of the last step count, so that all stop after the same step.
 StopRequests TrainingLoop::requests() const {
   const Job& job = parts_.job;
-  if (!job.alone()) return {job.agreed().interrupted > 0, job.agreed().time_over > 0};
+  if (!job.alone()) {
+    const auto& agreed = job.agreed();
+    return {agreed.interrupted > 0, agreed.time_over > 0,
+            static_cast<uint64_t>(agreed.decay_steps)};
+  }
   const double limit = parts_.options.max_time;
-  return {asked_to_stop(), limit > 0 && parts_.run_seconds() >= limit};
+  return {asked_to_stop(), limit > 0 && parts_.run_seconds() >= limit, requested_decay()};
 }
 
 void TrainingLoop::exchange_logs() {

@@ -26,9 +26,9 @@ class TrainingLoop {
   void save();
   void finish(StopReason reason);
 
-  // The learning rate falls over the next `steps`, which end the run. On all ranks after the same
-  // step.
-  void begin_decay(uint64_t steps, const char* cause);
+  // A decay that is due begins: the learning rate falls over the next steps, which end the run. On
+  // all ranks after the same step, whose checkpoint records it.
+  void begin_due_decay(uint64_t requested);
   uint64_t requested_decay() const;
   StopRequests requests() const;
   bool asked_to_stop() const;

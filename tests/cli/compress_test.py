@@ -45,7 +45,7 @@ class Compression(WorkersCase):
                 self.assertIn("compression", steps[60]["spans"])
 
     def test_muon_gives_the_same_bits_across_a_stop(self):
-        for method in ("int4", "powersgd:2", "local:7"):
+        for method in ("int4", "powersgd:2", "local:7", *(["topk:0.05", "bf16"] if harness.TEST_ALL else [])):
             with self.subTest(method=method):
                 muon = ["--optimizer.kind", "muon"]
                 whole, parts = f"whole-{method}", f"parts-{method}"

@@ -113,6 +113,14 @@ class Schedule(Case):
                                             "factor": 2, "width": 512})
         self.assertEqual(page["curve"]["step"], [1, 50000])
 
+    def test_the_settings_of_wsd_have_the_length_of_its_decay(self):
+        page = json.loads(run("schedule", "--json", "--schedule.kind", "wsd", "--steps", 2500).stdout)
+        self.assertEqual(page["schedule"]["decay-steps"], 1250)
+        text = run("schedule", "--schedule.kind", "wsd", "--steps", 1000).stdout
+        self.assertIn("decay-steps 500", text)
+        text = run("schedule", "--schedule.kind", "wsd", "--steps", 500).stdout
+        self.assertIn("decay-steps 100", text)  # all steps after the warm-up of 400
+
     def test_csv_has_every_step_or_every_nth(self):
         lines = run("schedule", "--csv", "--steps", 12000).stdout.splitlines()
         self.assertEqual(lines[0], "step,rate")

@@ -140,6 +140,105 @@ class Runs(TrainCase):
         self.assertLess(self.manifest("patience")["step"], 100)
 
 
+class Decays(TrainCase):
+    QUICK = ["--eval.every", 0, "--no-eval.bleu"]
+
+    def decay(self, name, steps, *more, **kwargs):
+        return run("train", "--run", self.path(name), "--decay-now", steps, *more, **kwargs)
+
+    def decays(self, name):
+        return [(r["step"], r["steps"], r["cause"]) for r in self.records(name) if r["kind"] == "decay"]
+
+    def figures(self, name):
+        """Those of the report's answer about the learning rate."""
+        questions = json.loads(self.read(f"{name}/report.json"))["questions"]
+        return next(q["figures"] for q in questions if q["id"] == "learning-rate")
+
+    def test_a_run_ended_by_its_epochs_decays_on_request_and_is_over(self):
+        self.train("run", "--max-epochs", "0.1", *self.QUICK)
+        before = self.manifest("run")["step"]
+        self.decay("run", 5)
+        self.assertEqual(self.manifest("run")["step"], before + 5)
+        self.assertEqual(self.last_record("run", "end")["reason"], "end of the decay")
+        self.assertEqual(self.decays("run"), [(before, 5, "request")])
+        self.assert_fails(self.decay("run", 7, check=False), 2, "--decay-now 7", "already", "--max-steps")
+        # A request that reached the run in a different way does not restart it either.
+        self.write("run/decay-now", "7\n")
+        done = run("train", "--run", self.path("run"))
+        self.assertIn("warning: ", done.stderr)
+        self.assertFalse(os.path.exists(self.path("run/decay-now")))
+        self.assertEqual(self.manifest("run")["step"], before + 5)
+        self.assertEqual(len(self.decays("run")), 1)
+
+    def test_a_new_limit_cancels_a_decay_and_allows_another(self):
+        self.train("run", "--max-steps", 10, *self.QUICK)
+        self.decay("run", 4)
+        run("train", "--run", self.path("run"), "--max-steps", 20)
+        self.assertEqual(self.last_record("run", "step")["rate"], 0.002)
+        self.assertEqual(self.decays("run"), [(10, 4, "request"), (14, 0, "max-steps")])
+        self.assertIn("decay cancelled after step 14", self.figures("run"))
+        self.decay("run", 3)
+        self.assertEqual(self.manifest("run")["step"], 23)
+        self.decay("run", 3, "--max-steps", 40)
+        self.assertEqual(self.manifest("run")["step"], 26)
+        rates = {r["step"]: r["rate"] for r in self.records("run") if r["kind"] == "step"}
+        for t in (1, 2, 3):
+            for begin in (20, 23):
+                self.assertAlmostEqual(rates[begin + t], 0.002 * (4 - t) / 4, places=12)
+
+    def test_a_command_that_fails_leaves_no_request(self):
+        self.train("run", "--max-steps", 5, *self.QUICK)
+        self.assert_fails(self.decay("run", 4, "--model.width", 64, check=False), 4, "model.width")
+        self.assertFalse(os.path.exists(self.path("run/decay-now")))
+
+    def test_kill_9_after_a_request_does_not_move_or_lose_the_decay(self):
+        process = self.start("run", "--max-steps", 100000, *self.QUICK)
+        self.wait_for_step("run", 5, process)
+        self.decay("run", 100000)
+        deadline = time.time() + 60
+        while os.path.exists(self.path("run/decay-now")) and time.time() < deadline:
+            time.sleep(0.001)
+        process.kill()
+        process.communicate()
+        begin = self.manifest("run")["step"]
+        self.assertEqual(self.manifest("run")["training"]["state"]["decay"],
+                         {"begin": begin, "steps": 100000, "limit": 100000})
+        steps = re.findall(r'"kind":"step","step":(\d+),', self.read("run/measurements/rank-0.jsonl"))
+        logged = int(steps[-1])
+        process = self.start("run", "--max-steps", 100000, *self.QUICK)
+        self.wait_for_step("run", logged + 3, process)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 130)
+        process.stderr.close()
+        self.assertEqual(self.decays("run"), [(begin, 100000, "request")])
+
+    def test_a_request_that_no_checkpoint_records_waits_for_the_next_attempt(self):
+        self.train("run", "--max-steps", 5, *self.QUICK)
+        self.write("run/decay-now", "3\n")
+        run("train", "--run", self.path("run"))
+        self.assertEqual(self.decays("run"), [(5, 3, "request")])
+        self.assertEqual(self.manifest("run")["step"], 8)
+
+    def test_wsd_decays_before_its_epochs_end_and_warns_of_a_limit_by_time(self):
+        wsd = ["--schedule.kind", "wsd", *self.QUICK]
+        done = self.train("epochs", "--max-epochs", "0.2", *wsd)
+        self.assertNotIn("warning: ", done.stderr)
+        self.assertEqual(self.last_record("epochs", "end")["reason"], "max-epochs")
+        last = self.last_record("epochs", "step")
+        decay = min(last["step"] // 2, last["step"] - 10)
+        self.assertAlmostEqual(last["rate"], 0.002 / (decay + 1), places=12)
+        done = self.train("time", "--max-time", "0.1s", *wsd)
+        self.assertIn("warning: --max-time", done.stderr)
+        done = self.train("short", "--max-steps", 10, *wsd)
+        self.assertIn("warning: schedule.kind wsd", done.stderr)
+
+    def test_the_report_has_the_planned_decay_of_wsd(self):
+        self.train("run", "--max-steps", 30, "--schedule.kind", "wsd", *self.QUICK)
+        figures = self.figures("run")
+        self.assertEqual(figures["schedule.decay-steps"], "15")
+        self.assertTrue(figures["planned decay after step 15"].startswith("15 steps"))
+
+
 class Resuming(TrainCase):
     MORE = ["--max-steps", 200, "--eval.every", 25, "--checkpoint.every", 10, "--checkpoint.keep", 2]
 

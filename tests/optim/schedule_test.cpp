@@ -251,6 +251,24 @@ TEST(Decay, AfterAStallIsTheLastFifthUnlessItsLengthIsGiven) {
   EXPECT_EQ(stalled_decay({.kind = Kind::kWsd, .decay_steps = 7}, 400), 7u);
 }
 
+TEST(Decay, AfterAStallEndsByTheLastStepAndNotAfterThePlannedDecayHasBegun) {
+  const ScheduleOptions options{.kind = Kind::kWsd, .decay_steps = 100, .last_step = 1000};
+  EXPECT_EQ(stalled_decay(options, 899), 100u);
+  EXPECT_EQ(stalled_decay(options, 900), 0u);
+  const ScheduleOptions warm{.kind = Kind::kWsd, .warmup_steps = 1000, .last_step = 1000};
+  EXPECT_EQ(stalled_decay(warm, 900), 100u);  // it has no planned decay
+  EXPECT_EQ(stalled_decay(warm, 1000), 0u);
+}
+
+TEST(Decay, ThatIsPlannedIsTheSameWithItsLengthGiven) {
+  const ScheduleOptions options{.kind = Kind::kWsd, .warmup_steps = 400, .last_step = 700};
+  const ScheduleOptions given = with_planned_decay(options);
+  EXPECT_EQ(given.decay_steps, 300);
+  EXPECT_EQ(planned_decay(given).begin, planned_decay(options).begin);
+  EXPECT_EQ(with_planned_decay({.kind = Kind::kWsd}).decay_steps, 0);
+  EXPECT_EQ(with_planned_decay({.kind = Kind::kFixed, .last_step = 700}).decay_steps, 0);
+}
+
 TEST(Schedule, StartsDecayingAfterTheFirstStepWhenThereIsNoWarmUp) {
   expect_rates({.kind = Kind::kPolynomial, .rate = 0.01, .decay_steps = 10}, {1, 2, 10, 11},
                {0.01, 0.009, 0.001, 0.0});

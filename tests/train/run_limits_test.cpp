@@ -104,46 +104,72 @@ TEST_F(RunLimitsTest, WritesACheckpointAtMultiplesAtTheEndAndAfterAnEvaluation) 
   EXPECT_FALSE(limits().checkpoint_due(at(4), none, {}));
   EXPECT_TRUE(limits().checkpoint_due(at(5), none, {}));
   EXPECT_TRUE(limits().checkpoint_due(at(4), StopReason::kSignal, {}));
-  EXPECT_TRUE(limits().checkpoint_due(at(4), none, {.evaluated_since = true}));
+  EXPECT_TRUE(limits().checkpoint_due(at(4), none, {.changed_since = true}));
   // Once for each step, unless its scores are new.
   EXPECT_FALSE(limits().checkpoint_due(at(5), none, {.step = 5}));
   EXPECT_FALSE(limits().checkpoint_due(at(5), StopReason::kMaxSteps, {.step = 5}));
-  EXPECT_TRUE(limits().checkpoint_due(at(5), none, {.step = 5, .evaluated_since = true}));
+  EXPECT_TRUE(limits().checkpoint_due(at(5), none, {.step = 5, .changed_since = true}));
   Counters counters = at(5);
   counters.skipped_in_row = 1;
   EXPECT_FALSE(limits().checkpoint_due(counters, none, {}));
   EXPECT_TRUE(limits().checkpoint_due(counters, StopReason::kMaxTime, {}));
 }
 
-TEST_F(RunLimitsTest, ADecayEndsTheRunInsteadOfStepsAndPatience) {
+TEST_F(RunLimitsTest, ADecayReplacesAllOtherLimits) {
   small.options.max_steps = 10;
+  small.options.max_epochs = 1;
   small.options.eval.patience = 3;
   decay = {8, 5};
   Counters counters = at(12);
   counters.evaluations_without_gain = 3;
-  EXPECT_EQ(reason(counters), StopReason::kNone);
-  EXPECT_FALSE(limits().boundary(12, {}, {}));
+  counters.cursor = {1, 0};
+  EXPECT_EQ(reason(counters, {.time_over = true}), StopReason::kNone);
+  EXPECT_FALSE(limits().boundary(12, {1, 0}, {.time_over = true, .decay_steps = 9}));
   counters.step = 13;
   EXPECT_EQ(reason(counters), StopReason::kDecayed);
   EXPECT_TRUE(limits().boundary(13, {}, {}));
   EXPECT_EQ(reason(counters, {.interrupted = true}), StopReason::kSignal);
 }
 
-TEST_F(RunLimitsTest, AStalledScoreBeginsTheDecayOfWsdWithoutALimit) {
+TEST_F(RunLimitsTest, ARequestBeginsADecayUnlessOneHasBegun) {
+  EXPECT_TRUE(limits().boundary(7, {}, {.decay_steps = 5}));
+  const DueDecay due = limits().decay_due(at(7), 5);
+  EXPECT_EQ(due.steps, 5u);
+  EXPECT_STREQ(due.cause, "request");
+  EXPECT_EQ(limits().decay_due(at(7), 0).steps, 0u);
+  EXPECT_EQ(limits().decay_due(at(0), 5).steps, 0u);
+  Counters skipped = at(7);
+  skipped.skipped_in_row = 1;
+  EXPECT_EQ(limits().decay_due(skipped, 5).steps, 0u);
+  decay = {2, 3};
+  EXPECT_EQ(limits().decay_due(at(7), 5).steps, 0u);
+}
+
+TEST_F(RunLimitsTest, AStalledScoreBeginsTheDecayOfWsdAndStopsOtherKinds) {
   small.options.eval.patience = 2;
   Counters counters = at(40);
   counters.evaluations_without_gain = 2;
-  EXPECT_FALSE(limits().decay_due(counters));  // another kind of schedule stops
-  small.options.schedule.kind = ScheduleKind::kWsd;
-  EXPECT_TRUE(limits().decay_due(counters));
+  EXPECT_EQ(limits().decay_due(counters, 0).steps, 0u);
+  EXPECT_EQ(reason(counters), StopReason::kPatience);
+  small.options.schedule = {.kind = ScheduleKind::kWsd, .warmup_steps = 5};
+  EXPECT_EQ(limits().decay_due(counters, 0).steps, 10u);
+  EXPECT_STREQ(limits().decay_due(counters, 0).cause, "stalled");
+  EXPECT_EQ(reason(counters), StopReason::kNone);
+  // By the last step, and not where the planned decay has begun.
   small.options.max_steps = 100;
-  EXPECT_FALSE(limits().decay_due(counters));
-  small.options.max_steps = 0;
+  small.options.schedule.last_step = 100;
+  EXPECT_EQ(limits().decay_due(counters, 0).steps, 10u);
+  small.options.schedule.decay_steps = 45;
+  EXPECT_EQ(limits().decay_due(counters, 0).steps, 45u);
+  counters.step = 55;
+  EXPECT_EQ(limits().decay_due(counters, 0).steps, 0u);
+  EXPECT_EQ(reason(counters), StopReason::kNone);
+  counters.step = 40;
   decay = {40, 10};
-  EXPECT_FALSE(limits().decay_due(counters));
+  EXPECT_EQ(limits().decay_due(counters, 0).steps, 0u);
   decay = {};
   counters.evaluations_without_gain = 1;
-  EXPECT_FALSE(limits().decay_due(counters));
+  EXPECT_EQ(limits().decay_due(counters, 0).steps, 0u);
 }
 
 }  // namespace

@@ -129,21 +129,138 @@ TEST_F(TrainingLoopTest, ARequestedDecayEndsTheRunAndResumesExactly) {
   EXPECT_EQ(log_records(options.run, "step").at(8).at("rate"), 0.004);
 }
 
-TEST_F(TrainingLoopTest, AStalledScoreBeginsTheDecayWithoutALimit) {
+TEST_F(TrainingLoopTest, ADecayIsRecordedByACheckpointBeforeItsFirstStep) {
+  options.max_steps = 4;
+  options.eval.every = 0;
+  RunDirectory run(options.run);
+  attempt(run);
+  request_decay(options.run, 3);
+  const auto parts = attempt(run);
+  EXPECT_THAT(log_steps(options.run, "checkpoint"), ElementsAre(4, 4, 7));
+  const TrainState begun = read_state(run.checkpoint(4), parts->model.layout());
+  EXPECT_EQ(begun.choices.decay.begin, 4u);
+  EXPECT_EQ(begun.choices.decay.steps, 3u);
+  // Killed after the first checkpoint of the decay: the same end.
+  std::filesystem::remove_all(run.checkpoint(7));
+  EXPECT_EQ(attempt(run)->state.counters.step, 7u);
+}
+
+TEST_F(TrainingLoopTest, ASecondRequestIsRemovedAndDoesNotRestartTheRun) {
+  options.max_steps = 4;
+  options.eval.every = 0;
+  RunDirectory run(options.run);
+  attempt(run);
+  request_decay(options.run, 3);
+  attempt(run);
+  request_decay(options.run, 5);
+  EXPECT_EQ(attempt(run)->state.counters.step, 7u);
+  EXPECT_EQ(decay_request(options.run), 0u);
+  EXPECT_EQ(log_records(options.run, "decay").size(), 1u);
+}
+
+TEST_F(TrainingLoopTest, ARequestEndsARunThatReachedItsEpochsOrItsTime) {
   options.max_steps = 0;
-  options.eval.every = 2;
+  options.eval.every = 0;
+  options.max_epochs = 0.1;
+  options.schedule = {.kind = ScheduleKind::kFixed, .rate = 0.004};
+  RunDirectory run(options.run);
+  const uint64_t before = attempt(run)->state.counters.step;
+  EXPECT_EQ(log_records(options.run, "end").at(0).at("reason"), text_of(StopReason::kMaxEpochs));
+  options.max_time = 1e-6;
+  request_decay(options.run, 3);
+  EXPECT_EQ(attempt(run)->state.counters.step, before + 3);
+  EXPECT_EQ(log_records(options.run, "end").at(1).at("reason"), text_of(StopReason::kDecayed));
+}
+
+class StalledTest : public TrainingLoopTest {
+ protected:
+  // A rate so small that no score improves; a stall begins a decay of three steps.
+  StalledTest() {
+    options.max_steps = 0;
+    options.eval.every = 2;
+    options.eval.patience = 2;
+    options.schedule = {.kind = ScheduleKind::kWsd, .rate = 1e-12, .warmup_steps = 1};
+    options.schedule.decay_steps = 3;
+  }
+  // Step at which the only decay began.
+  uint64_t begin() const {
+    const std::vector<Json> decays = log_records(options.run, "decay");
+    EXPECT_EQ(decays.size(), 1u);
+    EXPECT_EQ(decays.at(0).at("cause"), "stalled");
+    return decays.at(0).at("step").get<uint64_t>();
+  }
+  std::string end(size_t attempt) const {
+    return log_records(options.run, "end").at(attempt).at("reason");
+  }
+};
+
+TEST_F(StalledTest, BeginsTheDecayWithoutALimit) {
+  RunDirectory run(options.run);
+  const auto parts = attempt(run);
+  EXPECT_GE(begin(), 4u);
+  EXPECT_EQ(parts->state.counters.step, begin() + 3);
+  EXPECT_EQ(end(0), text_of(StopReason::kDecayed));
+}
+
+TEST_F(StalledTest, BeginsTheDecayBeforeItsPlannedStep) {
+  options.max_steps = 1000;
+  RunDirectory run(options.run);
+  const auto parts = attempt(run);
+  EXPECT_EQ(parts->state.counters.step, begin() + 3);
+  EXPECT_EQ(end(0), text_of(StopReason::kDecayed));
+}
+
+TEST_F(StalledTest, BeginsTheDecayOfARunThatIsResumedWithLessPatience) {
+  options.eval.patience = 100;
+  options.max_steps = 8;
+  RunDirectory run(options.run);
+  EXPECT_GE(attempt(run)->state.counters.evaluations_without_gain, 2u);
+  EXPECT_EQ(end(0), text_of(StopReason::kMaxSteps));
   options.eval.patience = 2;
-  options.schedule = {.kind = ScheduleKind::kWsd, .rate = 1e-12, .warmup_steps = 1};
+  options.max_steps = 1000;
+  EXPECT_EQ(attempt(run)->state.counters.step, 11u);
+  EXPECT_EQ(begin(), 8u);
+  EXPECT_EQ(end(1), text_of(StopReason::kDecayed));
+}
+
+TEST_F(StalledTest, ANewLimitCancelsTheDecayAndForgetsTheStall) {
+  RunDirectory run(options.run);
+  const uint64_t before = attempt(run)->state.counters.step;
+  options.max_steps = static_cast<int64_t>(before) + 4;
+  const auto parts = attempt(run);
+  EXPECT_EQ(parts->state.counters.step, before + 4);
+  EXPECT_EQ(end(1), text_of(StopReason::kMaxSteps));
+  const std::vector<Json> decays = log_records(options.run, "decay");
+  ASSERT_EQ(decays.size(), 2u);
+  EXPECT_EQ(decays[1].at("step"), before);
+  EXPECT_EQ(decays[1].at("steps"), 0);
+  EXPECT_EQ(decays[1].at("cause"), "max-steps");
+}
+
+TEST_F(TrainingLoopTest, WsdDecaysAtTheEndOfItsEpochs) {
+  options.max_steps = 0;
+  options.max_epochs = 1;
+  options.eval.every = 0;
+  options.schedule = {.kind = ScheduleKind::kWsd, .rate = 0.004, .warmup_steps = 1};
   options.schedule.decay_steps = 3;
   RunDirectory run(options.run);
   const auto parts = attempt(run);
-  const std::vector<Json> decays = log_records(options.run, "decay");
-  ASSERT_EQ(decays.size(), 1u);
-  EXPECT_EQ(decays[0].at("cause"), "stalled");
-  const auto begin = decays[0].at("step").get<uint64_t>();
-  EXPECT_GE(begin, 4u);
-  EXPECT_EQ(parts->state.counters.step, begin + 3);
-  EXPECT_EQ(log_records(options.run, "end").at(0).at("reason"), text_of(StopReason::kDecayed));
+  EXPECT_TRUE(parts->facts.warnings.empty());
+  EXPECT_EQ(log_records(options.run, "end").at(0).at("reason"), text_of(StopReason::kMaxEpochs));
+  const std::vector<Json> steps = log_records(options.run, "step");
+  ASSERT_GT(steps.size(), 4u);
+  for (size_t left = 0; left < 4; ++left) {
+    const double rate = steps.at(steps.size() - 1 - left).at("rate").get<double>();
+    EXPECT_NEAR(rate, 0.001 * static_cast<double>(left + 1), 1e-15);
+  }
+}
+
+TEST_F(TrainingLoopTest, WsdThatMayEndByItsTimeIsWarnedAbout) {
+  options.max_steps = 0;
+  options.max_time = 1e-6;
+  options.schedule = {.kind = ScheduleKind::kWsd, .rate = 0.004, .warmup_steps = 1};
+  RunDirectory run(options.run);
+  EXPECT_EQ(attempt(run)->facts.warnings.size(), 1u);
 }
 
 TEST_F(TrainingLoopTest, ARunAtItsLimitTakesNoStep) {

@@ -127,14 +127,17 @@ struct DecayRecord {
 
   static constexpr RecordKind kKind = {
       "decay",
-      "The final decay of the learning rate begins before its scheduled step, and ends the run."};
+      "The final decay of the learning rate begins before its scheduled step, and ends the run; or "
+      "such a decay is cancelled."};
   static constexpr auto fields() {
     using R = DecayRecord;
-    return std::tuple{field(&R::step, "step", kCount, "last step before the decay"),
+    return std::tuple{field(&R::step, "step", kCount, "last step before the decay or its end"),
                       field(&R::time, "time", kUnixTime, "time of the record"),
-                      field(&R::steps, "steps", kCount, "length of the decay"),
+                      field(&R::steps, "steps", kCount,
+                            "length of the decay; 0: the decay before it is cancelled"),
                       field(&R::cause, "cause", kNoUnit,
-                            "request (--decay-now) or stalled (the validation score)")};
+                            "request (--decay-now) or stalled (the validation score); max-steps (a "
+                            "new --max-steps) where it is cancelled")};
   }
 };
 

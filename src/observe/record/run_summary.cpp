@@ -76,7 +76,11 @@ void RunSummary::add(int rank, const Record& record) {
   if (const auto* prediction = std::get_if<PredictionRecord>(&record)) {
     predictions.push_back(*prediction);
   }
-  if (const auto* decay = std::get_if<DecayRecord>(&record)) decays.push_back(*decay);
+  if (const auto* decay = std::get_if<DecayRecord>(&record)) {
+    // Repeated after a crash before the checkpoint of its step.
+    if (!decays.empty() && decays.back().step == decay->step) decays.pop_back();
+    decays.push_back(*decay);
+  }
   if (const auto* saved = std::get_if<CheckpointRecord>(&record)) checkpoints.push_back(*saved);
   if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) {
     if (!evaluations.empty()) evaluations.back().samples.clear();

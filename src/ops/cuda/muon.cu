@@ -269,7 +269,7 @@ void CudaBackend::muon_step(const Device&, const MuonStep& options,
   control.muon_parameter_factor = static_cast<float>(1 - options.rate * options.weight_decay);
   auto* step = step_.as<StepMemory>();
   store(context_.stream(), control, &step->control);
-  Muon muon(context_, matrices, {options.products, options.momentum, true});
+  Muon muon(context_, matrices, {options.products, options.momentum, options.timed});
   AdamBuffers buffers;
   // Only a cleared gradient is written to.
   buffers.gradient = {const_cast<float*>(gradient.data()), gradient.size()};

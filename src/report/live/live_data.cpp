@@ -38,12 +38,10 @@ std::optional<uint64_t> max_steps(const std::string& directory) {
   }
 }
 
-// The end of a decay that was begun, or the limit.
+// The end of a decay that was begun and not cancelled, or the limit.
 std::optional<uint64_t> last_step(const RunSummary& run, const std::string& directory) {
-  if (!run.decays.empty()) {
-    const uint64_t end = run.decays.back().step + run.decays.back().steps;
-    if (run.last_step->step <= end) return end;
-  }
+  const bool decays = !run.decays.empty() && run.decays.back().steps > 0;
+  if (decays) return run.decays.back().step + run.decays.back().steps;
   return max_steps(directory);
 }
 

@@ -1,5 +1,7 @@
 // RUN/decay-now: the request of `train --decay-now` to a run, which may be training in a different
-// process. The file stays until a checkpoint records the decay, so that a crash does not lose it.
+// process. The file stays until a checkpoint records the decay, so that a crash does not lose it. A
+// run has at most one decay: a further request is refused by the command, or by the run where the
+// command could not know, and removed.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +11,11 @@ namespace reigen {
 
 inline constexpr const char* kDecayRequest = "decay-now";
 
-// Throws ConfigError when the run has no checkpoint.
-void check_can_decay(const std::string& run, int64_t steps);
+// For a run that is resumed with --max-steps `max_steps`, and for one that trains. Throws
+// ConfigError when the first has no checkpoint, and when a decay was requested, is under way or has
+// ended the run. A new --max-steps cancels an earlier decay.
+void check_can_decay(const std::string& run, int64_t steps, int64_t max_steps);
+void check_can_request(const std::string& run, int64_t steps);
 
 // Requests a decay of `steps` steps.
 void request_decay(const std::string& run, int64_t steps);

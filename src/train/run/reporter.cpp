@@ -37,7 +37,8 @@ Reporter::Reporter(const TrainOptions& options, uint64_t after_step, double earl
              static_cast<uint64_t>(std::clamp<int64_t>(options.log_every, 1, 10))),
       rollup_(options.run),
       after_step_(after_step),
-      last_step_(static_cast<uint64_t>(options.max_steps)),
+      last_step_(static_cast<uint64_t>(options.schedule.last_step > 0 ? options.schedule.last_step
+                                                                      : options.max_steps)),
       earlier_seconds_(earlier_seconds) {
   // Also logs of ranks that no longer exist: each loses the steps that are repeated.
   for (int rank : ranks_logged(options.run)) {
@@ -103,6 +104,7 @@ double Reporter::seconds_left(const StepRecord& record) const {
   if (last_step_ > 0) {
     left = pace * (static_cast<double>(last_step_) - static_cast<double>(record.step));
   }
+  if (decays_) return std::max(0.0, left);
   if (options_.max_epochs > 0 && record.epoch > first_epoch_) {
     left = std::min(left,
                     passed * (options_.max_epochs - record.epoch) / (record.epoch - first_epoch_));
@@ -138,6 +140,12 @@ void Reporter::plain_line(const StepRecord& record) {
 
 void Reporter::decay(const DecayRecord& record) {
   log_.append(record);
+  if (record.steps == 0) {
+    return log_note(
+        format("step {}: the decay is cancelled by a new --max-steps; the learning rate "
+               "follows the schedule again",
+               with_commas(record.step)));
+  }
   log_note(format("step {}: the learning rate decays over the next {}, which end the run ({})",
                   with_commas(record.step), counted(record.steps, "step"),
                   record.cause == "stalled" ? "the validation score has stalled" : "--decay-now"));

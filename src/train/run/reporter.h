@@ -34,7 +34,11 @@ class Reporter {
   void start(StartRecord record);
   void prediction(const PredictionRecord& record) { log_.append(record); }
   void decay(const DecayRecord& record);
-  void set_last_step(uint64_t step) { last_step_ = step; }
+  // A decay that ends at `last_step` replaces the limits of the run.
+  void use_decay(uint64_t last_step) {
+    last_step_ = last_step;
+    decays_ = true;
+  }
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
   void checkpoint(const CheckpointRecord& record);
@@ -64,6 +68,7 @@ class Reporter {
   bool checkpoint_failed_ = false;  // the last one
   uint64_t after_step_;
   uint64_t last_step_;  // 0: not known
+  bool decays_ = false;
   double earlier_seconds_;
   // Sums since the last progress line of the log.
   double loss_sum_ = 0;

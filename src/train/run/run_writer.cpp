@@ -87,9 +87,10 @@ void RunWriter::log(const std::optional<CheckpointRecord>& record) {
   if (!record) return;
   reporter_->checkpoint(*record);
   last_error_ = record->error;
-  if (!record->error.empty() || !decay_begin_ || record->step <= *decay_begin_) return;
-  remove_decay_request(run_.lasting_path());  // the checkpoint has the decay now
-  decay_begin_.reset();
+  if (!record->error.empty() || request_recorded_ || record->step < decay_.begin) return;
+  remove_decay_request(run_.lasting_path());
+  requested_decay_ = 0;
+  request_recorded_ = true;
 }
 
 void RunWriter::step(const StepRecord& record) {
@@ -139,13 +140,35 @@ uint64_t RunWriter::requested_decay() {
   if (!since_request_ || since_request_->seconds() > kLookEvery) {
     since_request_.emplace();
     requested_decay_ = decay_request(run_.lasting_path());
+    if (decay_.active() && request_recorded_) refuse_decay_request();
   }
   return requested_decay_;
 }
 
+void RunWriter::refuse_decay_request() {
+  requested_decay_ = 0;
+  const uint64_t steps = decay_request(run_.lasting_path());
+  if (steps == 0) return;
+  remove_decay_request(run_.lasting_path());
+  log_warning(
+      decay_.active()
+          ? format("the request for a decay of {} was removed: the run has a decay, from step {} "
+                   "to step {}",
+                   counted(steps, "step"), with_commas(decay_.begin), with_commas(decay_.end()))
+          : format("the request for a decay of {} came after the last step and was removed; "
+                   "`reigen train --run {} --decay-now {}` resumes the run with it",
+                   counted(steps, "step"), run_.path(), steps));
+}
+
 void RunWriter::use_decay(const Decay& decay) {
-  decay_begin_ = decay.begin;
-  reporter_->set_last_step(decay.end());
+  decay_ = decay;
+  reporter_->use_decay(decay.end());
+}
+
+void RunWriter::begin_decay(const DecayRecord& record) {
+  use_decay({record.step, record.steps});
+  request_recorded_ = record.cause != "request";
+  reporter_->decay(record);
 }
 
 bool RunWriter::moved() {
@@ -185,7 +208,7 @@ void RunWriter::finish(uint64_t step, const char* reason, double seconds) {
   // With the wait for the last checkpoint, which its record counts as a stall of this attempt.
   reporter_->end({.step = step, .reason = reason, .seconds = seconds + stall.seconds()});
   write_reports();
-  if (last_error_.empty()) return;
+  if (last_error_.empty()) return refuse_decay_request();
   throw IoError(format("the last checkpoint was not written: {}; {}", last_error_,
                        run_.checkpoints().empty()
                            ? "there is no earlier one"

@@ -39,6 +39,7 @@ struct AttemptFacts {
   std::vector<std::string> warnings;
   uint64_t first_step = 0;
   bool resumed = false;
+  bool decay_cancelled = false;  // by a new --max-steps
   MemoryPlan memory;
 };
 
@@ -59,9 +60,10 @@ class RunWriter {
   }
   // The length of the decay that `train --decay-now` asks for; 0: none. Looked up once a second.
   uint64_t requested_decay();
-  // A decay was begun, in this attempt or an earlier one.
+  // A decay of an earlier attempt goes on, one begins, one of an earlier attempt is cancelled.
   void use_decay(const Decay& decay);
-  void log_decay(const DecayRecord& record) { reporter_->decay(record); }
+  void begin_decay(const DecayRecord& record);
+  void cancel_decay(uint64_t step) { reporter_->decay({.step = step, .cause = "max-steps"}); }
   // Returns when the state is copied. `source` has parameters and moments where the state does not;
   // `stall` runs since training stopped for the checkpoint.
   void save(const TrainState& state, StateSource* source, const Stopwatch& stall);
@@ -91,6 +93,7 @@ class RunWriter {
   void write_reports();
   void log(const std::optional<CheckpointRecord>& record);
   void look_for_move();
+  void refuse_decay_request();
 
   RunDirectory& run_;
   const TrainOptions& options_;
@@ -104,7 +107,8 @@ class RunWriter {
   Stopwatch since_look_;                    // at the place of the run directory
   std::optional<Stopwatch> since_request_;  // since the last look for a request
   uint64_t requested_decay_ = 0;
-  std::optional<uint64_t> decay_begin_;  // of a request that a checkpoint does not record yet
+  Decay decay_;
+  bool request_recorded_ = true;  // false from the begin of a requested decay to its checkpoint
   bool moved_ = false;
   std::optional<EvaluationRecord> last_evaluation_;
   std::vector<std::pair<std::string, std::string>> verdicts_;  // of the report, for the summary

@@ -62,6 +62,16 @@ TEST(RunReader, AnIncompleteRollupIsIgnored) {
 }
 
 // Steps are counted modulo the stride.
+TEST(RunSummary, ADecayThatIsRecordedAgainAfterACrashCountsOnce) {
+  RunSummary run;
+  run.add(0, DecayRecord{.step = 30, .steps = 70, .cause = "request"});
+  run.add(0, DecayRecord{.step = 30, .steps = 70, .cause = "request"});
+  ASSERT_EQ(run.decays.size(), 1u);
+  run.add(0, DecayRecord{.step = 100, .cause = "max-steps"});
+  ASSERT_EQ(run.decays.size(), 2u);
+  EXPECT_EQ(run.decays[1].steps, 0u);
+}
+
 TEST(RunSummary, RefusesANumberOfTheWrongKind) {
   const Json good = RunSummary().to_json();
   EXPECT_NO_THROW(RunSummary::from_json(good));

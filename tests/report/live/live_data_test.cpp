@@ -94,6 +94,18 @@ TEST(LiveData, ADecayDecidesTheLastStep) {
   EXPECT_EQ(facts.at(0).at("detail"), "of 100");
 }
 
+TEST(LiveData, ACancelledDecayDecidesNothing) {
+  const TempDir run;
+  {
+    MeasurementLog log(run.path(), 0, 0);
+    log.append(sample_start(0, 1));
+    for (uint64_t step = 1; step <= 30; ++step) log.append(sample_step(step));
+    log.append(DecayRecord{.step = 25, .steps = 70});
+    log.append(DecayRecord{.step = 30});
+  }
+  EXPECT_EQ(shown(run)["facts"].at(0).at("detail"), "no limit");
+}
+
 TEST(LiveData, AHostWithoutNvmlHasNoGpuChart) {
   TempDir run;
   write_rank(run, 0, "a", 0);

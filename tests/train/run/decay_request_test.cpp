@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "base/file/files.h"
 #include "support/temp_dir.h"
+#include "train/small_run.h"
 
 namespace reigen {
 namespace {
@@ -32,9 +35,32 @@ TEST(DecayRequest, OfADifferentFormIsRemoved) {
 
 TEST(DecayRequest, NeedsARunThatHasBegun) {
   const TempDir dir;
-  EXPECT_THROW(check_can_decay(dir.path(), 5), ConfigError);
+  EXPECT_THROW(check_can_decay(dir.path(), 5, 0), ConfigError);
   write_text(dir.path("last"), "");
-  EXPECT_NO_THROW(check_can_decay(dir.path(), 5));
+  EXPECT_NO_THROW(check_can_decay(dir.path(), 5, 0));
+}
+
+TEST(DecayRequest, IsRefusedWhileAnotherWaits) {
+  const TempDir dir;
+  EXPECT_NO_THROW(check_can_request(dir.path(), 5));
+  request_decay(dir.path(), 500);
+  EXPECT_THROW(check_can_request(dir.path(), 5), ConfigError);
+}
+
+TEST(DecayRequest, IsRefusedOnceTheLastCheckpointRecordsADecay) {
+  const SmallRun small;
+  const std::string run = small.dir.path("decayed");
+  TrainState state = small.state(12);
+  small.write(state, run + "/last");
+  EXPECT_NO_THROW(check_can_decay(run, 5, 40));
+  EXPECT_NO_THROW(check_can_request(run, 5));
+  state.choices.decay = {10, 6};
+  state.choices.decay_limit = 40;
+  std::filesystem::remove_all(run);
+  small.write(state, run + "/last");
+  EXPECT_THROW(check_can_decay(run, 5, 40), ConfigError);
+  EXPECT_THROW(check_can_request(run, 5), ConfigError);
+  EXPECT_NO_THROW(check_can_decay(run, 5, 50));  // a new limit cancels the decay
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "train/run/decay_request.h"
 
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file/files.h"
@@ -72,21 +73,26 @@ void request_decay(const std::string& run, int64_t steps) {
 
 uint64_t decay_request(const std::string& run) {
   const std::string path = request_file(run);
-  if (!path_exists(path)) return 0;
+  std::error_code ignored;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return 0;
   try {
-    std::string text = read_file(path, kMostRequestBytes);
+    std::string text = read_own_file(path, kMostRequestBytes);
     while (text.ends_with('\n')) text.pop_back();
     return static_cast<uint64_t>(parse_integer(text, 1, kMaxSteps));
   } catch (const Error& e) {
-    log_warning(format("{}: not a request for a decay, and removed: {}", path, e.what()));
-    remove_decay_request(run);
+    const bool removed = remove_decay_request(run);
+    static bool reported = false;  // a folder of that name stays, and is seen once a second
+    if (removed || !std::exchange(reported, true)) {
+      log_warning(format("{} of the run is not a request for a decay and {}: {}", kDecayRequest,
+                         removed ? "was removed" : "cannot be removed", e.what()));
+    }
     return 0;
   }
 }
 
-void remove_decay_request(const std::string& run) {
-  std::error_code ignored;
-  std::filesystem::remove(request_file(run), ignored);
+bool remove_decay_request(const std::string& run) {
+  std::error_code error;
+  return std::filesystem::remove(request_file(run), error) && !error;
 }
 
 }  // namespace reigen

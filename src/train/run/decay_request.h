@@ -20,9 +20,10 @@ void check_can_request(const std::string& run, int64_t steps);
 // Requests a decay of `steps` steps.
 void request_decay(const std::string& run, int64_t steps);
 
-// The requested length; 0: no request. A malformed file is removed with a warning: no request.
+// The requested length; 0: no request. A malformed file or a link is removed with a warning: no
+// request.
 uint64_t decay_request(const std::string& run);
 
-void remove_decay_request(const std::string& run);
+bool remove_decay_request(const std::string& run);  // whether there was one
 
 }  // namespace reigen

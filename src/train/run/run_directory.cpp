@@ -148,7 +148,8 @@ void RunDirectory::check_is_run() const {
   if (path_exists(file("config.yaml"))) return;
   static constexpr std::array kOurs = {kLock,           "log.txt",           "checkpoints",
                                        "console.log",   "background.json",   "config.yaml.new",
-                                       "dashboard.url", "dashboard.url.new", "background.json.new"};
+                                       "dashboard.url", "dashboard.url.new", "background.json.new",
+                                       kDecayRequest,   "decay-now.new"};
   for (const auto& entry : fs::directory_iterator(path_)) {
     const std::string name = entry.path().filename();
     const bool numbered = (name.starts_with("algorithms-") && name.ends_with(".txt")) ||

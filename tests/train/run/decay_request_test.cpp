@@ -33,6 +33,25 @@ TEST(DecayRequest, OfADifferentFormIsRemoved) {
   }
 }
 
+TEST(DecayRequest, IsNotReadThroughALink) {
+  const TempDir dir;
+  write_text(dir.path("other"), "5\n");
+  std::filesystem::create_symlink(dir.path("other"), dir.path("decay-now"));
+  EXPECT_EQ(decay_request(dir.path()), 0u);
+  EXPECT_FALSE(std::filesystem::is_symlink(dir.path("decay-now")));
+  EXPECT_TRUE(path_exists(dir.path("other")));
+}
+
+TEST(DecayRequest, AFolderInItsPlaceIsNoRequestAndStays) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir.path("decay-now/x"));
+  EXPECT_EQ(decay_request(dir.path()), 0u);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(decay_request(dir.path()), 0u);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // reported once
+  EXPECT_TRUE(path_exists(dir.path("decay-now/x")));
+}
+
 TEST(DecayRequest, NeedsARunThatHasBegun) {
   const TempDir dir;
   EXPECT_THROW(check_can_decay(dir.path(), 5, 0), ConfigError);

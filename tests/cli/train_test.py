@@ -211,6 +211,7 @@ class Decays(TrainCase):
         self.assertEqual(process.wait(60), 130)
         process.stderr.close()
         self.assertEqual(self.decays("run"), [(begin, 100000, "request")])
+        self.assert_fails(self.decay("run", 5, check=False), 2, "--decay-now 5", "already")
 
     def test_a_request_that_no_checkpoint_records_waits_for_the_next_attempt(self):
         self.train("run", "--max-steps", 5, *self.QUICK)

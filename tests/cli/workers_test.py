@@ -228,6 +228,21 @@ class OneTrajectory(WorkersCase):
         saved = [r["step"] for r in records if r["kind"] == "checkpoint"]
         self.assertEqual(saved, [begin, begin + 20])
 
+    def test_a_stopped_job_decays_at_once_and_a_new_limit_cancels_it(self):
+        for method in ("none", "local:7"):
+            name = f"run-{method}"
+            self.train(name, "--max-steps", 20, "--eval.every", 0, "--workers", 2, "--compress", method)
+            run("train", "--run", self.path(name), "--decay-now", 5)
+            self.assertEqual(self.manifest(name)["step"], 25)
+            run("train", "--run", self.path(name), "--max-steps", 30)
+            self.assertEqual(self.manifest(name)["training"]["state"]["decay"]["steps"], 0)
+            records = [json.loads(line) for line in self.read(f"{name}/measurements/rank-0.jsonl").splitlines()]
+            decays = [(r["step"], r["steps"], r["cause"]) for r in records if r["kind"] == "decay"]
+            self.assertEqual(decays, [(20, 5, "request"), (25, 0, "max-steps")])
+            rates = {r["step"]: r["rate"] for r in records if r["kind"] == "step"}
+            self.assertEqual((len(rates), rates[20], rates[30]), (30, 0.002, 0.002))
+            self.assertAlmostEqual(rates[25], 0.002 / 6, places=12)
+
     def test_reduced_precision_on_the_wire_still_trains(self):
         self.train("fp32", "--max-steps", 60, "--eval.every", 0, "--workers", 2)
         self.train("bf16", "--max-steps", 60, "--eval.every", 0, "--workers", 2, "--compress", "bf16")

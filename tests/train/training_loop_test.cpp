@@ -158,6 +158,19 @@ TEST_F(TrainingLoopTest, ASecondRequestIsRemovedAndDoesNotRestartTheRun) {
   EXPECT_EQ(log_records(options.run, "decay").size(), 1u);
 }
 
+TEST_F(TrainingLoopTest, ARequestAfterTheLastStepIsRemoved) {
+  options.max_steps = 4;
+  RunDirectory run(options.run);
+  attempt(run);
+  {
+    const auto parts = prepare_attempt(options, &run, alone, "test");
+    request_decay(options.run, 3);
+    parts->writer->finish(4, text_of(StopReason::kMaxSteps), 0);
+  }
+  EXPECT_EQ(decay_request(options.run), 0u);
+  EXPECT_EQ(attempt(run)->state.counters.step, 4u);
+}
+
 TEST_F(TrainingLoopTest, ARequestEndsARunThatReachedItsEpochsOrItsTime) {
   options.max_steps = 0;
   options.eval.every = 0;

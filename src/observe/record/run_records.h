@@ -131,7 +131,7 @@ struct DecayRecord {
       "such a decay is cancelled."};
   static constexpr auto fields() {
     using R = DecayRecord;
-    return std::tuple{field(&R::step, "step", kCount, "last step before the decay or its end"),
+    return std::tuple{field(&R::step, "step", kCount, "last step before the decay, or with it"),
                       field(&R::time, "time", kUnixTime, "time of the record"),
                       field(&R::steps, "steps", kCount,
                             "length of the decay; 0: the decay before it is cancelled"),

@@ -17,6 +17,7 @@ static_assert(std::endian::native == std::endian::little, "shards are little-end
 
 constexpr char kMagic[8] = {'R', 'E', 'I', 'G', 'S', 'H', 'R', 'D'};
 constexpr uint32_t kVersion = 1;
+constexpr uint64_t kMostPieces = uint64_t{1} << 31;
 
 struct Header {
   char magic[8];
@@ -204,7 +205,7 @@ Shard::Longest Shard::verify(uint64_t pieces) {
     throw DataError(
         format("{}: damaged (sentence offsets are not in order); prepare the data again", path_));
   }
-  pieces_ = pieces;
+  pieces_ = std::min(pieces, kMostPieces);
   source_.longest = longest.source;
   target_.longest = longest.target;
   return longest;
@@ -224,22 +225,35 @@ Shard::Sentence Shard::sentence(const Side& side, uint64_t pair) const {
   return {begin, end - begin};
 }
 
+namespace {
+
+// Copies tokens and tells whether all are below `pieces`, at most 2^31. Their bits are collected
+// instead of a maximum, which takes a branch for each token: the highest bit of a difference below
+// 0 is set, and so is that of a token from 2^31 on.
+template <class Token>
+bool copy_tokens(const std::byte* from, uint32_t count, uint64_t pieces, uint32_t* to) {
+  const auto last = static_cast<uint32_t>(pieces - 1);
+  uint32_t bits = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    Token token;
+    std::memcpy(&token, from + size_t{i} * sizeof token, sizeof token);
+    to[i] = token;
+    bits |= (last - token) | token;
+  }
+  return (bits >> 31) == 0;
+}
+
+}  // namespace
+
 void Shard::append(const Side& side, uint64_t pair, std::vector<uint32_t>& out) const {
   const auto [begin, count] = sentence(side, pair);
   const std::byte* from = file_.data() + side.at + size_t{begin} * token_bytes_;
   const size_t at = out.size();
   out.resize(at + count);
-  uint32_t* to = out.data() + at;
-  if (token_bytes_ == 4) {
-    std::memcpy(to, from, size_t{count} * 4);
-  } else {
-    for (uint32_t i = 0; i < count; ++i) {
-      uint16_t token;
-      std::memcpy(&token, from + size_t{i} * 2, 2);
-      to[i] = token;
-    }
-  }
-  if (*std::max_element(to, to + count) >= pieces_) throw_changed();
+  const bool known = token_bytes_ == 2
+                         ? copy_tokens<uint16_t>(from, count, pieces_, out.data() + at)
+                         : copy_tokens<uint32_t>(from, count, pieces_, out.data() + at);
+  if (!known) throw_changed();
 }
 
 void Shard::append_source(uint64_t pair, std::vector<uint32_t>& out) const {

@@ -94,7 +94,7 @@ class Shard {
   uint32_t token_bytes_ = 0;
   uint64_t pairs_ = 0;
   uint64_t body_checksum_ = 0;
-  uint64_t pieces_ = UINT64_MAX;  // of the vocabulary, once verified
+  uint64_t pieces_ = uint64_t{1} << 31;  // of the vocabulary, once verified
   Side source_;
   Side target_;
 };

@@ -78,7 +78,7 @@ TEST_F(RunDirectoryTest, IsLockedForOneTrainerAtATime) {
   {
     const RunDirectory run(path);
     EXPECT_THAT(config_error_of([&] { RunDirectory second(path); }),
-                AllOf(HasSubstr(path), HasSubstr(format("({})", getpid()))));
+                AllOf(HasSubstr(path), HasSubstr(format("process {}", getpid()))));
   }
   const RunDirectory again(path);  // unlocked by the destructor of the first
 }
@@ -102,7 +102,7 @@ TEST_F(RunDirectoryTest, IsLockedUntilTheOtherProcessEnds) {
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   EXPECT_THAT(config_error_of([&] { RunDirectory second(path); }),
-              HasSubstr(format("({})", child)));
+              HasSubstr(format("(process {})", child)));
   close(wait[1]);
   waitpid(child, nullptr, 0);
   const RunDirectory now(path);
@@ -144,7 +144,7 @@ TEST_F(RunDirectoryTest, FollowsAMoveAndWritesNothingToTheOldPath) {
   EXPECT_THAT(run.checkpoints(), ElementsAre(10));
   EXPECT_FALSE(path_exists(path));
   EXPECT_THAT(config_error_of([&] { RunDirectory second(dir.path("moved")); }),
-              HasSubstr(format("({})", getpid())));
+              HasSubstr(format("process {}", getpid())));
 }
 
 TEST_F(RunDirectoryTest, LinksAndPrunesInItsNewPlaceAlsoBeforeItFollows) {
@@ -177,7 +177,7 @@ TEST_F(RunDirectoryTest, KnowsWithoutAChangeWhetherAProcessTrainsInIt) {
   EXPECT_FALSE(path_exists(path));
   const RunDirectory run(path);
   EXPECT_THAT(config_error_of([&] { check_not_training(path); }),
-              HasSubstr(format("({})", getpid())));
+              HasSubstr(format("(process {})", getpid())));
 }
 
 TEST_F(RunDirectoryTest, RefusesAFolderThatIsNotARun) {
@@ -370,7 +370,8 @@ TEST_F(RunDirectoryTest, IsNotRemovedWithForeignFilesOrWhileItTrains) {
   {
     const RunDirectory run(path);
     run.write("config.yaml", "seed: 1\n");
-    EXPECT_THAT(config_error_of([&] { remove_run(path); }), HasSubstr(format("({})", getpid())));
+    EXPECT_THAT(config_error_of([&] { remove_run(path); }),
+                HasSubstr(format("process {}", getpid())));
   }
   write_text(path + "/notes.txt", "mine");
   EXPECT_THAT(config_error_of([&] { remove_run(path); }),

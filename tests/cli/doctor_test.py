@@ -216,7 +216,9 @@ class Faults(LinksCase):
             self.skipTest(str(error))
         with quota, namespaces.Network(2) as net:
             # Encryption would make the link of the limited process slow, too.
-            found = self.found(net, "--encrypt", "off", preexec=quota.limit_this_process)
+            # Long steps: the pauses of the limited process lengthen short exchanges, too.
+            found = self.found(net, "--encrypt", "off", "--batch.target-tokens", 12000,
+                               preexec=quota.limit_this_process)
             slow = [f["rank"] for f in found["findings"] if f["id"] == "slow-worker"]
             self.assertEqual(slow, [1], found["findings"])
             self.assertEqual(found["bottleneck"], "straggler", found["verdict"])

@@ -17,7 +17,7 @@ build: setup ## build the release binary: build/release/reigen
 demo: build ## prepare, train and translate the built-in corpus, in demo/
 	build/release/reigen demo --output demo --overwrite
 
-test: setup-test ## lint, build and run the tests: about 15 minutes on two cores from cold
+test: setup-test ## lint, build and run the tests: about 14 minutes on two cores from cold
 	@scripts/test.sh
 
 test-all: setup-test ## every test: also long ones, all sanitizers, fuzzing, clang-tidy, 5 million lines

@@ -28,7 +28,7 @@ void share_state(Job& job, TrainState& state, bool resumed) {
   read_manifest_state(Json::parse(job.broadcast(one_line(manifest_state(state)))), state);
 }
 
-// A new --max-steps means that a run goes on by its schedule, also after a decay that has ended it.
+// With a new --max-steps a run continues by its schedule, also after a decay that has ended it.
 bool cancel_decay_of_other_limit(TrainState& state, const RunDirectory& run,
                                  const TrainOptions& options) {
   Choices& choices = state.choices;

@@ -123,7 +123,7 @@ TEST_F(TrainingLoopTest, ARequestedDecayEndsTheRunAndResumesExactly) {
   const TrainState again = read_state(run.checkpoint(7), parts->model.layout());
   EXPECT_EQ(again.parameters, whole.parameters);
   EXPECT_EQ(again.choices.decay.begin, 4u);
-  // A new limit: the run goes on by its schedule.
+  // A new limit: the run continues by its schedule.
   options.max_steps = 9;
   EXPECT_EQ(attempt(run)->state.counters.step, 9u);
   EXPECT_EQ(log_records(options.run, "step").at(8).at("rate"), 0.004);

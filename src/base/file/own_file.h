@@ -20,8 +20,9 @@ int open_own_file(const std::string& path, int flags);
 // The error of a failed write, with a remedy where there is one.
 [[noreturn]] void throw_write_error(const std::string& path, int error_number);
 
-// Shortens a log; throws IoError. The second puts `end` in place of what it removes, so that a
-// process that is killed meanwhile leaves one or the other; false if there was no room for it.
+// Shorten a log to `bytes`; throw IoError. replace_end_of_own_file writes `end` over the removed
+// part, so that a process killed meanwhile leaves either the old end or the new one; it returns
+// false if the disk has no room for `end`.
 void truncate_own_file(const std::string& path, uint64_t bytes);
 bool replace_end_of_own_file(const std::string& path, uint64_t bytes, std::string_view end);
 

@@ -60,7 +60,7 @@ class RunWriter {
   }
   // The length of the decay that `train --decay-now` asks for; 0: none. Looked up once a second.
   uint64_t requested_decay();
-  // A decay of an earlier attempt goes on, one begins, one of an earlier attempt is cancelled.
+  // A decay continues from an earlier attempt, begins, or is cancelled.
   void use_decay(const Decay& decay);
   void begin_decay(const DecayRecord& record);
   void cancel_decay(uint64_t step) { reporter_->decay({.step = step, .cause = "max-steps"}); }

@@ -276,7 +276,7 @@ TEST_F(RunDirectoryTest, RefusesALinkInPlaceOfACheckpoint) {
   fs::remove(path + "/checkpoints/step-00002000");
   fs::create_symlink(dir.path("mine"), path + "/checkpoints/step-00002000.partial");
   fs::create_symlink(dir.path("mine"), path + "/checkpoints/step-00002000.removed");
-  const RunDirectory run(path);  // removes the leftovers, not what they lead to
+  const RunDirectory run(path);  // removes leftover links, not their targets
   EXPECT_EQ(read_file(dir.path("mine/notes.txt")), "mine");
   EXPECT_FALSE(fs::is_symlink(path + "/checkpoints/step-00002000.partial"));
 }

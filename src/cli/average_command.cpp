@@ -44,8 +44,12 @@ void check_same_model(const SavedModel& first, const SavedModel& other) {
                first.path, other.path, one_line(model_json(first.facts.model)),
                one_line(model_json(other.facts.model))));
   }
-  if (vocabulary_file(first.facts, first.path).sha256 !=
-      vocabulary_file(other.facts, other.path).sha256) {
+  const auto vocabularies = vocabulary_files(first.facts, first.path);
+  const auto others = vocabulary_files(other.facts, other.path);
+  const bool same = std::equal(
+      vocabularies.begin(), vocabularies.end(), others.begin(), others.end(),
+      [](const auto& a, const auto& b) { return a.file == b.file && a.sha256 == b.sha256; });
+  if (!same) {
     throw CheckpointError(format("{} and {} have different vocabularies and cannot be averaged",
                                  first.path, other.path));
   }

@@ -34,11 +34,22 @@ std::string data_of(const EvaluateOptions& options, const SavedModel& saved) {
       format("{}: {}; give --data DIR, or --sources and --references", options.model, why));
 }
 
+bool same_vocabularies(const Manifest& manifest, const SavedModel& saved) {
+  const std::vector<CheckpointFile> files = vocabulary_files(saved.facts, saved.path);
+  auto has = [&](const VocabFacts& facts) {
+    return std::any_of(files.begin(), files.end(), [&](const CheckpointFile& file) {
+      return file.file == facts.file.file && file.sha256 == facts.file.sha256;
+    });
+  };
+  return files.size() == (manifest.source_vocab ? 2 : 1) && has(manifest.vocab) &&
+         (!manifest.source_vocab || has(*manifest.source_vocab));
+}
+
 ValidationSet open_split(const EvaluateOptions& options, const std::string& data,
                          const SavedModel& saved) {
   const Manifest manifest = read_manifest(data);
   check_files(data, manifest);
-  if (manifest.vocab.file.sha256 != vocabulary_file(saved.facts, saved.path).sha256) {
+  if (!same_vocabularies(manifest, saved)) {
     throw CheckpointError(format(
         "the vocabulary of {} ({} pieces) differs from that of {} ({} pieces); give the text "
         "instead with --sources and --references",
@@ -55,7 +66,7 @@ ValidationSet open_split(const EvaluateOptions& options, const std::string& data
                "--references",
                data, options.split, options.split));
   }
-  return open_heldout(data, manifest, options.split, saved.facts.pieces);
+  return open_heldout(data, manifest, options.split, saved.facts.piece_counts());
 }
 
 ValidationSet read_text(const EvaluateOptions& options, SavedModel& saved) {
@@ -69,16 +80,18 @@ ValidationSet read_text(const EvaluateOptions& options, SavedModel& saved) {
   const TextRules rules = saved.facts.text_rules();
   const Cleaner cleaner(normalisation(rules), rules.source_language, rules.target_language,
                         !saved.vocabulary.cuts_text());
-  Encoder encoder(saved.vocabulary);
-  auto encoded = [&](std::string line) {
-    cleaner.normalise(line);
-    std::vector<uint32_t> ids;
-    encoder.encode(line, ids);
-    ids.push_back(saved.vocabulary.eos());
-    return ids;
+  auto encode_all = [&](const Lines& lines, const Vocabulary& vocabulary) {
+    Encoder encoder(vocabulary);
+    std::vector<std::vector<uint32_t>> all;
+    for (std::string line : lines) {
+      cleaner.normalise(line);
+      encoder.encode(line, all.emplace_back());
+      all.back().push_back(vocabulary.eos());
+    }
+    return all;
   };
-  for (const auto& line : set.sources) set.pairs.sources.push_back(encoded(line));
-  for (const auto& line : set.references) set.pairs.targets.push_back(encoded(line));
+  set.pairs.sources = encode_all(set.sources, saved.vocabulary.source());
+  set.pairs.targets = encode_all(set.references, saved.vocabulary);
   return set;
 }
 

@@ -53,14 +53,16 @@ std::vector<Listed> all_files(const std::string& path, const CheckpointFacts& fa
 }
 
 Json to_json(const std::string& path, const CheckpointFacts& facts, const ParameterLayout& layout) {
-  Json json = {{"path", path},
-               {"step", facts.step},
-               {"source_language", facts.source_language},
-               {"target_language", facts.target_language},
-               {"parameters", facts.parameters},
-               {"vocabulary_pieces", facts.pieces},
-               {"model", model_json(facts.model)},
-               {"scores", facts.scores}};
+  Json json = {
+      {"path", path},
+      {"step", facts.step},
+      {"source_language", facts.source_language},
+      {"target_language", facts.target_language},
+      {"parameters", facts.parameters},
+      {"vocabulary_pieces", facts.pieces},
+      {"source_vocabulary_pieces", facts.source_pieces > 0 ? facts.source_pieces : facts.pieces},
+      {"model", model_json(facts.model)},
+      {"scores", facts.scores}};
   if (facts.training.contains("device")) json["device"] = facts.training.at("device");
   json["files"] = Json::array();
   uint64_t total = 0;
@@ -86,7 +88,8 @@ std::string text_report(const std::string& path, const CheckpointFacts& facts,
                         const ParameterLayout& layout) {
   std::string out = format("{}: {} to {}, step {}\n{}\n", path, facts.source_language,
                            facts.target_language, with_commas(facts.step), model_line(facts.model));
-  out += format("{} parameters, vocabulary of {} pieces\n", with_commas(facts.parameters),
+  out += format("{} parameters, vocabulary of {}{} pieces\n", with_commas(facts.parameters),
+                facts.source_pieces > 0 ? with_commas(facts.source_pieces) + " + " : "",
                 with_commas(facts.pieces));
   if (facts.training.contains("device")) {
     out += format("trained on {}\n", facts.training.at("device").get<std::string>());
@@ -121,7 +124,7 @@ void inspect_checkpoint(const InspectOptions& options) {
   if (options.verify) {
     for (const auto& file : facts.files) verify_checkpoint_file(path, file);
   }
-  const Transformer model(facts.model, {}, facts.pieces);
+  const Transformer model(facts.model, {}, facts.piece_counts());
   if (options.json) {
     Json json = to_json(path, facts, model.layout());
     if (options.verify) json["verified_files"] = facts.files.size() + 1;

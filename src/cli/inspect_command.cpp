@@ -73,8 +73,12 @@ void add_lengths(Table& table, const std::string& name, const LengthHistogram& l
 std::string text_report(const std::string& path, const Manifest& m) {
   SplitSum train = sum_of(m.train);
   std::string out =
-      format("{}: {} to {}, vocabulary of {} pieces ({})\n\n", path, m.source_language,
-             m.target_language, with_commas(m.vocab.size), m.vocab.file.file);
+      format("{}: {} to {}, {}vocabulary of {} pieces ({})\n\n", path, m.source_language,
+             m.target_language,
+             m.source_vocab ? format("vocabulary of {} pieces ({}), ",
+                                     with_commas(m.source_vocab->size), m.source_vocab->file.file)
+                            : "",
+             with_commas(m.vocab.size), m.vocab.file.file);
   out +=
       format("Training set: {} lines, {} of text, {} as shards\n\n", with_commas(train.kept),
              human_bytes(train.source.bytes + train.target.bytes), human_bytes(train.shard_bytes));

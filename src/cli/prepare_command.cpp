@@ -109,8 +109,10 @@ void run_prepare(const PrepareOptions& options) {
   }
   std::string out = corpora_table(m) + "\nTraining lines dropped, by rule:\n" + rules_table(m);
   out += examples_text(result);
-  out += format("\n{}: {} training pairs, vocabulary of {} pieces, in {}\n", options.output,
-                with_commas(m.train_pairs()), with_commas(m.vocab.size), human_seconds(seconds));
+  out += format("\n{}: {} training pairs, vocabulary of {}{} pieces, in {}\n", options.output,
+                with_commas(m.train_pairs()),
+                m.source_vocab ? with_commas(m.source_vocab->size) + " + " : "",
+                with_commas(m.vocab.size), human_seconds(seconds));
   if (!options.quiet) print(out);
 }
 

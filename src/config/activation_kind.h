@@ -5,6 +5,7 @@
 
 namespace reigen {
 
-enum class ActivationKind : uint8_t { kRelu, kGelu, kSwish };
+// kGelu is its tanh form, kGeluErf the exact one.
+enum class ActivationKind : uint8_t { kRelu, kGelu, kSwish, kGeluErf };
 
 }  // namespace reigen

@@ -67,10 +67,13 @@ void describe(Schema& s, ModelOptions& o) {
   s.choice("model.norm", o.norm, "layer normalisation before (pre) or after (post) each sublayer",
            {{"pre", NormPlace::kPre}, {"post", NormPlace::kPost}})
       .hyperparameter();
-  s.choice("model.activation", o.activation, "activation function of the feed-forward layers",
+  s.choice("model.activation", o.activation,
+           "activation function of the feed-forward layers; gelu is its tanh form, gelu-erf the "
+           "exact one",
            {{"relu", ActivationKind::kRelu},
             {"gelu", ActivationKind::kGelu},
-            {"swish", ActivationKind::kSwish}})
+            {"swish", ActivationKind::kSwish},
+            {"gelu-erf", ActivationKind::kGeluErf}})
       .hyperparameter();
   s.choice("model.positions", o.positions, "positional encoding",
            {{"sinusoid", Positions::kSinusoid}, {"learned", Positions::kLearned}})
@@ -80,6 +83,9 @@ void describe(Schema& s, ModelOptions& o) {
       .hyperparameter();
   s.option("model.biases", o.biases,
            "use biases in attention layers, too, not only in feed-forward layers")
+      .hyperparameter();
+  s.option("model.output-bias", o.output_bias,
+           "use a bias for each piece in the output projection, as Marian's models do")
       .hyperparameter();
 }
 
@@ -133,7 +139,9 @@ Json model_json(const ModelOptions& options) {
   ModelOptions copy = options;
   Schema schema("model", "");
   describe(schema, copy);
-  return schema.current()["model"];
+  Json json = schema.current()["model"];
+  if (!options.output_bias) json.erase("output-bias");  // older versions read such a model, too
+  return json;
 }
 
 ModelOptions model_from_json(const Json& json) {

@@ -24,8 +24,9 @@ struct ModelOptions {
   NormPlace norm = NormPlace::kPre;
   ActivationKind activation = ActivationKind::kRelu;
   Positions positions = Positions::kSinusoid;
-  bool tied = true;     // one matrix for both embeddings and the output projection
-  bool biases = false;  // in attention layers; feed-forward layers always have them
+  bool tied = true;          // one matrix for both embeddings and the output projection
+  bool biases = false;       // in attention layers; feed-forward layers always have them
+  bool output_bias = false;  // of the projection
 };
 
 struct DropoutOptions {

@@ -1,5 +1,7 @@
 #include "config/prepare_options.h"
 
+#include "base/error.h"
+#include "base/format.h"
 #include "config/common_options.h"
 
 namespace reigen {
@@ -7,11 +9,17 @@ namespace {
 
 void describe_vocab(Schema& s, VocabOptions& o) {
   s.option("vocab.file", o.file, "FILE",
-           "existing vocabulary to use instead of training one: a SentencePiece FILE.model, or a "
-           "FILE.vocab for text that is already split into its pieces")
+           "existing vocabulary to use instead of training one: a SentencePiece FILE.model, a "
+           "FILE.vocab for text that is already split into its pieces, or the directory of a "
+           "dataset or checkpoint")
       .flag("vocab");
-  s.option("vocab.size", o.size, "number of pieces in the joint vocabulary", 64, 1'000'000)
+  s.option("vocab.size", o.size,
+           "number of pieces in the joint vocabulary, or in each of two vocabularies", 64,
+           1'000'000)
       .flag("vocab-size");
+  s.option("vocab.joint", o.joint,
+           "train one vocabulary for both languages; when off, one for each, and the model has an "
+           "embedding table for each");
   s.choice("vocab.type", o.type, "kind of SentencePiece model to train",
            {{"bpe", VocabType::kBpe}, {"unigram", VocabType::kUnigram}})
       .flag("vocab-type");
@@ -82,12 +90,22 @@ void describe(Schema& s, PrepareOptions& o) {
   s.example("    --valid dev.en dev.de --test test.en test.de --vocab-size 32000 --output data");
 }
 
+void check_prepare_options(const PrepareOptions& options) {
+  if (options.vocab.joint || options.vocab.file.empty()) return;
+  throw ConfigError(format(
+      "--vocab.joint=false trains two vocabularies, but --vocab {} gives an existing one; leave "
+      "one of them out",
+      options.vocab.file));
+}
+
 Json recorded_options(const PrepareOptions& options) {
   PrepareOptions copy = options;
   Schema schema("prepare", "");
   describe(schema, copy);
   Json recorded = schema.recorded();
   if (!options.vocab.file.empty()) recorded["vocab"] = {{"file", options.vocab.file}};
+  // As before there was a choice: the same text and options give the same bytes.
+  if (options.vocab.joint) recorded["vocab"].erase("joint");
   return recorded;
 }
 

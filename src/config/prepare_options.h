@@ -18,6 +18,7 @@ struct VocabOptions {
   std::string file;
   int64_t sample_pairs = 1'000'000;
   double coverage = 1.0;
+  bool joint = true;  // one for both languages
 };
 
 // A rule is off when its flag is false or its limit is 0.
@@ -54,6 +55,9 @@ struct PrepareOptions {
 };
 
 void describe(Schema& schema, PrepareOptions& options);
+
+// Throws ConfigError when options contradict each other.
+void check_prepare_options(const PrepareOptions& options);
 
 // The options in a dataset's manifest: all that can change the result, nothing else.
 Json recorded_options(const PrepareOptions& options);

@@ -128,6 +128,18 @@ std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch,
   return micro_batches;
 }
 
+void PackedBatch::add(std::span<const uint32_t> source_ids, std::span<const uint32_t> target_ids,
+                      uint32_t bos) {
+  source.insert(source.end(), source_ids.begin(), source_ids.end());
+  target_in.push_back(bos);
+  target_in.insert(target_in.end(), target_ids.begin(), target_ids.end() - 1);
+  target_out.insert(target_out.end(), target_ids.begin(), target_ids.end());
+  source_offsets.push_back(static_cast<uint32_t>(source.size()));
+  target_offsets.push_back(static_cast<uint32_t>(target_out.size()));
+  first_source_token.push_back(0);
+  first_target_token.push_back(0);
+}
+
 PackedBatch pack(const Dataset& dataset, const GlobalBatch& batch,
                  std::span<const uint32_t> indices, uint32_t bos) {
   PackedBatch packed;

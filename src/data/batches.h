@@ -101,6 +101,9 @@ struct PackedBatch {
   std::vector<uint32_t> target_offsets = {0};
   std::vector<uint64_t> first_source_token;
   std::vector<uint64_t> first_target_token;
+
+  // Appends a pair, both sides ending with eos, for a pass without dropout: token numbers are 0.
+  void add(std::span<const uint32_t> source, std::span<const uint32_t> target, uint32_t bos);
 };
 
 PackedBatch pack(const Dataset& dataset, const GlobalBatch& batch,

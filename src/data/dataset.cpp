@@ -44,7 +44,7 @@ void check_side(const std::string& directory, const std::string& corpus, const S
 }  // namespace
 
 Dataset::Dataset(const std::string& directory, const std::vector<CorpusFacts>& corpora,
-                 uint64_t pieces) {
+                 const PieceCounts& pieces) {
   for (const auto& corpus : corpora) {
     corpora_.push_back({pairs(), corpus.lines_kept, corpus.weight});
     uint64_t source_tokens = 0;
@@ -95,23 +95,33 @@ void Dataset::append_target(uint64_t pair, std::vector<uint32_t>& out) const {
 
 const std::string& Dataset::file_of(uint64_t pair) const { return find(pair).shard.path(); }
 
-Vocabulary open_vocabulary(const std::string& directory, const Manifest& manifest) {
-  const std::string path = directory + "/" + manifest.vocab.file.file;
+namespace {
+
+Vocabulary open_recorded(const std::string& directory, const VocabFacts& facts) {
+  const std::string path = directory + "/" + facts.file.file;
   Vocabulary vocabulary = Vocabulary::load(path);
   Sha256 sum;
   sum.update(vocabulary.bytes().data(), vocabulary.bytes().size());
-  if (sum.hex() != manifest.vocab.file.sha256) {
+  if (sum.hex() != facts.file.sha256) {
     throw DataError(
         format("{}: differs from the vocabulary of the manifest (SHA-256 does not match); prepare "
                "the data again",
                path));
   }
-  check_equal(path, "pieces", vocabulary.size(), manifest.vocab.size);
-  if (vocabulary.cuts_text() != manifest.vocab.cuts_text) {
+  check_equal(path, "pieces", vocabulary.size(), facts.size);
+  if (vocabulary.cuts_text() != facts.cuts_text) {
     throw DataError(format("{}: the manifest records the wrong kind of vocabulary (cuts_text: {})",
-                           path, manifest.vocab.cuts_text));
+                           path, facts.cuts_text));
   }
   return vocabulary;
+}
+
+}  // namespace
+
+Vocabulary open_vocabulary(const std::string& directory, const Manifest& manifest) {
+  Vocabulary vocabulary = open_recorded(directory, manifest.vocab);
+  if (!manifest.source_vocab) return vocabulary;
+  return Vocabulary::pair(open_recorded(directory, *manifest.source_vocab), std::move(vocabulary));
 }
 
 void check_files(const std::string& directory, const Manifest& manifest) {
@@ -142,7 +152,7 @@ size_t verify_directory(const std::string& directory) {
     total += file_size(directory + "/" + files.back().first);
   }
   const Manifest manifest = read_manifest(directory);
-  const uint64_t pieces = open_vocabulary(directory, manifest).size();
+  const PieceCounts pieces = open_vocabulary(directory, manifest).pieces();
   Progress progress("verify", total, "B");
   for (const auto& [name, sum] : files) {
     check_interrupt();

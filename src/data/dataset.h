@@ -17,8 +17,9 @@ namespace reigen {
 // One split (train, valid or test). Pairs are numbered from 0 across all corpora and shards.
 class Dataset {
  public:
-  // `pieces`: the size of the vocabulary. Throws DataError naming the file that is wrong.
-  Dataset(const std::string& directory, const std::vector<CorpusFacts>& corpora, uint64_t pieces);
+  // `pieces`: the sizes of the vocabularies. Throws DataError naming the file that is wrong.
+  Dataset(const std::string& directory, const std::vector<CorpusFacts>& corpora,
+          const PieceCounts& pieces);
 
   uint64_t pairs() const { return first_pair_.back(); }
   uint32_t source_length(uint64_t pair) const;  // in tokens, end of sentence included

@@ -11,6 +11,7 @@ namespace reigen {
 namespace {
 
 constexpr int kFormatVersion = 1;
+constexpr int kSeparateVersion = 2;  // with a vocabulary for each language
 
 Json to_json(const OutputFile& file) {
   return {{"file", file.file}, {"bytes", file.bytes}, {"sha256", file.sha256}};
@@ -75,6 +76,10 @@ OutputFile file_from(const JsonView& json) {
   return {plain_name(json.at("file")), json.at("bytes"), json.at("sha256")};
 }
 
+VocabFacts vocab_from(const JsonView& json) {
+  return {file_from(json), json.at("size"), json.at("cuts_text")};
+}
+
 SideFacts side_from(const JsonView& json) {
   SideFacts side{json.at("bytes"), json.at("pieces"), json.at("unknown"), {}};
   for (const JsonView& bar : json.at("length_histogram").elements()) {
@@ -119,8 +124,10 @@ Manifest manifest_from(const JsonView& json) {
   Manifest m;
   m.source_language = plain_name(json.at("source_language"));
   m.target_language = plain_name(json.at("target_language"));
-  const JsonView vocab = json.at("vocabulary");
-  m.vocab = {file_from(vocab), vocab.at("size"), vocab.at("cuts_text")};
+  m.vocab = vocab_from(json.at("vocabulary"));
+  if (json.at("version").json() == kSeparateVersion) {
+    m.source_vocab = vocab_from(json.at("source_vocabulary"));
+  }
   m.train = corpora_from(json.at("train"));
   m.valid = corpora_from(json.at("valid"));
   m.test = corpora_from(json.at("test"));
@@ -175,6 +182,7 @@ uint64_t Manifest::train_pairs() const {
 
 std::vector<OutputFile> Manifest::files() const {
   std::vector<OutputFile> files = texts;
+  if (source_vocab) files.push_back(source_vocab->file);
   files.push_back(vocab.file);
   for (const auto* split : {&train, &valid, &test}) {
     for (const auto& corpus : *split) {
@@ -184,20 +192,30 @@ std::vector<OutputFile> Manifest::files() const {
   return files;
 }
 
+namespace {
+
+Json vocab_json(const VocabFacts& facts) {
+  Json json = to_json(facts.file);
+  json["size"] = facts.size;
+  json["cuts_text"] = facts.cuts_text;
+  return json;
+}
+
+}  // namespace
+
 Json to_json(const Manifest& m) {
-  Json vocab = to_json(m.vocab.file);
-  vocab["size"] = m.vocab.size;
-  vocab["cuts_text"] = m.vocab.cuts_text;
-  return {{"format", "reigen-data"},
-          {"version", kFormatVersion},
-          {"source_language", m.source_language},
-          {"target_language", m.target_language},
-          {"vocabulary", vocab},
-          {"train", list_to_json(m.train)},
-          {"valid", list_to_json(m.valid)},
-          {"test", list_to_json(m.test)},
-          {"texts", list_to_json(m.texts)},
-          {"options", m.options}};
+  Json json = {{"format", "reigen-data"},
+               {"version", m.source_vocab ? kSeparateVersion : kFormatVersion},
+               {"source_language", m.source_language},
+               {"target_language", m.target_language},
+               {"vocabulary", vocab_json(m.vocab)}};
+  if (m.source_vocab) json["source_vocabulary"] = vocab_json(*m.source_vocab);
+  json["train"] = list_to_json(m.train);
+  json["valid"] = list_to_json(m.valid);
+  json["test"] = list_to_json(m.test);
+  json["texts"] = list_to_json(m.texts);
+  json["options"] = m.options;
+  return json;
 }
 
 bool is_plain_file_name(std::string_view name) {
@@ -214,10 +232,11 @@ Manifest parse_manifest(std::string_view text, const std::string& name) {
     if (view.at("format").json() != "reigen-data") {
       throw DataError(format("{}: not a manifest of reigen prepare", name));
     }
-    if (view.at("version").json() != kFormatVersion) {
-      throw DataError(
-          format("{}: format version {}, but this reigen reads version {}; prepare the data again",
-                 name, one_line(json["version"]), kFormatVersion));
+    const Json& version = view.at("version").json();
+    if (version != kFormatVersion && version != kSeparateVersion) {
+      throw DataError(format(
+          "{}: format version {}, but this reigen reads versions {} and {}; prepare the data again",
+          name, one_line(version), kFormatVersion, kSeparateVersion));
     }
     return manifest_from(view);
   } catch (const FieldError& e) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,7 +67,8 @@ struct VocabFacts {
 struct Manifest {
   std::string source_language;
   std::string target_language;
-  VocabFacts vocab;
+  VocabFacts vocab;  // joint, or that of the target language
+  std::optional<VocabFacts> source_vocab;
   std::vector<CorpusFacts> train;
   std::vector<CorpusFacts> valid;  // at most one
   std::vector<CorpusFacts> test;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file/files.h"
+#include "text/piece_counts.h"
 
 namespace reigen {
 
@@ -31,7 +32,12 @@ class ShardBuilder {
  public:
   explicit ShardBuilder(size_t vocabulary_size);
 
-  void add(std::span<const uint32_t> source, std::span<const uint32_t> target, uint32_t eos);
+  // Without ends of sentences, which are pieces of each side's vocabulary.
+  void add(std::span<const uint32_t> source, std::span<const uint32_t> target, uint32_t source_eos,
+           uint32_t target_eos);
+  void add(std::span<const uint32_t> source, std::span<const uint32_t> target, uint32_t eos) {
+    add(source, target, eos, eos);
+  }
   uint64_t tokens() const { return source_.size() + target_.size(); }
   bool empty() const { return source_ends_.empty(); }
 
@@ -70,22 +76,23 @@ class Shard {
   };
 
   // Throws DataError naming the file unless its content matches its checksums and every token is
-  // one of the `pieces` of the vocabulary: the embedding of any other lies outside of the model.
-  Longest verify(uint64_t pieces);
+  // one of the `pieces` of its side: the embedding of any other lies outside of the model.
+  Longest verify(const PieceCounts& pieces);
 
  private:
   struct Side {
     std::span<const uint32_t> ends;  // of its sentences
     size_t at = 0;                   // of its tokens in the file
     uint64_t tokens = 0;
-    uint32_t longest = UINT32_MAX;  // sentence, once verified
+    uint32_t longest = UINT32_MAX;        // sentence, once verified
+    uint64_t pieces = uint64_t{1} << 31;  // of the vocabulary, once verified
   };
   struct Sentence {
     uint32_t begin;
     uint32_t count;
   };
   Sentence sentence(const Side& side, uint64_t pair) const;
-  void check_content(uint64_t pieces) const;
+  void check_content(const PieceCounts& pieces) const;
   void append(const Side& side, uint64_t pair, std::vector<uint32_t>& out) const;
   [[noreturn]] void throw_changed() const;
 
@@ -94,7 +101,6 @@ class Shard {
   uint32_t token_bytes_ = 0;
   uint64_t pairs_ = 0;
   uint64_t body_checksum_ = 0;
-  uint64_t pieces_ = uint64_t{1} << 31;  // of the vocabulary, once verified
   Side source_;
   Side target_;
 };

@@ -14,7 +14,7 @@ Translator::Translator(const Device& device, Transformer& model, const Weights& 
       vocabulary_(vocabulary),
       cleaner_(normalisation(rules), rules.source_language, rules.target_language,
                !vocabulary.cuts_text()),
-      encoder_(vocabulary),
+      encoder_(vocabulary.source()),
       options_(options),
       nbest_(static_cast<size_t>(std::max<int64_t>(1, nbest))) {}
 
@@ -51,9 +51,9 @@ std::vector<std::vector<Translation>> Translator::translate(
   for (const std::string& line : lines) {
     check_interrupt();
     const std::vector<uint32_t> ids = encode(line);
-    for (std::span<const uint32_t> fragment : cut_into_fragments(vocabulary_, ids, most)) {
+    for (std::span<const uint32_t> fragment : cut_into_fragments(vocabulary_.source(), ids, most)) {
       sources.emplace_back(fragment.begin(), fragment.end());
-      sources.back().push_back(vocabulary_.eos());
+      sources.back().push_back(vocabulary_.source().eos());
       counts_.source_tokens += sources.back().size();
     }
     if (ids.size() > most) ++counts_.cut;

@@ -72,7 +72,7 @@ class Examiner {
         options_(agreed_options(given.train, job)),
         opened_(open_device(options_.device, static_cast<int>(options_.threads))),
         data_(open_data(options_)),
-        model_(options_.model, options_.dropout, data_.vocabulary.size()) {
+        model_(options_.model, options_.dropout, data_.vocabulary.pieces()) {
     check_same_data(job_, data_.fingerprint, options_.data);
     check_simulation(given_.simulate, job_.size());
     check_model_for(opened_.device, options_.model);

@@ -21,18 +21,7 @@ namespace {
 // Sentences [first, last), for the loss alone: dropout is off, so token numbers do not matter.
 PackedBatch packed(const EncodedPairs& pairs, size_t first, size_t last, uint32_t bos) {
   PackedBatch batch;
-  for (size_t i = first; i < last; ++i) {
-    const auto& source = pairs.sources[i];
-    const auto& target = pairs.targets[i];
-    batch.source.insert(batch.source.end(), source.begin(), source.end());
-    batch.target_in.push_back(bos);
-    batch.target_in.insert(batch.target_in.end(), target.begin(), target.end() - 1);
-    batch.target_out.insert(batch.target_out.end(), target.begin(), target.end());
-    batch.source_offsets.push_back(static_cast<uint32_t>(batch.source.size()));
-    batch.target_offsets.push_back(static_cast<uint32_t>(batch.target_out.size()));
-  }
-  batch.first_source_token.resize(last - first);
-  batch.first_target_token.resize(last - first);
+  for (size_t i = first; i < last; ++i) batch.add(pairs.sources[i], pairs.targets[i], bos);
   return batch;
 }
 
@@ -85,7 +74,7 @@ void score_lines(const ValidationSet& set, const Lines& hypotheses, const Valida
 }  // namespace
 
 ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
-                           const std::string& split, uint64_t pieces) {
+                           const std::string& split, const PieceCounts& pieces) {
   const Dataset dataset(data, split == "valid" ? manifest.valid : manifest.test, pieces);
   ValidationSet set;
   set.pairs.sources.resize(dataset.pairs());

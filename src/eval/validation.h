@@ -31,10 +31,10 @@ struct ValidationSet {
   Lines references;
 };
 
-// From a directory written by `reigen prepare`; `split` is "valid" or "test", `pieces` the size of
-// the vocabulary. Throws DataError when the text does not match the pairs line by line.
+// From a directory written by `reigen prepare`; `split` is "valid" or "test", `pieces` the sizes
+// of the vocabularies. Throws DataError when the text does not match the pairs line by line.
 ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
-                           const std::string& split, uint64_t pieces);
+                           const std::string& split, const PieceCounts& pieces);
 
 // Loss without dropout and label smoothing.
 struct PairsLoss {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kFormat = "reigen checkpoint";
 constexpr int kVersion = 1;
+constexpr int kSeparateVersion = 2;  // with a vocabulary for each language
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kSums = "SHA256SUMS";
 constexpr const char* kModelFile = "model.safetensors";
@@ -60,11 +61,17 @@ CheckpointFile write_text(const StagedDirectory& staged, const std::string& name
 }
 
 Json to_json(const CheckpointFacts& facts) {
-  Json json = {{"format", kFormat}, {"version", kVersion}, {"step", facts.step}};
+  const auto vocabularies =
+      std::count_if(facts.files.begin(), facts.files.end(),
+                    [](const CheckpointFile& file) { return Vocabulary::is_file_name(file.file); });
+  Json json = {{"format", kFormat},
+               {"version", vocabularies > 1 ? kSeparateVersion : kVersion},
+               {"step", facts.step}};
   json["source_language"] = facts.source_language;
   json["target_language"] = facts.target_language;
   json["parameters"] = facts.parameters;
   json["vocabulary_pieces"] = facts.pieces;
+  if (facts.source_pieces > 0) json["source_vocabulary_pieces"] = facts.source_pieces;
   json["normalisation"] = {{"nfkc", facts.nfkc}, {"whitespace", facts.whitespace}};
   json["model"] = model_json(facts.model);
   json["scores"] = facts.scores;
@@ -98,6 +105,9 @@ CheckpointFacts from_json(const JsonView& json, const std::string& name) {
   facts.target_language = json.at("target_language");
   facts.parameters = json.at("parameters");
   facts.pieces = json.at("vocabulary_pieces");
+  if (json.contains("source_vocabulary_pieces")) {
+    facts.source_pieces = json.at("source_vocabulary_pieces");
+  }
   facts.nfkc = json.at("normalisation").at("nfkc");
   facts.whitespace = json.at("normalisation").at("whitespace");
   facts.model = model_of(json.at("model"), name);
@@ -150,11 +160,19 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
   StagedDirectory staged(directory, overwrite, name);
   facts.parameters = layout.parameters();
   facts.pieces = vocabulary.size();
+  const PieceCounts pieces = vocabulary.pieces();
+  facts.source_pieces = pieces.joint ? 0 : pieces.source;
   facts.files.clear();
   facts.files.push_back(
       write_tensors(staged, kModelFile, "parameters, fp32", layout, {{"", parameters}}));
-  facts.files.push_back(write_text(staged, vocabulary.file_name(), "vocabulary of both languages",
-                                   vocabulary.bytes()));
+  for (const Vocabulary::File& file : vocabulary.files()) {
+    std::string holds = "vocabulary of both languages";
+    if (vocabulary.has_source()) {
+      holds = format("vocabulary of the {} language",
+                     file.vocabulary == &vocabulary ? "target" : "source");
+    }
+    facts.files.push_back(write_text(staged, file.name, holds, file.vocabulary->bytes()));
+  }
   if (!moments.empty()) {
     facts.files.push_back(write_tensors(staged, "optimizer.safetensors",
                                         "Adam's two moments, fp32; only needed to resume", layout,
@@ -180,9 +198,11 @@ CheckpointFacts parse_checkpoint_manifest(std::string_view text, const std::stri
     if (view.at("format").json() != kFormat) {
       throw CheckpointError(format("{}: not the manifest of a checkpoint", name));
     }
-    if (view.at("version").json() != kVersion) {
-      throw CheckpointError(format("{}: has format version {}, but this reigen reads version {}",
-                                   name, one_line(json["version"]), kVersion));
+    const Json& version = view.at("version").json();
+    if (version != kVersion && version != kSeparateVersion) {
+      throw CheckpointError(
+          format("{}: has format version {}, but this reigen reads versions {} and {}", name,
+                 one_line(version), kVersion, kSeparateVersion));
     }
     return from_json(view, name);
   } catch (const FieldError& e) {
@@ -228,9 +248,11 @@ CheckpointFacts read_checkpoint_facts(const std::string& directory) {
   CheckpointFacts facts = parse_checkpoint_manifest(text, path);
   // Before a model of these sizes is built: one embedding alone has this many parameters.
   const auto width = static_cast<uint64_t>(facts.model.width);
-  if (facts.pieces > find_file(facts, directory, kModelFile).bytes / sizeof(float) / width) {
+  const uint64_t rows = find_file(facts, directory, kModelFile).bytes / sizeof(float) / width;
+  for (const uint64_t pieces : {facts.pieces, facts.source_pieces}) {
+    if (pieces <= rows) continue;
     throw CheckpointError(format("{}: {} pieces of width {} do not fit into its {}", path,
-                                 with_commas(facts.pieces), width, kModelFile));
+                                 with_commas(pieces), width, kModelFile));
   }
   std::vector<CheckpointFile> listed = facts.files;
   listed.push_back({.file = kManifest, .sha256 = sum});
@@ -272,11 +294,14 @@ const CheckpointFile& find_file(const CheckpointFacts& facts, const std::string&
   throw CheckpointError(format("{}: has no {}", directory, name));
 }
 
-const CheckpointFile& vocabulary_file(const CheckpointFacts& facts, const std::string& directory) {
+std::vector<CheckpointFile> vocabulary_files(const CheckpointFacts& facts,
+                                             const std::string& directory) {
+  std::vector<CheckpointFile> files;
   for (const auto& file : facts.files) {
-    if (file.file.ends_with(".model") || file.file.ends_with(".vocab")) return file;
+    if (Vocabulary::is_file_name(file.file)) files.push_back(file);
   }
-  throw CheckpointError(format("{}: has no vocabulary", directory));
+  if (files.empty()) throw CheckpointError(format("{}: has no vocabulary", directory));
+  return files;
 }
 
 void read_buffer(const std::string& path, const ParameterLayout& layout, const std::string& prefix,

@@ -2,7 +2,8 @@
 //
 //   manifest.json          model, vocabulary, languages, step, scores, options, list of files
 //   model.safetensors      parameters by name; with the vocabulary all that translation needs
-//   vocab.model            vocabulary (pieces.vocab for text that is already split into pieces)
+//   vocab.model            vocabulary (pieces.vocab for text that is already split into pieces);
+//                          source.model and target.model (or .vocab) where each side has its own
 //   optimizer.safetensors  the optimizer's moments; only needed to resume
 //   workers.safetensors    compressor state of each rank (residuals, outer momentum); only needed
 //                          to resume with the same number of workers
@@ -38,7 +39,8 @@ struct CheckpointFacts {
   uint64_t step = 0;
   ModelOptions model;
   uint64_t parameters = 0;
-  uint64_t pieces = 0;  // size of the vocabulary
+  uint64_t pieces = 0;         // size of the vocabulary, or of the target's
+  uint64_t source_pieces = 0;  // where the source has an embedding table of its own; else 0
   std::string source_language;
   std::string target_language;
   bool nfkc = true;  // normalisation of the training text
@@ -47,6 +49,9 @@ struct CheckpointFacts {
   Json training = Json::object();  // options and counters, for a resume
   std::vector<CheckpointFile> files;
 
+  PieceCounts piece_counts() const {
+    return source_pieces > 0 ? PieceCounts::separate(source_pieces, pieces) : pieces;
+  }
   TextRules text_rules() const { return {source_language, target_language, nfkc, whitespace}; }
 };
 
@@ -83,8 +88,9 @@ void check_parameter_count(const CheckpointFacts& facts, const std::string& dire
 void verify_checkpoint_file(const std::string& directory, const CheckpointFile& file);
 const CheckpointFile& find_file(const CheckpointFacts& facts, const std::string& directory,
                                 const std::string& name);
-// vocab.model or pieces.vocab.
-const CheckpointFile& vocabulary_file(const CheckpointFacts& facts, const std::string& directory);
+// vocab.model or pieces.vocab, or the two files of two vocabularies.
+std::vector<CheckpointFile> vocabulary_files(const CheckpointFacts& facts,
+                                             const std::string& directory);
 
 // Reads a verified file of tensors into a buffer; throws CheckpointError when a tensor is missing
 // or has a different shape.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "device/gpu.h"
 #include "model/stack.h"
 #include "ops/matmul.h"
 
@@ -17,7 +18,31 @@ IncrementalDecoder::IncrementalDecoder(const Device& device, Transformer& model,
       model_(model),
       weights_(weights),
       caches_(device.kind()),
-      arena_(device.kind()) {}
+      arena_(device.kind()) {
+  if (model.output_bias_ != kNone) make_output_bias();
+}
+
+void IncrementalDecoder::make_output_bias() {
+  constexpr float kNever = -1e9F;
+  const ParameterSlice& slice = model_.layout().slices()[model_.output_bias_];
+  // Read by eights on a GPU.
+  std::vector<float> bias((slice.size() + 7) / 8 * 8);
+  const float* master = weights_.master + slice.offset;
+  Gpu* gpu = device_.gpu();
+  if (gpu != nullptr) {
+    gpu->download(bias.data(), master, slice.size() * sizeof(float));
+  } else {
+    std::copy_n(master, slice.size(), bias.begin());
+  }
+  if (model_.start_piece_ < slice.size()) bias[model_.start_piece_] = kNever;
+  const size_t bytes = bias.size() * sizeof(float);
+  output_bias_ = DeviceBuffer(device_.kind(), bytes, "the output bias");
+  if (gpu != nullptr) {
+    gpu->upload(output_bias_.data(), bias.data(), bytes);
+  } else {
+    std::copy(bias.begin(), bias.end(), output_bias_.as<float>());
+  }
+}
 
 void IncrementalDecoder::check_start(std::span<const uint32_t> offsets, int64_t most_steps) const {
   const int64_t limit = model_.options().max_length;
@@ -137,8 +162,12 @@ Tensor IncrementalDecoder::step(std::span<const uint32_t> parents,
   Tensor hidden = model_.decoder_->step(with, embed(with, lists[0], lists[1]), at);
   const Tensor table = with.weight(model_.projection_);
   // Logits are fp32 in every precision: scores of a search are sums of many of them.
-  Tensor logits = with.numbers(rows, (table.rows + 7) / 8 * 8).columns(0, table.rows);
+  const Tensor padded = with.numbers(rows, (table.rows + 7) / 8 * 8);
+  Tensor logits = padded.columns(0, table.rows);
   linear_forward(device_, hidden, table, logits);
+  if (model_.output_bias_ != kNone) {
+    add_bias(device_, padded, f32_matrix(output_bias_.as<float>(), 1, padded.cols));
+  }
   cached_rows_ += rows;
   ++steps_;
   return logits;

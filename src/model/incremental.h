@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "device/buffer.h"
 #include "model/transformer.h"
 
 namespace reigen {
@@ -39,6 +40,7 @@ class IncrementalDecoder {
  private:
   Pass pass() { return {device_, model_.layout(), weights_, nullptr, arena_}; }
   void check_start(std::span<const uint32_t> offsets, int64_t most_steps) const;
+  void make_output_bias();
   void make_caches(int64_t source_tokens, int64_t target_rows);
   void follow(std::span<const uint32_t> parents);
   Tensor embed(const Pass& pass, std::span<const uint32_t> tokens,
@@ -47,6 +49,7 @@ class IncrementalDecoder {
   const Device& device_;
   Transformer& model_;
   Weights weights_;
+  DeviceBuffer output_bias_;  // the model's, without the start piece; empty if it has none
   Arena caches_;
   Arena arena_;  // of one step; reset by the next
   std::vector<Tensor> self_caches_;

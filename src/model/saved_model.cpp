@@ -13,14 +13,21 @@ namespace {
 const std::string kTensors = "model.safetensors";
 
 Vocabulary load_vocabulary(const std::string& directory, const CheckpointFacts& facts) {
-  const CheckpointFile& file = vocabulary_file(facts, directory);
-  verify_checkpoint_file(directory, file);
-  Vocabulary vocabulary = Vocabulary::load(directory + "/" + file.file);
-  if (vocabulary.size() != facts.pieces) {
-    throw CheckpointError(format("{}/{}: has {} pieces but the model was trained with {}",
-                                 directory, file.file, with_commas(vocabulary.size()),
-                                 with_commas(facts.pieces)));
+  std::vector<std::string> names;
+  for (const CheckpointFile& file : vocabulary_files(facts, directory)) {
+    verify_checkpoint_file(directory, file);
+    names.push_back(file.file);
   }
+  Vocabulary vocabulary = Vocabulary::load_from(directory, names);
+  auto check_size = [&](uint64_t found, uint64_t recorded) {
+    if (found == recorded) return;
+    throw CheckpointError(format("{}/{}: has {} pieces but the model was trained with {}",
+                                 directory, names.back(), with_commas(found),
+                                 with_commas(recorded)));
+  };
+  const PieceCounts pieces = vocabulary.pieces();
+  check_size(pieces.target, facts.pieces);
+  check_size(pieces.joint ? 0 : pieces.source, facts.source_pieces);
   return vocabulary;
 }
 
@@ -50,7 +57,8 @@ SavedModel load_model(const std::string& run_or_checkpoint) {
   CheckpointFacts facts = read_checkpoint_facts(path);
   Vocabulary vocabulary = load_vocabulary(path, facts);
   verify_checkpoint_file(path, find_file(facts, path, kTensors));
-  auto model = std::make_unique<Transformer>(facts.model, DropoutOptions{}, facts.pieces);
+  auto model = std::make_unique<Transformer>(facts.model, DropoutOptions{}, facts.piece_counts());
+  model->set_start_piece(vocabulary.bos());
   check_parameter_count(facts, path, model->layout());
   std::vector<float> parameters(model->layout().elements());
   read_buffer(path + "/" + kTensors, model->layout(), "", parameters);

@@ -32,16 +32,19 @@ std::vector<float> sinusoid_table(int64_t length, int64_t width) {
 }  // namespace
 
 Transformer::Transformer(const ModelOptions& options, const DropoutOptions& dropout,
-                         size_t vocabulary)
+                         const PieceCounts& pieces)
     : options_(options), dropout_(dropout) {
   check_model_options(options);
-  const auto pieces = static_cast<int64_t>(vocabulary);
+  const auto source = static_cast<int64_t>(pieces.source);
+  const auto target = static_cast<int64_t>(pieces.target);
   const int64_t width = options.width;
+  const bool one_table = options.tied && pieces.joint;
   // The layout has the order of backward: projection, decoder, encoder, embeddings.
-  if (!options.tied) projection_ = layout_.add("projection.weight", pieces, width);
+  if (options.output_bias) output_bias_ = layout_.add("projection.bias", 1, target);
+  if (!options.tied) projection_ = layout_.add("projection.weight", target, width);
   decoder_ = std::make_unique<LayerStack>(layout_, "decoder", options, dropout,
                                           options.decoder_layers, true, kDecoderSites);
-  if (!options.tied) target_table_ = layout_.add("target_embedding.weight", pieces, width);
+  if (!one_table) target_table_ = layout_.add("target_embedding.weight", target, width);
   encoder_ = std::make_unique<LayerStack>(layout_, "encoder", options, dropout,
                                           options.encoder_layers, false, kEncoderSites);
   if (options.positions == Positions::kLearned) {
@@ -50,8 +53,9 @@ Transformer::Transformer(const ModelOptions& options, const DropoutOptions& drop
     sinusoids_ = sinusoid_table(options.max_length, width);
   }
   source_table_ =
-      layout_.add(options.tied ? "embedding.weight" : "source_embedding.weight", pieces, width);
-  if (options.tied) projection_ = target_table_ = source_table_;
+      layout_.add(one_table ? "embedding.weight" : "source_embedding.weight", source, width);
+  if (one_table) target_table_ = source_table_;
+  if (options.tied) projection_ = target_table_;
   // A layer's share of backward's time is about its share of the parameters.
   const size_t layers = decoder_->elements() + encoder_->elements();
   layout_.set_gradient_timing(
@@ -171,6 +175,10 @@ LossSums Transformer::forward_backward(const Device& device, const StepInput& in
   loss.scale = input.loss_scale;
   loss.dhidden = pass.matrix(hidden.rows, hidden.cols);
   loss.dtable = pass.gradient(projection_);
+  if (output_bias_ != kNone) {
+    loss.bias = pass.vector(output_bias_);
+    loss.dbias = pass.gradient(output_bias_);
+  }
   loss.sums = input.sums;
   if (events.forward_done) events.forward_done();
   LossSums sums = projection_loss(device, loss, arena);
@@ -180,14 +188,19 @@ LossSums Transformer::forward_backward(const Device& device, const StepInput& in
 }
 
 LossSums Transformer::evaluate(const Device& device, const PackedBatch& batch,
-                               const Weights& weights, float smoothing, Arena& arena) {
+                               const Weights& weights, float smoothing, Arena& arena,
+                               std::vector<float>* token_nll) {
   const std::unique_ptr<BatchIndex> own = index(device, batch, weights.type);
   arena.reset();
   Pass pass{device, layout_, weights, nullptr, arena};
   pass.batch = own.get();
   ProjectionLoss loss{.hidden = run_forward(pass), .table = pass.weight(projection_)};
+  if (output_bias_ != kNone) loss.bias = pass.vector(output_bias_);
   loss.targets = own->targets;
   loss.smoothing = smoothing;
+  if (token_nll == nullptr) return projection_loss(device, loss, arena);
+  token_nll->resize(static_cast<size_t>(loss.hidden.rows));
+  loss.token_nll = token_nll->data();
   return projection_loss(device, loss, arena);
 }
 

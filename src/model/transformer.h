@@ -19,6 +19,7 @@
 #include "ops/projection_loss.h"
 #include "tensor/arena.h"
 #include "tensor/parameters.h"
+#include "text/piece_counts.h"
 
 namespace reigen {
 
@@ -26,13 +27,20 @@ class LayerStack;
 
 class Transformer {
  public:
-  Transformer(const ModelOptions& options, const DropoutOptions& dropout, size_t vocabulary);
+  // With two vocabularies the source has a table of its own, and `model.tied` ties the target's to
+  // the projection.
+  Transformer(const ModelOptions& options, const DropoutOptions& dropout,
+              const PieceCounts& pieces);
   ~Transformer();
   Transformer(Transformer&&) noexcept;
 
   const ParameterLayout& layout() const { return layout_; }
   const ModelOptions& options() const { return options_; }
-  size_t vocabulary() const;
+  size_t vocabulary() const;  // of the target
+
+  // The piece that a translation begins with. A search of a model with an output bias never emits
+  // it: in Marian's models its logit is meaningless.
+  void set_start_piece(uint32_t piece) { start_piece_ = piece; }
   std::span<const float> sinusoids() const {
     return sinusoids_;
   }  // empty when positions are learned
@@ -67,9 +75,9 @@ class Transformer {
                             std::span<float> gradients, Arena& arena,
                             const StepEvents& events = {});
 
-  // The loss alone, without dropout.
+  // The loss alone, without dropout. `token_nll` gets that of each target token.
   LossSums evaluate(const Device& device, const PackedBatch& batch, const Weights& weights,
-                    float smoothing, Arena& arena);
+                    float smoothing, Arena& arena, std::vector<float>* token_nll = nullptr);
 
  private:
   friend class IncrementalDecoder;  // runs the same stacks one token at a time
@@ -89,6 +97,8 @@ class Transformer {
   ParameterLayout layout_;
   std::unique_ptr<LayerStack> decoder_;
   std::unique_ptr<LayerStack> encoder_;
+  uint32_t start_piece_ = UINT32_MAX;
+  size_t output_bias_ = kNone;
   size_t projection_ = kNone;  // embedding tables; one and the same when tied
   size_t source_table_ = kNone;
   size_t target_table_ = kNone;

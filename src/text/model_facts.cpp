@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
-#include <optional>
 #include <vector>
 
 #include "base/format.h"
 #include "text/charsmap.h"
+#include "text/protobuf.h"
 
 namespace reigen {
 namespace {
@@ -37,70 +37,9 @@ constexpr size_t kMostPieces = 1 << 24;
 // end where there are more.
 constexpr size_t kMostNestedSymbols = 32;
 
-struct Field {
-  uint32_t number = 0;
-  uint64_t value = 0;      // for a number
-  std::string_view bytes;  // for text or a message
-};
-
-std::optional<uint64_t> take_varint(std::string_view& in) {
-  uint64_t value = 0;
-  for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {
-    auto byte = static_cast<unsigned char>(in[0]);
-    in.remove_prefix(1);
-    value |= static_cast<uint64_t>(byte & 0x7F) << shift;
-    if ((byte & 0x80) == 0) return value;
-  }
-  return std::nullopt;
-}
-
-std::optional<Field> take_field(std::string_view& in) {
-  auto tag = take_varint(in);
-  if (!tag) return std::nullopt;
-  if (*tag > UINT32_MAX) return std::nullopt;  // libprotobuf would ignore the upper bits
-  Field field{.number = static_cast<uint32_t>(*tag >> 3)};
-  uint64_t size = 0;
-  switch (*tag & 7) {
-    case 0: {
-      auto value = take_varint(in);
-      if (!value) return std::nullopt;
-      field.value = *value;
-      return field;
-    }
-    case 1:
-      size = 8;
-      break;
-    case 2: {
-      auto length = take_varint(in);
-      if (!length) return std::nullopt;
-      size = *length;
-      break;
-    }
-    case 5:
-      size = 4;
-      break;
-    default:
-      return std::nullopt;
-  }
-  if (size > in.size()) return std::nullopt;
-  field.bytes = in.substr(0, size);
-  in.remove_prefix(size);
-  return field;
-}
-
 bool is_built_in(std::string_view name) {
   constexpr std::string_view kNames[] = {"nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
-
-// Calls `visit` with every field; false when the message is malformed.
-template <class F>
-bool for_each_field(std::string_view message, F visit) {
-  while (!message.empty()) {
-    auto field = take_field(message);
-    if (!field || !visit(*field)) return false;
-  }
-  return true;
 }
 
 // Whether more symbols than the limit begin with each other, like a, aa, aaa.
@@ -118,13 +57,15 @@ bool nested_too_deeply(std::vector<std::string_view> symbols) {
 class ModelReader {
  public:
   ModelFacts read(std::string_view model) {
-    const bool well_formed = for_each_field(model, [&](const Field& f) {
+    const bool well_formed = for_each_protobuf_field(model, [&](const ProtobufField& f) {
       if (f.number == kModelPieces) return read_piece(f.bytes);
       if (f.number == kModelTrainer) return read_trainer(f.bytes);
       if (f.number == kModelNormalizer) return read_normalizer(f.bytes, true);
       if (f.number == kModelDenormalizer) return read_normalizer(f.bytes, false);
+      if (f.number == kListedPiecesField) facts_.listed_pieces = f.value;
       return true;
     });
+    if (facts_.listed_pieces > pieces_) set_fault("it lists more pieces than it has");
     if (!well_formed) set_fault("not a SentencePiece model");
     if (nested_too_deeply(std::move(symbols_))) {
       set_fault(
@@ -141,7 +82,7 @@ class ModelReader {
   bool read_piece(std::string_view message) {
     std::string_view text;
     uint64_t type = 0;
-    const bool well_formed = for_each_field(message, [&](const Field& f) {
+    const bool well_formed = for_each_protobuf_field(message, [&](const ProtobufField& f) {
       if (f.number == kPieceText) text = f.bytes;
       if (f.number == kPieceType) type = f.value;
       return true;
@@ -162,7 +103,7 @@ class ModelReader {
   }
 
   bool read_trainer(std::string_view message) {
-    return for_each_field(message, [&](const Field& f) {
+    return for_each_protobuf_field(message, [&](const ProtobufField& f) {
       if (f.number == kTrainerModelType) facts_.bpe = f.value == kModelTypeBpe;
       if (f.number == kTrainerWhitespaceSuffix && f.value != 0) facts_.words_stand_alone = false;
       return true;
@@ -170,7 +111,7 @@ class ModelReader {
   }
 
   bool read_normalizer(std::string_view message, bool of_input) {
-    return for_each_field(message, [&](const Field& f) {
+    return for_each_protobuf_field(message, [&](const ProtobufField& f) {
       if (f.number == kNormalizerCharsmap && !f.bytes.empty()) {
         const std::string fault = charsmap_fault(f.bytes);
         if (!fault.empty()) set_fault(format("its normaliser is damaged: {}", fault));

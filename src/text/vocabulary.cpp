@@ -26,10 +26,16 @@ struct Vocabulary::Impl {
   uint32_t unk = 0;
   // A SentencePiece model...
   sentencepiece::SentencePieceProcessor model;
-  bool words_alone = false;  // a word's pieces do not depend on its neighbours
+  bool words_alone = false;    // a word's pieces do not depend on its neighbours
+  size_t listed = 0;           // ids from here on are unknown (text/renumbered_model.h)
+  bool hidden_pieces = false;  // SentencePiece would leave out pieces when it joins them
+  bool has_codes = false;      // pieces such as >>fra<<, which may begin a line
   // ...or a list of pieces.
   std::vector<std::string> pieces;
   TextMap<uint32_t> ids;
+  // Of the source language, where it has its own.
+  std::unique_ptr<const Vocabulary> source;
+  bool same_pieces = true;  // as the source's
 };
 
 Vocabulary::Vocabulary(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -73,6 +79,14 @@ bool loads(sentencepiece::SentencePieceProcessor& model, const std::string& byte
 
 }  // namespace
 
+namespace {
+
+bool is_language_code(std::string_view piece) {
+  return piece.size() > 4 && piece.starts_with(">>") && piece.ends_with("<<");
+}
+
+}  // namespace
+
 Vocabulary Vocabulary::from_model_bytes(std::string bytes, const std::string& name) {
   const ModelFacts facts = read_model_facts(bytes);
   auto impl = std::make_unique<Impl>();
@@ -91,6 +105,15 @@ Vocabulary Vocabulary::from_model_bytes(std::string bytes, const std::string& na
   impl->bos = impl->model.bos_id() < 0 ? impl->eos : static_cast<uint32_t>(impl->model.bos_id());
   impl->unk = static_cast<uint32_t>(impl->model.unk_id());
   impl->words_alone = words_stand_alone(impl->model, facts);
+  const auto pieces = static_cast<size_t>(impl->model.GetPieceSize());
+  impl->listed = facts.listed_pieces > 0 ? facts.listed_pieces : pieces;
+  impl->hidden_pieces = facts.listed_pieces > 0 && facts.bpe;
+  if (std::max({impl->eos, impl->bos, impl->unk}) >= impl->listed) {
+    throw DataError(format("{}: its special pieces are not among the listed ones", name));
+  }
+  for (size_t id = 0; facts.listed_pieces > 0 && id < impl->listed && !impl->has_codes; ++id) {
+    impl->has_codes = is_language_code(impl->model.IdToPiece(static_cast<int>(id)));
+  }
   return Vocabulary(std::move(impl));
 }
 
@@ -127,17 +150,68 @@ Vocabulary Vocabulary::from_piece_list(std::string bytes, const std::string& nam
   return Vocabulary(std::move(impl));
 }
 
-size_t Vocabulary::size() const {
-  return impl_->cuts_text ? static_cast<size_t>(impl_->model.GetPieceSize()) : impl_->pieces.size();
-}
+size_t Vocabulary::size() const { return impl_->cuts_text ? impl_->listed : impl_->pieces.size(); }
 uint32_t Vocabulary::eos() const { return impl_->eos; }
 uint32_t Vocabulary::bos() const { return impl_->bos; }
 uint32_t Vocabulary::unk() const { return impl_->unk; }
 bool Vocabulary::cuts_text() const { return impl_->cuts_text; }
 const std::string& Vocabulary::bytes() const { return impl_->bytes; }
 
-std::string Vocabulary::file_name() const {
-  return impl_->cuts_text ? "vocab.model" : "pieces.vocab";
+Vocabulary Vocabulary::pair(Vocabulary source, Vocabulary target) {
+  if (source.cuts_text() != target.cuts_text()) {
+    throw DataError(
+        "the vocabularies of the two languages are of different kinds: one is a SentencePiece "
+        "model and the other a list of pieces; use two of one kind");
+  }
+  Impl& impl = *target.impl_;
+  impl.same_pieces = source.size() == target.size();
+  for (uint32_t id = 0; impl.same_pieces && id < target.size(); ++id) {
+    impl.same_pieces = source.piece(id) == target.piece(id);
+  }
+  impl.source = std::make_unique<const Vocabulary>(std::move(source));
+  return target;
+}
+
+const Vocabulary& Vocabulary::source() const { return impl_->source ? *impl_->source : *this; }
+bool Vocabulary::has_source() const { return impl_->source != nullptr; }
+
+PieceCounts Vocabulary::pieces() const {
+  if (!has_source() || impl_->same_pieces) return size();
+  return PieceCounts::separate(source().size(), size());
+}
+
+namespace {
+
+constexpr const char* kJointModel = "vocab.model";
+constexpr const char* kJointList = "pieces.vocab";
+constexpr const char* kSourceModel = "source.model";
+constexpr const char* kSourceList = "source.vocab";
+constexpr const char* kTargetModel = "target.model";
+constexpr const char* kTargetList = "target.vocab";
+
+}  // namespace
+
+std::vector<Vocabulary::File> Vocabulary::files() const {
+  const bool model = cuts_text();
+  if (!has_source()) return {{model ? kJointModel : kJointList, this}};
+  return {{model ? kSourceModel : kSourceList, &source()},
+          {model ? kTargetModel : kTargetList, this}};
+}
+
+bool Vocabulary::is_file_name(std::string_view name) {
+  return name.ends_with(".model") || name.ends_with(".vocab");
+}
+
+Vocabulary Vocabulary::load_from(const std::string& directory,
+                                 const std::vector<std::string>& names) {
+  auto path = [&](const std::string& name) { return directory + "/" + name; };
+  if (names.size() == 1) return load(path(names[0]));
+  if (names.size() != 2) {
+    throw DataError(
+        format("{}: has {} vocabularies instead of one or two", directory, names.size()));
+  }
+  const bool source_first = names[0] == kSourceModel || names[0] == kSourceList;
+  return pair(load(path(names[source_first ? 0 : 1])), load(path(names[source_first ? 1 : 0])));
 }
 
 std::string Vocabulary::piece(uint32_t id) const {
@@ -145,12 +219,12 @@ std::string Vocabulary::piece(uint32_t id) const {
 }
 
 std::string Vocabulary::decode(std::span<const uint32_t> ids) const {
-  if (impl_->cuts_text) {
+  if (impl_->cuts_text && !impl_->hidden_pieces) {
     return impl_->model.DecodeIds(std::vector<int>(ids.begin(), ids.end()));
   }
   std::string line;
   for (uint32_t id : ids) {
-    if (id != impl_->eos && id != impl_->bos) line += impl_->pieces.at(id);
+    if (id != impl_->eos && id != impl_->bos) line += piece(id);
   }
   return join_pieces(line);
 }
@@ -182,7 +256,20 @@ Encoder::Encoder(const Vocabulary& vocabulary)
 Encoder::~Encoder() = default;
 Encoder::Encoder(Encoder&&) noexcept = default;
 
+// A line for a model of several target languages may begin with the code of one, a piece of its
+// own.
+std::string_view Encoder::take_language_code(std::string_view line,
+                                             std::vector<uint32_t>& ids) const {
+  const size_t end = line.starts_with(">>") ? line.find("<<") : std::string_view::npos;
+  if (end == std::string_view::npos) return line;
+  const int id = vocabulary_->model.PieceToId({line.data(), end + 2});
+  ids.push_back(static_cast<size_t>(id) < vocabulary_->listed ? static_cast<uint32_t>(id)
+                                                              : vocabulary_->unk);
+  return line.substr(end + 2);
+}
+
 void Encoder::encode(std::string_view line, std::vector<uint32_t>& ids) {
+  if (vocabulary_->has_codes) line = take_language_code(line, ids);
   if (!vocabulary_->cuts_text) {
     look_up_pieces(line, ids);
   } else if (vocabulary_->words_alone && line.find(kSpaceMark) == std::string_view::npos) {
@@ -197,7 +284,10 @@ void Encoder::encode_whole(std::string_view line, std::vector<uint32_t>& ids) co
   auto status = vocabulary_->model.Encode({line.data(), line.size()}, &pieces);
   if (!status.ok())
     throw DataError(format("SentencePiece cannot encode a line: {}", status.ToString()));
-  ids.insert(ids.end(), pieces.begin(), pieces.end());
+  for (const int piece : pieces) {
+    const auto id = static_cast<uint32_t>(piece);
+    ids.push_back(id < vocabulary_->listed ? id : vocabulary_->unk);
+  }
 }
 
 void Encoder::encode_words(std::string_view line, std::vector<uint32_t>& ids) {

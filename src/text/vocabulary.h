@@ -1,5 +1,7 @@
-// The joint vocabulary of both languages, and the conversion of text to piece numbers. A door to
-// SentencePiece.
+// The vocabulary of a model, and the conversion of text to piece numbers. A door to SentencePiece.
+//
+// One joint vocabulary for both languages, or two: then a Vocabulary is that of the target language
+// and has the one of the source language with it, source().
 //
 // Two kinds: a SentencePiece model, which cuts plain text into pieces, and a plain list of pieces
 // for text that is already cut. An Encoder returns exactly the ids of `spm_encode`.
@@ -12,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/piece_counts.h"
+
 namespace reigen {
 
 class Vocabulary {
@@ -20,6 +24,10 @@ class Vocabulary {
   static Vocabulary load(const std::string& path);
   static Vocabulary from_model_bytes(std::string bytes, const std::string& name);
   static Vocabulary from_piece_list(std::string bytes, const std::string& name);
+  // Two vocabularies, both SentencePiece models or both lists; else DataError.
+  static Vocabulary pair(Vocabulary source, Vocabulary target);
+  // Those of a dataset or checkpoint, from its files by these names: one name or two.
+  static Vocabulary load_from(const std::string& directory, const std::vector<std::string>& names);
   ~Vocabulary();
   Vocabulary(Vocabulary&&) noexcept;
   Vocabulary& operator=(Vocabulary&&) noexcept;
@@ -36,9 +44,24 @@ class Vocabulary {
   // Plain text from a line that is cut into pieces, including pieces not in the vocabulary.
   static std::string join_pieces(std::string_view line);
 
-  // Content and name of the file stored with a dataset or checkpoint.
+  // The vocabulary of source text: this one, if it is joint.
+  const Vocabulary& source() const;
+  bool has_source() const;  // whether source() is a different one
+
+  // Two vocabularies with the same pieces, which only differ in how they cut text, count as joint:
+  // a model needs one table for both.
+  PieceCounts pieces() const;
+
   const std::string& bytes() const;
-  std::string file_name() const;
+
+  // The files stored with a dataset or checkpoint: one, or that of the source and that of the
+  // target.
+  struct File {
+    std::string name;
+    const Vocabulary* vocabulary;
+  };
+  std::vector<File> files() const;
+  static bool is_file_name(std::string_view name);  // whether a file of files() has such a name
 
  private:
   friend class Encoder;
@@ -60,6 +83,7 @@ class Encoder {
 
  private:
   struct Cache;
+  std::string_view take_language_code(std::string_view line, std::vector<uint32_t>& ids) const;
   void encode_words(std::string_view line, std::vector<uint32_t>& ids);
   void encode_whole(std::string_view line, std::vector<uint32_t>& ids) const;
   void look_up_pieces(std::string_view line, std::vector<uint32_t>& ids) const;

@@ -165,7 +165,8 @@ AttemptParts::AttemptParts(const TrainOptions& given, Job& workers)
       job(workers),
       opened(open_device(given.device, static_cast<int>(given.threads))),
       data(open_data(given)),
-      model(given.model, given.dropout, data.vocabulary.size()) {
+      model(given.model, given.dropout, data.vocabulary.pieces()) {
+  model.set_start_piece(data.vocabulary.bos());
   options.schedule.last_step = planned_last_step(options, data.train);
 }
 

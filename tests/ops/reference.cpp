@@ -119,6 +119,7 @@ constexpr double kGelu = 0.79788456080286535588;  // sqrt(2 / pi)
 double activate(ActivationKind kind, double x) {
   if (kind == ActivationKind::kRelu) return std::max(0.0, x);
   if (kind == ActivationKind::kSwish) return x / (1 + std::exp(-x));
+  if (kind == ActivationKind::kGeluErf) return 0.5 * x * std::erfc(-x * M_SQRT1_2);
   return 0.5 * x * (1 + std::tanh(kGelu * (x + 0.044715 * x * x * x)));
 }
 
@@ -127,6 +128,9 @@ double slope(ActivationKind kind, double x) {
   if (kind == ActivationKind::kSwish) {
     const double s = 1 / (1 + std::exp(-x));
     return s + x * s * (1 - s);
+  }
+  if (kind == ActivationKind::kGeluErf) {
+    return 0.5 * std::erfc(-x * M_SQRT1_2) + x * std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI);
   }
   const double t = std::tanh(kGelu * (x + 0.044715 * x * x * x));
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kGelu * (1 + 3 * 0.044715 * x * x);

@@ -40,7 +40,8 @@ TEST(Reference, GradientOfResidualNorm) {
 TEST(Reference, GradientOfActivations) {
   const std::vector<uint64_t> numbers = {5, 99, 7};
   const Dropout drop = dropout_of(numbers);
-  for (auto kind : {ActivationKind::kRelu, ActivationKind::kGelu, ActivationKind::kSwish}) {
+  for (auto kind : {ActivationKind::kRelu, ActivationKind::kGelu, ActivationKind::kSwish,
+                    ActivationKind::kGeluErf}) {
     const Matrix z = normal(3, 17, 1, 2), bias = normal(1, 17, 2), w = normal(3, 17, 3);
     auto f = [&](const Matrix& m) { return weighted(activation(kind, m, bias, drop), w); };
     EXPECT_LT(relative_error(activation_gradient(kind, z, bias, drop, w), numeric_gradient(f, z)),

@@ -88,7 +88,8 @@ TEST_P(Ops, ResidualNormWithoutABranchIsALayerNorm) {
 }
 
 TEST_P(Ops, ActivationsMatchTheirDefinitionAndGradient) {
-  for (auto kind : {ActivationKind::kRelu, ActivationKind::kGelu, ActivationKind::kSwish}) {
+  for (auto kind : {ActivationKind::kRelu, ActivationKind::kGelu, ActivationKind::kSwish,
+                    ActivationKind::kGeluErf}) {
     for (int64_t width : widths({1032}, {51})) {
       for (bool in_place : {false, true}) {
         const int64_t rows = 301;

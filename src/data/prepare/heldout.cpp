@@ -72,14 +72,14 @@ void HeldoutSplit::add_to(PairSet& set) const {
 
 CorpusFacts HeldoutSplit::write(const std::string& directory, const Vocabulary& vocabulary,
                                 std::vector<OutputFile>& texts) {
-  Encoder encoder(vocabulary);
-  ShardBuilder builder(vocabulary.size());
+  PairEncoder encoder(vocabulary);
+  ShardBuilder builder(std::max(vocabulary.source().size(), vocabulary.size()));
   FileWriter source(format("{}/{}.{}", directory, name_, languages_[0]));
   FileWriter target(format("{}/{}.{}", directory, name_, languages_[1]));
   for (auto& pair : pairs_) {
-    encode(encoder, pair);
-    count_pair(facts_, pair, vocabulary.unk());
-    builder.add(pair.source_ids, pair.target_ids, vocabulary.eos());
+    encoder.encode(pair);
+    count_pair(facts_, pair, vocabulary);
+    builder.add(pair.source_ids, pair.target_ids, vocabulary.source().eos(), vocabulary.eos());
     source.write(scoring_text(pair.original.source, vocabulary) + "\n");
     target.write(scoring_text(pair.original.target, vocabulary) + "\n");
   }

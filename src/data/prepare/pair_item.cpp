@@ -23,14 +23,14 @@ Hash128 hash_of(const PairItem& pair) {
   return xxh3_128(joined);
 }
 
-void encode(Encoder& encoder, PairItem& pair) {
-  encoder.encode(pair.source, pair.source_ids);
-  encoder.encode(pair.target, pair.target_ids);
+void PairEncoder::encode(PairItem& pair) {
+  source_.encode(pair.source, pair.source_ids);
+  (target_ ? *target_ : source_).encode(pair.target, pair.target_ids);
 }
 
-void count_pair(CorpusFacts& corpus, const PairItem& pair, uint32_t unk) {
-  count_side(corpus.source, pair.source, pair.source_ids, unk);
-  count_side(corpus.target, pair.target, pair.target_ids, unk);
+void count_pair(CorpusFacts& corpus, const PairItem& pair, const Vocabulary& vocabulary) {
+  count_side(corpus.source, pair.source, pair.source_ids, vocabulary.source().unk());
+  count_side(corpus.target, pair.target, pair.target_ids, vocabulary.unk());
 }
 
 }  // namespace reigen

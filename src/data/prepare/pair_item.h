@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,20 @@ struct PairItem {
 // The identity of a pair when duplicates are searched.
 Hash128 hash_of(const PairItem& pair);
 
-void encode(Encoder& encoder, PairItem& pair);
+// Encodes pairs with the vocabularies of both sides. Not thread-safe: one per thread.
+class PairEncoder {
+ public:
+  explicit PairEncoder(const Vocabulary& vocabulary)
+      : source_(vocabulary.source()),
+        target_(vocabulary.has_source() ? std::optional<Encoder>(vocabulary) : std::nullopt) {}
+  void encode(PairItem& pair);
+
+ private:
+  Encoder source_;
+  std::optional<Encoder> target_;  // none where the vocabulary is joint, to share its cache
+};
 
 // Adds an encoded pair to the figures of its corpus.
-void count_pair(CorpusFacts& corpus, const PairItem& pair, uint32_t unk);
+void count_pair(CorpusFacts& corpus, const PairItem& pair, const Vocabulary& vocabulary);
 
 }  // namespace reigen

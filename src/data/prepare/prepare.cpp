@@ -32,6 +32,20 @@ struct PairBatch : PipelineItem {
   std::vector<PairItem> pairs;
 };
 
+// A file, or the directory of a dataset or checkpoint, whose vocabularies are taken.
+Vocabulary given_vocabulary(const std::string& path) {
+  if (!is_directory(path)) return Vocabulary::load(path);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    const std::string name = entry.path().filename().string();
+    if (Vocabulary::is_file_name(name)) names.push_back(name);
+  }
+  if (names.empty()) {
+    throw DataError(format("{}: has no vocabulary; give a dataset, a checkpoint or a file", path));
+  }
+  return Vocabulary::load_from(path, names);
+}
+
 PairBatch& as_batch(PipelineItem& item) { return static_cast<PairBatch&>(item); }
 
 // Writes the pairs of all corpora, in order, into numbered shards.
@@ -40,10 +54,10 @@ class ShardSeries {
   ShardSeries(std::string directory, size_t vocabulary_size, uint64_t shard_tokens)
       : directory_(std::move(directory)), builder_(vocabulary_size), shard_tokens_(shard_tokens) {}
 
-  void add(CorpusFacts& corpus, const PairItem& pair, uint32_t eos) {
+  void add(CorpusFacts& corpus, const PairItem& pair, const Vocabulary& vocabulary) {
     if (corpus_ != &corpus) flush();
     corpus_ = &corpus;
-    builder_.add(pair.source_ids, pair.target_ids, eos);
+    builder_.add(pair.source_ids, pair.target_ids, vocabulary.source().eos(), vocabulary.eos());
     if (builder_.tokens() >= shard_tokens_) flush();
   }
 
@@ -68,7 +82,8 @@ class Preparation {
         staged_(options.output, options.overwrite) {}
 
   PrepareResult run() {
-    if (!options_.vocab.file.empty()) vocabulary_ = Vocabulary::load(options_.vocab.file);
+    check_prepare_options(options_);
+    if (!options_.vocab.file.empty()) vocabulary_ = given_vocabulary(options_.vocab.file);
     cleaner_.emplace(options_.clean, options_.source, options_.target,
                      vocabulary_ && !vocabulary_->cuts_text());
     begin_manifest();
@@ -105,7 +120,7 @@ class Preparation {
 
   void start_encoding() {
     for (unsigned t = 0; t < threads_; ++t) encoders_.emplace_back(*vocabulary_);
-    shards_.emplace(staged_.path(), vocabulary_->size(),
+    shards_.emplace(staged_.path(), std::max(vocabulary_->source().size(), vocabulary_->size()),
                     static_cast<uint64_t>(options_.shard_tokens));
   }
 
@@ -202,7 +217,7 @@ class Preparation {
     pair.rule = cleaner_->clean(pair.source, pair.target);
     if (pair.rule != Rule::kKept) return;
     pair.hash = hash_of(pair);
-    if (vocabulary_) encode(encoders_[thread], pair);
+    if (vocabulary_) encoders_[thread].encode(pair);
   }
 
   void accept_cleaned(PairItem& pair) {
@@ -244,8 +259,8 @@ class Preparation {
       return;
     }
     ++corpus.lines_kept;
-    count_pair(corpus, pair, vocabulary_->unk());
-    shards_->add(corpus, pair, vocabulary_->eos());
+    count_pair(corpus, pair, *vocabulary_);
+    shards_->add(corpus, pair, *vocabulary_);
   }
 
   void clean_to_spool_and_train() {
@@ -256,16 +271,25 @@ class Preparation {
     spool_.reset();
     seen_ = PairSet();  // frees memory for the trainer
     if (spooled_pairs_ == 0) throw_nothing_left();
-    WordCounts words = count_words();
-    log_note(format("training a vocabulary of {} pieces on {} pairs",
+    if (options_.vocab.joint) {
+      vocabulary_ = trained("vocabulary", count_words(true, true));
+      return;
+    }
+    Vocabulary source = trained("source vocabulary", count_words(true, false));
+    vocabulary_ =
+        Vocabulary::pair(std::move(source), trained("target vocabulary", count_words(false, true)));
+  }
+
+  Vocabulary trained(const std::string& name, const WordCounts& words) {
+    log_note(format("training a {} of {} pieces on {} pairs", name,
                     with_commas(static_cast<uint64_t>(options_.vocab.size)),
                     with_commas(sampled_pairs_)));
     std::optional<Progress> progress;
     std::string model = train_vocabulary(options_.vocab, words, [&]() -> ReportProgress {
-      progress.emplace("vocabulary", static_cast<uint64_t>(options_.vocab.size));
+      progress.emplace(name, static_cast<uint64_t>(options_.vocab.size));
       return [&](uint64_t done) { progress->set(done); };
     });
-    vocabulary_ = Vocabulary::from_model_bytes(std::move(model), "the trained vocabulary");
+    return Vocabulary::from_model_bytes(std::move(model), "the trained " + name);
   }
 
   // Reads the spool in batches; `wanted` selects pairs by their number.
@@ -291,18 +315,19 @@ class Preparation {
 
   // Counts words over at most vocab.sample-pairs pairs, the first of a random order of all pairs:
   // an even sample that does not depend on the number of threads.
-  WordCounts count_words() {
+  WordCounts count_words(bool of_source, bool of_target) {
     const auto most = static_cast<uint64_t>(options_.vocab.sample_pairs);
     const Permutation place(spooled_pairs_, static_cast<uint64_t>(options_.seed));
     auto wanted = [most, place](uint64_t number) { return place(number) < most; };
     Progress progress("count", spooled_pairs_, "pairs");
     SpoolReader spool(staged_.file(kSpoolName));
     uint64_t number = 0;
+    sampled_pairs_ = 0;
     std::vector<WordCounts> counts(threads_);
     auto work = [&](PipelineItem& item, unsigned thread) {
       for (const auto& pair : as_batch(item).pairs) {
-        counts[thread].add(pair.source);
-        counts[thread].add(pair.target);
+        if (of_source) counts[thread].add(pair.source);
+        if (of_target) counts[thread].add(pair.target);
       }
     };
     auto write = [&](PipelineItem& item) { sampled_pairs_ += as_batch(item).pairs.size(); };
@@ -316,7 +341,7 @@ class Preparation {
     SpoolReader spool(staged_.file(kSpoolName));
     uint64_t number = 0;
     auto work = [&](PipelineItem& item, unsigned thread) {
-      for (auto& pair : as_batch(item).pairs) encode(encoders_[thread], pair);
+      for (auto& pair : as_batch(item).pairs) encoders_[thread].encode(pair);
     };
     auto write = [&](PipelineItem& item) {
       for (auto& pair : as_batch(item).pairs) accept_encoded(pair);
@@ -366,8 +391,15 @@ class Preparation {
     const std::string& directory = staged_.path();
     if (valid_) m.valid = {valid_->write(directory, *vocabulary_, m.texts)};
     if (test_) m.test = {test_->write(directory, *vocabulary_, m.texts)};
-    OutputFile vocabulary = write_file(vocabulary_->file_name(), vocabulary_->bytes());
-    m.vocab = {vocabulary, vocabulary_->size(), vocabulary_->cuts_text()};
+    for (const Vocabulary::File& file : vocabulary_->files()) {
+      const OutputFile written = write_file(file.name, file.vocabulary->bytes());
+      const VocabFacts facts = {written, file.vocabulary->size(), file.vocabulary->cuts_text()};
+      if (file.vocabulary == &*vocabulary_) {
+        m.vocab = facts;
+      } else {
+        m.source_vocab = facts;
+      }
+    }
     OutputFile manifest = write_file("manifest.json", pretty(to_json(m)));
 
     // SHA256SUMS covers every other file, so `sha256sum -c SHA256SUMS` works without Reigen.
@@ -393,7 +425,7 @@ class Preparation {
   PrepareResult result_;
   std::optional<Vocabulary> vocabulary_;
   std::optional<Cleaner> cleaner_;
-  std::vector<Encoder> encoders_;
+  std::vector<PairEncoder> encoders_;
   std::optional<ShardSeries> shards_;
   std::optional<SpoolWriter> spool_;
   uint64_t spooled_pairs_ = 0;

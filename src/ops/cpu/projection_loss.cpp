@@ -21,6 +21,7 @@ LossSums CpuBackend::projection_loss(const Device& device, const ProjectionLoss&
     const Tensor hidden = op.hidden.rows_from(first, count);
     const Tensor z = logits.rows_from(0, count);
     linear_forward(device, hidden, op.table, z);
+    if (!op.bias.empty()) add_bias(device, z, op.bias);
     parallel_for(device, count, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t r = begin; r < end; ++r) {
         const auto token = static_cast<size_t>(first + r);
@@ -31,12 +32,14 @@ LossSums CpuBackend::projection_loss(const Device& device, const ProjectionLoss&
     if (!gradient) continue;
     linear_backward_input(device, z, op.table, op.dhidden.rows_from(first, count), false);
     linear_backward_weight(device, z, hidden, op.dtable);
+    if (!op.dbias.empty()) bias_backward(device, z, op.dbias);
   }
   arena.release(mark);
   LossSums sums;
-  for (const auto& loss : losses) {
-    sums.smoothed += loss.smoothed;
-    sums.nll += loss.nll;
+  for (size_t token = 0; token < losses.size(); ++token) {
+    sums.smoothed += losses[token].smoothed;
+    sums.nll += losses[token].nll;
+    if (op.token_nll != nullptr) op.token_nll[token] = static_cast<float>(losses[token].nll);
   }
   if (op.sums == nullptr) return sums;
   op.sums->smoothed += sums.smoothed;

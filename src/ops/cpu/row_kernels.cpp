@@ -104,8 +104,29 @@ HWY_INLINE Vec GeluInner(Vec x) {
   return hn::Mul(hn::Set(d, 2 * 0.7978845608F), hn::Add(x, cube));
 }
 
+// Density of the standard normal distribution.
+HWY_INLINE Vec NormalDensity(Vec x) {
+  const F32 d;
+  return hn::Mul(hn::Set(d, 0.3989422804F), hn::Exp(d, hn::Mul(hn::Set(d, -0.5F), hn::Mul(x, x))));
+}
+
+// Its distribution function, by formula 26.2.17 of Abramowitz and Stegun: within 7.5e-8.
+HWY_INLINE Vec NormalDistribution(Vec x) {
+  const F32 d;
+  const Vec one = hn::Set(d, 1.0F);
+  const Vec t = hn::Div(one, hn::MulAdd(hn::Set(d, 0.2316419F), hn::Abs(x), one));
+  Vec p = hn::Set(d, 1.330274429F);
+  p = hn::MulAdd(p, t, hn::Set(d, -1.821255978F));
+  p = hn::MulAdd(p, t, hn::Set(d, 1.781477937F));
+  p = hn::MulAdd(p, t, hn::Set(d, -0.356563782F));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.319381530F));
+  const Vec upper = hn::Mul(NormalDensity(x), hn::Mul(p, t));  // beyond |x|
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), upper, hn::Sub(one, upper));
+}
+
 HWY_INLINE Vec Activate(ActivationKind kind, Vec x) {
   if (kind == ActivationKind::kRelu) return hn::Max(x, hn::Zero(F32()));
+  if (kind == ActivationKind::kGeluErf) return hn::Mul(x, NormalDistribution(x));
   return hn::Mul(x, Sigmoid(kind == ActivationKind::kGelu ? GeluInner(x) : x));
 }
 
@@ -113,6 +134,9 @@ HWY_INLINE Vec ActivationSlope(ActivationKind kind, Vec x) {
   const F32 d;
   const Vec one = hn::Set(d, 1.0F);
   if (kind == ActivationKind::kRelu) return hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), one);
+  if (kind == ActivationKind::kGeluErf) {
+    return hn::MulAdd(x, NormalDensity(x), NormalDistribution(x));
+  }
   Vec inner_slope = one;
   Vec s;
   if (kind == ActivationKind::kGelu) {

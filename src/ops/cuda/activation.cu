@@ -27,12 +27,16 @@ template <ActivationKind kKind>
 __device__ inline float activate(float x) {
   if constexpr (kKind == ActivationKind::kRelu) return fmaxf(x, 0.0F);
   if constexpr (kKind == ActivationKind::kGelu) return x * sigmoid(gelu_inner(x));
+  if constexpr (kKind == ActivationKind::kGeluErf) return x * normcdff(x);
   return x * sigmoid(x);
 }
 
 template <ActivationKind kKind>
 __device__ inline float slope(float x) {
   if constexpr (kKind == ActivationKind::kRelu) return x > 0 ? 1.0F : 0.0F;
+  if constexpr (kKind == ActivationKind::kGeluErf) {
+    return normcdff(x) + x * 0.3989422804F * __expf(-0.5F * x * x);
+  }
   float inner = 1;
   float s = 0;
   if constexpr (kKind == ActivationKind::kGelu) {
@@ -194,6 +198,8 @@ void with_kind(ActivationKind kind, bool drop, F f) {
       return call(std::integral_constant<ActivationKind, ActivationKind::kGelu>());
     case ActivationKind::kSwish:
       return call(std::integral_constant<ActivationKind, ActivationKind::kSwish>());
+    case ActivationKind::kGeluErf:
+      return call(std::integral_constant<ActivationKind, ActivationKind::kGeluErf>());
   }
 }
 

@@ -6,7 +6,10 @@
 // stay on the GPU, so that the host waits only where the caller wants them. A target of kNoToken
 // (embed.h) contributes nothing.
 #include <algorithm>
+#include <vector>
 
+#include "base/error.h"
+#include "base/format.h"
 #include "ops/cuda/backend.h"
 #include "ops/cuda/embed.h"
 #include "ops/cuda/kernel_support.cuh"
@@ -289,6 +292,12 @@ LossSums CudaBackend::projection_loss(const Device& device, const ProjectionLoss
                                       Arena& arena) {
   const int64_t tokens = op.hidden.rows;
   const bool gradient = !op.dhidden.empty();
+  if (!op.dbias.empty() && op.table.rows % 8 != 0) {
+    throw ConfigError(
+        format("model.output-bias cannot be trained on a GPU with a vocabulary of {} pieces, only "
+               "with a multiple of 8; use --device cpu",
+               op.table.rows));
+  }
   const int64_t most =
       std::min(op.chunk > 0 ? op.chunk : projection_loss_chunk(device.kind()), tokens);
   const Arena::Mark mark = arena.mark();
@@ -307,6 +316,9 @@ LossSums CudaBackend::projection_loss(const Device& device, const ProjectionLoss
     Tensor z = logits.rows_from(0, count);
     z.cols = op.table.rows;
     linear_forward(context_, hidden, op.table, z);
+    // The bias is read, and the columns beyond the vocabulary written, by eights: parameters and
+    // logits are padded.
+    if (!op.bias.empty()) add_bias(device, logits.rows_from(0, count), op.bias);
     Args a{};
     a.logits = z.data;
     a.targets = op.targets.data() + first;
@@ -325,10 +337,16 @@ LossSums CudaBackend::projection_loss(const Device& device, const ProjectionLoss
     if (!gradient) continue;
     linear_backward_input(context_, z, op.table, op.dhidden.rows_from(first, count), false);
     linear_backward_weight(context_, z, hidden, op.dtable);
+    if (!op.dbias.empty()) bias_backward(device, z, op.dbias);
   }
   loss_sums_kernel<<<1, 1024, 0, context_.stream()>>>(losses, static_cast<int>(tokens),
                                                       &sums->smoothed);
   check_launch("projection_loss");
+  if (op.token_nll != nullptr) {
+    std::vector<float> both(static_cast<size_t>(2 * tokens));
+    gpu_->download(both.data(), losses, both.size() * sizeof(float));
+    for (size_t t = 0; t < static_cast<size_t>(tokens); ++t) op.token_nll[t] = both[2 * t + 1];
+  }
   arena.release(mark);
   LossSums out;
   if (op.sums == nullptr) gpu_->download(&out, sums, sizeof(out));

@@ -56,7 +56,7 @@ void check_lengths(const TrainOptions& options, const char* split,
 }
 
 std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manifest& manifest,
-                                        uint64_t pieces) {
+                                        const PieceCounts& pieces) {
   if (manifest.valid.empty() || manifest.valid[0].lines_kept == 0) {
     if (options.eval.patience > 0) {
       throw DataError(
@@ -85,7 +85,7 @@ TrainingData open_data(const TrainOptions& options) {
   }
   check_lengths(options, "the training set", manifest.train);
   Vocabulary vocabulary = open_vocabulary(options.data, manifest);
-  const uint64_t pieces = vocabulary.size();
+  const PieceCounts pieces = vocabulary.pieces();
   TrainingData data{.manifest = manifest,
                     .fingerprint = sha256_of_file(options.data + "/manifest.json"),
                     .vocabulary = std::move(vocabulary),
@@ -219,7 +219,8 @@ void check_same_run(const std::string& checkpoint, const CheckpointFacts& facts,
         format("{}: was not written by `reigen train` and cannot be resumed; move it elsewhere",
                checkpoint));
   }
-  if (facts.pieces != data.vocabulary.size()) {
+  const PieceCounts pieces = data.vocabulary.pieces();
+  if (facts.pieces != pieces.target || facts.piece_counts().source != pieces.source) {
     throw DifferentRun(format(
         "{} was trained with a vocabulary of {} pieces but {} has {}; give the run's own "
         "--data, or a different --run",

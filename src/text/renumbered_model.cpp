@@ -1,0 +1,113 @@
+#include "text/renumbered_model.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
+#include "text/model_facts.h"
+#include "text/protobuf.h"
+
+namespace reigen {
+namespace {
+
+// Field numbers of sentencepiece_model.proto that change.
+constexpr uint32_t kPiecesField = 1;
+constexpr uint32_t kTrainerField = 2;
+constexpr uint32_t kNormalizerField = 3;
+constexpr uint32_t kDenormalizerField = 5;
+constexpr uint32_t kUnkPieceField = 45;
+constexpr uint32_t kBosPieceField = 46;
+constexpr uint32_t kEosPieceField = 47;
+
+enum PieceType : uint64_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5
+};
+
+struct ModelPiece {
+  std::string_view text;
+  float score = 0;
+  uint64_t type = kNormal;
+};
+
+ModelPiece piece_of(std::string_view message) {
+  ModelPiece piece;
+  for_each_protobuf_field(message, [&](const ProtobufField& f) {
+    if (f.number == 1) piece.text = f.bytes;
+    if (f.number == 2 && f.bytes.size() == sizeof piece.score) {
+      std::memcpy(&piece.score, f.bytes.data(), sizeof piece.score);
+    }
+    if (f.number == 3) piece.type = f.value;
+    return true;
+  });
+  return piece;
+}
+
+std::string encoded(std::string_view text, float score, uint64_t type) {
+  return bytes_field(kPiecesField,
+                     bytes_field(1, text) + float_field(2, score) + number_field(3, type));
+}
+
+// The last of several values of a field counts, so appended ones take precedence.
+std::string trainer_with(std::string_view trainer, const ListedPieces& list) {
+  return bytes_field(kTrainerField, std::string(trainer) +
+                                        bytes_field(kUnkPieceField, list.pieces[list.unk]) +
+                                        bytes_field(kBosPieceField, list.pieces[list.start]) +
+                                        bytes_field(kEosPieceField, list.pieces[list.eos]));
+}
+
+// A piece that the model lacks must not change how text is cut. Unigram skips unused pieces; BPE
+// merges them first and undoes it afterwards, when the merge has prevented others, but never finds
+// control pieces.
+uint64_t listed_type(uint32_t id, const ListedPieces& list, const ModelPiece* found, bool bpe) {
+  if (id == list.unk) return kUnknown;
+  if (id == list.eos || id == list.start) return kControl;
+  if (found == nullptr || found->type == kUnknown) return bpe ? kControl : kUnused;
+  return found->type;
+}
+
+}  // namespace
+
+std::string renumbered_model(std::string_view model, const ListedPieces& list,
+                             const std::string& name) {
+  const ModelFacts facts = read_model_facts(model);
+  if (!facts.fault.empty()) throw DataError(format("{}: {}", name, facts.fault));
+  std::vector<ModelPiece> pieces;
+  std::string_view trainer;
+  std::string rest;  // fields that stay
+  for_each_protobuf_field(model, [&](const ProtobufField& f) {
+    if (f.number == kPiecesField) pieces.push_back(piece_of(f.bytes));
+    if (f.number == kTrainerField) trainer = f.bytes;
+    if (f.number == kNormalizerField || f.number == kDenormalizerField) {
+      rest += bytes_field(f.number, f.bytes);
+    }
+    return true;
+  });
+  TextMap<size_t> places;
+  for (size_t i = 0; i < pieces.size(); ++i) places.emplace(std::string(pieces[i].text), i);
+  std::string out;
+  std::vector<bool> listed(pieces.size());
+  for (uint32_t id = 0; id < list.pieces.size(); ++id) {
+    const auto found = places.find(std::string_view(list.pieces[id]));
+    const ModelPiece* piece = nullptr;
+    if (found != places.end()) {
+      piece = &pieces[found->second];
+      listed[found->second] = true;
+    }
+    out += encoded(list.pieces[id], piece == nullptr ? 0 : piece->score,
+                   listed_type(id, list, piece, facts.bpe));
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const uint64_t type = pieces[i].type;
+    if (listed[i] || type == kControl || type == kUnknown || type == kUnused) continue;
+    out += encoded(pieces[i].text, pieces[i].score, type);
+  }
+  return out + trainer_with(trainer, list) + rest +
+         number_field(kListedPiecesField, list.pieces.size());
+}
+
+}  // namespace reigen

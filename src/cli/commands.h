@@ -16,6 +16,7 @@
 #include "config/prepare_options.h"
 #include "config/report_options.h"
 #include "config/schedule_options.h"
+#include "config/score_options.h"
 #include "config/train_options.h"
 
 namespace reigen {
@@ -28,6 +29,7 @@ void run_attach(const AttachOptions& options);
 void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);
+void run_score(const ScoreOptions& options);
 void run_dashboard(const DashboardOptions& options);
 void run_top(const TopOptions& options);
 void run_report(const ReportOptions& options);

@@ -107,6 +107,7 @@ std::vector<CommandGroup> command_groups() {
        {command("translate", "Translate text with a trained model.", run_translate),
         command("evaluate", "Score translations with BLEU and chrF, and compare two systems.",
                 run_evaluate),
+        command("score", "Print the log-probability of given translations.", run_score),
         command("average", "Average checkpoints of a run into one model.", run_average)}},
       {"Try it",
        {command("demo", "Prepare, train, evaluate and translate on the built-in corpus.",

@@ -40,6 +40,7 @@ LAYERS = [
     ["observe/tensorboard"],
     ["decode"],
     ["eval"],
+    ["convert"],
     ["report/verdict"],
     ["report"],
     ["report/live/http"],

@@ -360,6 +360,10 @@ bool Schema::parse(std::span<const std::string> args) {
     if (args[i] == "--config" && i + 1 == args.size()) {
       throw ConfigError("--config needs a value (FILE.yaml)");
     }
+    if (args[i] == "-o" && find("output") != nullptr) {
+      rest.emplace_back("--output");
+      continue;
+    }
     bool separate = args[i] == "--config";
     if (separate || args[i].starts_with("--config=")) {
       std::string path = separate ? args[++i] : args[i].substr(9);

@@ -1,0 +1,157 @@
+// README.md of an exported model, from the checkpoint's manifest and, where it is still there, the
+// manifest of its dataset.
+#include <optional>
+
+#include "base/error.h"
+#include "base/file/files.h"
+#include "base/format.h"
+#include "convert/export_format.h"
+#include "data/manifest.h"
+#include "eval/scores.h"
+
+namespace reigen {
+namespace {
+
+std::string front_matter(const SavedModel& saved, ExportFormat to) {
+  const CheckpointFacts& facts = saved.facts;
+  return format(
+      "---\nlanguage:\n- {}\n- {}\nlibrary_name: {}\npipeline_tag: translation\ntags:\n"
+      "- translation\n- reigen\n---\n\n",
+      Json(facts.source_language).dump(), Json(facts.target_language).dump(),
+      to == ExportFormat::kHf ? "transformers" : "ctranslate2");
+}
+
+std::string hf_use(const SavedModel& saved) {
+  const bool pre = saved.facts.model.norm == NormPlace::kPre;
+  const std::string name = pre ? "PegasusForConditionalGeneration" : "MarianMTModel";
+  std::string out = format(
+      "```python\nfrom transformers import MarianTokenizer, {0}\n\n"
+      "tokenizer = MarianTokenizer.from_pretrained(\".\")\n"
+      "model = {0}.from_pretrained(\".\")\n"
+      "batch = tokenizer([\"...\"], return_tensors=\"pt\", padding=True)\n"
+      "print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))\n```\n\n",
+      name);
+  if (!pre) {
+    out +=
+        "For CTranslate2, use `reigen export --to ctranslate2`. CTranslate2's own converter starts "
+        "a\ntranslation of a MarianMTModel with a zero vector, but this model starts with the "
+        "embedding of\nits start piece, so a converted model translates worse.\n\n";
+  }
+  return out;
+}
+
+std::string ct2_use(const SavedModel& saved) {
+  if (!saved.vocabulary.cuts_text()) {
+    return "```python\nimport ctranslate2\n\ntranslator = ctranslate2.Translator(\".\")\n"
+           "pieces = \"...\".split()  # text that is already split into pieces\n"
+           "print(translator.translate_batch([pieces])[0].hypotheses[0])\n```\n\n";
+  }
+  return "```python\nimport ctranslate2\nimport sentencepiece\n\n"
+         "source = sentencepiece.SentencePieceProcessor(model_file=\"source.spm\")\n"
+         "target = sentencepiece.SentencePieceProcessor(model_file=\"target.spm\")\n"
+         "translator = ctranslate2.Translator(\".\")\n"
+         "pieces = source.encode(\"...\", out_type=str)  # the end of sentence is added\n"
+         "print(target.decode(translator.translate_batch([pieces])[0].hypotheses[0]))\n```\n\n";
+}
+
+std::string limits(const SavedModel& saved) {
+  const CheckpointFacts& facts = saved.facts;
+  std::string out = format("- A sentence has at most {} tokens, end of sentence included.\n",
+                           facts.model.max_length);
+  if (facts.nfkc) {
+    out +=
+        "- Training text was normalised to Unicode NFKC. `reigen translate` does so by itself; "
+        "here the\n  caller does (Python: `unicodedata.normalize(\"NFKC\", text)`).\n";
+  }
+  if (facts.whitespace) {
+    out +=
+        "- White space was reduced to one space between words (Python: "
+        "`\" \".join(text.split())`).\n";
+  }
+  return out;
+}
+
+// The dataset that the checkpoint was trained on, if it is still where it was.
+std::optional<Manifest> dataset_of(const CheckpointFacts& facts) {
+  if (!facts.training.contains("options") || !facts.training.contains("data")) return std::nullopt;
+  const Json& options = facts.training.at("options");
+  if (!options.is_object() || !options.contains("data") || !options.at("data").is_string()) {
+    return std::nullopt;
+  }
+  try {
+    const std::string path = options.at("data").get<std::string>();
+    if (facts.training.at("data") != sha256_of_file(path + "/manifest.json")) return std::nullopt;
+    return read_manifest(path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::string data_section(const CheckpointFacts& facts) {
+  std::string out = "## Training data\n\n";
+  if (const std::optional<Manifest> manifest = dataset_of(facts)) {
+    out += "| corpus | pairs | source pieces | target pieces |\n| --- | --- | --- | --- |\n";
+    for (const CorpusFacts& corpus : manifest->train) {
+      out += format("| {} | {} | {} | {} |\n", corpus.name, with_commas(corpus.lines_kept),
+                    with_commas(corpus.source.pieces), with_commas(corpus.target.pieces));
+    }
+    out += "\n";
+  }
+  if (facts.training.contains("data") && facts.training.at("data").is_string()) {
+    out += format("SHA-256 of the dataset's manifest: `{}`\n\n",
+                  facts.training.at("data").get<std::string>());
+  } else {
+    out += "The checkpoint does not record its dataset.\n\n";
+  }
+  return out;
+}
+
+std::string score_section(const CheckpointFacts& facts) {
+  std::string out = "## Scores\n\n";
+  if (facts.scores.empty()) return out + "The checkpoint has no scores.\n\n";
+  out += format("On the validation set, at step {}.\n\n", with_commas(facts.step));
+  out += "| metric | value | signature |\n| --- | --- | --- |\n";
+  for (const auto& [name, value] : facts.scores.items()) {
+    std::string settings;
+    if (name == "bleu") settings = signature(ScoreMetric::kBleu, 1, std::nullopt);
+    if (name == "chrf") settings = signature(ScoreMetric::kChrf, 1, std::nullopt);
+    std::string escaped;
+    for (const char c : settings) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+    out += format("| {} | {:.4f} | {} |\n", name, value.get<double>(), escaped);
+  }
+  return out + "\n";
+}
+
+std::string settings_section(const CheckpointFacts& facts) {
+  Json settings = {{"model", model_json(facts.model)}};
+  if (facts.training.contains("options") && facts.training.at("options").is_object()) {
+    const Json& options = facts.training.at("options");
+    for (const char* key :
+         {"batch", "optimizer", "schedule", "dropout", "label-smoothing", "seed", "precision"}) {
+      if (options.contains(key)) settings[key] = options.at(key);
+    }
+  }
+  for (const char* key : {"reigen", "device"}) {
+    if (facts.training.contains(key)) settings[key] = facts.training.at(key);
+  }
+  return format("## Settings\n\nStep {}, {} parameters.\n\n```json\n{}```\n",
+                with_commas(facts.step), with_commas(facts.parameters), pretty(settings));
+}
+
+}  // namespace
+
+std::string model_card(const SavedModel& saved, ExportFormat to, ExportWeights weights) {
+  const CheckpointFacts& facts = saved.facts;
+  const bool hf = to == ExportFormat::kHf;
+  std::string out = front_matter(saved, to);
+  out += format(
+      "# {} to {}\n\nA translation model trained with Reigen, written by `reigen export` "
+      "for {} with {} weights.\n\n",
+      facts.source_language, facts.target_language,
+      hf ? "Hugging Face transformers" : "CTranslate2",
+      weights == ExportWeights::kInt8 ? "int8" : "float32");
+  out += "## Use\n\n" + (hf ? hf_use(saved) : ct2_use(saved)) + limits(saved) + "\n";
+  return out + data_section(facts) + score_section(facts) + settings_section(facts);
+}
+
+}  // namespace reigen

@@ -13,6 +13,7 @@
 #include "config/doctor_options.h"
 #include "config/evaluate_options.h"
 #include "config/export_options.h"
+#include "config/import_options.h"
 #include "config/inspect_options.h"
 #include "config/prepare_options.h"
 #include "config/report_options.h"
@@ -31,6 +32,7 @@ void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);
 void run_score(const ScoreOptions& options);
+void run_import(const ImportOptions& options);
 void run_export(const ExportOptions& options);
 void run_dashboard(const DashboardOptions& options);
 void run_top(const TopOptions& options);

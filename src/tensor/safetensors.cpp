@@ -1,5 +1,7 @@
 #include "tensor/safetensors.h"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -156,6 +158,36 @@ void SafeTensor::copy_f32(std::span<float> into) const {
                                  with_commas(bytes.size()), with_commas(into.size_bytes())));
   }
   if (!bytes.empty()) std::memcpy(into.data(), bytes.data(), bytes.size());
+}
+
+namespace {
+
+float from_bf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+
+float from_f16(uint16_t bits) {
+  const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;
+  const int exponent = bits >> 10 & 31;
+  const auto fraction = static_cast<float>(bits & 1023);
+  if (exponent == 0) return sign * std::ldexp(fraction, -24);
+  if (exponent == 31) return fraction == 0 ? sign * HUGE_VALF : NAN;
+  return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+}  // namespace
+
+void SafeTensor::copy_as_f32(std::span<float> into) const {
+  if (dtype != "BF16" && dtype != "F16") return copy_f32(into);
+  if (bytes.size() != into.size() * sizeof(uint16_t)) {
+    throw CheckpointError(format("a tensor has {} bytes; {} are required",
+                                 with_commas(bytes.size()),
+                                 with_commas(into.size() * sizeof(uint16_t))));
+  }
+  const bool bf16 = dtype == "BF16";
+  for (size_t i = 0; i < into.size(); ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, bytes.data() + i * sizeof bits, sizeof bits);
+    into[i] = bf16 ? from_bf16(bits) : from_f16(bits);
+  }
 }
 
 SafeTensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& name) {

@@ -24,6 +24,8 @@ struct SafeTensor {
   // Throw CheckpointError unless dtype is F32 and, for copy_f32, the sizes match.
   std::vector<float> f32() const;
   void copy_f32(std::span<float> into) const;
+  // The same for F32, BF16 and F16.
+  void copy_as_f32(std::span<float> into) const;
 };
 
 // The header of a file: tensors by name, and text that its writer added.
@@ -42,6 +44,7 @@ class SafeTensorsFile {
   explicit SafeTensorsFile(const std::string& path);
 
   const SafeTensor& find(const std::string& name) const;  // throws CheckpointError naming both
+  const SafeTensorsHeader& header() const { return header_; }
   const std::map<std::string, SafeTensor>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 

@@ -1,0 +1,439 @@
+"""Models in and out: export for transformers and CTranslate2, import, scores of given pairs.
+
+The other programs are not here. Their files are read by readers of our own, and
+tests/fixtures/transformers has models with log-probabilities that transformers computed.
+"""
+
+import json
+import os
+import shutil
+import struct
+import tarfile
+import unittest
+
+import harness
+from harness import SOURCE, run
+
+FIXTURES = os.path.join(SOURCE, "tests", "cli", "transformers")
+
+
+def tensors_of(path):
+    """name -> (dtype, shape, bytes) of a safetensors file."""
+    with open(path, "rb") as file:
+        data = file.read()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    body = data[8 + size:]
+    return {name: (t["dtype"], t["shape"], body[slice(*t["data_offsets"])])
+            for name, t in header.items()}
+
+
+def floats(data):
+    return struct.unpack(f"<{len(data) // 4}f", data)
+
+
+class Ct2File:
+    """model.bin as CTranslate2's loader reads it."""
+
+    TYPES = {0: ("f", 4), 1: ("b", 1), 2: ("h", 2)}
+
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            self.data = file.read()
+        self.at = 0
+        self.version = self.number("I")
+        self.spec, self.revision = self.text(), self.number("I")
+        self.variables = {}
+        self.names = []
+        for _ in range(self.number("I")):
+            name = self.text()
+            shape = [self.number("I") for _ in range(self.number("B"))]
+            code, size = self.TYPES[self.number("B")]
+            count = self.number("I") // size
+            values = struct.unpack_from(f"<{count}{code}", self.data, self.at)
+            self.at += count * size
+            self.variables[name] = (code, shape, values)
+            self.names.append(name)
+        self.aliases = dict((self.text(), self.text()) for _ in range(self.number("I")))
+        assert self.at == len(self.data)
+
+    def number(self, code):
+        (value,) = struct.unpack_from("<" + code, self.data, self.at)
+        self.at += struct.calcsize("<" + code)
+        return value
+
+    def text(self):
+        size = self.number("H")
+        text = self.data[self.at:self.at + size - 1].decode()
+        assert self.data[self.at + size - 1] == 0
+        self.at += size
+        return text
+
+
+class Made(harness.Case):
+    """Prepared data and a model of each shape, trained for two steps; made once."""
+
+    SHAPES = {
+        "pre": [],
+        "pre_biases": ["--model.biases=true", "--model.activation", "gelu"],
+        "post": ["--model.norm", "post", "--model.activation", "swish"],
+        "post_untied": ["--model.norm", "post", "--model.tied=false", "--model.biases=true"],
+        "post_bias": ["--model.norm", "post", "--model.output-bias=true",
+                      "--model.activation", "gelu-erf"],
+        "post_two": ["--model.norm", "post"],
+        "pre_two": [],
+        "learned": ["--model.positions", "learned"],
+        "pre_untied": ["--model.tied=false"],
+    }
+
+    def make(self):
+        text = self.corpus(pairs=1000)
+        run(*self.prepare_args(text, vocab_size=300), "--quiet")
+        run(*self.prepare_args(text, "data_two", vocab_size=250), "--vocab.joint=false", "--quiet")
+        for name, options in self.SHAPES.items():
+            data = self.path("data_two" if name.endswith("_two") else "data")
+            run("train", "--data", data, "--run", self.path(name), "--preset", "tiny",
+                "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 48,
+                "--model.encoder-layers", 2, "--model.decoder-layers", 1, "--model.max-length", 80,
+                "--max-steps", 2, "--batch.target-tokens", 500, "--threads", 1, "--quiet",
+                *options)
+
+
+SHARED = Made("make")
+
+
+def setUpModule():
+    SHARED.setUp()
+    unittest.addModuleCleanup(SHARED.doCleanups)
+    SHARED.make()
+
+
+class Converted(harness.Case):
+    SHAPES = Made.SHAPES
+
+    def made(self, name):
+        return SHARED.path(name)
+
+    def checkpoint(self, name):
+        return os.path.realpath(self.made(f"{name}/last"))
+
+    def parameters(self, name):
+        return tensors_of(f"{self.checkpoint(name)}/model.safetensors")
+
+    def export(self, name, to="hf", *more):
+        run("export", self.checkpoint(name), "--to", to, "-o", self.path(f"{name}-{to}"), *more)
+        return self.path(f"{name}-{to}")
+
+    def scores(self, model, *more):
+        done = run("score", "--model", model, "--sources", self.made("text/test.en"),
+                   "--targets", self.made("text/test.de"), "--tokens", "--quiet", *more)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class ToTransformers(Converted):
+    def test_config_and_pieces_say_what_their_defaults_do_not(self):
+        for name, kind in [("pre", "pegasus"), ("post", "marian")]:
+            folder = self.export(name)
+            with open(f"{folder}/config.json") as file:
+                config = json.load(file)
+            self.assertEqual(config["model_type"], kind)
+            self.assertEqual([config[k] for k in (
+                "pad_token_id", "decoder_start_token_id", "eos_token_id", "forced_eos_token_id")],
+                [2, 2, 1, 1])
+            self.assertEqual([config[k] for k in (
+                "d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim", "vocab_size",
+                "max_position_embeddings", "scale_embedding")], [32, 2, 1, 48, 300, 80, True])
+            self.assertEqual(config["normalize_before"], kind == "pegasus")
+            with open(f"{folder}/vocab.json") as file:
+                pieces = json.load(file)
+            with open(f"{folder}/tokenizer_config.json") as file:
+                tokenizer = json.load(file)
+            self.assertEqual(sorted(pieces.values()), list(range(300)))
+            self.assertEqual(pieces[tokenizer["pad_token"]], 2)
+            self.assertEqual(pieces[tokenizer["eos_token"]], 1)
+            self.assertEqual(pieces[tokenizer["unk_token"]], 3)
+            self.assertEqual(self.read(f"{folder}/source.spm", "rb"),
+                             self.read(f"{self.checkpoint(name)}/vocab.model", "rb"))
+
+    def test_tensors_are_the_parameters_and_missing_biases_are_zeros(self):
+        own, out = self.parameters("pre"), tensors_of(f"{self.export('pre')}/model.safetensors")
+        self.assertEqual(out["model.shared.weight"][2], own["embedding.weight"][2])
+        self.assertEqual(out["model.decoder.layer_norm.weight"][2], own["decoder.norm.gain"][2])
+        parts = [out[f"model.encoder.layers.1.self_attn.{p}_proj.weight"] for p in "qkv"]
+        self.assertEqual([p[1] for p in parts], [[32, 32]] * 3)
+        self.assertEqual(b"".join(p[2] for p in parts),
+                         own["encoder.1.self.query_key_value.weight"][2])
+        bias = out["model.decoder.layers.0.encoder_attn.k_proj.bias"]
+        self.assertEqual((bias[1], set(bias[2])), ([32], {0}))
+        self.assertEqual(out["final_logits_bias"][1], [1, 300])
+        positions = floats(out["model.encoder.embed_positions.weight"][2])
+        self.assertEqual(positions[:32], (0.0,) * 16 + (1.0,) * 16)
+
+    def test_a_round_trip_gives_the_same_bytes_and_scores(self):
+        for name in ["pre", "pre_biases", "post", "post_untied", "post_bias", "post_two"]:
+            with self.subTest(name=name):
+                back = self.path(f"{name}-back")
+                run("import", self.export(name), "-o", back)
+                self.assertEqual(self.read(f"{back}/model.safetensors", "rb"),
+                                 self.read(f"{self.checkpoint(name)}/model.safetensors", "rb"))
+                self.assertEqual(self.scores(back), self.scores(self.checkpoint(name)))
+
+    def test_a_model_without_equivalent_is_refused_by_name(self):
+        for name, setting in [("learned", "model.positions learned"),
+                              ("pre_untied", "model.tied false"),
+                              ("pre_two", "vocab.joint false")]:
+            done = run("export", self.checkpoint(name), "--to", "hf", "-o", self.path("out"),
+                       check=False)
+            self.assert_fails(done, 2, setting, "--to ctranslate2")
+            self.assert_nothing_left("out")
+
+    def test_the_card_has_data_scores_and_settings(self):
+        card = self.read(f"{self.export('post')}/README.md")
+        for part in ["MarianMTModel", "--to ctranslate2", "| train |", '"norm": "post"']:
+            self.assertIn(part, card)
+
+
+class ToCtranslate2(Converted):
+    def test_variables_are_the_parameters(self):
+        own = self.parameters("pre")
+        folder = self.export("pre", "ctranslate2")
+        model = Ct2File(f"{folder}/model.bin")
+        self.assertEqual((model.version, model.spec, model.revision), (6, "TransformerSpec", 7))
+        self.assertEqual(model.names, sorted(model.names))
+        self.assertEqual(model.variables["encoder/num_heads"], ("h", [], (2,)))
+        self.assertEqual(model.variables["decoder/pre_norm"], ("b", [], (1,)))
+        self.assertEqual(model.variables["decoder/embeddings/weight"],
+                         ("f", [300, 32], floats(own["embedding.weight"][2])))
+        self.assertEqual(model.variables["decoder/layer_0/attention/linear_1/weight"],
+                         ("f", [64, 32], floats(own["decoder.0.cross.key_value.weight"][2])))
+        self.assertEqual(model.aliases, {
+            "decoder/projection/weight": "decoder/embeddings/weight",
+            "encoder/embeddings_0/weight": "decoder/embeddings/weight",
+            "encoder/position_encodings/encodings": "decoder/position_encodings/encodings"})
+        with open(f"{folder}/config.json") as file:
+            config = json.load(file)
+        self.assertEqual([config[k] for k in ("decoder_start_token", "eos_token", "unk_token",
+                                              "add_source_eos")], ["<s>", "</s>", "<unk>", True])
+        with open(f"{folder}/shared_vocabulary.json") as file:
+            self.assertEqual(json.load(file)[:4], ["<pad>", "</s>", "<s>", "<unk>"])
+
+    def test_every_shape_can_be_written(self):
+        for name in self.SHAPES:
+            model = Ct2File(f"{self.export(name, 'ctranslate2')}/model.bin")
+            names = set(model.variables) | set(model.aliases)
+            for wanted in ["encoder/embeddings_0/weight", "decoder/projection/weight",
+                           "encoder/position_encodings/encodings"]:
+                self.assertIn(wanted, names)
+            self.assertEqual("decoder/projection/bias" in names, name == "post_bias")
+            self.assertEqual("decoder/layer_norm/gamma" in names, not name.startswith("post"))
+
+    def test_int8_rounds_each_row_to_its_largest_weight(self):
+        exact = Ct2File(f"{self.export('post', 'ctranslate2')}/model.bin").variables
+        folder = self.path("int8")
+        run("export", self.checkpoint("post"), "--to", "ctranslate2", "--weights", "int8",
+            "-o", folder)
+        model = Ct2File(f"{folder}/model.bin")
+        for name, (code, shape, values) in model.variables.items():
+            if not name.endswith("/weight"):
+                continue
+            self.assertEqual(code, "b")
+            scales = model.variables[name + "_scale"][2]
+            self.assertEqual(len(scales), shape[0])
+            for r, scale in enumerate(scales):
+                row = slice(r * shape[1], (r + 1) * shape[1])
+                self.assertEqual(max(map(abs, values[row])), 127)
+                for q, v in zip(values[row], exact[name][2][row]):
+                    self.assertLessEqual(abs(q - v * scale), 0.5 + 1e-4)
+
+    def test_int8_is_not_for_transformers(self):
+        done = run("export", self.checkpoint("pre"), "--to", "hf", "--weights", "int8", "-o",
+                   self.path("out"), check=False)
+        self.assert_fails(done, 2, "--weights int8")
+
+
+class FromTransformers(Converted):
+    def broken(self, change, *values, code=3):
+        """An export with one change is refused, names the file and leaves nothing."""
+        folder = self.path("broken")
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.exported, folder)
+        change(folder)
+        done = run("import", folder, "-o", self.path("out"), check=False)
+        self.assert_fails(done, code, *values)
+        self.assert_nothing_left("out")
+
+    def setUp(self):
+        super().setUp()
+        self.exported = self.export("post")
+
+    def edit(self, name, **values):
+        def change(folder):
+            with open(f"{folder}/{name}") as file:
+                json_file = json.load(file)
+            json_file.update(values)
+            with open(f"{folder}/{name}", "w") as file:
+                json.dump(json_file, file)
+        return change
+
+    def test_settings_without_equivalent_are_refused_by_name(self):
+        for key, value in [("model_type", "bart"), ("activation_function", "quick_gelu"),
+                           ("decoder_attention_heads", 4), ("decoder_ffn_dim", 64),
+                           ("vocab_size", -1), ("encoder_layers", 10**9),
+                           ("eos_token_id", 300), ("eos_token_id", [1, 2])]:
+            self.broken(self.edit("config.json", **{key: value}), "config.json", key)
+        self.broken(self.edit("config.json", d_model=31), "config.json", "31")
+
+    def test_wrong_sizes_are_refused_before_memory_is_taken(self):
+        self.broken(self.edit("config.json", encoder_layers=900, encoder_ffn_dim=900_000,
+                              decoder_ffn_dim=900_000), "model.safetensors")
+        self.broken(self.edit("config.json", encoder_layers=1), "model.safetensors",
+                    "model.encoder.layers.1.")
+        self.broken(self.edit("config.json", encoder_ffn_dim=64, decoder_ffn_dim=64),
+                    "model.safetensors", "fc")
+
+    def test_damaged_files_are_refused(self):
+        def truncate(name, size):
+            return lambda folder: os.truncate(f"{folder}/{name}", size)
+        self.broken(truncate("model.safetensors", 5000), "model.safetensors")
+        self.broken(truncate("config.json", 100), "config.json")
+        self.broken(truncate("vocab.json", 100), "vocab.json")
+        self.broken(truncate("source.spm", 100), "source.spm")
+        self.broken(lambda folder: os.remove(f"{folder}/target.spm"), "target.spm")
+        self.broken(self.edit("vocab.json", extra=300), "vocab.json", "300")
+        self.broken(self.edit("vocab.json", extra=5), "vocab.json", "5")
+
+    def test_a_pickle_is_refused_with_the_command_that_converts_it(self):
+        def pickled(folder):
+            os.rename(f"{folder}/model.safetensors", f"{folder}/pytorch_model.bin")
+        self.broken(pickled, "pytorch_model.bin", "save_pretrained")
+
+    def test_files_can_be_given_one_by_one(self):
+        files = ["config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json"]
+        run("import", *[f"{self.exported}/{f}" for f in files], "--source", "en", "--target", "de",
+            "-o", self.path("out"))
+        self.assertEqual(self.scores(self.path("out")), self.scores(self.checkpoint("post")))
+
+    @unittest.skipUnless(os.path.isdir(FIXTURES), "no fixture")
+    def test_log_probabilities_are_those_of_transformers(self):
+        for name in sorted(os.listdir(FIXTURES)):
+            with self.subTest(name=name), tarfile.open(f"{FIXTURES}/{name}") as archive:
+                folder = self.path(name.split(".")[0])
+                archive.extractall(folder)
+                model = self.path(f"model-{name}")
+                run("import", folder, "-o", model)
+                with open(f"{folder}/expected.json") as file:
+                    expected = json.load(file)
+                self.write("a.src", "".join(e["source"] + "\n" for e in expected))
+                self.write("a.tgt", "".join(e["target"] + "\n" for e in expected))
+                done = run("score", "--model", model, "--sources", self.path("a.src"),
+                           "--targets", self.path("a.tgt"), "--tokens", "--quiet")
+                for line, wanted in zip(done.stdout.splitlines(), expected, strict=True):
+                    found = json.loads(line)["log_probabilities"]
+                    self.assertEqual(len(found), len(wanted["log_probabilities"]))
+                    for a, b in zip(found, wanted["log_probabilities"]):
+                        self.assertAlmostEqual(a, b, delta=1e-4)
+
+
+class TwoVocabularies(Converted):
+    def manifest(self, folder):
+        with open(f"{folder}/manifest.json") as file:
+            return json.load(file)
+
+    def test_dataset_and_checkpoint_have_a_vocabulary_for_each_language(self):
+        data = self.manifest(self.made("data_two"))
+        self.assertEqual(data["version"], 2)
+        self.assertEqual((data["source_vocabulary"]["file"], data["vocabulary"]["file"]),
+                         ("source.model", "target.model"))
+        self.assertNotEqual(data["source_vocabulary"]["sha256"], data["vocabulary"]["sha256"])
+        run("inspect", self.made("data_two"), "--verify")
+        model = self.manifest(self.checkpoint("post_two"))
+        self.assertEqual((model["version"], model["vocabulary_pieces"],
+                          model["source_vocabulary_pieces"]), (2, 250, 250))
+        run("inspect", self.checkpoint("post_two"), "--verify")
+        shapes = {n: t[1] for n, t in self.parameters("post_two").items() if "embedding" in n}
+        self.assertEqual(shapes, {"source_embedding.weight": [250, 32],
+                                  "target_embedding.weight": [250, 32]})
+
+    def test_files_with_one_vocabulary_are_as_before(self):
+        data = self.manifest(self.made("data"))
+        self.assertEqual(data["version"], 1)
+        self.assertNotIn("source_vocabulary", data)
+        self.assertNotIn("joint", data["options"]["vocab"])
+        model = self.manifest(self.checkpoint("pre"))
+        self.assertEqual(model["version"], 1)
+        self.assertNotIn("source_vocabulary_pieces", model)
+        self.assertNotIn("output-bias", model["model"])
+
+    def test_a_run_resumes_and_translates(self):
+        shutil.copytree(self.made("pre_two"), self.path("run"), symlinks=True)
+        run("train", "--run", self.path("run"), "--data", self.made("data_two"), "--max-steps", 4,
+            "--quiet")
+        self.assertEqual(self.manifest(self.path("run/last"))["step"], 4)
+        done = run("translate", "--model", self.path("run"), input="one\ntwo\n")
+        self.assertEqual(len(done.stdout.splitlines()), 2)
+        run("average", "--run", self.path("run"), "--output", self.path("mean"))
+        self.assertEqual(self.manifest(self.path("mean"))["version"], 2)
+
+    def test_prepare_takes_the_vocabularies_of_a_directory(self):
+        for folder in [self.made("data_two"), self.checkpoint("post_two")]:
+            args = self.prepare_args(self.made("text"), "again")
+            at = args.index("--vocab-size")
+            run(*args[:at], "--vocab", folder, *args[at + 2:], "--overwrite", "--quiet")
+            a, b = self.manifest(self.path("again")), self.manifest(self.made("data_two"))
+            for key in ["source_vocabulary", "vocabulary", "train"]:
+                self.assertEqual(a[key], b[key])
+
+    def test_two_vocabularies_and_a_given_one_contradict(self):
+        done = run(*self.prepare_args(self.made("text"), "out"), "--vocab.joint=false", "--vocab",
+                   self.made("data"), check=False)
+        self.assert_fails(done, 2, "--vocab.joint=false")
+        self.assert_nothing_left("out")
+
+
+class Scores(Converted):
+    def test_lines_are_sums_of_tokens(self):
+        model = self.checkpoint("pre")
+        args = ["--sources", self.made("text/test.en"), "--targets", self.made("text/test.de"),
+                "--quiet"]
+        sums = run("score", "--model", model, *args).stdout.split()
+        means = run("score", "--model", model, *args, "--normalize").stdout.split()
+        tokens = self.scores(model)
+        self.assertEqual(len(sums), 100)
+        for total, mean, line in zip(sums, means, tokens, strict=True):
+            values = line["log_probabilities"]
+            self.assertEqual(line["pieces"][-1], "</s>")
+            self.assertEqual(len(values), len(line["pieces"]))
+            self.assertAlmostEqual(float(total), sum(values), delta=1e-4)
+            self.assertAlmostEqual(float(mean), sum(values) / len(values), delta=1e-5)
+
+    def test_the_mean_over_a_set_is_the_loss_of_evaluate(self):
+        model = self.checkpoint("post_two")
+        tokens = [v for line in self.scores(model) for v in line["log_probabilities"]]
+        done = run("evaluate", "--model", model, "--data", self.made("data_two"), "--split", "test",
+                   "--json", "--no-bootstrap", "--beam", 1)
+        self.assertAlmostEqual(json.loads(done.stdout)["nll"], -sum(tokens) / len(tokens),
+                               delta=1e-4)
+
+    def test_a_window_does_not_change_a_score(self):
+        model = self.checkpoint("post")
+        for a, b in zip(self.scores(model), self.scores(model, "--window", 7), strict=True):
+            self.assertAlmostEqual(a["log_probability"], b["log_probability"], delta=1e-3)
+
+    def test_different_numbers_of_lines_are_refused(self):
+        short = self.write("short", "one line\n")
+        done = run("score", "--model", self.checkpoint("pre"), "--sources", short, "--targets",
+                   self.made("text/test.de"), check=False)
+        self.assert_fails(done, 3, short, "test.de")
+
+    def test_a_pair_that_is_too_long_has_no_score(self):
+        source = self.write("s", "a b\n" + "a " * 200 + "\n")
+        target = self.write("t", "a b\nc\n")
+        done = run("score", "--model", self.checkpoint("pre"), "--sources", source, "--targets",
+                   target)
+        self.assertEqual(done.stdout.split()[1], "nan")
+        self.assertLess(float(done.stdout.split()[0]), 0)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,125 @@
+// vocab.json, and a SentencePiece model with its ids.
+#include "convert/foreign_vocabulary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "text/vocab_trainer.h"
+
+namespace reigen {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string ids_error(const std::string& text) {
+  try {
+    parse_piece_ids(text, 3, "vocab.json");
+  } catch (const DataError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(ParsePieceIds, OrdersPiecesAndNamesMissingIds) {
+  EXPECT_THAT(parse_piece_ids(R"({"b": 2, "a": 0})", 3, "vocab.json"),
+              ElementsAre("a", "<missing1>", "b"));
+  EXPECT_THAT(parse_piece_ids(R"({"<missing1>": 2, "": 1, "a": 0})", 3, "vocab.json"),
+              ElementsAre("a", "<missing1>>", "<missing1>"));
+}
+
+TEST(ParsePieceIds, RefusesAnythingElse) {
+  for (const char* text : {"", "{", "[]", "5", R"({"a": -1})", R"({"a": 1.5})", R"({"a": "b"})",
+                           R"({"a": {}})", R"({"a": null})", R"({"a": 3})", R"({"a": 1, "b": 1})",
+                           R"({"a": 1, "a": 2})", R"({"a": [1]})"}) {
+    EXPECT_THAT(ids_error(text), HasSubstr("vocab.json")) << text;
+  }
+}
+
+std::string trained(VocabType type) {
+  WordCounts words;
+  for (int i = 0; i < 300; ++i) words.add(format("the number {} is followed by {}!", i, i + 1));
+  VocabOptions options;
+  options.size = 90;
+  options.type = type;
+  return train_vocabulary(options, words, [] { return [](uint64_t) {}; });
+}
+
+std::vector<std::string> pieces_of(const Vocabulary& vocabulary, const std::string& line) {
+  std::vector<uint32_t> ids;
+  Encoder(vocabulary).encode(line, ids);
+  std::vector<std::string> pieces;
+  for (const uint32_t id : ids) pieces.push_back(vocabulary.piece(id));
+  return pieces;
+}
+
+class Renumbered : public ::testing::TestWithParam<VocabType> {};
+
+// The list has the pieces backwards, lacks one, and has some that the model lacks.
+TEST_P(Renumbered, CutsTextAsBeforeWithTheIdsOfTheList) {
+  const std::string model = trained(GetParam());
+  const Vocabulary before = Vocabulary::from_model_bytes(model, "before");
+  const std::string line = "the number 27 is followed by 28!";
+  const std::vector<std::string> cut = pieces_of(before, line);
+  const std::string lacking = cut.back();
+  ListedPieces list;
+  for (size_t id = before.size(); id-- > 4;) {
+    const std::string piece = before.piece(static_cast<uint32_t>(id));
+    if (piece != lacking) list.pieces.push_back(piece);
+  }
+  // BPE would merge these if they were pieces of the model.
+  for (const char* piece :
+       {">>de<<", "mber\xE2\x96\x81", "er", "ollowe", "</s>", "<unk>", "<pad>"}) {
+    if (std::find(list.pieces.begin(), list.pieces.end(), piece) == list.pieces.end()) {
+      list.pieces.emplace_back(piece);
+    }
+  }
+  const auto size = static_cast<uint32_t>(list.pieces.size());
+  list.eos = size - 3;
+  list.unk = size - 2;
+  list.start = size - 1;
+  const Vocabulary after = listed_vocabulary(model, list, "after");
+  EXPECT_EQ(after.size(), list.pieces.size());
+  EXPECT_EQ(after.eos(), list.eos);
+  EXPECT_EQ(after.unk(), list.unk);
+  EXPECT_EQ(after.bos(), list.start);
+  std::vector<std::string> wanted = cut;
+  for (std::string& piece : wanted) {
+    if (piece == lacking) piece = "<unk>";
+  }
+  EXPECT_EQ(pieces_of(after, line), wanted);
+  wanted.insert(wanted.begin(), ">>de<<");
+  EXPECT_EQ(pieces_of(after, ">>de<< " + line), wanted);
+  wanted[0] = "<unk>";
+  EXPECT_EQ(pieces_of(after, ">>fr<< " + line), wanted);
+  std::vector<uint32_t> ids;
+  Encoder(after).encode("the number is", ids);
+  ids.push_back(after.eos());
+  EXPECT_EQ(after.decode(ids), "the number is");
+  // Its bytes are a vocabulary of their own.
+  EXPECT_EQ(pieces_of(Vocabulary::from_model_bytes(after.bytes(), "again"), line),
+            pieces_of(after, line));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Renumbered,
+                         ::testing::Values(VocabType::kBpe, VocabType::kUnigram));
+
+TEST(ListedVocabulary, IsTheModelItselfIfItsIdsAreThoseOfTheList) {
+  const std::string model = trained(VocabType::kBpe);
+  const Vocabulary before = Vocabulary::from_model_bytes(model, "before");
+  ListedPieces list;
+  for (uint32_t id = 0; id < before.size(); ++id) list.pieces.push_back(before.piece(id));
+  list.unk = before.unk();
+  list.eos = before.eos();
+  list.start = before.bos();
+  EXPECT_EQ(listed_vocabulary(model, list, "same").bytes(), model);
+  list.start = 0;
+  EXPECT_NE(listed_vocabulary(model, list, "other start").bytes(), model);
+}
+
+}  // namespace
+}  // namespace reigen

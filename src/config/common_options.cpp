@@ -3,7 +3,8 @@
 namespace reigen {
 
 void describe_output(Schema& s, std::string& output, bool& overwrite, const std::string& what) {
-  s.option("output", output, "DIR", what + " to write; it appears only when it is complete")
+  s.option("output", output, "DIR",
+           what + " to write (-o for short); it appears only when it is complete")
       .required()
       .unrecorded();
   s.option("overwrite", overwrite, "replace an existing output once the new one is complete")

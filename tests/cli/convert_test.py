@@ -12,6 +12,7 @@ import tarfile
 import unittest
 
 import harness
+from ct2_model import Ct2File, Ct2Model
 from harness import SOURCE, run
 
 FIXTURES = os.path.join(SOURCE, "tests", "cli", "transformers")
@@ -31,44 +32,6 @@ def tensors_of(path):
 
 def floats(data):
     return struct.unpack(f"<{len(data) // 4}f", data)
-
-
-class Ct2File:
-    """model.bin as CTranslate2's loader reads it."""
-
-    TYPES = {0: ("f", 4), 1: ("b", 1), 2: ("h", 2)}
-
-    def __init__(self, path):
-        with open(path, "rb") as file:
-            self.data = file.read()
-        self.at = 0
-        self.version = self.number("I")
-        self.spec, self.revision = self.text(), self.number("I")
-        self.variables = {}
-        self.names = []
-        for _ in range(self.number("I")):
-            name = self.text()
-            shape = [self.number("I") for _ in range(self.number("B"))]
-            code, size = self.TYPES[self.number("B")]
-            count = self.number("I") // size
-            values = struct.unpack_from(f"<{count}{code}", self.data, self.at)
-            self.at += count * size
-            self.variables[name] = (code, shape, values)
-            self.names.append(name)
-        self.aliases = dict((self.text(), self.text()) for _ in range(self.number("I")))
-        assert self.at == len(self.data)
-
-    def number(self, code):
-        (value,) = struct.unpack_from("<" + code, self.data, self.at)
-        self.at += struct.calcsize("<" + code)
-        return value
-
-    def text(self):
-        size = self.number("H")
-        text = self.data[self.at:self.at + size - 1].decode()
-        assert self.data[self.at + size - 1] == 0
-        self.at += size
-        return text
 
 
 class Made(harness.Case):
@@ -245,6 +208,30 @@ class ToCtranslate2(Converted):
                 self.assertEqual(max(map(abs, values[row])), 127)
                 for q, v in zip(values[row], exact[name][2][row]):
                     self.assertLessEqual(abs(q - v * scale), 0.5 + 1e-4)
+
+    def ids_of(self, folder, name, pieces):
+        with open(f"{folder}/{name}_vocabulary.json") as file:
+            ids = {piece: i for i, piece in enumerate(json.load(file))}
+        return [ids[piece] for piece in pieces]
+
+    def source_pieces(self, name, count):
+        """The first source sentences in pieces of a joint vocabulary."""
+        done = run("score", "--model", self.checkpoint(name), "--sources", self.made("text/test.de"),
+                   "--targets", self.made("text/test.en"), "--tokens", "--quiet")
+        return [json.loads(line)["pieces"] for line in done.stdout.splitlines()[:count]]
+
+    def test_the_written_model_computes_the_same_log_probabilities(self):
+        sources = self.source_pieces("pre", 2)
+        for name in ["pre", "pre_biases", "post", "post_untied", "learned", "pre_untied"]:
+            with self.subTest(name=name):
+                folder = self.export(name, "ctranslate2")
+                model = Ct2Model(folder)
+                start = self.ids_of(folder, "shared", [model.config["decoder_start_token"]])[0]
+                for source, wanted in zip(sources, self.scores(self.checkpoint(name))):
+                    found = model.score(self.ids_of(folder, "shared", source), start,
+                                        self.ids_of(folder, "shared", wanted["pieces"]))
+                    for a, b in zip(found, wanted["log_probabilities"], strict=True):
+                        self.assertAlmostEqual(a, b, delta=1e-4)
 
     def test_int8_is_not_for_transformers(self):
         done = run("export", self.checkpoint("pre"), "--to", "hf", "--weights", "int8", "-o",

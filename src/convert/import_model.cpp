@@ -230,6 +230,20 @@ SafeTensorsFile open_tensors(const std::string& path) {
   }
 }
 
+// Before memory is taken for lists of that many pieces.
+void check_piece_counts(const ForeignConfig& config, const SafeTensorsHeader& file,
+                        const std::string& path) {
+  uint64_t bytes = 0;
+  for (const auto& [name, tensor] : file.tensors) bytes += tensor.bytes.size();
+  const uint64_t pieces = std::max(config.source_pieces, config.target_pieces);
+  const auto width = static_cast<uint64_t>(config.model.width);
+  if (pieces * width * sizeof(uint16_t) <= bytes) return;
+  throw DataError(
+      format("{}: has {} bytes of tensors, too few for the {} pieces of width {} that "
+             "config.json has",
+             path, with_commas(bytes), with_commas(pieces), width));
+}
+
 }  // namespace
 
 CheckpointFacts import_model(const ImportOptions& options) {
@@ -238,9 +252,10 @@ CheckpointFacts import_model(const ImportOptions& options) {
       parse_foreign_config(files.text("config.json"), files.path("config.json"));
   const TokenizerFacts tokenizer = tokenizer_facts(files);
   CheckpointFacts facts = imported_facts(files, config, tokenizer, options);
-  const Vocabulary vocabulary = foreign_vocabulary(files, config, tokenizer.unk);
   const std::string& path = files.path("model.safetensors");
   const SafeTensorsFile tensors = open_tensors(path);
+  check_piece_counts(config, tensors.header(), path);
+  const Vocabulary vocabulary = foreign_vocabulary(files, config, tokenizer.unk);
   const ForeignModel foreign =
       read_foreign_weights(tensors.header(), config, vocabulary.pieces(), path);
   facts.model = foreign.model->options();

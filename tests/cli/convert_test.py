@@ -274,6 +274,8 @@ class FromTransformers(Converted):
     def test_wrong_sizes_are_refused_before_memory_is_taken(self):
         self.broken(self.edit("config.json", encoder_layers=900, encoder_ffn_dim=900_000,
                               decoder_ffn_dim=900_000), "model.safetensors")
+        self.broken(self.edit("config.json", vocab_size=16_000_000), "model.safetensors",
+                    "16,000,000")
         self.broken(self.edit("config.json", encoder_layers=1), "model.safetensors",
                     "model.encoder.layers.1.")
         self.broken(self.edit("config.json", encoder_ffn_dim=64, decoder_ffn_dim=64),

@@ -70,6 +70,11 @@ TEST(RecordedOptions, HasAllOtherOptions) {
     ASSERT_TRUE(everything.contains(immaterial)) << immaterial;
     everything.erase(immaterial);
   }
+  options.vocab.joint = false;
+  EXPECT_EQ(keys_of(recorded_options(options)), keys_of(everything));
+  // One vocabulary is recorded as before there was a choice.
+  options.vocab.joint = true;
+  everything["vocab"].erase("joint");
   EXPECT_EQ(keys_of(recorded_options(options)), keys_of(everything));
 }
 

@@ -3,6 +3,7 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/file/files.h"
@@ -42,6 +43,27 @@ Vocabulary::Vocabulary(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Vocabulary::~Vocabulary() = default;
 Vocabulary::Vocabulary(Vocabulary&&) noexcept = default;
 Vocabulary& Vocabulary::operator=(Vocabulary&&) noexcept = default;
+
+namespace {
+
+std::vector<std::string> vocabulary_names(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (Vocabulary::is_file_name(name)) names.push_back(name);
+  }
+  if (names.empty()) {
+    throw DataError(
+        format("{}: has no vocabulary; give a dataset, a checkpoint or a file", directory));
+  }
+  return names;
+}
+
+}  // namespace
+
+Vocabulary Vocabulary::load_given(const std::string& path) {
+  return is_directory(path) ? load_from(path, vocabulary_names(path)) : load(path);
+}
 
 Vocabulary Vocabulary::load(const std::string& path) {
   std::string bytes = read_file(path);

@@ -1,5 +1,6 @@
 #include "train/attempt_parts.h"
 
+#include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/terminal.h"
@@ -170,6 +171,19 @@ AttemptParts::AttemptParts(const TrainOptions& given, Job& workers)
   options.schedule.last_step = planned_last_step(options, data.train);
 }
 
+namespace {
+
+// A GPU sums the gradient of a bias by eights.
+void check_output_bias(const Device& device, const ModelOptions& model, size_t pieces) {
+  if (device.kind() == DeviceKind::kCpu || !model.output_bias || pieces % 8 == 0) return;
+  throw ConfigError(
+      format("model.output-bias cannot be trained on a GPU with a vocabulary of {} pieces, only "
+             "with a multiple of 8; use --device cpu, or a vocabulary of {}",
+             with_commas(pieces), with_commas(pieces / 8 * 8)));
+}
+
+}  // namespace
+
 std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDirectory* run,
                                               Job& job, const std::string& version) {
   auto made = std::make_unique<AttemptParts>(given, job);
@@ -177,6 +191,7 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
   const TrainOptions& options = parts.options;
   const Device& device = parts.opened.device;
   check_model_for(device, options.model);
+  check_output_bias(device, options.model, parts.data.vocabulary.size());
   if (!job.alone()) {
     check_transport(device, options);
     check_sharding(device, options);

@@ -32,20 +32,6 @@ struct PairBatch : PipelineItem {
   std::vector<PairItem> pairs;
 };
 
-// A file, or the directory of a dataset or checkpoint, whose vocabularies are taken.
-Vocabulary given_vocabulary(const std::string& path) {
-  if (!is_directory(path)) return Vocabulary::load(path);
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(path)) {
-    const std::string name = entry.path().filename().string();
-    if (Vocabulary::is_file_name(name)) names.push_back(name);
-  }
-  if (names.empty()) {
-    throw DataError(format("{}: has no vocabulary; give a dataset, a checkpoint or a file", path));
-  }
-  return Vocabulary::load_from(path, names);
-}
-
 PairBatch& as_batch(PipelineItem& item) { return static_cast<PairBatch&>(item); }
 
 // Writes the pairs of all corpora, in order, into numbered shards.
@@ -83,7 +69,7 @@ class Preparation {
 
   PrepareResult run() {
     check_prepare_options(options_);
-    if (!options_.vocab.file.empty()) vocabulary_ = given_vocabulary(options_.vocab.file);
+    if (!options_.vocab.file.empty()) vocabulary_ = Vocabulary::load_given(options_.vocab.file);
     cleaner_.emplace(options_.clean, options_.source, options_.target,
                      vocabulary_ && !vocabulary_->cuts_text());
     begin_manifest();

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/error.h"
-#include "base/format.h"
 #include "ops/cuda/backend.h"
 #include "ops/cuda/embed.h"
 #include "ops/cuda/kernel_support.cuh"
@@ -292,12 +290,6 @@ LossSums CudaBackend::projection_loss(const Device& device, const ProjectionLoss
                                       Arena& arena) {
   const int64_t tokens = op.hidden.rows;
   const bool gradient = !op.dhidden.empty();
-  if (!op.dbias.empty() && op.table.rows % 8 != 0) {
-    throw ConfigError(
-        format("model.output-bias cannot be trained on a GPU with a vocabulary of {} pieces, only "
-               "with a multiple of 8; use --device cpu",
-               op.table.rows));
-  }
   const int64_t most =
       std::min(op.chunk > 0 ? op.chunk : projection_loss_chunk(device.kind()), tokens);
   const Arena::Mark mark = arena.mark();

@@ -128,8 +128,16 @@ class Links(Planted):
         self.assertEqual(self.bottleneck()[0], "compute", self.bottleneck()[1])
         self.assert_spans_add_up(2)
         flops = self.report()["numbers"]["flops"]
-        self.assertGreater(flops["achieved"], 0)
-        self.assertLess(flops["achieved"], 1.2 * flops["capacity"])
+        self.assertGreater(flops["capacity"], 0)
+        # Computing is a part of each step's time, so it achieves more than the whole step does.
+        records = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
+        start = next(r for r in records if r["kind"] == "start")
+        steps = [r for r in records if r["kind"] == "step"][1:]  # the report leaves out the first one
+        work = sum(
+            r["source_tokens"] * start["source_token_flops"] + r["target_tokens"] * start["target_token_flops"]
+            for r in steps
+        )
+        self.assertGreaterEqual(flops["achieved"], work / sum(r["seconds"] for r in steps))
 
 
 class Processors(Planted):

@@ -108,21 +108,30 @@ class Schedule(Case):
             self.assertEqual("decay ends" in marks, kind in ("polynomial", "cosine"))
 
     def test_json_records_the_settings_that_were_used(self):
-        page = json.loads(run("schedule", "--json", "--every", 50000).stdout)
+        page = json.loads(run("schedule", "--recipe", "classic", "--json", "--every", 50000).stdout)
         self.assertEqual(page["schedule"], {"kind": "noam", "warmup-steps": 8000, "min-rate": 0,
                                             "factor": 2, "width": 512})
         self.assertEqual(page["curve"]["step"], [1, 50000])
+
+    def test_without_a_kind_it_is_the_schedule_of_the_recipe(self):
+        page = json.loads(run("schedule", "--json", "--steps", 3000).stdout)
+        self.assertEqual([page["schedule"][key] for key in ("kind", "rate", "warmup-steps", "decay-steps")],
+                         ["wsd", 0.001, 400, 1500])
+        rates = dict(zip(page["curve"]["step"], page["curve"]["rate"]))
+        self.assert_close(rates[3000], 0.001 / 1501)
+        short = json.loads(run("schedule", "--json", "--steps", 100, "--schedule.rate", "0.002").stdout)
+        self.assertEqual([short["schedule"]["warmup-steps"], short["peak"]["rate"]], [20, 0.002])
 
     def test_the_settings_of_wsd_have_the_length_of_its_decay(self):
         page = json.loads(run("schedule", "--json", "--schedule.kind", "wsd", "--steps", 2500).stdout)
         self.assertEqual(page["schedule"]["decay-steps"], 1250)
         text = run("schedule", "--schedule.kind", "wsd", "--steps", 1000).stdout
         self.assertIn("decay-steps 500", text)
-        text = run("schedule", "--schedule.kind", "wsd", "--steps", 500).stdout
+        text = run("schedule", "--recipe", "classic", "--schedule.kind", "wsd", "--steps", 500).stdout
         self.assertIn("decay-steps 100", text)  # all steps after the warm-up of 400
 
     def test_csv_has_every_step_or_every_nth(self):
-        lines = run("schedule", "--csv", "--steps", 12000).stdout.splitlines()
+        lines = run("schedule", "--recipe", "classic", "--csv", "--steps", 12000).stdout.splitlines()
         self.assertEqual(lines[0], "step,rate")
         self.assertEqual([int(line.split(",")[0]) for line in lines[1:]], list(range(1, 12001)))
         for line in lines[1:]:
@@ -151,7 +160,7 @@ class Schedule(Case):
 
     def test_the_drawing_follows_the_curve(self):
         width, height, steps = 71, 16, 50000
-        lines = drawing("--steps", steps)
+        lines = drawing("--schedule.kind", "noam", "--steps", steps)
         self.assertEqual(lines[0].index("▼") - 9, (8000 - 1) * width // steps)
         self.assertTrue(lines[0].endswith("▼ peak 9.882e-04 at step 8,000"))
         dots = braille_dots(lines[1 : 1 + height])
@@ -211,7 +220,8 @@ class Schedule(Case):
             (("--schedule.boundaries", "1000,two"), ("item 2 is 'two'", "whole number")),
             (("--schedule.kind", "piecewise", "--schedule.boundaries", 10, "--schedule.values",
               "2,1", "--schedule.warmup-steps", 11), ("before the warm-up ends at step 11",)),
-            (("--schedule.min-rate", 1), ("schedule.min-rate is 1", "peak rate of 0.00098")),
+            (("--schedule.min-rate", 1), ("schedule.min-rate is 1", "peak rate of 0.001")),
+            (("--schedule.kind", "noam", "--schedule.min-rate", 1), ("min-rate is 1", "peak rate of 0.00098")),
             (("--schedule.kind", "fixed", "--schedule.rate", 0), ("schedule.rate", "1e-12 to")),
             (("--schedule.kind", "fixed", "--schedule.start-rate", 0.1), ("start-rate is 0.1",)),
             (("--schedule.wamrup-steps", 5), ("did you mean --schedule.warmup-steps?",)),
@@ -227,8 +237,8 @@ class Schedule(Case):
             self.assertEqual(done.stdout, "")
 
     def test_a_setting_the_kind_does_not_use_is_warned_about(self):
-        done = run("schedule", "--schedule.rate", 0.1)
-        self.assertEqual(done.stderr, "warning: --schedule.rate is not used by noam\n")
+        done = run("schedule", "--schedule.factor", 3)
+        self.assertEqual(done.stderr, "warning: --schedule.factor is not used by wsd\n")
         self.assertEqual(done.stdout, run("schedule").stdout)
 
     def test_a_full_disk_is_an_error(self):

@@ -14,8 +14,9 @@ import time
 import harness
 from harness import REIGEN, run
 
-# Small enough that a step takes milliseconds; everything else is as in a real run.
-SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+# Small enough that a step takes milliseconds; everything else is as in a real run. Dropout is given,
+# because the recipe chooses it by the length of a run, and runs of different lengths are compared.
+SMALL = ["--preset", "tiny", "--dropout", "0.1", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
          "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
          "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
          "--eval.sentences", 8, "--eval.samples", 1, "--threads", 2]
@@ -240,6 +241,73 @@ class Decays(TrainCase):
         self.assertTrue(figures["planned decay after step 15"].startswith("15 steps"))
 
 
+class Recipes(TrainCase):
+    """Options that are not given come from the recipe."""
+
+    MODEL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+             "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--threads", 1]
+    CHOSEN = {"optimizer.kind": "muon", "schedule.kind": "wsd"}
+
+    def begin(self, name, *more, **kwargs):
+        return run("train", "--data", self.data, "--run", self.path(name), *self.MODEL, *more, **kwargs)
+
+    def option(self, name, key):
+        value = self.manifest(name)["training"]["options"]
+        for part in key.split("."):
+            value = value[part]
+        return value
+
+    def test_the_recipe_is_recorded_and_a_resume_repeats_it_bit_for_bit(self):
+        more = ["--max-steps", 12, "--batch.target-tokens", 300, "--no-eval.bleu"]
+        done = self.begin("run", *more)
+        line = next(l for l in done.stderr.splitlines() if l.startswith("recipe best"))
+        self.assertEqual(self.option("run", "recipe"), "best")
+        for key, value in self.CHOSEN.items():
+            self.assertIn(f"{key} {value}", line)
+            self.assertEqual(self.option("run", key), value)
+        self.assertNotIn("batch.target-tokens", line)
+        rates = [r["rate"] for r in self.records("run") if r["kind"] == "step"]
+        self.assertEqual(rates.index(max(rates)), self.option("run", "schedule.warmup-steps") - 1)
+        self.assertLess(rates[-1], max(rates) / 4)
+        straight = self.digest("run")
+        self.begin("stopped", *more, "--checkpoint.every", 5)
+        shutil.rmtree(self.path("stopped/checkpoints/step-00000012"))
+        os.remove(self.path("stopped/last"))
+        os.symlink("checkpoints/step-00000005", self.path("stopped/last"))
+        done = run("train", "--run", self.path("stopped"))
+        self.assertNotIn("recipe best", done.stderr)
+        self.assertEqual(self.digest("stopped"), straight)
+        self.assertEqual(self.manifest("stopped")["training"]["options"]["schedule"],
+                         self.manifest("run")["training"]["options"]["schedule"])
+
+    def test_classic_is_adam_and_noam_and_cannot_change(self):
+        done = self.begin("run", "--recipe", "classic", "--max-steps", 3, "--no-eval.bleu")
+        self.assertNotIn("recipe", done.stderr)
+        self.assertEqual((self.option("run", "optimizer.kind"), self.option("run", "schedule.kind"),
+                          self.option("run", "dropout.residual"), self.option("run", "batch.target-tokens")),
+                         ("adam", "noam", 0.1, 4096))
+        self.assert_fails(run("train", "--run", self.path("run"), "--recipe", "best", check=False), 4, "recipe")
+        # A run of a version without recipes continues as it was, and is classic.
+        config = self.read("run/config.yaml")
+        self.write("run/config.yaml", "".join(l for l in config.splitlines(True) if not l.startswith("recipe")))
+        run("train", "--run", self.path("run"), "--max-steps", 5)
+        self.assertEqual((self.option("run", "optimizer.kind"), self.option("run", "recipe")), ("adam", "classic"))
+        self.assertEqual(self.manifest("run")["step"], 5)
+
+    def test_a_run_without_a_limit_has_the_length_of_its_recipe(self):
+        found = json.loads(run("doctor", "--data", self.data, *self.MODEL, "--seconds", "0.2", "--json").stdout)
+        steps = int(re.search(r"max-steps (\d+)", found["recipe"]).group(1))
+        self.assertEqual(found["decay"], {"begin": steps - steps // 2, "steps": steps // 2})
+        self.assertEqual(found["optimizer"], "muon")
+        self.assertGreater(found["compute"]["muon"], 0)
+        self.assertLess(found["compute"]["muon"], found["compute"]["optimizer"])
+        self.assertGreater(found["memory"]["budget_bytes"], found["memory"]["fixed_bytes"])
+        self.assertGreater(found["hours"], 0)
+        classic = run("train", "--data", self.data, "--run", self.path("run"), *self.MODEL, "--recipe", "classic",
+                      check=False)
+        self.assert_fails(classic, 2, "--max-steps")
+
+
 class Resuming(TrainCase):
     MORE = ["--max-steps", 200, "--eval.every", 25, "--checkpoint.every", 10, "--checkpoint.keep", 2]
 
@@ -323,7 +391,7 @@ class Resuming(TrainCase):
 class BadInput(TrainCase):
     def test_unusable_options_are_named_in_the_error(self):
         self.assert_fails(run("train", "--run", self.path("r"), check=False), 2, "--data")
-        self.assert_fails(self.train("r", check=False), 2, "--max-steps")
+        self.assert_fails(self.train("r", "--recipe", "classic", check=False), 2, "--max-steps")
         self.assert_fails(self.train("r", "--max-steps", 1, "--preset", "smal", check=False), 2,
                           "'smal'", "'small'")
         self.assert_fails(self.train("r", "--max-steps", 1, "--model.heads", 3, check=False), 2,

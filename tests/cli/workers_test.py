@@ -18,7 +18,7 @@ from slurm import Slurm
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
 from namespaces import Network, permitted  # noqa: E402
 
-SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+SMALL = ["--preset", "tiny", "--dropout", "0.1", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
          "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
          "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
          "--eval.sentences", 8, "--eval.samples", 1, "--threads", 1, "--preflight", "0.1"]

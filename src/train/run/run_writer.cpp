@@ -52,6 +52,7 @@ void RunWriter::announce(const AttemptFacts& attempt) {
                   batch, with_commas(attempt.memory.micro_tokens),
                   human_bytes(attempt.memory.budget)));
   log_note(format("device: {}", attempt.device));
+  if (!options_.chosen.empty()) log_note(options_.chosen);
   if (!attempt.workers.empty()) log_note(format("job: {}", attempt.workers));
   if (!attempt.prediction_line.empty()) log_note(attempt.prediction_line);
   for (const std::string& warning : attempt.warnings) log_warning(warning);

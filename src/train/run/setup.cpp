@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/machine.h"
 #include "base/terminal.h"
+#include "config/recipe.h"
 #include "config/yaml.h"
 #include "device/gpu.h"
 #include "dist/compress/compressor.h"
@@ -76,6 +77,18 @@ std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manif
 
 }  // namespace
 
+TrainOptions with_recipe(TrainOptions options) {
+  if (options.recipe == Recipe::kClassic || !options.given) return options;
+  CorpusSize size;
+  for (const CorpusFacts& corpus : read_manifest(options.data).train) {
+    const auto pairs = static_cast<double>(corpus.lines_kept);
+    size.pairs += corpus.weight * pairs;
+    size.target_tokens += corpus.weight * (static_cast<double>(corpus.target.pieces) + pairs);
+  }
+  apply_recipe(options, size);
+  return options;
+}
+
 TrainingData open_data(const TrainOptions& options) {
   const Stopwatch watch;
   Manifest manifest = read_manifest(options.data);
@@ -119,11 +132,16 @@ uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
   return buffers * sizeof(float) * model.layout().elements();
 }
 
+uint64_t muon_host_bytes(const TrainOptions& options, const Transformer& model) {
+  return muon_cpu_scratch_bytes(muon_plan(model.layout(), options.optimizer).matrices);
+}
+
 MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const TrainingData& data,
                     const MemorySharing& sharing) {
   return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
-          .fixed = state_bytes(model, sharing.moment_shards) + worker_bytes(options, model) +
-                   data.bytes + kProgramBytes,
+          .fixed = state_bytes(model, sharing.moment_shards) +
+                   worker_bytes(options, model) + muon_host_bytes(options, model) + data.bytes +
+                   kProgramBytes,
           .micro_tokens = kMostMicroTokens};
 }
 

@@ -50,6 +50,26 @@ TEST_F(SetupTest, OpensDataWithItsValidationSet) {
   EXPECT_GT(small.data.bytes, 0u);
 }
 
+TEST_F(SetupTest, TheRecipeChoosesByTheSizeOfTheDataset) {
+  const TrainOptions complete = with_recipe(small.options);
+  EXPECT_EQ(complete.dropout.residual, small.options.dropout.residual);
+  small.options.given.emplace({"batch.target-tokens", "max-steps"});
+  const TrainOptions chosen = with_recipe(small.options);
+  EXPECT_EQ(chosen.optimizer.kind, OptimizerKind::kMuon);
+  EXPECT_EQ(chosen.batch.target_tokens, 400);
+  EXPECT_THAT(chosen.chosen, HasSubstr("small corpus"));
+  // Steps of a run without a limit follow from the tokens of the training set.
+  small.options.given->erase("max-steps");
+  small.options.max_steps = 0;
+  double tokens = 0;
+  for (const CorpusFacts& corpus : small.data.manifest.train) {
+    tokens += static_cast<double>(corpus.target.pieces + corpus.lines_kept);
+  }
+  const double epochs = static_cast<double>(with_recipe(small.options).max_steps) * 400 / tokens;
+  EXPECT_GT(epochs, 5);
+  EXPECT_LT(epochs, 100);
+}
+
 TEST_F(SetupTest, RefusesASentenceLongerThanTheModelAcceptsAndNamesTheFix) {
   small.options.model.max_length = 20;
   const std::string error = error_of<DataError>([&] { open_data(small.options); });

@@ -138,6 +138,7 @@ void apply_recipe(TrainOptions& o, const CorpusSize& corpus) {
   choose_optimizer(chooser, o, row);
   choose_schedule(chooser, o.schedule, row, steps);
   choose_dropout(chooser, o.dropout, row.dropout);
+  if (row.ema_decay > 0) chooser.choose("ema.decay", o.ema_decay, row.ema_decay);
   if (chooser.text().empty()) return;
   o.chosen =
       format("recipe best for a {} corpus{}: {}", row.corpus,

@@ -22,6 +22,7 @@ struct RecipeRow {
   int64_t warmup_steps;  // at most kMostWarmupShare of the run
   double decay_share;    // share of the run's last steps in which the rate falls
   double dropout;        // of all four kinds
+  double ema_decay;      // of the average of the weights; 0: none
 };
 
 inline constexpr double kMostWarmupShare = 0.2;
@@ -31,12 +32,12 @@ inline constexpr double kAnyEpochs = std::numeric_limits<double>::infinity();
 // Rows of one size of corpus have the same batch and the same length of a run.
 inline constexpr RecipeRow kRecipeRows[] = {
     // corpus, most pairs, most epochs, measured; epochs, batch; rate, ratio, weight decay; warm-up,
-    // share of the decay; dropout
-    {"small", 100'000, 15, true, 35, 2600, 0.001, 2, 0.01, 400, 0.5, 0.2},
-    {"small", 100'000, kAnyEpochs, true, 35, 2600, 0.001, 2, 0.01, 400, 0.5, 0.3},
-    {"medium", 1'000'000, 11, true, 14, 24'000, 0.001, 2, 0.01, 400, 0.5, 0.1},
-    {"medium", 1'000'000, kAnyEpochs, true, 14, 24'000, 0.001, 2, 0.01, 400, 0.5, 0.2},
-    {"large", kAnyPairs, kAnyEpochs, false, 8, 24'000, 0.001, 2, 0.01, 400, 0.5, 0.1},
+    // share of the decay; dropout, average
+    {"small", 100'000, 15, true, 35, 2600, 0.001, 2, 0.01, 400, 0.5, 0.2, 0},
+    {"small", 100'000, kAnyEpochs, true, 35, 2600, 0.001, 2, 0.01, 400, 0.5, 0.3, 0},
+    {"medium", 1'000'000, 11, true, 14, 24'000, 0.001, 2, 0.01, 400, 0.5, 0.1, 0},
+    {"medium", 1'000'000, kAnyEpochs, true, 14, 24'000, 0.001, 2, 0.01, 400, 0.5, 0.2, 0},
+    {"large", kAnyPairs, kAnyEpochs, false, 8, 24'000, 0.001, 2, 0.01, 400, 0.5, 0.1, 0},
 };
 
 }  // namespace reigen

@@ -153,6 +153,18 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
       .hyperparameter();
 }
 
+void describe_average(Schema& s, TrainOptions& o) {
+  s.option(
+       "ema.decay", o.ema_decay,
+       "factor d of an exponential moving average of the weights, which is evaluated and saved "
+       "beside them: after each step, average = d * average + (1 - d) * weights, with d at most "
+       "(1 + step) / (10 + step); about the last 1 / (1 - d) steps count; 0 for no average",
+       0, 0.9999999)
+      .hyperparameter()
+      .free_on_resume()
+      .by_recipe();
+}
+
 void describe_eval(Schema& s, TrainOptions& o) {
   s.option("eval.every", o.eval.every,
            "number of steps between evaluations on the validation set; 0 for one evaluation at the "
@@ -255,6 +267,7 @@ void describe_settings(Schema& s, TrainOptions& o) {
   describe(s, o.dropout);
   describe_batch(s, o);
   describe_optimizer(s, o);
+  describe_average(s, o);
   describe(s, o.schedule);
   describe_eval(s, o);
   describe(s, o.decode);

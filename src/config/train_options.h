@@ -85,6 +85,7 @@ struct TrainOptions {
   DropoutOptions dropout;
   BatchOptions batch;
   OptimizerOptions optimizer;
+  double ema_decay = 0;  // of the moving average of the weights; 0: none
   ScheduleOptions schedule;
   EvalOptions eval;
   DecodeOptions decode;

@@ -308,6 +308,54 @@ class Recipes(TrainCase):
         self.assert_fails(classic, 2, "--max-steps")
 
 
+class Average(TrainCase):
+    """The moving average of the weights: --ema.decay."""
+
+    MORE = ["--ema.decay", "0.9", "--eval.every", 10, "--checkpoint.every", 10, "--no-eval.bleu"]
+
+    def test_it_is_evaluated_saved_and_used_where_it_is_better(self):
+        self.train("run", *self.MORE, "--max-steps", 20)
+        self.train("plain", *self.MORE[2:], "--max-steps", 20)
+        for file in ("model.safetensors", "optimizer.safetensors"):  # training is the same
+            self.assertEqual(self.digest("run", file=file), self.digest("plain", file=file))
+        self.assertNotEqual(self.digest("run"), self.digest("run", file="average.safetensors"))
+        self.assertNotIn("weights", self.manifest("plain"))
+        for r in (r for r in self.records("run") if r["kind"] == "evaluation"):
+            better = "average" if r["average_nll"] < r["own_nll"] else "model"
+            self.assertEqual(r["nll"], min(r["average_nll"], r["own_nll"]))
+            checkpoint = f"checkpoints/step-{r['step']:08}"
+            self.assertEqual(self.manifest("run", checkpoint)["weights"], better)
+            self.assertEqual(self.manifest("run", checkpoint)["scores"]["nll"], r["nll"])
+        # The score in the manifest is that of the file it names, also for the other commands.
+        path = self.path("run/last/manifest.json")
+        for weights in ("average", "model"):
+            manifest = self.manifest("run")
+            manifest["weights"] = weights
+            text = json.dumps(manifest)
+            self.write("run/last/manifest.json", text)
+            sums = self.read("run/last/SHA256SUMS").splitlines(True)
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            self.write("run/last/SHA256SUMS", "".join(
+                f"{digest}  manifest.json\n" if line.endswith("  manifest.json\n") else line for line in sums))
+            self.assertEqual(json.loads(run("inspect", os.path.dirname(path), "--json").stdout)["weights"], weights)
+            scored = json.loads(run("evaluate", "--model", os.path.dirname(path), "--split", "valid",
+                                    "--data", self.data, "--json").stdout)
+            wanted = self.last_record("run", "evaluation")["average_nll" if weights == "average" else "own_nll"]
+            self.assertAlmostEqual(scored["nll"], wanted, places=5)
+
+    def test_a_resume_continues_it_bit_for_bit(self):
+        self.train("straight", *self.MORE, "--max-steps", 30)
+        self.train("run", *self.MORE, "--max-steps", 15)
+        run("train", "--run", self.path("run"), "--max-steps", 30)
+        for file in ("model.safetensors", "average.safetensors"):
+            self.assertEqual(self.digest("run", file=file), self.digest("straight", file=file))
+        # Without it from now on; the next attempt begins a new one.
+        run("train", "--run", self.path("run"), "--max-steps", 31, "--ema.decay", 0)
+        self.assertFalse(os.path.exists(self.path("run/last/average.safetensors")))
+        run("train", "--run", self.path("run"), "--max-steps", 32, "--ema.decay", "0.5")
+        self.assertTrue(os.path.exists(self.path("run/last/average.safetensors")))
+
+
 class Resuming(TrainCase):
     MORE = ["--max-steps", 200, "--eval.every", 25, "--checkpoint.every", 10, "--checkpoint.keep", 2]
 

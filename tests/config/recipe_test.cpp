@@ -48,6 +48,7 @@ void expect_row(const TrainOptions& options, const RecipeRow& row) {
     EXPECT_EQ(rate, row.dropout);
   }
   EXPECT_EQ(options.batch.target_tokens, row.batch_tokens);
+  EXPECT_EQ(options.ema_decay, row.ema_decay);
 }
 
 TEST(RecipeTable, HasRowsForEveryCorpusAndLengthInOrder) {

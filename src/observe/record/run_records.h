@@ -162,6 +162,8 @@ struct EvaluationRecord {
   Spans spans;
   double nll = 0;
   double perplexity = 0;
+  std::optional<double> own_nll;
+  std::optional<double> average_nll;
   std::optional<double> bleu;
   std::optional<double> chrf;
   uint64_t sentences = 0;
@@ -170,6 +172,9 @@ struct EvaluationRecord {
   bool is_best_bleu = false;
   std::vector<SampleTranslation> samples;
   bool operator==(const EvaluationRecord&) const = default;
+
+  // Whether the scores are those of the averaged weights.
+  bool averaged() const { return own_nll && average_nll && *average_nll < *own_nll; }
 
   static constexpr RecordKind kKind = {"evaluation", "Scores on the validation set."};
   static constexpr auto fields() {
@@ -181,6 +186,14 @@ struct EvaluationRecord {
         field(&R::spans, "spans", kSeconds, "parts of the duration: loss, decode, score"),
         field(&R::nll, "nll", kNats, "negative log-likelihood").scalar("eval/loss"),
         field(&R::perplexity, "perplexity", kNoUnit, "exp(nll)").scalar("eval/perplexity"),
+        field(&R::own_nll, "own_nll", kNats,
+              "with ema.decay: nll of the weights; the other scores are those of the weights or of "
+              "their average, whichever has the lower nll")
+            .since("0.2")
+            .scalar("eval/own-loss"),
+        field(&R::average_nll, "average_nll", kNats, "with ema.decay: nll of the averaged weights")
+            .since("0.2")
+            .scalar("eval/average-loss"),
         field(&R::bleu, "bleu", kNoUnit, "BLEU of the decoded sentences").scalar("eval/BLEU"),
         field(&R::chrf, "chrf", kNoUnit, "chrF of the decoded sentences").scalar("eval/chrF"),
         field(&R::sentences, "sentences", kCount, "sentences of the validation set"),

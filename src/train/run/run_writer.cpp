@@ -121,6 +121,7 @@ CheckpointFacts RunWriter::facts(const TrainState& state) const {
     if (last_evaluation_->bleu) facts.scores["bleu"] = *last_evaluation_->bleu;
     if (last_evaluation_->chrf) facts.scores["chrf"] = *last_evaluation_->chrf;
   }
+  facts.use_average = options_.ema_decay > 0 && state.counters.average_better;
   facts.training = {{"reigen", attempt_.version},
                     {"device", attempt_.device},
                     {"data", data_.fingerprint},

@@ -70,6 +70,15 @@ TEST_F(SetupTest, TheRecipeChoosesByTheSizeOfTheDataset) {
   EXPECT_LT(epochs, 100);
 }
 
+TEST_F(SetupTest, TheAverageOfTheWeightsAndMuonNeedMemory) {
+  const uint64_t before = plan().fixed;
+  small.options.ema_decay = 0.99;
+  const uint64_t with_average = plan().fixed;
+  EXPECT_EQ(with_average - before, 2 * sizeof(float) * small.model.layout().elements());
+  small.options.optimizer.kind = OptimizerKind::kMuon;
+  EXPECT_GT(plan().fixed, with_average);
+}
+
 TEST_F(SetupTest, RefusesASentenceLongerThanTheModelAcceptsAndNamesTheFix) {
   small.options.model.max_length = 20;
   const std::string error = error_of<DataError>([&] { open_data(small.options); });

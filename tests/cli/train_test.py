@@ -239,6 +239,10 @@ class Decays(TrainCase):
         figures = self.figures("run")
         self.assertEqual(figures["schedule.decay-steps"], "15")
         self.assertTrue(figures["planned decay after step 15"].startswith("15 steps"))
+        self.train("epochs", "--max-epochs", "0.5", "--schedule.kind", "wsd", *self.QUICK)
+        last = self.last_record("epochs", "end")["step"]
+        self.assertEqual(self.last_record("epochs", "start")["last_step"], last)
+        self.assertIn(f"planned decay after step {last - last // 2}", self.figures("epochs"))
 
 
 class Recipes(TrainCase):

@@ -37,6 +37,7 @@ struct StartRecord {
   double capacity = 0;
   double setup_seconds = 0;
   double data_seconds = 0;
+  uint64_t last_step = 0;
   bool operator==(const StartRecord&) const = default;
 
   static constexpr RecordKind kKind = {
@@ -83,7 +84,12 @@ struct StartRecord {
         field(&R::setup_seconds, "setup_seconds", kSeconds,
               "time from the start of the attempt to this record"),
         field(&R::data_seconds, "data_seconds", kSeconds,
-              "part of setup_seconds: opening and verifying the dataset on all workers")};
+              "part of setup_seconds: opening and verifying the dataset on all workers"),
+        field(&R::last_step, "last_step", kCount,
+              "step at which --max-steps or --max-epochs ends the run, as far as it is known: "
+              "--max-epochs only with schedule.kind wsd")
+            .since("0.2")
+            .omitted_when_empty()};
   }
 };
 

@@ -80,6 +80,8 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.capacity = attempt.capacity;
   start.setup_seconds = attempt.setup_seconds;
   start.data_seconds = attempt.data_seconds;
+  const int64_t last = options_.schedule.last_step;
+  start.last_step = static_cast<uint64_t>(last > 0 ? last : options_.max_steps);
   reporter_->start(start);
   if (attempt.prediction) reporter_->prediction(*attempt.prediction);
 }

@@ -78,10 +78,12 @@ GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
     std::vector<float>().swap(*host);
   }
   gpu_.clear(gradient_.data(), gradient_.size());
-  if (has_local_steps(state.choices.compress) && type == DType::kF16) {
+  if (has_local_steps(state.choices.compress) && type == DType::kF16 &&
+      options.loss_scaling == LossScaling::kLogMax) {
     throw ConfigError(
-        "--compress local cannot be combined with --precision fp16: between outer steps the loss "
-        "scales of the workers would differ; use --precision bf16 or --compress powersgd:8");
+        "--compress local with --precision fp16 cannot be combined with optimizer.loss-scaling "
+        "logmax: it follows the gradients of each worker, so their loss scales would differ; use "
+        "optimizer.loss-scaling backoff or --precision bf16");
   }
   GpuOptimizer optimizer = this->optimizer();
   optimizer.scaling = type == DType::kF16 ? options.loss_scaling : LossScaling::kOff;

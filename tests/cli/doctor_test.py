@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(harness.SOURCE, "tests", "dist"))
 import namespaces
 
 # Wide enough that the network matters: 4 MB of gradient.
-WIDE = ["--recipe", "classic", "--model.width", 128, "--model.ffn-width", 512, "--model.encoder-layers", 2,
+WIDE = ["--model.width", 128, "--model.ffn-width", 512, "--model.encoder-layers", 2,
         "--model.decoder-layers", 2, "--max-steps", 1000]
 STREAM = """
 import socket, sys, time

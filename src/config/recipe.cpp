@@ -98,9 +98,12 @@ void choose_schedule(Chooser& chooser, ScheduleOptions& o, const RecipeRow& row,
   }
   chooser.choose("schedule.warmup-steps", o.warmup_steps, warmup);
   constexpr double kUsualShare = 0.5;  // of wsd without decay-steps, which follows --max-steps
-  if (row.decay_share == kUsualShare || !steps) return;
-  const auto decay = std::max<int64_t>(1, std::llround(row.decay_share * *steps));
-  chooser.choose("schedule.decay-steps", o.decay_steps, decay);
+  if (steps && row.decay_share != kUsualShare) {
+    const auto decay = std::max<int64_t>(1, std::llround(row.decay_share * *steps));
+    chooser.choose("schedule.decay-steps", o.decay_steps, decay);
+  } else if (steps && chooser.is_free("schedule.decay-steps")) {
+    chooser.list("decay over the last half");
+  }
 }
 
 void choose_dropout(Chooser& chooser, DropoutOptions& o, double rate) {

@@ -91,7 +91,7 @@ TEST(Recipe, ChoosesBySizeOfTheCorpus) {
 }
 
 TEST(Recipe, ChoosesByTheLengthOfTheRun) {
-  for (double epochs : {5.0, 30.0}) {
+  for (double epochs : {10.0, 30.0}) {
     const std::string given = format("{}", epochs);
     const TrainOptions options = chosen_options({"--max-epochs", given}, kMediumCorpus);
     expect_row(options, recipe_row("medium", epochs));

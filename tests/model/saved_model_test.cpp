@@ -70,8 +70,11 @@ TEST(LoadModel, UsesTheAverageWhereItScoredBetter) {
       EXPECT_EQ(read.parameters[slice.offset], (better ? average : small.parameters)[slice.offset]);
     }
     fs::remove(dir.path("a/average.safetensors"));
-    if (better) EXPECT_THAT(load_error([&] { load_model(dir.path("a")); }), HasSubstr("average"));
-    if (!better) EXPECT_NO_THROW(load_model(dir.path("a")));
+    if (better) {
+      EXPECT_THAT(load_error([&] { load_model(dir.path("a")); }), HasSubstr("average"));
+    } else {
+      EXPECT_NO_THROW(load_model(dir.path("a")));
+    }
   }
 }
 

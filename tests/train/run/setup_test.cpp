@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/file/files.h"
@@ -53,7 +54,7 @@ TEST_F(SetupTest, OpensDataWithItsValidationSet) {
 TEST_F(SetupTest, TheRecipeChoosesByTheSizeOfTheDataset) {
   const TrainOptions complete = with_recipe(small.options);
   EXPECT_EQ(complete.dropout.residual, small.options.dropout.residual);
-  small.options.given.emplace({"batch.target-tokens", "max-steps"});
+  small.options.given = std::set<std::string>{"batch.target-tokens", "max-steps"};
   const TrainOptions chosen = with_recipe(small.options);
   EXPECT_EQ(chosen.optimizer.kind, OptimizerKind::kMuon);
   EXPECT_EQ(chosen.batch.target_tokens, 400);

@@ -200,8 +200,7 @@ std::string trained_rule() {
       "the best and training loss did not fall either. With fewer than {}, or a fall too steep for "
       "such a curve, it still improves when the last loss is the best and more than {} below the "
       "previous one. With a decay of the learning rate at the end of the run, it improves until "
-      "the "
-      "decay ends, and the curve is fitted to the losses before the decay",
+      "the decay ends, and the curve is fitted to the losses before the decay",
       100 * kTrainedGain, counted(kWorseInRow, "evaluation"), percent_text(kWorseLoss),
       counted(kFewestEvaluations, "evaluation"), percent_text(kClearFall));
 }

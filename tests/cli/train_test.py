@@ -331,18 +331,11 @@ class Average(TrainCase):
             self.assertEqual(self.manifest("run", checkpoint)["weights"], better)
             self.assertEqual(self.manifest("run", checkpoint)["scores"]["nll"], r["nll"])
         # The score in the manifest is that of the file it names, also for the other commands.
-        path = self.path("run/last/manifest.json")
+        path = self.path("run/last")
         for weights in ("average", "model"):
-            manifest = self.manifest("run")
-            manifest["weights"] = weights
-            text = json.dumps(manifest)
-            self.write("run/last/manifest.json", text)
-            sums = self.read("run/last/SHA256SUMS").splitlines(True)
-            digest = hashlib.sha256(text.encode()).hexdigest()
-            self.write("run/last/SHA256SUMS", "".join(
-                f"{digest}  manifest.json\n" if line.endswith("  manifest.json\n") else line for line in sums))
-            self.assertEqual(json.loads(run("inspect", os.path.dirname(path), "--json").stdout)["weights"], weights)
-            scored = json.loads(run("evaluate", "--model", os.path.dirname(path), "--split", "valid",
+            self.change_manifest("run/last", lambda manifest: manifest.update(weights=weights))
+            self.assertEqual(json.loads(run("inspect", path, "--json").stdout)["weights"], weights)
+            scored = json.loads(run("evaluate", "--model", path, "--split", "valid",
                                     "--data", self.data, "--json").stdout)
             wanted = self.last_record("run", "evaluation")["average_nll" if weights == "average" else "own_nll"]
             self.assertAlmostEqual(scored["nll"], wanted, places=5)

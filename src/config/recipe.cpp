@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <utility>
 
 #include "base/format.h"
 #include "config/recipe_table.h"
@@ -83,14 +82,15 @@ void choose_optimizer(Chooser& chooser, TrainOptions& o, const RecipeRow& row) {
   if (o.optimizer.kind != OptimizerKind::kMuon) return;
   chooser.choose("optimizer.muon-ratio", o.optimizer.muon_ratio, row.muon_ratio);
   chooser.choose("optimizer.weight-decay", o.optimizer.weight_decay, row.weight_decay);
+  chooser.choose("optimizer.beta2", o.optimizer.beta2, row.beta2);
 }
 
 // The numbers are those of wsd, so a kind that is given has its own defaults.
-void choose_schedule(Chooser& chooser, ScheduleOptions& o, const RecipeRow& row,
+void choose_schedule(Chooser& chooser, ScheduleOptions& o, const RecipeRow& row, bool muon,
                      std::optional<double> steps) {
   chooser.choose("schedule.kind", o.kind, ScheduleKind::kWsd, "wsd");
   if (o.kind != ScheduleKind::kWsd) return;
-  chooser.choose("schedule.rate", o.rate, row.rate);
+  chooser.choose("schedule.rate", o.rate, muon ? row.rate : row.adam_rate);
   int64_t warmup = row.warmup_steps;
   if (steps) {
     const auto most = static_cast<int64_t>(kMostWarmupShare * *steps);
@@ -106,21 +106,12 @@ void choose_schedule(Chooser& chooser, ScheduleOptions& o, const RecipeRow& row,
   }
 }
 
-void choose_dropout(Chooser& chooser, DropoutOptions& o, double rate) {
+void choose_dropout(Chooser& chooser, DropoutOptions& o, const RecipeRow& row) {
   if (!chooser.is_free("dropout.all")) return;
-  const std::pair<const char*, double*> kinds[] = {{"dropout.embedding", &o.embedding},
-                                                   {"dropout.attention", &o.attention},
-                                                   {"dropout.activation", &o.activation},
-                                                   {"dropout.residual", &o.residual}};
-  const bool all = std::ranges::all_of(kinds, [&](auto& k) { return chooser.is_free(k.first); });
-  for (const auto& [key, option] : kinds) {
-    if (!all) {
-      chooser.choose(key, *option, rate);
-    } else {
-      *option = rate;
-    }
-  }
-  if (all) chooser.list(format("dropout {}", rate));
+  chooser.choose("dropout.embedding", o.embedding, row.dropout);
+  chooser.choose("dropout.residual", o.residual, row.dropout);
+  chooser.choose("dropout.attention", o.attention, row.inner_dropout);
+  chooser.choose("dropout.activation", o.activation, row.inner_dropout);
 }
 
 }  // namespace
@@ -139,8 +130,9 @@ void apply_recipe(TrainOptions& o, const CorpusSize& corpus) {
   if (steps) epochs = *steps / in_epoch;
   const RecipeRow& row = row_for(corpus.pairs, epochs);
   choose_optimizer(chooser, o, row);
-  choose_schedule(chooser, o.schedule, row, steps);
-  choose_dropout(chooser, o.dropout, row.dropout);
+  const bool muon = o.optimizer.kind == OptimizerKind::kMuon;
+  choose_schedule(chooser, o.schedule, row, muon, steps);
+  choose_dropout(chooser, o.dropout, row);
   if (row.ema_decay > 0) chooser.choose("ema.decay", o.ema_decay, row.ema_decay);
   if (chooser.text().empty()) return;
   o.chosen =
@@ -152,7 +144,7 @@ void apply_recipe(ScheduleCommandOptions& o) {
   if (o.recipe == Recipe::kClassic || !o.given) return;
   constexpr double kMediumPairs = 200'000;
   Chooser chooser(o.given);
-  choose_schedule(chooser, o.schedule, row_for(kMediumPairs, std::nullopt),
+  choose_schedule(chooser, o.schedule, row_for(kMediumPairs, std::nullopt), true,
                   static_cast<double>(o.steps));
 }
 

@@ -108,7 +108,8 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
   s.option("optimizer.beta1", o.optimizer.beta1, "decay rate of the first moment", 0, 0.999999)
       .hyperparameter();
   s.option("optimizer.beta2", o.optimizer.beta2, "decay rate of the second moment", 0, 0.999999999)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("optimizer.epsilon", o.optimizer.epsilon,
            "constant added to the denominator of the update, which avoids a division by zero",
            1e-20, 1)

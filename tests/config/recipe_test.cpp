@@ -40,13 +40,14 @@ void expect_row(const TrainOptions& options, const RecipeRow& row) {
   EXPECT_EQ(options.optimizer.kind, OptimizerKind::kMuon);
   EXPECT_EQ(options.optimizer.muon_ratio, row.muon_ratio);
   EXPECT_EQ(options.optimizer.weight_decay, row.weight_decay);
+  EXPECT_EQ(options.optimizer.beta2, row.beta2);
   EXPECT_EQ(options.schedule.kind, ScheduleKind::kWsd);
   EXPECT_EQ(options.schedule.rate, row.rate);
   EXPECT_EQ(options.schedule.warmup_steps, row.warmup_steps);
-  for (double rate : {options.dropout.embedding, options.dropout.attention,
-                      options.dropout.activation, options.dropout.residual}) {
-    EXPECT_EQ(rate, row.dropout);
-  }
+  EXPECT_EQ(options.dropout.embedding, row.dropout);
+  EXPECT_EQ(options.dropout.residual, row.dropout);
+  EXPECT_EQ(options.dropout.attention, row.inner_dropout);
+  EXPECT_EQ(options.dropout.activation, row.inner_dropout);
   EXPECT_EQ(options.batch.target_tokens, row.batch_tokens);
   EXPECT_EQ(options.ema_decay, row.ema_decay);
 }
@@ -86,7 +87,7 @@ TEST(Recipe, ChoosesBySizeOfTheCorpus) {
     EXPECT_EQ(options.chosen.find("extrapolated") == std::string::npos, row.measured);
     EXPECT_THAT(options.chosen, HasSubstr("optimizer.kind muon"));
     EXPECT_THAT(options.chosen, HasSubstr(format("max-steps {}", options.max_steps)));
-    EXPECT_THAT(options.chosen, HasSubstr(format("dropout {}", row.dropout)));
+    EXPECT_THAT(options.chosen, HasSubstr(format("dropout.residual {}", row.dropout)));
   }
 }
 
@@ -146,6 +147,8 @@ TEST(Recipe, ShardedMomentsHaveAdam) {
   const TrainOptions options = chosen_options({"--shard-optimizer"}, kMediumCorpus);
   EXPECT_EQ(options.optimizer.kind, OptimizerKind::kAdam);
   EXPECT_EQ(options.schedule.kind, ScheduleKind::kWsd);
+  EXPECT_EQ(options.schedule.rate, recipe_row("medium", 1).adam_rate);
+  EXPECT_EQ(options.optimizer.beta2, TrainOptions().optimizer.beta2);
   EXPECT_THAT(options.chosen, HasSubstr("--shard-optimizer"));
   const TrainOptions given =
       chosen_options({"--shard-optimizer", "--optimizer.kind", "muon"}, kMediumCorpus);

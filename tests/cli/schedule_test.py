@@ -175,13 +175,14 @@ class Schedule(Case):
             self.assertEqual(len(rows), max(rows) - min(rows) + 1, "a gap")
 
     def test_the_axes_are_labelled(self):
-        lines = drawing()
+        noam = ["--schedule.kind", "noam"]
+        lines = drawing(*noam)
         labels = [line[:7].strip() for line in lines[1:17]]
         self.assertEqual([label for label in labels if label],
                          ["1.0e-03", "8.0e-04", "6.0e-04", "4.0e-04", "2.0e-04", "0"])
         self.assertEqual(lines[-1].split(), ["1", "10,000", "20,000", "30,000", "40,000", "50,000"])
         for height in range(4, 200, 7):
-            lines = drawing("--height", height, "--schedule.factor", 2.7)[:-2]
+            lines = drawing(*noam, "--height", height, "--schedule.factor", 2.7)[:-2]
             labels = [float(line[:7]) for line in lines if line[:7].strip()]
             gaps = [round((a - b) * 1e7) for a, b in zip(labels, labels[1:])]
             self.assertEqual(len(set(gaps)), 1, labels)
@@ -221,7 +222,7 @@ class Schedule(Case):
             (("--schedule.boundaries", "1000,two"), ("item 2 is 'two'", "whole number")),
             (("--schedule.kind", "piecewise", "--schedule.boundaries", 10, "--schedule.values",
               "2,1", "--schedule.warmup-steps", 11), ("before the warm-up ends at step 11",)),
-            (("--schedule.min-rate", 1), ("schedule.min-rate is 1", "peak rate of 0.001")),
+            (("--schedule.rate", "0.001", "--schedule.min-rate", 1), ("min-rate is 1", "peak rate of 0.001")),
             (("--schedule.kind", "noam", "--schedule.min-rate", 1), ("min-rate is 1", "peak rate of 0.00098")),
             (("--schedule.kind", "fixed", "--schedule.rate", 0), ("schedule.rate", "1e-12 to")),
             (("--schedule.kind", "fixed", "--schedule.start-rate", 0.1), ("start-rate is 0.1",)),

@@ -108,8 +108,8 @@ void choose_schedule(Chooser& chooser, ScheduleOptions& o, const RecipeRow& row,
 
 void choose_dropout(Chooser& chooser, DropoutOptions& o, const RecipeRow& row) {
   if (!chooser.is_free("dropout.all")) return;
-  chooser.choose("dropout.embedding", o.embedding, row.dropout);
-  chooser.choose("dropout.residual", o.residual, row.dropout);
+  chooser.choose("dropout.embedding", o.embedding, row.embedding_dropout);
+  chooser.choose("dropout.residual", o.residual, row.residual_dropout);
   chooser.choose("dropout.attention", o.attention, row.inner_dropout);
   chooser.choose("dropout.activation", o.activation, row.inner_dropout);
 }

@@ -23,7 +23,8 @@ struct RecipeRow {
   double adam_rate;      // peak learning rate without Muon
   int64_t warmup_steps;  // at most kMostWarmupShare of the run
   double decay_share;    // share of the run's last steps in which the rate falls
-  double dropout;        // of embeddings and residuals
+  double embedding_dropout;
+  double residual_dropout;
   double inner_dropout;  // of attention weights and feed-forward layers
   double ema_decay;      // of the average of the weights; 0: none
 };
@@ -37,17 +38,17 @@ inline constexpr double kAnyEpochs = std::numeric_limits<double>::infinity();
 inline constexpr RecipeRow kRecipeRows[] = {
     // corpus, most pairs, most epochs, measured; epochs, batch;
     //   rate, ratio, weight decay, beta2, rate without Muon; warm-up, share of the decay;
-    //   dropout, inner dropout, average
+    //   dropout of embeddings, residuals, inside; average
     {"small", 100'000, 15, true, 35, 2600,
-     0.003, 1, 0.1, 0.99, 0.001, 200, 0.5, 0.2, 0.1, 0},
+     0.003, 1.3, 0.1, 0.99, 0.001, 200, 0.5, 0.2, 0.2, 0.1, 0},
     {"small", 100'000, kAnyEpochs, true, 35, 2600,
-     0.003, 1, 0.1, 0.99, 0.001, 200, 0.5, 0.3, 0.1, 0},
+     0.003, 1.3, 0.1, 0.99, 0.001, 200, 0.5, 0.4, 0.3, 0.1, 0},
     {"medium", 1'000'000, 11, true, 14, 24'000,
-     0.003, 1, 0.1, 0.99, 0.001, 400, 0.5, 0.1, 0.1, 0},
+     0.003, 1, 0.1, 0.99, 0.001, 400, 0.5, 0.1, 0.1, 0.1, 0},
     {"medium", 1'000'000, kAnyEpochs, true, 14, 24'000,
-     0.003, 1, 0.1, 0.99, 0.001, 400, 0.5, 0.2, 0.1, 0},
+     0.003, 1, 0.1, 0.99, 0.001, 400, 0.5, 0.2, 0.2, 0.1, 0},
     {"large", kAnyPairs, kAnyEpochs, false, 8, 24'000,
-     0.003, 1, 0.1, 0.99, 0.001, 400, 0.5, 0.1, 0.1, 0},
+     0.003, 1, 0.1, 0.99, 0.001, 400, 0.5, 0.1, 0.1, 0.1, 0},
 };
 // clang-format on
 

@@ -44,8 +44,8 @@ void expect_row(const TrainOptions& options, const RecipeRow& row) {
   EXPECT_EQ(options.schedule.kind, ScheduleKind::kWsd);
   EXPECT_EQ(options.schedule.rate, row.rate);
   EXPECT_EQ(options.schedule.warmup_steps, row.warmup_steps);
-  EXPECT_EQ(options.dropout.embedding, row.dropout);
-  EXPECT_EQ(options.dropout.residual, row.dropout);
+  EXPECT_EQ(options.dropout.embedding, row.embedding_dropout);
+  EXPECT_EQ(options.dropout.residual, row.residual_dropout);
   EXPECT_EQ(options.dropout.attention, row.inner_dropout);
   EXPECT_EQ(options.dropout.activation, row.inner_dropout);
   EXPECT_EQ(options.batch.target_tokens, row.batch_tokens);
@@ -87,7 +87,7 @@ TEST(Recipe, ChoosesBySizeOfTheCorpus) {
     EXPECT_EQ(options.chosen.find("extrapolated") == std::string::npos, row.measured);
     EXPECT_THAT(options.chosen, HasSubstr("optimizer.kind muon"));
     EXPECT_THAT(options.chosen, HasSubstr(format("max-steps {}", options.max_steps)));
-    EXPECT_THAT(options.chosen, HasSubstr(format("dropout.residual {}", row.dropout)));
+    EXPECT_THAT(options.chosen, HasSubstr(format("dropout.residual {}", row.residual_dropout)));
   }
 }
 
@@ -119,7 +119,7 @@ TEST(Recipe, OptionsThatAreGivenWin) {
       kMediumCorpus);
   EXPECT_EQ(options.dropout.attention, 0);
   const RecipeRow& row = recipe_row("medium", recipe_row("medium", 1).epochs);
-  EXPECT_EQ(options.dropout.residual, row.dropout);
+  EXPECT_EQ(options.dropout.residual, row.residual_dropout);
   EXPECT_EQ(options.schedule.rate, 0.0005);
   EXPECT_EQ(options.schedule.warmup_steps, 7);
   EXPECT_EQ(options.optimizer.muon_ratio, 3);

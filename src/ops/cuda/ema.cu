@@ -1,4 +1,5 @@
-// One pass that moves 12 bytes a parameter: 0.15 ms for the 61 million of `base` at 4.8 TB/s.
+// One pass that moves 12 bytes a parameter: 0.17 ms for the 61 million of `base` at the 4.26 TB/s
+// that copies reach on an H200 (computed).
 #include "ops/ema.h"
 
 #include "ops/cuda/backend.h"

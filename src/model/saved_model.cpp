@@ -10,8 +10,6 @@
 namespace reigen {
 namespace {
 
-const std::string kTensors = "model.safetensors";
-
 Vocabulary load_vocabulary(const std::string& directory, const CheckpointFacts& facts) {
   const CheckpointFile& file = vocabulary_file(facts, directory);
   verify_checkpoint_file(directory, file);
@@ -49,11 +47,12 @@ SavedModel load_model(const std::string& run_or_checkpoint) {
   const std::string path = resolve_checkpoint(run_or_checkpoint);
   CheckpointFacts facts = read_checkpoint_facts(path);
   Vocabulary vocabulary = load_vocabulary(path, facts);
-  verify_checkpoint_file(path, find_file(facts, path, kTensors));
+  const std::string tensors = facts.use_average ? kAverageFile : "model.safetensors";
+  verify_checkpoint_file(path, find_file(facts, path, tensors));
   auto model = std::make_unique<Transformer>(facts.model, DropoutOptions{}, facts.pieces);
   check_parameter_count(facts, path, model->layout());
   std::vector<float> parameters(model->layout().elements());
-  read_buffer(path + "/" + kTensors, model->layout(), "", parameters);
+  read_buffer(path + "/" + tensors, model->layout(), "", parameters);
   return {path, std::move(facts), std::move(vocabulary), std::move(model), std::move(parameters)};
 }
 

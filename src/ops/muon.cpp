@@ -20,4 +20,11 @@ size_t muon_scratch_bytes(std::span<const MatrixRange> matrices, DType type) {
   return 4 * size_of(type) * std::max(std::min(all, kMuonBatchElements), largest);
 }
 
+// Two copies of the largest matrix, and two products that are no larger.
+size_t muon_cpu_scratch_bytes(std::span<const MatrixRange> matrices) {
+  size_t largest = 0;
+  for (const MatrixRange& m : matrices) largest = std::max(largest, m.size());
+  return 4 * sizeof(float) * largest;
+}
+
 }  // namespace reigen

@@ -60,8 +60,9 @@ inline constexpr double kNewtonSchulzC = 2.0315;
 // batches beyond.
 inline constexpr size_t kMuonBatchElements = size_t{32} << 20;
 
-// The most memory that the iterations need.
+// The most memory that the iterations need on a GPU, and on the CPU.
 size_t muon_scratch_bytes(std::span<const MatrixRange> matrices, DType type);
+size_t muon_cpu_scratch_bytes(std::span<const MatrixRange> matrices);
 
 // Factor of the orthogonalised update of a matrix.
 double muon_scale(int64_t rows, int64_t cols);

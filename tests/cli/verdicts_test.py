@@ -15,7 +15,8 @@ from slow_disk import SlowDisk
 sys.path.insert(0, os.path.join(harness.SOURCE, "tests/dist"))
 import namespaces
 
-MODEL = ["--preset", "tiny", "--model.heads", 2, "--model.encoder-layers", 1, "--model.decoder-layers", 1,
+MODEL = ["--preset", "tiny", "--recipe", "classic", "--model.heads", 2, "--model.encoder-layers", 1,
+         "--model.decoder-layers", 1,
          "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
          "--eval.every", 0, "--no-eval.bleu", "--threads", 1]
 # Steps that mostly compute, and steps of some milliseconds.

@@ -68,10 +68,11 @@ bool translate_all(LineReader& reader, Translator& translator, const TranslateOp
 void run_translate(const TranslateOptions& options) {
   set_quiet(options.quiet);
   check_translate_options(options);
+  DeviceOpening opening(options.device, static_cast<int>(options.threads));
   SavedModel saved = load_model(options.model);
   log_note(format("{}: {} to {}, step {}", saved.path, saved.facts.source_language,
                   saved.facts.target_language, with_commas(saved.facts.step)));
-  const PlacedModel placed(saved, options.device, static_cast<int>(options.threads));
+  const PlacedModel placed(saved, opening.take());
   Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
                         saved.facts.text_rules(), options.decode, options.nbest);
   LineReader reader = open_input(options.input);

@@ -123,7 +123,7 @@ TEST(IncrementalDecoder, AddsSentencesBetweenStepsAndReusesTheRowsOfOthers) {
   Device device = Device::cpu(1);
   IncrementalDecoder decoder(device, wanted.model, wanted.parameters);
   const std::vector<Ids> sources = {{5, 6, 7, 1}, {8, 1}, {9, 10, 1}, {11, 1}};
-  decoder.reserve(8, 12);
+  decoder.reserve(12, 12);
   auto add = [&](const std::vector<size_t>& which, int64_t rows) {
     std::vector<Ids> some;
     for (size_t s : which) some.push_back(sources[s]);
@@ -145,7 +145,7 @@ TEST(IncrementalDecoder, AddsSentencesBetweenStepsAndReusesTheRowsOfOthers) {
                 decoder.step(Ids{1, 2, 3}, Ids{7, kBos, kBos}));
   decoder.keep(Ids{});
   EXPECT_EQ(decoder.target_rows().free_rows(), 12);
-  EXPECT_EQ(decoder.source_rows().free_rows(), 8);
+  EXPECT_EQ(decoder.source_rows().free_rows(), 12);
 }
 
 TEST(IncrementalDecoder, AllocatesNothingForBatchesOfTheSameSize) {

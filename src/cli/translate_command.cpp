@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/line_output.h"
 #include "decode/line_stream.h"
+#include "decode/warm_up.h"
 #include "model/saved_model.h"
 
 namespace reigen {
@@ -68,8 +69,13 @@ bool translate_all(LineReader& reader, Translator& translator, const TranslateOp
 void run_translate(const TranslateOptions& options) {
   set_quiet(options.quiet);
   check_translate_options(options);
-  DeviceOpening opening(options.device, static_cast<int>(options.threads));
-  SavedModel saved = load_model(options.model);
+  const std::string path = resolve_checkpoint(options.model);
+  const CheckpointFacts facts = read_checkpoint_facts(path);
+  DeviceOpening opening(options.device, static_cast<int>(options.threads),
+                        [&](const OpenedDevice& opened) {
+                          warm_up(opened, facts.model, facts.pieces, {1, 0}, options.decode);
+                        });
+  SavedModel saved = load_model(path);
   log_note(format("{}: {} to {}, step {}", saved.path, saved.facts.source_language,
                   saved.facts.target_language, with_commas(saved.facts.step)));
   const PlacedModel placed(saved, opening.take());

@@ -126,10 +126,17 @@ std::vector<std::vector<Translation>> Translator::join(
       places = std::max(places, std::min(nbest_, fragment.size()));
       counts_.target_tokens += fragment[0].ids.size() + 1;
     }
-    for (size_t place = 0; place < places; ++place) {
-      out[l].push_back(joined(fragments, place));
-    }
+    out[l].resize(places);
   }
+  in_threads(out.size(), encoders_.size(), [&](size_t begin, size_t end, size_t) {
+    for (size_t l = begin; l < end; ++l) {
+      const size_t first = lines.first_source[l];
+      const auto fragments = found.subspan(first, lines.first_source[l + 1] - first);
+      for (size_t place = 0; place < out[l].size(); ++place) {
+        out[l][place] = joined(fragments, place);
+      }
+    }
+  });
   return out;
 }
 

@@ -75,10 +75,12 @@ PlacedModel::PlacedModel(SavedModel& saved, OpenedDevice device)
     : opened(checked(saved, std::move(device))),
       weights(opened.device, *saved.model, saved.parameters, opened.type) {}
 
-DeviceOpening::DeviceOpening(const DeviceOptions& options, int threads)
-    : thread_(thread_without_signals([this, options, threads] {
+DeviceOpening::DeviceOpening(const DeviceOptions& options, int threads,
+                             std::function<void(const OpenedDevice&)> work)
+    : thread_(thread_without_signals([this, options, threads, work = std::move(work)] {
         try {
           opened_ = open_device(options, threads);
+          if (work) work(*opened_);
         } catch (...) {
           error_ = std::current_exception();
         }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,12 +38,13 @@ std::string resolve_checkpoint(const std::string& run_or_checkpoint);
 SavedModel load_model(const std::string& run_or_checkpoint);
 
 // Opens a device on a thread of its own, which takes a fraction of a second for a GPU, while the
-// caller loads a model.
+// caller loads a model; then calls `work`, if it is not empty.
 class DeviceOpening {
  public:
-  DeviceOpening(const DeviceOptions& options, int threads);
+  DeviceOpening(const DeviceOptions& options, int threads,
+                std::function<void(const OpenedDevice&)> work = {});
   ~DeviceOpening();
-  OpenedDevice take();  // waits; throws the errors of open_device()
+  OpenedDevice take();  // waits; throws the errors of open_device() and of `work`
 
  private:
   std::optional<OpenedDevice> opened_;

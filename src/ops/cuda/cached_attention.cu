@@ -105,12 +105,14 @@ __global__ __launch_bounds__(32 * kWarps) void cached_kernel(const Args a) {
   __shared__ Weighted parts[kWarps][kLanes];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int item = static_cast<int>(blockIdx.x) * (kWarps / kParts) + warp / kParts;
-  if (item >= a.rows * a.heads)
-    return;  // with several parts, either all or none of a block's warps
-  const int row = item / a.heads;
+  // The warps of a block have the same head and adjacent rows, which are of one beam and share most
+  // of their ancestors: what one of them reads the others find in the multiprocessor's cache.
+  constexpr int kRows = kWarps / kParts;
+  const int head = static_cast<int>(blockIdx.x) % a.heads;
+  const int row = static_cast<int>(blockIdx.x) / a.heads * kRows + warp / kParts;
+  if (row >= a.rows) return;  // with several parts, either all or none of a block's warps
   const bool inside = lane % kLanes * 8 < a.width;
-  const int column = item % a.heads * a.width + (inside ? lane % kLanes * 8 : 0);
+  const int column = head * a.width + (inside ? lane % kLanes * 8 : 0);
   Weighted all = attend<T, kLanes, kParts>(a, row, column, inside, warp % kParts);
   if (a.new_k != nullptr && warp % kParts == 0 && lane < kLanes && inside) {
     write_own<T>(a, row, column);
@@ -144,20 +146,24 @@ __device__ void attend_together(const Args& a, int first_row, int column, bool i
     out[r] = nothing_weighted();
   }
   const float kept[kKeys] = {1, 1};
-  for (int first = 0; first < count; first += kKeys * kGroups) {
-    Raw8<T> k[kKeys], v[kKeys];
+  Raw8<T> k[kKeys], v[kKeys];
+  auto load = [&](int first) {
 #pragma unroll
     for (int n = 0; n < kKeys; ++n) {
       const int64_t pick = picks[min(first + n * kGroups + lane / kLanes, count - 1)];
       k[n] = load_raw(static_cast<const T*>(a.k) + pick * a.k_stride + column);
       v[n] = load_raw(static_cast<const T*>(a.v) + pick * a.v_stride + column);
     }
+  };
+  if (count > 0) load(0);
+  for (int first = 0; first < count; first += kKeys * kGroups) {
     Eight keys[kKeys], values[kKeys];
 #pragma unroll
     for (int n = 0; n < kKeys; ++n) {
       keys[n] = unpack<T>(k[n]);
       values[n] = unpack<T>(v[n]);
     }
+    if (first + kKeys * kGroups < count) load(first + kKeys * kGroups);  // while these are used
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       float scores[kKeys];
@@ -182,7 +188,7 @@ __device__ void attend_together(const Args& a, int first_row, int column, bool i
 
 // A warp for each head of kRows adjacent rows.
 template <class T, int kLanes, int kRows>
-__global__ __launch_bounds__(32 * kWarps) void shared_kernel(const Args a) {
+__global__ __launch_bounds__(32 * kWarps, 4) void shared_kernel(const Args a) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int item = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   if (item >= a.rows / kRows * a.heads) return;
@@ -223,7 +229,8 @@ void launch(const Context& context, const Args& a, int shared) {
   }
   // A small beam leaves multiprocessors idle unless several warps share a row and head.
   const bool split = items < 16 * context.multiprocessors();
-  const auto blocks = static_cast<unsigned>(split ? items : (items + kWarps - 1) / kWarps);
+  const int row_blocks = split ? a.rows : (a.rows + kWarps - 1) / kWarps;
+  const auto blocks = static_cast<unsigned>(row_blocks * a.heads);
   const auto kernel = split ? cached_kernel<T, kLanes, kWarps> : cached_kernel<T, kLanes, 1>;
   kernel<<<blocks, 32 * kWarps, 0, context.stream()>>>(a);
 }

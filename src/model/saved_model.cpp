@@ -6,6 +6,8 @@
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
+#include "base/thread.h"
+#include "device/gpu.h"
 
 namespace reigen {
 namespace {
@@ -58,8 +60,7 @@ SavedModel load_model(const std::string& run_or_checkpoint) {
 
 namespace {
 
-OpenedDevice opened_for(const SavedModel& saved, const DeviceOptions& options, int threads) {
-  OpenedDevice opened = open_device(options, threads);
+OpenedDevice checked(const SavedModel& saved, OpenedDevice opened) {
   check_model_for(opened.device, saved.facts.model);
   return opened;
 }
@@ -67,7 +68,37 @@ OpenedDevice opened_for(const SavedModel& saved, const DeviceOptions& options, i
 }  // namespace
 
 PlacedModel::PlacedModel(SavedModel& saved, const DeviceOptions& options, int threads)
-    : opened(opened_for(saved, options, threads)),
+    : PlacedModel(saved, open_device(options, threads)) {}
+
+PlacedModel::PlacedModel(SavedModel& saved, OpenedDevice device)
+    : opened(checked(saved, std::move(device))),
       weights(opened.device, *saved.model, saved.parameters, opened.type) {}
+
+DeviceOpening::DeviceOpening(const DeviceOptions& options, int threads,
+                             std::function<void(const OpenedDevice&)> work)
+    : thread_(thread_without_signals([this, options, threads, work = std::move(work)] {
+        try {
+          opened_ = open_device(options, threads);
+          if (work) work(*opened_);
+        } catch (...) {
+          error_ = std::current_exception();
+        }
+      })) {}
+
+DeviceOpening::~DeviceOpening() {
+  if (thread_.joinable()) thread_.join();
+}
+
+OpenedDevice DeviceOpening::take() {
+  thread_.join();
+  if (error_) std::rethrow_exception(error_);
+  // Both are properties of a thread.
+  if (const Gpu* gpu = opened_->device.gpu()) {
+    gpu->make_current();
+  } else {
+    opened_->device.use_threads();
+  }
+  return std::move(*opened_);
+}
 
 }  // namespace reigen

@@ -48,6 +48,9 @@ class Matmul {
   // fp32 operands through TF32 tensor cores: about 8 times as fast, 10 bits of mantissa.
   void allow_tf32(bool allow) { tf32_ = allow; }
 
+  // Off: every product as with Product::timed off.
+  void time_algorithms(bool time) { timing_ = time; }
+
   // Every choice so far as text, and its reuse. For a record of a different version of the library,
   // replay() returns false and shapes are timed again.
   std::string record() const;
@@ -65,6 +68,7 @@ class Matmul {
   std::unique_ptr<State> state_;
   DeviceMemory workspace_;
   bool tf32_ = false;
+  bool timing_ = true;
 };
 
 void matmul(const Context& context, Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c,

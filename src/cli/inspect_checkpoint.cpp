@@ -27,6 +27,7 @@ std::vector<Module> modules_of(const ParameterLayout& layout) {
   std::map<std::string, uint64_t> sums;
   for (const auto& slice : layout.slices()) sums[module_of(slice.name)] += slice.size();
   std::vector<Module> modules;
+  modules.reserve(sums.size());
   for (const auto& [name, parameters] : sums) modules.push_back({name, parameters});
   return modules;
 }

@@ -235,7 +235,8 @@ void Matmul::run(const Context& context, const Product& product) {
   cublasStatus_t status =
       cublasLtMatmul(state_->handle, plan.operation, &p.alpha, p.b.data, plan.a, p.a.data, plan.b,
                      &p.beta, p.add == nullptr ? p.c.data : p.add, plan.c, p.c.data, plan.c,
-                     &plan.algorithm, workspace_.get(), workspace_.size(), context.stream());
+                     &plan.algorithm, p.stream == nullptr ? workspace_.get() : p.workspace,
+                     workspace_.size(), p.stream == nullptr ? context.stream() : p.stream);
   if (status != CUBLAS_STATUS_SUCCESS) check_blas(status, "multiply " + shape_text(p));
 }
 

@@ -34,6 +34,10 @@ struct Product {
   // Not timed: the library's own first choice, which is the same in every process on one kind of
   // GPU, and which no record changes.
   bool timed = true;
+  // A stream beside the context's, with a workspace of kWorkspaceBytes; algorithms are still timed
+  // on the context's stream.
+  cudaStream_t stream = nullptr;
+  void* workspace = nullptr;
 };
 
 class Matmul {

@@ -147,11 +147,12 @@ short decided[STEPS + 1]; /* the history up to a step that a worker has committe
 #define READY(i) (UP(i) && phase[i] == FORMS && waits[i] == 0)
 #define ALL_READY(s) \
   ((!HAS(s, 0) || READY(0)) && (!HAS(s, 1) || READY(1)) && (!HAS(s, 2) || READY(2)) && (!HAS(s, 3) || READY(3)))
-/* No worker is left out that is ready and could take part. */
-#define COULD_JOIN(s, i) \
-  (BIT(i) < BIT(WORKERS) && !HAS(s, i) && READY(i) && HAS(members[BASE(s)], i) && formed[i] <= BASE(s) && \
+/* No worker is left out that is ready and could take part: one that belongs to the base. */
+#define COULD_JOIN(s, i, base) \
+  (BIT(i) < BIT(WORKERS) && !HAS(s, i) && READY(i) && HAS(members[base], i) && formed[i] <= base && \
    CONNECTED((s) | BIT(i)))
-#define LARGEST(s) (!COULD_JOIN(s, 0) && !COULD_JOIN(s, 1) && !COULD_JOIN(s, 2) && !COULD_JOIN(s, 3))
+#define LARGEST(s, base) \
+  (!COULD_JOIN(s, 0, base) && !COULD_JOIN(s, 1, base) && !COULD_JOIN(s, 2, base) && !COULD_JOIN(s, 3, base))
 
 #define INDEX_OF_LOWEST(s) (HAS(s, 0) -> 0 : (HAS(s, 1) -> 1 : (HAS(s, 2) -> 2 : 3)))
 
@@ -189,7 +190,8 @@ inline propose(s, joining) {
 }
 
 #define CAN_PROPOSE(s, d) \
-  (formings < FORMINGS && (s) < BIT(WORKERS) && ALL_READY(s) && CONNECTED(s) && MAY_SUCCEED(s, d) && LARGEST(s))
+  (formings < FORMINGS && (s) < BIT(WORKERS) && ALL_READY(s) && CONNECTED(s) && MAY_SUCCEED(s, d) && \
+   LARGEST(s, BASE(KNOWN(s, d))))
 #define PROPOSE_BY(s, d) \
   :: d_step { \
     CAN_PROPOSE(s, d) -> \

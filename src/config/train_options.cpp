@@ -193,6 +193,11 @@ void describe_eval(Schema& s, TrainOptions& o) {
   s.option("checkpoint.every", o.checkpoint.every, "number of steps between checkpoints", 1,
            kMaxSteps)
       .free_on_resume();
+  s.option("checkpoint.minutes", o.checkpoint.minutes,
+           "number of minutes after the last checkpoint at which the next one is written, if "
+           "checkpoint.every has not written it before; 0 for no such limit",
+           0, 1e6)
+      .free_on_resume();
   s.option("checkpoint.keep", o.checkpoint.keep,
            "number of latest checkpoints to retain, besides the best by loss and the best by BLEU",
            1, 1'000'000)

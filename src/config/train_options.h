@@ -55,6 +55,7 @@ struct EvalOptions {
 
 struct CheckpointOptions {
   int64_t every = 1000;
+  double minutes = 0;  // 0: time requires no checkpoint
   int64_t keep = 3;
   double wait = 600;  // seconds
 };

@@ -41,8 +41,8 @@ def train(a, network, run, encrypt):
                "MASTER_ADDR": network.address(0), "MASTER_PORT": port,
                "REIGEN_TOKEN": "0123456789abcdef0123456789abcdef"}
         command = network.command(
-            rank, "env", *(f"{k}={v}" for k, v in env.items()), REIGEN, "train", "--preset", a.preset, "--data", a.data,
-            "--run", run, "--max-steps", a.steps, "--batch.target-tokens", a.tokens, "--eval.every", 0,
+            rank, "env", *(f"{k}={v}" for k, v in env.items()), REIGEN, "train", "--recipe", "classic",
+            "--preset", a.preset, "--data", a.data, "--run", run, "--max-steps", a.steps, "--batch.target-tokens", a.tokens, "--eval.every", 0,
             "--eval.sentences", 1, "--threads", 1, "--compress", "none", "--encrypt", encrypt, "--quiet")
         workers.append(subprocess.Popen(command))
     cpu = 0

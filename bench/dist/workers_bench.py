@@ -24,8 +24,8 @@ SKIPPED = 5
 
 
 def arguments(a, run):
-    return ["train", "--preset", a.preset, "--data", a.data, "--run", run, "--max-steps", a.steps,
-            "--batch.target-tokens", a.tokens, "--eval.every", 0, "--eval.sentences", 1, "--quiet"]
+    return ["train", "--recipe", "classic", "--preset", a.preset, "--data", a.data, "--run", run,
+            "--max-steps", a.steps, "--batch.target-tokens", a.tokens, "--eval.every", 0, "--eval.sentences", 1, "--quiet"]
 
 
 def steps_of(run):

@@ -59,6 +59,11 @@ Label label_of(const std::string& name, const Device&, const Attention& op, cons
   return attention_label(name, op);
 }
 
+Label label_of(const std::string& name, const Device&, const CachedAttention& op) {
+  const char* kind = op.new_k.empty() ? "cross " : "self ";
+  return {"attention", kind + name + " [" + std::to_string(op.q.rows) + "]"};
+}
+
 Label label_of(const std::string&, const Device&, const ProjectionLoss& op, const Arena&) {
   const double product = 2.0 * static_cast<double>(op.hidden.rows) *
                          static_cast<double>(op.table.rows) * static_cast<double>(op.table.cols);
@@ -136,7 +141,11 @@ class TimedOps : public Backend, public GpuBackend {
   void convert(std::span<const float> from, void* to, DType type) override {
     gpu_.convert(from, to, type);
   }
+  std::unique_ptr<GpuSearch> search(const GpuSearchShape& shape) override {
+    return gpu_.search(shape);
+  }
   void allow_tf32(bool allow) override { gpu_.allow_tf32(allow); }
+  void time_algorithms(bool time) override { gpu_.time_algorithms(time); }
   std::string recorded_algorithms() const override { return gpu_.recorded_algorithms(); }
   bool replay_algorithms(const std::string& record) override {
     return gpu_.replay_algorithms(record);

@@ -67,7 +67,7 @@ def train(reigen, folder, plan):
          "--vocab-size", corpus["vocab"], "--output", data, "--quiet")
     options = [part for name, value in plan["train"].items() for part in (f"--{name}", value)]
     call(reigen, "train", "--data", data, "--run", run, "--preset", "tiny", *options, "--no-eval.bleu",
-         "--checkpoint.every", 10**6, "--threads", 1, "--quiet", "--max-steps", plan["stop"])
+         "--recipe", "classic", "--checkpoint.every", 10**6, "--threads", 1, "--quiet", "--max-steps", plan["stop"])
     shutil.copy(f"{run}/report.json", f"{folder}/stopped.json")
     call(reigen, "train", "--run", run, "--quiet", "--max-steps", 2 * plan["stop"])
 

@@ -46,8 +46,8 @@ def page_seconds(process):
 
 
 def train(reigen, data, run, options, page):
-    command = [reigen, "train", "--data", data, "--run", run, "--preset", options.preset, "--max-time",
-               f"{options.seconds}s", "--batch.target-tokens", options.tokens, "--eval.every", "0",
+    command = [reigen, "train", "--data", data, "--run", run, "--preset", options.preset, "--recipe",
+               "classic", "--max-time", f"{options.seconds}s", "--batch.target-tokens", options.tokens, "--eval.every", "0",
                "--checkpoint.every", "1000000", "--no-eval.bleu", *(["--dashboard"] if page else [])]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     said, used, page_used, asked = [], {}, 0, 0

@@ -23,7 +23,7 @@ usage: run.sh --data DIR [--output DIR] [--reigen PATH] [--rates LIST] [--method
   --rates LIST    link speeds for tc (default: 100mbit,1gbit,unshaped)
   --methods LIST  values of --compress (default: none,auto)
   --seconds N     approximate duration of reigen doctor (default: 8)
-  OPTION...       options of reigen train, which override the default --preset small --max-steps 300. With
+  OPTION...       options of reigen train, which override the default --preset small --recipe classic --max-steps 300. With
                   --config the defaults are not used
 
 Needs root, ip and tc. Exit codes: 1 failed, 2 wrong arguments, 3 a program or a permission is missing.
@@ -66,7 +66,7 @@ while [[ $# -gt 0 ]]; do
   esac
 done
 [[ -n $data ]] || die "$EXIT_USAGE" "--data is required"
-options=(--preset small --max-steps 300 "$@")
+options=(--preset small --recipe classic --max-steps 300 "$@")
 # Options on the command line would override the file of --config.
 case " $* " in *" --config"[\ =]*) options=("$@") ;; esac
 need ip tc awk python3

@@ -75,6 +75,7 @@ void run_average(const AverageOptions& options) {
   facts.step = step;
   facts.scores = Json::object();
   facts.training = {{"averaged", paths}};
+  facts.use_average = false;
   write_checkpoint(options.output, facts, first.model->layout(), first.parameters, {},
                    first.vocabulary, options.overwrite);
   log_note(format("wrote {}: the mean of {} checkpoints up to step {}", options.output,

@@ -63,6 +63,7 @@ void prepare_data(const DemoOptions& options, const Places& at) {
 TrainOptions training(const DemoOptions& options, const Places& at) {
   TrainOptions train;
   train.preset = "tiny";
+  train.recipe = Recipe::kClassic;
   train.model.encoder_layers = 3;
   train.model.decoder_layers = 3;
   train.model.max_length = 256;

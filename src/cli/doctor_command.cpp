@@ -10,10 +10,7 @@ namespace {
 
 void examine_as_worker(DoctorOptions options) {
   options.train.same_for_all = options.same_for_all;
-  // doctor needs no limit of the run, but resolve() asks for one.
-  options.open_end = options.train.max_epochs == 0 && options.train.max_time == 0 &&
-                     options.train.max_steps == 0 && options.train.eval.patience == 0;
-  if (options.open_end) options.train.max_time = 1;
+  options.train.given = options.given;
   Job job = join_job(options.train, version_line());
   try {
     const Examination found = examine(options, job);

@@ -23,10 +23,9 @@ constexpr uint64_t kLossTokens = 4096;  // per micro-batch
 std::string data_of(const EvaluateOptions& options, const SavedModel& saved) {
   if (!options.data.empty()) return options.data;
   const Json& training = saved.facts.training;
-  const std::string data =
-      training.contains("options")
-          ? parse_recorded_options(one_line(training["options"]), saved.path).data
-          : "";
+  std::string data = training.contains("options")
+                         ? parse_recorded_options(one_line(training["options"]), saved.path).data
+                         : "";
   if (!data.empty() && path_exists(data + "/manifest.json")) return data;
   const std::string why =
       data.empty() ? "does not name its dataset" : format("its dataset {} does not exist", data);

@@ -27,6 +27,7 @@ std::vector<Module> modules_of(const ParameterLayout& layout) {
   std::map<std::string, uint64_t> sums;
   for (const auto& slice : layout.slices()) sums[module_of(slice.name)] += slice.size();
   std::vector<Module> modules;
+  modules.reserve(sums.size());
   for (const auto& [name, parameters] : sums) modules.push_back({name, parameters});
   return modules;
 }
@@ -64,6 +65,7 @@ Json to_json(const std::string& path, const CheckpointFacts& facts, const Parame
       {"model", model_json(facts.model)},
       {"scores", facts.scores}};
   if (facts.training.contains("device")) json["device"] = facts.training.at("device");
+  json["weights"] = facts.use_average ? "average" : "model";
   json["files"] = Json::array();
   uint64_t total = 0;
   for (const auto& [file, bytes] : all_files(path, facts)) {
@@ -93,6 +95,11 @@ std::string text_report(const std::string& path, const CheckpointFacts& facts,
                 with_commas(facts.pieces));
   if (facts.training.contains("device")) {
     out += format("trained on {}\n", facts.training.at("device").get<std::string>());
+  }
+  if (has_average(facts)) {
+    out += format("translation uses {}, which scored better\n",
+                  facts.use_average ? "the moving average of the weights"
+                                    : "the weights, not their moving average");
   }
   for (const auto& [name, value] : facts.scores.items()) {
     out += format("validation {}: {:.4f}\n", name, value.get<double>());

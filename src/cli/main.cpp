@@ -56,6 +56,7 @@ Command command(const std::string& name, const std::string& summary, void (*body
       options.same_for_all = schema.same_for_all_workers();
       options.arguments = schema.without_secrets(args);
     }
+    if constexpr (requires { options.given; }) options.given = schema.given_keys();
     if constexpr (requires { recorded_config(options); }) {
       // An existing run has recorded options; the command line takes precedence over them.
       if (const auto file = recorded_config(options)) {
@@ -65,8 +66,9 @@ Command command(const std::string& name, const std::string& summary, void (*body
         options.arguments = given.arguments;
         Schema again(name, summary);
         describe(again, options);
-        again.parse_yaml(read_own_file(*file), *file);
+        parse_recorded(again, options, read_own_file(*file), *file, Schema::UnknownKeys::kRefuse);
         again.parse(args);
+        options.given = again.given_keys();
       }
     }
     body(options);

@@ -11,6 +11,7 @@
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/curve_drawing.h"
+#include "config/recipe.h"
 
 namespace reigen {
 namespace {
@@ -133,7 +134,9 @@ Json json_report(const Schedule& schedule, uint64_t every) {
 
 }  // namespace
 
-void run_schedule(const ScheduleCommandOptions& options) {
+void run_schedule(const ScheduleCommandOptions& given) {
+  ScheduleCommandOptions options = given;
+  apply_recipe(options);
   if (options.json && options.csv) {
     throw ConfigError("--json and --csv exclude each other; choose one");
   }

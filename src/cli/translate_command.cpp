@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/line_output.h"
 #include "decode/line_stream.h"
+#include "decode/warm_up.h"
 #include "model/saved_model.h"
 
 namespace reigen {
@@ -68,10 +69,16 @@ bool translate_all(LineReader& reader, Translator& translator, const TranslateOp
 void run_translate(const TranslateOptions& options) {
   set_quiet(options.quiet);
   check_translate_options(options);
-  SavedModel saved = load_model(options.model);
+  const std::string path = resolve_checkpoint(options.model);
+  const CheckpointFacts facts = read_checkpoint_facts(path);
+  DeviceOpening opening(options.device, static_cast<int>(options.threads),
+                        [&](const OpenedDevice& opened) {
+                          warm_up(opened, facts.model, facts.pieces, {1, 0}, options.decode);
+                        });
+  SavedModel saved = load_model(path);
   log_note(format("{}: {} to {}, step {}", saved.path, saved.facts.source_language,
                   saved.facts.target_language, with_commas(saved.facts.step)));
-  const PlacedModel placed(saved, options.device, static_cast<int>(options.threads));
+  const PlacedModel placed(saved, opening.take());
   Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
                         saved.facts.text_rules(), options.decode, options.nbest);
   LineReader reader = open_input(options.input);

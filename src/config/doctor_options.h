@@ -25,11 +25,11 @@ struct DoctorOptions {
   double price_per_hour = 0;  // of one host
   double seconds = 20;
   bool json = false;
-  bool open_end = false;  // no option limits the length of the run
   std::string simulate_text;
   SimulateSetting simulate;
   std::vector<std::string> arguments;
-  Json same_for_all;  // as in TrainOptions
+  Json same_for_all;  // as in TrainOptions, and so is the next
+  GivenKeys given;
 };
 
 void describe(Schema& schema, DoctorOptions& options);

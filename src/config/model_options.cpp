@@ -103,14 +103,18 @@ void describe(Schema& s, DropoutOptions& o) {
                 .current = nullptr};
   s.custom(all);
   s.option("dropout.embedding", o.embedding, "dropout rate of embedded tokens", 0, 0.9)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("dropout.attention", o.attention, "dropout rate of attention weights", 0, 0.9)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("dropout.activation", o.activation, "dropout rate inside feed-forward layers", 0, 0.9)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("dropout.residual", o.residual,
            "dropout rate of each sublayer's output before it is added to the residual", 0, 0.9)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
 }
 
 ModelOptions sizes_of_preset() {

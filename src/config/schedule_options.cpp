@@ -102,7 +102,8 @@ void describe_decay(Schema& s, ScheduleOptions& o) {
            "of the warm-up for inverse-polynomial; half of the run for wsd, or a quarter of the "
            "steps so far where it begins after eval.patience",
            0, kMaxSteps)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("schedule.decay-rate", o.decay_rate,
            "factor of the learning rate over each decay-steps (exponential)", 1e-9, 1)
       .hyperparameter();
@@ -118,20 +119,33 @@ void describe_decay(Schema& s, ScheduleOptions& o) {
 
 }  // namespace
 
+void describe(Schema& s, Recipe& recipe) {
+  s.choice(
+       "recipe", recipe,
+       "values of options that are not given: best are the best known ones for the size of the "
+       "corpus (measured up to about 200,000 pairs, extrapolated to larger ones), with muon and "
+       "wsd; classic are fixed ones, with adam and noam",
+       {{"best", Recipe::kBest}, {"classic", Recipe::kClassic}})
+      .hyperparameter();
+}
+
 void describe(Schema& s, ScheduleOptions& o) {
   s.choice("schedule.kind", o.kind,
            "shape of the learning-rate curve after the warm-up; wsd (warm-up, stable, decay) stays "
            "at its peak and falls linearly at the end of the run",
            kKinds)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("schedule.rate", o.rate, "peak learning rate of every kind but piecewise and noam",
            kLeastRate, kMostRate)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("schedule.warmup-steps", o.warmup_steps,
            "number of steps of linear warm-up; 0 for the default of the kind: 8000 for noam, 400 "
            "for wsd, none for the others",
            0, kMaxSteps)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("schedule.start-rate", o.start_rate,
            "learning rate from which the warm-up rises, one step before the first; noam always "
            "starts from 0",
@@ -170,7 +184,9 @@ void describe(Schema& s, ScheduleCommandOptions& o) {
   s.option("ascii", o.ascii, "draw in ASCII, which is the default where the locale is not UTF-8");
   s.option("width", o.width, "width of the drawing in columns", 40, 1000);
   s.option("height", o.height, "height of the drawing in lines, without its axes", 4, 200);
+  describe(s, o.recipe);
   describe(s, o.schedule);
+  s.example("reigen schedule --steps 3500");
   s.example("reigen schedule --schedule.kind noam --schedule.warmup-steps 8000 --steps 50000");
   s.example("reigen schedule --schedule.kind piecewise --schedule.boundaries 20000,40000 \\");
   s.example("    --schedule.values 1e-3,5e-4,1e-4 --schedule.warmup-steps 4000");

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "config/recipe_kind.h"
 #include "config/schema.h"
 
 namespace reigen {
@@ -47,6 +48,7 @@ struct ScheduleOptions {
 };
 
 struct ScheduleCommandOptions {
+  Recipe recipe = Recipe::kBest;
   ScheduleOptions schedule;
   int64_t steps = 50'000;
   int64_t every = 0;
@@ -55,8 +57,10 @@ struct ScheduleCommandOptions {
   bool ascii = false;
   int64_t width = 80;
   int64_t height = 16;
+  GivenKeys given;
 };
 
+void describe(Schema& schema, Recipe& recipe);
 void describe(Schema& schema, ScheduleOptions& options);
 void describe(Schema& schema, ScheduleCommandOptions& options);
 

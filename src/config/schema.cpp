@@ -186,6 +186,11 @@ Schema& Schema::hyperparameter() {
   return *this;
 }
 
+Schema& Schema::by_recipe() {
+  last().default_text = format("by recipe; classic {}", last().default_text);
+  return *this;
+}
+
 Schema& Schema::unrecorded() {
   last().recorded = false;
   return *this;
@@ -295,6 +300,14 @@ size_t Schema::parse_argument(std::span<const std::string> args, size_t at) {
   option.given.push_back(values);
   assign(option, option.many ? option.given : values[0], where);
   return at;
+}
+
+std::set<std::string> Schema::given_keys() const {
+  std::set<std::string> keys;
+  for (const Option& option : options_) {
+    if (option.set) keys.insert(option.key);
+  }
+  return keys;
 }
 
 std::vector<std::string> Schema::secrets_given() const {

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -52,6 +54,9 @@ struct Option {
   std::function<Json()> current;  // null for a shorthand that sets other options
 };
 
+// Keys of the options that are given; nothing for options that no schema has parsed.
+using GivenKeys = std::optional<std::set<std::string>>;
+
 class Schema {
  public:
   Schema(std::string command, std::string summary);
@@ -74,6 +79,7 @@ class Schema {
   Schema& free_on_resume();
   Schema& fixed_on_resume();  // a change would alter the course of training
   Schema& hyperparameter();   // fixed on resume, too, unless declared free
+  Schema& by_recipe();        // not given, the recipe chooses it (config/recipe.h)
   Schema& unrecorded();
   Schema& secret();
   Schema& per_worker();
@@ -87,6 +93,9 @@ class Schema {
   enum class UnknownKeys { kRefuse, kIgnore };
   void parse_yaml(const std::string& text, const std::string& name,
                   UnknownKeys unknown = UnknownKeys::kRefuse);
+
+  // The options that command line or files gave.
+  std::set<std::string> given_keys() const;
 
   // The values of secret options on the command line, and `args` without these options.
   std::vector<std::string> secrets_given() const;

@@ -1,5 +1,7 @@
 #include "config/train_options.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"
@@ -9,6 +11,11 @@
 
 namespace reigen {
 namespace {
+
+const std::vector<std::pair<std::string, OptimizerKind>> kOptimizers = {
+    {"adam", OptimizerKind::kAdam},
+    {"adamw", OptimizerKind::kAdamW},
+    {"muon", OptimizerKind::kMuon}};
 
 Option timeline_option(std::string& target) {
   auto assign = [&target](const Json& value) {
@@ -27,8 +34,11 @@ Option timeline_option(std::string& target) {
 
 void describe_limits(Schema& s, TrainOptions& o) {
   s.option("max-steps", o.max_steps,
-           "number of optimizer steps after which training stops; 0 for no limit", 0, kMaxSteps)
-      .free_on_resume();
+           "number of optimizer steps after which training stops; 0 for no limit; the recipe best "
+           "chooses it where no option limits the run",
+           0, kMaxSteps)
+      .free_on_resume()
+      .by_recipe();
   s.option("max-epochs", o.max_epochs,
            "number of passes over the training set after which training stops; 0 for no limit", 0,
            1e9)
@@ -78,7 +88,8 @@ void describe_batch(Schema& s, TrainOptions& o) {
            "number of target tokens per optimizer step over all workers, ends of sentences "
            "included",
            1, 1'000'000'000)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("batch.pairs", o.batch.pairs,
            "number of sentence pairs per optimizer step over all workers, instead of "
            "batch.target-tokens; 0 for off",
@@ -91,21 +102,22 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
        "optimizer.kind", o.optimizer.kind,
        "optimizer; adamw is Adam with decoupled weight decay; muon orthogonalises the update of "
        "each hidden matrix (attention, feed-forward) and updates the rest by Adam",
-       {{"adam", OptimizerKind::kAdam},
-        {"adamw", OptimizerKind::kAdamW},
-        {"muon", OptimizerKind::kMuon}})
-      .hyperparameter();
+       kOptimizers)
+      .hyperparameter()
+      .by_recipe();
   s.option("optimizer.beta1", o.optimizer.beta1, "decay rate of the first moment", 0, 0.999999)
       .hyperparameter();
   s.option("optimizer.beta2", o.optimizer.beta2, "decay rate of the second moment", 0, 0.999999999)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("optimizer.epsilon", o.optimizer.epsilon,
            "constant added to the denominator of the update, which avoids a division by zero",
            1e-20, 1)
       .hyperparameter();
   s.option("optimizer.weight-decay", o.optimizer.weight_decay,
            "decoupled weight decay (adamw, and the hidden matrices of muon)", 0, 10)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("optimizer.momentum", o.optimizer.momentum,
            "Nesterov momentum of the hidden matrices (muon)", 0, 0.999999)
       .hyperparameter();
@@ -113,7 +125,8 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
            "learning rate of the hidden matrices as a multiple of the schedule's, which all other "
            "parameters have (muon)",
            1e-6, 1e6)
-      .hyperparameter();
+      .hyperparameter()
+      .by_recipe();
   s.option("optimizer.muon-split", o.optimizer.muon_split,
            "orthogonalise queries, keys and values each as a matrix of its own and not as one tall "
            "matrix (muon)")
@@ -139,6 +152,18 @@ void describe_optimizer(Schema& s, TrainOptions& o) {
            "label smoothing: share of the target probability that is spread over the vocabulary", 0,
            0.9)
       .hyperparameter();
+}
+
+void describe_average(Schema& s, TrainOptions& o) {
+  s.option(
+       "ema.decay", o.ema_decay,
+       "factor d of an exponential moving average of the weights, which is evaluated and saved "
+       "beside them: after each step, average = d * average + (1 - d) * weights, with d at most "
+       "(1 + step) / (10 + step); about the last 1 / (1 - d) steps count; 0 for no average",
+       0, 0.9999999)
+      .hyperparameter()
+      .free_on_resume()
+      .by_recipe();
 }
 
 void describe_eval(Schema& s, TrainOptions& o) {
@@ -168,6 +193,11 @@ void describe_eval(Schema& s, TrainOptions& o) {
   s.option("checkpoint.every", o.checkpoint.every, "number of steps between checkpoints", 1,
            kMaxSteps)
       .free_on_resume();
+  s.option("checkpoint.minutes", o.checkpoint.minutes,
+           "number of minutes after the last checkpoint at which the next one is written, if "
+           "checkpoint.every has not written it before; 0 for no such limit",
+           0, 1e6)
+      .free_on_resume();
   s.option("checkpoint.keep", o.checkpoint.keep,
            "number of latest checkpoints to retain, besides the best by loss and the best by BLEU",
            1, 1'000'000)
@@ -179,6 +209,12 @@ void describe_eval(Schema& s, TrainOptions& o) {
 }
 
 }  // namespace
+
+std::string optimizer_name(OptimizerKind kind) {
+  return std::find_if(kOptimizers.begin(), kOptimizers.end(),
+                      [kind](const auto& entry) { return entry.second == kind; })
+      ->first;
+}
 
 StepRange parse_step_range(const std::string& text) {
   constexpr int64_t kMostTracedSteps = 10'000;  // viewers cannot show more
@@ -209,7 +245,7 @@ void describe(Schema& s, TrainOptions& o) {
       .from_rank0()
       .unrecorded();  // watching does not belong to a run, and a token must not leave this process
   describe(s, o.page, "dashboard-");
-  s.example("reigen train --preset base --data data --run runs/first --max-steps 50000");
+  s.example("reigen train --preset base --data data --run runs/first");
   s.example("reigen train --config configs/transformer-base-wmt16.yaml --data data --run runs/wmt");
   s.example("reigen train --run runs/first --max-steps 80000    # resume it with a new limit");
   s.example(
@@ -220,6 +256,7 @@ void describe(Schema& s, TrainOptions& o) {
 
 void describe_settings(Schema& s, TrainOptions& o) {
   s.option("preset", o.preset, "NAME", "model size: tiny, small, base or big").hyperparameter();
+  describe(s, o.recipe);
   s.option("data", o.data, "DIR", "dataset directory, written by reigen prepare")
       .hyperparameter()
       .free_on_resume()
@@ -236,6 +273,7 @@ void describe_settings(Schema& s, TrainOptions& o) {
   describe(s, o.dropout);
   describe_batch(s, o);
   describe_optimizer(s, o);
+  describe_average(s, o);
   describe(s, o.schedule);
   describe_eval(s, o);
   describe(s, o.decode);
@@ -308,15 +346,23 @@ TrainOptions parse_recorded_options(const std::string& yaml, const std::string& 
   TrainOptions options;
   Schema schema("train", "");
   describe(schema, options);
-  schema.parse_yaml(yaml, name, Schema::UnknownKeys::kIgnore);
+  parse_recorded(schema, options, yaml, name, Schema::UnknownKeys::kIgnore);
   return options;
+}
+
+void parse_recorded(Schema& schema, TrainOptions& options, const std::string& yaml,
+                    const std::string& name, Schema::UnknownKeys unknown) {
+  schema.parse_yaml(yaml, name, unknown);
+  if (!schema.given_keys().contains("recipe")) options.recipe = Recipe::kClassic;
 }
 
 std::vector<std::string> changed_settings(const Json& before, const TrainOptions& now) {
   TrainOptions copy = now;
   Schema schema("train", "");
   describe(schema, copy);
-  return schema.changes_since(before);
+  Json with_recipe = before;
+  if (!before.contains("recipe")) with_recipe["recipe"] = "classic";  // older than recipes
+  return schema.changes_since(with_recipe);
 }
 
 std::vector<std::string> hyperparameter_keys() {

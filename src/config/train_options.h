@@ -10,6 +10,7 @@
 #include "config/device_options.h"
 #include "config/loss_scaling.h"
 #include "config/model_options.h"
+#include "config/recipe_kind.h"
 #include "config/report_options.h"
 #include "config/schedule_options.h"
 #include "config/schema.h"
@@ -39,6 +40,8 @@ struct OptimizerOptions {
   int64_t max_skipped = 20;    // consecutive steps without a finite loss
 };
 
+std::string optimizer_name(OptimizerKind kind);  // as in optimizer.kind
+
 enum class StopMetric { kLoss, kBleu };
 
 struct EvalOptions {
@@ -52,12 +55,14 @@ struct EvalOptions {
 
 struct CheckpointOptions {
   int64_t every = 1000;
+  double minutes = 0;  // 0: time requires no checkpoint
   int64_t keep = 3;
   double wait = 600;  // seconds
 };
 
 struct TrainOptions {
   std::string preset = "base";
+  Recipe recipe = Recipe::kBest;
   std::string data;
   std::string run;
   int64_t max_steps = 0;  // 0: no limit
@@ -81,6 +86,7 @@ struct TrainOptions {
   DropoutOptions dropout;
   BatchOptions batch;
   OptimizerOptions optimizer;
+  double ema_decay = 0;  // of the moving average of the weights; 0: none
   ScheduleOptions schedule;
   EvalOptions eval;
   DecodeOptions decode;
@@ -90,6 +96,8 @@ struct TrainOptions {
   // Options that must be the same on all command lines of a job, as given by command line and
   // --config, without those that the run has recorded.
   Json same_for_all;
+  GivenKeys given;     // by command line, --config or the run's record; the recipe chooses the rest
+  std::string chosen;  // by the recipe, for the log; empty where it chose nothing
 };
 
 struct StepRange {
@@ -120,6 +128,9 @@ std::optional<TrainOptions> read_recorded_options(const std::string& run);
 // The same from text, such as the JSON of a checkpoint, which is YAML, too. Errors begin with
 // `name`.
 TrainOptions parse_recorded_options(const std::string& yaml, const std::string& name);
+// The same with a schema of `options`. A record without a recipe is older than recipes: classic.
+void parse_recorded(Schema& schema, TrainOptions& options, const std::string& yaml,
+                    const std::string& name, Schema::UnknownKeys unknown);
 
 // "model.width was 256 and is 512 now", for each option that differs from `before`, the recorded
 // options of a run, and must not change on resume.

@@ -1,11 +1,12 @@
 // Beam search over many sentences at once.
 //
-// Sources are sorted by length and searched in batches; results come back in the order given. The
-// other sentences of a batch change a sentence's result by rounding only.
+// A sentence that has ended is replaced by the next one, so that every step has as many rows as the
+// memory allows. The other sentences of a step change a sentence's result by rounding only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct SpecialIds {
   uint32_t eos = 0;
 };
 
-// The size of a batch: hypotheses times source tokens.
+// Hypotheses times source tokens that are searched at once.
 int64_t decoding_tokens(const Device& device, const Transformer& model, DType type,
                         const DecodeOptions& options);
 
@@ -47,6 +48,30 @@ std::vector<std::vector<Hypothesis>> beam_search(IncrementalDecoder& decoder,
                                                  const std::vector<std::vector<uint32_t>>& sources,
                                                  SpecialIds special, const DecodeOptions& options,
                                                  const std::function<void(size_t)>& progress = {});
+
+// A source, which ends with eos. `number` is the feed's own.
+struct SearchSource {
+  const std::vector<uint32_t>* ids = nullptr;
+  size_t number = 0;
+};
+
+// Where a search takes sources from, and what it hands hypotheses to, each as soon as it can.
+class SearchFeed {
+ public:
+  virtual ~SearchFeed() = default;
+
+  // The next source, whose ids stay valid until found() is called for it. Nothing: the feed has
+  // ended; without `wait` also when there is none yet.
+  virtual std::optional<SearchSource> next(bool wait) = 0;
+  virtual bool ended() const = 0;
+
+  // Hypotheses of a source, best first.
+  virtual void found(size_t number, std::vector<Hypothesis> hypotheses) = 0;
+};
+
+// Searches until the feed has ended.
+void beam_search(IncrementalDecoder& decoder, SearchFeed& feed, SpecialIds special,
+                 const DecodeOptions& options);
 
 double length_penalty(size_t length, double alpha);
 

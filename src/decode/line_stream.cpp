@@ -1,23 +1,30 @@
 #include "decode/line_stream.h"
 
+#include <atomic>
+#include <exception>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/thread.h"
+#include "decode/window_feed.h"
 
 namespace reigen {
 namespace {
 
 constexpr size_t kWindowBytes = size_t{16} << 20;
 
-// False when there is nothing left to read.
-bool read_window(LineReader& reader, int64_t most_lines, std::vector<std::string>& lines) {
+// False when there is nothing left to read. `ended` is set where the end of the file was seen.
+bool read_window(LineReader& reader, int64_t most_lines, std::vector<std::string>& lines,
+                 bool& ended) {
   lines.clear();
   size_t bytes = 0;
   std::string line;
-  while (lines.size() < static_cast<size_t>(most_lines) && bytes < kWindowBytes &&
-         reader.next(line)) {
+  while (lines.size() < static_cast<size_t>(most_lines) && bytes < kWindowBytes) {
+    ended = !reader.next(line);
+    if (ended) break;
     if (line.size() > kMostLineBytes) {
       throw DataError(
           format("{}: line {} is longer than {}; is this file text? Split it into lines first",
@@ -39,24 +46,119 @@ void append(std::string& out, uint64_t line, const std::vector<Translation>& bes
   }
 }
 
-}  // namespace
+std::string text_of(const std::vector<std::vector<Translation>>& translations, uint64_t& line,
+                    bool nbest) {
+  std::string out;
+  for (const auto& best : translations) append(out, line++, best, nbest);
+  return out;
+}
 
-void translate_stream(LineReader& reader, Translator& translator, const StreamOptions& options,
-                      const LineSink& sink, const std::function<void(uint64_t)>& progress) {
+// One window after the other: the answer to a line is written before the next line is read.
+void translate_one_by_one(LineReader& reader, Translator& translator, const StreamOptions& options,
+                          const LineSink& sink, const std::function<void(uint64_t)>& progress) {
   std::vector<std::string> lines;
   uint64_t line = 0;
   uint64_t sentences = 0;
-  while (read_window(reader, options.window, lines)) {
+  bool ended = false;
+  while (!ended && read_window(reader, options.window, lines, ended)) {
     size_t window_sentences = 0;
-    auto translations = translator.translate(lines, [&](size_t done) {
+    const auto translations = translator.translate(lines, [&](size_t done) {
       window_sentences = done;
       if (progress) progress(sentences + done);
     });
     sentences += window_sentences;
-    std::string out;
-    for (const auto& best : translations) append(out, line++, best, options.nbest);
-    if (!sink(out)) return;
+    if (!sink(text_of(translations, line, options.nbest))) return;
   }
+}
+
+struct OutputClosed {};
+
+// Reading and encoding on one thread, joining and writing on another, the search on the caller's.
+class StreamThreads {
+ public:
+  StreamThreads(LineReader& reader, Translator& translator, const StreamOptions& options,
+                const LineSink& sink)
+      : reader_(reader), translator_(translator), options_(options), sink_(sink) {}
+
+  void run(const std::function<void(uint64_t)>& progress) {
+    reader_.source().stop_on(&stop_);
+    std::thread reading = thread_without_signals([this] { read(); });
+    std::thread writing = thread_without_signals([this] { write(); });
+    std::exception_ptr error;
+    try {
+      search(progress);
+    } catch (const OutputClosed&) {
+    } catch (...) {
+      error = std::current_exception();
+    }
+    // Windows whose translations are found are written, also after an error.
+    stop_ = true;
+    input_.close();
+    output_.close();
+    reading.join();
+    writing.join();
+    reader_.source().stop_on(nullptr);
+    if (write_error_) std::rethrow_exception(write_error_);
+    if (error) std::rethrow_exception(error);
+  }
+
+ private:
+  void read() {
+    try {
+      std::vector<std::string> lines;
+      bool ended = false;
+      while (!ended && read_window(reader_, options_.window, lines, ended)) {
+        auto window = std::make_unique<StreamWindow>();
+        window->lines = translator_.encode(lines);
+        window->last = ended;
+        if (!input_.push(std::move(window))) return;
+      }
+      input_.close();
+    } catch (...) {
+      input_.close(std::current_exception());
+    }
+  }
+
+  void search(const std::function<void(uint64_t)>& progress) {
+    auto done = [this](std::unique_ptr<StreamWindow> window) {
+      if (!output_.push(std::move(window))) throw OutputClosed();
+    };
+    WindowFeed feed(input_, done, progress);
+    translator_.search(feed);
+  }
+
+  void write() {
+    try {
+      uint64_t line = 0;
+      while (const auto window = output_.pop(true)) {
+        const auto translations = translator_.join(window->lines, window->found);
+        if (!sink_(text_of(translations, line, options_.nbest))) break;
+      }
+    } catch (...) {
+      write_error_ = std::current_exception();
+    }
+    output_.close();
+    input_.close();  // the search may wait for lines
+  }
+
+  LineReader& reader_;
+  Translator& translator_;
+  const StreamOptions& options_;
+  const LineSink& sink_;
+  WindowQueue input_{2};
+  WindowQueue output_{SIZE_MAX};
+  std::atomic<bool> stop_ = false;
+  std::exception_ptr write_error_;
+};
+
+}  // namespace
+
+void translate_stream(LineReader& reader, Translator& translator, const StreamOptions& options,
+                      const LineSink& sink, const std::function<void(uint64_t)>& progress) {
+  if (options.window == 1) {
+    return translate_one_by_one(reader, translator, options, sink, progress);
+  }
+  StreamThreads(reader, translator, options, sink).run(progress);
 }
 
 }  // namespace reigen

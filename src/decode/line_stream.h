@@ -1,7 +1,9 @@
 // A stream of lines through a translator: windows of lines in, the same number of lines out.
 //
-// Memory is bounded by the window (in lines and in bytes) and the longest line, which may have up
-// to kMostLineBytes.
+// The next windows are read and encoded while earlier ones are searched; sentences of several
+// windows are searched together, and each window is written when its last sentence is found. Memory
+// is bounded by the windows in search (in lines and in bytes) and the longest line, which may have
+// up to kMostLineBytes.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +25,10 @@ struct StreamOptions {
 // Receives the text of a window; returns false when the reader has closed its end.
 using LineSink = std::function<bool(std::string_view text)>;
 
-// Reads to the end, or until the sink returns false. `reader` must have been made with
-// kMostLineBytes: a longer line is a DataError, since no line may be left out. `progress` is called
-// with the number of translated sentences.
+// Reads to the end, or until the sink returns false. The sink is called on a thread of its own;
+// with a window of one line, the translation of a line is written before the next one is read.
+// `reader` must have been made with kMostLineBytes: a longer line is a DataError, since no line may
+// be left out. `progress` is called with the number of translated sentences.
 void translate_stream(LineReader& reader, Translator& translator, const StreamOptions& options,
                       const LineSink& sink, const std::function<void(uint64_t)>& progress = {});
 

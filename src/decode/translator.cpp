@@ -1,11 +1,50 @@
 #include "decode/translator.h"
 
 #include <algorithm>
+#include <exception>
+#include <thread>
 
 #include "base/interrupt.h"
+#include "base/machine.h"
+#include "base/thread.h"
 #include "decode/fragments.h"
 
 namespace reigen {
+namespace {
+
+// A GPU translates more lines per second than one thread cuts into pieces. Beside the CPU's own
+// decoding one thread is enough.
+constexpr int kMostThreads = 8;
+constexpr size_t kLinesOfThread = 32;  // fewer are not worth a thread
+
+size_t encoding_threads(const Device& device) {
+  if (device.kind() == DeviceKind::kCpu) return 1;
+  return static_cast<size_t>(std::clamp(usable_cores(), 1, kMostThreads));
+}
+
+// Calls work(begin, end, thread) for parts of [0, count). The first exception is rethrown.
+void in_threads(size_t count, size_t threads,
+                const std::function<void(size_t, size_t, size_t)>& work) {
+  threads = std::clamp<size_t>(count / kLinesOfThread, 1, threads);
+  if (threads == 1) return work(0, count, 0);
+  std::vector<std::exception_ptr> errors(threads);
+  std::vector<std::thread> running;
+  for (size_t t = 0; t < threads; ++t) {
+    running.push_back(thread_without_signals([&, t] {
+      try {
+        work(count * t / threads, count * (t + 1) / threads, t);
+      } catch (...) {
+        errors[t] = std::current_exception();
+      }
+    }));
+  }
+  for (std::thread& thread : running) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace
 
 Translator::Translator(const Device& device, Transformer& model, const Weights& weights,
                        const Vocabulary& vocabulary, const TextRules& rules,
@@ -14,17 +53,18 @@ Translator::Translator(const Device& device, Transformer& model, const Weights& 
       vocabulary_(vocabulary),
       cleaner_(normalisation(rules), rules.source_language, rules.target_language,
                !vocabulary.cuts_text()),
-      encoder_(vocabulary.source()),
       options_(options),
-      nbest_(static_cast<size_t>(std::max<int64_t>(1, nbest))) {}
+      nbest_(static_cast<size_t>(std::max<int64_t>(1, nbest))) {
+  while (encoders_.size() < encoding_threads(device)) encoders_.emplace_back(vocabulary.source());
+}
 
-std::vector<uint32_t> Translator::encode(std::string line) {
-  if (!is_valid_utf8(line)) ++counts_.repaired;
+Translator::LineIds Translator::ids_of(std::string line, Encoder& encoder) const {
+  LineIds out;
+  out.repaired = !is_valid_utf8(line);
   cleaner_.normalise(line);
-  std::vector<uint32_t> ids;
   // A line of spaces has no text, although spaces are pieces where training preserved white space.
-  if (!squeeze_whitespace(line).empty()) encoder_.encode(line, ids);
-  return ids;
+  if (!squeeze_whitespace(line).empty()) encoder.encode(line, out.ids);
+  return out;
 }
 
 Translation Translator::joined(std::span<const std::vector<Hypothesis>> fragments,
@@ -42,40 +82,71 @@ Translation Translator::joined(std::span<const std::vector<Hypothesis>> fragment
   return out;
 }
 
-std::vector<std::vector<Translation>> Translator::translate(
-    std::span<const std::string> lines, const std::function<void(size_t)>& progress) {
-  std::vector<std::vector<uint32_t>> sources;
-  std::vector<size_t> first_source = {0};  // of each line
+EncodedLines Translator::encode(std::span<const std::string> lines) {
+  std::vector<LineIds> all(lines.size());
+  in_threads(lines.size(), encoders_.size(), [&](size_t begin, size_t end, size_t thread) {
+    for (size_t l = begin; l < end; ++l) {
+      check_interrupt();
+      all[l] = ids_of(lines[l], encoders_[thread]);
+    }
+  });
   const auto most =
       static_cast<size_t>(std::max<int64_t>(2, decoder_.model().options().max_length)) - 1;
-  for (const std::string& line : lines) {
-    check_interrupt();
-    const std::vector<uint32_t> ids = encode(line);
-    for (std::span<const uint32_t> fragment : cut_into_fragments(vocabulary_.source(), ids, most)) {
-      sources.emplace_back(fragment.begin(), fragment.end());
-      sources.back().push_back(vocabulary_.source().eos());
-      counts_.source_tokens += sources.back().size();
+  EncodedLines out;
+  out.counts.lines = lines.size();
+  for (const LineIds& line : all) {
+    for (std::span<const uint32_t> fragment :
+         cut_into_fragments(vocabulary_.source(), line.ids, most)) {
+      out.sources.emplace_back(fragment.begin(), fragment.end());
+      out.sources.back().push_back(vocabulary_.source().eos());
+      out.counts.source_tokens += out.sources.back().size();
     }
-    if (ids.size() > most) ++counts_.cut;
-    first_source.push_back(sources.size());
+    if (line.ids.size() > most) ++out.counts.cut;
+    if (line.repaired) ++out.counts.repaired;
+    out.first_source.push_back(out.sources.size());
   }
-  counts_.lines += lines.size();
-  const auto found =
-      beam_search(decoder_, sources, {vocabulary_.bos(), vocabulary_.eos()}, options_, progress);
-  std::vector<std::vector<Translation>> out(lines.size());
-  for (size_t l = 0; l < lines.size(); ++l) {
-    const auto fragments =
-        std::span(found).subspan(first_source[l], first_source[l + 1] - first_source[l]);
+  return out;
+}
+
+void Translator::search(SearchFeed& feed) {
+  beam_search(decoder_, feed, {vocabulary_.bos(), vocabulary_.eos()}, options_);
+}
+
+std::vector<std::vector<Translation>> Translator::join(
+    const EncodedLines& lines, std::span<const std::vector<Hypothesis>> found) {
+  counts_.lines += lines.counts.lines;
+  counts_.source_tokens += lines.counts.source_tokens;
+  counts_.repaired += lines.counts.repaired;
+  counts_.cut += lines.counts.cut;
+  std::vector<std::vector<Translation>> out(lines.lines());
+  for (size_t l = 0; l < out.size(); ++l) {
+    const size_t first = lines.first_source[l];
+    const auto fragments = found.subspan(first, lines.first_source[l + 1] - first);
     size_t places = 1;
     for (const auto& fragment : fragments) {
       places = std::max(places, std::min(nbest_, fragment.size()));
       counts_.target_tokens += fragment[0].ids.size() + 1;
     }
-    for (size_t place = 0; place < places; ++place) {
-      out[l].push_back(joined(fragments, place));
-    }
+    out[l].resize(places);
   }
+  in_threads(out.size(), encoders_.size(), [&](size_t begin, size_t end, size_t) {
+    for (size_t l = begin; l < end; ++l) {
+      const size_t first = lines.first_source[l];
+      const auto fragments = found.subspan(first, lines.first_source[l + 1] - first);
+      for (size_t place = 0; place < out[l].size(); ++place) {
+        out[l][place] = joined(fragments, place);
+      }
+    }
+  });
   return out;
+}
+
+std::vector<std::vector<Translation>> Translator::translate(
+    std::span<const std::string> lines, const std::function<void(size_t)>& progress) {
+  const EncodedLines encoded = encode(lines);
+  const auto found = beam_search(decoder_, encoded.sources, {vocabulary_.bos(), vocabulary_.eos()},
+                                 options_, progress);
+  return join(encoded, found);
 }
 
 }  // namespace reigen

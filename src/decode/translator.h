@@ -30,6 +30,15 @@ struct TranslationCounts {
   uint64_t cut = 0;            // lines longer than the model accepts
 };
 
+// Lines cut into pieces, as a search reads them.
+struct EncodedLines {
+  std::vector<std::vector<uint32_t>> sources;  // fragments, each with its end of sentence
+  std::vector<size_t> first_source = {0};      // of each line, and their number
+  TranslationCounts counts;
+
+  size_t lines() const { return first_source.size() - 1; }
+};
+
 class Translator {
  public:
   // All references must outlive the translator.
@@ -43,16 +52,28 @@ class Translator {
   std::vector<std::vector<Translation>> translate(std::span<const std::string> lines,
                                                   const std::function<void(size_t)>& progress = {});
 
+  // The three parts of translate(), for lines that come in a stream. Each may run on a thread of
+  // its own, at the same time as the others.
+  EncodedLines encode(std::span<const std::string> lines);
+  void search(SearchFeed& feed);
+  std::vector<std::vector<Translation>> join(const EncodedLines& lines,
+                                             std::span<const std::vector<Hypothesis>> found);
+
+  // Of all lines that were joined.
   const TranslationCounts& counts() const { return counts_; }
 
  private:
-  std::vector<uint32_t> encode(std::string line);
+  struct LineIds {
+    std::vector<uint32_t> ids;
+    bool repaired = false;
+  };
+  LineIds ids_of(std::string line, Encoder& encoder) const;
   Translation joined(std::span<const std::vector<Hypothesis>> fragments, size_t place) const;
 
   IncrementalDecoder decoder_;
   const Vocabulary& vocabulary_;
   Cleaner cleaner_;
-  Encoder encoder_;
+  std::vector<Encoder> encoders_;  // one for each thread
   DecodeOptions options_;
   size_t nbest_;
   TranslationCounts counts_;

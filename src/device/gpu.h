@@ -31,6 +31,9 @@ class Gpu {
   virtual const GpuFacts& facts() const = 0;
   virtual uint64_t free_memory() const = 0;
 
+  // For a thread other than the one that opened the GPU, before its first call.
+  virtual void make_current() const = 0;
+
   virtual void upload(void* to, const void* from, size_t bytes) = 0;    // waits for the copy
   virtual void download(void* to, const void* from, size_t bytes) = 0;  // waits for all work so far
   virtual void copy(void* to, const void* from, size_t bytes) = 0;      // on the GPU

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "doctor/doctor_advice.h"
 #include "doctor/doctor_facts.h"
+#include "train/last_step.h"
 #include "train/run/setup.h"
 #include "train/step/gpu_transport.h"
 #include "train/step/stepper.h"
@@ -52,14 +53,13 @@ double run_seconds(const Examination& e, const TrainOptions& options, double ste
 
 ReadyBatch first_batch(const TrainOptions& options, const TrainingData& data,
                        const MemoryPlan& memory, const Job& job) {
-  BatchSize size = {.target_tokens = static_cast<uint64_t>(options.batch.target_tokens)};
-  if (options.batch.pairs > 0) size = {.pairs = static_cast<uint64_t>(options.batch.pairs)};
-  Prefetcher input(data.train, BatchStream(data.train, static_cast<uint64_t>(options.seed), size),
-                   {.micro_tokens = memory.micro_tokens,
-                    .bos = data.vocabulary.bos(),
-                    .depth = 1,
-                    .rank = job.rank(),
-                    .workers = job.size()});
+  Prefetcher input(
+      data.train, BatchStream(data.train, static_cast<uint64_t>(options.seed), batch_size(options)),
+      {.micro_tokens = memory.micro_tokens,
+       .bos = data.vocabulary.bos(),
+       .depth = 1,
+       .rank = job.rank(),
+       .workers = job.size()});
   return input.next();
 }
 
@@ -83,8 +83,8 @@ class Examiner {
     parameters_ = first_state(model_, static_cast<uint64_t>(options_.seed)).parameters;
     const MemorySharing sharing = {.workers = job_.size(),
                                    .on_gpu = workers_on_gpu(job_, opened_.device)};
-    const MemoryPlan memory = plan_memory(options_, model_, data_, 0, opened_, sharing);
-    ready_ = first_batch(options_, data_, memory, job_);
+    e_.memory = plan_memory(options_, model_, data_, 0, opened_, sharing);
+    ready_ = first_batch(options_, data_, e_.memory, job_);
   }
 
   Examination examine() {
@@ -100,10 +100,16 @@ class Examiner {
   }
 
  private:
-  static TrainOptions agreed_options(TrainOptions options, Job& job) {
+  // doctor needs no limit of the run, but resolve() asks for one.
+  TrainOptions agreed_options(TrainOptions options, Job& job) {
     if (job.first()) {
       if (options.data.empty()) throw ConfigError("--data is required (written by reigen prepare)");
+      options = with_recipe(options);
+      open_end_ = options.max_epochs == 0 && options.max_time == 0 && options.max_steps == 0 &&
+                  options.eval.patience == 0;
+      if (open_end_) options.max_time = 1;
       options = resolve(options);
+      check_schedule(options.schedule);
     }
     return shared_options(job, options);
   }
@@ -194,15 +200,27 @@ class Examiner {
       e_.warmup = warmup_steps(options_);
       e_.warmup_step = predict_warmup_step(m, layout);
     }
-    if (given_.open_end) options_.max_time = 0;
+    if (open_end_) options_.max_time = 0;
+    plan_schedule();
     const double steps_in_epoch =
         static_cast<double>(data_.manifest.train_pairs()) / static_cast<double>(e_.sentences);
     e_.hours = run_seconds(e_, options_, steps_in_epoch) / 3600;
     e_.cost = e_.hours * given_.price_per_hour * static_cast<double>(e_.machines);
   }
 
+  void plan_schedule() {
+    e_.recipe = options_.chosen;
+    e_.optimizer = optimizer_name(options_.optimizer.kind);
+    e_.optimizer_work = e_.preflight.measured.compute.muon;
+    options_.schedule.last_step = planned_last_step(options_, data_.train);
+    e_.decay = planned_decay(options_.schedule);
+    e_.missing_decay = missing_decay(options_);
+    if (!e_.missing_decay.empty()) e_.findings.push_back({.kind = Finding::Kind::kNoDecay});
+  }
+
   const DoctorOptions& given_;
   Job& job_;
+  bool open_end_ = false;  // no option limits the length of the run; before options_, which set it
   TrainOptions options_;
   OpenedDevice opened_;
   TrainingData data_;

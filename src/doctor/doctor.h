@@ -9,7 +9,9 @@
 #include "base/json/json.h"
 #include "config/doctor_options.h"
 #include "dist/members/job.h"
+#include "optim/schedule.h"
 #include "plan/preflight.h"
+#include "train/run/setup.h"
 
 namespace reigen {
 
@@ -41,6 +43,7 @@ struct Finding {
     kSlowPort,     // bytes per second to any other host; usual: of the median host
     kSlowLink,     // bytes per second to `peer`; usual: as the interface's driver reports
     kIdleWorkers,  // simulated workers without a sentence; usual: all simulated workers
+    kNoDecay,      // wsd may end without a decay: Examination::missing_decay
   };
   Kind kind = Kind::kSlowWorker;
   int rank = -1;
@@ -91,7 +94,13 @@ struct Examination {
   std::vector<StepPrediction> predictions;  // of the setting, then of all candidates
   uint64_t warmup = 0;                      // steps before the setting begins
   StepPrediction warmup_step;
-  double hours = 0;  // of the run's steps; 0 where their number is not limited
+  std::string recipe;         // its choices; empty where it chose nothing
+  std::string optimizer;      // as in optimizer.kind
+  double optimizer_work = 0;  // seconds of an update that only this optimizer needs: muon's
+  MemoryPlan memory;          // of rank 0
+  Decay decay;                // that wsd plans
+  std::string missing_decay;  // why wsd may end without one
+  double hours = 0;           // of the run's steps; 0 where their number is not limited
   double cost = 0;
   StepVerdict verdict;
   std::vector<Finding> findings;

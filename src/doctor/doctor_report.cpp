@@ -110,6 +110,26 @@ std::string simulated_table(const Examination& e, bool same_share) {
   return table.text();
 }
 
+// Memory of rank 0, the update, and the end of the learning rate.
+std::string plan_text(const Examination& e) {
+  std::string text = format("memory: {} of {} for model, optimizer and data; micro-batches of {}\n",
+                            human_bytes(e.memory.fixed), human_bytes(e.memory.budget),
+                            counted(e.memory.micro_tokens, "token"));
+  const ComputeTimes& compute = e.preflight.measured.compute;
+  text += format("update by {}: {} of {} of compute", e.optimizer, human_seconds(compute.optimizer),
+                 human_seconds(compute.all()));
+  if (e.optimizer_work > 0) {
+    text += format(", {} for the iterations of muon, whatever the size of the batch",
+                   human_seconds(e.optimizer_work));
+  }
+  text += "\n";
+  if (e.decay.active()) {
+    text += format("the learning rate falls from step {} to step {}, the last\n",
+                   with_commas(e.decay.begin + 1), with_commas(e.decay.end()));
+  }
+  return text;
+}
+
 }  // namespace
 
 Json to_json(const WorkerFacts& f) {
@@ -155,7 +175,14 @@ Json to_json(const Examination& e) {
   json["transport"] = e.transport;
   json["compute"] = {{"forward", m.compute.forward},
                      {"backward", m.compute.backward},
-                     {"optimizer", m.compute.optimizer}};
+                     {"optimizer", m.compute.optimizer},
+                     {"muon", e.optimizer_work}};
+  json["recipe"] = e.recipe;
+  json["optimizer"] = e.optimizer;
+  json["memory"] = {{"budget_bytes", e.memory.budget},
+                    {"fixed_bytes", e.memory.fixed},
+                    {"micro_batch_tokens", e.memory.micro_tokens}};
+  json["decay"] = {{"begin", e.decay.begin}, {"steps", e.decay.steps}};
   json["forecast"] = to_json(e.predictions[0]);
   json["alternatives"] = Json::array();
   for (size_t i = 1; i < e.predictions.size(); ++i) {
@@ -197,7 +224,9 @@ std::string to_text(const Examination& e, const DoctorOptions& options) {
   const Measured& m = e.preflight.measured;
   std::string text = format("{}, {} per step\n\n", counted(e.parameters, "parameter"),
                             counted(static_cast<uint64_t>(e.tokens), "target token"));
+  if (!e.recipe.empty()) text += e.recipe + "\n\n";
   text += hosts_table(e) + "\n";
+  text += plan_text(e) + "\n";
   if (m.workers > 1) {
     text += links_table(e) + "\n";
     text += curve_table("all-reduce size", e.preflight.curve, m.link, m.workers);

@@ -52,6 +52,8 @@ const char* id_of(Finding::Kind kind) {
       return "slow-link";
     case Finding::Kind::kIdleWorkers:
       return "idle-workers";
+    case Finding::Kind::kNoDecay:
+      return "no-decay";
   }
   return "";
 }
@@ -63,6 +65,7 @@ std::string text_of(const Finding& f, const Examination& e) {
         "batch, or one that grows with the workers (batch=grows)",
         counted(e.sentences, "sentence"), f.value, f.usual);
   }
+  if (f.kind == Finding::Kind::kNoDecay) return e.missing_decay;
   const std::string who = worker_name(e, f.rank);
   const WorkerFacts& w = e.workers[static_cast<size_t>(f.rank)];
   switch (f.kind) {
@@ -94,6 +97,7 @@ std::string text_of(const Finding& f, const Examination& e) {
           "whether the port is limited, and whether --interface is the right one",
           w.interface, who, with_commas(static_cast<uint64_t>(w.speed)), mbit(f.value), f.peer);
     case Finding::Kind::kIdleWorkers:
+    case Finding::Kind::kNoDecay:
       break;
   }
   return "";

@@ -79,8 +79,8 @@ double decoding_bytes(const ModelOptions& o, size_t vocabulary, double output_ra
                       double element) {
   constexpr double kShortSource = 4;  // tokens; shorter sources need more than this estimate
   const auto d = static_cast<double>(o.width);
-  const double cached = 3 * d * (output_ratio + 10 / kShortSource);  // queries beside keys, values
-  const double projected = 2 * d;
+  const double cached = 2 * d * (output_ratio + 10 / kShortSource);  // keys, values
+  const double projected = 3 * d;  // half as many again wait for a slot
   const double logits = static_cast<double>(vocabulary) / kShortSource;
   return element * (static_cast<double>(o.decoder_layers) * (cached + projected) + logits);
 }

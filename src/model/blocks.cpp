@@ -174,22 +174,20 @@ void AttentionLayer::project_memory(const Pass& pass, Tensor memory, Tensor cach
   project_into(pass, memory, input_, input_bias_, cache);
 }
 
-void AttentionLayer::step(const Pass& pass, Tensor x, Tensor cache, int64_t first_row,
-                          const KeyLists& keys, Tensor out) const {
+void AttentionLayer::step(const Pass& pass, Tensor x, Tensor cache, const KeyLists& keys,
+                          Tensor out) const {
   const int64_t d = x.cols;
   CachedAttention op;
-  int64_t key_column = 0;
   if (kind_ == Kind::kCross) {
     op.q = project(pass, x, query_, query_bias_);
   } else {
-    // The product is written into the cache itself; storing the queries there saves a copy.
-    Tensor fresh = cache.rows_from(first_row, x.rows);
-    project_into(pass, x, input_, input_bias_, fresh);
+    const Tensor fresh = project(pass, x, input_, input_bias_);
     op.q = fresh.columns(0, d);
-    key_column = d;
+    op.new_k = fresh.columns(d, d);
+    op.new_v = fresh.columns(2 * d, d);
   }
-  op.k = cache.columns(key_column, d);
-  op.v = cache.columns(key_column + d, d);
+  op.k = cache.columns(0, d);
+  op.v = cache.columns(d, d);
   op.keys = keys;
   op.heads = static_cast<int>(heads_);
   op.out = pass.matrix(x.rows, d);

@@ -90,11 +90,10 @@ class AttentionLayer {
   void backward(const Pass& pass, Tensor dy, Tensor dx, bool accumulate, Tensor dmemory,
                 bool accumulate_memory);
 
-  // Decoding, one new token per row; see model/incremental.h. Self-attention appends queries, keys
-  // and values to `cache` [rows, 3 d] at `first_row`; cross-attention reads a `cache` [rows, 2 d]
-  // that project_memory filled once.
-  void step(const Pass& pass, Tensor x, Tensor cache, int64_t first_row, const KeyLists& keys,
-            Tensor out) const;
+  // Decoding, one new token per row; see model/incremental.h. `cache` [rows, 2 d] has keys and
+  // values. Self-attention writes those of each row to the last cache row of its list;
+  // cross-attention reads what project_memory wrote once.
+  void step(const Pass& pass, Tensor x, Tensor cache, const KeyLists& keys, Tensor out) const;
   void project_memory(const Pass& pass, Tensor memory, Tensor cache) const;
 
   size_t output_bias() const { return output_bias_; }

@@ -20,6 +20,8 @@ constexpr int kSeparateVersion = 2;  // with a vocabulary for each language
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kSums = "SHA256SUMS";
 constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kModel = "model";  // values of the field `weights`
+constexpr const char* kAverage = "average";
 constexpr std::array kAlways = {kManifest, kSums, kModelFile};
 constexpr uint64_t kMostManifestBytes = 64 << 20;
 
@@ -75,6 +77,7 @@ Json to_json(const CheckpointFacts& facts) {
   json["normalisation"] = {{"nfkc", facts.nfkc}, {"whitespace", facts.whitespace}};
   json["model"] = model_json(facts.model);
   json["scores"] = facts.scores;
+  if (has_average(facts)) json["weights"] = facts.use_average ? kAverage : kModel;
   json["files"] = Json::array();
   for (const auto& f : facts.files) {
     json["files"].push_back(
@@ -122,6 +125,11 @@ CheckpointFacts from_json(const JsonView& json, const std::string& name) {
   for (const JsonView& file : json.at("files").elements()) {
     facts.files.push_back(checkpoint_file_from(file));
   }
+  if (json.contains("weights")) {
+    const std::string weights = json.at("weights");
+    if (weights != kModel && weights != kAverage) json.at("weights").refuse("model or average");
+    facts.use_average = weights == kAverage;
+  }
   return facts;
 }
 
@@ -146,6 +154,11 @@ std::string text_of_shape(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
+bool has_average(const CheckpointFacts& facts) {
+  return std::any_of(facts.files.begin(), facts.files.end(),
+                     [](const CheckpointFile& file) { return file.file == kAverageFile; });
+}
+
 bool is_checkpoint(const std::string& directory) {
   return std::all_of(kAlways.begin(), kAlways.end(),
                      [&](const char* name) { return path_exists(directory + "/" + name); });
@@ -156,7 +169,7 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
                                  const std::vector<NamedBuffer>& moments,
                                  const Vocabulary& vocabulary, bool overwrite,
                                  const std::vector<SafeTensorSource>& compressor_state,
-                                 OutputName name) {
+                                 OutputName name, std::span<const float> average) {
   StagedDirectory staged(directory, overwrite, name);
   facts.parameters = layout.parameters();
   facts.pieces = vocabulary.size();
@@ -165,6 +178,10 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
   facts.files.clear();
   facts.files.push_back(
       write_tensors(staged, kModelFile, "parameters, fp32", layout, {{"", parameters}}));
+  if (!average.empty()) {
+    facts.files.push_back(write_tensors(
+        staged, kAverageFile, "moving average of the parameters, fp32", layout, {{"", average}}));
+  }
   for (const Vocabulary::File& file : vocabulary.files()) {
     std::string holds = "vocabulary of both languages";
     if (vocabulary.has_source()) {

@@ -2,6 +2,9 @@
 //
 //   manifest.json          model, vocabulary, languages, step, scores, options, list of files
 //   model.safetensors      parameters by name; with the vocabulary all that translation needs
+//   average.safetensors    the moving average of the parameters, with ema.decay; the manifest's
+//   field
+//                          `weights` names the file that scored better: model or average
 //   vocab.model            vocabulary (pieces.vocab for text that is already split into pieces);
 //                          source.model and target.model (or .vocab) where each side has its own
 //   optimizer.safetensors  the optimizer's moments; only needed to resume
@@ -47,6 +50,7 @@ struct CheckpointFacts {
   bool whitespace = true;
   Json scores = Json::object();    // on the validation set at this step, if it was evaluated
   Json training = Json::object();  // options and counters, for a resume
+  bool use_average = false;        // the averaged parameters are to be used; they scored better
   std::vector<CheckpointFile> files;
 
   PieceCounts piece_counts() const {
@@ -62,16 +66,19 @@ struct NamedBuffer {
 };
 
 inline constexpr const char* kWorkersFile = "workers.safetensors";
+inline constexpr const char* kAverageFile = "average.safetensors";
+bool has_average(const CheckpointFacts& facts);
 
-// Writes `directory` atomically; on a full disk throws IoError and leaves nothing behind. `moments`
-// and `compressor_state` may be empty. Returns the facts completed by the list of files. A link at
-// a name of Reigen's own (StagedDirectory) is an error.
+// Writes `directory` atomically; on a full disk throws IoError and leaves nothing behind.
+// `moments`, `compressor_state` and `average` may be empty. Returns the facts completed by the list
+// of files. A link at a name of Reigen's own (StagedDirectory) is an error.
 CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts facts,
                                  const ParameterLayout& layout, std::span<const float> parameters,
                                  const std::vector<NamedBuffer>& moments,
                                  const Vocabulary& vocabulary, bool overwrite = false,
                                  const std::vector<SafeTensorSource>& compressor_state = {},
-                                 OutputName name = OutputName::kOfUser);
+                                 OutputName name = OutputName::kOfUser,
+                                 std::span<const float> average = {});
 
 // The manifest in `text`; throws CheckpointError, which begins with `name` and names the field.
 CheckpointFacts parse_checkpoint_manifest(std::string_view text, const std::string& name);

@@ -3,14 +3,45 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "device/gpu.h"
 #include "model/stack.h"
+#include "ops/gpu_backend.h"
 #include "ops/matmul.h"
 
 namespace reigen {
+namespace {
+
+// Products of decoding have many shapes that are used a few times each: timing algorithms for them
+// takes longer than the best choice gains.
+class UntimedProducts {
+ public:
+  explicit UntimedProducts(const Device& device) : gpu_(gpu_backend(device)) {
+    if (gpu_ != nullptr) gpu_->time_algorithms(false);
+  }
+  ~UntimedProducts() {
+    if (gpu_ != nullptr) gpu_->time_algorithms(true);
+  }
+  UntimedProducts(const UntimedProducts&) = delete;
+  UntimedProducts& operator=(const UntimedProducts&) = delete;
+
+ private:
+  GpuBackend* gpu_;
+};
+
+// The first free element of a list whose elements are free when `free` says so.
+template <class T, class Free>
+size_t first_free(std::vector<T>& list, Free free) {
+  const auto found = std::find_if(list.begin(), list.end(), free);
+  if (found != list.end()) return static_cast<size_t>(found - list.begin());
+  list.emplace_back();
+  return list.size() - 1;
+}
+
+}  // namespace
 
 IncrementalDecoder::IncrementalDecoder(const Device& device, Transformer& model,
                                        const Weights& weights)
@@ -44,12 +75,8 @@ void IncrementalDecoder::make_output_bias() {
   }
 }
 
-void IncrementalDecoder::check_start(std::span<const uint32_t> offsets, int64_t most_steps) const {
+void IncrementalDecoder::check_lengths(std::span<const uint32_t> offsets) const {
   const int64_t limit = model_.options().max_length;
-  if (most_steps > limit) {
-    throw ConfigError(format("cannot decode {} tokens; the model allows {} (model.max-length)",
-                             most_steps, limit));
-  }
   for (size_t s = 0; s + 1 < offsets.size(); ++s) {
     const uint32_t length = offsets[s + 1] - offsets[s];
     if (length == 0 || length > limit) {
@@ -62,73 +89,173 @@ void IncrementalDecoder::check_start(std::span<const uint32_t> offsets, int64_t 
 }
 
 // One block, reused while it is large enough, so that its pages stay mapped.
-void IncrementalDecoder::make_caches(int64_t source_tokens, int64_t target_rows) {
+void IncrementalDecoder::reserve(int64_t source_rows, int64_t target_rows) {
   const int64_t d = model_.options().width;
   const int64_t layers = model_.options().decoder_layers;
-  const int64_t rows = layers * (3 * target_rows + 2 * source_tokens);
-  const size_t bytes = static_cast<size_t>(rows * d) * size_of(weights_.type);
+  const int64_t rows = layers * (target_rows + source_rows);
+  const size_t bytes = static_cast<size_t>(rows * 2 * d) * size_of(weights_.type);
   if (caches_.capacity() < bytes) caches_ = Arena(device_.kind());
   caches_.reset();
-  Tensor all = caches_.matrix(rows, d, weights_.type);
-  auto take = [&](int64_t count, int64_t cols) {
-    Tensor cache{all.data, all.dtype, count, cols, cols};
-    all = all.rows_from(count * cols / d, all.rows - count * cols / d);
+  Tensor all = caches_.matrix(rows, 2 * d, weights_.type);
+  auto take = [&](int64_t count) {
+    const Tensor cache = all.rows_from(0, count);
+    all = all.rows_from(count, all.rows - count);
     return cache;
   };
   self_caches_.clear();
   cross_caches_.clear();
   for (int64_t l = 0; l < layers; ++l) {
-    self_caches_.push_back(take(target_rows, 3 * d));
-    cross_caches_.push_back(take(source_tokens, 2 * d));
+    self_caches_.push_back(take(target_rows));
+    cross_caches_.push_back(take(source_rows));
   }
+  sources_pool_ = RowPool(source_rows);
+  targets_ = RowPool(target_rows);
+  source_picks_.resize(static_cast<size_t>(source_rows));
+  std::iota(source_picks_.begin(), source_picks_.end(), 0u);
+  groups_.clear();
+  regions_.clear();
+  sentences_.clear();
+  sentence_of_.clear();
+  ancestors_ = {};
 }
 
-void IncrementalDecoder::start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
-                               int64_t most_rows, int64_t most_steps) {
-  check_start(offsets, most_steps);
+uint32_t IncrementalDecoder::new_group(int64_t first, int64_t rows, size_t sentences) {
+  const size_t group = first_free(groups_, [](const Group& g) { return g.sentences == 0; });
+  groups_[group] = {first, rows, sentences};
+  return static_cast<uint32_t>(group);
+}
+
+std::optional<std::vector<CachedSource>> IncrementalDecoder::encode(
+    std::span<const uint32_t> ids, std::span<const uint32_t> offsets) {
+  check_lengths(offsets);
+  if (static_cast<int64_t>(ids.size()) > sources_pool_.free_rows()) return std::nullopt;
   const auto index =
       index_batch(device_, {.source = {ids, offsets, {}}}, model_.index_shape(weights_.type));
-  make_caches(index->source.rows, most_rows * most_steps);
+  const int64_t rows = index->source.rows;
+  const auto first = sources_pool_.take(rows);
+  if (!first) return std::nullopt;
+  const UntimedProducts untimed(device_);
   arena_.reset();
   Pass with = pass();
   with.batch = index.get();
   use_batch(device_, *index);
-  Tensor memory = model_.encode(with);
-  model_.decoder_->project_memory(with, memory, cross_caches_);
+  const Tensor memory = model_.encode(with);
+  std::vector<Tensor> caches;
+  for (const Tensor& cache : cross_caches_) caches.push_back(cache.rows_from(*first, rows));
+  model_.decoder_->project_memory(with, memory, caches);
 
-  const auto sentences = offsets.size() - 1;
-  ancestors_ = {{}, std::vector<uint32_t>(sentences), std::vector<uint32_t>(sentences)};
-  sources_.picks.resize(ids.size());
-  std::iota(sources_.picks.begin(), sources_.picks.end(), 0u);
-  sources_.begin.assign(offsets.begin(), offsets.end() - 1);
-  sources_.count.resize(sentences);
-  for (size_t s = 0; s < sentences; ++s) sources_.count[s] = offsets[s + 1] - offsets[s];
-  steps_ = 0;
-  cached_rows_ = 0;
+  const uint32_t group = new_group(*first, rows, offsets.size() - 1);
+  std::vector<CachedSource> sources;
+  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
+    sources.push_back(
+        {static_cast<uint32_t>(*first) + offsets[s], offsets[s + 1] - offsets[s], group});
+  }
+  return sources;
 }
 
-// Copies each row's ancestor list from its parent and appends the row itself.
+void IncrementalDecoder::release(const CachedSource& source) {
+  Group& group = groups_[source.group];
+  if (--group.sentences == 0) sources_pool_.give_back(group.first, group.rows);
+}
+
+size_t IncrementalDecoder::new_region(int64_t first, int64_t count, size_t sentences) {
+  const size_t region = first_free(regions_, [](const Region& r) { return r.sentences == 0; });
+  regions_[region] = {first, count, 0, sentences};
+  return region;
+}
+
+// A row without ancestors, which the first step of the sentence names as its parent.
+void IncrementalDecoder::enter(const CachedSource& source, size_t region) {
+  const size_t sentence = first_free(sentences_, [](const Sentence& s) { return !s.alive; });
+  sentences_[sentence] = {source, region, true};
+  sentence_of_.push_back(static_cast<uint32_t>(sentence));
+  ancestors_.begin.push_back(static_cast<uint32_t>(ancestors_.picks.size()));
+  ancestors_.count.push_back(0);
+}
+
+void IncrementalDecoder::start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
+                               int64_t most_rows, int64_t most_steps) {
+  const int64_t limit = model_.options().max_length;
+  if (most_steps > limit) {
+    throw ConfigError(format("cannot decode {} tokens; the model allows {} (model.max-length)",
+                             most_steps, limit));
+  }
+  check_lengths(offsets);
+  const auto index =
+      index_batch(device_, {.source = {ids, offsets, {}}}, model_.index_shape(weights_.type));
+  reserve(index->source.rows, most_rows * most_steps);
+  const auto sources = encode(ids, offsets);
+  const size_t region = new_region(0, most_rows * most_steps, sources->size());
+  for (const CachedSource& source : *sources) enter(source, region);
+}
+
+bool IncrementalDecoder::add(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
+                             std::span<const int64_t> rows) {
+  std::vector<int64_t> firsts;
+  auto give_back = [&] {
+    for (size_t s = 0; s < firsts.size(); ++s) targets_.give_back(firsts[s], rows[s]);
+    return false;
+  };
+  for (const int64_t count : rows) {
+    const auto first = targets_.take(count);
+    if (!first) return give_back();
+    firsts.push_back(*first);
+  }
+  const auto sources = encode(ids, offsets);
+  if (!sources) return give_back();
+  for (size_t s = 0; s < sources->size(); ++s) {
+    enter((*sources)[s], new_region(firsts[s], rows[s], 1));
+  }
+  return true;
+}
+
+// Copies each row's ancestor list from its parent and appends a row of its own.
 void IncrementalDecoder::follow(std::span<const uint32_t> parents) {
-  const auto before = static_cast<size_t>(steps_);
-  scratch_.resize(parents.size() * (before + 1));
-  scratch_begin_.resize(parents.size());
-  scratch_count_.resize(parents.size());
-  for (size_t r = 0; r < parents.size(); ++r) {
-    uint32_t* own = scratch_.data() + r * (before + 1);
-    std::copy_n(ancestors_.picks.begin() + static_cast<ptrdiff_t>(parents[r] * before), before,
-                own);
-    own[before] = static_cast<uint32_t>(cached_rows_) + static_cast<uint32_t>(r);
-    scratch_begin_[r] = sources_.begin[parents[r]];
-    scratch_count_[r] = sources_.count[parents[r]];
+  for (auto* list : {&next_.picks, &next_.begin, &next_.count, &next_sentence_, &source_begin_,
+                     &source_count_, &places_}) {
+    list->clear();
   }
-  std::swap(ancestors_.picks, scratch_);
-  std::swap(sources_.begin, scratch_begin_);
-  std::swap(sources_.count, scratch_count_);
-  ancestors_.begin.resize(parents.size());
-  for (size_t r = 0; r < parents.size(); ++r) {
-    ancestors_.begin[r] = static_cast<uint32_t>(r * (before + 1));
+  for (const uint32_t parent : parents) {
+    const uint32_t number = sentence_of_[parent];
+    const Sentence& sentence = sentences_[number];
+    Region& region = regions_[sentence.region];
+    const uint32_t before = ancestors_.count[parent];
+    if (region.used == region.count || before >= model_.options().max_length) {
+      throw std::logic_error(format("token {} of a translation exceeds the {} rows it may use",
+                                    before + 1, region.count));
+    }
+    next_.begin.push_back(static_cast<uint32_t>(next_.picks.size()));
+    const auto from = ancestors_.picks.begin() + static_cast<ptrdiff_t>(ancestors_.begin[parent]);
+    next_.picks.insert(next_.picks.end(), from, from + static_cast<ptrdiff_t>(before));
+    next_.picks.push_back(static_cast<uint32_t>(region.first + region.used++));
+    next_.count.push_back(before + 1);
+    next_sentence_.push_back(number);
+    places_.push_back(before);
+    source_begin_.push_back(sentence.source.first);
+    source_count_.push_back(sentence.source.count);
   }
-  ancestors_.count.assign(parents.size(), static_cast<uint32_t>(before + 1));
+  std::swap(ancestors_, next_);
+  drop_all_but(next_sentence_);
+  std::swap(sentence_of_, next_sentence_);
+}
+
+void IncrementalDecoder::keep(std::span<const uint32_t> rows) {
+  next_sentence_.clear();
+  for (const uint32_t row : rows) next_sentence_.push_back(sentence_of_[row]);
+  drop_all_but(next_sentence_);
+}
+
+void IncrementalDecoder::drop_all_but(std::span<const uint32_t> kept) {
+  for (const uint32_t number : sentence_of_) sentences_[number].alive = false;
+  for (const uint32_t number : kept) sentences_[number].alive = true;
+  for (const uint32_t number : sentence_of_) {
+    Sentence& sentence = sentences_[number];
+    if (sentence.alive || sentence.source.count == 0) continue;
+    release(sentence.source);
+    sentence.source.count = 0;  // its other rows find it released
+    Region& region = regions_[sentence.region];
+    if (--region.sentences == 0) targets_.give_back(region.first, region.count);
+  }
 }
 
 Tensor IncrementalDecoder::embed(const Pass& with, std::span<const uint32_t> tokens,
@@ -142,34 +269,27 @@ Tensor IncrementalDecoder::embed(const Pass& with, std::span<const uint32_t> tok
 
 Tensor IncrementalDecoder::step(std::span<const uint32_t> parents,
                                 std::span<const uint32_t> tokens) {
-  const auto rows = static_cast<int64_t>(parents.size());
-  if (steps_ >= model_.options().max_length || cached_rows_ + rows > self_caches_[0].rows) {
-    throw std::logic_error(
-        format("step {} with {} rows exceeds the cache that start() allocated", steps_ + 1, rows));
-  }
   follow(parents);
+  const StagedLists lists(device_, {tokens, places_, ancestors_.picks, ancestors_.begin,
+                                    ancestors_.count, source_picks_, source_begin_, source_count_});
+  return step(StepLists{
+      lists[0], lists[1], {lists[2], lists[3], lists[4]}, {lists[5], lists[6], lists[7]}});
+}
+
+Tensor IncrementalDecoder::step(const StepLists& lists) {
+  const UntimedProducts untimed(device_);
   arena_.reset();
   const Pass with = pass();
-  places_.assign(tokens.size(), static_cast<uint32_t>(steps_));
-  const StagedLists lists(device_,
-                          {tokens, places_, ancestors_.picks, ancestors_.begin, ancestors_.count,
-                           sources_.picks, sources_.begin, sources_.count});
-  const DecodeStep at{self_caches_,
-                      cross_caches_,
-                      cached_rows_,
-                      {lists[2], lists[3], lists[4]},
-                      {lists[5], lists[6], lists[7]}};
-  Tensor hidden = model_.decoder_->step(with, embed(with, lists[0], lists[1]), at);
+  const DecodeStep at{self_caches_, cross_caches_, lists.ancestors, lists.sources};
+  const Tensor hidden = model_.decoder_->step(with, embed(with, lists.tokens, lists.places), at);
   const Tensor table = with.weight(model_.projection_);
   // Logits are fp32 in every precision: scores of a search are sums of many of them.
-  const Tensor padded = with.numbers(rows, (table.rows + 7) / 8 * 8);
-  Tensor logits = padded.columns(0, table.rows);
+  const Tensor padded = with.numbers(hidden.rows, (table.rows + 7) / 8 * 8);
+  const Tensor logits = padded.columns(0, table.rows);
   linear_forward(device_, hidden, table, logits);
   if (model_.output_bias_ != kNone) {
     add_bias(device_, padded, f32_matrix(output_bias_.as<float>(), 1, padded.cols));
   }
-  cached_rows_ += rows;
-  ++steps_;
   return logits;
 }
 

@@ -1,48 +1,120 @@
 // Incremental decoding with a key-value cache: the logits of a full forward at the cost of one
-// token per step.
+// token per step, for sentences that come and go.
 //
 // Keys and values are never moved; a hypothesis is a list of the cache rows of its ancestors. So
-// reordering, dropping and duplicating hypotheses copies only lists of row numbers, and a sentence
-// leaves the batch when none of its rows is a parent any more.
+// reordering, dropping and duplicating hypotheses copies only lists of row numbers. A sentence
+// takes rows of the caches when it is added and gives them back when it is done.
+//
+// Two ways to step: step(parents, tokens) keeps the lists on the host; step(lists) reads lists that
+// the caller keeps in the device's memory (decode/device_search.h).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "device/buffer.h"
+#include "model/row_pool.h"
 #include "model/transformer.h"
 
 namespace reigen {
 
+// A source whose keys and values are in the caches of cross-attention.
+struct CachedSource {
+  uint32_t first = 0;  // row
+  uint32_t count = 0;  // tokens
+  uint32_t group = 0;  // sources that were encoded together
+};
+
+// The rows of one step, in the device's memory.
+struct StepLists {
+  std::span<const uint32_t> tokens;
+  std::span<const uint32_t> places;  // of the tokens in their translations, from 0
+  KeyLists ancestors;                // the row's own cache row is the last
+  KeyLists sources;
+};
+
 class IncrementalDecoder {
  public:
   // All arguments and the memory behind the weights must outlive the decoder. The model's layers
-  // store the last pass, so no other pass of the model may run between start() and the last step().
+  // store the last pass, so no other pass of the model may run between two calls of the decoder.
   IncrementalDecoder(const Device& device, Transformer& model, const Weights& weights);
 
-  // Encodes packed sources: sentence s is ids[offsets[s] .. offsets[s+1]); earlier sentences are
-  // dropped. In the first step, parent s means sentence s. The cache has room for `most_rows` rows
-  // in each of `most_steps` steps; memory is touched only as steps use it.
+  // Makes room for sources of `source_rows` tokens and for `target_rows` tokens of hypotheses, and
+  // drops all sentences. Memory is reused where it is large enough; on the CPU it is touched only
+  // as steps use it.
+  void reserve(int64_t source_rows, int64_t target_rows);
+
+  // Encodes packed sources: sentence s is ids[offsets[s] .. offsets[s+1]). Returns nothing, and
+  // does nothing, when there is no room until others are released. Throws DataError for a source
+  // that is too long for the model.
+  std::optional<std::vector<CachedSource>> encode(std::span<const uint32_t> ids,
+                                                  std::span<const uint32_t> offsets);
+  void release(const CachedSource& source);
+  // Adjacent rows of the self-attention caches, in which the caller places hypotheses.
+  RowPool& target_rows() { return targets_; }
+  const RowPool& source_rows() const { return sources_pool_; }
+  // One new token per row. Returns logits [rows, vocabulary], valid until the next call.
+  Tensor step(const StepLists& lists);
+  // Row numbers of the source caches, each at its own place: the picks of StepLists::sources.
+  std::span<const uint32_t> source_picks() const { return source_picks_; }
+
+  // Encodes sources as the only sentences, with room for `most_rows` rows in each of `most_steps`
+  // steps. In the next step, parent s means sentence s.
   void start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets, int64_t most_rows,
              int64_t most_steps);
 
-  // Row r extends row parents[r] of the previous step by tokens[r]. Returns logits
-  // [rows, vocabulary], valid until the next call.
+  // Adds sentences between two steps, with room for rows[s] tokens in all their hypotheses. In the
+  // next step, parent `rows of the last step + s` means the s-th of them. False, and nothing is
+  // added, when there is no room.
+  bool add(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
+           std::span<const int64_t> rows);
+
+  // Drops the sentences of the last step that have none of these rows, so that others find room.
+  void keep(std::span<const uint32_t> rows);
+
+  // Row r extends row parents[r] of the previous step by tokens[r]. Sentences without a row are
+  // dropped. Returns logits [rows, vocabulary], valid until the next call.
   Tensor step(std::span<const uint32_t> parents, std::span<const uint32_t> tokens);
 
-  int64_t steps() const { return steps_; }  // taken since start()
   size_t memory() const { return caches_.capacity() + arena_.capacity(); }
   const Device& device() const { return device_; }
   const Transformer& model() const { return model_; }
   DType type() const { return weights_.type; }
 
  private:
+  // Rows that the hypotheses of one or several sentences fill one after the other.
+  struct Region {
+    int64_t first = 0;
+    int64_t count = 0;
+    int64_t used = 0;
+    size_t sentences = 0;
+  };
+  struct Sentence {
+    CachedSource source;
+    size_t region = 0;
+    bool alive = false;  // has a row in this step
+  };
+  struct Lists {
+    std::vector<uint32_t> picks;
+    std::vector<uint32_t> begin;
+    std::vector<uint32_t> count;
+  };
+  struct Group {
+    int64_t first = 0;
+    int64_t rows = 0;
+    size_t sentences = 0;
+  };
+
   Pass pass() { return {device_, model_.layout(), weights_, nullptr, arena_}; }
-  void check_start(std::span<const uint32_t> offsets, int64_t most_steps) const;
   void make_output_bias();
-  void make_caches(int64_t source_tokens, int64_t target_rows);
+  void check_lengths(std::span<const uint32_t> offsets) const;
+  uint32_t new_group(int64_t first, int64_t rows, size_t sentences);
+  void enter(const CachedSource& source, size_t region);
+  size_t new_region(int64_t first, int64_t count, size_t sentences);
   void follow(std::span<const uint32_t> parents);
+  void drop_all_but(std::span<const uint32_t> sentences);
   Tensor embed(const Pass& pass, std::span<const uint32_t> tokens,
                std::span<const uint32_t> places) const;
 
@@ -51,22 +123,23 @@ class IncrementalDecoder {
   Weights weights_;
   DeviceBuffer output_bias_;  // the model's, without the start piece; empty if it has none
   Arena caches_;
-  Arena arena_;  // of one step; reset by the next
+  Arena arena_;  // of one call; reset by the next
   std::vector<Tensor> self_caches_;
   std::vector<Tensor> cross_caches_;
-  int64_t steps_ = 0;
-  int64_t cached_rows_ = 0;
+  RowPool sources_pool_;
+  RowPool targets_;
+  std::vector<Group> groups_;
+  std::vector<uint32_t> source_picks_;
 
-  struct Lists {
-    std::vector<uint32_t> picks;
-    std::vector<uint32_t> begin;
-    std::vector<uint32_t> count;
-  };
-  Lists ancestors_;  // steps_ entries for each row
-  Lists sources_;
-  std::vector<uint32_t> scratch_;
-  std::vector<uint32_t> scratch_begin_;
-  std::vector<uint32_t> scratch_count_;
+  // Lists on the host.
+  std::vector<Region> regions_;
+  std::vector<Sentence> sentences_;
+  std::vector<uint32_t> sentence_of_;  // of each row
+  Lists ancestors_;
+  Lists next_;
+  std::vector<uint32_t> next_sentence_;
+  std::vector<uint32_t> source_begin_;
+  std::vector<uint32_t> source_count_;
   std::vector<uint32_t> places_;
 };
 

@@ -6,11 +6,11 @@
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
+#include "base/thread.h"
+#include "device/gpu.h"
 
 namespace reigen {
 namespace {
-
-const std::string kTensors = "model.safetensors";
 
 Vocabulary load_vocabulary(const std::string& directory, const CheckpointFacts& facts) {
   std::vector<std::string> names;
@@ -56,19 +56,19 @@ SavedModel load_model(const std::string& run_or_checkpoint) {
   const std::string path = resolve_checkpoint(run_or_checkpoint);
   CheckpointFacts facts = read_checkpoint_facts(path);
   Vocabulary vocabulary = load_vocabulary(path, facts);
-  verify_checkpoint_file(path, find_file(facts, path, kTensors));
+  const std::string tensors = facts.use_average ? kAverageFile : "model.safetensors";
+  verify_checkpoint_file(path, find_file(facts, path, tensors));
   auto model = std::make_unique<Transformer>(facts.model, DropoutOptions{}, facts.piece_counts());
   model->set_start_piece(vocabulary.bos());
   check_parameter_count(facts, path, model->layout());
   std::vector<float> parameters(model->layout().elements());
-  read_buffer(path + "/" + kTensors, model->layout(), "", parameters);
+  read_buffer(path + "/" + tensors, model->layout(), "", parameters);
   return {path, std::move(facts), std::move(vocabulary), std::move(model), std::move(parameters)};
 }
 
 namespace {
 
-OpenedDevice opened_for(const SavedModel& saved, const DeviceOptions& options, int threads) {
-  OpenedDevice opened = open_device(options, threads);
+OpenedDevice checked(const SavedModel& saved, OpenedDevice opened) {
   check_model_for(opened.device, saved.facts.model);
   return opened;
 }
@@ -76,7 +76,37 @@ OpenedDevice opened_for(const SavedModel& saved, const DeviceOptions& options, i
 }  // namespace
 
 PlacedModel::PlacedModel(SavedModel& saved, const DeviceOptions& options, int threads)
-    : opened(opened_for(saved, options, threads)),
+    : PlacedModel(saved, open_device(options, threads)) {}
+
+PlacedModel::PlacedModel(SavedModel& saved, OpenedDevice device)
+    : opened(checked(saved, std::move(device))),
       weights(opened.device, *saved.model, saved.parameters, opened.type) {}
+
+DeviceOpening::DeviceOpening(const DeviceOptions& options, int threads,
+                             std::function<void(const OpenedDevice&)> work)
+    : thread_(thread_without_signals([this, options, threads, work = std::move(work)] {
+        try {
+          opened_ = open_device(options, threads);
+          if (work) work(*opened_);
+        } catch (...) {
+          error_ = std::current_exception();
+        }
+      })) {}
+
+DeviceOpening::~DeviceOpening() {
+  if (thread_.joinable()) thread_.join();
+}
+
+OpenedDevice DeviceOpening::take() {
+  thread_.join();
+  if (error_) std::rethrow_exception(error_);
+  // Both are properties of a thread.
+  if (const Gpu* gpu = opened_->device.gpu()) {
+    gpu->make_current();
+  } else {
+    opened_->device.use_threads();
+  }
+  return std::move(*opened_);
+}
 
 }  // namespace reigen

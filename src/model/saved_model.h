@@ -1,8 +1,12 @@
 // A trained model loaded for use, from a checkpoint or from a run's best checkpoint.
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "model/checkpoint.h"
@@ -22,6 +26,7 @@ struct SavedModel {
 // A saved model with its weights on a device. `saved` must outlive it.
 struct PlacedModel {
   PlacedModel(SavedModel& saved, const DeviceOptions& options, int threads);
+  PlacedModel(SavedModel& saved, OpenedDevice device);
   OpenedDevice opened;
   DeviceWeights weights;
 };
@@ -31,5 +36,20 @@ struct PlacedModel {
 std::string resolve_checkpoint(const std::string& run_or_checkpoint);
 
 SavedModel load_model(const std::string& run_or_checkpoint);
+
+// Opens a device on a thread of its own, which takes a fraction of a second for a GPU, while the
+// caller loads a model; then calls `work`, if it is not empty.
+class DeviceOpening {
+ public:
+  DeviceOpening(const DeviceOptions& options, int threads,
+                std::function<void(const OpenedDevice&)> work = {});
+  ~DeviceOpening();
+  OpenedDevice take();  // waits; throws the errors of open_device() and of `work`
+
+ private:
+  std::optional<OpenedDevice> opened_;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
 
 }  // namespace reigen

@@ -113,10 +113,9 @@ void LayerStack::sublayer_step(const Pass& pass, size_t index, Tensor x, const D
   const size_t l = index / 3;
   switch (index % 3) {
     case 0:
-      return layers_[l].attention[0].step(pass, x, at.self_caches[l], at.first_row, at.ancestors,
-                                          out);
+      return layers_[l].attention[0].step(pass, x, at.self_caches[l], at.ancestors, out);
     case 1:
-      return layers_[l].attention[1].step(pass, x, at.cross_caches[l], 0, at.sources, out);
+      return layers_[l].attention[1].step(pass, x, at.cross_caches[l], at.sources, out);
     default:
       return layers_[l].feed_forward[0].forward(pass, x, {}, out);
   }

@@ -11,10 +11,9 @@ namespace reigen {
 
 // One step of decoding for all layers of a decoder; model/incremental.h owns the memory behind it.
 struct DecodeStep {
-  std::span<const Tensor> self_caches;   // a layer's [rows, 3 d]: queries, keys, values
+  std::span<const Tensor> self_caches;   // a layer's [rows, 2 d]: keys, values
   std::span<const Tensor> cross_caches;  // a layer's [source tokens, 2 d]: keys, values
-  int64_t first_row = 0;                 // of this step in the self caches
-  KeyLists ancestors;                    // rows of the self caches, this step's own included
+  KeyLists ancestors;                    // rows of the self caches, this step's own last
   KeyLists sources;                      // rows of the cross caches
 };
 

@@ -22,6 +22,7 @@
 #include "ops/batch_index.h"
 #include "ops/beam_step.h"
 #include "ops/cached_attention.h"
+#include "ops/ema.h"
 #include "ops/embed.h"
 #include "ops/matmul.h"
 #include "ops/muon.h"
@@ -83,6 +84,10 @@ class GpuBackend;
      (const Device& device, const MuonStep& options, std::span<const MatrixRange> matrices,       \
       std::span<const float> gradient, std::span<float> parameters, std::span<float> momentum),   \
      (device, options, matrices, gradient, parameters, momentum))                                 \
+  OP(void, ema_step,                                                                              \
+     (const Device& device, double weight, std::span<const float> parameters,                     \
+      std::span<float> average),                                                                  \
+     (device, weight, parameters, average))                                                       \
   OP(void, cached_attention, (const Device& device, const CachedAttention& op), (device, op))     \
   OP(void, beam_step, (const Device& device, const BeamStep& op), (device, op))
 // clang-format on

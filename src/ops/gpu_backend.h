@@ -8,6 +8,7 @@
 
 #include "device/device.h"
 #include "device/gpu.h"
+#include "ops/gpu_search.h"
 #include "ops/gpu_step.h"
 #include "tensor/tensor.h"
 
@@ -19,10 +20,17 @@ class GpuBackend {
 
   virtual std::unique_ptr<GpuStepQueue> step_queue(const GpuOptimizer& optimizer) = 0;
 
+  // Beam search with its state on the GPU.
+  virtual std::unique_ptr<GpuSearch> search(const GpuSearchShape& shape) = 0;
+
   // Parameters to the compute copy that products read.
   virtual void convert(std::span<const float> from, void* to, DType type) = 0;
 
   virtual void allow_tf32(bool allow) = 0;  // in products of fp32 matrices
+
+  // Off: products of shapes not seen before use the library's first choice instead of the fastest
+  // of several timed ones, and are not recorded.
+  virtual void time_algorithms(bool time) = 0;
 
   // The algorithms chosen so far, as text, and their reuse: the same choices give the same bits.
   // replay_algorithms() returns false for a record of a different GPU or library version.

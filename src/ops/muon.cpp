@@ -9,15 +9,25 @@ double muon_scale(int64_t rows, int64_t cols) {
   return 0.2 * std::sqrt(static_cast<double>(std::max(rows, cols)));
 }
 
-// Two copies of a batch, and two products that are no larger.
+// Two copies of each batch in flight, and two products that are no larger.
 size_t muon_scratch_bytes(std::span<const MatrixRange> matrices, DType type) {
+  if (matrices.empty()) return 0;
   size_t all = 0;
   size_t largest = 0;
   for (const MatrixRange& m : matrices) {
     all += m.size();
     largest = std::max(largest, m.size());
   }
-  return 4 * size_of(type) * std::max(std::min(all, kMuonBatchElements), largest);
+  constexpr size_t kWorkspaces = (kMuonLanes - 1) * (size_t{64} << 20);  // of their products
+  const size_t in_flight = std::min(all, kMuonLanes * std::max(kMuonBatchElements, largest));
+  return kWorkspaces + 4 * size_of(type) * in_flight;
+}
+
+// Two copies of the largest matrix, and two products that are no larger.
+size_t muon_cpu_scratch_bytes(std::span<const MatrixRange> matrices) {
+  size_t largest = 0;
+  for (const MatrixRange& m : matrices) largest = std::max(largest, m.size());
+  return 4 * sizeof(float) * largest;
 }
 
 }  // namespace reigen

@@ -59,9 +59,12 @@ inline constexpr double kNewtonSchulzC = 2.0315;
 // On a GPU, matrices of one shape are updated together up to this many elements, and in several
 // batches beyond.
 inline constexpr size_t kMuonBatchElements = size_t{32} << 20;
+// Batches that run beside each other: the last blocks of one leave room for those of the next.
+inline constexpr size_t kMuonLanes = 3;
 
-// The most memory that the iterations need.
+// The most memory that the iterations need on a GPU, and on the CPU.
 size_t muon_scratch_bytes(std::span<const MatrixRange> matrices, DType type);
+size_t muon_cpu_scratch_bytes(std::span<const MatrixRange> matrices);
 
 // Factor of the orthogonalised update of a matrix.
 double muon_scale(int64_t rows, int64_t cols);

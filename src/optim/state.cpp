@@ -60,7 +60,8 @@ Json manifest_state(const TrainState& state) {
             {"good_steps", c.loss_scale.good_steps},
             {"mean", c.loss_scale.mean},
             {"variance", c.loss_scale.variance},
-            {"seen", c.loss_scale.seen}}}};
+            {"seen", c.loss_scale.seen}}},
+          {"average_better", c.average_better}};
 }
 
 void read_manifest_state(const Json& saved, TrainState& state) {
@@ -96,6 +97,7 @@ void read_manifest_state(const Json& saved, TrainState& state) {
     choices.decay = {decay.at("begin"), decay.at("steps")};
     choices.decay_limit = decay.at("limit");
   }
+  if (json.contains("average_better")) c.average_better = json.at("average_better");  // since 0.2
   const JsonView scale = json.at("loss_scale");
   c.loss_scale = {scale.at("scale"), scale.at("ceiling"),  scale.at("good_steps"),
                   scale.at("mean"),  scale.at("variance"), scale.at("seen")};
@@ -133,6 +135,10 @@ TrainState read_state(const std::string& checkpoint, const ParameterLayout& layo
   const std::string moments = checkpoint + "/optimizer.safetensors";
   read_buffer(moments, layout, kFirst, state.first_moment);
   read_buffer(moments, layout, kSecond, state.second_moment);
+  if (has_average(facts)) {
+    state.average.resize(layout.elements());
+    read_buffer(checkpoint + "/" + kAverageFile, layout, "", state.average);
+  }
   for (const auto& file : facts.files) {
     if (file.file != kWorkersFile) continue;
     const SafeTensorsFile saved(checkpoint + "/" + file.file);

@@ -36,11 +36,12 @@ struct Counters {
   uint64_t evaluations_without_gain = 0;
   std::optional<Best> best_loss;
   std::optional<Best> best_bleu;
-  double seconds = 0;         // since the run began, all attempts together
-  double step_seconds = 0;    // of these, in steps
-  uint64_t attempt = 1;       // number of this attempt
-  uint64_t local_steps = 0;   // since the last outer step (DiLoCo)
-  LossScaleState loss_scale;  // fp16
+  double seconds = 0;           // since the run began, all attempts together
+  double step_seconds = 0;      // of these, in steps
+  uint64_t attempt = 1;         // number of this attempt
+  uint64_t local_steps = 0;     // since the last outer step (DiLoCo)
+  LossScaleState loss_scale;    // fp16
+  bool average_better = false;  // at the last evaluation, the average of the weights (ema.decay)
 };
 
 // Choices of the program, made once and replayed on resume so that the run takes the same course.
@@ -70,6 +71,7 @@ struct TrainState {
   std::vector<float> parameters;
   std::vector<float> first_moment;
   std::vector<float> second_moment;
+  std::vector<float> average;  // of the parameters; empty without ema.decay
   // Compressor states of all ranks, on rank 0 while a checkpoint is written or read; else empty.
   std::vector<SavedTensor> worker_states;
 };

@@ -1,5 +1,8 @@
 #include "optim/update.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace reigen {
 
 AdamStep adam_constants(const OptimizerOptions& options) {
@@ -16,6 +19,11 @@ MuonStep muon_constants(const OptimizerOptions& options) {
   muon.momentum = options.momentum;
   muon.weight_decay = options.weight_decay;
   return muon;
+}
+
+double ema_weight(double decay, uint64_t step, uint64_t steps) {
+  const auto s = static_cast<double>(step);
+  return 1 - std::pow(std::min(decay, (1 + s) / (10 + s)), static_cast<double>(steps));
 }
 
 double clip_factor(double norm, double clip) { return clip > 0 && norm > clip ? clip / norm : 1; }

@@ -139,14 +139,15 @@ class TimedPasses {
     seconds.backward = watch.lap();
     return seconds;
   }
-  double optimizer_seconds() const {
+  double adam() const {
+    return device_.gpu() != nullptr ? adam_seconds(*device_.gpu(), gradient_)
+                                    : adam_seconds(device_, gradient_.size() / sizeof(float));
+  }
+  double muon() const {
     const MuonPlan plan = muon_plan(model_.layout(), options_.optimizer);
-    if (device_.gpu() != nullptr) {
-      return adam_seconds(*device_.gpu(), gradient_) +
-             muon_seconds(device_, weights_.view().type, plan.matrices, gradient_);
-    }
-    return adam_seconds(device_, gradient_.size() / sizeof(float)) +
-           muon_seconds(device_, plan.matrices);
+    return device_.gpu() != nullptr
+               ? muon_seconds(device_, weights_.view().type, plan.matrices, gradient_)
+               : muon_seconds(device_, plan.matrices);
   }
 
  private:
@@ -215,7 +216,8 @@ ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
   times.forward = counts.forward;
   times.backward = counts.backward;
   times.last_backward = counts.backward * tokens_of(ready.micro_batches.back()) / whole;
-  times.optimizer = passes.optimizer_seconds();
+  times.muon = passes.muon();
+  times.optimizer = passes.adam() + times.muon;
   return times;
 }
 

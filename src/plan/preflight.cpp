@@ -45,6 +45,7 @@ struct WorkerTimes {
   double forward = 0;
   double backward = 0;
   double optimizer = 0;
+  double muon = 0;
   double last_backward = 0;
   double powersgd_base = 0;
   double powersgd_per_rank = 0;
@@ -89,6 +90,7 @@ Preflight measure_job(Job& job, Group* direct, const OpenedDevice& opened, Trans
       job, {.forward = times.forward,
             .backward = times.backward,
             .optimizer = times.optimizer,
+            .muon = times.muon,
             .last_backward = times.last_backward,
             .powersgd_base = cost.powersgd_base,
             .powersgd_per_rank = cost.powersgd_per_rank,
@@ -112,6 +114,7 @@ Preflight measure_job(Job& job, Group* direct, const OpenedDevice& opened, Trans
   m.compute = {.forward = slowest.forward,
                .backward = slowest.backward,
                .optimizer = slowest.optimizer,
+               .muon = slowest.muon,
                .last_backward = slowest.last_backward};
   const double moving =
       m.link.cpu *

@@ -19,6 +19,7 @@ struct ComputeTimes {
   double forward = 0;
   double backward = 0;
   double optimizer = 0;
+  double muon = 0;           // of the optimizer's: orthogonalising the matrices
   double last_backward = 0;  // of the last micro-batch: only this part can hide communication
   double all() const { return forward + backward + optimizer; }
 };

@@ -43,14 +43,16 @@ void ReportMaker::is_trained() {
   const Points valid = validation_losses(run_);
   a.plots.push_back(
       {.title = "Validation loss", .y = "per target token", .series = {{"measured", valid, true}}});
-  if (const auto curve = fit_loss_curve(valid)) {
-    a.plots.push_back(expectation_plot(valid, *curve));
-    for (const ExpectedGain& gain : curve->gains) {
-      a.figures.emplace_back(format("expected from {:.0f}% more steps", 100 * gain.more),
-                             text_of(gain));
-      report_.numbers["expected_gains"].push_back(
-          {{"more", gain.more}, {"gain", gain.gain}, {"low", gain.low}, {"high", gain.high}});
-    }
+  const bool decays = report_.trained.phase != RateDecay::Phase::kNone;
+  const auto curve = fit_loss_curve(valid);
+  if (curve && !decays) a.plots.push_back(expectation_plot(valid, *curve));
+  const std::vector<ExpectedGain> none;
+  for (const ExpectedGain& gain : decays ? report_.trained.gains : curve ? curve->gains : none) {
+    a.figures.emplace_back(
+        format("expected from {:.0f}% more steps{}", 100 * gain.more, decays ? " in all" : ""),
+        text_of(gain));
+    report_.numbers["expected_gains"].push_back(
+        {{"more", gain.more}, {"gain", gain.gain}, {"low", gain.low}, {"high", gain.high}});
   }
   if (!valid.empty()) a.figures.emplace_back("last loss", format("{:.4f}", valid.back().second));
   Plot bleu = {.title = "BLEU of decoded text"};
@@ -130,7 +132,7 @@ void ReportMaker::learning_rate() {
   a.answer = schedule_text(points);
   if (options_) {
     ScheduleOptions schedule = options_->schedule;
-    schedule.last_step = options_->max_steps;
+    schedule.last_step = last_step_of(run_, *options_);
     const Json settings = schedule_json(with_planned_decay(schedule));
     for (const auto& [key, value] : settings.items()) {
       a.figures.emplace_back("schedule." + key,
@@ -139,7 +141,7 @@ void ReportMaker::learning_rate() {
     if (const Decay decay = planned_decay(schedule); decay.active()) {
       a.figures.emplace_back(
           format("planned decay after step {}", with_commas(decay.begin)),
-          format("{}, up to --max-steps {}", counted(decay.steps, "step"), options_->max_steps));
+          format("{}, up to step {}", counted(decay.steps, "step"), with_commas(decay.end())));
     }
   }
   for (const DecayRecord& decay : run_.decays) {

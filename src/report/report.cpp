@@ -59,7 +59,7 @@ Report ReportMaker::make() {
   report_.shares = time_shares(run_);
   time_ = run_time(run_);
   report_.bottleneck = bottleneck(run_, report_.shares);
-  report_.trained = trained(run_);
+  report_.trained = trained(run_, rate_decay(run_, options_));
   report_.overfitting = overfitting(run_);
   report_.verdicts = {text_of(report_.bottleneck), text_of(report_.trained),
                       text_of(report_.overfitting)};

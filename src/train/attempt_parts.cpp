@@ -23,6 +23,7 @@ void share_state(Job& job, TrainState& state, bool resumed) {
   const bool differs = resumed || job.broadcast(print) != print;
   if (!job.any(differs)) return;
   job.broadcast(state.parameters);
+  if (!state.average.empty()) job.broadcast(state.average);
   if (!resumed) return;
   job.broadcast(state.first_moment);
   job.broadcast(state.second_moment);
@@ -41,6 +42,16 @@ bool cancel_decay_of_other_limit(TrainState& state, const RunDirectory& run,
   return true;
 }
 
+// The average begins with the first weights, or with those of the checkpoint where ema.decay is
+// new.
+void begin_average(const TrainOptions& options, TrainState& state) {
+  if (options.ema_decay == 0) {
+    state.average.clear();
+  } else if (state.average.empty()) {
+    state.average = state.parameters;
+  }
+}
+
 // Rank 0 finds the state to start from; the other ranks get it.
 void find_state(AttemptParts& parts, RunDirectory* run) {
   std::optional<TrainState> found;
@@ -50,6 +61,7 @@ void find_state(AttemptParts& parts, RunDirectory* run) {
   parts.facts.resumed = parts.job.any(found.has_value());
   parts.state = found ? std::move(*found)
                       : first_state(parts.model, static_cast<uint64_t>(parts.options.seed));
+  begin_average(parts.options, parts.state);
   if (!parts.job.alone()) share_state(parts.job, parts.state, parts.facts.resumed);
 }
 

@@ -28,6 +28,29 @@ DecodeOptions decoding(const AttemptParts& parts) {
   return decode;
 }
 
+EvaluationRecord scores(AttemptParts& parts, const ValidationPlan& plan) {
+  return validate(parts.opened.device, parts.model, parts.stepper->weights(), *parts.data.valid,
+                  parts.data.vocabulary, plan, &parts.job);
+}
+
+// The scores of the weights or of their average, whichever has the lower loss: translation uses
+// that one, and only its text is decoded.
+EvaluationRecord scores_of_better(AttemptParts& parts, const ValidationPlan& plan) {
+  ValidationPlan loss = plan;
+  loss.decode = false;
+  const EvaluationRecord own = scores(parts, loss);
+  SwappedWeights swapped = parts.stepper->averaged_weights();
+  const EvaluationRecord average = scores(parts, loss);
+  const bool better = average.nll < own.nll;
+  if (!better) swapped.end();
+  EvaluationRecord record = plan.decode ? scores(parts, plan) : better ? average : own;
+  swapped.end();
+  record.own_nll = own.nll;
+  record.average_nll = average.nll;
+  record.seconds = own.seconds + average.seconds + (plan.decode ? record.seconds : 0);
+  return record;
+}
+
 }  // namespace
 
 void evaluate(AttemptParts& parts) {
@@ -40,9 +63,10 @@ void evaluate(AttemptParts& parts) {
       .samples = static_cast<size_t>(options.samples),
       .micro_tokens = std::min(parts.facts.memory.micro_tokens, kMostEvaluatedTokens),
       .options = decoding(parts)};
-  SharedWeights shared = parts.stepper->shared_weights();
-  EvaluationRecord record = validate(parts.opened.device, parts.model, parts.stepper->weights(),
-                                     *parts.data.valid, parts.data.vocabulary, plan, &parts.job);
+  SwappedWeights shared = parts.stepper->shared_weights();
+  EvaluationRecord record =
+      parts.options.ema_decay > 0 ? scores_of_better(parts, plan) : scores(parts, plan);
+  parts.state.counters.average_better = record.averaged();
   record.step = parts.state.counters.step;
   share_scores(parts.job, record);
   note_scores(record, options.stop_on, parts.state.counters);

@@ -42,7 +42,8 @@ std::string missing_decay(const TrainOptions& options) {
       "{} may end the run before the learning rate of schedule.kind wsd decays, because the number "
       "of steps until then is not known; give --max-steps, or begin the decay before with `reigen "
       "train --run {} --decay-now N`",
-      options.max_time > 0 ? "--max-time" : "--max-epochs", options.run);
+      options.max_time > 0 ? "--max-time" : "--max-epochs",
+      options.run.empty() ? "RUN" : options.run);
 }
 
 }  // namespace reigen

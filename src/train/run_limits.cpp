@@ -62,7 +62,7 @@ StopReason RunLimits::reached_limit(uint64_t step, const Cursor& cursor, bool ti
 }
 
 bool RunLimits::boundary(uint64_t step, const Cursor& cursor, const StopRequests& requests) const {
-  return requests.interrupted || (requests.decay_steps > 0 && !decay_.active()) ||
+  return requests.interrupted || requests.save || (requests.decay_steps > 0 && !decay_.active()) ||
          is_multiple(step, options_.eval.every) || is_multiple(step, options_.checkpoint.every) ||
          reached_limit(step, cursor, requests.time_over) != StopReason::kNone;
 }
@@ -81,11 +81,12 @@ bool RunLimits::evaluation_due(const Counters& c, StopReason reason) const {
   return reason != StopReason::kNone || is_multiple(c.step, options_.eval.every);
 }
 
-bool RunLimits::checkpoint_due(const Counters& c, StopReason reason,
-                               const LastCheckpoint& last) const {
+bool RunLimits::checkpoint_due(const Counters& c, StopReason reason, const LastCheckpoint& last,
+                               bool save_requested) const {
   if (c.step == 0) return false;
   if (last.changed_since) return true;
-  const bool regular = is_multiple(c.step, options_.checkpoint.every) && c.skipped_in_row == 0;
+  const bool wanted = save_requested || is_multiple(c.step, options_.checkpoint.every);
+  const bool regular = wanted && c.skipped_in_row == 0;
   return (regular || reason != StopReason::kNone) && last.step != c.step;
 }
 

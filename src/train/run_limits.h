@@ -16,11 +16,12 @@ namespace reigen {
 enum class StopReason { kNone, kMaxSteps, kMaxEpochs, kMaxTime, kPatience, kDecayed, kSignal };
 const char* text_of(StopReason reason);  // as in the measurement log
 
-// Requests to end the run, the same on all ranks.
+// Requests to end the run or to save it, the same on all ranks.
 struct StopRequests {
   bool interrupted = false;  // a signal
   bool time_over = false;    // --max-time
   uint64_t decay_steps = 0;  // --decay-now; 0: not asked for
+  bool save = false;         // --checkpoint.minutes
 };
 
 // A decay that begins after the present step.
@@ -54,15 +55,15 @@ class RunLimits {
   // skipped step.
   bool evaluation_due(const Counters& counters, StopReason reason) const;
 
-  // At every multiple of checkpoint.every (unless the step was skipped: the checkpoint before it is
-  // worth more), at the end of a run, and where the checkpoint records something new: the scores of
-  // an evaluation, the begin of a decay.
+  // At every multiple of checkpoint.every and after checkpoint.minutes (unless the step was
+  // skipped: the checkpoint before it is worth more), at the end of a run, and where the checkpoint
+  // records something new: the scores of an evaluation, the begin of a decay.
   struct LastCheckpoint {
     std::optional<uint64_t> step;
     bool changed_since = false;
   };
-  bool checkpoint_due(const Counters& counters, StopReason reason,
-                      const LastCheckpoint& last) const;
+  bool checkpoint_due(const Counters& counters, StopReason reason, const LastCheckpoint& last,
+                      bool save_requested = false) const;
 
  private:
   bool stalled(const Counters& counters) const;

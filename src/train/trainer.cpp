@@ -100,7 +100,7 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
       throw ConfigError("--data is required: a dataset written by `reigen prepare`");
     }
     if (options.decay_now > 0) check_can_decay(options.run, options.decay_now, options.max_steps);
-    options = resolve(options);
+    options = resolve(with_recipe(options));
     check_schedule(options.schedule);
     options.data = absolute(options.data);
   }

@@ -56,7 +56,7 @@ StopReason TrainingLoop::train() {
         begin_due_decay(0);
         reason = limits_.reason_to_stop(counters, requests());
       }
-      if (limits_.checkpoint_due(counters, reason, checkpoint_)) save();
+      if (limits_.checkpoint_due(counters, reason, checkpoint_, requests().save)) save();
       if (reason != StopReason::kNone) return reason;
       restart_clocks();
     }
@@ -76,7 +76,8 @@ void TrainingLoop::step() {
   const bool late = job.first() && limit > 0 && parts_.run_seconds() >= limit;
   job.vote({.interrupted = asked_to_stop() ? 1.0 : 0.0,
             .time_over = late ? 1.0 : 0.0,
-            .decay_steps = static_cast<double>(requested_decay())});
+            .decay_steps = static_cast<double>(requested_decay()),
+            .save = job.first() && time_to_save() ? 1.0 : 0.0});
   stepper.start(ready);
   started_ = ready.batch.end;
   while (stepper.under_way() >= stepper.most_under_way()) finish_step();
@@ -113,6 +114,7 @@ void TrainingLoop::save() {
   parts_.job.barrier();  // the other ranks wait for rank 0 here rather than in the next step
   state.worker_states.clear();
   checkpoint_ = {.step = state.counters.step};
+  since_checkpoint_ = {};
 }
 
 uint64_t TrainingLoop::requested_decay() const {
@@ -138,16 +140,23 @@ bool TrainingLoop::asked_to_stop() const {
   return interrupt_requested() || (parts_.writer && parts_.writer->moved());
 }
 
+bool TrainingLoop::time_to_save() const {
+  constexpr double kMinute = 60;  // seconds
+  const double minutes = parts_.options.checkpoint.minutes;
+  return minutes > 0 && since_checkpoint_.seconds() >= kMinute * minutes;
+}
+
 // Among several workers the votes of the last step count, so that all stop after the same step.
 StopRequests TrainingLoop::requests() const {
   const Job& job = parts_.job;
   if (!job.alone()) {
     const auto& agreed = job.agreed();
-    return {agreed.interrupted > 0, agreed.time_over > 0,
-            static_cast<uint64_t>(agreed.decay_steps)};
+    return {agreed.interrupted > 0, agreed.time_over > 0, static_cast<uint64_t>(agreed.decay_steps),
+            agreed.save > 0};
   }
   const double limit = parts_.options.max_time;
-  return {asked_to_stop(), limit > 0 && parts_.run_seconds() >= limit, requested_decay()};
+  return {asked_to_stop(), limit > 0 && parts_.run_seconds() >= limit, requested_decay(),
+          time_to_save()};
 }
 
 void TrainingLoop::exchange_logs() {

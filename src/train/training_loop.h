@@ -32,6 +32,8 @@ class TrainingLoop {
   uint64_t requested_decay() const;
   StopRequests requests() const;
   bool asked_to_stop() const;
+  // Whether checkpoint.minutes have passed since the last checkpoint, or since the attempt began.
+  bool time_to_save() const;
   void exchange_logs();
   void restart_clocks();
   void check_divergence();
@@ -42,6 +44,7 @@ class TrainingLoop {
   RankLogs logs_;
   Cursor started_;  // past the batch of the last step that was started
   RunLimits::LastCheckpoint checkpoint_;
+  Stopwatch since_checkpoint_;
   // Both since the last step, or the evaluation or checkpoint after it, ended.
   Stopwatch since_last_step_;
   Stopwatch spans_;  // its laps measure input and logging

@@ -21,8 +21,9 @@ class Compression(WorkersCase):
 
     def files(self, name):
         names = ["model.safetensors", "optimizer.safetensors"]
-        if os.path.exists(self.path(f"{name}/last/workers.safetensors")):
-            names.append("workers.safetensors")
+        for file in ("workers.safetensors", "average.safetensors"):
+            if os.path.exists(self.path(f"{name}/last/{file}")):
+                names.append(file)
         return {file: self.digest(name, file) for file in names}
 
     def test_every_method_trains_and_gives_the_same_bits_across_a_stop(self):
@@ -44,15 +45,16 @@ class Compression(WorkersCase):
                 self.assertLess(abs(steps[60]["loss"] / plain[60]["loss"] - 1), 0.15)
                 self.assertIn("compression", steps[60]["spans"])
 
-    def test_muon_gives_the_same_bits_across_a_stop(self):
+    def test_muon_and_the_average_of_the_weights_give_the_same_bits_across_a_stop(self):
         for method in ("int4", "powersgd:2", "local:7", *(["topk:0.05", "bf16"] if harness.TEST_ALL else [])):
             with self.subTest(method=method):
-                muon = ["--optimizer.kind", "muon"]
+                muon = ["--optimizer.kind", "muon", "--ema.decay", "0.9"]
                 whole, parts = f"whole-{method}", f"parts-{method}"
                 done = self.train(whole, *self.options(method, 40), *muon)
                 self.assertNotIn("drifted", done.stderr)
                 self.train(parts, *self.options(method, 25), *muon)
                 self.train(parts, *self.options(method, 40), *muon)
+                self.assertIn("average.safetensors", self.files(whole))
                 self.assertEqual(self.files(whole), self.files(parts))
 
     def test_a_signal_between_outer_steps_loses_nothing(self):

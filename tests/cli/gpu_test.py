@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import time
 import harness
 from harness import REIGEN, run
 
-SMALL = ["--preset", "tiny", "--batch.target-tokens", 1500, "--schedule.kind", "fixed",
+SMALL = ["--preset", "tiny", "--recipe", "classic", "--batch.target-tokens", 1500, "--schedule.kind", "fixed",
          "--schedule.rate", "0.001", "--schedule.warmup-steps", 20, "--eval.sentences", 20,
          "--eval.samples", 1]
 
@@ -67,6 +68,18 @@ class AgainstCpu(GpuCase):
             b = self.records(precision, "evaluation")[-1]["nll"]
             self.assertLess(abs(a - b), allowed, precision)
 
+    def test_the_average_of_the_weights_follows_the_cpu(self):
+        common = ["--max-steps", 60, "--eval.every", 30, "--no-eval.bleu", "--ema.decay", "0.95"]
+        self.train("cpu", *common, "--device", "cpu")
+        for name, more in (("fp32", []), ("two", ["--workers", 2]), ("bf16", [])):
+            precision = "bf16" if name == "bf16" else "fp32"
+            self.train(name, *common, "--device", "cuda:0", "--precision", precision, *more)
+            for a, b in zip(self.records("cpu", "evaluation"), self.records(name, "evaluation")):
+                allowed = 0.02 if precision == "bf16" else 2e-3
+                self.assertNotEqual(b["own_nll"], b["average_nll"])
+                self.assertLess(abs(a["own_nll"] - b["own_nll"]), allowed, name)
+                self.assertLess(abs(a["average_nll"] - b["average_nll"]), allowed, name)
+
     def test_both_devices_translate_and_score_alike(self):
         self.train("run", "--max-steps", 400, "--eval.every", 0)
         losses = []
@@ -80,13 +93,13 @@ class Reproducibility(GpuCase):
     def test_recorded_algorithms_give_the_same_bits_also_across_a_stop(self):
         for kind in ("adam", "muon"):
             first, again, parts = (f"{name}-{kind}" for name in ("first", "again", "parts"))
-            some = ["--eval.every", 0, "--optimizer.kind", kind]
+            some = ["--eval.every", 0, "--optimizer.kind", kind, "--ema.decay", "0.9"]
             self.train(first, "--max-steps", 60, *some)
             record = ["--algorithms", self.path(f"{first}/algorithms.txt"), *some]
             self.train(again, "--max-steps", 60, *record)
             self.train(parts, "--max-steps", 25, *record)
             self.train(parts, "--max-steps", 60, *some)
-            for file in ("model.safetensors", "optimizer.safetensors"):
+            for file in ("model.safetensors", "optimizer.safetensors", "average.safetensors"):
                 self.assertEqual(self.digest(first, file), self.digest(again, file), kind)
                 self.assertEqual(self.digest(first, file), self.digest(parts, file), kind)
 
@@ -142,8 +155,29 @@ class Workers(GpuCase):
         steps = self.records("run")
         self.assertLess(steps[-1]["loss"], 0.9 * steps[0]["loss"])
         done = self.workers("apart", "--max-steps", 5, "--precision", "fp16", "--compress", "local:2",
-                            check=False)
-        self.assert_fails(done, 2, "--compress local", "--precision fp16")
+                            "--optimizer.loss-scaling", "logmax", check=False)
+        self.assert_fails(done, 2, "--compress local", "--precision fp16", "logmax")
+
+    def test_local_steps_in_fp16_have_one_loss_scale(self):
+        # From a scale that overflows: on its way down there are steps that overflow on one rank only. A
+        # scale of its own on each rank would not continue with the same bits from a checkpoint, which has one.
+        some = ["--eval.every", 0, "--compress-warmup", 4, "--compress", "local:3", "--precision", "fp16",
+                "--optimizer.max-skipped", 100]
+        self.workers("whole", *some, "--max-steps", 9)
+
+        def raise_scale(manifest):
+            manifest["training"]["state"]["loss_scale"].update(scale=2.0 ** 40, ceiling=2.0 ** 40)
+
+        self.change_manifest("whole/last", raise_scale)
+        shutil.copytree(self.path("whole"), self.path("parts"), symlinks=True)
+        self.workers("whole", *some, "--max-steps", 60)
+        for steps in (35, 60):
+            self.workers("parts", *some, "--max-steps", steps)
+        for file in ("model.safetensors", "optimizer.safetensors", "workers.safetensors"):
+            self.assertEqual(self.digest("whole", file), self.digest("parts", file))
+        scales = [r.get("loss_scale") for r in self.records("whole") if r["step"] > 10]
+        self.assertEqual(scales, [r.get("loss_scale") for r in self.records("parts") if r["step"] > 10])
+        self.assertLess(scales[-1], 2.0 ** 36)
 
     def test_the_number_of_workers_may_change(self):
         self.workers("run", "--max-steps", 20, "--eval.every", 0)

@@ -1,5 +1,6 @@
 """Shared by the whole-run tests: the binary under test, scratch folders, small corpora."""
 
+import hashlib
 import json
 import os
 import socket
@@ -86,6 +87,17 @@ class Case(unittest.TestCase):
         step = json.loads(self.read(f"{name}/last/manifest.json"))["step"]
         self.assertIn(f"reigen train --run {self.path(name)}", errors)
         self.assertIn(f"step {step:,}", errors)
+
+    def change_manifest(self, checkpoint, change):
+        """Changes the manifest of a checkpoint, and its checksum."""
+        manifest = json.loads(self.read(f"{checkpoint}/manifest.json"))
+        change(manifest)
+        text = json.dumps(manifest)
+        self.write(f"{checkpoint}/manifest.json", text)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        lines = self.read(f"{checkpoint}/SHA256SUMS").splitlines()
+        self.write(f"{checkpoint}/SHA256SUMS", "".join(
+            f"{digest}  manifest.json\n" if line.endswith("  manifest.json") else f"{line}\n" for line in lines))
 
     def assert_nothing_left(self, output="data"):
         left = [n for n in os.listdir(self.folder) if n.startswith(output)]

@@ -125,7 +125,8 @@ class OneWorker(ReportCase):
     def test_a_tiny_training_set_is_overfitted(self):
         text = self.corpus(pairs=40, name="little")
         run(*self.prepare_args(text, output="small", vocab_size=300), "--quiet")
-        self.train("run", "--max-steps", 700, "--eval.every", 50, "--no-eval.bleu", "--schedule.rate", "0.005",
+        self.train("run", "--recipe", "classic", "--max-steps", 700, "--eval.every", 50, "--no-eval.bleu",
+                   "--schedule.rate", "0.005",
                    "--checkpoint.every", 1000, data=self.path("small"))
         verdict = self.verdict("run", "overfitting")
         self.assertEqual(verdict["answer"], "yes", verdict)

@@ -108,21 +108,31 @@ class Schedule(Case):
             self.assertEqual("decay ends" in marks, kind in ("polynomial", "cosine"))
 
     def test_json_records_the_settings_that_were_used(self):
-        page = json.loads(run("schedule", "--json", "--every", 50000).stdout)
+        page = json.loads(run("schedule", "--recipe", "classic", "--json", "--every", 50000).stdout)
         self.assertEqual(page["schedule"], {"kind": "noam", "warmup-steps": 8000, "min-rate": 0,
                                             "factor": 2, "width": 512})
         self.assertEqual(page["curve"]["step"], [1, 50000])
+
+    def test_without_a_kind_it_is_the_schedule_of_the_recipe(self):
+        page = json.loads(run("schedule", "--json", "--steps", 3000).stdout)
+        chosen = page["schedule"]
+        self.assertEqual([chosen["kind"], page["peak"]["step"]], ["wsd", chosen["warmup-steps"]])
+        rates = dict(zip(page["curve"]["step"], page["curve"]["rate"]))
+        self.assert_close(rates[3000], chosen["rate"] / (chosen["decay-steps"] + 1))
+        short = json.loads(run("schedule", "--json", "--steps", 100, "--schedule.rate", "0.002").stdout)
+        self.assertLess(short["schedule"]["warmup-steps"], chosen["warmup-steps"])
+        self.assertEqual(short["peak"]["rate"], 0.002)
 
     def test_the_settings_of_wsd_have_the_length_of_its_decay(self):
         page = json.loads(run("schedule", "--json", "--schedule.kind", "wsd", "--steps", 2500).stdout)
         self.assertEqual(page["schedule"]["decay-steps"], 1250)
         text = run("schedule", "--schedule.kind", "wsd", "--steps", 1000).stdout
         self.assertIn("decay-steps 500", text)
-        text = run("schedule", "--schedule.kind", "wsd", "--steps", 500).stdout
+        text = run("schedule", "--recipe", "classic", "--schedule.kind", "wsd", "--steps", 500).stdout
         self.assertIn("decay-steps 100", text)  # all steps after the warm-up of 400
 
     def test_csv_has_every_step_or_every_nth(self):
-        lines = run("schedule", "--csv", "--steps", 12000).stdout.splitlines()
+        lines = run("schedule", "--recipe", "classic", "--csv", "--steps", 12000).stdout.splitlines()
         self.assertEqual(lines[0], "step,rate")
         self.assertEqual([int(line.split(",")[0]) for line in lines[1:]], list(range(1, 12001)))
         for line in lines[1:]:
@@ -151,7 +161,7 @@ class Schedule(Case):
 
     def test_the_drawing_follows_the_curve(self):
         width, height, steps = 71, 16, 50000
-        lines = drawing("--steps", steps)
+        lines = drawing("--schedule.kind", "noam", "--steps", steps)
         self.assertEqual(lines[0].index("▼") - 9, (8000 - 1) * width // steps)
         self.assertTrue(lines[0].endswith("▼ peak 9.882e-04 at step 8,000"))
         dots = braille_dots(lines[1 : 1 + height])
@@ -165,13 +175,14 @@ class Schedule(Case):
             self.assertEqual(len(rows), max(rows) - min(rows) + 1, "a gap")
 
     def test_the_axes_are_labelled(self):
-        lines = drawing()
+        noam = ["--schedule.kind", "noam"]
+        lines = drawing(*noam)
         labels = [line[:7].strip() for line in lines[1:17]]
         self.assertEqual([label for label in labels if label],
                          ["1.0e-03", "8.0e-04", "6.0e-04", "4.0e-04", "2.0e-04", "0"])
         self.assertEqual(lines[-1].split(), ["1", "10,000", "20,000", "30,000", "40,000", "50,000"])
         for height in range(4, 200, 7):
-            lines = drawing("--height", height, "--schedule.factor", 2.7)[:-2]
+            lines = drawing(*noam, "--height", height, "--schedule.factor", 2.7)[:-2]
             labels = [float(line[:7]) for line in lines if line[:7].strip()]
             gaps = [round((a - b) * 1e7) for a, b in zip(labels, labels[1:])]
             self.assertEqual(len(set(gaps)), 1, labels)
@@ -211,7 +222,8 @@ class Schedule(Case):
             (("--schedule.boundaries", "1000,two"), ("item 2 is 'two'", "whole number")),
             (("--schedule.kind", "piecewise", "--schedule.boundaries", 10, "--schedule.values",
               "2,1", "--schedule.warmup-steps", 11), ("before the warm-up ends at step 11",)),
-            (("--schedule.min-rate", 1), ("schedule.min-rate is 1", "peak rate of 0.00098")),
+            (("--schedule.rate", "0.001", "--schedule.min-rate", 1), ("min-rate is 1", "peak rate of 0.001")),
+            (("--schedule.kind", "noam", "--schedule.min-rate", 1), ("min-rate is 1", "peak rate of 0.00098")),
             (("--schedule.kind", "fixed", "--schedule.rate", 0), ("schedule.rate", "1e-12 to")),
             (("--schedule.kind", "fixed", "--schedule.start-rate", 0.1), ("start-rate is 0.1",)),
             (("--schedule.wamrup-steps", 5), ("did you mean --schedule.warmup-steps?",)),
@@ -227,8 +239,8 @@ class Schedule(Case):
             self.assertEqual(done.stdout, "")
 
     def test_a_setting_the_kind_does_not_use_is_warned_about(self):
-        done = run("schedule", "--schedule.rate", 0.1)
-        self.assertEqual(done.stderr, "warning: --schedule.rate is not used by noam\n")
+        done = run("schedule", "--schedule.factor", 3)
+        self.assertEqual(done.stderr, "warning: --schedule.factor is not used by wsd\n")
         self.assertEqual(done.stdout, run("schedule").stdout)
 
     def test_a_full_disk_is_an_error(self):

@@ -14,8 +14,9 @@ import time
 import harness
 from harness import REIGEN, run
 
-# Small enough that a step takes milliseconds; everything else is as in a real run.
-SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+# Small enough that a step takes milliseconds; everything else is as in a real run. Dropout is given,
+# because the recipe chooses it by the length of a run, and runs of different lengths are compared.
+SMALL = ["--preset", "tiny", "--dropout", "0.1", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
          "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
          "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
          "--eval.sentences", 8, "--eval.samples", 1, "--threads", 2]
@@ -238,6 +239,118 @@ class Decays(TrainCase):
         figures = self.figures("run")
         self.assertEqual(figures["schedule.decay-steps"], "15")
         self.assertTrue(figures["planned decay after step 15"].startswith("15 steps"))
+        self.train("epochs", "--max-epochs", "0.5", "--schedule.kind", "wsd", *self.QUICK)
+        last = self.last_record("epochs", "end")["step"]
+        self.assertEqual(self.last_record("epochs", "start")["last_step"], last)
+        self.assertIn(f"planned decay after step {last - last // 2}", self.figures("epochs"))
+
+
+class Recipes(TrainCase):
+    """Options that are not given come from the recipe."""
+
+    MODEL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+             "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--threads", 1]
+    CHOSEN = {"optimizer.kind": "muon", "schedule.kind": "wsd"}
+
+    def begin(self, name, *more, **kwargs):
+        return run("train", "--data", self.data, "--run", self.path(name), *self.MODEL, *more, **kwargs)
+
+    def option(self, name, key):
+        value = self.manifest(name)["training"]["options"]
+        for part in key.split("."):
+            value = value[part]
+        return value
+
+    def test_the_recipe_is_recorded_and_a_resume_repeats_it_bit_for_bit(self):
+        more = ["--max-steps", 12, "--batch.target-tokens", 300, "--no-eval.bleu"]
+        done = self.begin("run", *more)
+        line = next(l for l in done.stderr.splitlines() if l.startswith("recipe best"))
+        self.assertEqual(self.option("run", "recipe"), "best")
+        for key, value in self.CHOSEN.items():
+            self.assertIn(f"{key} {value}", line)
+            self.assertEqual(self.option("run", key), value)
+        self.assertNotIn("batch.target-tokens", line)
+        rates = [r["rate"] for r in self.records("run") if r["kind"] == "step"]
+        self.assertEqual(rates.index(max(rates)), self.option("run", "schedule.warmup-steps") - 1)
+        self.assertLess(rates[-1], max(rates) / 4)
+        straight = self.digest("run")
+        self.begin("stopped", *more, "--checkpoint.every", 5)
+        shutil.rmtree(self.path("stopped/checkpoints/step-00000012"))
+        os.remove(self.path("stopped/last"))
+        os.symlink("checkpoints/step-00000005", self.path("stopped/last"))
+        done = run("train", "--run", self.path("stopped"))
+        self.assertNotIn("recipe best", done.stderr)
+        self.assertEqual(self.digest("stopped"), straight)
+        self.assertEqual(self.manifest("stopped")["training"]["options"]["schedule"],
+                         self.manifest("run")["training"]["options"]["schedule"])
+
+    def test_classic_is_adam_and_noam_and_cannot_change(self):
+        done = self.begin("run", "--recipe", "classic", "--max-steps", 3, "--no-eval.bleu")
+        self.assertNotIn("recipe", done.stderr)
+        self.assertEqual((self.option("run", "optimizer.kind"), self.option("run", "schedule.kind"),
+                          self.option("run", "dropout.residual"), self.option("run", "batch.target-tokens")),
+                         ("adam", "noam", 0.1, 4096))
+        self.assert_fails(run("train", "--run", self.path("run"), "--recipe", "best", check=False), 4, "recipe")
+        # A run of a version without recipes continues as it was, and is classic.
+        config = self.read("run/config.yaml")
+        self.write("run/config.yaml", "".join(l for l in config.splitlines(True) if not l.startswith("recipe")))
+        run("train", "--run", self.path("run"), "--max-steps", 5)
+        self.assertEqual((self.option("run", "optimizer.kind"), self.option("run", "recipe")), ("adam", "classic"))
+        self.assertEqual(self.manifest("run")["step"], 5)
+
+    def test_a_run_without_a_limit_has_the_length_of_its_recipe(self):
+        found = json.loads(run("doctor", "--data", self.data, *self.MODEL, "--seconds", "0.2", "--json").stdout)
+        steps = int(re.search(r"max-steps (\d+)", found["recipe"]).group(1))
+        self.assertEqual(sum(found["decay"].values()), steps)
+        self.assertEqual(found["optimizer"], "muon")
+        self.assertGreater(found["compute"]["muon"], 0)
+        self.assertLess(found["compute"]["muon"], found["compute"]["optimizer"])
+        self.assertGreater(found["memory"]["budget_bytes"], found["memory"]["fixed_bytes"])
+        self.assertGreater(found["hours"], 0)
+        classic = run("train", "--data", self.data, "--run", self.path("run"), *self.MODEL, "--recipe", "classic",
+                      check=False)
+        self.assert_fails(classic, 2, "--max-steps")
+
+
+class Average(TrainCase):
+    """The moving average of the weights: --ema.decay."""
+
+    MORE = ["--ema.decay", "0.9", "--eval.every", 10, "--checkpoint.every", 10, "--no-eval.bleu"]
+
+    def test_it_is_evaluated_saved_and_used_where_it_is_better(self):
+        self.train("run", *self.MORE, "--max-steps", 20)
+        self.train("plain", *self.MORE[2:], "--max-steps", 20)
+        for file in ("model.safetensors", "optimizer.safetensors"):  # training is the same
+            self.assertEqual(self.digest("run", file=file), self.digest("plain", file=file))
+        self.assertNotEqual(self.digest("run"), self.digest("run", file="average.safetensors"))
+        self.assertNotIn("weights", self.manifest("plain"))
+        for r in (r for r in self.records("run") if r["kind"] == "evaluation"):
+            better = "average" if r["average_nll"] < r["own_nll"] else "model"
+            self.assertEqual(r["nll"], min(r["average_nll"], r["own_nll"]))
+            checkpoint = f"checkpoints/step-{r['step']:08}"
+            self.assertEqual(self.manifest("run", checkpoint)["weights"], better)
+            self.assertEqual(self.manifest("run", checkpoint)["scores"]["nll"], r["nll"])
+        # The score in the manifest is that of the file it names, also for the other commands.
+        path = self.path("run/last")
+        for weights in ("average", "model"):
+            self.change_manifest("run/last", lambda manifest: manifest.update(weights=weights))
+            self.assertEqual(json.loads(run("inspect", path, "--json").stdout)["weights"], weights)
+            scored = json.loads(run("evaluate", "--model", path, "--split", "valid",
+                                    "--data", self.data, "--json").stdout)
+            wanted = self.last_record("run", "evaluation")["average_nll" if weights == "average" else "own_nll"]
+            self.assertAlmostEqual(scored["nll"], wanted, places=5)
+
+    def test_a_resume_continues_it_bit_for_bit(self):
+        self.train("straight", *self.MORE, "--max-steps", 30)
+        self.train("run", *self.MORE, "--max-steps", 15)
+        run("train", "--run", self.path("run"), "--max-steps", 30)
+        for file in ("model.safetensors", "average.safetensors"):
+            self.assertEqual(self.digest("run", file=file), self.digest("straight", file=file))
+        # Without it from now on; the next attempt begins a new one.
+        run("train", "--run", self.path("run"), "--max-steps", 31, "--ema.decay", 0)
+        self.assertFalse(os.path.exists(self.path("run/last/average.safetensors")))
+        run("train", "--run", self.path("run"), "--max-steps", 32, "--ema.decay", "0.5")
+        self.assertTrue(os.path.exists(self.path("run/last/average.safetensors")))
 
 
 class Resuming(TrainCase):
@@ -323,7 +436,7 @@ class Resuming(TrainCase):
 class BadInput(TrainCase):
     def test_unusable_options_are_named_in_the_error(self):
         self.assert_fails(run("train", "--run", self.path("r"), check=False), 2, "--data")
-        self.assert_fails(self.train("r", check=False), 2, "--max-steps")
+        self.assert_fails(self.train("r", "--recipe", "classic", check=False), 2, "--max-steps")
         self.assert_fails(self.train("r", "--max-steps", 1, "--preset", "smal", check=False), 2,
                           "'smal'", "'small'")
         self.assert_fails(self.train("r", "--max-steps", 1, "--model.heads", 3, check=False), 2,

@@ -21,8 +21,8 @@ class ModelCase(TrainCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        run("train", "--data", cls.data, "--run", cls.data + "-run", *SMALL, "--max-steps", 150,
-            "--eval.every", 75, "--checkpoint.every", 50)
+        run("train", "--data", cls.data, "--run", cls.data + "-run", *SMALL, "--recipe", "classic",
+            "--max-steps", 150, "--eval.every", 75, "--checkpoint.every", 50)
         cls.model = cls.data + "-run"
 
     def translate(self, text, *more, model=None):

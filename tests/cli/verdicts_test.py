@@ -15,7 +15,8 @@ from slow_disk import SlowDisk
 sys.path.insert(0, os.path.join(harness.SOURCE, "tests/dist"))
 import namespaces
 
-MODEL = ["--preset", "tiny", "--model.heads", 2, "--model.encoder-layers", 1, "--model.decoder-layers", 1,
+MODEL = ["--preset", "tiny", "--recipe", "classic", "--model.heads", 2, "--model.encoder-layers", 1,
+         "--model.decoder-layers", 1,
          "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
          "--eval.every", 0, "--no-eval.bleu", "--threads", 1]
 # Steps that mostly compute, and steps of some milliseconds.
@@ -128,8 +129,16 @@ class Links(Planted):
         self.assertEqual(self.bottleneck()[0], "compute", self.bottleneck()[1])
         self.assert_spans_add_up(2)
         flops = self.report()["numbers"]["flops"]
-        self.assertGreater(flops["achieved"], 0)
-        self.assertLess(flops["achieved"], 1.2 * flops["capacity"])
+        self.assertGreater(flops["capacity"], 0)
+        # Computing is a part of each step's time, so it achieves more than the whole step does.
+        records = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
+        start = next(r for r in records if r["kind"] == "start")
+        steps = [r for r in records if r["kind"] == "step"][1:]  # the report leaves out the first one
+        work = sum(
+            r["source_tokens"] * start["source_token_flops"] + r["target_tokens"] * start["target_token_flops"]
+            for r in steps
+        )
+        self.assertGreaterEqual(flops["achieved"], work / sum(r["seconds"] for r in steps))
 
 
 class Processors(Planted):

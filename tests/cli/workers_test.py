@@ -18,7 +18,7 @@ from slurm import Slurm
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
 from namespaces import Network, permitted  # noqa: E402
 
-SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+SMALL = ["--preset", "tiny", "--recipe", "classic", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
          "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
          "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
          "--eval.sentences", 8, "--eval.samples", 1, "--threads", 1, "--preflight", "0.1"]
@@ -189,6 +189,9 @@ class OneTrajectory(WorkersCase):
         # Any number of workers resumes from there, with or without --shard-optimizer.
         self.train("shared", "--workers", 2, "--shard-optimizer", "--max-steps", 28)
         self.train("shared", "--workers", 1, "--no-shard-optimizer", "--max-steps", 30)
+        # A recipe chooses no optimizer that cannot be sharded.
+        done = self.train("best", *sharded, "--recipe", "best", "--max-steps", 2)
+        self.assertIn("optimizer.kind adam (--shard-optimizer", done.stderr)
         done = self.train("apart", *sharded, "--compress", "local:4", "--max-steps", 4, check=False)
         self.assert_fails(done, 2, "--shard-optimizer", "--compress local")
 

@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "device/cuda_info.h"
+#include "ops/gpu_backend.h"
 #include "support/teacher_forced.h"
 
 namespace reigen {
@@ -152,6 +154,116 @@ TEST(BeamSearch, DoesNotDependOnBatchSizeAndOrder) {
     EXPECT_EQ(together[s][0].ids, backwards[sources.size() - 1 - s][0].ids) << s;
     EXPECT_NEAR(together[s][0].score, apart[s][0].score, 1e-5);
   }
+}
+
+// Hands out sources as they are and remembers what happened when.
+class RecordingFeed : public SearchFeed {
+ public:
+  explicit RecordingFeed(const std::vector<Ids>& sources)
+      : sources_(sources), results(sources.size()) {}
+
+  std::optional<SearchSource> next(bool) override {
+    if (ended()) return std::nullopt;
+    const size_t running = at_ - done_;
+    if (done_ > 0 && running > 0) ++replaced;
+    most_running = std::max(most_running, running + 1);
+    ++at_;
+    return SearchSource{&sources_[at_ - 1], at_ - 1};
+  }
+  bool ended() const override { return at_ == sources_.size(); }
+  void found(size_t number, std::vector<Hypothesis> hypotheses) override {
+    ++done_;
+    results[number] = std::move(hypotheses);
+  }
+
+ private:
+  const std::vector<Ids>& sources_;
+  size_t at_ = 0;
+  size_t done_ = 0;
+
+ public:
+  std::vector<std::vector<Hypothesis>> results;
+  size_t replaced = 0;  // sources that were taken after others had ended, beside others in search
+  size_t most_running = 0;
+};
+
+TEST(BeamSearch, ReplacesSentencesThatEndedByWaitingOnesWithTheSameResults) {
+  for (const char* variant : {"pre", "post", "swish"}) {
+    TeacherForced model = eager_model(variant, 5);
+    const std::vector<Ids> sources = some_sources(60, 12);
+    const Device device = Device::cpu(1);
+    for (int64_t beam : {1, 4}) {
+      DecodeOptions options{.beam = beam, .max_ratio = 0.5, .batch_tokens = 60 * beam};
+      IncrementalDecoder decoder(device, model.model, model.parameters);
+      RecordingFeed feed(sources);
+      beam_search(decoder, feed, kSpecial, options);
+      EXPECT_GT(feed.replaced, sources.size() / 2);
+      EXPECT_LT(feed.most_running, 40u);
+      for (size_t s = 0; s < sources.size(); ++s) {
+        const auto alone = beam_search(decoder, {sources[s]}, kSpecial, options);
+        expect_same(feed.results[s], alone[0]);
+      }
+    }
+  }
+}
+
+TEST(BeamSearch, SearchesAgainAfterAnErrorInTheMiddle) {
+  struct FailingFeed : RecordingFeed {
+    using RecordingFeed::RecordingFeed;
+    void found(size_t, std::vector<Hypothesis>) override { throw DataError("stop"); }
+  };
+  TeacherForced model = eager_model("post", 5);
+  const std::vector<Ids> sources = some_sources(30, 12);
+  const Device device = Device::cpu(1);
+  const DecodeOptions options{.beam = 2, .batch_tokens = 100};
+  IncrementalDecoder decoder(device, model.model, model.parameters);
+  const auto wanted = beam_search(decoder, sources, kSpecial, options);
+  FailingFeed failing(sources);
+  EXPECT_THROW(beam_search(decoder, failing, kSpecial, options), DataError);
+  const auto again = beam_search(decoder, sources, kSpecial, options);
+  for (size_t s = 0; s < sources.size(); ++s) expect_same(again[s], wanted[s]);
+}
+
+// The search whose hypotheses live on a GPU, in fp32, against the one on the host.
+TEST(BeamSearch, FindsTheSameOnAGpu) {
+  if (usable_gpus() == 0) GTEST_SKIP() << "no GPU";
+  const Device gpu = open_gpu(0);
+  const Device cpu = Device::cpu(1);
+  for (const char* variant : {"pre", "post", "swish"}) {
+    TeacherForced model = eager_model(variant, 3);
+    const DeviceWeights weights(gpu, model.model, model.parameters, DType::kF32);
+    const std::vector<Ids> sources = some_sources(60, 12);
+    for (int64_t beam : {1, 3, 4, 6, 12, 32, 40}) {
+      for (int64_t batch_tokens : {0, 1, 150}) {
+        const DecodeOptions options{.beam = beam, .max_ratio = 1, .batch_tokens = batch_tokens};
+        const auto wanted =
+            beam_search(cpu, model.model, model.parameters, sources, kSpecial, options);
+        const auto got = beam_search(gpu, model.model, weights.view(), sources, kSpecial, options);
+        size_t different = 0;
+        for (size_t s = 0; s < sources.size(); ++s) {
+          ASSERT_FALSE(got[s].empty());
+          if (got[s][0].ids != wanted[s][0].ids || got[s].size() != wanted[s].size()) {
+            ++different;  // a near tie may be rounded either way
+            continue;
+          }
+          EXPECT_NEAR(got[s][0].score, wanted[s][0].score, 1e-4);
+        }
+        EXPECT_LE(different, 2u) << variant << ", beam " << beam << ", " << batch_tokens;
+      }
+    }
+  }
+}
+
+TEST(BeamSearch, ReportsNanParametersOnAGpuToo) {
+  if (usable_gpus() == 0) GTEST_SKIP() << "no GPU";
+  const Device gpu = open_gpu(0);
+  TeacherForced model(tiny_variant("pre"), kPieces, 1);
+  std::fill(model.parameters.begin(), model.parameters.end(),
+            std::numeric_limits<float>::quiet_NaN());
+  const DeviceWeights weights(gpu, model.model, model.parameters, DType::kF32);
+  EXPECT_THROW(
+      beam_search(gpu, model.model, weights.view(), some_sources(5, 5), kSpecial, DecodeOptions{}),
+      CheckpointError);
 }
 
 TEST(BeamSearch, ListsDistinctHypothesesBestFirst) {

@@ -226,6 +226,7 @@ TEST_F(CheckpointTest, RefusesAManifestOfADifferentFormatOrVersion) {
   EXPECT_THAT(rewritten("version", 3), HasSubstr("version 3,"));
   EXPECT_THAT(rewritten("step", "many"), HasSubstr("manifest.json: damaged"));
   EXPECT_THAT(rewritten("files", 3), HasSubstr("manifest.json: damaged"));
+  EXPECT_THAT(rewritten("weights", "best"), HasSubstr("manifest.json: damaged"));
   EXPECT_THAT(rewritten("model", nullptr), HasSubstr("model"));
   EXPECT_THAT(rewritten("scores", "good"), HasSubstr("scores"));
   EXPECT_THAT(rewritten("scores", {{"bleu", "good"}}), HasSubstr("scores.bleu"));

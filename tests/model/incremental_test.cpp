@@ -118,6 +118,36 @@ TEST_P(Incremental, StartForgetsThePreviousBatch) {
 INSTANTIATE_TEST_SUITE_P(Variants, Incremental, ::testing::Values("pre", "post", "swish"),
                          [](const auto& info) { return std::string(info.param); });
 
+TEST(IncrementalDecoder, AddsSentencesBetweenStepsAndReusesTheRowsOfOthers) {
+  TeacherForced wanted(tiny_variant("post"), kTinyPieces, 3);
+  Device device = Device::cpu(1);
+  IncrementalDecoder decoder(device, wanted.model, wanted.parameters);
+  const std::vector<Ids> sources = {{5, 6, 7, 1}, {8, 1}, {9, 10, 1}, {11, 1}};
+  decoder.reserve(12, 12);
+  auto add = [&](const std::vector<size_t>& which, int64_t rows) {
+    std::vector<Ids> some;
+    for (size_t s : which) some.push_back(sources[s]);
+    const Sources in = packed(some);
+    return decoder.add(in.ids, in.offsets, std::vector<int64_t>(which.size(), rows));
+  };
+  ASSERT_TRUE(add({0, 1}, 6));
+  EXPECT_FALSE(add({2}, 6));  // no room for its hypotheses
+  expect_logits(wanted, sources, {{0, {}}, {1, {}}}, decoder.step(Ids{0, 1}, Ids{kBos, kBos}));
+  expect_logits(wanted, sources, {{0, {3}}, {1, {4}}, {1, {5}}},
+                decoder.step(Ids{0, 1, 1}, Ids{3, 4, 5}));
+  decoder.keep(Ids{1, 2});  // sentence 0 is done
+  ASSERT_TRUE(add({2}, 6));
+  EXPECT_FALSE(add({3}, 6));
+  expect_logits(wanted, sources, {{1, {5, 6}}, {2, {}}}, decoder.step(Ids{2, 3}, Ids{6, kBos}));
+  decoder.keep(Ids{1});
+  ASSERT_TRUE(add({3, 1}, 3));
+  expect_logits(wanted, sources, {{2, {7}}, {3, {}}, {1, {}}},
+                decoder.step(Ids{1, 2, 3}, Ids{7, kBos, kBos}));
+  decoder.keep(Ids{});
+  EXPECT_EQ(decoder.target_rows().free_rows(), 12);
+  EXPECT_EQ(decoder.source_rows().free_rows(), 12);
+}
+
 TEST(IncrementalDecoder, AllocatesNothingForBatchesOfTheSameSize) {
   TeacherForced tiny(tiny_variant("pre"), kTinyPieces, 3);
   Device device = Device::cpu(1);

@@ -53,6 +53,31 @@ TEST(LoadModel, ReturnsTheModelAsWritten) {
   }
 }
 
+TEST(LoadModel, UsesTheAverageWhereItScoredBetter) {
+  for (bool better : {false, true}) {
+    TempDir dir;
+    const SmallModel small(tiny_variant("pre"));
+    std::vector<float> average = small.parameters;
+    for (float& x : average) x *= 0.5F;
+    CheckpointFacts facts = small.facts(7);
+    facts.use_average = better;
+    write_checkpoint(dir.path("a"), facts, small.model.layout(), small.parameters, {},
+                     small.vocabulary, false, {}, OutputName::kOfUser, average);
+    const SavedModel read = load_model(dir.path("a"));
+    EXPECT_EQ(read.facts.use_average, better);
+    EXPECT_TRUE(has_average(read.facts));
+    for (const ParameterSlice& slice : small.model.layout().slices()) {  // without the gaps
+      EXPECT_EQ(read.parameters[slice.offset], (better ? average : small.parameters)[slice.offset]);
+    }
+    fs::remove(dir.path("a/average.safetensors"));
+    if (better) {
+      EXPECT_THAT(load_error([&] { load_model(dir.path("a")); }), HasSubstr("average"));
+    } else {
+      EXPECT_NO_THROW(load_model(dir.path("a")));
+    }
+  }
+}
+
 TEST(LoadModel, WorksWithoutRunAndMoments) {
   TempDir dir;
   const SmallModel small(tiny_variant("pre"));

@@ -62,6 +62,97 @@ class DecodeOps : public Ops {
                  "width " + std::to_string(width) + ", " + std::to_string(longest) + " keys");
   }
 
+  // Groups of four rows: one list for all, none for some, and lists that differ.
+  void check_shared_lists(int64_t rows, int shared, int heads, int64_t width) {
+    const int64_t d = heads * width, cache = 300;
+    Matrix q = normal(rows, d, 1, 2), k = normal(cache, d, 2), v = normal(cache, d, 3);
+    Buffer fq = typed(q, stride(d)), fk = typed(k, 2 * d), fv = typed(v, stride(d));
+    Buffer out = empty(rows, d, stride(d));
+    std::vector<uint32_t> picks, begin, count;
+    for (uint64_t r = 0; r < static_cast<uint64_t>(rows); ++r) {
+      const uint64_t kind = mix64(r / 4) % 4;
+      if (r % 4 == 0 || kind == 3) {
+        begin.push_back(static_cast<uint32_t>(picks.size()));
+        count.push_back(1 + static_cast<uint32_t>(mix64(r) % 70));
+        for (uint32_t i = 0; i < count.back(); ++i) {
+          picks.push_back(static_cast<uint32_t>(mix64(picks.size() + 5) % cache));
+        }
+        continue;
+      }
+      begin.push_back(begin.back());
+      count.push_back(kind == 0 && gpu() ? 0 : count[r / 4 * 4]);
+    }
+    const StagedLists lists(device(), {picks, begin, count});
+    cached_attention(device(), {.q = fq.tensor(),
+                                .k = fk.tensor(),
+                                .v = fv.tensor(),
+                                .keys = {lists[0], lists[1], lists[2], shared},
+                                .heads = heads,
+                                .out = out.tensor()});
+    Matrix wanted(rows, d);
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto row = static_cast<size_t>(r);
+      if (count[row] == 0) continue;
+      const std::vector<uint32_t> self = {static_cast<uint32_t>(r)};
+      const auto own = std::span(picks).subspan(begin[row], count[row]);
+      const Matrix query = gathered(q, self);
+      const Matrix one =
+          attention(query, gathered(k, own), gathered(v, own), query, std::vector<uint32_t>{0, 1},
+                    std::vector<uint32_t>{0, count[row]}, heads, false, {})
+              .out;
+      for (int64_t c = 0; c < d; ++c) wanted.at(r, c) = one.at(0, c);
+    }
+    expect_close(out, wanted, tolerance(), "shared by " + std::to_string(shared));
+  }
+
+  // Each row has two old keys and its own, which is in no cache yet.
+  void check_new_keys(int64_t rows, int heads, int64_t width) {
+    const int64_t d = heads * width, cache = 3 * rows;
+    Matrix fresh = normal(rows, 3 * d, 1), k = normal(cache, d, 2), v = normal(cache, d, 3);
+    Buffer ffresh = typed(fresh, 3 * d), fk = typed(k, 2 * d), fv = typed(v, stride(d));
+    Buffer out = empty(rows, d, stride(d)), again = empty(rows, d, stride(d));
+    std::vector<uint32_t> picks, begin, count;
+    for (uint32_t r = 0; r < static_cast<uint32_t>(rows); ++r) {
+      begin.push_back(static_cast<uint32_t>(picks.size()));
+      for (uint32_t pick : {r, static_cast<uint32_t>(rows), 2 * static_cast<uint32_t>(rows) + r}) {
+        picks.push_back(pick);
+      }
+      count.push_back(3);
+    }
+    const StagedLists lists(device(), {picks, begin, count});
+    CachedAttention op{.q = ffresh.tensor().columns(0, d),
+                       .k = fk.tensor(),
+                       .v = fv.tensor(),
+                       .keys = {lists[0], lists[1], lists[2]},
+                       .heads = heads,
+                       .out = out.tensor(),
+                       .new_k = ffresh.tensor().columns(d, d),
+                       .new_v = ffresh.tensor().columns(2 * d, d)};
+    cached_attention(device(), op);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < d; ++c) {
+        k.at(2 * rows + r, c) = fresh.at(r, d + c);
+        v.at(2 * rows + r, c) = fresh.at(r, 2 * d + c);
+      }
+    }
+    op.out = again.tensor();
+    op.new_k = op.new_v = {};
+    cached_attention(device(), op);  // reads what the first call wrote
+    Matrix wanted(rows, d);
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto own = std::span(picks).subspan(begin[static_cast<size_t>(r)], 3);
+      Matrix query(1, d);
+      for (int64_t c = 0; c < d; ++c) query.at(0, c) = fresh.at(r, c);
+      const Matrix one =
+          attention(query, gathered(k, own), gathered(v, own), query, std::vector<uint32_t>{0, 1},
+                    std::vector<uint32_t>{0, 3}, heads, false, {})
+              .out;
+      for (int64_t c = 0; c < d; ++c) wanted.at(r, c) = one.at(0, c);
+    }
+    expect_close(out, wanted, tolerance(), "with new keys");
+    expect_close(again, wanted, tolerance(), "with the same keys in the cache");
+  }
+
   static Matrix gathered(const Matrix& from, std::span<const uint32_t> picks) {
     Matrix out(static_cast<int64_t>(picks.size()), from.cols);
     for (size_t i = 0; i < picks.size(); ++i) {
@@ -167,6 +258,18 @@ TEST_P(DecodeOps, CachedAttentionSeesExactlyTheRowsItPicks) {
   check_cached_attention(3, 8, 64, 1);
   check_cached_attention(8, 8, 64, 600);
   check_cached_attention(gpu() ? 500 : 50, 8, 64, 40);  // more than fill a GPU
+}
+
+TEST_P(DecodeOps, CachedAttentionReadsSharedListsOnce) {
+  for (int shared : {1, 2, 4, 6}) {
+    check_shared_lists(gpu() ? 600 : 40, shared, 8, 64);
+    check_shared_lists(gpu() ? 2400 : 40, shared, 2, 24);
+  }
+}
+
+TEST_P(DecodeOps, CachedAttentionWritesARowsOwnKeyAndReadsIt) {
+  check_new_keys(5, 2, 16);
+  check_new_keys(gpu() ? 600 : 60, 8, 64);
 }
 
 TEST_P(DecodeOps, BeamStepReturnsTheBestCandidatesOfEachSentence) {

@@ -108,12 +108,22 @@ TEST(ManifestState, ReadsBackWithoutABest) {
   EXPECT_EQ(manifest_state(read), manifest_state(TrainState{}));
 }
 
-TEST(ManifestState, OfVersion01HasNoDecay) {
+TEST(ManifestState, RemembersWhetherTheAverageWasBetter) {
+  TrainState state;
+  for (bool better : {true, false}) {
+    state.counters.average_better = better;
+    EXPECT_EQ(through_json(state).counters.average_better, better);
+  }
+}
+
+TEST(ManifestState, OfVersion01HasNeitherDecayNorAverage) {
   Json old = manifest_state(full_state());
   old.erase("decay");
+  old.erase("average_better");
   TrainState state;
   read_manifest_state(old, state);
   EXPECT_FALSE(state.choices.decay.active());
+  EXPECT_FALSE(state.counters.average_better);
 }
 
 TEST(ManifestState, IsRefusedWhenAFieldIsMissingOrOfADifferentType) {
@@ -122,7 +132,7 @@ TEST(ManifestState, IsRefusedWhenAFieldIsMissingOrOfADifferentType) {
     TrainState state;
     Json less = whole;
     less.erase(key);
-    if (key != "decay") {  // since 0.2
+    if (key != "decay" && key != "average_better") {  // since 0.2
       EXPECT_THROW(read_manifest_state(less, state), FieldError) << key;
     }
     Json other = whole;
@@ -163,6 +173,18 @@ TEST_F(ReadState, ReturnsParametersMomentsAndCounters) {
   EXPECT_EQ(state.first_moment, small.first);
   EXPECT_EQ(state.second_moment, small.second);
   EXPECT_EQ(manifest_state(state), manifest_state(full_state()));
+}
+
+TEST_F(ReadState, ReturnsTheAverageOfTheParametersWhereThereIsOne) {
+  CheckpointFacts facts = small.facts(1);
+  facts.training = {{"state", manifest_state(full_state())}};
+  const std::string path = dir.path("a");
+  write_checkpoint(path, facts, small.model.layout(), small.parameters, small.moments(),
+                   small.vocabulary, true, {}, OutputName::kOfUser, small.first);
+  const TrainState state = read_state(path, small.model.layout());
+  EXPECT_EQ(state.average, small.first);
+  EXPECT_EQ(state.parameters, small.parameters);
+  EXPECT_TRUE(read_state(write(facts.training), small.model.layout()).average.empty());
 }
 
 TEST_F(ReadState, NamesTheMomentsOfAStateAsItReadsThem) {

@@ -32,6 +32,19 @@ TEST(MuonConstants, AreThoseOfTheOptions) {
   EXPECT_EQ(muon.gradient_scale, 1);
 }
 
+TEST(EmaWeight, ForgetsTheFirstWeightsQuickly) {
+  EXPECT_NEAR(ema_weight(0.999, 1), 1 - 2.0 / 11, 1e-15);
+  EXPECT_NEAR(ema_weight(0.999, 80), 1 - 81.0 / 90, 1e-15);
+  EXPECT_NEAR(ema_weight(0.999, 8990), 0.001, 1e-12);
+  EXPECT_NEAR(ema_weight(0.999, 1'000'000), 0.001, 1e-12);
+}
+
+TEST(EmaWeight, OfSeveralStepsAtOnceIsThatOfStepsWithTheSameWeights) {
+  double average = 0;
+  for (int i = 0; i < 5; ++i) average += ema_weight(0.9, 1000) * (1 - average);
+  EXPECT_NEAR(ema_weight(0.9, 1000, 5), average, 1e-12);
+}
+
 TEST(ClipFactor, BringsALargeGradientDownToTheLimit) {
   EXPECT_EQ(clip_factor(4, 1), 0.25);
   EXPECT_EQ(clip_factor(1, 1), 1);

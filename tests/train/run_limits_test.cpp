@@ -115,6 +115,18 @@ TEST_F(RunLimitsTest, WritesACheckpointAtMultiplesAtTheEndAndAfterAnEvaluation) 
   EXPECT_TRUE(limits().checkpoint_due(counters, StopReason::kMaxTime, {}));
 }
 
+TEST_F(RunLimitsTest, ARequestToSaveWritesACheckpointOnceAndNotOfASkippedStep) {
+  const StopReason none = StopReason::kNone;
+  EXPECT_TRUE(limits().boundary(4, {}, {.save = true}));
+  EXPECT_EQ(reason(at(4), {.save = true}), none);
+  EXPECT_TRUE(limits().checkpoint_due(at(4), none, {}, true));
+  EXPECT_FALSE(limits().checkpoint_due(at(4), none, {.step = 4}, true));
+  EXPECT_FALSE(limits().checkpoint_due(at(0), none, {}, true));
+  Counters counters = at(4);
+  counters.skipped_in_row = 1;
+  EXPECT_FALSE(limits().checkpoint_due(counters, none, {}, true));
+}
+
 TEST_F(RunLimitsTest, ADecayReplacesAllOtherLimits) {
   small.options.max_steps = 10;
   small.options.max_epochs = 1;

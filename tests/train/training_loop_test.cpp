@@ -59,6 +59,32 @@ TEST_F(TrainingLoopTest, EvaluatesAndSavesWhenDueAndAtTheEnd) {
   EXPECT_EQ(run.linked("last"), 7u);
 }
 
+TEST_F(TrainingLoopTest, TimeDecidesWhenACheckpointIsWrittenButNotItsBits) {
+  constexpr double kNoTime = 1e-12;
+  constexpr double kLongTime = 1e6;
+  options.max_steps = 4;
+  options.eval.every = 0;
+  options.checkpoint.every = 3;
+  options.checkpoint.keep = 10;
+  options.checkpoint.minutes = kLongTime;
+  RunDirectory by_steps(options.run);
+  const auto parts = attempt(by_steps);
+  // The end of a run evaluates, and saves for that reason, too.
+  EXPECT_THAT(log_steps(options.run, "checkpoint"), ElementsAre(3, 4));
+  options.run = dir.path("timed");
+  options.checkpoint.minutes = kNoTime;
+  RunDirectory timed(options.run);
+  attempt(timed);
+  EXPECT_THAT(log_steps(options.run, "checkpoint"), ElementsAre(1, 2, 3, 4));
+  for (const uint64_t step : {3, 4}) {
+    const TrainState one = read_state(by_steps.checkpoint(step), parts->model.layout());
+    const TrainState other = read_state(timed.checkpoint(step), parts->model.layout());
+    EXPECT_EQ(one.parameters, other.parameters) << step;
+    EXPECT_EQ(one.first_moment, other.first_moment) << step;
+    EXPECT_EQ(one.second_moment, other.second_moment) << step;
+  }
+}
+
 class EveryOptimizer : public TrainingLoopTest,
                        public ::testing::WithParamInterface<OptimizerKind> {};
 
@@ -310,6 +336,21 @@ TEST_F(TrainingLoopTest, AllRanksStopAfterTheSameStepWhenTheTimeOfRankZeroIsOver
   EXPECT_EQ(log_records(options.run, "end").at(0).at("reason"), text_of(StopReason::kMaxTime));
   EXPECT_THAT(log_steps(options.run, "step"), ElementsAre(1));
   EXPECT_THAT(log_steps(options.run, "spans", 1), ElementsAre(1));
+}
+
+TEST_F(TrainingLoopTest, AllRanksSaveAfterTheSameStepsByTheClockOfRankZero) {
+  options.max_steps = 3;
+  options.eval.every = 0;
+  options.checkpoint.every = 1000;
+  RunDirectory run(options.run);
+  with_job(2, [&](Job& job) {
+    TrainOptions own = options;
+    own.checkpoint.minutes = job.first() ? 1e-12 : 1e6;
+    const auto parts = prepare_attempt(own, job.first() ? &run : nullptr, job, "test");
+    TrainingLoop(*parts).run();
+    EXPECT_EQ(parts->state.counters.step, 3u) << "rank " << job.rank();
+  });
+  EXPECT_THAT(log_steps(options.run, "checkpoint"), ElementsAre(1, 2, 3));
 }
 
 }  // namespace

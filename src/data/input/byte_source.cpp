@@ -35,6 +35,7 @@ struct RawFile {
   size_t end = 0;
   uint64_t bytes = 0;
   bool ended = false;
+  const std::atomic<bool>* stop = nullptr;
   Sha256 sum;
 
   explicit RawFile(const std::string& name) : path(name) {
@@ -67,6 +68,7 @@ struct RawFile {
   size_t read_some(char* out, size_t size) const {
     while (true) {
       check_interrupt();
+      if (stop != nullptr && *stop) throw Interrupted(format("{}: reading was stopped", path));
       pollfd ready = {fd, POLLIN, 0};
       int found = poll(&ready, 1, kWaitMs);
       if (found == 0 || (found < 0 && errno == EINTR)) continue;
@@ -262,6 +264,7 @@ ByteSource::ByteSource(ByteSource&&) noexcept = default;
 size_t ByteSource::read(char* out, size_t size) {
   return impl_->decoder->read(impl_->raw, out, size);
 }
+void ByteSource::stop_on(const std::atomic<bool>* stop) { impl_->raw.stop = stop; }
 const std::string& ByteSource::path() const { return impl_->raw.path; }
 uint64_t ByteSource::raw_bytes_read() const { return impl_->raw.bytes; }
 

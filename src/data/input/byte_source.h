@@ -5,6 +5,7 @@
 // work like files: everything is read once, front to back.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,9 @@ class ByteSource {
 
   // Up to `size` plain bytes; 0 at the end. Throws DataError naming the file.
   size_t read(char* out, size_t size);
+
+  // Once *stop is true, a read that waits for more bytes throws Interrupted. It must outlive this.
+  void stop_on(const std::atomic<bool>* stop);
 
   const std::string& path() const;
   uint64_t raw_bytes_read() const;  // for progress

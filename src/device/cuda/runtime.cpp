@@ -160,19 +160,4 @@ int multiprocessors() {
   return count;
 }
 
-int compute_capability() {
-  static const int capability = [] {
-    int device = 0;
-    int major = 0;
-    int minor = 0;
-    check(cudaGetDevice(&device), "name the current GPU");
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-          "read the kind of GPU");
-    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
-          "read the kind of GPU");
-    return 10 * major + minor;
-  }();
-  return capability;
-}
-
 }  // namespace reigen::cuda

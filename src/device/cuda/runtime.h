@@ -104,7 +104,6 @@ void copy_to_device(void* to, const void* from, size_t bytes, cudaStream_t strea
 void copy_to_host(void* to, const void* from, size_t bytes, cudaStream_t stream);
 void fill_zero(void* data, size_t bytes, cudaStream_t stream);
 
-int multiprocessors();     // of the current device
-int compute_capability();  // 90 for sm_90
+int multiprocessors();  // of the current device
 
 }  // namespace reigen::cuda

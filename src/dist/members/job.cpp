@@ -111,9 +111,11 @@ void Job::sum_and_agree(std::span<double> values) {
   all.push_back(votes_.interrupted);
   all.push_back(votes_.time_over);
   all.push_back(votes_.decay_steps);
+  all.push_back(votes_.save);
   sum(all);
   std::copy_n(all.begin(), values.size(), values.begin());
-  agreed_ = {all[values.size()], all[values.size() + 1], all[values.size() + 2]};
+  const double* votes = all.data() + values.size();
+  agreed_ = {votes[0], votes[1], votes[2], votes[3]};
 }
 
 void Job::leave() {

@@ -53,12 +53,13 @@ class Job {
   // Throws CommError when the status is not ok. Not collective.
   void check(const CommStatus& status);
 
-  // Requests to stop travel with the sums of a step, so that all ranks stop after the same step:
+  // Requests travel with the sums of a step, so that all ranks stop, or save, after the same step:
   // each rank votes before the step, and agreed() holds the number of votes after it.
   struct StopVotes {
     double interrupted = 0;  // a signal
     double time_over = 0;    // --max-time
     double decay_steps = 0;  // --decay-now: the length of a final decay; voted for by rank 0 only
+    double save = 0;         // --checkpoint.minutes; voted for by rank 0 only
   };
   void vote(const StopVotes& votes) { votes_ = votes; }
   const StopVotes& agreed() const { return agreed_; }

@@ -37,6 +37,7 @@ struct StartRecord {
   double capacity = 0;
   double setup_seconds = 0;
   double data_seconds = 0;
+  uint64_t last_step = 0;
   bool operator==(const StartRecord&) const = default;
 
   static constexpr RecordKind kKind = {
@@ -83,7 +84,12 @@ struct StartRecord {
         field(&R::setup_seconds, "setup_seconds", kSeconds,
               "time from the start of the attempt to this record"),
         field(&R::data_seconds, "data_seconds", kSeconds,
-              "part of setup_seconds: opening and verifying the dataset on all workers")};
+              "part of setup_seconds: opening and verifying the dataset on all workers"),
+        field(&R::last_step, "last_step", kCount,
+              "step at which --max-steps or --max-epochs ends the run, as far as it is known: "
+              "--max-epochs only with schedule.kind wsd")
+            .since("0.2")
+            .omitted_when_empty()};
   }
 };
 
@@ -162,6 +168,8 @@ struct EvaluationRecord {
   Spans spans;
   double nll = 0;
   double perplexity = 0;
+  std::optional<double> own_nll;
+  std::optional<double> average_nll;
   std::optional<double> bleu;
   std::optional<double> chrf;
   uint64_t sentences = 0;
@@ -170,6 +178,9 @@ struct EvaluationRecord {
   bool is_best_bleu = false;
   std::vector<SampleTranslation> samples;
   bool operator==(const EvaluationRecord&) const = default;
+
+  // Whether the scores are those of the averaged weights.
+  bool averaged() const { return own_nll && average_nll && *average_nll < *own_nll; }
 
   static constexpr RecordKind kKind = {"evaluation", "Scores on the validation set."};
   static constexpr auto fields() {
@@ -181,6 +192,14 @@ struct EvaluationRecord {
         field(&R::spans, "spans", kSeconds, "parts of the duration: loss, decode, score"),
         field(&R::nll, "nll", kNats, "negative log-likelihood").scalar("eval/loss"),
         field(&R::perplexity, "perplexity", kNoUnit, "exp(nll)").scalar("eval/perplexity"),
+        field(&R::own_nll, "own_nll", kNats,
+              "with ema.decay: nll of the weights; the other scores are those of the weights or of "
+              "their average, whichever has the lower nll")
+            .since("0.2")
+            .scalar("eval/own-loss"),
+        field(&R::average_nll, "average_nll", kNats, "with ema.decay: nll of the averaged weights")
+            .since("0.2")
+            .scalar("eval/average-loss"),
         field(&R::bleu, "bleu", kNoUnit, "BLEU of the decoded sentences").scalar("eval/BLEU"),
         field(&R::chrf, "chrf", kNoUnit, "chrF of the decoded sentences").scalar("eval/chrF"),
         field(&R::sentences, "sentences", kCount, "sentences of the validation set"),

@@ -1,5 +1,7 @@
 #include "ops/cached_attention.h"
 
+#include <algorithm>
+
 #include "ops/cpu/backend.h"
 #include "ops/cpu/kernels.h"
 
@@ -14,6 +16,11 @@ void CpuBackend::cached_attention(const Device& device, const CachedAttention& o
   parallel_for(device, op.q.rows, kCachedGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       const auto row = static_cast<size_t>(r);
+      if (!op.new_k.empty()) {
+        const uint32_t own = op.keys.picks[op.keys.begin[row] + op.keys.count[row] - 1];
+        std::copy_n(op.new_k.row(r), op.new_k.cols, op.k.row(own));
+        std::copy_n(op.new_v.row(r), op.new_v.cols, op.v.row(own));
+      }
       PickedRow task;
       task.q = op.q.row(r);
       task.k = op.k.row(0);

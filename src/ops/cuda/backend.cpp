@@ -38,6 +38,7 @@ void CudaBackend::convert(std::span<const float> from, void* to, DType type) {
 }
 
 void CudaBackend::allow_tf32(bool allow) { context_.matmul().allow_tf32(allow); }
+void CudaBackend::time_algorithms(bool time) { context_.matmul().time_algorithms(time); }
 
 // A record is valid only on the same kind of chip.
 std::string CudaBackend::recorded_algorithms() const {

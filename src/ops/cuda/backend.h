@@ -22,8 +22,10 @@ class CudaBackend : public Backend, public GpuBackend {
 
   GpuBackend* gpu() override { return this; }
   std::unique_ptr<GpuStepQueue> step_queue(const GpuOptimizer& optimizer) override;
+  std::unique_ptr<GpuSearch> search(const GpuSearchShape& shape) override;
   void convert(std::span<const float> from, void* to, DType type) override;
   void allow_tf32(bool allow) override;
+  void time_algorithms(bool time) override;
   std::string recorded_algorithms() const override;
   bool replay_algorithms(const std::string& record) override;
 

@@ -6,6 +6,8 @@
 // largest of those is a bound that at least `keep` logits reach and few others do. In the second
 // pass the logits that reach it are gathered and sorted. Where there are too many (a row of equal
 // logits), the bound is raised by bisection until they fit.
+#include "ops/cuda/beam_step.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -24,11 +26,6 @@ constexpr float kLog2e = 1.4426950408889634F;
 constexpr float kLn2 = 0.6931471805599453F;
 
 static_assert(kThreads >= kMostKept);
-
-struct TopLogit {
-  float logit;
-  uint32_t token;
-};
 
 struct Args {
   const void* logits;
@@ -239,10 +236,8 @@ __global__ __launch_bounds__(kThreads) void top_kernel(const Args a) {
   }
 }
 
-// For each row of `logits` (stride a multiple of 8): the `keep` largest to `tops` [rows, keep],
-// best first, the lower token first among equals, the rest minus infinity where the vocabulary is
-// smaller; and the natural log of the sum of exponentials to `log_sums` [rows], NaN where a row is
-// not all finite.
+}  // namespace
+
 void top_rows(const Context& context, Tensor logits, int64_t keep, TopLogit* tops,
               float* log_sums) {
   if (logits.rows == 0) return;
@@ -264,8 +259,6 @@ void top_rows(const Context& context, Tensor logits, int64_t keep, TopLogit* top
   });
   check_launch("top_rows");
 }
-
-}  // namespace
 
 void CudaBackend::beam_step(const Device&, const BeamStep& op) {
   const auto rows = static_cast<size_t>(op.logits.rows);

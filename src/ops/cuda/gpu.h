@@ -12,6 +12,7 @@ class CudaGpu : public Gpu {
 
   const GpuFacts& facts() const override { return facts_; }
   uint64_t free_memory() const override;
+  void make_current() const override;
 
   void upload(void* to, const void* from, size_t bytes) override;
   void download(void* to, const void* from, size_t bytes) override;
@@ -24,7 +25,6 @@ class CudaGpu : public Gpu {
   void* native_queue() const override { return context_.stream(); }
 
   const Context& context() const { return context_; }
-  void make_current() const;  // for the calling thread
 
  private:
   GpuFacts facts_;

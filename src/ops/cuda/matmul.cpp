@@ -90,7 +90,7 @@ struct Matmul::Plan {
 
 struct Matmul::State {
   cublasLtHandle_t handle = nullptr;
-  std::map<Key, Plan> plans;  // by exact shape
+  std::map<Key, Plan> plans[2];  // by exact shape; untimed, timed
   std::map<Key, cublasLtMatmulAlgo_t>
       choices;  // by kind, or by shape where the kind's does not work
 };
@@ -101,7 +101,7 @@ Matmul::Matmul()
 }
 
 Matmul::~Matmul() {
-  state_->plans.clear();
+  for (auto& plans : state_->plans) plans.clear();
   cublasLtDestroy(state_->handle);
 }
 
@@ -115,7 +115,7 @@ Matmul::Plan& Matmul::plan_for(const Context& context, const Product& p) {
                               : 2,
            p.batch > 1 ? p.batch : 0, alignment_of(p.a.data), alignment_of(p.b.data),
            alignment_of(p.c.data), tf32_}};
-  Plan& plan = state_->plans[key];
+  Plan& plan = state_->plans[p.timed ? 1 : 0][key];
   if (plan.operation != nullptr) return plan;
   const bool tf32 = tf32_ && p.a.dtype == DType::kF32;
   check_blas(
@@ -181,11 +181,12 @@ void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.data));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.c.data));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.c.data));
-  std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidates);
+  const size_t wanted = p.timed ? kCandidates : 1;
+  std::vector<cublasLtMatmulHeuristicResult_t> found(wanted);
   int count = 0;
-  cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      state_->handle, plan.operation, plan.a, plan.b, plan.c, plan.c, preference,
-      static_cast<int>(kCandidates), found.data(), &count);
+  cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(state_->handle, plan.operation, plan.a, plan.b, plan.c, plan.c,
+                                     preference, static_cast<int>(wanted), found.data(), &count);
   cublasLtMatmulPreferenceDestroy(preference);
   if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
     throw DeviceError("cuBLASLt knows no algorithm for " + shape_text(p) + ": " +
@@ -226,13 +227,16 @@ void Matmul::choose(const Context& context, const Product& p, Plan& plan) {
   plan.algorithm = found[static_cast<size_t>(best)].algo;
 }
 
-void Matmul::run(const Context& context, const Product& p) {
-  if (p.c.rows == 0 || p.c.cols == 0) return;
+void Matmul::run(const Context& context, const Product& product) {
+  if (product.c.rows == 0 || product.c.cols == 0) return;
+  Product p = product;
+  p.timed = p.timed && timing_;
   Plan& plan = plan_for(context, p);
   cublasStatus_t status =
       cublasLtMatmul(state_->handle, plan.operation, &p.alpha, p.b.data, plan.a, p.a.data, plan.b,
                      &p.beta, p.add == nullptr ? p.c.data : p.add, plan.c, p.c.data, plan.c,
-                     &plan.algorithm, workspace_.get(), workspace_.size(), context.stream());
+                     &plan.algorithm, p.stream == nullptr ? workspace_.get() : p.workspace,
+                     workspace_.size(), p.stream == nullptr ? context.stream() : p.stream);
   if (status != CUBLAS_STATUS_SUCCESS) check_blas(status, "multiply " + shape_text(p));
 }
 

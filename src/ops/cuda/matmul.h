@@ -34,6 +34,10 @@ struct Product {
   // Not timed: the library's own first choice, which is the same in every process on one kind of
   // GPU, and which no record changes.
   bool timed = true;
+  // A stream beside the context's, with a workspace of kWorkspaceBytes; algorithms are still timed
+  // on the context's stream.
+  cudaStream_t stream = nullptr;
+  void* workspace = nullptr;
 };
 
 class Matmul {
@@ -47,6 +51,9 @@ class Matmul {
 
   // fp32 operands through TF32 tensor cores: about 8 times as fast, 10 bits of mantissa.
   void allow_tf32(bool allow) { tf32_ = allow; }
+
+  // Off: every product as with Product::timed off.
+  void time_algorithms(bool time) { timing_ = time; }
 
   // Every choice so far as text, and its reuse. For a record of a different version of the library,
   // replay() returns false and shapes are timed again.
@@ -65,6 +72,7 @@ class Matmul {
   std::unique_ptr<State> state_;
   DeviceMemory workspace_;
   bool tf32_ = false;
+  bool timing_ = true;
 };
 
 void matmul(const Context& context, Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c,

@@ -152,7 +152,6 @@ Muon::Muon(const Context& context, std::span<const MatrixRange> matrices, MuonSe
     by_shape[{m.rows, m.cols}].push_back(m.offset);
   }
   std::vector<uint64_t> offsets;
-  size_t bytes = 0;
   for (const auto& [shape, all] : by_shape) {
     const auto& [rows, cols] = shape;
     const auto elements = static_cast<size_t>(rows * cols);
@@ -162,21 +161,39 @@ Muon::Muon(const Context& context, std::span<const MatrixRange> matrices, MuonSe
     const size_t most = (all.size() + batches - 1) / batches;
     for (size_t at = 0; at < all.size(); at += most) {
       const Batch batch{rows, cols, offsets.size(),
-                        static_cast<int64_t>(std::min(most, all.size() - at))};
+                        static_cast<int64_t>(std::min(most, all.size() - at)),
+                        batches_.size() % kMuonLanes};
       offsets.insert(offsets.end(), all.begin() + static_cast<ptrdiff_t>(at),
                      all.begin() + static_cast<ptrdiff_t>(at) + batch.count);
-      const size_t type = size_of(settings.products);
-      const auto grams = static_cast<size_t>(batch.count * batch.side() * batch.side());
-      const auto blocks = static_cast<size_t>(batch.count * blocks_of(rows * cols));
-      bytes = std::max(bytes, 2 * padded(batch.elements() * type) + 2 * padded(grams * type) +
-                                  padded(blocks * sizeof(double)));
       batches_.push_back(batch);
+      if (batch.lane == lanes_.size()) lanes_.push_back(std::make_unique<Lane>());
+      size_t& bytes = lanes_[batch.lane]->bytes;
+      bytes = std::max(bytes, scratch_bytes(batch));
     }
   }
   offsets_ = DeviceMemory(offsets.size() * sizeof(uint64_t), "the optimizer's matrices");
   copy_to_device(offsets_.get(), offsets.data(), offsets_.size(), context.stream());
   context.queue().wait();  // the list is freed now
-  scratch_ = DeviceMemory(bytes, "the optimizer's iterations");
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = *lanes_[i];
+    lane.scratch = DeviceMemory(lane.bytes, "the optimizer's iterations");
+    if (i == 0) continue;
+    lane.own = std::make_unique<Stream>();
+    lane.workspace = DeviceMemory(Matmul::kWorkspaceBytes, "the optimizer's products");
+  }
+}
+
+size_t Muon::scratch_bytes(const Batch& batch) const {
+  const size_t type = size_of(settings_.products);
+  const auto grams = static_cast<size_t>(batch.count * batch.side() * batch.side());
+  const auto blocks = static_cast<size_t>(batch.count * blocks_of(batch.rows * batch.cols));
+  return 2 * padded(batch.elements() * type) + 2 * padded(grams * type) +
+         padded(blocks * sizeof(double));
+}
+
+cudaStream_t Muon::stream_of(const Batch& batch) const {
+  const Lane& lane = *lanes_[batch.lane];
+  return chosen_ && lane.own ? lane.own->get() : context_.stream();
 }
 
 void Muon::orthogonalise(const Batch& batch, Scratch& scratch) const {
@@ -190,6 +207,11 @@ void Muon::orthogonalise(const Batch& batch, Scratch& scratch) const {
   auto multiply = [&](Product product) {
     product.batch = batch.count;
     product.timed = settings_.timed;
+    const Lane& lane = *lanes_[batch.lane];
+    if (chosen_ && lane.own) {
+      product.stream = lane.own->get();
+      product.workspace = lane.workspace.get();
+    }
     context_.matmul().run(context_, product);
   };
   for (int i = 0; i < kNewtonSchulzSteps; ++i) {
@@ -210,54 +232,71 @@ void Muon::orthogonalise(const Batch& batch, Scratch& scratch) const {
   }
 }
 
-void Muon::run(const AdamBuffers& buffers, const StepMemory* step, bool clear) {
-  const size_t type = size_of(settings_.products);
-  for (const Batch& batch : batches_) {
-    const auto grams = static_cast<size_t>(batch.count * batch.side() * batch.side());
-    char* free = scratch_.as<char>();
-    auto take = [&free](size_t bytes) {
-      char* taken = free;
-      free += padded(bytes);
-      return taken;
-    };
-    Scratch scratch;
-    scratch.x = take(batch.elements() * type);
-    scratch.next = take(batch.elements() * type);
-    scratch.gram = take(grams * type);
-    scratch.polynomial = take(grams * type);
-    scratch.squares = reinterpret_cast<double*>(free);
+void Muon::start() { decided_.record(context_.stream()); }
 
-    MuonArgs a{};
-    a.gradient = buffers.gradient.data();
-    a.parameters = buffers.parameters.data();
-    a.momentum = buffers.first_moment.data();
-    a.copy = buffers.compute_copy;
-    a.x = scratch.x;
-    a.squares = scratch.squares;
-    a.offsets = offsets_.as<uint64_t>() + batch.first;
-    a.control = &step->control;
-    a.elements = batch.rows * batch.cols;
-    a.mu = static_cast<float>(settings_.momentum);
-    a.fresh = static_cast<float>(1 - settings_.momentum);
-    a.scale = static_cast<float>(muon_scale(batch.rows, batch.cols));
-    a.clear = clear;
-    const dim3 grid(static_cast<unsigned>(blocks_of(a.elements)),
-                    static_cast<unsigned>(batch.count));
-    with_type(settings_.products, [&](auto t) {
-      using T = decltype(t);
-      using U = typename Unscaled<T>::Type;
-      momentum_kernel<U><<<grid, kMuonThreads, 0, context_.stream()>>>(a);
-      check_launch("muon_step");
-      normalise_kernel<U, T><<<grid, kMuonThreads, 0, context_.stream()>>>(a);
-      check_launch("muon_step");
-    });
-    orthogonalise(batch, scratch);
-    a.x = scratch.x;
-    with_type(settings_.products, [&](auto t) {
-      apply_kernel<decltype(t)><<<grid, kMuonThreads, 0, context_.stream()>>>(a);
-    });
-    check_launch("muon_step");
+// The first step runs one batch after the other: it times the algorithms of products.
+void Muon::finish(const AdamBuffers& buffers, const StepMemory* step, bool clear) {
+  if (chosen_) {
+    for (const auto& lane : lanes_) {
+      if (lane->own) decided_.wait_on(lane->own->get());
+    }
   }
+  for (const Batch& batch : batches_) run(batch, buffers, step, clear);
+  if (chosen_) {
+    for (const auto& lane : lanes_) {
+      if (!lane->own) continue;
+      lane->done.record(lane->own->get());
+      lane->done.wait_on(context_.stream());
+    }
+  }
+  chosen_ = true;
+}
+
+void Muon::run(const Batch& batch, const AdamBuffers& buffers, const StepMemory* step, bool clear) {
+  const size_t type = size_of(settings_.products);
+  const auto grams = static_cast<size_t>(batch.count * batch.side() * batch.side());
+  char* free = lanes_[batch.lane]->scratch.as<char>();
+  auto take = [&free](size_t bytes) {
+    char* taken = free;
+    free += padded(bytes);
+    return taken;
+  };
+  Scratch scratch;
+  scratch.x = take(batch.elements() * type);
+  scratch.next = take(batch.elements() * type);
+  scratch.gram = take(grams * type);
+  scratch.polynomial = take(grams * type);
+  scratch.squares = reinterpret_cast<double*>(free);
+
+  MuonArgs a{};
+  a.gradient = buffers.gradient.data();
+  a.parameters = buffers.parameters.data();
+  a.momentum = buffers.first_moment.data();
+  a.copy = buffers.compute_copy;
+  a.x = scratch.x;
+  a.squares = scratch.squares;
+  a.offsets = offsets_.as<uint64_t>() + batch.first;
+  a.control = &step->control;
+  a.elements = batch.rows * batch.cols;
+  a.mu = static_cast<float>(settings_.momentum);
+  a.fresh = static_cast<float>(1 - settings_.momentum);
+  a.scale = static_cast<float>(muon_scale(batch.rows, batch.cols));
+  a.clear = clear;
+  const cudaStream_t stream = stream_of(batch);
+  const dim3 grid(static_cast<unsigned>(blocks_of(a.elements)), static_cast<unsigned>(batch.count));
+  with_type(settings_.products, [&](auto t) {
+    using T = decltype(t);
+    using U = typename Unscaled<T>::Type;
+    momentum_kernel<U><<<grid, kMuonThreads, 0, stream>>>(a);
+    check_launch("muon_step");
+    normalise_kernel<U, T><<<grid, kMuonThreads, 0, stream>>>(a);
+    check_launch("muon_step");
+  });
+  orthogonalise(batch, scratch);
+  a.x = scratch.x;
+  with_type(settings_.products,
+            [&](auto t) { apply_kernel<decltype(t)><<<grid, kMuonThreads, 0, stream>>>(a); });
+  check_launch("muon_step");
 }
 
 void CudaBackend::muon_step(const Device&, const MuonStep& options,
@@ -275,7 +314,7 @@ void CudaBackend::muon_step(const Device&, const MuonStep& options,
   buffers.gradient = {const_cast<float*>(gradient.data()), gradient.size()};
   buffers.parameters = parameters;
   buffers.first_moment = momentum;
-  muon.run(buffers, step, false);
+  muon.finish(buffers, step, false);
   context_.queue().wait();  // its memory is freed now
 }
 

@@ -7,6 +7,7 @@
 // gradient), the division by the norm 4, the update of parameters and compute copy 12.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -27,8 +28,10 @@ class Muon {
   Muon(const Context& context, std::span<const MatrixRange> matrices, MuonSettings settings);
 
   // After decide_step, whose control it reads. With `clear`, it sets the gradient of the matrices
-  // to 0, even when the step is skipped.
-  void run(const AdamBuffers& buffers, const StepMemory* step, bool clear);
+  // to 0, even when the step is skipped. Shapes run beside each other, and beside what is enqueued
+  // on the context's stream between start() and finish().
+  void start();
+  void finish(const AdamBuffers& buffers, const StepMemory* step, bool clear);
 
  private:
   // Matrices of one shape that are updated together.
@@ -37,6 +40,7 @@ class Muon {
     int64_t cols = 0;
     size_t first = 0;  // in offsets_
     int64_t count = 0;
+    size_t lane = 0;
 
     size_t elements() const { return static_cast<size_t>(count * rows * cols); }
     int64_t side() const { return rows < cols ? rows : cols; }
@@ -48,13 +52,26 @@ class Muon {
     void* polynomial = nullptr;
     double* squares = nullptr;  // of each block
   };
+  // Batches that run in order.
+  struct Lane {
+    size_t bytes = 0;
+    DeviceMemory scratch;         // for its largest batch
+    std::unique_ptr<Stream> own;  // null: the context's, as the workspace
+    DeviceMemory workspace;       // of its products
+    Event done;
+  };
+  cudaStream_t stream_of(const Batch& batch) const;
+  size_t scratch_bytes(const Batch& batch) const;
+  void run(const Batch& batch, const AdamBuffers& buffers, const StepMemory* step, bool clear);
   void orthogonalise(const Batch& batch, Scratch& scratch) const;
 
   const Context& context_;
   MuonSettings settings_;
   std::vector<Batch> batches_;
   DeviceMemory offsets_;  // of all matrices, in the order of batches
-  DeviceMemory scratch_;  // for the largest batch
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  Event decided_;
+  bool chosen_ = false;  // the algorithms of all products
 };
 
 }  // namespace reigen::cuda

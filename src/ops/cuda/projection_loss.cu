@@ -118,6 +118,7 @@ __device__ inline void clear_row(T* row, int vectors) {
   }
 }
 
+#if __CUDA_ARCH__ >= 800
 __device__ inline uint32_t max2(uint32_t a, uint32_t b, bf16) {
   const __nv_bfloat162 m =
       __hmax2(*reinterpret_cast<__nv_bfloat162*>(&a), *reinterpret_cast<__nv_bfloat162*>(&b));
@@ -127,6 +128,14 @@ __device__ inline uint32_t max2(uint32_t a, uint32_t b, __half) {
   const __half2 m = __hmax2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
   return *reinterpret_cast<const uint32_t*>(&m);
 }
+#else  // these chips have no such instruction
+template <class T>
+__device__ inline uint32_t max2(uint32_t a, uint32_t b, T) {
+  const float2 x = unpack2(a, T());
+  const float2 y = unpack2(b, T());
+  return pack2(fmaxf(x.x, y.x), fmaxf(x.y, y.y), T());
+}
+#endif
 
 // 16-bit rows of up to 8 kVecs kThreads logits, packed in registers. Elements past the vocabulary
 // are -inf; a whole number of vectors (kWhole) has none.

@@ -12,8 +12,9 @@
 namespace reigen::cuda {
 namespace {
 
-constexpr int kWarps = 8;         // in a block of backward
-constexpr int kForwardWarps = 4;  // small blocks, so that the tail is short
+constexpr int kWarps = 8;          // in a block of backward
+constexpr int kForwardWarps = 4;   // in a block of forward
+constexpr int kForwardBlocks = 4;  // of forward that share a multiprocessor
 
 struct ForwardArgs {
   const void* x;
@@ -29,56 +30,21 @@ struct ForwardArgs {
   DropArgs drop;
 };
 
-// T: branch and n; H: the residual stream. A lane holds vectors lane, lane + 32, ... of eight.
-template <class T, class H, int kVecs, bool kBranch, bool kDrop>
-__global__ __launch_bounds__(32 * kForwardWarps) void norm_forward_kernel(const ForwardArgs a) {
+// Writes the norm of a row, and its statistics. gain(i) and shift(i) are those of the lane's vector
+// i.
+template <class T, int kVecs, class Gain, class Shift>
+__device__ inline void normalise(const ForwardArgs& a, int row, const Eight (&x)[kVecs],
+                                 const Gain& gain, const Shift& shift) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int vectors = a.width / 8;
-  const int row = static_cast<int>(blockIdx.x) * kForwardWarps + static_cast<int>(threadIdx.x) / 32;
-  if (row >= a.rows) return;
-  const Drop d = drop_of < kBranch && kDrop > (a.drop);
-  Eight x[kVecs];
+  const float share = 1.0F / static_cast<float>(a.width);
   float sum = 0;
-#pragma unroll
-  for (int i = 0; i < kVecs; ++i) {
-    const int v = lane + 32 * i;
-    x[i] = v < vectors ? load8(static_cast<const H*>(a.x) + row * a.x_stride + v * 8) : zero8();
-  }
-  if constexpr (kBranch) {
-    const uint64_t token = kDrop ? a.drop.tokens[row] : 0;
-    // All loads before the first store: the compiler cannot move them across one.
-    Raw8<T> branch[kVecs];
-#pragma unroll
-    for (int i = 0; i < kVecs; ++i) {
-      const int v = lane + 32 * i;
-      if (v >= vectors) continue;
-      branch[i] = load_raw(static_cast<const T*>(a.branch) + row * a.branch_stride + v * 8);
-    }
-#pragma unroll
-    for (int i = 0; i < kVecs; ++i) {
-      const int v = lane + 32 * i;
-      if (v >= vectors) continue;
-      Eight y = unpack<T>(branch[i]);
-      if (a.bias != nullptr) {
-        const Eight b = load8_fixed(a.bias + v * 8);
-#pragma unroll
-        for (int j = 0; j < 8; ++j) y.v[j] += b.v[j];
-      }
-      if constexpr (kDrop) drop8(d, token, static_cast<uint32_t>(v), y);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) x[i].v[j] += y.v[j];
-      // Rounded as it is stored, so that backward sees the numbers that were normalised.
-      const Raw8<H> sum8 = pack<H>(x[i]);
-      x[i] = unpack<H>(sum8);
-      *reinterpret_cast<Raw8<H>*>(static_cast<H*>(a.h) + row * a.h_stride + v * 8) = sum8;
-    }
-  }
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
 #pragma unroll
     for (int j = 0; j < 8; ++j) sum += x[i].v[j];
   }
-  const float mean = warp_sum(sum) / static_cast<float>(a.width);
+  const float mean = warp_sum(sum) * share;
   float squares = 0;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
@@ -89,23 +55,127 @@ __global__ __launch_bounds__(32 * kForwardWarps) void norm_forward_kernel(const 
       squares = fmaf(centered, centered, squares);
     }
   }
-  const float inverse = rsqrtf(warp_sum(squares) / static_cast<float>(a.width) + 1e-5F);
+  const float inverse = rsqrtf(warp_sum(squares) * share + 1e-5F);
+  const float offset = -mean * inverse;
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int v = lane + 32 * i;
     if (v >= vectors) continue;
-    const Eight gain = load8_fixed(a.gain + v * 8);
-    const Eight shift = load8_fixed(a.shift + v * 8);
+    const Eight g = gain(i);
+    const Eight s = shift(i);
     Eight n;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      n.v[j] = fmaf((x[i].v[j] - mean) * inverse, gain.v[j], shift.v[j]);
-    }
+    for (int j = 0; j < 8; ++j) n.v[j] = fmaf(fmaf(x[i].v[j], inverse, offset), g.v[j], s.v[j]);
     store8(static_cast<T*>(a.n) + row * a.n_stride + v * 8, n);
   }
   if (lane == 0) {
     a.stats[row * a.stats_stride] = mean;
     a.stats[row * a.stats_stride + 1] = inverse;
+  }
+}
+
+// Without a branch: the first norm of a stack. T: n; H: the residual stream. A lane holds vectors
+// lane, lane + 32, ... of eight.
+template <class T, class H, int kVecs>
+__global__ __launch_bounds__(32 * kForwardWarps) void norm_forward_kernel(const ForwardArgs a) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int vectors = a.width / 8;
+  const int row = static_cast<int>(blockIdx.x) * kForwardWarps + static_cast<int>(threadIdx.x) / 32;
+  if (row >= a.rows) return;
+  Eight x[kVecs];
+#pragma unroll
+  for (int i = 0; i < kVecs; ++i) {
+    const int v = lane + 32 * i;
+    x[i] = v < vectors ? load8(static_cast<const H*>(a.x) + row * a.x_stride + v * 8) : zero8();
+  }
+  normalise<T, kVecs>(
+      a, row, x, [&](int i) { return load8_fixed(a.gain + (lane + 32 * i) * 8); },
+      [&](int i) { return load8_fixed(a.shift + (lane + 32 * i) * 8); });
+}
+
+// Vectors of a gain, shift or bias of a lane: in registers where there are few, else read each
+// time.
+template <int kVecs>
+struct Columns {
+  static constexpr bool kHeld = kVecs <= 2;
+  const float* from;
+  Eight held[kHeld ? kVecs : 1];
+
+  __device__ Columns(const float* data, int vectors) : from(data) {
+    if constexpr (kHeld) {
+#pragma unroll
+      for (int i = 0; i < kVecs; ++i) {
+        const int v = static_cast<int>(threadIdx.x) % 32 + 32 * i;
+        held[i] = data != nullptr && v < vectors ? load8_fixed(data + v * 8) : zero8();
+      }
+    }
+  }
+  __device__ Eight operator()(int i) const {
+    if constexpr (kHeld) return held[i];
+    if (from == nullptr) return zero8();
+    return load8_fixed(from + (static_cast<int>(threadIdx.x) % 32 + 32 * i) * 8);
+  }
+};
+
+// The two rows of a token that are added, as they lie in memory.
+template <class T, class H, int kVecs, bool kDrop>
+struct SumRows {
+  Raw8<H> x[kVecs];
+  Raw8<T> branch[kVecs];
+  uint64_t token = 0;
+
+  __device__ void load(const ForwardArgs& a, int row) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int v = lane + 32 * i;
+      if (v * 8 >= a.width) continue;
+      x[i] = load_raw(static_cast<const H*>(a.x) + row * a.x_stride + v * 8);
+      branch[i] = load_raw(static_cast<const T*>(a.branch) + row * a.branch_stride + v * 8);
+    }
+    if constexpr (kDrop) token = a.drop.tokens[row];
+  }
+};
+
+// With a branch. Warps iterate over rows with gain, shift and bias in registers; the next row is
+// loaded while this one is processed. The last rows come first: the product before has just written
+// their branch, which is still in the L2 cache. Together 26 us instead of 30 at base size.
+template <class T, class H, int kVecs, bool kDrop>
+__global__ __launch_bounds__(32 * kForwardWarps, kVecs <= 2 ? kForwardBlocks : 2)  //
+    void sum_norm_kernel(const ForwardArgs a) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int vectors = a.width / 8;
+  const int warps = static_cast<int>(gridDim.x) * kForwardWarps;
+  const Drop d = drop_of<kDrop>(a.drop);
+  const Columns<kVecs> bias(a.bias, vectors), gain(a.gain, vectors), shift(a.shift, vectors);
+  const int warp =
+      static_cast<int>(blockIdx.x) * kForwardWarps + static_cast<int>(threadIdx.x) / 32;
+  int row = a.rows - 1 - warp;
+  SumRows<T, H, kVecs, kDrop> next;
+  if (row >= 0) next.load(a, row);
+  for (; row >= 0; row -= warps) {
+    const SumRows<T, H, kVecs, kDrop> now = next;
+    if (row >= warps) next.load(a, row - warps);
+    Eight x[kVecs];
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      const int v = lane + 32 * i;
+      x[i] = zero8();
+      if (v >= vectors) continue;
+      Eight y = unpack<T>(now.branch[i]);
+      const Eight b = bias(i);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) y.v[j] += b.v[j];
+      if constexpr (kDrop) drop8(d, now.token, static_cast<uint32_t>(v), y);
+      const Eight old = unpack<H>(now.x[i]);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) y.v[j] += old.v[j];
+      // Rounded as it is stored, so that backward sees the numbers that were normalised.
+      const Raw8<H> rounded = pack<H>(y);
+      x[i] = unpack<H>(rounded);
+      *reinterpret_cast<Raw8<H>*>(static_cast<H*>(a.h) + row * a.h_stride + v * 8) = rounded;
+    }
+    normalise<T, kVecs>(a, row, x, gain, shift);
   }
 }
 
@@ -188,6 +258,7 @@ __global__ __launch_bounds__(32 * kWarps,
   for (; row < a.rows; row += warps) {
     const TokenRows<T, H, kVecs> now = next;
     if (row + warps < a.rows) next.load(a, row + warps);
+    const float offset = -now.mean * now.inverse;
     float sum = 0;
     float sum_x = 0;
 #pragma unroll
@@ -199,7 +270,7 @@ __global__ __launch_bounds__(32 * kWarps,
       const Eight dn = unpack<T>(now.dn[i]);
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        const float normed = (h.v[j] - now.mean) * now.inverse;
+        const float normed = fmaf(h.v[j], now.inverse, offset);
         dgain[i].v[j] = fmaf(dn.v[j], normed, dgain[i].v[j]);
         dshift[i].v[j] += dn.v[j];
         const float dy = dn.v[j] * gain.v[j];
@@ -210,6 +281,9 @@ __global__ __launch_bounds__(32 * kWarps,
     const float mean_dy = warp_sum(sum) * share;
     const float mean_dyx = warp_sum(sum_x) * share;
     const uint64_t token = kDrop ? a.drop.tokens[row] : 0;
+    // inverse * (dy - mean_dy - normed * mean_dyx), where normed = h * inverse + offset.
+    const float of_h = -now.inverse * now.inverse * mean_dyx;
+    const float constant = -now.inverse * fmaf(offset, mean_dyx, mean_dy);
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
       const int v = lane + 32 * i;
@@ -220,8 +294,7 @@ __global__ __launch_bounds__(32 * kWarps,
       Eight dx = a.dh != nullptr ? unpack<H>(now.dh[i]) : zero8();
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
-        const float normed = (h.v[j] - now.mean) * now.inverse;
-        dx.v[j] += now.inverse * (dn.v[j] * gain.v[j] - mean_dy - normed * mean_dyx);
+        dx.v[j] += fmaf(now.inverse, dn.v[j] * gain.v[j], fmaf(of_h, h.v[j], constant));
       }
       store8(static_cast<H*>(a.dx) + row * a.dx_stride + v * 8, dx);
       if (a.dbranch == nullptr) continue;
@@ -278,22 +351,18 @@ void CudaBackend::residual_norm_forward(const Device&, const ResidualNorm& op) {
   a.rows = static_cast<int>(op.x.rows);
   a.width = static_cast<int>(op.x.cols);
   a.drop = drop_args(context_, op.dropout);
-  const auto blocks = static_cast<unsigned>((op.x.rows + kForwardWarps - 1) / kForwardWarps);
+  const int64_t all = (op.x.rows + kForwardWarps - 1) / kForwardWarps;
+  const auto resident = std::min<int64_t>(all, kForwardBlocks * context_.multiprocessors());
   with_types(op.n.dtype, op.x.dtype, [&](auto t, auto h) {
     using T = decltype(t);
     using H = decltype(h);
     with_vectors(op.x.cols, [&](auto vecs) {
       constexpr int kVecs = decltype(vecs)::value;
-      if (op.branch.empty()) {
-        norm_forward_kernel<T, H, kVecs, false, false>
-            <<<blocks, 32 * kForwardWarps, 0, context_.stream()>>>(a);
-      } else if (a.drop.threshold == 0) {
-        norm_forward_kernel<T, H, kVecs, true, false>
-            <<<blocks, 32 * kForwardWarps, 0, context_.stream()>>>(a);
-      } else {
-        norm_forward_kernel<T, H, kVecs, true, true>
-            <<<blocks, 32 * kForwardWarps, 0, context_.stream()>>>(a);
-      }
+      const auto kernel = op.branch.empty()       ? norm_forward_kernel<T, H, kVecs>
+                          : a.drop.threshold == 0 ? sum_norm_kernel<T, H, kVecs, false>
+                                                  : sum_norm_kernel<T, H, kVecs, true>;
+      const auto blocks = static_cast<unsigned>(op.branch.empty() ? all : resident);
+      kernel<<<blocks, 32 * kForwardWarps, 0, context_.stream()>>>(a);
     });
   });
   check_launch("residual_norm_forward");

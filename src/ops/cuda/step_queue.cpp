@@ -169,8 +169,9 @@ void StepQueue::replay(Recording& recording, const BatchIndex& batch) {
 void StepQueue::finish() {
   const size_t at = (begun_ - 1) % kSteps;
   decide_step(context_, buffers_.gradient, &sums()->smoothed, update_, context_.step());
-  if (muon_) muon_->run(buffers_, context_.step(), true);
+  if (muon_) muon_->start();
   adam_step(context_, buffers_, update_, context_.step(), true, rest_ ? &*rest_ : nullptr);
+  if (muon_) muon_->finish(buffers_, context_.step(), true);
   steps_[at].updated.record(context_.stream());
   Returned* to = returned_.as<Returned>() + at;
   copy_to_host(&to->sums, sums(), sizeof(LossSums), context_.stream());

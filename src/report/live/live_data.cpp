@@ -27,22 +27,21 @@ std::string name_of_run(const std::string& directory) {
   return path.filename().string();
 }
 
-// The limit of the run, if it has one.
-std::optional<uint64_t> max_steps(const std::string& directory) {
+std::optional<TrainOptions> options_of(const std::string& directory) {
   try {
-    const std::optional<TrainOptions> options = read_recorded_options(directory);
-    if (!options || options->max_steps == 0) return std::nullopt;
-    return static_cast<uint64_t>(options->max_steps);
+    return read_recorded_options(directory);
   } catch (const std::exception&) {  // the live page does not check the configuration
     return std::nullopt;
   }
 }
 
 // The end of a decay that was begun and not cancelled, or the limit.
-std::optional<uint64_t> last_step(const RunSummary& run, const std::string& directory) {
+std::optional<uint64_t> last_step(const RunSummary& run,
+                                  const std::optional<TrainOptions>& options) {
   const bool decays = !run.decays.empty() && run.decays.back().steps > 0;
   if (decays) return run.decays.back().step + run.decays.back().steps;
-  return max_steps(directory);
+  const int64_t last = options ? last_step_of(run, *options) : 0;
+  return last > 0 ? std::optional(static_cast<uint64_t>(last)) : std::nullopt;
 }
 
 class Facts {
@@ -56,11 +55,11 @@ class Facts {
   Json json_ = Json::array();
 };
 
-Json facts_of(const RunSummary& run, const std::string& directory, bool running) {
+Json facts_of(const RunSummary& run, const std::optional<TrainOptions>& options, bool running) {
   Facts facts;
   if (!run.last_step) return facts.take();
   const StepRecord& last = *run.last_step;
-  const std::optional<uint64_t> limit = last_step(run, directory);
+  const std::optional<uint64_t> limit = last_step(run, options);
   const double step_seconds = run.steps.latest("seconds", "steps");
   facts.add("step", with_commas(last.step),
             limit ? format("of {}", with_commas(*limit)) : "no limit");
@@ -83,10 +82,11 @@ Json facts_of(const RunSummary& run, const std::string& directory, bool running)
   return facts.take();
 }
 
-Json verdicts_of(const RunSummary& run) {
+Json verdicts_of(const RunSummary& run, const std::optional<TrainOptions>& options) {
   Json all = Json::array();
-  for (const VerdictText& v : {text_of(bottleneck(run, time_shares(run))), text_of(trained(run)),
-                               text_of(overfitting(run))}) {
+  for (const VerdictText& v :
+       {text_of(bottleneck(run, time_shares(run))), text_of(trained(run, rate_decay(run, options))),
+        text_of(overfitting(run))}) {
     all.push_back({{"about", v.about},
                    {"verdict", v.verdict},
                    {"confidence", v.confidence},
@@ -228,8 +228,9 @@ Json live_data(const std::string& run_directory, const RunReader& reader, double
   const RunSummary& run = reader.run();
   const RunState state = state_of(run, now);
   Json json = live_placeholder(run_directory, name_of(state.kind), state.text);
-  json["facts"] = facts_of(run, run_directory, state.kind == RunStateKind::kRunning);
-  json["verdicts"] = verdicts_of(run);
+  const std::optional<TrainOptions> options = options_of(run_directory);
+  json["facts"] = facts_of(run, options, state.kind == RunStateKind::kRunning);
+  json["verdicts"] = verdicts_of(run, options);
   json["charts"] = live_charts(run);
   json["hosts"] = hosts_of(run);
   json["ranks"] = ranks_of(run);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/compress_options.h"
+#include "config/train_options.h"
 #include "observe/record/run_summary.h"
 #include "report/verdict/causes.h"
 #include "report/verdict/curve_fit.h"
@@ -102,6 +103,25 @@ struct Overfitting {
 Overfitting overfitting(const RunSummary& run);
 const char* id_of(Overfitting::Answer answer);  // in report.json
 
+// Where the last evaluation lies in a run whose learning rate decays in its last steps: wsd, or any
+// schedule after --decay-now. Validation loss falls in the decay as it does not before, so a curve
+// is fitted only to the evaluations before it.
+struct RateDecay {
+  enum class Phase : uint8_t {
+    kNone,    // the run has no such decay
+    kBefore,  // the decay is still to come, or its begin is not known
+    kWithin,
+    kAfter,
+  };
+  Phase phase = Phase::kNone;
+  double first = 0;  // step after the warm-up
+  double begin = 0;  // last step before the decay; infinite where it is not known
+};
+// The step at which the limits of the latest attempt end the run; 0: not known.
+int64_t last_step_of(const RunSummary& run, const TrainOptions& options);
+// `options`: those of the run.
+RateDecay rate_decay(const RunSummary& run, const std::optional<TrainOptions>& options);
+
 struct Trained {
   enum class Answer : uint8_t {
     kUnknown,
@@ -116,6 +136,7 @@ struct Trained {
     kTooFew,    // too few evaluations for a curve
     kTooSteep,  // losses fall too steeply for a curve that levels off above zero
     kScatter,   // losses scatter too much around their curve
+    kDecay,     // the decay of the learning rate has not ended
   };
   Answer answer = Answer::kUnknown;
   Evidence evidence = Evidence::kCurve;
@@ -123,10 +144,11 @@ struct Trained {
   uint64_t step = 0;           // at which it diverged
   uint64_t skipped_steps = 0;  // of a run that diverged
   LossTrend trend;             // of a run that gets worse
-  Points losses;               // of validation
+  RateDecay::Phase phase = RateDecay::Phase::kNone;
+  Points losses;  // of validation; with a decay, those before it
   std::vector<ExpectedGain> gains;
 };
-Trained trained(const RunSummary& run);
+Trained trained(const RunSummary& run, const RateDecay& decay = {});
 const char* id_of(Trained::Answer answer);  // in report.json
 
 Points validation_losses(const RunSummary& run);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "optim/schedule.h"
 #include "report/verdict/verdicts.h"
 
 namespace reigen {
@@ -67,6 +68,33 @@ void judge_by_curve(const LossCurve& curve, Trained& t) {
 }
 
 }  // namespace
+
+RateDecay rate_decay(const RunSummary& run, const std::optional<TrainOptions>& options) {
+  Decay decay;
+  if (!run.decays.empty()) decay = {run.decays.back().step, run.decays.back().steps};
+  const bool wsd = options && options->schedule.kind == ScheduleKind::kWsd;
+  RateDecay found;
+  if (wsd) found.first = static_cast<double>(options->schedule.warmup_steps);
+  if (!decay.active() && wsd) {
+    ScheduleOptions schedule = options->schedule;
+    schedule.last_step = last_step_of(run, *options);
+    decay = planned_decay(schedule);
+  }
+  if (!decay.active() && !wsd) return found;
+  found.begin = decay.active() ? static_cast<double>(decay.begin) : INFINITY;
+  const uint64_t step = run.evaluations.empty() ? 0 : run.evaluations.back().step;
+  const bool ended = decay.active() && step >= decay.end();
+  const bool begun = decay.active() && step > decay.begin;
+  found.phase = ended   ? RateDecay::Phase::kAfter
+                : begun ? RateDecay::Phase::kWithin
+                        : RateDecay::Phase::kBefore;
+  return found;
+}
+
+int64_t last_step_of(const RunSummary& run, const TrainOptions& options) {
+  const bool recorded = !run.starts.empty() && run.starts.back().last_step > 0;
+  return recorded ? static_cast<int64_t>(run.starts.back().last_step) : options.max_steps;
+}
 
 const char* id_of(Overfitting::Answer answer) {
   switch (answer) {
@@ -144,8 +172,9 @@ Overfitting overfitting(const RunSummary& run) {
   return o;
 }
 
-Trained trained(const RunSummary& run) {
+Trained trained(const RunSummary& run, const RateDecay& decay) {
   Trained t;
+  t.phase = decay.phase;
   t.losses = validation_losses(run);
   if (run.ended && run.ends.back().reason == "diverged") {
     t.answer = Trained::Answer::kDiverged;
@@ -167,8 +196,23 @@ Trained trained(const RunSummary& run) {
     t.trend = *trend;
     return t;
   }
-  if (const auto curve = fit_loss_curve(t.losses)) {
+  if (decay.phase == RateDecay::Phase::kBefore || decay.phase == RateDecay::Phase::kWithin) {
+    t.evidence = Trained::Evidence::kDecay;
+    if (t.losses.empty()) return t;
+    t.answer = Trained::Answer::kImproving;
+    t.confidence = Confidence::kMedium;
+    return t;
+  }
+  if (decay.phase == RateDecay::Phase::kAfter) {
+    std::erase_if(t.losses, [&](const auto& point) {
+      return point.first < decay.first || point.first > decay.begin;
+    });
+  }
+  const auto curve = fit_loss_curve(t.losses);
+  if (curve) {
     judge_by_curve(*curve, t);
+  } else if (decay.phase == RateDecay::Phase::kAfter) {
+    t.evidence = Trained::Evidence::kTooFew;
   } else {
     judge_without_curve(t);
   }

@@ -160,8 +160,14 @@ std::string without_curve_text(const Trained& t) {
       percent_text(1 - loss / loss_before), why);
 }
 
+// A run whose decay is over is continued by a longer run, not by more steps at its last rate.
 std::string gains_text(const Trained& t) {
   std::string text;
+  if (t.phase == RateDecay::Phase::kAfter) {
+    append(text,
+           "by the validation losses before the decay of the learning rate, of a run that is "
+           "longer from the start");
+  }
   for (const ExpectedGain& gain : t.gains) {
     append(text, format("{} more steps: {}", percent_text(gain.more), text_of(gain)));
   }
@@ -171,6 +177,21 @@ std::string gains_text(const Trained& t) {
                 kTrainedGain * t.losses.back().second, text);
 }
 
+std::string decay_text(const Trained& t) {
+  return t.phase == RateDecay::Phase::kWithin
+             ? "the decay of the learning rate, in which validation loss falls, has not ended"
+             : "the learning rate has not decayed yet, and validation loss falls when it does";
+}
+
+// Without a curve after a decay, whose own losses cannot be extrapolated.
+std::string decayed_text(const Trained& t) {
+  return format(
+      "the learning rate has decayed, so more steps at its last rate gain nothing; the gain of a "
+      "longer run is unknown: a curve needs {} after the warm-up and before the decay, and the run "
+      "has {}",
+      counted(kFewestEvaluations, "evaluation"), t.losses.size());
+}
+
 std::string trained_rule() {
   return format(
       "a curve c + a * step^-b is fitted to the validation losses of the last half of the run; a "
@@ -178,7 +199,8 @@ std::string trained_rule() {
       "loss, or when it overfits. It gets worse when at least {} in a row at the end are {} above "
       "the best and training loss did not fall either. With fewer than {}, or a fall too steep for "
       "such a curve, it still improves when the last loss is the best and more than {} below the "
-      "previous one",
+      "previous one. With a decay of the learning rate at the end of the run, it improves until "
+      "the decay ends, and the curve is fitted to the losses before the decay",
       100 * kTrainedGain, counted(kWorseInRow, "evaluation"), percent_text(kWorseLoss),
       counted(kFewestEvaluations, "evaluation"), percent_text(kClearFall));
 }
@@ -294,7 +316,10 @@ VerdictText text_of(const Trained& t) {
   switch (t.answer) {
     case Trained::Answer::kUnknown:
       v.verdict = id_of(Cause::kUnknown);
-      v.because = curve ? gains_text(t) : without_curve_text(t);
+      v.because = curve                                     ? gains_text(t)
+                  : t.phase == RateDecay::Phase::kAfter     ? decayed_text(t)
+                  : t.evidence == Trained::Evidence::kDecay ? decay_text(t)
+                                                            : without_curve_text(t);
       break;
     case Trained::Answer::kYes:
       v.verdict = "yes";
@@ -308,6 +333,13 @@ VerdictText text_of(const Trained& t) {
       v.verdict = "no, still improving";
       v.because = curve ? gains_text(t) : without_curve_text(t);
       v.advice = kTrainOn;
+      if (t.phase == RateDecay::Phase::kAfter) v.advice = "train a longer run";
+      if (t.evidence != Trained::Evidence::kDecay) break;
+      v.because = decay_text(t);
+      v.advice = t.phase == RateDecay::Phase::kWithin
+                     ? "resume the run up to the end of its decay"
+                     : "train up to the end of the planned decay, or begin a decay of N steps now "
+                       "with `reigen train --run RUN --decay-now N`";
       break;
     case Trained::Answer::kGettingWorse:
       v.verdict = format("no, getting worse since step {:.0f}", t.trend.best_step);

@@ -81,7 +81,7 @@ CheckpointWriter::Room CheckpointWriter::room() {
 CheckpointWriter::Room CheckpointWriter::room_of_copy() const {
   Room room;
   // Parameters and moments: all but some kilobytes of manifest, headers and vocabulary.
-  room.needed = sizeof(float) * layout_.parameters();
+  room.needed = sizeof(float) * layout_.parameters() * (copy_.average.empty() ? 1 : 2);
   for (const NamedBuffer& moment : moments_of(copy_)) {
     room.needed += moment.values.empty() ? 0 : sizeof(float) * layout_.parameters();
   }
@@ -121,7 +121,7 @@ void CheckpointWriter::write_copy() {
   try {
     written = write_checkpoint(lasting + record_.path.substr(run_.path().size()), facts_, layout_,
                                copy_.parameters, moments_of(copy_), vocabulary_, true,
-                               worker_tensors(copy_), OutputName::kOwn);
+                               worker_tensors(copy_), OutputName::kOwn, copy_.average);
   } catch (const Error& e) {  // with the path that a user knows
     std::string text = e.what();
     const size_t at = text.find(lasting);

@@ -188,6 +188,11 @@ void Reporter::evaluation(const EvaluationRecord& record) {
     line += format("  BLEU {:.2f}{}  chrF {:.2f}", *record.bleu,
                    record.is_best_bleu ? " (best)" : "", *record.chrf);
   }
+  if (record.own_nll && record.average_nll) {
+    line += record.averaged()
+                ? format("  of the average; loss of the weights {:.4f}", *record.own_nll)
+                : format("  of the weights; loss of the average {:.4f}", *record.average_nll);
+  }
   log_note(line + format("  {}", human_seconds(record.seconds)));
   for (const SampleTranslation& sample : record.samples) {
     log_note(format("  source      {}\n  reference   {}\n  translation {}", sample.source,

@@ -52,6 +52,7 @@ void RunWriter::announce(const AttemptFacts& attempt) {
                   batch, with_commas(attempt.memory.micro_tokens),
                   human_bytes(attempt.memory.budget)));
   log_note(format("device: {}", attempt.device));
+  if (!options_.chosen.empty()) log_note(options_.chosen);
   if (!attempt.workers.empty()) log_note(format("job: {}", attempt.workers));
   if (!attempt.prediction_line.empty()) log_note(attempt.prediction_line);
   for (const std::string& warning : attempt.warnings) log_warning(warning);
@@ -79,6 +80,8 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.capacity = attempt.capacity;
   start.setup_seconds = attempt.setup_seconds;
   start.data_seconds = attempt.data_seconds;
+  const int64_t last = options_.schedule.last_step;
+  start.last_step = static_cast<uint64_t>(last > 0 ? last : options_.max_steps);
   reporter_->start(start);
   if (attempt.prediction) reporter_->prediction(*attempt.prediction);
 }
@@ -120,6 +123,7 @@ CheckpointFacts RunWriter::facts(const TrainState& state) const {
     if (last_evaluation_->bleu) facts.scores["bleu"] = *last_evaluation_->bleu;
     if (last_evaluation_->chrf) facts.scores["chrf"] = *last_evaluation_->chrf;
   }
+  facts.use_average = options_.ema_decay > 0 && state.counters.average_better;
   facts.training = {{"reigen", attempt_.version},
                     {"device", attempt_.device},
                     {"data", data_.fingerprint},

@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/machine.h"
 #include "base/terminal.h"
+#include "config/recipe.h"
 #include "config/yaml.h"
 #include "device/gpu.h"
 #include "dist/compress/compressor.h"
@@ -76,6 +77,18 @@ std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manif
 
 }  // namespace
 
+TrainOptions with_recipe(TrainOptions options) {
+  if (options.recipe == Recipe::kClassic || !options.given) return options;
+  CorpusSize size;
+  for (const CorpusFacts& corpus : read_manifest(options.data).train) {
+    const auto pairs = static_cast<double>(corpus.lines_kept);
+    size.pairs += corpus.weight * pairs;
+    size.target_tokens += corpus.weight * (static_cast<double>(corpus.target.pieces) + pairs);
+  }
+  apply_recipe(options, size);
+  return options;
+}
+
 TrainingData open_data(const TrainOptions& options) {
   const Stopwatch watch;
   Manifest manifest = read_manifest(options.data);
@@ -102,11 +115,13 @@ namespace {
 
 // Parameters, gradient and two moments, and a checkpoint's copy of all but the gradient. With
 // sharded moments, on ranks that write no checkpoint: parameters, gradient and the rank's shards.
-uint64_t state_bytes(const Transformer& model, int moment_shards) {
+// The average of the parameters is one more buffer, and one more of a checkpoint.
+uint64_t state_bytes(const TrainOptions& options, const Transformer& model, int moment_shards) {
   const uint64_t elements = model.layout().elements();
-  if (moment_shards <= 1) return 7 * sizeof(float) * elements;
+  const uint64_t average = options.ema_decay > 0 ? elements : 0;
+  if (moment_shards <= 1) return sizeof(float) * (7 * elements + 2 * average);
   const uint64_t own = elements / static_cast<uint64_t>(moment_shards);
-  return sizeof(float) * (2 * elements + 2 * own);
+  return sizeof(float) * (2 * elements + 2 * own + average);
 }
 
 // For compression that is computed on the host: the residual, the collected residual and a
@@ -119,11 +134,16 @@ uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
   return buffers * sizeof(float) * model.layout().elements();
 }
 
+uint64_t muon_host_bytes(const TrainOptions& options, const Transformer& model) {
+  return muon_cpu_scratch_bytes(muon_plan(model.layout(), options.optimizer).matrices);
+}
+
 MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const TrainingData& data,
                     const MemorySharing& sharing) {
   return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
-          .fixed = state_bytes(model, sharing.moment_shards) + worker_bytes(options, model) +
-                   data.bytes + kProgramBytes,
+          .fixed = state_bytes(options, model, sharing.moment_shards) +
+                   worker_bytes(options, model) + muon_host_bytes(options, model) + data.bytes +
+                   kProgramBytes,
           .micro_tokens = kMostMicroTokens};
 }
 
@@ -150,7 +170,7 @@ MemoryPlan gpu_plan(const TrainOptions& options, const Transformer& model,
                              opened.device.gpu()->facts().name));
   }
   return {.budget = options.memory > 0 ? options.memory : available / 10 * 9,
-          .fixed = state_bytes(model, 1) + copy * model.layout().elements() +
+          .fixed = state_bytes(options, model, 1) + copy * model.layout().elements() +
                    nccl_bytes(options, sharing) + muon_bytes(options, model, opened.type) +
                    kGpuProgramBytes,
           .micro_tokens = kMostGpuMicroTokens};

@@ -16,6 +16,9 @@
 
 namespace reigen {
 
+// The options with the choices of the recipe, which depend on the size of the dataset.
+TrainOptions with_recipe(TrainOptions options);
+
 // A dataset, opened and verified.
 struct TrainingData {
   Manifest manifest;

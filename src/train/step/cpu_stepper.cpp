@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/adam.h"
+#include "ops/ema.h"
 #include "optim/update.h"
 #include "train/step/step_agreement.h"
 
@@ -51,7 +52,7 @@ class CpuStepper::CpuSnapshot : public Snapshot {
   }
 
   CpuStepper& stepper_;
-  SharedWeights shared_;
+  SwappedWeights shared_;
   bool ended_ = false;
 };
 
@@ -136,6 +137,15 @@ void CpuStepper::update() {
   muon_step(device_, muon, plan_.matrices, gradient, parameters, state_.first_moment);
 }
 
+// Also after a skipped step, as on a GPU, where the host does not know yet whether a step is
+// skipped.
+void CpuStepper::update_average() {
+  const uint64_t steps = exchange_ ? exchange_->steps_with_shared_weights() : 1;
+  if (state_.average.empty() || steps == 0) return;
+  ema_step(device_, ema_weight(options_.ema_decay, result_.step, steps), state_.parameters,
+           state_.average);
+}
+
 void CpuStepper::start(const ReadyBatch& ready) {
   watch_ = {};
   ++under_way_;
@@ -174,6 +184,7 @@ void CpuStepper::start(const ReadyBatch& ready) {
     add_exchange_spans(*exchange_, waited, result_);
     result_.communication->min_wait = min_wait;
   }
+  update_average();
   count_step(state_.counters, result_);
   result_.spans.emplace_back("optimizer", updating + watch_.lap());
 }
@@ -183,9 +194,16 @@ StepResult CpuStepper::finish() {
   return std::move(result_);
 }
 
-SharedWeights CpuStepper::shared_weights() {
-  if (!exchange_) return SharedWeights({});
-  return SharedWeights([this] { exchange_->swap_shared(); });
+SwappedWeights CpuStepper::shared_weights() {
+  if (!exchange_) return SwappedWeights({});
+  return SwappedWeights([this] { exchange_->swap_shared(); });
+}
+
+SwappedWeights CpuStepper::averaged_weights() {
+  return SwappedWeights([this] {
+    const bool own = weights_.master == state_.parameters.data();
+    weights_ = Weights(own ? state_.average : state_.parameters);
+  });
 }
 
 std::unique_ptr<Snapshot> CpuStepper::snapshot() { return std::make_unique<CpuSnapshot>(*this); }

@@ -28,7 +28,8 @@ class CpuStepper : public Stepper {
 
   const Weights& weights() const override { return weights_; }
   void release_memory() override { arena_ = Arena(); }
-  SharedWeights shared_weights() override;
+  SwappedWeights shared_weights() override;
+  SwappedWeights averaged_weights() override;
   std::unique_ptr<Snapshot> snapshot() override;
   void trace(Timeline* timeline) override { timeline_ = timeline; }
 
@@ -37,6 +38,7 @@ class CpuStepper : public Stepper {
 
   void accumulate(const ReadyBatch& ready);
   void update();
+  void update_average();
   // Seconds since the last lap, recorded in the timeline as `name`.
   double lap(const char* name);
 

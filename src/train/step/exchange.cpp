@@ -69,6 +69,11 @@ void Exchange::after_update() {
   times_ = outer_->times();
 }
 
+uint64_t Exchange::steps_with_shared_weights() const {
+  if (!local_) return 1;
+  return outer_->steps() == 0 ? static_cast<uint64_t>(setting_.every) : 0;
+}
+
 Exchange::Sent Exchange::sent() const {
   Sent sent;
   for (const CommCounter& counter : group_.counters()) {

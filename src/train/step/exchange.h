@@ -55,6 +55,9 @@ class Exchange {
   // Exchanges this worker's weights with those of the last outer step; a second call undoes it.
   void swap_shared();
   bool between_outer_steps() const { return outer_ && outer_->begun(); }
+  // After a step: the number of steps, this one included, since all ranks had the same weights; 0
+  // where they differ, within local steps.
+  uint64_t steps_with_shared_weights() const;
 
  private:
   bool in_warmup(uint64_t step) const {

@@ -97,6 +97,10 @@ void GpuExchange::agree(LossSums* sums) {
   mine = agreed.sums;
   if (!agreed.all_finite) mine.smoothed = std::numeric_limits<double>::quiet_NaN();
   gpu_.upload(sums, &mine, sizeof(mine));
+  if (!local() || agreed.all_finite) return;
+  // The loss scale of each GPU follows its own norm: one that is not finite halves it on all.
+  const float not_finite = std::numeric_limits<float>::quiet_NaN();
+  gpu_.upload(buffers_.gradient.data(), &not_finite, sizeof(not_finite));
 }
 
 CommunicationTimes GpuExchange::communication() const {

@@ -56,6 +56,7 @@ class GpuExchange {
   void collect() { exchange_.collect(); }
   void swap_shared();
   bool between_outer_steps() const { return exchange_.between_outer_steps(); }
+  uint64_t steps_with_shared_weights() const { return exchange_.steps_with_shared_weights(); }
 
  private:
   struct Bucket {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
+#include "ops/ema.h"
 #include "optim/muon_plan.h"
 #include "optim/update.h"
 
@@ -34,7 +36,9 @@ class GpuStepper::GpuSnapshot : public Snapshot {
     return stepper_.exchange_ && stepper_.exchange_->between_outer_steps();
   }
   void reload() override {
-    if (stepper_.exchange_) stepper_.exchange_->put();
+    if (!stepper_.exchange_) return;
+    stepper_.exchange_->put();
+    stepper_.put_average();
   }
   void end() override { shared_.end(); }
 
@@ -43,12 +47,13 @@ class GpuStepper::GpuSnapshot : public Snapshot {
   static std::function<void()> collected(GpuStepper& stepper) {
     if (!stepper.exchange_) return {};
     stepper.exchange_->fetch();
+    stepper.fetch_average();
     stepper.exchange_->collect();
     return [&stepper] { stepper.exchange_->swap_shared(); };
   }
 
   GpuStepper& stepper_;
-  SharedWeights shared_;
+  SwappedWeights shared_;
 };
 
 GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
@@ -65,16 +70,20 @@ GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
       elements_(state.parameters.size()),
       gradient_(DeviceKind::kGpu, elements_ * sizeof(float), "the gradient"),
       first_moment_(uploaded(gpu_, state.first_moment, "the optimizer's first moment")),
-      second_moment_(uploaded(gpu_, state.second_moment, "the optimizer's second moment")) {
+      second_moment_(uploaded(gpu_, state.second_moment, "the optimizer's second moment")),
+      average_(uploaded(gpu_, state.average, "the average of the weights")) {
   if (job.alone()) drop_worker_states(state);
-  for (auto* host : {&state.parameters, &state.first_moment, &state.second_moment}) {
+  for (auto* host :
+       {&state.parameters, &state.first_moment, &state.second_moment, &state.average}) {
     std::vector<float>().swap(*host);
   }
   gpu_.clear(gradient_.data(), gradient_.size());
-  if (has_local_steps(state.choices.compress) && type == DType::kF16) {
+  if (has_local_steps(state.choices.compress) && type == DType::kF16 &&
+      options.loss_scaling == LossScaling::kLogMax) {
     throw ConfigError(
-        "--compress local cannot be combined with --precision fp16: between outer steps the loss "
-        "scales of the workers would differ; use --precision bf16 or --compress powersgd:8");
+        "--compress local with --precision fp16 cannot be combined with optimizer.loss-scaling "
+        "logmax: it follows the gradients of each worker, so their loss scales would differ; use "
+        "optimizer.loss-scaling backoff or --precision bf16");
   }
   GpuOptimizer optimizer = this->optimizer();
   optimizer.scaling = type == DType::kF16 ? options.loss_scaling : LossScaling::kOff;
@@ -164,11 +173,35 @@ void GpuStepper::start(const ReadyBatch& ready) {
   const bool local = exchange_ && exchange_->local();
   const auto tokens = static_cast<double>(averaged_tokens(ready, local));
   queue_->begin({.step = step, .rate = planned.rate, .gradient_scale = 1 / tokens});
+  update_average();
   enqueue(ready, step);
   if (exchange_) exchange();
   queue_->finish();
   if (local) exchange_->after_update();
+  const uint64_t steps = exchange_ ? exchange_->steps_with_shared_weights() : 1;
+  if (average_.size() > 0 && steps > 0) {
+    average_weight_ = ema_weight(options_.ema_decay, step, steps);
+  }
   waiting_.push_back(planned);
+}
+
+// Adds the parameters of the last step, at the begin of the next one, whose time it is part of, or
+// before the average is read. Whether that step was skipped is not known, so it counts in any case.
+void GpuStepper::update_average() {
+  const double weight = std::exchange(average_weight_, 0);
+  if (weight == 0) return;
+  ema_step(device_, weight, weights_.master(), {average_.as<float>(), elements_});
+}
+
+void GpuStepper::fetch_average() {
+  if (average_.size() == 0) return;
+  update_average();
+  state_.average.resize(elements_);
+  gpu_.download(state_.average.data(), average_.data(), average_.size());
+}
+
+void GpuStepper::put_average() {
+  if (average_.size() > 0) gpu_.upload(average_.data(), state_.average.data(), average_.size());
 }
 
 StepResult GpuStepper::finish() {
@@ -218,16 +251,35 @@ double GpuStepper::loss_scale() const {
   return scale > 0 ? scale : kFirstLossScale;
 }
 
-SharedWeights GpuStepper::shared_weights() {
-  if (!exchange_) return SharedWeights({});
-  return SharedWeights([this] { exchange_->swap_shared(); });
+SwappedWeights GpuStepper::shared_weights() {
+  if (!exchange_) return SwappedWeights({});
+  return SwappedWeights([this] { exchange_->swap_shared(); });
+}
+
+// The compute copy is shared: it holds the average while that is shown.
+SwappedWeights GpuStepper::averaged_weights() {
+  update_average();
+  return SwappedWeights([this] {
+    const Weights& own = weights_.view();
+    const bool show = !averaged_;
+    const std::span<float> shown =
+        show ? std::span(average_.as<float>(), elements_) : weights_.master();
+    if (own.type != DType::kF32) gpu_backend(device_)->convert(shown, own.compute, own.type);
+    averaged_.reset();
+    if (!show) return;
+    averaged_ = own;
+    averaged_->master = shown.data();
+    if (own.type == DType::kF32) averaged_->compute = shown.data();
+  });
 }
 
 std::unique_ptr<Snapshot> GpuStepper::snapshot() { return std::make_unique<GpuSnapshot>(*this); }
 
 void GpuStepper::begin() {
-  const void* sources[] = {weights_.view().master, first_moment_.data(), second_moment_.data()};
-  for (size_t i = 0; i < 3; ++i) {
+  update_average();
+  const void* sources[] = {weights_.view().master, first_moment_.data(), second_moment_.data(),
+                           average_.data()};
+  for (size_t i = 0; i < state_buffers(); ++i) {
     const size_t bytes = elements_ * sizeof(float);
     if (copies_[i].size() == 0) {
       copies_[i] = DeviceBuffer(DeviceKind::kGpu, bytes, "a checkpoint's copy");
@@ -238,8 +290,9 @@ void GpuStepper::begin() {
 }
 
 void GpuStepper::complete(TrainState& into) {
-  std::vector<float>* targets[] = {&into.parameters, &into.first_moment, &into.second_moment};
-  for (size_t i = 0; i < 3; ++i) {
+  std::vector<float>* targets[] = {&into.parameters, &into.first_moment, &into.second_moment,
+                                   &into.average};
+  for (size_t i = 0; i < state_buffers(); ++i) {
     targets[i]->resize(elements_);
     gpu_.download_snapshot(targets[i]->data(), copies_[i].data(), elements_ * sizeof(float));
   }

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -24,9 +25,10 @@ class GpuStepper : public Stepper, public StateSource {
   StepResult finish() override;
   size_t under_way() const override { return waiting_.size(); }
   size_t most_under_way() const override { return exchange_ ? 1 : 2; }
-  const Weights& weights() const override { return weights_.view(); }
+  const Weights& weights() const override { return averaged_ ? *averaged_ : weights_.view(); }
   void release_memory() override;
-  SharedWeights shared_weights() override;
+  SwappedWeights shared_weights() override;
+  SwappedWeights averaged_weights() override;
   std::unique_ptr<Snapshot> snapshot() override;
   void trace(Timeline* timeline) override { timeline_ = timeline; }
 
@@ -42,6 +44,10 @@ class GpuStepper : public Stepper, public StateSource {
   void exchange();
   void enqueue(const ReadyBatch& ready, uint64_t step);
   uint64_t memory_state() const;
+  size_t state_buffers() const { return average_.size() > 0 ? 4 : 3; }  // of a checkpoint
+  void update_average();
+  void fetch_average();
+  void put_average();
 
   const Device& device_;
   Gpu& gpu_;
@@ -54,7 +60,10 @@ class GpuStepper : public Stepper, public StateSource {
   DeviceBuffer gradient_;
   DeviceBuffer first_moment_;
   DeviceBuffer second_moment_;
-  DeviceBuffer copies_[3];  // for a checkpoint
+  DeviceBuffer average_;             // of the parameters; empty without ema.decay
+  double average_weight_ = 0;        // of the parameters of the last step; 0: averaged already
+  std::optional<Weights> averaged_;  // while the average is shown
+  DeviceBuffer copies_[4];           // for a checkpoint
   Arena arena_{DeviceKind::kGpu};
   uint64_t arenas_ = 1;  // number of arenas made
   std::unique_ptr<GpuStepQueue> queue_;

@@ -8,18 +8,18 @@
 
 namespace reigen {
 
-SharedWeights::SharedWeights(std::function<void()> swap) : swap_(std::move(swap)) {
+SwappedWeights::SwappedWeights(std::function<void()> swap) : swap_(std::move(swap)) {
   if (swap_) swap_();
 }
 
-SharedWeights::~SharedWeights() {
+SwappedWeights::~SwappedWeights() {
   try {
     end();
   } catch (const std::exception&) {  // the error that ends the scope is the one to report
   }
 }
 
-void SharedWeights::end() {
+void SwappedWeights::end() {
   if (const auto swap = std::exchange(swap_, nullptr)) swap();
 }
 

@@ -21,16 +21,17 @@
 
 namespace reigen {
 
-// For as long as it lives, Stepper::weights() are the run's weights. They differ from a worker's
-// own only between the outer steps of DiLoCo (--compress local), where the run's weights are those
-// of the last outer step. The worker's own weights return on any exit from the scope.
-class SharedWeights {
+// For as long as it lives, Stepper::weights() are different ones: from shared_weights(), the run's
+// weights, which differ from a worker's own only between the outer steps of DiLoCo (--compress
+// local), where they are those of the last outer step; from averaged_weights(), the moving average
+// of the run's weights. The worker's own weights return on any exit from the scope.
+class SwappedWeights {
  public:
   // `swap` exchanges the two sets of weights; empty where there is only one.
-  explicit SharedWeights(std::function<void()> swap);
-  ~SharedWeights();  // swaps back; an error cannot leave from here
-  SharedWeights(const SharedWeights&) = delete;
-  SharedWeights& operator=(const SharedWeights&) = delete;
+  explicit SwappedWeights(std::function<void()> swap);
+  ~SwappedWeights();  // swaps back; an error cannot leave from here
+  SwappedWeights(const SwappedWeights&) = delete;
+  SwappedWeights& operator=(const SwappedWeights&) = delete;
 
   // Swaps back now, at the end of a scope without an error. Throws DeviceError.
   void end();
@@ -71,7 +72,8 @@ class Stepper {
   // Called only while no step is under way.
   virtual const Weights& weights() const = 0;
   virtual void release_memory() = 0;  // frees the activations' memory until the next step
-  virtual SharedWeights shared_weights() = 0;
+  virtual SwappedWeights shared_weights() = 0;
+  virtual SwappedWeights averaged_weights() = 0;  // only with ema.decay
   virtual std::unique_ptr<Snapshot> snapshot() = 0;
 
   // Steps are also recorded in `timeline` from now on; it must outlive the last step.

@@ -86,6 +86,7 @@ bool check_same_weights(Job& job, TrainState& state, bool own_moments) {
         with_commas(state.counters.step), differing));
   }
   job.broadcast(state.parameters);
+  if (!state.average.empty()) job.broadcast(state.average);
   if (own_moments) return false;
   job.broadcast(state.first_moment);
   job.broadcast(state.second_moment);

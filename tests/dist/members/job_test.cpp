@@ -103,10 +103,12 @@ TEST(Job, SumsValuesAndVotesTogether) {
     EXPECT_EQ(values[1], 1.5);
     EXPECT_EQ(job.agreed().interrupted, 1);
     EXPECT_EQ(job.agreed().time_over, 0);
-    job.vote({.time_over = 1});
+    job.vote({.time_over = 1, .decay_steps = job.first() ? 7.0 : 0.0, .save = 1});
     job.sum_and_agree(values);
     EXPECT_EQ(job.agreed().interrupted, 0);
     EXPECT_EQ(job.agreed().time_over, 3);
+    EXPECT_EQ(job.agreed().decay_steps, 7);
+    EXPECT_EQ(job.agreed().save, 3);
   });
 }
 

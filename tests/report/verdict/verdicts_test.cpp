@@ -429,6 +429,59 @@ TEST(Trained, AFlatCurveIsTrained) {
   EXPECT_EQ(trained(run).answer, Trained::Answer::kYes);
 }
 
+// Losses of wsd: flat before the decay, which begins after step 1,000, and falling in it.
+RunSummary decaying_run(uint64_t last_step, double slope = 0) {
+  RunSummary run;
+  run.add(0, StartRecord{.last_step = 2000});
+  for (uint64_t step = 100; step <= last_step; step += 100) {
+    const auto s = static_cast<double>(step);
+    const double stable = 3 + slope / s;
+    evaluate(run, step, step <= 1000 ? stable : stable - 0.5 * (s - 1000) / 1000, 3);
+  }
+  return run;
+}
+
+Trained trained_with(const RunSummary& run, ScheduleKind kind = ScheduleKind::kWsd) {
+  TrainOptions options;
+  options.max_epochs = 3;
+  options.schedule.kind = kind;
+  options.schedule.warmup_steps = 50;
+  return trained(run, rate_decay(run, options));
+}
+
+TEST(Trained, AStablePhaseIsNotTheEndOfWsd) {
+  const RunSummary run = decaying_run(1000);
+  EXPECT_EQ(trained_with(run, ScheduleKind::kFixed).answer, Trained::Answer::kYes);
+  const Trained t = trained_with(run);
+  EXPECT_EQ(t.answer, Trained::Answer::kImproving);
+  EXPECT_EQ(t.evidence, Trained::Evidence::kDecay);
+  EXPECT_EQ(t.phase, RateDecay::Phase::kBefore);
+  EXPECT_TRUE(t.gains.empty());
+  EXPECT_EQ(trained_with(decaying_run(1500)).phase, RateDecay::Phase::kWithin);
+  EXPECT_EQ(trained_with(decaying_run(1500)).answer, Trained::Answer::kImproving);
+}
+
+TEST(Trained, AFallInTheDecayIsNotExtrapolated) {
+  const RunSummary flat = decaying_run(2000);
+  EXPECT_EQ(trained_with(flat, ScheduleKind::kFixed).answer, Trained::Answer::kImproving);
+  const Trained t = trained_with(flat);
+  EXPECT_EQ(t.phase, RateDecay::Phase::kAfter);
+  EXPECT_EQ(t.answer, Trained::Answer::kYes);
+  EXPECT_EQ(t.losses.back().first, 1000);
+  EXPECT_EQ(trained_with(decaying_run(2000, 300)).answer, Trained::Answer::kImproving);
+}
+
+TEST(Trained, WsdWithoutAKnownEndHasItsDecayAhead) {
+  RunSummary run;
+  for (uint64_t step = 100; step <= 1000; step += 100) evaluate(run, step, 3, 3);
+  EXPECT_EQ(trained_with(run).phase, RateDecay::Phase::kBefore);
+  run.add(0, DecayRecord{.step = 900, .steps = 100, .cause = "request"});
+  EXPECT_EQ(trained_with(run).phase, RateDecay::Phase::kAfter);
+  EXPECT_EQ(trained_with(run, ScheduleKind::kNoam).phase, RateDecay::Phase::kAfter);
+  run.add(0, DecayRecord{.step = 1000, .steps = 0, .cause = "max-steps"});
+  EXPECT_EQ(trained_with(run, ScheduleKind::kNoam).phase, RateDecay::Phase::kNone);
+}
+
 TEST(LossCurve, RecoversAKnownCurve) {
   Points points;
   for (double step = 1000; step <= 30'000; step += 1000) {

@@ -97,6 +97,15 @@ TEST(Wording, VerdictsOnLearning) {
       "from step 900 to step 1,000, the last two evaluations, validation loss fell from 0.500 "
       "to 0.350, by 30%; the gain of more steps is unknown: the losses fall too steeply for a "
       "curve that levels off above zero");
+  t.evidence = Trained::Evidence::kDecay;
+  t.phase = RateDecay::Phase::kBefore;
+  EXPECT_THAT(text_of(t).advice, HasSubstr("--decay-now"));
+  t.phase = RateDecay::Phase::kWithin;
+  EXPECT_THAT(text_of(t).because, HasSubstr("has not ended"));
+  t = {};
+  t.evidence = Trained::Evidence::kTooFew;
+  t.phase = RateDecay::Phase::kAfter;
+  EXPECT_THAT(text_of(t).because, HasSubstr("a curve needs 5 evaluations"));
   Overfitting o;
   o.answer = Overfitting::Answer::kYes;
   o.trend.best_step = 300;

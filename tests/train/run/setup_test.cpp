@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/file/files.h"
@@ -48,6 +49,35 @@ TEST_F(SetupTest, OpensDataWithItsValidationSet) {
   EXPECT_EQ(small.data.valid->sources.size(), 20u);
   EXPECT_EQ(small.data.fingerprint, sha256_of_file(small.options.data + "/manifest.json"));
   EXPECT_GT(small.data.bytes, 0u);
+}
+
+TEST_F(SetupTest, TheRecipeChoosesByTheSizeOfTheDataset) {
+  const TrainOptions complete = with_recipe(small.options);
+  EXPECT_EQ(complete.dropout.residual, small.options.dropout.residual);
+  small.options.given = std::set<std::string>{"batch.target-tokens", "max-steps"};
+  const TrainOptions chosen = with_recipe(small.options);
+  EXPECT_EQ(chosen.optimizer.kind, OptimizerKind::kMuon);
+  EXPECT_EQ(chosen.batch.target_tokens, 400);
+  EXPECT_THAT(chosen.chosen, HasSubstr("small corpus"));
+  // Steps of a run without a limit follow from the tokens of the training set.
+  small.options.given->erase("max-steps");
+  small.options.max_steps = 0;
+  double tokens = 0;
+  for (const CorpusFacts& corpus : small.data.manifest.train) {
+    tokens += static_cast<double>(corpus.target.pieces + corpus.lines_kept);
+  }
+  const double epochs = static_cast<double>(with_recipe(small.options).max_steps) * 400 / tokens;
+  EXPECT_GT(epochs, 5);
+  EXPECT_LT(epochs, 100);
+}
+
+TEST_F(SetupTest, TheAverageOfTheWeightsAndMuonNeedMemory) {
+  const uint64_t before = plan().fixed;
+  small.options.ema_decay = 0.99;
+  const uint64_t with_average = plan().fixed;
+  EXPECT_EQ(with_average - before, 2 * sizeof(float) * small.model.layout().elements());
+  small.options.optimizer.kind = OptimizerKind::kMuon;
+  EXPECT_GT(plan().fixed, with_average);
 }
 
 TEST_F(SetupTest, RefusesASentenceLongerThanTheModelAcceptsAndNamesTheFix) {

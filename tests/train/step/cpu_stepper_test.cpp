@@ -11,6 +11,7 @@
 #include "ops/adam.h"
 #include "ops/muon.h"
 #include "optim/schedule.h"
+#include "optim/update.h"
 #include "train/small_run.h"
 
 namespace reigen {
@@ -246,7 +247,7 @@ TEST_F(CpuStepperTest, HasOneSetOfWeightsForASingleWorker) {
   TrainState state = first_state(small.model, 3);
   const TrainState before = state;
   CpuStepper stepper = stepper_of(state);
-  SharedWeights shared = stepper.shared_weights();
+  SwappedWeights shared = stepper.shared_weights();
   expect_same(state, before);
   shared.end();
   const std::unique_ptr<Snapshot> snapshot = stepper.snapshot();
@@ -255,32 +256,62 @@ TEST_F(CpuStepperTest, HasOneSetOfWeightsForASingleWorker) {
   expect_same(state, before);
 }
 
-TEST(SharedWeights, AreSwappedBackOnAnyExit) {
+TEST_F(CpuStepperTest, AveragesTheWeightsAndShowsThemForAsLongAsAsked) {
+  small.options.ema_decay = 0.5;
+  TrainState state = first_state(small.model, 3);
+  state.average = state.parameters;
+  std::vector<float> expected = state.average;
+  TrainState plain = first_state(small.model, 3);
+  CpuStepper stepper = stepper_of(state);
+  CpuStepper without = stepper_of(plain);
+  for (uint64_t step = 1; step <= 3; ++step) {
+    run(stepper, batch(kWhole, step - 1));
+    run(without, batch(kWhole, step - 1));
+    const auto weight = static_cast<float>(ema_weight(0.5, step));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expected[i] += weight * (state.parameters[i] - expected[i]);
+    }
+  }
+  EXPECT_EQ(state.average, expected);
+  expect_same(state, plain);  // the average changes nothing else
+  EXPECT_TRUE(plain.average.empty());
+  {
+    SwappedWeights averaged = stepper.averaged_weights();
+    EXPECT_EQ(stepper.weights().master, state.average.data());
+    averaged.end();
+    EXPECT_EQ(stepper.weights().master, state.parameters.data());
+  }
+  run(stepper, batch(kWhole, 3));
+  run(without, batch(kWhole, 3));
+  expect_same(state, plain);
+}
+
+TEST(SwappedWeights, AreSwappedBackOnAnyExit) {
   int swaps = 0;
   try {
-    const SharedWeights shared([&] { ++swaps; });
+    const SwappedWeights shared([&] { ++swaps; });
     EXPECT_EQ(swaps, 1);
     throw std::runtime_error("evaluation failed");
   } catch (const std::runtime_error&) {
   }
   EXPECT_EQ(swaps, 2);
-  SharedWeights shared([&] { ++swaps; });
+  SwappedWeights shared([&] { ++swaps; });
   shared.end();
   shared.end();
   EXPECT_EQ(swaps, 4);
 }
 
-TEST(SharedWeights, ReportAnErrorOfTheSwapOnlyWhereItCanLeave) {
+TEST(SwappedWeights, ReportAnErrorOfTheSwapOnlyWhereItCanLeave) {
   bool fails = false;
   auto swap = [&] {
     if (fails) throw std::runtime_error("the device failed");
   };
-  SharedWeights shared(swap);
+  SwappedWeights shared(swap);
   fails = true;
   EXPECT_THROW(shared.end(), std::runtime_error);
   EXPECT_NO_THROW({
     fails = false;
-    const SharedWeights other(swap);
+    const SwappedWeights other(swap);
     fails = true;
   });
 }

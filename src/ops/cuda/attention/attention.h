@@ -1,5 +1,5 @@
 // ops/attention.h on CUDA, for head widths that are multiples of 8 up to 256. Heads of 32, 64 and
-// 128 in bf16 or fp16 use tensor cores.
+// 128 in bf16 or fp16 use tensor cores (Turing: fp16 only; Pascal and Volta: none).
 //
 // The host divides the work into blocks once per batch and pair of sides; all layers share the
 // division, which is copied to the GPU with the batch. The kernels do not read the op's own

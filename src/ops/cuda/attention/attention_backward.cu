@@ -4,8 +4,8 @@
 // is summed once all of the sentence's tiles are there.
 //
 // A sentence too long for that (beyond 96 tokens) is cut: blocks that own 64 keys iterate over the
-// queries 64 at a time, and blocks that own 64 queries over the keys, each computing the weights.
-// In both cases every output row has one owner and no atomics are needed.
+// queries 64 at a time (32 on Turing), and blocks that own 64 queries over the keys, each computing
+// the weights. In both cases every output row has one owner and no atomics are needed.
 #include "ops/cuda/attention/attention_staging.cuh"
 
 namespace reigen::cuda {
@@ -144,17 +144,24 @@ __device__ void short_sentence(const Args& a, const Drop& drop, const AttentionW
 
 // ---- long sentences -----------------------------------------------------------------------------
 
+#ifdef __CUDA_ARCH__
+constexpr int kArchitecture = __CUDA_ARCH__ / 10;
+#else
+constexpr int kArchitecture = kAmpere;  // not used: the host compiler's view of the kernels
+#endif
 constexpr int kTiles = static_cast<int>(kLongTiles);
-constexpr int kChunk = kTiles * 16;
+constexpr int kOwned = kTiles * 16;
+constexpr int kChunkTiles = static_cast<int>(chunk_tiles(kArchitecture));
+constexpr int kChunk = kChunkTiles * 16;
 
 // dK and dV of up to 64 keys from `first` on.
 template <class T, int kWidth, bool kCausal, bool kDrop>
 __device__ void long_keys(const Args& a, const Drop& drop, const AttentionWork& w, int first) {
   const auto queries = static_cast<int>(w.queries);
   const auto keys = static_cast<int>(w.keys);
-  const Staged<T, kWidth> s(1, kTiles, kTiles);
+  const Staged<T, kWidth> s(1, kChunkTiles, kTiles);
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  stage_keys<T, kWidth>(a, w.first_key + first, min(kChunk, keys - first), w.head, s);
+  stage_keys<T, kWidth>(a, w.first_key + first, min(kOwned, keys - first), w.head, s);
   KeyTile<T, kWidth> mine{w.head, first + warp * 16, keys, {s.k_at, warp}, {s.v_at, warp}};
 #pragma unroll 1
   for (int chunk = kCausal ? first : 0; chunk < queries; chunk += kChunk) {
@@ -177,7 +184,7 @@ template <class T, int kWidth, bool kCausal, bool kDrop>
 __device__ void long_queries(const Args& a, const Drop& drop, const AttentionWork& w, int first) {
   const auto queries = static_cast<int>(w.queries);
   const auto keys = static_cast<int>(w.keys);
-  const Staged<T, kWidth> s(1, kTiles, kTiles);
+  const Staged<T, kWidth> s(1, kTiles, kChunkTiles);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int g = lane / 4;
   const int t = lane % 4;
@@ -187,9 +194,9 @@ __device__ void long_queries(const Args& a, const Drop& drop, const AttentionWor
   const StagedTile<T, kWidth> q(s.q_at, warp);
   const StagedTile<T, kWidth> dout(s.dout_at, warp);
   Sums16<kWidth> dq = zero_sums<kWidth>();
-  stage_queries<T, kWidth, kDrop>(a, w.first_query + first, min(kChunk, queries - first), w.head,
+  stage_queries<T, kWidth, kDrop>(a, w.first_query + first, min(kOwned, queries - first), w.head,
                                   s);
-  const int end = kCausal ? min(keys, first + kChunk) : keys;
+  const int end = kCausal ? min(keys, first + kOwned) : keys;
 #pragma unroll 1
   for (int chunk = 0; chunk < end; chunk += kChunk) {
     __syncthreads();  // all readers of the previous chunk are done
@@ -197,7 +204,7 @@ __device__ void long_queries(const Args& a, const Drop& drop, const AttentionWor
     staged_ready();
     const QueryNumbers numbers[2] = {s.numbers(0, warp)[g], s.numbers(0, warp)[g + 8]};
 #pragma unroll 1
-    for (int tile = 0; tile < kTiles; ++tile) {
+    for (int tile = 0; tile < kChunkTiles; ++tile) {
       const int key = chunk + tile * 16;
       if (key >= end || (kCausal && key > mine)) break;
       const StagedTile<T, kWidth> k(s.k_at, tile);

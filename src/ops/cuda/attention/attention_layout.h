@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "ops/cuda/architecture.h"
 #include "ops/cuda/attention/attention.h"
 
 namespace reigen::cuda {
@@ -12,17 +13,22 @@ constexpr int kAttentionWarps = 4;  // in a block
 constexpr uint32_t kLongTiles =
     kAttentionWarps;  // of a long sentence that a block of backward owns
 
+// Tiles of the other side of a long sentence that a block has in shared memory at once.
+constexpr uint32_t chunk_tiles(int architecture) { return architecture >= kAmpere ? 4 : 2; }
+
 // A block's share of a multiprocessor's 227 KiB, of which the system takes 1 KiB a block. Three
-// blocks share it, or two with heads of 128, which need more registers.
+// blocks share it, or two with heads of 128, which need more registers. Turing: two blocks, or one
+// with heads of 128.
 inline uint32_t attention_shared_bytes(int64_t head_width) {
+  if (kernel_architecture() < kAmpere) return (head_width == 128 ? 64 : 32) * 1024;
   return (head_width == 128 ? 98 : 74) * 1024;
 }
 
 // Tensor cores multiply 16-bit heads of these widths (attention_forward.cu, attention_backward.cu);
 // everything else is multiplied lane by lane (attention_lanes.cu).
 inline bool attention_in_tiles(DType dtype, int64_t head_width) {
-  constexpr int kAmpere = 80;  // tensor cores of this shape, asynchronous copies, 100 KiB a block
-  return compute_capability() >= kAmpere && dtype != DType::kF32 &&
+  const int least = dtype == DType::kF16 ? kTuring : kAmpere;
+  return kernel_architecture() >= least && dtype != DType::kF32 &&
          (head_width == 32 || head_width == 64 || head_width == 128);
 }
 

@@ -48,6 +48,13 @@ void divide_long(std::vector<AttentionWork>& list, AttentionWork work, uint32_t 
   add(0, query_tiles);
 }
 
+// Shared memory of a block of a long sentence, which owns queries or keys.
+uint32_t long_block_bytes(uint32_t width) {
+  const uint32_t chunk = chunk_tiles(kernel_architecture());
+  return std::max(BlockLayout(1, kLongTiles, chunk, width).without_tiles(),
+                  BlockLayout(1, chunk, kLongTiles, width).without_tiles());
+}
+
 }  // namespace
 
 AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
@@ -58,8 +65,7 @@ AttentionSchedule schedule_attention(std::span<const uint32_t> query_offsets,
   schedule.query_tokens = query_offsets.back();
   schedule.key_tokens = key_offsets.back();
   const uint32_t most_bytes = attention_shared_bytes(head_width);
-  const uint32_t long_bytes =
-      BlockLayout(1, kLongTiles, kLongTiles, static_cast<uint32_t>(head_width)).without_tiles();
+  const uint32_t long_bytes = long_block_bytes(static_cast<uint32_t>(head_width));
   std::vector<uint32_t> order(query_offsets.size() - 1);
   std::iota(order.begin(), order.end(), 0);
   auto length = [](std::span<const uint32_t> o, uint32_t s) { return o[s + 1] - o[s]; };

@@ -90,6 +90,52 @@ __device__ inline void weights_by_tile(Sums16<kWidth>& sums, uint4 weights,
   }
 }
 
+// Copies a thread's vector of every kStep-th row of two matrices to shared memory, and zeros past
+// the last row: asynchronously, or on Turing with four rows of loads in flight.
+template <int kStep, int kRow, class T>
+__device__ inline void copy_vectors(const T* one, int64_t one_stride, const T* two,
+                                    int64_t two_stride, int first, int rows, int padded,
+                                    uint32_t to, uint32_t other) {
+#if __CUDA_ARCH__ >= 800
+#pragma unroll 1
+  for (int row = first; row < padded; row += kStep) {
+    const int bytes = row < rows ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(one), "r"(bytes));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + other), "l"(two),
+                 "r"(bytes));
+    one += kStep * one_stride;
+    two += kStep * two_stride;
+    to += kStep * kRow;
+  }
+#else
+  constexpr int kAhead = 4;
+#pragma unroll 1
+  for (int begin = first; begin < padded; begin += kAhead * kStep) {
+    uint4 x[kAhead][2] = {};
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) {
+      if (begin + n * kStep >= rows) continue;
+      x[n][0] = *reinterpret_cast<const uint4*>(one + n * kStep * one_stride);
+      x[n][1] = *reinterpret_cast<const uint4*>(two + n * kStep * two_stride);
+    }
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) {
+      if (begin + n * kStep >= padded) continue;
+      for (int m = 0; m < 2; ++m) {
+        const uint4 v = x[n][m];
+        const uint32_t at = to + n * kStep * kRow + m * other;
+        asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y),
+                     "r"(v.z), "r"(v.w)
+                     : "memory");
+      }
+    }
+    one += kAhead * kStep * one_stride;
+    two += kAhead * kStep * two_stride;
+    to += kAhead * kStep * kRow;
+  }
+#endif
+}
+
 // Starts copying `rows` rows of two matrices for each of some heads, and zeros up to whole tiles.
 // A thread copies one vector of eight elements of each row.
 template <class T, int kWidth>
@@ -105,27 +151,13 @@ __device__ inline void stage_rows(const T* one, int64_t one_stride, const T* two
   const int flip = kWidth == 32 ? 0 : first % 2 * 64;
   auto place = static_cast<uint32_t>(__cvta_generic_to_shared(block_memory)) +
                static_cast<uint32_t>(one_at + first * kRow + (piece * 16 ^ flip));
-  [[maybe_unused]] const auto other = static_cast<uint32_t>(two_at - one_at);
+  const auto other = static_cast<uint32_t>(two_at - one_at);
   const T* head_one = one + first * one_stride + piece * 8;
   const T* head_two = two + first * two_stride + piece * 8;
 #pragma unroll 1
   for (int h = 0; h < heads; ++h) {
-    const T* from_one = head_one;
-    const T* from_two = head_two;
-    uint32_t to = place;
-#pragma unroll 1
-    for (int row = first; row < tiles * 16; row += kStep) {
-      [[maybe_unused]] const int bytes = row < rows ? 16 : 0;
-#if __CUDA_ARCH__ >= 800
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from_one),
-                   "r"(bytes));
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + other), "l"(from_two),
-                   "r"(bytes));
-#endif
-      from_one += kStep * one_stride;
-      from_two += kStep * two_stride;
-      to += kStep * kRow;
-    }
+    copy_vectors<kStep, kRow>(head_one, one_stride, head_two, two_stride, first, rows, tiles * 16,
+                              place, other);
     head_one += kWidth;
     head_two += kWidth;
     place += static_cast<uint32_t>(tiles * 16 * kRow);
@@ -212,10 +244,12 @@ __device__ inline void stage_queries(const AttentionArgs& a, int64_t first_query
                         a.dout_stride, queries, s.query_tiles, s.heads, s.q_at, s.dout_at);
   if constexpr (kDrop) {
     for (int i = static_cast<int>(threadIdx.x); i < s.query_tiles * 16; i += 32 * kAttentionWarps) {
-      const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(s.tokens(0) + i));
+      const uint64_t* from = a.drop.tokens + first_query + min(i, queries - 1);
 #if __CUDA_ARCH__ >= 800
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to),
-                   "l"(a.drop.tokens + first_query + min(i, queries - 1)));
+      const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(s.tokens(0) + i));
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from));
+#else
+      s.tokens(0)[i] = *from;
 #endif
     }
   }

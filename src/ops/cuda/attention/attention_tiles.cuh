@@ -6,6 +6,10 @@
 // matrix has to be summed over its rows instead (P V, dS K, dS' Q), `movmatrix` transposes each 8 x
 // 8 block, and lane (g, t) ends up with the same eight neighbouring columns: stores are 16 bytes
 // wide again. So no tile passes through shared memory, and no barrier is needed.
+//
+// Turing (sm_75) has the same layout in mma.m16n8k8, of which two make one product of 16 columns,
+// in fp16 only. Older chips have neither, nor `movmatrix`: the host never launches these kernels
+// there.
 #pragma once
 
 #include "ops/cuda/kernel_support.cuh"
@@ -20,7 +24,7 @@ __device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uin
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 #else
-  __trap();  // older chips use attention_lanes.cu
+  __trap();
 #endif
 }
 __device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uint32_t a2,
@@ -30,15 +34,29 @@ __device__ inline void multiply_add(float (&c)[4], uint32_t a0, uint32_t a1, uin
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+#elif __CUDA_ARCH__ >= 750
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(b0));
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a2), "r"(a3), "r"(b1));
 #else
   __trap();
 #endif
 }
 
 __device__ inline uint32_t turned(uint32_t piece) {
+#if __CUDA_ARCH__ >= 750
   uint32_t out;
   asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(piece));
   return out;
+#else
+  __trap();
+  return piece;
+#endif
 }
 
 // Sixteen rows: [0] is row g of this lane, [1] row g + 8.

@@ -1,0 +1,286 @@
+#include "dist/members/assembly.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/hash.h"
+
+namespace reigen {
+namespace {
+
+using Kind = FormingMessage::Kind;
+
+constexpr size_t kFormingIdBytes = 16;
+
+bool is_member(const Proposal& membership, const WorkerId& worker) {
+  return std::find(membership.members.begin(), membership.members.end(), worker) !=
+         membership.members.end();
+}
+
+bool is_present(const std::vector<Asking>& present, const WorkerId& worker) {
+  return std::any_of(present.begin(), present.end(),
+                     [&](const Asking& one) { return one.worker == worker; });
+}
+
+bool is_open(const Proposal& proposal, const MembershipRecord& record) {
+  return std::any_of(record.open.begin(), record.open.end(),
+                     [&](const Proposal& open) { return open.id == proposal.id; });
+}
+
+// Whether a worker with this record may accept it: its epoch is above all that the worker knows.
+bool is_newer(const Proposal& proposal, const MembershipRecord& record) {
+  return proposal.epoch > record.formed.epoch &&
+         std::all_of(record.open.begin(), record.open.end(),
+                     [&](const Proposal& open) { return proposal.epoch > open.epoch; });
+}
+
+// Those who are present, in the order of their ranks, with an epoch above all that are known.
+Proposal next_proposal(const Proposal& base, const std::vector<Asking>& present,
+                       const std::vector<EndProof>& ended) {
+  Proposal next{.epoch = base.epoch + 1, .id = random_hex(kFormingIdBytes)};
+  const auto pass = [&](const MembershipRecord& record) {
+    for (const Proposal& open : record.open) next.epoch = std::max(next.epoch, open.epoch + 1);
+  };
+  for (const Asking& one : present) pass(one.record);
+  for (const EndProof& proof : ended) pass(proof.record);
+  std::copy_if(base.members.begin(), base.members.end(), std::back_inserter(next.members),
+               [&](const WorkerId& member) { return is_present(present, member); });
+  return next;
+}
+
+// Of two workers that cannot reach each other only one can stay: the one with fewer such reports,
+// then the one that comes first.
+void leave_out_unconnected(std::vector<Asking>& present,
+                           std::set<std::pair<WorkerId, WorkerId>> apart) {
+  while (true) {
+    std::vector<size_t> reports(present.size());
+    for (size_t i = 0; i < present.size(); ++i) {
+      for (size_t j = 0; j < present.size(); ++j) {
+        const WorkerId& a = present[i].worker;
+        const WorkerId& b = present[j].worker;
+        if (apart.contains({a, b}) || apart.contains({b, a})) ++reports[i];
+      }
+    }
+    const auto most = std::max_element(reports.rbegin(), reports.rend());  // the last of them
+    if (most == reports.rend() || *most == 0) return;
+    present.erase(present.begin() + (reports.rend() - most - 1));
+  }
+}
+
+}  // namespace
+
+Assembly::Assembly(Asking self, std::vector<EndProof> ended, const Losses& losses,
+                   const AssemblyTimes& times, Time now)
+    : self_(std::move(self)),
+      ended_(std::move(ended)),
+      lost_(losses.lost.begin(), losses.lost.end()),
+      unreachable_(losses.unreachable.begin(), losses.unreachable.end()),
+      times_(times) {
+  look(now);
+}
+
+std::vector<Assembly::Outgoing> Assembly::take_outgoing() { return std::exchange(outgoing_, {}); }
+
+// A new round: asks all lower ranks of the last membership.
+void Assembly::look(Time now) {
+  if (state_ == State::kFollowing) send(host_, {.kind = Kind::kLeave});
+  state_ = State::kLooking;
+  since_ = now;
+  answers_.clear();
+  for (const WorkerId& member : self_.record.formed.members) {
+    if (member == self_.worker) break;
+    if (!left_out_.contains(member)) send(member, {.kind = Kind::kAsk});
+  }
+}
+
+// The lowest rank that may host, once no lower one can still answer.
+void Assembly::choose(Time now) {
+  for (const WorkerId& member : self_.record.formed.members) {
+    if (member == self_.worker) break;
+    if (left_out_.contains(member)) continue;
+    const auto answer = answers_.find(member);
+    if (answer == answers_.end()) {
+      if (now - since_ < times_.answer) return;
+      continue;
+    }
+    if (!answer->second) return follow(member, now);
+  }
+  state_ = State::kHosting;
+  since_ = now;
+  quorum_since_.reset();
+}
+
+void Assembly::follow(const WorkerId& host, Time now) {
+  for (const auto& [follower, join] : std::exchange(joined_, {})) {
+    send(follower, {.kind = Kind::kHere, .follows = host});
+  }
+  state_ = State::kFollowing;
+  since_ = heard_ = now;
+  host_ = host;
+  send(host, {.kind = Kind::kJoin,
+              .asking = self_,
+              .ended = ended_,
+              .lost = {lost_.begin(), lost_.end()},
+              .unreachable = {unreachable_.begin(), unreachable_.end()}});
+}
+
+void Assembly::receive(const WorkerId& from, const FormingMessage& message, Time now) {
+  if (formed_) return;
+  lost_.erase(from);
+  unreachable_.erase(from);
+  const bool follows = state_ == State::kFollowing;
+  switch (message.kind) {
+    case Kind::kAsk:
+      send(from, {.kind = Kind::kHere, .follows = follows ? std::optional(host_) : std::nullopt});
+      return;
+    case Kind::kHere:
+      return receive_here(from, message, now);
+    case Kind::kJoin:
+      if (follows) return send(from, {.kind = Kind::kHere, .follows = host_});
+      joined_[from] = message;
+      return;
+    case Kind::kLeave:
+      return drop(from, now);
+    case Kind::kAccept:
+      if (state_ == State::kProposing && message.proposal.id == proposal_.id) accepted_by(from);
+      return;
+    case Kind::kAborted:
+      if (!message.proposal.id.empty()) self_.record.learn_aborted(message.proposal.id);
+      [[fallthrough]];
+    case Kind::kPropose:
+    case Kind::kFormed:
+      if (follows && from == host_) receive_as_follower(message, now);
+  }
+}
+
+void Assembly::receive_here(const WorkerId& from, const FormingMessage& message, Time now) {
+  answers_[from] = message.follows;
+  if (state_ == State::kFollowing && from == host_ && message.follows) return look(now);
+  // A lower rank noticed the loss late: it is the host, and this worker's followers go there, too.
+  const std::vector<WorkerId>& ranks = self_.record.formed.members;
+  const auto lower = std::find(ranks.begin(), ranks.end(), from);
+  const auto own = std::find(ranks.begin(), ranks.end(), self_.worker);
+  if (state_ != State::kHosting || message.follows || lower >= own) return;
+  if (!left_out_.contains(from)) follow(from, now);
+}
+
+void Assembly::receive_as_follower(const FormingMessage& message, Time now) {
+  heard_ = now;
+  const Proposal& proposal = message.proposal;
+  if (message.kind == Kind::kPropose) {
+    if (!is_newer(proposal, self_.record)) return;
+    self_.record.accept(proposal);
+    send(host_, {.kind = Kind::kAccept, .proposal = proposal});
+  } else if (message.kind == Kind::kFormed) {
+    if (!is_open(proposal, self_.record)) return;
+    self_.record.learn_formed(proposal);
+    formed_ = proposal;
+  } else {
+    if (message.proposal.id.empty()) left_out_.insert(host_);
+    look(now);
+  }
+}
+
+void Assembly::disconnected(const WorkerId& peer, Time now) {
+  if (formed_) return;
+  lost_.insert(peer);
+  if (state_ == State::kLooking) answers_[peer] = peer;  // cannot host
+  if (state_ == State::kFollowing && peer == host_) return look(now);
+  drop(peer, now);
+}
+
+void Assembly::drop(const WorkerId& follower, Time now) {
+  joined_.erase(follower);
+  if (state_ == State::kProposing && is_member(proposal_, follower)) abort_proposal(now);
+}
+
+void Assembly::tick(Time now) {
+  if (formed_) return;
+  if (state_ == State::kLooking) choose(now);
+  if (state_ == State::kFollowing && now - heard_ > times_.silence) look(now);
+  if (state_ == State::kHosting) try_to_propose(now);
+  if (state_ == State::kProposing && now - since_ > times_.silence) abort_proposal(now);
+}
+
+// Those who came and belong to the base, without the ones that cannot reach each other.
+std::vector<Asking> Assembly::those_to_propose(std::vector<EndProof>& ended) {
+  std::vector<Asking> present = {self_};
+  std::set<std::pair<WorkerId, WorkerId>> apart;
+  ended = ended_;
+  for (const auto& [worker, join] : joined_) {
+    present.push_back(join.asking);
+    ended.insert(ended.end(), join.ended.begin(), join.ended.end());
+    for (const WorkerId& other : join.unreachable) apart.emplace(worker, other);
+  }
+  const Proposal base = succession(present, ended).base;
+  std::erase_if(present, [&](const Asking& one) { return !is_member(base, one.worker); });
+  leave_out_unconnected(present, std::move(apart));
+  return present;
+}
+
+// Whether a member of the base may still come: one that no worker has reported as lost.
+bool Assembly::expects_more(const Proposal& base, const std::vector<Asking>& present) const {
+  return std::any_of(base.members.begin(), base.members.end(), [&](const WorkerId& member) {
+    if (is_present(present, member) || lost_.contains(member) || joined_.contains(member)) {
+      return false;
+    }
+    return std::none_of(joined_.begin(), joined_.end(), [&](const auto& join) {
+      const std::vector<WorkerId>& lost = join.second.lost;
+      return std::find(lost.begin(), lost.end(), member) != lost.end();
+    });
+  });
+}
+
+void Assembly::try_to_propose(Time now) {
+  std::vector<EndProof> ended;
+  const std::vector<Asking> present = those_to_propose(ended);
+  const Succession result = succession(present, ended);
+  why_ = result.why;
+  if (!result.allowed) {
+    quorum_since_.reset();
+    if (now - since_ < times_.gather) return;
+    for (const auto& [follower, join] : std::exchange(joined_, {})) {
+      send(follower, {.kind = Kind::kAborted});
+    }
+    left_out_.clear();
+    return look(now);
+  }
+  if (!quorum_since_) quorum_since_ = now;
+  if (expects_more(result.base, present) && now - *quorum_since_ < times_.gather) return;
+  propose(next_proposal(result.base, present, ended), now);
+}
+
+void Assembly::propose(Proposal proposal, Time now) {
+  proposal_ = std::move(proposal);
+  state_ = State::kProposing;
+  since_ = now;
+  accepted_.clear();
+  self_.record.accept(proposal_);
+  for (const WorkerId& member : proposal_.members) {
+    if (member != self_.worker) send(member, {.kind = Kind::kPropose, .proposal = proposal_});
+  }
+  accepted_by(self_.worker);
+}
+
+void Assembly::accepted_by(const WorkerId& worker) {
+  if (is_member(proposal_, worker)) accepted_.insert(worker);
+  if (accepted_.size() < proposal_.members.size()) return;
+  self_.record.learn_formed(proposal_);
+  formed_ = proposal_;
+  for (const WorkerId& member : proposal_.members) {
+    if (member != self_.worker) send(member, {.kind = Kind::kFormed, .proposal = proposal_});
+  }
+}
+
+// It was not declared formed, and now never will be.
+void Assembly::abort_proposal(Time now) {
+  self_.record.learn_aborted(proposal_.id);
+  for (const WorkerId& member : proposal_.members) {
+    joined_.erase(member);
+    if (member != self_.worker) send(member, {.kind = Kind::kAborted, .proposal = proposal_});
+  }
+  look(now);
+}
+
+}  // namespace reigen

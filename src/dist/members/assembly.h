@@ -1,0 +1,115 @@
+// One worker's part in forming the next membership (docs/design/elastic.md), without sockets.
+//
+// Messages, broken connections and the time go in; messages and the outcome come out, so that a
+// test can play thousands of schedules. Workers that lost their group look for the lowest rank that
+// they reach, which becomes the host; the host proposes those who came, as far as the rule of
+// succession (succession.h) allows, and declares the membership formed when all of them have
+// accepted. The training loop does not use it yet.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dist/members/succession.h"
+
+namespace reigen {
+
+struct FormingMessage {
+  enum class Kind : uint8_t {
+    kAsk,      // who is there?
+    kHere,     // the answer; also sent to followers by a host that follows a lower rank from now on
+    kJoin,     // a follower's record
+    kLeave,    // it looks elsewhere
+    kPropose,  // the rest is about `proposal`
+    kAccept,
+    kFormed,
+    kAborted,  // without an id: the host has no quorum, its followers look elsewhere
+  };
+  Kind kind = Kind::kAsk;
+  std::optional<WorkerId> follows = {};  // kHere: nothing from a worker that may host
+  Asking asking = {};                    // kJoin, as are the next three
+  std::vector<EndProof> ended = {};
+  std::vector<WorkerId> lost = {};         // nobody has to wait for them
+  std::vector<WorkerId> unreachable = {};  // cannot be in one membership with the sender
+  Proposal proposal = {};
+};
+
+struct AssemblyTimes {
+  std::chrono::milliseconds answer{300};    // for kHere
+  std::chrono::milliseconds gather{1'000};  // for a quorum, and then for those not known to be lost
+  std::chrono::milliseconds silence{10'000};
+};
+
+class Assembly {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Losses {
+    std::vector<WorkerId> lost;         // for any reason
+    std::vector<WorkerId> unreachable;  // of these: no answer, and not because a connection closed
+  };
+  Assembly(Asking self, std::vector<EndProof> ended, const Losses& losses,
+           const AssemblyTimes& times, Time now);
+
+  void receive(const WorkerId& from, const FormingMessage& message, Time now);
+  void disconnected(const WorkerId& peer, Time now);  // refused or closed
+  void tick(Time now);                                // every few milliseconds
+
+  struct Outgoing {
+    WorkerId to;
+    FormingMessage message;
+  };
+  std::vector<Outgoing> take_outgoing();
+
+  // The membership, once it is formed. Nothing happens afterwards.
+  const std::optional<Proposal>& formed() const { return formed_; }
+  // To be stored by the parent process before the messages that were taken are sent.
+  const MembershipRecord& record() const { return self_.record; }
+  // Why the workers that are here may not continue; empty if they may.
+  const std::string& why_waiting() const { return why_; }
+
+ private:
+  enum class State : uint8_t { kLooking, kFollowing, kHosting, kProposing };
+
+  void look(Time now);
+  void choose(Time now);
+  void follow(const WorkerId& host, Time now);
+  void receive_here(const WorkerId& from, const FormingMessage& message, Time now);
+  void receive_as_follower(const FormingMessage& message, Time now);
+  void drop(const WorkerId& follower, Time now);
+  void try_to_propose(Time now);
+  std::vector<Asking> those_to_propose(std::vector<EndProof>& ended);
+  bool expects_more(const Proposal& base, const std::vector<Asking>& present) const;
+  void propose(Proposal proposal, Time now);
+  void accepted_by(const WorkerId& worker);
+  void abort_proposal(Time now);
+  void send(const WorkerId& to, FormingMessage message) {
+    outgoing_.push_back({to, std::move(message)});
+  }
+
+  Asking self_;
+  std::vector<EndProof> ended_;
+  std::set<WorkerId> lost_;
+  std::set<WorkerId> unreachable_;
+  AssemblyTimes times_;
+  State state_ = State::kLooking;
+  Time since_;                                           // of the state
+  Time heard_;                                           // from the host
+  std::map<WorkerId, std::optional<WorkerId>> answers_;  // kHere of lower ranks in this round
+  std::set<WorkerId> left_out_;                          // hosts without a quorum
+  WorkerId host_;
+  std::map<WorkerId, FormingMessage> joined_;  // kJoin of each follower
+  std::optional<Time> quorum_since_;
+  Proposal proposal_;
+  std::set<WorkerId> accepted_;
+  std::optional<Proposal> formed_;
+  std::string why_;
+  std::vector<Outgoing> outgoing_;
+};
+
+}  // namespace reigen

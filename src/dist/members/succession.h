@@ -1,0 +1,75 @@
+// Who may continue when workers are lost: the rule of succession (docs/design/elastic.md).
+//
+// Pure functions of what workers know. Sets of workers that cannot reach each other may all ask:
+// the rule allows at most one of them to form the next membership, whatever was lost, stopped or
+// declared formed unheard. tests/protocol/elastic.pml has the same rule, checked with spin. The
+// training loop does not use it yet.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace reigen {
+
+// One worker process of a job. A process that is started again is a new worker.
+struct WorkerId {
+  int number = -1;       // lasting, for people
+  uint64_t process = 0;  // random
+  auto operator<=>(const WorkerId&) const = default;
+};
+
+// A proposed membership: formed when all of its members have accepted it, or aborted before by its
+// host, which alone can declare it formed.
+struct Proposal {
+  int64_t epoch = 0;                   // higher than all that its members knew before
+  std::string id = {};                 // random
+  std::vector<WorkerId> members = {};  // by rank
+};
+
+// A worker's knowledge of memberships. It records a proposal as open before it accepts it.
+struct MembershipRecord {
+  Proposal formed = {};                   // the newest that it knows to be formed
+  std::vector<Proposal> open = {};        // accepted since; their outcome is not known
+  std::vector<std::string> aborted = {};  // ids of proposals that will never be formed
+
+  void accept(const Proposal& proposal) { open.push_back(proposal); }
+  void learn_formed(const Proposal& proposal);
+  void learn_aborted(const std::string& id);
+};
+
+// The word of a launcher or agent that a worker's process has ended, with the worker's last record:
+// it may have been in a membership that those who ask have never heard of.
+struct EndProof {
+  WorkerId worker = {};
+  MembershipRecord record = {};
+};
+
+struct Asking {
+  WorkerId worker = {};
+  MembershipRecord record = {};
+  bool has_state = true;  // false for a worker that has joined but not received the training state
+};
+
+// Whether exactly half of a membership may continue. `left`: its members that are not proven to
+// have ended, by rank; `half`: those of them that ask.
+using TieBreaker = std::function<bool(const Proposal& membership, std::span<const WorkerId> left,
+                                      std::span<const WorkerId> half)>;
+// The half with the lowest rank, in a job without a witness.
+bool lowest_rank_breaks_tie(const Proposal& membership, std::span<const WorkerId> left,
+                            std::span<const WorkerId> half);
+
+struct Succession {
+  bool allowed = false;
+  Proposal base = {};    // the newest formed one that any of them, or of the ended ones, knows
+  std::string why = {};  // not allowed: "2 of 5 workers of epoch 3 are here; 3 are needed"
+};
+
+// Whether these workers, all of which can reach each other, may form the next membership.
+Succession succession(std::span<const Asking> asking, std::span<const EndProof> ended,
+                      const TieBreaker& tie_breaker = lowest_rank_breaks_tie);
+
+}  // namespace reigen

@@ -1,0 +1,408 @@
+// Forming of memberships in a simulated network: delays, late workers, ends, splits, cut pairs.
+#include "dist/members/assembly.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+#include "base/format.h"
+
+namespace reigen {
+namespace {
+
+using std::chrono::milliseconds;
+
+WorkerId member_number(int number) { return {number, static_cast<uint64_t>(number) + 7}; }
+
+// Workers of one membership that have just lost their group, and a network between them.
+class Network {
+ public:
+  Network(int size, uint64_t seed) : random_(seed), size_(size) {
+    before_.id = "before";
+    for (int i = 0; i < size; ++i) before_.members.push_back(member_number(i));
+    nodes_.resize(static_cast<size_t>(size));
+    for (Node& node : nodes_) {
+      node.reach.assign(static_cast<size_t>(size), true);
+      node.record.formed = before_;
+    }
+  }
+
+  // Worker i as it would ask now.
+  Asking asking(int i) { return {.worker = member_number(i), .record = at(i).record}; }
+  bool chance(double probability) { return std::bernoulli_distribution(probability)(random_); }
+  int number(int from, int to) { return std::uniform_int_distribution<int>(from, to)(random_); }
+
+  void end(int i, milliseconds at = milliseconds(0)) { nodes_[static_cast<size_t>(i)].ends = at; }
+  void late(int i, milliseconds by) { nodes_[static_cast<size_t>(i)].starts = by; }
+  void cut(int i, int j) {
+    at(i).reach[static_cast<size_t>(j)] = at(j).reach[static_cast<size_t>(i)] = false;
+  }
+  void prove_ends() { proves_ = true; }
+
+  void run(milliseconds until) {
+    for (milliseconds now{0}; now < until; now += milliseconds(5)) {
+      for (int i = 0; i < size_; ++i) step(i, now);
+    }
+  }
+
+  // The members of what worker i formed; empty if it has formed nothing.
+  std::vector<int> formed_by(int i) {
+    std::vector<int> numbers;
+    if (!at(i).assembly || !at(i).assembly->formed()) return numbers;
+    for (const WorkerId& worker : at(i).assembly->formed()->members)
+      numbers.push_back(worker.number);
+    return numbers;
+  }
+  bool alive(int i, milliseconds now) { return now < at(i).ends; }
+
+  // All of `members` have formed a membership of exactly themselves.
+  bool together(const std::vector<int>& members) {
+    return std::all_of(members.begin(), members.end(),
+                       [&](int i) { return formed_by(i) == members; });
+  }
+
+ private:
+  struct Sent {
+    milliseconds arrives;
+    int from;
+    FormingMessage message;
+  };
+  struct Node {
+    milliseconds starts{0};
+    milliseconds ends{1'000'000};
+    std::vector<bool> reach;
+    MembershipRecord record;
+    std::optional<Assembly> assembly;
+    std::vector<Sent> inbox;
+    std::vector<bool> told;  // of the end of each other worker
+    int begins = 0;
+    std::vector<int> begun;  // begins of each other worker, as far as this one has noticed
+  };
+
+  Node& at(int i) { return nodes_[static_cast<size_t>(i)]; }
+  static Assembly::Time time(milliseconds now) { return Assembly::Time(now); }
+
+  EndProof proof_of(int i) { return {member_number(i), at(i).record}; }
+
+  // What a worker knows when it begins: it reports those it cannot reach, and has heard of ends.
+  void begin(int i, milliseconds now) {
+    Node& node = at(i);
+    Assembly::Losses losses;
+    std::vector<EndProof> ended;
+    node.told.assign(static_cast<size_t>(size_), false);
+    node.begun.clear();
+    if (node.assembly) ++node.begins;
+    for (int j = 0; j < size_; ++j) {
+      node.begun.push_back(at(j).begins);
+      const bool dead = !alive(j, now);
+      if (dead && proves_) ended.push_back(proof_of(j));
+      const bool cut = !node.reach[static_cast<size_t>(j)];
+      if (dead || cut) losses.lost.push_back(member_number(j));
+      if (cut) losses.unreachable.push_back(member_number(j));
+      node.told[static_cast<size_t>(j)] = dead;
+    }
+    node.assembly.emplace(Asking{.worker = member_number(i), .record = node.record}, ended, losses,
+                          AssemblyTimes{}, time(now));
+  }
+
+  // A member of the membership that it formed has ended since.
+  bool lost_again(int i, milliseconds now) {
+    const std::vector<int> members = formed_by(i);
+    return std::any_of(members.begin(), members.end(), [&](int m) { return !alive(m, now); });
+  }
+
+  void step(int i, milliseconds now) {
+    Node& node = at(i);
+    if (now < node.starts || !alive(i, now)) return;
+    if (!node.assembly || lost_again(i, now)) begin(i, now);
+    for (int j = 0; j < size_; ++j) {
+      const auto other = static_cast<size_t>(j);
+      const bool ended = !alive(j, now) && !node.told[other];
+      if (ended) node.told[other] = true;
+      const bool closed = node.begun[other] != at(j).begins;  // its connections, when it began anew
+      node.begun[other] = at(j).begins;
+      if (ended || closed) node.assembly->disconnected(member_number(j), time(now));
+    }
+    auto due = std::stable_partition(node.inbox.begin(), node.inbox.end(),
+                                     [&](const Sent& sent) { return sent.arrives > now; });
+    const std::vector<Sent> arrived(due, node.inbox.end());
+    node.inbox.erase(due, node.inbox.end());
+    for (const Sent& sent : arrived) {
+      node.assembly->receive(member_number(sent.from), sent.message, time(now));
+    }
+    node.assembly->tick(time(now));
+    node.record = node.assembly->record();
+    for (Assembly::Outgoing& out : node.assembly->take_outgoing()) deliver(i, std::move(out), now);
+  }
+
+  // In order between two workers, as on a connection.
+  void deliver(int from, Assembly::Outgoing out, milliseconds now) {
+    const int to = out.to.number;
+    if (!alive(to, now)) return at(from).assembly->disconnected(out.to, time(now));
+    if (!at(from).reach[static_cast<size_t>(to)]) return;
+    milliseconds arrives = now + milliseconds(number(1, 40));
+    for (const Sent& sent : at(to).inbox) {
+      if (sent.from == from) arrives = std::max(arrives, sent.arrives);
+    }
+    at(to).inbox.push_back({arrives, from, std::move(out.message)});
+  }
+
+  std::mt19937_64 random_;
+  int size_;
+  Proposal before_;
+  std::vector<Node> nodes_;
+  bool proves_ = false;
+};
+
+constexpr milliseconds kEnough{60'000};
+
+std::vector<int> all_but(int size, const std::vector<int>& missing) {
+  std::vector<int> rest;
+  for (int i = 0; i < size; ++i) {
+    if (std::find(missing.begin(), missing.end(), i) == missing.end()) rest.push_back(i);
+  }
+  return rest;
+}
+
+// The new memberships: those of which all members are alive and agree.
+std::vector<std::vector<int>> memberships(Network& net, int size) {
+  std::vector<std::vector<int>> found;
+  for (int i = 0; i < size; ++i) {
+    const std::vector<int> members = net.formed_by(i);
+    const bool seen = std::find(found.begin(), found.end(), members) != found.end();
+    const auto living = [&](int m) { return net.alive(m, kEnough); };
+    const bool alive = std::all_of(members.begin(), members.end(), living);
+    if (!members.empty() && !seen && alive && net.together(members)) found.push_back(members);
+  }
+  return found;
+}
+
+void for_seeds(int count, const std::function<void(Network&, int size)>& body) {
+  for (uint64_t seed = 1; seed <= static_cast<uint64_t>(count); ++seed) {
+    const int size = 2 + static_cast<int>(seed % 6);
+    Network net(size, seed);
+    for (int i = 0; i < size; ++i) net.late(i, milliseconds(net.number(0, 200)));
+    body(net, size);
+    if (testing::Test::HasFailure()) FAIL() << "seed " << seed << ", " << size << " workers";
+  }
+}
+
+TEST(Assembly, AllSurvivorsOfAnEndFormAtOnce) {
+  for_seeds(100, [](Network& net, int size) {
+    const int ended = net.number(1, size - 1);
+    net.end(ended);
+    net.run(milliseconds(1'000));
+    EXPECT_TRUE(net.together(all_but(size, {ended})));
+  });
+}
+
+TEST(Assembly, TheLowestRankMayBeTheOneThatEnded) {
+  for_seeds(100, [](Network& net, int size) {
+    net.end(0);
+    if (size == 2) net.prove_ends();
+    net.run(milliseconds(1'000));
+    EXPECT_TRUE(net.together(all_but(size, {0})));
+  });
+}
+
+TEST(Assembly, OfTwoSidesOfASplitTheOneWithAQuorumForms) {
+  for_seeds(200, [](Network& net, int size) {
+    std::vector<int> sides[2];
+    for (int i = 0; i < size; ++i) sides[net.number(0, 1)].push_back(i);
+    for (int i : sides[0]) {
+      for (int j : sides[1]) net.cut(i, j);
+    }
+    net.run(milliseconds(5'000));
+    const size_t half = static_cast<size_t>(size);
+    for (int s : {0, 1}) {
+      const bool tie = 2 * sides[s].size() == half;
+      const bool lowest = !sides[s].empty() && sides[s][0] == 0;
+      const bool quorum = 2 * sides[s].size() > half || (tie && lowest);
+      EXPECT_EQ(!sides[s].empty() && net.together(sides[s]), quorum) << "side " << s;
+    }
+  });
+}
+
+TEST(Assembly, OfTwoWorkersThatCannotReachEachOtherOneStays) {
+  for_seeds(100, [](Network& net, int size) {
+    if (size < 4) return;
+    const int one = net.number(0, size - 2);
+    const int other = net.number(one + 1, size - 1);
+    net.cut(one, other);
+    net.run(milliseconds(5'000));
+    const auto formed = memberships(net, size);
+    ASSERT_EQ(formed.size(), 1u);
+    EXPECT_GE(2 * formed[0].size(), static_cast<size_t>(size));
+    const auto in = [&](int i) {
+      return std::find(formed[0].begin(), formed[0].end(), i) != formed[0].end();
+    };
+    EXPECT_FALSE(in(one) && in(other));
+  });
+}
+
+TEST(Assembly, ALowerRankThatNoticesTheLossLateIsNotLeftOut) {
+  Network net(5, 1);
+  net.end(4);
+  net.late(0, milliseconds(600));  // worker 1 hosts by then, and has a quorum
+  net.run(milliseconds(3'000));
+  EXPECT_TRUE(net.together({0, 1, 2, 3}));
+}
+
+TEST(Assembly, AHostWithoutAQuorumGivesItsFollowersUp) {
+  Network net(5, 1);
+  net.end(4);
+  for (int i : {2, 3}) net.cut(0, i);  // worker 0 reaches worker 1 only, which is needed elsewhere
+  net.run(milliseconds(5'000));
+  EXPECT_TRUE(net.together({1, 2, 3}));
+}
+
+// Ends at any moment, also of hosts and of members of the new memberships.
+TEST(Assembly, EndsWhileFormingNeverKeepThoseWhoMayContinueFromIt) {
+  int continued = 0;
+  for_seeds(400, [&](Network& net, int size) {
+    std::vector<int> living;
+    for (int i = 0; i < size; ++i) {
+      if (net.chance(0.3)) {
+        net.end(i, milliseconds(net.number(0, 1'500)));
+      } else {
+        living.push_back(i);
+      }
+    }
+    net.run(milliseconds(6'000));
+    EXPECT_LE(memberships(net, size).size(), 1u);
+    std::vector<Asking> asking;
+    for (int i : living) asking.push_back(net.asking(i));
+    const Proposal base = succession(asking, {}).base;
+    const auto outside = [&](int i) {
+      const auto& members = base.members;
+      return std::find(members.begin(), members.end(), member_number(i)) == members.end();
+    };
+    std::erase_if(living, outside);
+    std::erase_if(asking, [&](const Asking& one) { return outside(one.worker.number); });
+    if (!succession(asking, {}).allowed) return;
+    ++continued;
+    EXPECT_TRUE(net.together(living));
+  });
+  EXPECT_GT(continued, 120);
+}
+
+// One worker of three, with the messages of the others made by hand.
+class OneAssembly : public ::testing::Test {
+ protected:
+  using Kind = FormingMessage::Kind;
+
+  OneAssembly() {
+    before_.id = "before";
+    for (int i = 0; i < 3; ++i) before_.members.push_back(member_number(i));
+  }
+  Asking asking(int i) const { return {.worker = member_number(i), .record = {.formed = before_}}; }
+  Assembly assembly(int i) const { return {asking(i), {}, {}, {}, Assembly::Time()}; }
+  static void pass(Assembly& worker, milliseconds time) { worker.tick(Assembly::Time(time)); }
+  static void give(Assembly& worker, int from, FormingMessage message) {
+    worker.receive(member_number(from), message, Assembly::Time());
+  }
+  // The kinds of messages to a worker since the last call.
+  static std::vector<Kind> sent(Assembly& worker, int to) {
+    std::vector<Kind> kinds;
+    for (const Assembly::Outgoing& out : worker.take_outgoing()) {
+      if (out.to == member_number(to)) kinds.push_back(out.message.kind);
+    }
+    return kinds;
+  }
+
+  Proposal before_;
+};
+
+TEST_F(OneAssembly, AFollowerRecordsAProposalAndForgetsAnAbortedOne) {
+  Assembly worker = assembly(1);
+  give(worker, 0, {.kind = Kind::kHere});
+  pass(worker, milliseconds(0));
+  EXPECT_EQ(sent(worker, 0), (std::vector{Kind::kAsk, Kind::kJoin}));
+  Proposal proposal{.epoch = 1, .id = "first", .members = {member_number(0), member_number(1)}};
+  give(worker, 2, {.kind = Kind::kPropose, .proposal = proposal});  // not its host
+  EXPECT_TRUE(worker.record().open.empty());
+  give(worker, 0, {.kind = Kind::kPropose, .proposal = proposal});
+  ASSERT_EQ(worker.record().open.size(), 1u);
+  EXPECT_EQ(worker.record().open[0].id, "first");
+  EXPECT_EQ(sent(worker, 0), std::vector{Kind::kAccept});
+  give(worker, 0, {.kind = Kind::kAborted, .proposal = proposal});
+  EXPECT_TRUE(worker.record().open.empty());
+  EXPECT_EQ(sent(worker, 0), (std::vector{Kind::kLeave, Kind::kAsk}));
+  EXPECT_FALSE(worker.formed());
+}
+
+TEST_F(OneAssembly, AFollowerIgnoresOldProposalsAndOutcomesOfOthers) {
+  Assembly worker = assembly(1);
+  give(worker, 0, {.kind = Kind::kHere});
+  pass(worker, milliseconds(0));
+  Proposal proposal{.epoch = 0, .id = "old", .members = before_.members};
+  give(worker, 0, {.kind = Kind::kPropose, .proposal = proposal});
+  EXPECT_TRUE(worker.record().open.empty());
+  proposal.epoch = 1;
+  give(worker, 0, {.kind = Kind::kFormed, .proposal = proposal});  // never accepted
+  EXPECT_FALSE(worker.formed());
+  give(worker, 0, {.kind = Kind::kPropose, .proposal = proposal});
+  give(worker, 0, {.kind = Kind::kPropose, .proposal = {.epoch = 1, .id = "second"}});
+  EXPECT_EQ(worker.record().open.size(), 1u);
+  give(worker, 0, {.kind = Kind::kFormed, .proposal = proposal});
+  ASSERT_TRUE(worker.formed());
+  EXPECT_EQ(worker.record().formed.id, "old");
+}
+
+TEST_F(OneAssembly, AFollowerThatLosesItsHostKeepsTheProposalOpen) {
+  Assembly worker = assembly(1);
+  give(worker, 0, {.kind = Kind::kHere});
+  pass(worker, milliseconds(0));
+  const Proposal proposal{.epoch = 1, .id = "first", .members = before_.members};
+  give(worker, 0, {.kind = Kind::kPropose, .proposal = proposal});
+  worker.disconnected(member_number(0), Assembly::Time());
+  ASSERT_EQ(worker.record().open.size(), 1u);
+  // It hosts now, and proposes with worker 2 under a higher epoch.
+  give(worker, 2, {.kind = Kind::kJoin, .asking = asking(2)});
+  worker.disconnected(member_number(0), Assembly::Time());
+  for (int i = 0; i < 3; ++i) pass(worker, milliseconds(0));
+  give(worker, 2, {.kind = Kind::kAccept, .proposal = worker.record().open.back()});
+  ASSERT_TRUE(worker.formed());
+  EXPECT_EQ(worker.formed()->epoch, 2);
+}
+
+TEST_F(OneAssembly, AHostDeclaresAMembershipFormedWhenAllHaveAccepted) {
+  Assembly host = assembly(0);
+  pass(host, milliseconds(0));
+  give(host, 1, {.kind = Kind::kJoin, .asking = asking(1)});
+  give(host, 2, {.kind = Kind::kJoin, .asking = asking(2)});
+  pass(host, milliseconds(0));
+  ASSERT_EQ(host.record().open.size(), 1u);
+  const Proposal proposal = host.record().open[0];
+  EXPECT_EQ(proposal.members, before_.members);
+  EXPECT_EQ(sent(host, 1), std::vector{Kind::kPropose});
+  give(host, 1, {.kind = Kind::kAccept, .proposal = proposal});
+  EXPECT_FALSE(host.formed());
+  give(host, 2, {.kind = Kind::kAccept, .proposal = {.id = "another"}});
+  EXPECT_FALSE(host.formed());
+  give(host, 2, {.kind = Kind::kAccept, .proposal = proposal});
+  ASSERT_TRUE(host.formed());
+  EXPECT_EQ(host.record().formed.id, proposal.id);
+  EXPECT_EQ(sent(host, 1), std::vector{Kind::kFormed});
+}
+
+TEST_F(OneAssembly, AHostAbortsWhenAFollowerLeaves) {
+  Assembly host = assembly(0);
+  pass(host, milliseconds(0));
+  give(host, 1, {.kind = Kind::kJoin, .asking = asking(1)});
+  give(host, 2, {.kind = Kind::kJoin, .asking = asking(2)});
+  pass(host, milliseconds(0));
+  const Proposal proposal = host.record().open.at(0);
+  sent(host, 1);
+  give(host, 2, {.kind = Kind::kLeave});
+  EXPECT_EQ(sent(host, 1), std::vector{Kind::kAborted});
+  EXPECT_TRUE(host.record().open.empty());
+  give(host, 2, {.kind = Kind::kAccept, .proposal = proposal});  // too late
+  give(host, 1, {.kind = Kind::kAccept, .proposal = proposal});
+  EXPECT_FALSE(host.formed());
+}
+
+}  // namespace
+}  // namespace reigen

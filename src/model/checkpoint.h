@@ -2,9 +2,9 @@
 //
 //   manifest.json          model, vocabulary, languages, step, scores, options, list of files
 //   model.safetensors      parameters by name; with the vocabulary all that translation needs
-//   average.safetensors    the moving average of the parameters, with ema.decay; the manifest's
-//   field
-//                          `weights` names the file that scored better: model or average
+//   average.safetensors    the moving average of the parameters, with ema.decay; the field
+//   `weights`
+//                          of the manifest names the file that scored better: model or average
 //   vocab.model            vocabulary (pieces.vocab for text that is already split into pieces)
 //   optimizer.safetensors  the optimizer's moments; only needed to resume
 //   workers.safetensors    compressor state of each rank (residuals, outer momentum); only needed

@@ -300,7 +300,8 @@ TEST(Recipe, ClassicIsTheDefaultsBeforeRecipes) {
   const TrainOptions options = chosen_options({"--recipe", "classic"}, kMediumCorpus);
   EXPECT_THAT(options.chosen, IsEmpty());
   const Json now = recorded_options(options);
-  for (const auto& [key, before] : Json::parse(kBeforeRecipes).items()) {
+  const Json then = Json::parse(kBeforeRecipes);
+  for (const auto& [key, before] : then.items()) {
     if (!before.is_object()) {
       EXPECT_EQ(now.at(key), before) << key;
       continue;

@@ -503,7 +503,7 @@ TEST(Trained, LossesTooSteepBeforeTheDecayAreNotTooFew) {
   RunSummary run;
   run.add(0, StartRecord{.last_step = 2000});
   for (uint64_t step = 100; step <= 2000; step += 100) {
-    evaluate(run, step, 3 - static_cast<double>(step * step) * 7e-7, 3);
+    evaluate(run, step, 3 * std::exp(-static_cast<double>(step) / 200), 3);
   }
   const Trained t = trained_with(run);
   EXPECT_EQ(t.phase, RateDecay::Phase::kAfter);

@@ -86,6 +86,17 @@ std::string model_line(const ModelOptions& m) {
                 m.norm == NormPlace::kPre ? "pre" : "post", m.tied ? "tied" : "separate");
 }
 
+// Without scores the checkpoint does not tell whether there was an evaluation before it.
+std::string average_line(const CheckpointFacts& facts) {
+  if (facts.use_average) {
+    return "translation uses the moving average of the weights, which scored better than the "
+           "weights\n";
+  }
+  return facts.scores.empty()
+             ? "translation uses the weights; no score shows that their moving average is better\n"
+             : "translation uses the weights, which scored better than their moving average\n";
+}
+
 std::string text_report(const std::string& path, const CheckpointFacts& facts,
                         const ParameterLayout& layout) {
   std::string out = format("{}: {} to {}, step {}\n{}\n", path, facts.source_language,
@@ -96,11 +107,7 @@ std::string text_report(const std::string& path, const CheckpointFacts& facts,
   if (facts.training.contains("device")) {
     out += format("trained on {}\n", facts.training.at("device").get<std::string>());
   }
-  if (has_average(facts)) {
-    out += format("translation uses {}, which scored better\n",
-                  facts.use_average ? "the moving average of the weights"
-                                    : "the weights, not their moving average");
-  }
+  if (has_average(facts)) out += average_line(facts);
   for (const auto& [name, value] : facts.scores.items()) {
     out += format("validation {}: {:.4f}\n", name, value.get<double>());
   }

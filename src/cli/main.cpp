@@ -69,6 +69,7 @@ Command command(const std::string& name, const std::string& summary, void (*body
         parse_recorded(again, options, read_own_file(*file), *file, Schema::UnknownKeys::kRefuse);
         again.parse(args);
         options.given = again.given_keys();
+        drop_chosen_limit(options, given.given);
       }
     }
     body(options);

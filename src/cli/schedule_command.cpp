@@ -86,7 +86,8 @@ std::string text_report(const Schedule& schedule, const ScheduleCommandOptions& 
   for (const Landmark& mark : landmarks(schedule.options, schedule.steps)) {
     drawn.turning_points.push_back(mark.step);
   }
-  return settings_text(schedule.options, width) + "\n" + table.text() +
+  return settings_text(schedule.options, width) +
+         (options.chosen.empty() ? "" : options.chosen + "\n") + "\n" + table.text() +
          "\nLearning rate by optimizer step:\n\n" +
          draw_curve(drawn, style, width, static_cast<size_t>(options.height));
 }

@@ -50,10 +50,6 @@ double steps_in_epoch(const BatchOptions& batch, const CorpusSize& corpus) {
   return corpus.target_tokens / static_cast<double>(batch.target_tokens);
 }
 
-bool has_limit(const TrainOptions& o) {
-  return o.max_steps > 0 || o.max_epochs > 0 || o.max_time > 0 || o.eval.patience > 0;
-}
-
 // The length of the run by its limits; nothing where time or the validation score decide.
 std::optional<double> planned_steps(const TrainOptions& o, double in_epoch) {
   if (o.max_steps == 0 && o.max_epochs == 0) return std::nullopt;
@@ -69,41 +65,104 @@ int64_t round_steps(double steps) {
   return static_cast<int64_t>(std::min(rounded, static_cast<double>(kMaxSteps)));
 }
 
-void choose_batch(Chooser& chooser, TrainOptions& o, const RecipeRow& row) {
-  if (!chooser.is_free("batch.pairs") || o.batch.pairs > 0) return;
-  chooser.choose("batch.target-tokens", o.batch.target_tokens, row.batch_tokens);
+void choose_batch(Chooser& chooser, TrainOptions& o, const RecipeRow& row,
+                  const CorpusSize& corpus) {
+  if (o.batch.pairs > 0) return;
+  int64_t tokens = row.batch_tokens;
+  if (row.least_steps > 0) {
+    tokens = std::min(tokens, round_steps(std::max(1.0, corpus.target_tokens / kLeastBatches)));
+  }
+  chooser.choose("batch.target-tokens", o.batch.target_tokens, tokens);
 }
 
-void choose_optimizer(Chooser& chooser, TrainOptions& o, const RecipeRow& row) {
+void choose_kind(Chooser& chooser, ScheduleOptions& o) {
+  for (const char* key : {"schedule.factor", "schedule.width"}) {
+    if (chooser.is_free(key)) continue;
+    chooser.choose("schedule.kind", o.kind, ScheduleKind::kNoam, format("noam (for {})", key));
+    return;
+  }
+  chooser.choose("schedule.kind", o.kind, ScheduleKind::kWsd, "wsd");
+}
+
+// Whether the step at which --max-epochs ends the run is counted at its start.
+bool counted_epochs(const TrainOptions& o, const CorpusSize& corpus) {
+  return o.max_epochs > 0 && o.max_epochs * corpus.pairs <= kMostCountedPairs;
+}
+
+// The number of steps, at which the decay of wsd ends, where no limit tells it. --max-time is no
+// such limit: it can only end the run earlier.
+void choose_length(Chooser& chooser, TrainOptions& o, const RecipeRow& row,
+                   const CorpusSize& corpus) {
+  if (o.schedule.kind != ScheduleKind::kWsd || o.max_steps > 0) return;
+  const double in_epoch = steps_in_epoch(o.batch, corpus);
+  int64_t steps = 0;
+  if (o.max_epochs > 0) {
+    if (counted_epochs(o, corpus)) return;
+    // Batches are not quite full, so an epoch has a few steps more than this.
+    steps = static_cast<int64_t>(
+        std::clamp(o.max_epochs * in_epoch, 1.0, static_cast<double>(kMaxSteps)));
+  } else if (o.eval.patience > 0) {
+    return;
+  } else {
+    steps = std::max(row.least_steps, round_steps(row.epochs * in_epoch));
+  }
+  if (chooser.choose("max-steps", o.max_steps, steps)) o.max_steps_chosen = true;
+}
+
+void choose_optimizer(Chooser& chooser, TrainOptions& o) {
   const bool sharded = o.workers.shard_optimizer;
   const auto kind = sharded ? OptimizerKind::kAdam : OptimizerKind::kMuon;
   chooser.choose("optimizer.kind", o.optimizer.kind, kind,
                  sharded ? "adam (--shard-optimizer cannot divide the matrices of muon)" : "muon");
+}
+
+// The ratio that leaves the hidden matrices their measured rate beside a rate that is given.
+double ratio_beside(double rate, double best_rate, double best_ratio) {
+  if (rate == best_rate) return best_ratio;
+  const double ratio = std::round(100 * best_rate * best_ratio / rate) / 100;
+  return std::clamp(ratio, kLeastMuonRatio, kMostMuonRatio);
+}
+
+// Expects the rate of the schedule.
+void choose_muon(Chooser& chooser, TrainOptions& o, const RecipeRow& row, double best_rate) {
   if (o.optimizer.kind != OptimizerKind::kMuon) return;
-  chooser.choose("optimizer.muon-ratio", o.optimizer.muon_ratio, row.muon_ratio);
+  if (o.schedule.kind == ScheduleKind::kWsd) {
+    chooser.choose("optimizer.muon-ratio", o.optimizer.muon_ratio,
+                   ratio_beside(o.schedule.rate, best_rate, row.muon_ratio));
+  }
   chooser.choose("optimizer.weight-decay", o.optimizer.weight_decay, row.weight_decay);
   chooser.choose("optimizer.beta2", o.optimizer.beta2, row.beta2);
 }
 
-// The numbers are those of wsd, so a kind that is given has its own defaults.
-void choose_schedule(Chooser& chooser, ScheduleOptions& o, const RecipeRow& row, bool muon,
+// The numbers are those of wsd; any other kind has its own defaults.
+void choose_schedule(Chooser& chooser, ScheduleOptions& o, double rate, int64_t warmup,
                      std::optional<double> steps) {
-  chooser.choose("schedule.kind", o.kind, ScheduleKind::kWsd, "wsd");
   if (o.kind != ScheduleKind::kWsd) return;
-  chooser.choose("schedule.rate", o.rate, muon ? row.rate : row.adam_rate);
-  int64_t warmup = row.warmup_steps;
+  chooser.choose("schedule.rate", o.rate, rate);
   if (steps) {
     const auto most = static_cast<int64_t>(kMostWarmupShare * *steps);
     warmup = std::clamp<int64_t>(warmup, 1, std::max<int64_t>(1, most));
   }
   chooser.choose("schedule.warmup-steps", o.warmup_steps, warmup);
-  constexpr double kUsualShare = 0.5;  // of wsd without decay-steps, which follows --max-steps
-  if (steps && row.decay_share != kUsualShare) {
-    const auto decay = std::max<int64_t>(1, std::llround(row.decay_share * *steps));
-    chooser.choose("schedule.decay-steps", o.decay_steps, decay);
-  } else if (steps && chooser.is_free("schedule.decay-steps")) {
-    chooser.list("decay over the last half");
-  }
+}
+
+// The decay that wsd has without decay-steps, where the run's last step is known and lies behind
+// the warm-up (planned_decay in optim/schedule.h).
+void list_decay(Chooser& chooser, const TrainOptions& o, const CorpusSize& corpus,
+                std::optional<double> steps) {
+  if (o.schedule.kind != ScheduleKind::kWsd || !chooser.is_free("schedule.decay-steps")) return;
+  const bool known = o.max_steps > 0 || counted_epochs(o, corpus);
+  const auto peak = static_cast<double>(std::max<int64_t>(o.schedule.warmup_steps, 1));
+  if (known && steps && *steps > peak) chooser.list("decay over the last half");
+}
+
+// Often enough for a verdict on the validation losses before the decay.
+void choose_intervals(Chooser& chooser, TrainOptions& o, std::optional<double> steps) {
+  if (!steps) return;
+  const int64_t every =
+      std::clamp(round_steps(std::max(1.0, *steps / kTestsInRun)), kLeastInterval, kMostInterval);
+  chooser.choose("eval.every", o.eval.every, every);
+  chooser.choose("checkpoint.every", o.checkpoint.every, every);
 }
 
 void choose_dropout(Chooser& chooser, DropoutOptions& o, const RecipeRow& row) {
@@ -119,33 +178,38 @@ void choose_dropout(Chooser& chooser, DropoutOptions& o, const RecipeRow& row) {
 void apply_recipe(TrainOptions& o, const CorpusSize& corpus) {
   if (o.recipe == Recipe::kClassic || !o.given) return;
   Chooser chooser(o.given);
-  choose_batch(chooser, o, row_for(corpus.pairs, std::nullopt));
+  const RecipeRow& usual = row_for(corpus.pairs, std::nullopt);
+  choose_batch(chooser, o, usual, corpus);
+  choose_kind(chooser, o.schedule);
+  choose_length(chooser, o, usual, corpus);
   const double in_epoch = steps_in_epoch(o.batch, corpus);
-  if (!has_limit(o)) {
-    const double epochs = row_for(corpus.pairs, std::nullopt).epochs;
-    chooser.choose("max-steps", o.max_steps, round_steps(epochs * in_epoch));
-  }
   const std::optional<double> steps = planned_steps(o, in_epoch);
   std::optional<double> epochs;
   if (steps) epochs = *steps / in_epoch;
   const RecipeRow& row = row_for(corpus.pairs, epochs);
-  choose_optimizer(chooser, o, row);
+  choose_optimizer(chooser, o);
+  const double muon_rate = o.preset == "big" ? kBigRate : row.rate;
   const bool muon = o.optimizer.kind == OptimizerKind::kMuon;
-  choose_schedule(chooser, o.schedule, row, muon, steps);
+  choose_schedule(chooser, o.schedule, muon ? muon_rate : row.adam_rate, row.warmup_steps, steps);
+  choose_muon(chooser, o, row, muon_rate);
+  list_decay(chooser, o, corpus, steps);
   choose_dropout(chooser, o.dropout, row);
-  if (row.ema_decay > 0) chooser.choose("ema.decay", o.ema_decay, row.ema_decay);
+  choose_intervals(chooser, o, steps);
   if (chooser.text().empty()) return;
-  o.chosen =
-      format("recipe best for a {} corpus{}: {}", row.corpus,
-             row.measured ? "" : " (extrapolated from smaller ones, not measured)", chooser.text());
+  const bool measured = row.measured && (o.preset == "small" || o.preset == "base");
+  o.chosen = format("recipe best for a {} corpus ({}{}): {}", row.corpus,
+                    measured ? "" : "extrapolated; ", kRecipeScope, chooser.text());
 }
 
 void apply_recipe(ScheduleCommandOptions& o) {
   if (o.recipe == Recipe::kClassic || !o.given) return;
   constexpr double kMediumPairs = 200'000;
+  const RecipeRow& row = row_for(kMediumPairs, std::nullopt);
   Chooser chooser(o.given);
-  choose_schedule(chooser, o.schedule, row_for(kMediumPairs, std::nullopt), true,
-                  static_cast<double>(o.steps));
+  choose_kind(chooser, o.schedule);
+  choose_schedule(chooser, o.schedule, row.rate, row.warmup_steps, static_cast<double>(o.steps));
+  if (o.schedule.kind != ScheduleKind::kWsd || chooser.text().empty()) return;
+  o.chosen = format("recipe best for a {} corpus with muon", row.corpus);
 }
 
 }  // namespace reigen

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "config/recipe_table.h"
 
 namespace reigen {
 namespace {
@@ -102,8 +103,7 @@ void describe_decay(Schema& s, ScheduleOptions& o) {
            "of the warm-up for inverse-polynomial; half of the run for wsd, or a quarter of the "
            "steps so far where it begins after eval.patience",
            0, kMaxSteps)
-      .hyperparameter()
-      .by_recipe();
+      .hyperparameter();
   s.option("schedule.decay-rate", o.decay_rate,
            "factor of the learning rate over each decay-steps (exponential)", 1e-9, 1)
       .hyperparameter();
@@ -122,9 +122,10 @@ void describe_decay(Schema& s, ScheduleOptions& o) {
 void describe(Schema& s, Recipe& recipe) {
   s.choice(
        "recipe", recipe,
-       "values of options that are not given: best are the best known ones for the size of the "
-       "corpus (measured up to about 200,000 pairs, extrapolated to larger ones), with muon and "
-       "wsd; classic are fixed ones, with adam and noam",
+       format("values of options that are not given: best are the best known ones for the size of "
+              "the corpus (a medium one for `reigen schedule`), with muon and wsd ({}); classic "
+              "are fixed ones, with adam and noam",
+              kRecipeScope),
        {{"best", Recipe::kBest}, {"classic", Recipe::kClassic}})
       .hyperparameter();
 }
@@ -132,7 +133,8 @@ void describe(Schema& s, Recipe& recipe) {
 void describe(Schema& s, ScheduleOptions& o) {
   s.choice("schedule.kind", o.kind,
            "shape of the learning-rate curve after the warm-up; wsd (warm-up, stable, decay) stays "
-           "at its peak and falls linearly at the end of the run",
+           "at its peak and falls linearly at the end of the run; the recipe best has noam where "
+           "schedule.factor or schedule.width is given",
            kKinds)
       .hyperparameter()
       .by_recipe();

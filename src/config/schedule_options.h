@@ -15,6 +15,8 @@
 namespace reigen {
 
 inline constexpr int64_t kMaxSteps = 1'000'000'000;  // of a run
+// The step at which --max-epochs ends a run is counted for up to so many pairs (13 seconds).
+inline constexpr double kMostCountedPairs = 1e8;
 
 enum class ScheduleKind {
   kFixed,
@@ -58,6 +60,7 @@ struct ScheduleCommandOptions {
   int64_t width = 80;
   int64_t height = 16;
   GivenKeys given;
+  std::string chosen;  // the recipe and its corpus; empty where it chose nothing
 };
 
 void describe(Schema& schema, Recipe& recipe);

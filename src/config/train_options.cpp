@@ -34,11 +34,15 @@ Option timeline_option(std::string& target) {
 
 void describe_limits(Schema& s, TrainOptions& o) {
   s.option("max-steps", o.max_steps,
-           "number of optimizer steps after which training stops; 0 for no limit; the recipe best "
-           "chooses it where no option limits the run",
+           "number of optimizer steps after which training stops; 0 for no limit; for wsd, the "
+           "recipe best chooses it where neither max-epochs nor eval.patience limits the run",
            0, kMaxSteps)
       .free_on_resume()
       .by_recipe();
+  s.option("max-steps-chosen", o.max_steps_chosen,
+           "the recipe chose max-steps, so max-epochs or eval.patience on resume replaces it; "
+           "recorded by the program")
+      .free_on_resume();
   s.option("max-epochs", o.max_epochs,
            "number of passes over the training set after which training stops; 0 for no limit", 0,
            1e9)
@@ -159,11 +163,11 @@ void describe_average(Schema& s, TrainOptions& o) {
        "ema.decay", o.ema_decay,
        "factor d of an exponential moving average of the weights, which is evaluated and saved "
        "beside them: after each step, average = d * average + (1 - d) * weights, with d at most "
-       "(1 + step) / (10 + step); about the last 1 / (1 - d) steps count; 0 for no average",
+       "(1 + step) / (10 + step); about the last 1 / (1 - d) steps count; translation uses it "
+       "where it scored better on the validation set; 0 for no average",
        0, 0.9999999)
       .hyperparameter()
-      .free_on_resume()
-      .by_recipe();
+      .free_on_resume();
 }
 
 void describe_eval(Schema& s, TrainOptions& o) {
@@ -171,7 +175,8 @@ void describe_eval(Schema& s, TrainOptions& o) {
            "number of steps between evaluations on the validation set; 0 for one evaluation at the "
            "end",
            0, kMaxSteps)
-      .free_on_resume();
+      .free_on_resume()
+      .by_recipe();
   s.option("eval.bleu", o.eval.bleu,
            "translate the validation set at each evaluation and compute BLEU and chrF")
       .free_on_resume();
@@ -192,7 +197,8 @@ void describe_eval(Schema& s, TrainOptions& o) {
       .free_on_resume();
   s.option("checkpoint.every", o.checkpoint.every, "number of steps between checkpoints", 1,
            kMaxSteps)
-      .free_on_resume();
+      .free_on_resume()
+      .by_recipe();
   s.option("checkpoint.minutes", o.checkpoint.minutes,
            "number of minutes after the last checkpoint at which the next one is written, if "
            "checkpoint.every has not written it before; 0 for no such limit",
@@ -247,7 +253,7 @@ void describe(Schema& s, TrainOptions& o) {
   describe(s, o.page, "dashboard-");
   s.example("reigen train --preset base --data data --run runs/first");
   s.example("reigen train --config configs/transformer-base-wmt16.yaml --data data --run runs/wmt");
-  s.example("reigen train --run runs/first --max-steps 80000    # resume it with a new limit");
+  s.example("reigen train --run runs/first                      # resume it after a stop");
   s.example(
       "reigen train --run runs/first --decay-now 5000     # end it well, 5,000 steps from now");
   s.example("reigen train --preset base --data data --run runs/two --max-steps 50000 --workers 2");
@@ -354,6 +360,22 @@ void parse_recorded(Schema& schema, TrainOptions& options, const std::string& ya
                     const std::string& name, Schema::UnknownKeys unknown) {
   schema.parse_yaml(yaml, name, unknown);
   if (!schema.given_keys().contains("recipe")) options.recipe = Recipe::kClassic;
+}
+
+void drop_chosen_limit(TrainOptions& o, const GivenKeys& now) {
+  if (!now || !o.max_steps_chosen) return;
+  if (now->contains("max-steps")) {
+    o.max_steps_chosen = false;
+    return;
+  }
+  const bool by_epochs = now->contains("max-epochs") && o.max_epochs > 0;
+  const bool by_patience = now->contains("eval.patience") && o.eval.patience > 0;
+  if (!by_epochs && !by_patience) return;
+  o.chosen = format("max-steps {}, which the recipe chose, is replaced by {}", o.max_steps,
+                    by_epochs ? "max-epochs" : "eval.patience");
+  o.max_steps = 0;
+  o.max_steps_chosen = false;
+  if (o.given) o.given->erase("max-steps");
 }
 
 std::vector<std::string> changed_settings(const Json& before, const TrainOptions& now) {

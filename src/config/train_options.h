@@ -65,7 +65,8 @@ struct TrainOptions {
   Recipe recipe = Recipe::kBest;
   std::string data;
   std::string run;
-  int64_t max_steps = 0;  // 0: no limit
+  int64_t max_steps = 0;          // 0: no limit
+  bool max_steps_chosen = false;  // by the recipe
   double max_epochs = 0;
   double max_time = 0;    // seconds
   int64_t decay_now = 0;  // steps; 0: not asked for
@@ -97,7 +98,7 @@ struct TrainOptions {
   // --config, without those that the run has recorded.
   Json same_for_all;
   GivenKeys given;     // by command line, --config or the run's record; the recipe chooses the rest
-  std::string chosen;  // by the recipe, for the log; empty where it chose nothing
+  std::string chosen;  // by the recipe, or dropped, for the log; empty where nothing was
 };
 
 struct StepRange {
@@ -131,6 +132,11 @@ TrainOptions parse_recorded_options(const std::string& yaml, const std::string& 
 // The same with a schema of `options`. A record without a recipe is older than recipes: classic.
 void parse_recorded(Schema& schema, TrainOptions& options, const std::string& yaml,
                     const std::string& name, Schema::UnknownKeys unknown);
+
+// On resume: a number of steps that the recipe chose gives way to --max-epochs or --eval.patience,
+// but not to --max-time, which only ends an attempt earlier. `now`: keys of command line and
+// --config, without the run's record.
+void drop_chosen_limit(TrainOptions& options, const GivenKeys& now);
 
 // "model.width was 256 and is 512 now", for each option that differs from `before`, the recorded
 // options of a run, and must not change on resume.

@@ -45,6 +45,7 @@ double run_seconds(const Examination& e, const TrainOptions& options, double ste
   double steps = INFINITY;
   if (options.max_steps > 0) steps = static_cast<double>(options.max_steps);
   if (options.max_epochs > 0) steps = std::min(steps, options.max_epochs * steps_in_epoch);
+  if (e.decay.active()) steps = static_cast<double>(e.decay.end());  // counted
   const double first = std::min(steps, static_cast<double>(e.warmup));
   double seconds = first * e.warmup_step.seconds + (steps - first) * e.predictions[0].seconds;
   if (options.max_time > 0) seconds = std::min(seconds, options.max_time);

@@ -185,14 +185,16 @@ EvaluationRecord validate(const Device& device, Transformer& model, const Weight
   if (!all.alone()) hold.emplace();
   EvaluationRecord record;
   Stopwatch watch;
-  const PairsLoss loss = shared_loss(loss_of(device, model, weights, share_of(set.pairs, 0, all),
-                                             vocabulary.bos(), plan.micro_tokens),
-                                     all);
+  const PairsLoss loss =
+      plan.known_loss ? *plan.known_loss
+                      : shared_loss(loss_of(device, model, weights, share_of(set.pairs, 0, all),
+                                            vocabulary.bos(), plan.micro_tokens),
+                                    all);
   record.nll = loss.nll;
   record.perplexity = std::exp(loss.nll);
   record.tokens = loss.tokens;
   record.sentences = set.sources.size();
-  record.spans.emplace_back("loss", watch.lap());
+  if (!plan.known_loss) record.spans.emplace_back("loss", watch.lap());
   if (plan.decode && std::isfinite(record.nll)) {  // a model with NaN parameters cannot be decoded
     const Lines hypotheses = shared_lines(
         translate_pairs(device, model, weights, share_of(set.pairs, plan.sentences, all), 0,

@@ -4,6 +4,7 @@
 // teacher-forced output.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct ValidationPlan {
   size_t samples = 3;
   uint64_t micro_tokens = 0;
   DecodeOptions options;
+  std::optional<PairsLoss> known_loss;  // of an earlier pass, which is not repeated
 };
 
 // With several workers each takes every n-th pair; rank 0 has the scores, all ranks the loss. All

@@ -2,9 +2,8 @@
 //
 //   manifest.json          model, vocabulary, languages, step, scores, options, list of files
 //   model.safetensors      parameters by name; with the vocabulary all that translation needs
-//   average.safetensors    the moving average of the parameters, with ema.decay; the manifest's
-//   field
-//                          `weights` names the file that scored better: model or average
+//   average.safetensors    the moving average of the parameters, with ema.decay; `weights` in the
+//                          manifest names the file that scored better: model or average
 //   vocab.model            vocabulary (pieces.vocab for text that is already split into pieces);
 //                          source.model and target.model (or .vocab) where each side has its own
 //   optimizer.safetensors  the optimizer's moments; only needed to resume

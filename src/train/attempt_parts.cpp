@@ -1,5 +1,7 @@
 #include "train/attempt_parts.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
@@ -49,18 +51,50 @@ void begin_average(const TrainOptions& options, TrainState& state) {
     state.average.clear();
   } else if (state.average.empty()) {
     state.average = state.parameters;
+    state.counters.average_better = false;  // it has no score yet
   }
+}
+
+// A limit that changes after the decay has begun brings the learning rate back up, which is worth a
+// warning. `before`: the decay that the checkpoint records.
+std::string rising_rate(const AttemptParts& parts, const std::string& checkpoint,
+                        const Decay& before) {
+  const TrainOptions& now = parts.options;
+  const Decay& decay = parts.state.choices.decay;
+  const uint64_t step = parts.state.counters.step;
+  const Json recorded = read_checkpoint_facts(checkpoint).training.at("options");
+  TrainOptions old = parse_recorded_options(one_line(recorded), checkpoint);
+  const bool same_end = old.max_steps == now.max_steps && old.max_epochs == now.max_epochs &&
+                        before.end() == decay.end();
+  if (same_end || step == 0) return "";
+  old.schedule = resolve_schedule(old.schedule, old.model.width);
+  old.schedule.last_step = planned_last_step(old, parts.data.train);
+  const double last = learning_rate(old.schedule, step, before);
+  const double planned = learning_rate(old.schedule, step + 1, before);
+  const double next = learning_rate(now.schedule, step + 1, decay);
+  if (next <= std::max(last, planned)) return "";
+  return format(
+      "the learning rate rises again, from {:.3g} at step {} to {:.3g} at step {}, because the "
+      "limit of the run changed after its decay had begun; a longer run in a new --run has one "
+      "decay, at its end",
+      last, with_commas(step), next, with_commas(step + 1));
 }
 
 // Rank 0 finds the state to start from; the other ranks get it.
 void find_state(AttemptParts& parts, RunDirectory* run) {
   std::optional<TrainState> found;
   if (run != nullptr) found = resume_state(*run, parts.model, parts.data, parts.options);
+  const Decay before = found ? found->choices.decay : Decay();
   const bool cancelled = found && cancel_decay_of_other_limit(*found, *run, parts.options);
   parts.facts.decay_cancelled = parts.job.any(cancelled);
   parts.facts.resumed = parts.job.any(found.has_value());
   parts.state = found ? std::move(*found)
                       : first_state(parts.model, static_cast<uint64_t>(parts.options.seed));
+  if (run != nullptr && parts.facts.resumed) {
+    const std::string rising =
+        rising_rate(parts, run->checkpoint(parts.state.counters.step), before);
+    if (!rising.empty()) parts.facts.warnings.push_back(rising);
+  }
   begin_average(parts.options, parts.state);
   if (!parts.job.alone()) share_state(parts.job, parts.state, parts.facts.resumed);
 }
@@ -156,6 +190,12 @@ void describe_attempt(AttemptParts& parts) {
   facts.first_step = parts.state.counters.step;
   const std::string missing = missing_decay(parts.options);
   if (!missing.empty() && !parts.state.choices.decay.active()) facts.warnings.push_back(missing);
+  if (parts.options.ema_decay > 0 && !parts.data.valid) {
+    facts.warnings.emplace_back(
+        "no command will translate with the moving average of the weights (ema.decay), because the "
+        "dataset has no validation pairs on which it could score better than the weights; prepare "
+        "it with --valid, or leave out --ema.decay");
+  }
   if (parts.job.alone()) return;
   const Membership& membership = *parts.job.membership();
   facts.insecure = !membership.secret();

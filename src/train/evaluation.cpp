@@ -43,11 +43,20 @@ EvaluationRecord scores_of_better(AttemptParts& parts, const ValidationPlan& pla
   const EvaluationRecord average = scores(parts, loss);
   const bool better = average.nll < own.nll;
   if (!better) swapped.end();
-  EvaluationRecord record = plan.decode ? scores(parts, plan) : better ? average : own;
+  EvaluationRecord record = better ? average : own;
+  const double loss_seconds = own.seconds + average.seconds;
+  record.seconds = 0;
+  record.spans.clear();
+  if (plan.decode) {
+    ValidationPlan rest = plan;
+    rest.known_loss = PairsLoss{record.nll, record.tokens};
+    record = scores(parts, rest);
+  }
   swapped.end();
   record.own_nll = own.nll;
   record.average_nll = average.nll;
-  record.seconds = own.seconds + average.seconds + (plan.decode ? record.seconds : 0);
+  record.seconds += loss_seconds;
+  record.spans.emplace(record.spans.begin(), "loss", loss_seconds);
   return record;
 }
 

@@ -46,4 +46,13 @@ std::string missing_decay(const TrainOptions& options) {
       options.run.empty() ? "RUN" : options.run);
 }
 
+std::string unfinished_decay(const TrainOptions& options, uint64_t step) {
+  const Decay decay = planned_decay(options.schedule);
+  if (!decay.active() || step >= decay.end()) return "";
+  return format(
+      "--max-time ended the run at step {}, before the end of the decay of its learning rate at "
+      "step {}; resume it with a higher --max-time, or with --decay-now N",
+      step, decay.end());
+}
+
 }  // namespace reigen

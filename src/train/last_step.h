@@ -16,10 +16,11 @@ BatchSize batch_size(const TrainOptions& options);
 // end of --max-epochs: its batches are then counted, where they have at most kMostCountedPairs.
 int64_t planned_last_step(const TrainOptions& options, const Dataset& train);
 
-inline constexpr double kMostCountedPairs = 1e8;  // measured: 13 seconds
-
 // Why wsd may end without a decay, with advice; empty where it does not. Expects the last step in
 // the options of the schedule.
 std::string missing_decay(const TrainOptions& options);
+
+// The same for a run that --max-time has ended at `step`, before the end of the planned decay.
+std::string unfinished_decay(const TrainOptions& options, uint64_t step);
 
 }  // namespace reigen

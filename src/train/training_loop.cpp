@@ -9,6 +9,7 @@
 #include "base/terminal.h"
 #include "device/gpu_memory.h"
 #include "train/evaluation.h"
+#include "train/last_step.h"
 #include "train/workers/agreements.h"
 #include "train/workers/algorithm_records.h"
 
@@ -224,6 +225,10 @@ void TrainingLoop::finish(StopReason reason) {
                checkpoint_.step ? writer.how_to_resume() : "nothing was trained yet"));
   }
   log_note(format("done: {} reached", text_of(reason)));
+  if (reason == StopReason::kMaxTime) {
+    const std::string unfinished = unfinished_decay(parts_.options, c.step);
+    if (!unfinished.empty()) log_warning(unfinished);
+  }
   const uint64_t peak = parts_.on_gpu() ? gpu_peak_bytes() : process_memory().peak_resident_bytes;
   writer.summarise(c, limits_.epochs(c.cursor), parts_.watch.seconds(), static_cast<double>(peak));
 }

@@ -1,7 +1,10 @@
 """Compression between workers through the real binary: every method trains, stops and resumes."""
 
+import array
+import json
 import os
 import signal
+import struct
 
 import harness
 from workers_test import WorkersCase
@@ -56,6 +59,31 @@ class Compression(WorkersCase):
                 self.train(parts, *self.options(method, 40), *muon)
                 self.assertIn("average.safetensors", self.files(whole))
                 self.assertEqual(self.files(whole), self.files(parts))
+
+    def floats(self, path):
+        """All parameters of a safetensors file, in the order of their names."""
+        with open(path, "rb") as f:
+            header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+            data = f.read()
+        values = array.array("f")
+        for name in sorted(header.keys() - {"__metadata__"}):
+            begin, end = header[name]["data_offsets"]
+            values.frombytes(data[begin:end])
+        return values
+
+    def test_the_average_is_that_of_the_weights_of_all_workers(self):
+        checkpoints = ["--ema.decay", "0.6", "--checkpoint.every", 1, "--checkpoint.keep", 100]
+        for name, more, outer in (("plain", [], 1), ("sharded", ["--shard-optimizer"], 1), ("local:4", [], 4)):
+            with self.subTest(name):
+                method, steps, warmup = ("local:4", 20, 8) if outer > 1 else ("none", 10, 0)
+                self.train(name, *self.options(method, steps), "--compress-warmup", warmup, *checkpoints, *more)
+                read = lambda step, file: self.floats(self.path(f"{name}/checkpoints/step-{step:08}/{file}.safetensors"))
+                for step in range(max(warmup, 1) + outer, steps + 1, outer):
+                    d = min(0.6, (1 + step) / (10 + step)) ** outer
+                    before, now = read(step - outer, "average"), read(step, "average")
+                    wanted = [d * a + (1 - d) * w for a, w in zip(before, read(step, "model"), strict=True)]
+                    self.assertLess(max(abs(a - b) for a, b in zip(wanted, now, strict=True)), 1e-6)
+                    self.assertGreater(max(abs(a - b) for a, b in zip(before, now, strict=True)), 1e-5)
 
     def test_a_signal_between_outer_steps_loses_nothing(self):
         options = self.options("local:20", 70)

@@ -239,9 +239,11 @@ class Schedule(Case):
             self.assertEqual(done.stdout, "")
 
     def test_a_setting_the_kind_does_not_use_is_warned_about(self):
-        done = run("schedule", "--schedule.factor", 3)
-        self.assertEqual(done.stderr, "warning: --schedule.factor is not used by wsd\n")
+        done = run("schedule", "--schedule.power", 3)
+        self.assertEqual(done.stderr, "warning: --schedule.power is not used by wsd\n")
         self.assertEqual(done.stdout, run("schedule").stdout)
+        done = run("schedule", "--schedule.factor", 2)  # an option of noam means noam
+        self.assertEqual((done.stderr, done.stdout), ("", run("schedule", "--schedule.kind", "noam").stdout))
 
     def test_a_full_disk_is_an_error(self):
         with open("/dev/full", "w") as full:

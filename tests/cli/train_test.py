@@ -312,6 +312,23 @@ class Recipes(TrainCase):
         self.assert_fails(classic, 2, "--max-steps")
 
 
+    def test_a_limit_of_the_recipe_gives_way_and_a_rate_that_rises_is_warned_about(self):
+        self.begin("run", "--max-steps", 12, "--batch.target-tokens", 300, "--no-eval.bleu")
+        resume = lambda *more: run("train", "--run", self.path("run"), *more).stderr
+        # As if the recipe had chosen the number of steps.
+        config = self.read("run/config.yaml")
+        self.assertIn("max-steps-chosen: false", config)
+        self.write("run/config.yaml", config.replace("max-steps-chosen: false", "max-steps-chosen: true"))
+        self.assertNotIn("rises again", resume("--max-time", "10m"))
+        self.assertEqual(self.manifest("run")["step"], 12)
+        self.assertIn("rises again", resume("--max-epochs", 2))
+        self.assertGreater(self.manifest("run")["step"], 12)
+        self.assertEqual((self.option("run", "max-steps"), self.option("run", "max-steps-chosen")), (0, False))
+        rates = {r["step"]: r["rate"] for r in self.records("run") if r["kind"] == "step"}
+        self.assertGreater(rates[13], rates[12])
+        self.assertNotIn("rises again", resume())
+
+
 class Average(TrainCase):
     """The moving average of the weights: --ema.decay."""
 
@@ -351,6 +368,16 @@ class Average(TrainCase):
         self.assertFalse(os.path.exists(self.path("run/last/average.safetensors")))
         run("train", "--run", self.path("run"), "--max-steps", 32, "--ema.decay", "0.5")
         self.assertTrue(os.path.exists(self.path("run/last/average.safetensors")))
+
+    def test_inspect_names_the_weights_that_scored_better(self):
+        self.train("run", *self.MORE, "--max-steps", 10)
+        used = self.manifest("run")["weights"]
+        first = "the moving average" if used == "average" else "the weights"
+        self.assertIn(f"translation uses {first}", run("inspect", self.path("run/last")).stdout)
+        self.change_manifest("run/last", lambda manifest: manifest.update(weights="model"))
+        self.assertIn("translation uses the weights, which scored better", run("inspect", self.path("run/last")).stdout)
+        self.change_manifest("run/last", lambda manifest: manifest.update(scores={}))
+        self.assertIn("translation uses the weights; no score", run("inspect", self.path("run/last")).stdout)
 
 
 class Resuming(TrainCase):

@@ -76,5 +76,15 @@ TEST_F(LastStepTest, WsdWithoutADecayIsWarnedAbout) {
   EXPECT_FALSE(warned());
 }
 
+TEST_F(LastStepTest, ADecayThatTimeCutsShortIsWarnedAbout) {
+  small.options.max_steps = 20;
+  small.options.schedule.last_step = last();
+  EXPECT_NE(unfinished_decay(small.options, 5), "");
+  EXPECT_NE(unfinished_decay(small.options, 19), "");
+  EXPECT_EQ(unfinished_decay(small.options, 20), "");
+  small.options.schedule.kind = ScheduleKind::kFixed;
+  EXPECT_EQ(unfinished_decay(small.options, 5), "");
+}
+
 }  // namespace
 }  // namespace reigen

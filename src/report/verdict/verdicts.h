@@ -103,7 +103,7 @@ struct Overfitting {
 Overfitting overfitting(const RunSummary& run);
 const char* id_of(Overfitting::Answer answer);  // in report.json
 
-// Where the last evaluation lies in a run whose learning rate decays in its last steps: wsd, or any
+// Where the last step lies in a run whose learning rate decays in its last steps: wsd, or any
 // schedule after --decay-now. Validation loss falls in the decay as it does not before, so a curve
 // is fitted only to the evaluations before it.
 struct RateDecay {

@@ -45,9 +45,14 @@ bool still_falls(const Points& losses) {
          best->second < (1 - kClearFall) * losses[losses.size() - 2].second;
 }
 
+Trained::Evidence evidence_without_curve(const Trained& t) {
+  return t.losses.size() < kFewestEvaluations ? Trained::Evidence::kTooFew
+                                              : Trained::Evidence::kTooSteep;
+}
+
 void judge_without_curve(Trained& t) {
-  const bool few = t.losses.size() < kFewestEvaluations;
-  t.evidence = few ? Trained::Evidence::kTooFew : Trained::Evidence::kTooSteep;
+  t.evidence = evidence_without_curve(t);
+  const bool few = t.evidence == Trained::Evidence::kTooFew;
   if (!still_falls(t.losses)) return;
   t.answer = Trained::Answer::kImproving;
   t.confidence = few ? Confidence::kLow : Confidence::kMedium;
@@ -82,7 +87,8 @@ RateDecay rate_decay(const RunSummary& run, const std::optional<TrainOptions>& o
   }
   if (!decay.active() && !wsd) return found;
   found.begin = decay.active() ? static_cast<double>(decay.begin) : INFINITY;
-  const uint64_t step = run.evaluations.empty() ? 0 : run.evaluations.back().step;
+  uint64_t step = run.evaluations.empty() ? 0 : run.evaluations.back().step;
+  if (run.last_step) step = std::max(step, run.last_step->step);
   const bool ended = decay.active() && step >= decay.end();
   const bool begun = decay.active() && step > decay.begin;
   found.phase = ended   ? RateDecay::Phase::kAfter
@@ -196,9 +202,13 @@ Trained trained(const RunSummary& run, const RateDecay& decay) {
     t.trend = *trend;
     return t;
   }
+  if (t.losses.empty()) {  // says nothing, wherever the learning rate is
+    t.phase = RateDecay::Phase::kNone;
+    t.evidence = Trained::Evidence::kTooFew;
+    return t;
+  }
   if (decay.phase == RateDecay::Phase::kBefore || decay.phase == RateDecay::Phase::kWithin) {
     t.evidence = Trained::Evidence::kDecay;
-    if (t.losses.empty()) return t;
     t.answer = Trained::Answer::kImproving;
     t.confidence = Confidence::kMedium;
     return t;
@@ -212,7 +222,7 @@ Trained trained(const RunSummary& run, const RateDecay& decay) {
   if (curve) {
     judge_by_curve(*curve, t);
   } else if (decay.phase == RateDecay::Phase::kAfter) {
-    t.evidence = Trained::Evidence::kTooFew;
+    t.evidence = evidence_without_curve(t);
   } else {
     judge_without_curve(t);
   }

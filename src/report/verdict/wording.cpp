@@ -187,9 +187,8 @@ std::string decay_text(const Trained& t) {
 std::string decayed_text(const Trained& t) {
   return format(
       "the learning rate has decayed, so more steps at its last rate gain nothing; the gain of a "
-      "longer run is unknown: a curve needs {} after the warm-up and before the decay, and the run "
-      "has {}",
-      counted(kFewestEvaluations, "evaluation"), t.losses.size());
+      "longer run is unknown: {} (only evaluations after the warm-up and before the decay count)",
+      missing_curve_text(t));
 }
 
 std::string trained_rule() {
@@ -199,8 +198,9 @@ std::string trained_rule() {
       "loss, or when it overfits. It gets worse when at least {} in a row at the end are {} above "
       "the best and training loss did not fall either. With fewer than {}, or a fall too steep for "
       "such a curve, it still improves when the last loss is the best and more than {} below the "
-      "previous one. With a decay of the learning rate at the end of the run, it improves until "
-      "the decay ends, and the curve is fitted to the losses before the decay",
+      "previous one. With a decay of the learning rate at the end of the run, a "
+      "model that neither overfits nor gets worse improves until the decay ends, and the curve is "
+      "fitted to the losses before the decay",
       100 * kTrainedGain, counted(kWorseInRow, "evaluation"), percent_text(kWorseLoss),
       counted(kFewestEvaluations, "evaluation"), percent_text(kClearFall));
 }

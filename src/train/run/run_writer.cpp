@@ -295,7 +295,11 @@ void RunWriter::summarise(const Counters& c, double epochs, double seconds, doub
     row("average step", human_seconds(c.step_seconds / static_cast<double>(c.step)));
   }
   if (c.step == attempt_.first_step) {
-    row("this attempt", "no steps: the run had already reached its limit");
+    row("this attempt",
+        options_.max_steps_chosen
+            ? format("no steps: the run had already reached its limit, max-steps {} by the recipe",
+                     options_.max_steps)
+            : "no steps: the run had already reached its limit");
   }
   row("tokens",
       format("{} source, {} target", with_commas(c.source_tokens), with_commas(c.target_tokens)));

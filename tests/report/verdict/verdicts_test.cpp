@@ -482,6 +482,35 @@ TEST(Trained, WsdWithoutAKnownEndHasItsDecayAhead) {
   EXPECT_EQ(trained_with(run, ScheduleKind::kNoam).phase, RateDecay::Phase::kNone);
 }
 
+TEST(Trained, WithoutEvaluationsTheDecayIsNotTheReason) {
+  RunSummary run;
+  run.add(0, StartRecord{.last_step = 2000});
+  run.add(0, StepRecord{.step = 2000, .loss = 3, .nll = 3});
+  const Trained t = trained_with(run);
+  EXPECT_EQ(t.answer, Trained::Answer::kUnknown);
+  EXPECT_EQ(t.evidence, Trained::Evidence::kTooFew);
+  EXPECT_EQ(t.phase, RateDecay::Phase::kNone);
+}
+
+TEST(Trained, TheLastStepDecidesWhereTheDecayIs) {
+  RunSummary run = decaying_run(1000);
+  EXPECT_EQ(trained_with(run).phase, RateDecay::Phase::kBefore);
+  run.add(0, StepRecord{.step = 1500, .loss = 3, .nll = 3});
+  EXPECT_EQ(trained_with(run).phase, RateDecay::Phase::kWithin);
+}
+
+TEST(Trained, LossesTooSteepBeforeTheDecayAreNotTooFew) {
+  RunSummary run;
+  run.add(0, StartRecord{.last_step = 2000});
+  for (uint64_t step = 100; step <= 2000; step += 100) {
+    evaluate(run, step, 3 * std::exp(-static_cast<double>(step) / 200), 3);
+  }
+  const Trained t = trained_with(run);
+  EXPECT_EQ(t.phase, RateDecay::Phase::kAfter);
+  EXPECT_EQ(t.losses.size(), 10u);
+  EXPECT_EQ(t.evidence, Trained::Evidence::kTooSteep);
+}
+
 TEST(LossCurve, RecoversAKnownCurve) {
   Points points;
   for (double step = 1000; step <= 30'000; step += 1000) {

@@ -106,6 +106,8 @@ TEST(Wording, VerdictsOnLearning) {
   t.evidence = Trained::Evidence::kTooFew;
   t.phase = RateDecay::Phase::kAfter;
   EXPECT_THAT(text_of(t).because, HasSubstr("a curve needs 5 evaluations"));
+  t.evidence = Trained::Evidence::kTooSteep;
+  EXPECT_THAT(text_of(t).because, HasSubstr("too steeply"));
   Overfitting o;
   o.answer = Overfitting::Answer::kYes;
   o.trend.best_step = 300;

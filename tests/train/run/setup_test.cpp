@@ -66,9 +66,9 @@ TEST_F(SetupTest, TheRecipeChoosesByTheSizeOfTheDataset) {
   for (const CorpusFacts& corpus : small.data.manifest.train) {
     tokens += static_cast<double>(corpus.target.pieces + corpus.lines_kept);
   }
-  const double epochs = static_cast<double>(with_recipe(small.options).max_steps) * 400 / tokens;
-  EXPECT_GT(epochs, 5);
-  EXPECT_LT(epochs, 100);
+  small.options.batch.target_tokens = 50;
+  const double epochs = static_cast<double>(with_recipe(small.options).max_steps) * 50 / tokens;
+  EXPECT_NEAR(epochs, 35, 2);
 }
 
 TEST_F(SetupTest, TheAverageOfTheWeightsAndMuonNeedMemory) {

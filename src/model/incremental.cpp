@@ -42,6 +42,14 @@ size_t first_free(std::vector<T>& list, Free free) {
 
 }  // namespace
 
+void check_source_length(size_t tokens, int64_t limit) {
+  if (tokens > 0 && tokens <= static_cast<size_t>(limit)) return;
+  throw DataError(
+      format("a source of {} tokens cannot be translated; the model accepts 1 to {}, end of "
+             "sentence included (model.max-length)",
+             tokens, limit));
+}
+
 IncrementalDecoder::IncrementalDecoder(const Device& device, Transformer& model,
                                        const Weights& weights)
     : device_(device),
@@ -51,15 +59,8 @@ IncrementalDecoder::IncrementalDecoder(const Device& device, Transformer& model,
       arena_(device.kind()) {}
 
 void IncrementalDecoder::check_lengths(std::span<const uint32_t> offsets) const {
-  const int64_t limit = model_.options().max_length;
   for (size_t s = 0; s + 1 < offsets.size(); ++s) {
-    const uint32_t length = offsets[s + 1] - offsets[s];
-    if (length == 0 || length > limit) {
-      throw DataError(
-          format("a source of {} tokens cannot be translated; the model accepts 1 to {}, end of "
-                 "sentence included (model.max-length)",
-                 length, limit));
-    }
+    check_source_length(offsets[s + 1] - offsets[s], model_.options().max_length);
   }
 }
 
@@ -103,7 +104,7 @@ uint32_t IncrementalDecoder::new_group(int64_t first, int64_t rows, size_t sente
 std::optional<std::vector<CachedSource>> IncrementalDecoder::encode(
     std::span<const uint32_t> ids, std::span<const uint32_t> offsets) {
   check_lengths(offsets);
-  if (static_cast<int64_t>(ids.size()) > sources_pool_.free_rows()) return std::nullopt;
+  if (static_cast<int64_t>(ids.size()) > sources_pool_.largest_gap()) return std::nullopt;
   const auto index =
       index_batch(device_, {.source = {ids, offsets, {}}}, model_.index_shape(weights_.type));
   const int64_t rows = index->source.rows;

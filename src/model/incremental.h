@@ -6,7 +6,7 @@
 // takes rows of the caches when it is added and gives them back when it is done.
 //
 // Two ways to step: step(parents, tokens) keeps the lists on the host; step(lists) reads lists that
-// the caller keeps in the device's memory (decode/device_search.h).
+// the caller keeps in the device's memory (decode/device_search.cpp).
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,9 @@ struct StepLists {
   KeyLists ancestors;                // the row's own cache row is the last
   KeyLists sources;
 };
+
+// Throws DataError for a source without tokens, or with more than the model accepts.
+void check_source_length(size_t tokens, int64_t limit);
 
 class IncrementalDecoder {
  public:

@@ -23,7 +23,7 @@ void warm_up(const OpenedDevice& opened, const ModelOptions& model, size_t piece
   Transformer zeros(one_layer, DropoutOptions{}, pieces);
   auto cleared = [&](size_t bytes) {
     DeviceBuffer buffer(DeviceKind::kGpu, bytes, "the first search");
-    gpu->clear(buffer.data(), bytes);
+    if (bytes > 0) gpu->clear(buffer.data(), bytes);
     return buffer;
   };
   const size_t elements = zeros.layout().elements();

@@ -31,7 +31,8 @@ using LineSink = std::function<bool(std::string_view text)>;
 // Reads to the end, or until the sink returns false. The sink is called on a thread of its own;
 // with a window of one line, the translation of a line is written before the next one is read.
 // `reader` must have been made with kMostLineBytes: a longer line is a DataError, since no line may
-// be left out. After an error of the input, all windows before it are written. `progress` is called with the number of translated sentences.
+// be left out. After an error of the input, all windows before it are written. `progress` is called
+// with the number of translated sentences.
 void translate_stream(LineReader& reader, Translator& translator, const StreamOptions& options,
                       const LineSink& sink, const std::function<void(uint64_t)>& progress = {});
 

@@ -19,8 +19,7 @@ constexpr int64_t kMostDecodedTokens = 131'072;  // on a GPU: caches of 5 GB for
 // Beam search may use the memory of a step's activations, which are released while it runs.
 DecodeOptions decoding(const AttemptParts& parts) {
   DecodeOptions decode = parts.options.decode;
-  const int64_t most =
-      decoding_tokens(parts.opened.device, parts.model, parts.opened.type, decode);
+  const int64_t most = decoding_tokens(parts.opened.device, parts.model, parts.opened.type, decode);
   if (parts.on_gpu()) {
     if (decode.batch_tokens == 0) decode.batch_tokens = std::min(most, kMostDecodedTokens);
     return decode;

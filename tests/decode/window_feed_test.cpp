@@ -168,12 +168,11 @@ std::vector<int64_t> order_of_events(uint64_t seed) {
   });
   std::vector<int64_t> events;
   std::vector<SearchSource> running;
-  WindowFeed feed(
-      input, true,
-      [&](std::unique_ptr<StreamWindow> window) {
-        events.push_back(-static_cast<int64_t>(window->lines.counts.lines));
-      },
-      {});
+  WindowFeed feed(input, true,
+                  [&](std::unique_ptr<StreamWindow> window) {
+                    events.push_back(-static_cast<int64_t>(window->lines.counts.lines));
+                  },
+                  {});
   while (true) {
     while (running.size() < 5) {
       const auto source = feed.next(running.empty());

@@ -59,8 +59,6 @@ class IncrementalDecoder {
   const RowPool& source_rows() const { return sources_pool_; }
   // One new token per row. Returns logits [rows, vocabulary], valid until the next call.
   Tensor step(const StepLists& lists);
-  // Row numbers of the source caches, each at its own place: the picks of StepLists::sources.
-  std::span<const uint32_t> source_picks() const { return source_picks_; }
 
   // Encodes sources as the only sentences, with room for `most_rows` rows in each of `most_steps`
   // steps. In the next step, parent s means sentence s.

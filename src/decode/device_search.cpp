@@ -17,6 +17,8 @@ namespace {
 // Sources that are encoded together keep their rows until the last of them is done: large groups
 // would hold rows of many sentences that have ended.
 constexpr int64_t kEncodedTokens = 8192;
+// A small gap is left until it grows: encoding few sources costs more for each.
+constexpr size_t kFewestTokens = 1024;
 constexpr int64_t kRoundedTokens = 128;  // a GPU rounds the tokens of a group up to so many
 
 // Slots of a step: powers of two and the numbers half-way between, so that products have few
@@ -143,7 +145,8 @@ class DeviceSearch {
       ids.insert(ids.end(), source.begin(), source.end());
       offsets.push_back(static_cast<uint32_t>(ids.size()));
     }
-    if (count == 0) return false;
+    const bool idle = running_ == 0 && ready_.empty();
+    if (count == 0 || (!idle && count < list.size() && ids.size() < kFewestTokens)) return false;
     const auto sources = decoder_.encode(ids, offsets);
     if (!sources) return false;
     for (size_t i = 0; i < count; ++i) {

@@ -134,9 +134,9 @@ void IncrementalDecoder::release(const CachedSource& source) {
   if (--group.sentences == 0) sources_pool_.give_back(group.first, group.rows);
 }
 
-size_t IncrementalDecoder::new_region(int64_t first, int64_t count, size_t sentences) {
-  const size_t region = first_free(regions_, [](const Region& r) { return r.sentences == 0; });
-  regions_[region] = {first, count, 0, sentences};
+size_t IncrementalDecoder::new_region(int64_t first, int64_t count) {
+  const size_t region = first_free(regions_, [](const Region& r) { return r.count == 0; });
+  regions_[region] = {first, count, 0};
   return region;
 }
 
@@ -149,24 +149,9 @@ void IncrementalDecoder::enter(const CachedSource& source, size_t region) {
   ancestors_.count.push_back(0);
 }
 
-void IncrementalDecoder::start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
-                               int64_t most_rows, int64_t most_steps) {
-  const int64_t limit = model_.options().max_length;
-  if (most_steps > limit) {
-    throw ConfigError(format("cannot decode {} tokens; the model allows {} (model.max-length)",
-                             most_steps, limit));
-  }
-  check_lengths(offsets);
-  const auto index =
-      index_batch(device_, {.source = {ids, offsets, {}}}, model_.index_shape(weights_.type));
-  reserve(index->source.rows, most_rows * most_steps);
-  const auto sources = encode(ids, offsets);
-  const size_t region = new_region(0, most_rows * most_steps, sources->size());
-  for (const CachedSource& source : *sources) enter(source, region);
-}
-
 bool IncrementalDecoder::add(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
                              std::span<const int64_t> rows) {
+  check_lengths(offsets);
   std::vector<int64_t> firsts;
   auto give_back = [&] {
     for (size_t s = 0; s < firsts.size(); ++s) targets_.give_back(firsts[s], rows[s]);
@@ -180,7 +165,7 @@ bool IncrementalDecoder::add(std::span<const uint32_t> ids, std::span<const uint
   const auto sources = encode(ids, offsets);
   if (!sources) return give_back();
   for (size_t s = 0; s < sources->size(); ++s) {
-    enter((*sources)[s], new_region(firsts[s], rows[s], 1));
+    enter((*sources)[s], new_region(firsts[s], rows[s]));
   }
   return true;
 }
@@ -230,7 +215,8 @@ void IncrementalDecoder::drop_all_but(std::span<const uint32_t> kept) {
     release(sentence.source);
     sentence.source.count = 0;  // its other rows find it released
     Region& region = regions_[sentence.region];
-    if (--region.sentences == 0) targets_.give_back(region.first, region.count);
+    targets_.give_back(region.first, region.count);
+    region.count = 0;
   }
 }
 

@@ -60,11 +60,6 @@ class IncrementalDecoder {
   // One new token per row. Returns logits [rows, vocabulary], valid until the next call.
   Tensor step(const StepLists& lists);
 
-  // Encodes sources as the only sentences, with room for `most_rows` rows in each of `most_steps`
-  // steps. In the next step, parent s means sentence s.
-  void start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets, int64_t most_rows,
-             int64_t most_steps);
-
   // Adds sentences between two steps, with room for rows[s] tokens in all their hypotheses. In the
   // next step, parent `rows of the last step + s` means the s-th of them. False, and nothing is
   // added, when there is no room.
@@ -84,12 +79,11 @@ class IncrementalDecoder {
   DType type() const { return weights_.type; }
 
  private:
-  // Rows that the hypotheses of one or several sentences fill one after the other.
+  // Rows that the hypotheses of a sentence fill one after the other.
   struct Region {
     int64_t first = 0;
-    int64_t count = 0;
+    int64_t count = 0;  // 0: free
     int64_t used = 0;
-    size_t sentences = 0;
   };
   struct Sentence {
     CachedSource source;
@@ -111,7 +105,7 @@ class IncrementalDecoder {
   void check_lengths(std::span<const uint32_t> offsets) const;
   uint32_t new_group(int64_t first, int64_t rows, size_t sentences);
   void enter(const CachedSource& source, size_t region);
-  size_t new_region(int64_t first, int64_t count, size_t sentences);
+  size_t new_region(int64_t first, int64_t count);
   void follow(std::span<const uint32_t> parents);
   void drop_all_but(std::span<const uint32_t> sentences);
   Tensor embed(const Pass& pass, std::span<const uint32_t> tokens,

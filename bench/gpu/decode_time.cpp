@@ -82,7 +82,8 @@ int run(const std::string& path, const std::string& text, size_t count, int64_t 
     };
     watch.lap();
     const std::vector<uint32_t> source = {5, 6, 7, 8, 9, saved.vocabulary.eos()};
-    decoder.start(source, std::vector<uint32_t>{0, 6}, 4, 20);
+    decoder.reserve(128, 80);
+    decoder.add(source, std::vector<uint32_t>{0, 6}, std::vector<int64_t>{80});
     lap();
     const Tensor logits = decoder.step(std::vector<uint32_t>{0}, std::vector<uint32_t>{1});
     lap();

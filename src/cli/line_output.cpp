@@ -1,9 +1,12 @@
 #include "cli/line_output.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <filesystem>
 
@@ -15,6 +18,23 @@
 namespace reigen {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kWaitMs = 100;
+
+// Until a write of PIPE_BUF bytes does not block. Signals are taken by the main thread, so a write
+// that blocks on another one would never notice Ctrl-C.
+void wait_until_writable(int fd) {
+  while (true) {
+    pollfd ready = {fd, POLLOUT, 0};
+    const int found = poll(&ready, 1, kWaitMs);
+    if (found > 0 || (found < 0 && errno != EINTR)) return;
+    check_interrupt();
+  }
+}
+
+}  // namespace
 
 LineOutput::LineOutput(const std::string& path) : final_(path) {
   if (path == kStandard) {
@@ -47,13 +67,13 @@ bool LineOutput::write(std::string_view text) {
   std::string shown;
   if (isatty(fd_) == 1) text = shown = printable(text);
   while (!text.empty()) {
-    const ssize_t put = ::write(fd_, text.data(), text.size());
+    wait_until_writable(fd_);
+    const ssize_t put = ::write(fd_, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
     if (put < 0 && errno == EPIPE) return false;
-    if (put < 0 && errno != EINTR) {
+    if (put < 0 && errno != EINTR && errno != EAGAIN) {
       throw IoError(format("{}: cannot write: {}", final_ == kStandard ? "standard output" : final_,
                            errno_text(errno)));
     }
-    if (put < 0) check_interrupt();
     if (put > 0) text.remove_prefix(static_cast<size_t>(put));
   }
   return true;

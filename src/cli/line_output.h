@@ -23,7 +23,8 @@ class LineOutput {
   LineOutput(const LineOutput&) = delete;
   LineOutput& operator=(const LineOutput&) = delete;
 
-  // False when the reader of a pipe has closed it.
+  // False when the reader of a pipe has closed it. Throws Interrupted after a signal where the
+  // reader takes nothing; may be called on any thread.
   bool write(std::string_view text);
 
   void close();          // complete: gives a file its final name

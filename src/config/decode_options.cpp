@@ -23,7 +23,7 @@ void describe(Schema& s, DecodeOptions& o) {
   s.option("decode.batch-tokens", o.batch_tokens,
            "number of source tokens times beam size translated at once; larger is faster until "
            "memory runs out, and changes results only by rounding; 0 for 8192 on the CPU and "
-           "393216, or less if memory requires it, on a GPU",
+           "393216 (131072 in a validation of train), or less if memory requires it, on a GPU",
            0, 10'000'000)
       .free_on_resume();
 }
@@ -41,7 +41,7 @@ void describe(Schema& s, TranslateOptions& o) {
            1, 64);
   s.option("window", o.window,
            "number of lines read, sorted and written together, while other windows are translated; "
-           "line by line when the input is a terminal",
+           "a terminal is read and answered line by line",
            1, 1'000'000);
   describe(s, o.device);
   describe_threads(s, o.threads);

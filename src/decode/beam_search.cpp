@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -23,15 +24,6 @@ constexpr int64_t kShortSource = 4;     // tokens; the estimate of decoding_byte
 
 using Ids = std::vector<uint32_t>;
 
-// Longest first: the last sentences to be searched, which have no others beside them, are short.
-std::vector<size_t> by_length(const std::vector<Ids>& sources) {
-  std::vector<size_t> order(sources.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
-  return order;
-}
-
 // All sources of a list, by falling length.
 class ListFeed : public SearchFeed {
  public:
@@ -39,14 +31,20 @@ class ListFeed : public SearchFeed {
       : sources_(sources),
         order_(by_length(sources)),
         progress_(progress),
-        results_(sources.size()) {}
+        results_(sources.size()) {
+    rest_.sentences = static_cast<int64_t>(sources.size());
+    for (const Ids& source : sources) rest_.tokens += static_cast<int64_t>(source.size());
+  }
 
   std::optional<SearchSource> next(bool) override {
     if (ended()) return std::nullopt;
     const size_t number = order_[at_++];
+    --rest_.sentences;
+    rest_.tokens -= static_cast<int64_t>(sources_[number].size());
     return SearchSource{&sources_[number], number};
   }
   bool ended() const override { return at_ == order_.size(); }
+  std::optional<SearchRest> rest() const override { return rest_; }
   void found(size_t number, std::vector<Hypothesis> hypotheses) override {
     results_[number] = std::move(hypotheses);
     if (progress_) progress_(++done_);
@@ -57,10 +55,20 @@ class ListFeed : public SearchFeed {
   const std::vector<Ids>& sources_;
   std::vector<size_t> order_;
   const std::function<void(size_t)>& progress_;
+  SearchRest rest_;
   size_t at_ = 0;
   size_t done_ = 0;
   std::vector<std::vector<Hypothesis>> results_;
 };
+
+// Bound of the length limits of `sentences` sources that have `tokens` tokens in all.
+int64_t longest_outputs(int64_t tokens, int64_t sentences, const DecodeOptions& options,
+                        int64_t model_length) {
+  const double wanted = static_cast<double>(tokens) * options.max_ratio +
+                        static_cast<double>(kFreeTokens * sentences);
+  const auto longest = static_cast<double>(model_length * sentences);
+  return static_cast<int64_t>(std::min(wanted, longest));
+}
 
 }  // namespace
 
@@ -73,6 +81,14 @@ int64_t decoding_tokens(const Device& device, const Transformer& model, DType ty
                                      static_cast<double>(size_of(type)));
   const double room = static_cast<double>(gpu->free_memory()) / 2;
   return std::min(kGpuTokens, static_cast<int64_t>(room / each) + 1);
+}
+
+std::vector<size_t> by_length(const std::vector<Ids>& sources) {
+  std::vector<size_t> order(sources.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
+  return order;
 }
 
 double length_penalty(size_t length, double alpha) {
@@ -89,12 +105,17 @@ int64_t search_cost(size_t source_tokens, const DecodeOptions& options) {
   return options.beam * std::max(kShortSource, static_cast<int64_t>(source_tokens));
 }
 
+std::optional<SearchRest> WaitingSources::rest() const {
+  return feed_.ended() ? SearchRest{} : feed_.rest();
+}
+
 void WaitingSources::gather(const SearchRoom& room, bool wait) {
   int64_t cost = 0;
   for (const WaitingSource& one : list_) cost += one.cost;
   while (cost < room.tokens && static_cast<int64_t>(list_.size()) < room.sentences) {
     const std::optional<SearchSource> source = feed_.next(wait && list_.empty());
     if (!source) return;
+    check_source_length(source->ids->size(), model_length_);
     const auto tokens = static_cast<int64_t>(source->ids->size());
     list_.push_back({*source, search_cost(source->ids->size(), options_),
                      longest_output(tokens, options_, model_length_)});
@@ -104,24 +125,29 @@ void WaitingSources::gather(const SearchRoom& room, bool wait) {
 
 void reserve_caches(IncrementalDecoder& decoder, WaitingSources& waiting, const SearchRoom& room,
                     const DecodeOptions& options) {
-  constexpr int64_t kSlack = 1024;  // a GPU rounds the tokens of a group of sources up
+  // A GPU rounds the tokens of sources that are encoded together up to 128.
+  auto with_slack = [](int64_t rows) { return rows + rows / 32 + 1024; };
   const int64_t model_length = decoder.model().options().max_length;
   int64_t sources = 0;
   int64_t targets = 0;
-  if (waiting.ended()) {
-    for (const WaitingSource& one : waiting.list()) {
-      sources += static_cast<int64_t>(one.source.ids->size());
-      targets += one.limit;
-    }
-  } else {
-    sources = room.tokens / options.beam;
-    const double wanted = static_cast<double>(sources) * options.max_ratio +
-                          static_cast<double>(kFreeTokens * room.sentences);
-    const auto longest = static_cast<double>(model_length * room.sentences);
-    targets = static_cast<int64_t>(std::min(wanted, longest)) + model_length;
-    sources += sources / 2 + model_length;  // those that wait for a slot, and gaps
+  for (const WaitingSource& one : waiting.list()) {
+    sources += static_cast<int64_t>(one.source.ids->size());
+    targets += one.limit;
   }
-  decoder.reserve(std::max(decoder.source_rows().rows(), sources + kSlack),
+  const std::optional<SearchRest> rest = waiting.rest();
+  if (rest) {
+    sources += rest->tokens;
+    targets += longest_outputs(rest->tokens, rest->sentences, options, model_length);
+  }
+  if (!rest || rest->sentences > 0) {
+    const int64_t tokens = room.tokens / options.beam;
+    const int64_t any = longest_outputs(tokens, room.sentences, options, model_length);
+    const int64_t most_sources = tokens + tokens / 2 + model_length;  // some wait; and gaps
+    const int64_t most_targets = any + model_length;
+    sources = rest ? std::min(sources, most_sources) : most_sources;
+    targets = rest ? std::min(targets, most_targets) : most_targets;
+  }
+  decoder.reserve(std::max(decoder.source_rows().rows(), with_slack(sources)),
                   std::max(decoder.target_rows().rows(), options.beam * targets));
 }
 
@@ -129,6 +155,11 @@ void throw_not_finite() {
   throw CheckpointError(
       "the model's probabilities are not finite: its parameters are NaN or too large; use an "
       "earlier checkpoint");
+}
+
+void throw_no_room(size_t source_tokens) {
+  throw std::logic_error(
+      format("the caches of a search have no room for a source of {} tokens", source_tokens));
 }
 
 void sort_by_score(std::vector<Hypothesis>& hypotheses) {
@@ -140,12 +171,14 @@ void beam_search(IncrementalDecoder& decoder, SearchFeed& feed, SpecialIds speci
                  const DecodeOptions& options) {
   const int64_t tokens =
       decoding_tokens(decoder.device(), decoder.model(), decoder.type(), options);
-  const int64_t sentences = std::max<int64_t>(1, tokens / (options.beam * kShortSource));
-  if (decoder.device().gpu() != nullptr && options.beam <= kMostGpuBeam) {
-    const int64_t most = std::max<int64_t>(1, kMostGpuRows / options.beam);
-    return device_search(decoder, feed, special, options, {tokens, std::min(sentences, most)});
+  SearchRoom room{tokens, std::max<int64_t>(1, tokens / (options.beam * kShortSource))};
+  if (decoder.device().gpu() == nullptr) {
+    return host_search(decoder, feed, special, options, room);
   }
-  host_search(decoder, feed, special, options, {tokens, sentences});
+  const int64_t most = std::max<int64_t>(1, kMostGpuRows / options.beam);
+  room.sentences = std::min(room.sentences, most);
+  if (options.beam > kMostGpuBeam) return host_search(decoder, feed, special, options, room);
+  device_search(decoder, feed, special, options, room);
 }
 
 std::vector<std::vector<Hypothesis>> beam_search(const Device& device, Transformer& model,

@@ -4,6 +4,7 @@
 // memory allows. The other sentences of a step change a sentence's result by rounding only.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -55,6 +56,12 @@ struct SearchSource {
   size_t number = 0;
 };
 
+// Sources that are still to come.
+struct SearchRest {
+  int64_t sentences = 0;
+  int64_t tokens = 0;
+};
+
 // Where a search takes sources from, and what it hands hypotheses to, each as soon as it can.
 class SearchFeed {
  public:
@@ -64,6 +71,8 @@ class SearchFeed {
   // ended; without `wait` also when there is none yet.
   virtual std::optional<SearchSource> next(bool wait) = 0;
   virtual bool ended() const = 0;
+  // Nothing where it is not known yet.
+  virtual std::optional<SearchRest> rest() const { return std::nullopt; }
 
   // Hypotheses of a source, best first.
   virtual void found(size_t number, std::vector<Hypothesis> hypotheses) = 0;
@@ -72,6 +81,10 @@ class SearchFeed {
 // Searches until the feed has ended.
 void beam_search(IncrementalDecoder& decoder, SearchFeed& feed, SpecialIds special,
                  const DecodeOptions& options);
+
+// Numbers of the sources, longest first: the last sentences to be searched, which have no others
+// beside them, are short.
+std::vector<size_t> by_length(const std::vector<std::vector<uint32_t>>& sources);
 
 double length_penalty(size_t length, double alpha);
 

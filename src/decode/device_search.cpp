@@ -14,8 +14,12 @@
 namespace reigen {
 namespace {
 
-constexpr int64_t kEncodedTokens = 32'768;  // at once
-constexpr int64_t kRoundedTokens = 128;     // a GPU rounds the tokens of a group up to so many
+// Sources that are encoded together keep their rows until the last of them is done: large groups
+// would hold rows of many sentences that have ended.
+constexpr int64_t kEncodedTokens = 8192;
+// A small gap is left until it grows: encoding few sources costs more for each.
+constexpr size_t kFewestTokens = 1024;
+constexpr int64_t kRoundedTokens = 128;  // a GPU rounds the tokens of a group up to so many
 
 // Slots of a step: powers of two and the numbers half-way between, so that products have few
 // shapes.
@@ -51,6 +55,7 @@ class DeviceSearch {
       if (running_ == 0 && ready_.empty() && !begin()) return;
       encode_ahead();
       admit();
+      if (running_ == 0) throw_no_room(waiting_tokens());
       close_gaps();
       const int64_t slots = rounded(high_);
       const SearchRows rows = search_->rows(slots);
@@ -74,8 +79,12 @@ class DeviceSearch {
   bool begin() {
     waiting_.gather(room_, true);
     if (waiting_.list().empty()) return false;
-    const int64_t needed =
-        waiting_.ended() ? static_cast<int64_t>(waiting_.list().size()) : room_.sentences;
+    const std::optional<SearchRest> rest = waiting_.rest();
+    int64_t needed = room_.sentences;
+    if (rest) {
+      const auto waiting = static_cast<int64_t>(waiting_.list().size());
+      needed = std::min(needed, waiting + rest->sentences);
+    }
     if (search_) search_->wait(0);
     const auto before = rows_of_caches();
     reserve_caches(decoder_, waiting_, room_, options_);
@@ -84,6 +93,7 @@ class DeviceSearch {
     }
     slots_.clear();
     slots_.resize(static_cast<size_t>(needed));
+    high_ = 0;
     free_.clear();
     tickets_.clear();
     for (int64_t s = 0; s < needed; ++s) {
@@ -102,37 +112,54 @@ class DeviceSearch {
     return true;
   }
 
-  // An eighth of the slots is encoded at a time, or as many as are free.
+  size_t waiting_tokens() const {
+    if (!ready_.empty()) return ready_.front()->source.count;
+    return waiting_.list().empty() ? 0 : waiting_.list().front().source.ids->size();
+  }
+
+  // Sources for what is free, in slots and in tokens, but at least for an eighth of all.
   void encode_ahead() {
-    const auto free = static_cast<int64_t>(free_.size());
-    const auto ready = static_cast<int64_t>(ready_.size());
-    if (ready >= free) return;
-    const int64_t wanted = std::max(free - ready, static_cast<int64_t>(slots_.size()) / 8);
-    waiting_.gather({room_.tokens, wanted}, false);
+    const int64_t slots = static_cast<int64_t>(free_.size()) - static_cast<int64_t>(ready_.size());
+    const int64_t tokens = room_.tokens - used_ - ready_cost_;
+    if (slots <= 0 || tokens <= 0) return;
+    const SearchRoom wanted{std::max(tokens, room_.tokens / 8),
+                            std::max(slots, static_cast<int64_t>(slots_.size()) / 8)};
+    waiting_.gather(wanted, false);
+    const int64_t most_cost = ready_cost_ + wanted.tokens;
+    const size_t most = ready_.size() + static_cast<size_t>(wanted.sentences);
+    while (ready_cost_ < most_cost && ready_.size() < most && encode_group()) {
+    }
+  }
+
+  // False when there is no source or no room; others will give rows back.
+  bool encode_group() {
     auto& list = waiting_.list();
     std::vector<uint32_t> ids;
     std::vector<uint32_t> offsets = {0};
-    const int64_t most =
-        std::min(kEncodedTokens, decoder_.source_rows().free_rows() - kRoundedTokens);
+    const int64_t gap = decoder_.source_rows().largest_gap() - kRoundedTokens;
     size_t count = 0;
     for (; count < list.size(); ++count) {
       const std::vector<uint32_t>& source = *list[count].source.ids;
-      if (static_cast<int64_t>(ids.size() + source.size()) > most) break;
+      const auto tokens = static_cast<int64_t>(ids.size() + source.size());
+      if (tokens > gap || (tokens > kEncodedTokens && count > 0)) break;
       ids.insert(ids.end(), source.begin(), source.end());
       offsets.push_back(static_cast<uint32_t>(ids.size()));
     }
-    if (count == 0) return;
+    const bool idle = running_ == 0 && ready_.empty();
+    if (count == 0 || (!idle && count < list.size() && ids.size() < kFewestTokens)) return false;
     const auto sources = decoder_.encode(ids, offsets);
-    if (!sources) return;  // free rows lie apart; others will be given back
+    if (!sources) return false;
     for (size_t i = 0; i < count; ++i) {
       auto one = std::make_unique<Encoded>();
       one->number = list[i].source.number;
       one->cost = list[i].cost;
       one->limit = list[i].limit;
       one->source = (*sources)[i];
+      ready_cost_ += one->cost;
       ready_.push_back(std::move(one));
     }
     list.erase(list.begin(), list.begin() + static_cast<ptrdiff_t>(count));
+    return true;
   }
 
   void admit() {
@@ -152,6 +179,7 @@ class DeviceSearch {
                         static_cast<uint32_t>(next.first_row), next.source.first, next.source.count,
                         static_cast<uint32_t>(next.limit)});
       used_ += next.cost;
+      ready_cost_ -= next.cost;
       ++running_;
       slots_[static_cast<size_t>(slot)] = std::move(ready_.front());
       ready_.pop_front();
@@ -225,7 +253,8 @@ class DeviceSearch {
   std::vector<uint32_t> tickets_;  // free ones
   int64_t high_ = 0;               // all slots from here on are free
   int64_t running_ = 0;
-  int64_t used_ = 0;  // cost of the sentences in search
+  int64_t used_ = 0;        // cost of the sentences in search
+  int64_t ready_cost_ = 0;  // of those that are encoded and wait for a slot
 };
 
 }  // namespace

@@ -98,6 +98,7 @@ class HostSearch {
     }
     // Free rows may lie apart, so that fewer fit.
     while (count > 0 && !add(count)) count /= 2;
+    if (idle && count == 0) throw_no_room(list[0].source.ids->size());
   }
 
   bool add(size_t count) {

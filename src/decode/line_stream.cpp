@@ -15,6 +15,7 @@ namespace reigen {
 namespace {
 
 constexpr size_t kWindowBytes = size_t{16} << 20;
+constexpr size_t kWaitingWindows = 4;  // that are found and not yet written
 
 // False when there is nothing left to read. `ended` is set where the end of the file was seen.
 bool read_window(LineReader& reader, int64_t most_lines, std::vector<std::string>& lines,
@@ -82,10 +83,12 @@ class StreamThreads {
 
   void run(const std::function<void(uint64_t)>& progress) {
     reader_.source().stop_on(&stop_);
-    std::thread reading = thread_without_signals([this] { read(); });
-    std::thread writing = thread_without_signals([this] { write(); });
+    std::thread reading;
+    std::thread writing;
     std::exception_ptr error;
     try {
+      reading = thread_without_signals([this] { read(); });
+      writing = thread_without_signals([this] { write(); });
       search(progress);
     } catch (const OutputClosed&) {
     } catch (...) {
@@ -95,8 +98,9 @@ class StreamThreads {
     stop_ = true;
     input_.close();
     output_.close();
-    reading.join();
-    writing.join();
+    for (std::thread* thread : {&reading, &writing}) {
+      if (thread->joinable()) thread->join();  // it may be that it could not be started
+    }
     reader_.source().stop_on(nullptr);
     if (write_error_) std::rethrow_exception(write_error_);
     if (error) std::rethrow_exception(error);
@@ -110,8 +114,10 @@ class StreamThreads {
       while (!ended && read_window(reader_, options_.window, lines, ended)) {
         auto window = std::make_unique<StreamWindow>();
         window->lines = translator_.encode(lines);
+        const std::exception_ptr later = look_ahead(ended);
         window->last = ended;
         if (!input_.push(std::move(window))) return;
+        if (later) std::rethrow_exception(later);
       }
       input_.close();
     } catch (...) {
@@ -119,11 +125,21 @@ class StreamThreads {
     }
   }
 
+  // Learns whether a file ends here. An error belongs to the next window.
+  std::exception_ptr look_ahead(bool& ended) {
+    try {
+      if (!ended && reader_.source().is_regular_file()) ended = reader_.at_end();
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
+  }
+
   void search(const std::function<void(uint64_t)>& progress) {
     auto done = [this](std::unique_ptr<StreamWindow> window) {
       if (!output_.push(std::move(window))) throw OutputClosed();
     };
-    WindowFeed feed(input_, done, progress);
+    WindowFeed feed(input_, reader_.source().is_regular_file(), done, progress);
     translator_.search(feed);
   }
 
@@ -146,7 +162,7 @@ class StreamThreads {
   const StreamOptions& options_;
   const LineSink& sink_;
   WindowQueue input_{2};
-  WindowQueue output_{SIZE_MAX};
+  WindowQueue output_{kWaitingWindows};
   std::atomic<bool> stop_ = false;
   std::exception_ptr write_error_;
 };

@@ -2,8 +2,11 @@
 //
 // The next windows are read and encoded while earlier ones are searched; sentences of several
 // windows are searched together, and each window is written when its last sentence is found. Memory
-// is bounded by the windows in search (in lines and in bytes) and the longest line, which may have
-// up to kMostLineBytes.
+// is bounded by the windows in search (in lines and in bytes), four that wait for a slow sink, and
+// the longest line, which may have up to kMostLineBytes.
+//
+// What is searched together does not depend on time where the input is a regular file; with a pipe
+// it does, and results may differ by rounding.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +31,8 @@ using LineSink = std::function<bool(std::string_view text)>;
 // Reads to the end, or until the sink returns false. The sink is called on a thread of its own;
 // with a window of one line, the translation of a line is written before the next one is read.
 // `reader` must have been made with kMostLineBytes: a longer line is a DataError, since no line may
-// be left out. `progress` is called with the number of translated sentences.
+// be left out. After an error of the input, all windows before it are written. `progress` is called
+// with the number of translated sentences.
 void translate_stream(LineReader& reader, Translator& translator, const StreamOptions& options,
                       const LineSink& sink, const std::function<void(uint64_t)>& progress = {});
 

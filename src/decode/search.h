@@ -13,7 +13,7 @@ namespace reigen {
 
 // Limits of what is searched at once.
 struct SearchRoom {
-  int64_t tokens = 0;     // sum of cost() of all sentences
+  int64_t tokens = 0;     // sum of search_cost() of all sentences
   int64_t sentences = 0;  // each with `beam` rows
 };
 
@@ -38,7 +38,9 @@ class WaitingSources {
   void gather(const SearchRoom& room, bool wait);
 
   std::deque<WaitingSource>& list() { return list_; }
-  bool ended() const { return feed_.ended(); }
+  const std::deque<WaitingSource>& list() const { return list_; }
+  // What the feed still has, without the list; nothing where it is not known.
+  std::optional<SearchRest> rest() const;
 
  private:
   SearchFeed& feed_;
@@ -48,11 +50,14 @@ class WaitingSources {
 };
 
 // Reserves caches of the decoder while nothing is searched: for any sentences within `room` and one
-// of any length, or for just the waiting ones if no others will come.
+// of any length, or for less where fewer will come.
 void reserve_caches(IncrementalDecoder& decoder, WaitingSources& waiting, const SearchRoom& room,
                     const DecodeOptions& options);
 
 [[noreturn]] void throw_not_finite();
+
+// The caches, although nothing is searched, have no room for a source: an error of this program.
+[[noreturn]] void throw_no_room(size_t source_tokens);
 
 void sort_by_score(std::vector<Hypothesis>& hypotheses);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <system_error>
 #include <thread>
 
 #include "base/interrupt.h"
@@ -22,21 +23,28 @@ size_t encoding_threads(const Device& device) {
   return static_cast<size_t>(std::clamp(usable_cores(), 1, kMostThreads));
 }
 
-// Calls work(begin, end, thread) for parts of [0, count). The first exception is rethrown.
+// Calls work(begin, end, thread) for parts of [0, count). The first exception is rethrown. Parts
+// for which no thread can be started are done by the caller.
 void in_threads(size_t count, size_t threads,
                 const std::function<void(size_t, size_t, size_t)>& work) {
   threads = std::clamp<size_t>(count / kLinesOfThread, 1, threads);
   if (threads == 1) return work(0, count, 0);
   std::vector<std::exception_ptr> errors(threads);
   std::vector<std::thread> running;
+  running.reserve(threads);
+  auto part = [&](size_t t) {
+    try {
+      work(count * t / threads, count * (t + 1) / threads, t);
+    } catch (...) {
+      errors[t] = std::current_exception();
+    }
+  };
   for (size_t t = 0; t < threads; ++t) {
-    running.push_back(thread_without_signals([&, t] {
-      try {
-        work(count * t / threads, count * (t + 1) / threads, t);
-      } catch (...) {
-        errors[t] = std::current_exception();
-      }
-    }));
+    try {
+      running.push_back(thread_without_signals([&part, t] { part(t); }));
+    } catch (const std::system_error&) {
+      part(t);
+    }
   }
   for (std::thread& thread : running) thread.join();
   for (const std::exception_ptr& error : errors) {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/error.h"
+#include "base/format.h"
+#include "base/terminal.h"
 #include "device/buffer.h"
 #include "device/gpu.h"
 
@@ -11,13 +14,9 @@ namespace {
 
 constexpr size_t kWarmUpTokens = 24;  // of the source; as many rows as most sentences have
 
-}  // namespace
-
-void warm_up(const OpenedDevice& opened, const ModelOptions& model, size_t pieces,
-             SpecialIds special, const DecodeOptions& options) {
+void search_with_zeros(const OpenedDevice& opened, const ModelOptions& model, size_t pieces,
+                       SpecialIds special, const DecodeOptions& options) {
   Gpu* gpu = opened.device.gpu();
-  if (gpu == nullptr) return;
-  check_model_for(opened.device, model);
   ModelOptions one_layer = model;
   one_layer.encoder_layers = one_layer.decoder_layers = 1;
   Transformer zeros(one_layer, DropoutOptions{}, pieces);
@@ -43,6 +42,19 @@ void warm_up(const OpenedDevice& opened, const ModelOptions& model, size_t piece
   few_steps.max_ratio = 0.1;
   beam_search(opened.device, zeros, weights, {std::vector<uint32_t>(tokens, special.eos)}, special,
               few_steps);
+}
+
+}  // namespace
+
+void warm_up(const OpenedDevice& opened, const ModelOptions& model, size_t pieces,
+             SpecialIds special, const DecodeOptions& options) {
+  if (opened.device.gpu() == nullptr) return;
+  check_model_for(opened.device, model);
+  try {
+    search_with_zeros(opened, model, pieces, special, options);
+  } catch (const DeviceError& e) {
+    log_warning(format("the GPU could not be prepared while the model was read: {}", e.what()));
+  }
 }
 
 }  // namespace reigen

@@ -1,7 +1,8 @@
 #include "decode/window_feed.h"
 
-#include <algorithm>
-#include <numeric>
+#include <chrono>
+
+#include "base/interrupt.h"
 
 namespace reigen {
 namespace {
@@ -9,11 +10,15 @@ namespace {
 // A source is named by the number of its window in the stream and its place there.
 constexpr int kPlaceBits = 32;
 
+constexpr std::chrono::milliseconds kPoll(100);  // for signals, while a queue is full
+
 }  // namespace
 
 bool WindowQueue::push(std::unique_ptr<StreamWindow> window) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closed_ || windows_.size() < most_; });
+  while (!changed_.wait_for(lock, kPoll, [&] { return closed_ || windows_.size() < most_; })) {
+    check_interrupt();
+  }
   if (closed_) return false;
   windows_.push_back(std::move(window));
   changed_.notify_all();
@@ -23,10 +28,7 @@ bool WindowQueue::push(std::unique_ptr<StreamWindow> window) {
 std::unique_ptr<StreamWindow> WindowQueue::pop(bool wait) {
   std::unique_lock lock(mutex_);
   if (wait) changed_.wait(lock, [&] { return closed_ || !windows_.empty(); });
-  if (windows_.empty()) {
-    if (error_) std::rethrow_exception(error_);
-    return nullptr;
-  }
+  if (windows_.empty()) return nullptr;
   auto window = std::move(windows_.front());
   windows_.pop_front();
   changed_.notify_all();
@@ -40,20 +42,29 @@ void WindowQueue::close(std::exception_ptr error) {
   changed_.notify_all();
 }
 
+bool WindowQueue::ended() {
+  const std::lock_guard lock(mutex_);
+  return closed_ && !error_ && windows_.empty();
+}
+
+void WindowQueue::rethrow_error() {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+}
+
+// A search waits for a source only when it has none left.
 bool WindowFeed::open_window(bool wait) {
-  auto window = input_.pop(wait);
+  auto window = input_.pop(wait || steady_);
   if (!window) {
-    if (wait) input_ended_ = true;
+    if (wait) input_.rethrow_error();
+    input_ended_ = input_.ended();
     return false;
   }
   input_ended_ = window->last;
   const auto& sources = window->lines.sources;
   window->found.resize(sources.size());
   window->left = sources.size();
-  window->order.resize(sources.size());
-  std::iota(window->order.begin(), window->order.end(), size_t{0});
-  std::stable_sort(window->order.begin(), window->order.end(),
-                   [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
+  window->order = by_length(sources);
   windows_.push_back(std::move(window));
   hand_on();  // a window without words is done
   return true;

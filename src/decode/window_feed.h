@@ -25,14 +25,17 @@ struct StreamWindow {
   size_t left = 0;
 };
 
-// A queue between two threads. Closing it wakes both; an error given to close() is thrown by pop().
+// A queue between two threads. Closing it wakes both.
 class WindowQueue {
  public:
   explicit WindowQueue(size_t most) : most_(most) {}
 
-  bool push(std::unique_ptr<StreamWindow> window);  // waits for room; false: closed
-  std::unique_ptr<StreamWindow> pop(bool wait);     // null: closed and empty, or empty now
+  // Waits for room; false: closed. Throws Interrupted after a signal.
+  bool push(std::unique_ptr<StreamWindow> window);
+  std::unique_ptr<StreamWindow> pop(bool wait);  // null: closed and empty, or empty now
   void close(std::exception_ptr error = nullptr);
+  bool ended();          // closed without an error, and empty
+  void rethrow_error();  // the one given to close(), if any
 
  private:
   const size_t most_;
@@ -43,13 +46,16 @@ class WindowQueue {
   std::exception_ptr error_;
 };
 
+// An error of the input is thrown when all windows before it are searched.
 class WindowFeed : public SearchFeed {
  public:
-  // `done` receives each window in the order of the stream; `progress` the number of finished
-  // sentences.
-  WindowFeed(WindowQueue& input, std::function<void(std::unique_ptr<StreamWindow>)> done,
+  // With `steady`, next() always waits for the reader, so that what is searched together does not
+  // depend on time. `done` receives each window in the order of the stream; `progress` the number
+  // of finished sentences.
+  WindowFeed(WindowQueue& input, bool steady,
+             std::function<void(std::unique_ptr<StreamWindow>)> done,
              std::function<void(uint64_t)> progress)
-      : input_(input), done_(std::move(done)), progress_(std::move(progress)) {}
+      : input_(input), steady_(steady), done_(std::move(done)), progress_(std::move(progress)) {}
 
   std::optional<SearchSource> next(bool wait) override;
   bool ended() const override { return ended_; }
@@ -60,6 +66,7 @@ class WindowFeed : public SearchFeed {
   void hand_on();
 
   WindowQueue& input_;
+  const bool steady_;
   std::function<void(std::unique_ptr<StreamWindow>)> done_;
   std::function<void(uint64_t)> progress_;
   std::deque<std::unique_ptr<StreamWindow>> windows_;  // in search; the last one is being taken

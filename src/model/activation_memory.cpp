@@ -82,7 +82,8 @@ double decoding_bytes(const ModelOptions& o, size_t vocabulary, double output_ra
   const double cached = 2 * d * (output_ratio + 10 / kShortSource);  // keys, values
   const double projected = 3 * d;  // half as many again wait for a slot
   const double logits = static_cast<double>(vocabulary) / kShortSource;
-  return element * (static_cast<double>(o.decoder_layers) * (cached + projected) + logits);
+  // Logits are fp32 in every precision.
+  return element * static_cast<double>(o.decoder_layers) * (cached + projected) + 4 * logits;
 }
 
 }  // namespace reigen

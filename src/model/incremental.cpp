@@ -43,6 +43,14 @@ size_t first_free(std::vector<T>& list, Free free) {
 
 }  // namespace
 
+void check_source_length(size_t tokens, int64_t limit) {
+  if (tokens > 0 && tokens <= static_cast<size_t>(limit)) return;
+  throw DataError(
+      format("a source of {} tokens cannot be translated; the model accepts 1 to {}, end of "
+             "sentence included (model.max-length)",
+             tokens, limit));
+}
+
 IncrementalDecoder::IncrementalDecoder(const Device& device, Transformer& model,
                                        const Weights& weights)
     : device_(device),
@@ -76,15 +84,8 @@ void IncrementalDecoder::make_output_bias() {
 }
 
 void IncrementalDecoder::check_lengths(std::span<const uint32_t> offsets) const {
-  const int64_t limit = model_.options().max_length;
   for (size_t s = 0; s + 1 < offsets.size(); ++s) {
-    const uint32_t length = offsets[s + 1] - offsets[s];
-    if (length == 0 || length > limit) {
-      throw DataError(
-          format("a source of {} tokens cannot be translated; the model accepts 1 to {}, end of "
-                 "sentence included (model.max-length)",
-                 length, limit));
-    }
+    check_source_length(offsets[s + 1] - offsets[s], model_.options().max_length);
   }
 }
 
@@ -128,7 +129,7 @@ uint32_t IncrementalDecoder::new_group(int64_t first, int64_t rows, size_t sente
 std::optional<std::vector<CachedSource>> IncrementalDecoder::encode(
     std::span<const uint32_t> ids, std::span<const uint32_t> offsets) {
   check_lengths(offsets);
-  if (static_cast<int64_t>(ids.size()) > sources_pool_.free_rows()) return std::nullopt;
+  if (static_cast<int64_t>(ids.size()) > sources_pool_.largest_gap()) return std::nullopt;
   const auto index =
       index_batch(device_, {.source = {ids, offsets, {}}}, model_.index_shape(weights_.type));
   const int64_t rows = index->source.rows;
@@ -158,9 +159,9 @@ void IncrementalDecoder::release(const CachedSource& source) {
   if (--group.sentences == 0) sources_pool_.give_back(group.first, group.rows);
 }
 
-size_t IncrementalDecoder::new_region(int64_t first, int64_t count, size_t sentences) {
-  const size_t region = first_free(regions_, [](const Region& r) { return r.sentences == 0; });
-  regions_[region] = {first, count, 0, sentences};
+size_t IncrementalDecoder::new_region(int64_t first, int64_t count) {
+  const size_t region = first_free(regions_, [](const Region& r) { return r.count == 0; });
+  regions_[region] = {first, count, 0};
   return region;
 }
 
@@ -173,24 +174,9 @@ void IncrementalDecoder::enter(const CachedSource& source, size_t region) {
   ancestors_.count.push_back(0);
 }
 
-void IncrementalDecoder::start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
-                               int64_t most_rows, int64_t most_steps) {
-  const int64_t limit = model_.options().max_length;
-  if (most_steps > limit) {
-    throw ConfigError(format("cannot decode {} tokens; the model allows {} (model.max-length)",
-                             most_steps, limit));
-  }
-  check_lengths(offsets);
-  const auto index =
-      index_batch(device_, {.source = {ids, offsets, {}}}, model_.index_shape(weights_.type));
-  reserve(index->source.rows, most_rows * most_steps);
-  const auto sources = encode(ids, offsets);
-  const size_t region = new_region(0, most_rows * most_steps, sources->size());
-  for (const CachedSource& source : *sources) enter(source, region);
-}
-
 bool IncrementalDecoder::add(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
                              std::span<const int64_t> rows) {
+  check_lengths(offsets);
   std::vector<int64_t> firsts;
   auto give_back = [&] {
     for (size_t s = 0; s < firsts.size(); ++s) targets_.give_back(firsts[s], rows[s]);
@@ -204,7 +190,7 @@ bool IncrementalDecoder::add(std::span<const uint32_t> ids, std::span<const uint
   const auto sources = encode(ids, offsets);
   if (!sources) return give_back();
   for (size_t s = 0; s < sources->size(); ++s) {
-    enter((*sources)[s], new_region(firsts[s], rows[s], 1));
+    enter((*sources)[s], new_region(firsts[s], rows[s]));
   }
   return true;
 }
@@ -254,7 +240,8 @@ void IncrementalDecoder::drop_all_but(std::span<const uint32_t> kept) {
     release(sentence.source);
     sentence.source.count = 0;  // its other rows find it released
     Region& region = regions_[sentence.region];
-    if (--region.sentences == 0) targets_.give_back(region.first, region.count);
+    targets_.give_back(region.first, region.count);
+    region.count = 0;
   }
 }
 

@@ -6,7 +6,7 @@
 // takes rows of the caches when it is added and gives them back when it is done.
 //
 // Two ways to step: step(parents, tokens) keeps the lists on the host; step(lists) reads lists that
-// the caller keeps in the device's memory (decode/device_search.h).
+// the caller keeps in the device's memory (decode/device_search.cpp).
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,9 @@ struct StepLists {
   KeyLists sources;
 };
 
+// Throws DataError for a source without tokens, or with more than the model accepts.
+void check_source_length(size_t tokens, int64_t limit);
+
 class IncrementalDecoder {
  public:
   // All arguments and the memory behind the weights must outlive the decoder. The model's layers
@@ -57,13 +60,6 @@ class IncrementalDecoder {
   const RowPool& source_rows() const { return sources_pool_; }
   // One new token per row. Returns logits [rows, vocabulary], valid until the next call.
   Tensor step(const StepLists& lists);
-  // Row numbers of the source caches, each at its own place: the picks of StepLists::sources.
-  std::span<const uint32_t> source_picks() const { return source_picks_; }
-
-  // Encodes sources as the only sentences, with room for `most_rows` rows in each of `most_steps`
-  // steps. In the next step, parent s means sentence s.
-  void start(std::span<const uint32_t> ids, std::span<const uint32_t> offsets, int64_t most_rows,
-             int64_t most_steps);
 
   // Adds sentences between two steps, with room for rows[s] tokens in all their hypotheses. In the
   // next step, parent `rows of the last step + s` means the s-th of them. False, and nothing is
@@ -84,12 +80,11 @@ class IncrementalDecoder {
   DType type() const { return weights_.type; }
 
  private:
-  // Rows that the hypotheses of one or several sentences fill one after the other.
+  // Rows that the hypotheses of a sentence fill one after the other.
   struct Region {
     int64_t first = 0;
-    int64_t count = 0;
+    int64_t count = 0;  // 0: free
     int64_t used = 0;
-    size_t sentences = 0;
   };
   struct Sentence {
     CachedSource source;
@@ -112,7 +107,7 @@ class IncrementalDecoder {
   void check_lengths(std::span<const uint32_t> offsets) const;
   uint32_t new_group(int64_t first, int64_t rows, size_t sentences);
   void enter(const CachedSource& source, size_t region);
-  size_t new_region(int64_t first, int64_t count, size_t sentences);
+  size_t new_region(int64_t first, int64_t count);
   void follow(std::span<const uint32_t> parents);
   void drop_all_but(std::span<const uint32_t> sentences);
   Tensor embed(const Pass& pass, std::span<const uint32_t> tokens,

@@ -21,6 +21,12 @@ std::optional<int64_t> RowPool::take(int64_t count) {
   return first;
 }
 
+int64_t RowPool::largest_gap() const {
+  int64_t largest = 0;
+  for (const auto& [first, count] : free_) largest = std::max(largest, count);
+  return largest;
+}
+
 void RowPool::give_back(int64_t first, int64_t count) {
   free_rows_ += count;
   auto after = free_.lower_bound(first);

@@ -19,6 +19,7 @@ class RowPool {
 
   int64_t rows() const { return rows_; }
   int64_t free_rows() const { return free_rows_; }
+  int64_t largest_gap() const;  // adjacent free rows
 
  private:
   int64_t rows_;

@@ -14,17 +14,21 @@ namespace {
 
 constexpr uint64_t kMostEvaluatedTokens = 8192;  // in a micro-batch; more gain nothing
 
+constexpr int64_t kMostDecodedTokens = 131'072;  // on a GPU: caches of 5 GB for `base`
+
 // Beam search may use the memory of a step's activations, which are released while it runs.
 DecodeOptions decoding(const AttemptParts& parts) {
   DecodeOptions decode = parts.options.decode;
-  if (parts.on_gpu()) return decode;  // beam search asks the GPU for its free memory
+  const int64_t most = decoding_tokens(parts.opened.device, parts.model, parts.opened.type, decode);
+  if (parts.on_gpu()) {
+    if (decode.batch_tokens == 0) decode.batch_tokens = std::min(most, kMostDecodedTokens);
+    return decode;
+  }
   const ModelOptions& model = parts.options.model;
   const size_t pieces = parts.data.vocabulary.size();
   const double room = activation_bytes(model, pieces).of_any(parts.facts.memory.micro_tokens);
   const double each = decoding_bytes(model, pieces, decode.max_ratio);
-  decode.batch_tokens =
-      std::min(decoding_tokens(parts.opened.device, parts.model, parts.opened.type, decode),
-               static_cast<int64_t>(room / each) + 1);
+  decode.batch_tokens = std::min(most, static_cast<int64_t>(room / each) + 1);
   return decode;
 }
 

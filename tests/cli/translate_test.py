@@ -1,8 +1,10 @@
 """translate, evaluate --model, average and inspect with a model trained by the real binary."""
 
+import fcntl
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -132,6 +134,23 @@ class Translating(ModelCase):
                               text=True, timeout=120)
         self.assertEqual(len(done.stdout.splitlines()), 3)
         self.assertNotIn("error", done.stderr)
+
+    def test_a_signal_ends_it_while_nobody_reads_the_output(self):
+        self.write("many.en", "Simon moved to Milan on Monday.\n" * 5000)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            read, write = os.pipe()
+            fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+            child = subprocess.Popen(
+                [REIGEN, "translate", "--model", self.model, "--input", self.path("many.en"),
+                 "--beam", "1", "--window", "20", "--quiet"], stdout=write, stderr=subprocess.PIPE)
+            os.close(write)
+            select.select([read], [], [], 60)  # the first window is there; the pipe is full soon
+            time.sleep(1)
+            self.assertIsNone(child.poll())
+            child.send_signal(number)
+            said = child.communicate(timeout=60)[1].decode()
+            self.assertEqual(child.returncode, 130, said)
+            os.close(read)
 
     def test_memory_stays_bounded_while_streaming(self):
         command = f"yes 'Simon moved to Milan on Monday.' | head -n 6000 | " \

@@ -33,6 +33,14 @@ Sources packed(const std::vector<Ids>& sentences) {
   return out;
 }
 
+// The only sentences, each with room for `rows` tokens in all its hypotheses.
+void start(IncrementalDecoder& decoder, const Sources& in, int64_t rows) {
+  const auto sentences = static_cast<int64_t>(in.offsets.size() - 1);
+  decoder.reserve(static_cast<int64_t>(in.ids.size()), sentences * rows);
+  const std::vector<int64_t> each(in.offsets.size() - 1, rows);
+  ASSERT_TRUE(decoder.add(in.ids, in.offsets, each));
+}
+
 struct Row {
   size_t sentence;
   Ids prefix;  // without bos
@@ -66,7 +74,7 @@ TEST_P(Incremental, MatchesTheLogitsOfAFullForwardAcrossReorderings) {
     Device device = Device::cpu(threads);
     IncrementalDecoder decoder(device, wanted.model, wanted.parameters);
     const Sources in = packed(sources);
-    decoder.start(in.ids, in.offsets, 16, 12);
+    start(decoder, in, 16 * 12);
     std::vector<Row> rows;
     Ids parents, tokens;
     for (size_t s = 0; s < sources.size(); ++s) {
@@ -97,13 +105,13 @@ TEST_P(Incremental, MatchesTheLogitsOfAFullForwardAcrossReorderings) {
   }
 }
 
-TEST_P(Incremental, StartForgetsThePreviousBatch) {
+TEST_P(Incremental, ReservingForgetsThePreviousBatch) {
   TeacherForced wanted(tiny_variant(GetParam()), kTinyPieces, 3);
   Device device = Device::cpu(1);
   IncrementalDecoder decoder(device, wanted.model, wanted.parameters);
   for (const auto& sources : {std::vector<Ids>{{5, 6, 7, 1}, {8, 1}}, std::vector<Ids>{{9, 1}}}) {
     const Sources in = packed(sources);
-    decoder.start(in.ids, in.offsets, 2, 3);
+    start(decoder, in, 3);
     std::vector<Row> rows;
     Ids parents, tokens;
     for (size_t s = 0; s < sources.size(); ++s) {
@@ -154,7 +162,7 @@ TEST(IncrementalDecoder, AllocatesNothingForBatchesOfTheSameSize) {
   IncrementalDecoder decoder(device, tiny.model, tiny.parameters);
   const Sources in = packed({{5, 6, 7, 1}, {8, 1}});
   auto run = [&] {
-    decoder.start(in.ids, in.offsets, 2, 12);
+    start(decoder, in, 12);
     for (int step = 0; step < 12; ++step) decoder.step(Ids{0, 1}, Ids{3, 4});
     return decoder.memory();
   };
@@ -169,7 +177,7 @@ TEST(IncrementalDecoder, NamesASourceThatIsTooLong) {
   IncrementalDecoder decoder(device, tiny.model, tiny.parameters);
   const Sources in = packed({Ids(13, 5)});
   try {
-    decoder.start(in.ids, in.offsets, 1, 1);
+    start(decoder, in, 1);
     FAIL() << "expected an error";
   } catch (const DataError& e) {
     EXPECT_THAT(e.what(), ::testing::HasSubstr("13 tokens"));

@@ -17,6 +17,7 @@ TEST(RowPool, TakesTheFirstGapThatIsLargeEnough) {
   EXPECT_EQ(pool.take(3), std::nullopt);
   EXPECT_EQ(pool.take(2), 8);
   EXPECT_EQ(pool.free_rows(), 0);
+  EXPECT_EQ(pool.largest_gap(), 0);
   pool.give_back(4, 4);
   EXPECT_EQ(pool.take(5), std::nullopt);
   EXPECT_EQ(pool.take(3), 4);
@@ -28,7 +29,10 @@ TEST(RowPool, JoinsNeighbours) {
   pool.give_back(0, 3);
   pool.give_back(6, 3);
   EXPECT_EQ(pool.take(9), std::nullopt);
+  EXPECT_EQ(pool.free_rows(), 6);
+  EXPECT_EQ(pool.largest_gap(), 3);
   pool.give_back(3, 3);
+  EXPECT_EQ(pool.largest_gap(), 9);
   EXPECT_EQ(pool.take(9), 0);
 }
 

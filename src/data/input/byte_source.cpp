@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <lzma.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -266,6 +267,10 @@ size_t ByteSource::read(char* out, size_t size) {
 }
 void ByteSource::stop_on(const std::atomic<bool>* stop) { impl_->raw.stop = stop; }
 const std::string& ByteSource::path() const { return impl_->raw.path; }
+bool ByteSource::is_regular_file() const {
+  struct stat facts = {};
+  return fstat(impl_->raw.fd, &facts) == 0 && S_ISREG(facts.st_mode);
+}
 uint64_t ByteSource::raw_bytes_read() const { return impl_->raw.bytes; }
 
 InputFile ByteSource::describe() {

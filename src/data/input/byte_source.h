@@ -32,10 +32,12 @@ class ByteSource {
   // Up to `size` plain bytes; 0 at the end. Throws DataError naming the file.
   size_t read(char* out, size_t size);
 
-  // Once *stop is true, a read that waits for more bytes throws Interrupted. It must outlive this.
+  // Once *stop is true, a read that waits for more bytes throws Interrupted. `stop` must
+  // outlive the source, or be replaced by null.
   void stop_on(const std::atomic<bool>* stop);
 
   const std::string& path() const;
+  bool is_regular_file() const;     // no pipe, terminal or device
   uint64_t raw_bytes_read() const;  // for progress
   InputFile describe();             // of the raw file; reads to its end; call once
 

@@ -35,6 +35,14 @@ LineReader::LineReader(ByteSource source, size_t most_bytes)
       most_bytes_(most_bytes),
       buffer_(std::make_unique_for_overwrite<char[]>(kBufferBytes)) {}
 
+bool LineReader::at_end() {
+  if (begin_ == end_) {
+    begin_ = 0;
+    end_ = source_.read(buffer_.get(), kBufferBytes);
+  }
+  return end_ == 0;
+}
+
 bool LineReader::next(std::string& line) {
   // A byte order mark (3 bytes) and a "\r" may be removed below; a line that is too long must stay
   // so.
@@ -42,11 +50,7 @@ bool LineReader::next(std::string& line) {
   line.clear();
   bool any = false;
   while (true) {
-    if (begin_ == end_) {
-      begin_ = 0;
-      end_ = source_.read(buffer_.get(), kBufferBytes);
-      if (end_ == 0) break;
-    }
+    if (at_end()) break;
     any = true;
     const char* from = buffer_.get() + begin_;
     const char* newline = static_cast<const char*>(std::memchr(from, '\n', end_ - begin_));

@@ -23,6 +23,7 @@ class LineReader {
   explicit LineReader(ByteSource source, size_t most_bytes = kMaxLineBytes);
 
   bool next(std::string& line);  // false at the end
+  bool at_end();                 // waits for a byte or the end
   uint64_t lines() const { return lines_; }
   ByteSource& source() { return source_; }
   const ByteSource& source() const { return source_; }

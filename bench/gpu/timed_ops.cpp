@@ -123,6 +123,33 @@ class TimedOps : public Backend, public GpuBackend {
     }
   }
 
+  // The beam step: hypotheses that stay on the GPU.
+  class TimedSearch : public GpuSearch {
+   public:
+    TimedSearch(TimedOps& ops, std::unique_ptr<GpuSearch> inner)
+        : ops_(ops), inner_(std::move(inner)) {}
+    void admit(std::span<const SearchStart> starts) override {
+      if (!starts.empty()) ops_.timed(label("admit"), [&] { inner_->admit(starts); });
+    }
+    void move(std::span<const SearchMove> moves) override {
+      if (!moves.empty()) ops_.timed(label("move"), [&] { inner_->move(moves); });
+    }
+    SearchRows rows(int64_t slots) const override { return inner_->rows(slots); }
+    void advance(Tensor logits) override {
+      const std::string name = "advance [" + std::to_string(logits.rows) + "]";
+      ops_.timed(label(name), [&] { inner_->advance(logits); });
+    }
+    void wait(int64_t ahead) override { inner_->wait(ahead); }
+    SearchResult result(uint32_t ticket) const override { return inner_->result(ticket); }
+    std::span<const SearchEnd> ends(uint32_t ticket) const override { return inner_->ends(ticket); }
+    const SearchNode& node(uint32_t row) const override { return inner_->node(row); }
+
+   private:
+    static Label label(const std::string& name) { return {"beam step", name}; }
+    TimedOps& ops_;
+    std::unique_ptr<GpuSearch> inner_;
+  };
+
  public:
   explicit TimedOps(const Device& inner)
       : inner_(inner), ops_(backend_of(inner_)), gpu_(*gpu_backend(inner_)) {}
@@ -142,7 +169,7 @@ class TimedOps : public Backend, public GpuBackend {
     gpu_.convert(from, to, type);
   }
   std::unique_ptr<GpuSearch> search(const GpuSearchShape& shape) override {
-    return gpu_.search(shape);
+    return std::make_unique<TimedSearch>(*this, gpu_.search(shape));
   }
   void allow_tf32(bool allow) override { gpu_.allow_tf32(allow); }
   void time_algorithms(bool time) override { gpu_.time_algorithms(time); }

@@ -144,6 +144,7 @@ class Translating(ModelCase):
                 [REIGEN, "translate", "--model", self.model, "--input", self.path("many.en"),
                  "--beam", "1", "--window", "20", "--quiet"], stdout=write, stderr=subprocess.PIPE)
             os.close(write)
+            self.addCleanup(child.kill)
             select.select([read], [], [], 60)  # the first window is there; the pipe is full soon
             time.sleep(1)
             self.assertIsNone(child.poll())

@@ -107,7 +107,9 @@ TEST(OutputBias, IsPartOfADecodersLogitsAndTheStartPieceIsNeverEmitted) {
   tables.model.set_start_piece(2);
   auto logits = [&] {
     IncrementalDecoder decoder(tables.device, tables.model, tables.parameters);
-    decoder.start(std::vector<uint32_t>{5, 9, 1}, std::vector<uint32_t>{0, 3}, 1, 2);
+    decoder.reserve(3, 2);
+    EXPECT_TRUE(decoder.add(std::vector<uint32_t>{5, 9, 1}, std::vector<uint32_t>{0, 3},
+                            std::vector<int64_t>{2}));
     const Tensor out = decoder.step(std::vector<uint32_t>{0}, std::vector<uint32_t>{2});
     return std::vector<float>(out.row(0), out.row(0) + out.cols);
   };

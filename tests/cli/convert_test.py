@@ -1,21 +1,17 @@
 """Models in and out: export for transformers and CTranslate2, import, scores of given pairs.
 
-The other programs are not here. Their files are read by readers of our own, and
-tests/fixtures/transformers has models with log-probabilities that transformers computed.
+The other programs are not here; their files are read by readers of our own.
 """
 
 import json
 import os
 import shutil
 import struct
-import tarfile
 import unittest
 
 import harness
 from ct2_model import Ct2File, Ct2Model
-from harness import SOURCE, run
-
-FIXTURES = os.path.join(SOURCE, "tests", "cli", "transformers")
+from harness import run
 
 
 def tensors_of(path):
@@ -302,26 +298,6 @@ class FromTransformers(Converted):
         run("import", *[f"{self.exported}/{f}" for f in files], "--source", "en", "--target", "de",
             "-o", self.path("out"))
         self.assertEqual(self.scores(self.path("out")), self.scores(self.checkpoint("post")))
-
-    @unittest.skipUnless(os.path.isdir(FIXTURES), "no fixture")
-    def test_log_probabilities_are_those_of_transformers(self):
-        for name in sorted(os.listdir(FIXTURES)):
-            with self.subTest(name=name), tarfile.open(f"{FIXTURES}/{name}") as archive:
-                folder = self.path(name.split(".")[0])
-                archive.extractall(folder)
-                model = self.path(f"model-{name}")
-                run("import", folder, "-o", model)
-                with open(f"{folder}/expected.json") as file:
-                    expected = json.load(file)
-                self.write("a.src", "".join(e["source"] + "\n" for e in expected))
-                self.write("a.tgt", "".join(e["target"] + "\n" for e in expected))
-                done = run("score", "--model", model, "--sources", self.path("a.src"),
-                           "--targets", self.path("a.tgt"), "--tokens", "--quiet")
-                for line, wanted in zip(done.stdout.splitlines(), expected, strict=True):
-                    found = json.loads(line)["log_probabilities"]
-                    self.assertEqual(len(found), len(wanted["log_probabilities"]))
-                    for a, b in zip(found, wanted["log_probabilities"]):
-                        self.assertAlmostEqual(a, b, delta=1e-4)
 
 
 class TwoVocabularies(Converted):

@@ -207,6 +207,20 @@ TEST(BeamSearch, ReplacesSentencesThatEndedByWaitingOnesWithTheSameResults) {
   }
 }
 
+TEST(BeamSearch, ReservesNoMoreThanAListNeeds) {
+  TeacherForced model = eager_model("post", 5);
+  const std::vector<Ids> sources(40, Ids{5, kSpecial.eos});
+  const Device device = Device::cpu(1);
+  const DecodeOptions options{.beam = 4, .batch_tokens = 400};  // 25 sentences at once
+  IncrementalDecoder of_list(device, model.model, model.parameters);
+  const auto wanted = beam_search(of_list, sources, kSpecial, options);
+  IncrementalDecoder of_feed(device, model.model, model.parameters);
+  RecordingFeed feed(sources);  // does not say what is to come
+  beam_search(of_feed, feed, kSpecial, options);
+  EXPECT_LT(of_list.source_rows().rows(), of_feed.source_rows().rows());
+  for (size_t s = 0; s < sources.size(); ++s) expect_same(feed.results[s], wanted[s]);
+}
+
 TEST(BeamSearch, SearchesAgainAfterAnErrorInTheMiddle) {
   struct FailingFeed : RecordingFeed {
     using RecordingFeed::RecordingFeed;

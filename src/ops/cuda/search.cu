@@ -248,8 +248,8 @@ __global__ __launch_bounds__(32 * kSlotsOfBlock) void advance_kernel(const Searc
 
 }  // namespace
 
-CudaSearch::CudaSearch(const Context& context, BatchSlots& slots, const GpuSearchShape& shape)
-    : context_(context), slots_(slots), shape_(shape) {
+CudaSearch::CudaSearch(const Context& context, BatchSlots& staging, const GpuSearchShape& shape)
+    : context_(context), staging_(staging), shape_(shape) {
   require(shape.beam >= 1 && shape.beam <= kMostGpuBeam, "a beam of 1 to 32");
   const auto rows = static_cast<size_t>(shape.slots * shape.beam);
   const auto count = static_cast<size_t>(shape.slots);
@@ -308,7 +308,7 @@ void CudaSearch::admit(std::span<const SearchStart> starts) {
     for (int i = 0; i < 6; ++i) lists[i].push_back(values[i]);
   }
   const std::vector<std::span<const uint32_t>> spans(std::begin(lists), std::end(lists));
-  const auto at = slots_.stage(spans);
+  const auto at = staging_.stage(spans);
   admit_kernel<<<static_cast<unsigned>(starts.size()), 32, 0, context_.stream()>>>(
       at_, {at[0], at[1], at[2], at[3], at[4], at[5]});
   check_launch("admit_sentences");
@@ -322,7 +322,7 @@ void CudaSearch::move(std::span<const SearchMove> moves) {
     lists[1].push_back(move.to);
   }
   const std::vector<std::span<const uint32_t>> spans(std::begin(lists), std::end(lists));
-  const auto at = slots_.stage(spans);
+  const auto at = staging_.stage(spans);
   move_kernel<<<static_cast<unsigned>(moves.size()), 128, 0, context_.stream()>>>(at_, at[0],
                                                                                   at[1]);
   check_launch("move_sentences");

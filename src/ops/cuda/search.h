@@ -49,7 +49,7 @@ struct SearchMemory {
 
 class CudaSearch : public GpuSearch {
  public:
-  CudaSearch(const Context& context, BatchSlots& slots, const GpuSearchShape& shape);
+  CudaSearch(const Context& context, BatchSlots& staging, const GpuSearchShape& shape);
   ~CudaSearch() override;
 
   void admit(std::span<const SearchStart> starts) override;
@@ -68,7 +68,7 @@ class CudaSearch : public GpuSearch {
   size_t place_lists(std::byte* memory);
 
   const Context& context_;
-  BatchSlots& slots_;
+  BatchSlots& staging_;
   GpuSearchShape shape_;
   DeviceMemory state_;
   DeviceMemory tops_;

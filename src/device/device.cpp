@@ -20,7 +20,7 @@ void start_threads(int threads) {
 
 Device Device::cpu(int threads) {
   if (threads <= 0) threads = usable_cores();
-  const Device device(DeviceKind::kCpu, threads);
+  Device device(DeviceKind::kCpu, threads);
   device.use_threads();
   return device;
 }

@@ -46,6 +46,7 @@ struct Eight {
     for (size_t i = 0; i < count; ++i) out[i] = static_cast<std::byte>(in[i]);
   }
   static void unpack(const std::byte* in, size_t count, int32_t* out) {
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): numbers with a sign, not characters
     for (size_t i = 0; i < count; ++i) out[i] = static_cast<int8_t>(in[i]);
   }
 };

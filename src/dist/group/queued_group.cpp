@@ -30,7 +30,7 @@ Pending QueuedGroup::start(Operation operation) {
     state->finish(status_.ok() ? CommStatus::closed("") : status_);
     return Pending(state);
   }
-  queue_.push_back({std::move(operation), state});
+  queue_.push_back({operation, state});
   changed_.notify_all();
   return Pending(state);
 }

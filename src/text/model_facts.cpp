@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/protobuf.h"
 #include "text/charsmap.h"
-#include "text/protobuf.h"
 
 namespace reigen {
 namespace {
@@ -57,7 +57,7 @@ bool nested_too_deeply(std::vector<std::string_view> symbols) {
 class ModelReader {
  public:
   ModelFacts read(std::string_view model) {
-    const bool well_formed = for_each_protobuf_field(model, [&](const ProtobufField& f) {
+    const bool well_formed = for_each_field(model, [&](const WireField& f) {
       if (f.number == kModelPieces) return read_piece(f.bytes);
       if (f.number == kModelTrainer) return read_trainer(f.bytes);
       if (f.number == kModelNormalizer) return read_normalizer(f.bytes, true);
@@ -82,7 +82,7 @@ class ModelReader {
   bool read_piece(std::string_view message) {
     std::string_view text;
     uint64_t type = 0;
-    const bool well_formed = for_each_protobuf_field(message, [&](const ProtobufField& f) {
+    const bool well_formed = for_each_field(message, [&](const WireField& f) {
       if (f.number == kPieceText) text = f.bytes;
       if (f.number == kPieceType) type = f.value;
       return true;
@@ -103,7 +103,7 @@ class ModelReader {
   }
 
   bool read_trainer(std::string_view message) {
-    return for_each_protobuf_field(message, [&](const ProtobufField& f) {
+    return for_each_field(message, [&](const WireField& f) {
       if (f.number == kTrainerModelType) facts_.bpe = f.value == kModelTypeBpe;
       if (f.number == kTrainerWhitespaceSuffix && f.value != 0) facts_.words_stand_alone = false;
       return true;
@@ -111,7 +111,7 @@ class ModelReader {
   }
 
   bool read_normalizer(std::string_view message, bool of_input) {
-    return for_each_protobuf_field(message, [&](const ProtobufField& f) {
+    return for_each_field(message, [&](const WireField& f) {
       if (f.number == kNormalizerCharsmap && !f.bytes.empty()) {
         const std::string fault = charsmap_fault(f.bytes);
         if (!fault.empty()) set_fault(format("its normaliser is damaged: {}", fault));

@@ -1,12 +1,13 @@
 #include "text/renumbered_model.h"
 
+#include <bit>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "base/protobuf.h"
 #include "text/model_facts.h"
-#include "text/protobuf.h"
 
 namespace reigen {
 namespace {
@@ -36,7 +37,7 @@ struct ModelPiece {
 
 ModelPiece piece_of(std::string_view message) {
   ModelPiece piece;
-  for_each_protobuf_field(message, [&](const ProtobufField& f) {
+  for_each_field(message, [&](const WireField& f) {
     if (f.number == 1) piece.text = f.bytes;
     if (f.number == 2 && f.bytes.size() == sizeof piece.score) {
       std::memcpy(&piece.score, f.bytes.data(), sizeof piece.score);
@@ -48,16 +49,24 @@ ModelPiece piece_of(std::string_view message) {
 }
 
 std::string encoded(std::string_view text, float score, uint64_t type) {
-  return bytes_field(kPiecesField,
-                     bytes_field(1, text) + float_field(2, score) + number_field(3, type));
+  std::string piece;
+  append_bytes(piece, 1, text);
+  append_fixed32(piece, 2, std::bit_cast<uint32_t>(score));
+  append_varint(piece, 3, type);
+  std::string out;
+  append_bytes(out, kPiecesField, piece);
+  return out;
 }
 
 // The last of several values of a field counts, so appended ones take precedence.
 std::string trainer_with(std::string_view trainer, const ListedPieces& list) {
-  return bytes_field(kTrainerField, std::string(trainer) +
-                                        bytes_field(kUnkPieceField, list.pieces[list.unk]) +
-                                        bytes_field(kBosPieceField, list.pieces[list.start]) +
-                                        bytes_field(kEosPieceField, list.pieces[list.eos]));
+  std::string changed(trainer);
+  append_bytes(changed, kUnkPieceField, list.pieces[list.unk]);
+  append_bytes(changed, kBosPieceField, list.pieces[list.start]);
+  append_bytes(changed, kEosPieceField, list.pieces[list.eos]);
+  std::string out;
+  append_bytes(out, kTrainerField, changed);
+  return out;
 }
 
 // A piece that the model lacks must not change how text is cut. Unigram skips unused pieces; BPE
@@ -79,11 +88,11 @@ std::string renumbered_model(std::string_view model, const ListedPieces& list,
   std::vector<ModelPiece> pieces;
   std::string_view trainer;
   std::string rest;  // fields that stay
-  for_each_protobuf_field(model, [&](const ProtobufField& f) {
+  for_each_field(model, [&](const WireField& f) {
     if (f.number == kPiecesField) pieces.push_back(piece_of(f.bytes));
     if (f.number == kTrainerField) trainer = f.bytes;
     if (f.number == kNormalizerField || f.number == kDenormalizerField) {
-      rest += bytes_field(f.number, f.bytes);
+      append_bytes(rest, f.number, f.bytes);
     }
     return true;
   });
@@ -106,8 +115,9 @@ std::string renumbered_model(std::string_view model, const ListedPieces& list,
     if (listed[i] || type == kControl || type == kUnknown || type == kUnused) continue;
     out += encoded(pieces[i].text, pieces[i].score, type);
   }
-  return out + trainer_with(trainer, list) + rest +
-         number_field(kListedPiecesField, list.pieces.size());
+  out += trainer_with(trainer, list) + rest;
+  append_varint(out, kListedPiecesField, list.pieces.size());
+  return out;
 }
 
 }  // namespace reigen

@@ -18,9 +18,9 @@
 #include "base/file/own_file.h"
 #include "base/format.h"
 #include "base/machine.h"
+#include "base/protobuf.h"
 #include "base/terminal.h"
 #include "observe/tensorboard/tf_record.h"
-#include "observe/tensorboard/wire.h"
 
 namespace reigen {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <bit>
 
+#include "base/protobuf.h"
 #include "config/train_options.h"
-#include "observe/tensorboard/wire.h"
 
 namespace reigen {
 namespace {

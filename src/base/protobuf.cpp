@@ -1,4 +1,4 @@
-#include "observe/tensorboard/wire.h"
+#include "base/protobuf.h"
 
 #include <limits>
 

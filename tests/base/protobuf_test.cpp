@@ -1,5 +1,5 @@
 // Fields as in protobuf's encoding guide, and messages that may be malformed.
-#include "observe/tensorboard/wire.h"
+#include "base/protobuf.h"
 
 #include <gtest/gtest.h>
 

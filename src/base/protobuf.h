@@ -1,5 +1,5 @@
-// The part of protobuf's wire format that event files need: a message is a std::string to which
-// fields are appended, or from which they are taken one by one.
+// The part of protobuf's wire format that event files and SentencePiece models need: a message is a
+// std::string to which fields are appended, or from which they are taken one by one.
 //
 // Fields are appended with any value, in the order of the calls. The caller leaves out default
 // values where proto3 does.
@@ -29,5 +29,15 @@ struct WireField {
 // Removes the first field from a message that is not empty and returns it; nothing when it is
 // malformed or incomplete.
 std::optional<WireField> take_field(std::string_view& message);
+
+// Calls `visit` with every field; false when the message is malformed or `visit` returns false.
+template <class F>
+bool for_each_field(std::string_view message, F visit) {
+  while (!message.empty()) {
+    const auto field = take_field(message);
+    if (!field || !visit(*field)) return false;
+  }
+  return true;
+}
 
 }  // namespace reigen

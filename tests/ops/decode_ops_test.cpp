@@ -19,8 +19,31 @@ namespace {
 using reference::Matrix;
 using reference::normal;
 
+struct Lists {
+  std::span<const uint32_t> picks, begin, count;
+};
+
 class DecodeOps : public Ops {
  protected:
+  // Each row of q over the keys and values of its own list; 0 for a row without any.
+  Matrix attended(const Matrix& q, const Matrix& k, const Matrix& v, const Lists& lists,
+                  int heads) {
+    Matrix out(q.rows, q.cols);
+    for (int64_t r = 0; r < q.rows; ++r) {
+      const uint32_t count = lists.count[static_cast<size_t>(r)];
+      if (count == 0) continue;
+      const std::vector<uint32_t> self = {static_cast<uint32_t>(r)};
+      const auto own = lists.picks.subspan(lists.begin[static_cast<size_t>(r)], count);
+      const Matrix query = gathered(q, self);
+      const Matrix one =
+          attention(query, gathered(k, own), gathered(v, own), query, std::vector<uint32_t>{0, 1},
+                    std::vector<uint32_t>{0, count}, heads, false, {})
+              .out;
+      for (int64_t c = 0; c < q.cols; ++c) out.at(r, c) = one.at(0, c);
+    }
+    return out;
+  }
+
   void check_cached_attention(int64_t rows, int heads, int64_t width, uint32_t longest) {
     const int64_t d = heads * width, cache = 700;
     Matrix q = normal(rows, d, 1, 2), k = normal(cache, d, 2), v = normal(cache, d, 3);
@@ -46,18 +69,7 @@ class DecodeOps : public Ops {
                                 .keys = {lists[0], lists[1], lists[2]},
                                 .heads = heads,
                                 .out = out.tensor()});
-    Matrix wanted(rows, d);
-    for (int64_t r = 0; r < rows; ++r) {
-      const auto row = static_cast<size_t>(r);
-      const std::vector<uint32_t> self = {static_cast<uint32_t>(r)};
-      const auto own = std::span(picks).subspan(begin[row], count[row]);
-      const Matrix query = gathered(q, self);
-      const Matrix one =
-          attention(query, gathered(k, own), gathered(v, own), query, std::vector<uint32_t>{0, 1},
-                    std::vector<uint32_t>{0, count[row]}, heads, false, {})
-              .out;
-      for (int64_t c = 0; c < d; ++c) wanted.at(r, c) = one.at(0, c);
-    }
+    const Matrix wanted = attended(q, k, v, {picks, begin, count}, heads);
     expect_close(out, wanted, tolerance(),
                  "width " + std::to_string(width) + ", " + std::to_string(longest) + " keys");
   }
@@ -89,19 +101,7 @@ class DecodeOps : public Ops {
                                 .keys = {lists[0], lists[1], lists[2], shared},
                                 .heads = heads,
                                 .out = out.tensor()});
-    Matrix wanted(rows, d);
-    for (int64_t r = 0; r < rows; ++r) {
-      const auto row = static_cast<size_t>(r);
-      if (count[row] == 0) continue;
-      const std::vector<uint32_t> self = {static_cast<uint32_t>(r)};
-      const auto own = std::span(picks).subspan(begin[row], count[row]);
-      const Matrix query = gathered(q, self);
-      const Matrix one =
-          attention(query, gathered(k, own), gathered(v, own), query, std::vector<uint32_t>{0, 1},
-                    std::vector<uint32_t>{0, count[row]}, heads, false, {})
-              .out;
-      for (int64_t c = 0; c < d; ++c) wanted.at(r, c) = one.at(0, c);
-    }
+    const Matrix wanted = attended(q, k, v, {picks, begin, count}, heads);
     expect_close(out, wanted, tolerance(), "shared by " + std::to_string(shared));
   }
 

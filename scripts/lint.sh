@@ -25,7 +25,8 @@ python3 scripts/check_docs.py
 [ "${1:-}" = --fast ] && exit 0
 
 echo "clang-tidy"
-[ -f build/release/compile_commands.json ] || cmake --preset release >/dev/null
-# Sources that need the CUDA toolkit are not part of the release build.
-git ls-files 'src/*.cpp' | grep -vE '/(cuda|nccl)/' | xargs -P "$(nproc)" -n 4 clang-tidy -quiet -p build/release \
-  --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unused-command-line-argument 2>/dev/null
+# Each source of a CPU build with its own flags: a unity build has flags for groups of files only.
+cmake --preset release -B build/tidy -DCMAKE_UNITY_BUILD=OFF -DREIGEN_TESTS=OFF >/dev/null
+run-clang-tidy -quiet -j "$(nproc)" -p build/tidy \
+  -extra-arg=-Wno-unknown-warning-option -extra-arg=-Wno-unused-command-line-argument "$PWD/src/" 2>/dev/null |
+  { grep -vE '^clang-tidy|^$' || true; }

@@ -98,6 +98,7 @@ void find_slow_ports(Examination& e) {
   }
   if (best.size() < 3) return;
   std::vector<double> all;
+  all.reserve(best.size());
   for (const auto& [rank, bandwidth] : best) all.push_back(bandwidth);
   std::sort(all.begin(), all.end());
   const double usual = all[all.size() / 2];

@@ -211,9 +211,7 @@ void LaunchedWorkers::enforce() {
     const auto pid = static_cast<uint64_t>(worker.process->pid());
     if (worker.kill_at) {
       if (now >= *worker.kill_at) worker.process->signal(SIGKILL);
-    } else if (failed_ && process_is_stopped(pid)) {
-      end_one(worker);
-    } else if (now >= *end_at) {
+    } else if (now >= *end_at || (failed_ && process_is_stopped(pid))) {
       end_one(worker);
     }
   }

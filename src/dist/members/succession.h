@@ -19,6 +19,7 @@ namespace reigen {
 struct WorkerId {
   int number = -1;       // lasting, for people
   uint64_t process = 0;  // random
+  // NOLINTNEXTLINE(modernize-use-nullptr): in the code that clang makes of the next line
   auto operator<=>(const WorkerId&) const = default;
 };
 

@@ -208,7 +208,7 @@ Acknowledgement acknowledgement_of(const Socket& socket) {
 void reset_connection(const Socket& socket) {
   sockaddr none = {};
   none.sa_family = AF_UNSPEC;  // "dissolves the association": TCP sends a reset
-  connect(socket.fd(), &none, sizeof none);
+  static_cast<void>(connect(socket.fd(), &none, sizeof none));
 }
 
 Endpoint local_endpoint(const Socket& socket) {

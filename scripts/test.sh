@@ -36,7 +36,7 @@ tsan() {
   [ -n "$all" ] && tests+=(train_tests)  # needs the whole engine built once more
   scripts/build.sh tsan "${tests[@]}"
   # The vocabulary is trained in a child; its own threads are SentencePiece's.
-  TSAN_OPTIONS="die_after_fork=0" \
+  TSAN_OPTIONS="die_after_fork=0 suppressions=$PWD/tests/tsan.supp" \
     ctest --test-dir build/tsan --output-on-failure -j "$jobs" -R '^threads\.|^train\..*CheckpointWriter'
 }
 

@@ -50,8 +50,8 @@ fuzz_one() {
 export -f fuzz_one
 
 printf '%s\n' "${names[@]}" | xargs -P "$jobs" -I{} bash -c 'fuzz_one {}' | tee "$scratch/all"
-passed=$(grep -c '^fuzz_[a-z]*: passed' "$scratch/all")
-inputs=$(sed -n 's/^fuzz_[a-z]*: .* \([0-9]*\) inputs$/\1/p' "$scratch/all" |
+passed=$(grep -c '^fuzz_[a-z_]*: passed' "$scratch/all")
+inputs=$(sed -n 's/^fuzz_[a-z_]*: .* \([0-9]*\) inputs$/\1/p' "$scratch/all" |
   awk '{ sum += $1 } END { printf "%d", sum }')
 echo "$passed of ${#names[@]} targets passed; $inputs inputs in all"
 [ "$passed" -eq ${#names[@]} ]

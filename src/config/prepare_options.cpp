@@ -11,7 +11,7 @@ void describe_vocab(Schema& s, VocabOptions& o) {
   s.option("vocab.file", o.file, "FILE",
            "existing vocabulary to use instead of training one: a SentencePiece FILE.model, a "
            "FILE.vocab for text that is already split into its pieces, or the directory of a "
-           "dataset or checkpoint")
+           "dataset, a run or a checkpoint")
       .flag("vocab");
   s.option("vocab.size", o.size,
            "number of pieces in the joint vocabulary, or in each of two vocabularies", 64,

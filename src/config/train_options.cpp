@@ -245,6 +245,7 @@ void describe(Schema& s, TrainOptions& o) {
       .free_on_resume()
       .from_rank0();
   describe_decay_now(s, o);
+  describe(s, o.tune);
   describe_settings(s, o);
   s.option("dashboard", o.dashboard, "serve the live page of the run from rank 0 while it trains")
       .free_on_resume()
@@ -256,6 +257,7 @@ void describe(Schema& s, TrainOptions& o) {
   s.example("reigen train --run runs/first                      # resume it after a stop");
   s.example(
       "reigen train --run runs/first --decay-now 5000     # end it well, 5,000 steps from now");
+  s.example("reigen train --from runs/first --data medical --run runs/medical --max-steps 2000");
   s.example("reigen train --preset base --data data --run runs/two --max-steps 50000 --workers 2");
   s.example("mpirun -n 4 -H vm1:2,vm2:2 reigen train --config run.yaml");
 }
@@ -307,6 +309,7 @@ TrainOptions resolve(TrainOptions options) {
         "dashboard-address, dashboard-port, dashboard-token and dashboard-token-file need the live "
         "page; add --dashboard");
   }
+  check_fine_tune_options(options.tune, options.workers.shard_optimizer);
   if (options.eval.patience > 0 && options.eval.every == 0) {
     throw ConfigError(
         format("eval.patience is {} but eval.every is 0, which evaluates only at the end; set "

@@ -8,6 +8,7 @@
 
 #include "config/decode_options.h"
 #include "config/device_options.h"
+#include "config/fine_tune_options.h"
 #include "config/loss_scaling.h"
 #include "config/model_options.h"
 #include "config/recipe_kind.h"
@@ -85,6 +86,7 @@ struct TrainOptions {
   PageOptions page;
   ModelOptions model = sizes_of_preset();
   DropoutOptions dropout;
+  FineTuneOptions tune;
   BatchOptions batch;
   OptimizerOptions optimizer;
   double ema_decay = 0;  // of the moving average of the weights; 0: none

@@ -40,7 +40,7 @@ struct GpuOptimizer {
   void* compute_copy = nullptr;  // read by products; null where they read the parameters
   DType compute_type = DType::kF32;
   AdamStep adam;          // its constants; rate and step come with each step
-  MuonPlan plan;          // matrices that Muon updates; none: Adam updates all elements
+  MuonPlan plan;          // matrices that Muon updates, and Adam's elements; empty: Adam's are all
   MuonStep muon;          // its constants
   double muon_ratio = 1;  // rate of the matrices / rate of a step
   // Other workers make the same update: products of Muon use algorithms that do not depend on

@@ -20,6 +20,16 @@ std::optional<Best> best_from_json(const JsonView& json) {
   return Best{json.at("step"), json.at("value")};
 }
 
+Json start_json(const std::optional<StartingPoint>& start) {
+  if (!start) return nullptr;
+  return {{"path", start->path}, {"sha256", start->sha256}, {"step", start->step}};
+}
+
+std::optional<StartingPoint> start_from_json(const JsonView& json) {
+  if (json.is_null()) return std::nullopt;
+  return StartingPoint{json.at("path"), json.at("sha256"), json.at("step")};
+}
+
 }  // namespace
 
 Json manifest_state(const TrainState& state) {
@@ -61,7 +71,8 @@ Json manifest_state(const TrainState& state) {
             {"mean", c.loss_scale.mean},
             {"variance", c.loss_scale.variance},
             {"seen", c.loss_scale.seen}}},
-          {"average_better", c.average_better}};
+          {"average_better", c.average_better},
+          {"starting_point", start_json(choices.start)}};
 }
 
 void read_manifest_state(const Json& saved, TrainState& state) {
@@ -98,6 +109,9 @@ void read_manifest_state(const Json& saved, TrainState& state) {
     choices.decay_limit = decay.at("limit");
   }
   if (json.contains("average_better")) c.average_better = json.at("average_better");  // since 0.2
+  if (json.contains("starting_point")) {                                              // since 0.2
+    choices.start = start_from_json(json.at("starting_point"));
+  }
   const JsonView scale = json.at("loss_scale");
   c.loss_scale = {scale.at("scale"), scale.at("ceiling"),  scale.at("good_steps"),
                   scale.at("mean"),  scale.at("variance"), scale.at("seen")};
@@ -115,6 +129,14 @@ std::vector<SafeTensorSource> worker_tensors(const TrainState& state) {
   return tensors;
 }
 
+void read_moments(const std::string& checkpoint, const ParameterLayout& layout, TrainState& state) {
+  state.first_moment.resize(layout.elements());
+  state.second_moment.resize(layout.elements());
+  const std::string moments = checkpoint + "/optimizer.safetensors";
+  read_buffer(moments, layout, kFirst, state.first_moment);
+  read_buffer(moments, layout, kSecond, state.second_moment);
+}
+
 TrainState read_state(const std::string& checkpoint, const ParameterLayout& layout) {
   const CheckpointFacts facts = read_checkpoint_facts(checkpoint);
   for (const auto& file : facts.files) verify_checkpoint_file(checkpoint, file);
@@ -129,12 +151,8 @@ TrainState read_state(const std::string& checkpoint, const ParameterLayout& layo
   }
   check_parameter_count(facts, checkpoint, layout);
   state.parameters.resize(layout.elements());
-  state.first_moment.resize(layout.elements());
-  state.second_moment.resize(layout.elements());
   read_buffer(checkpoint + "/model.safetensors", layout, "", state.parameters);
-  const std::string moments = checkpoint + "/optimizer.safetensors";
-  read_buffer(moments, layout, kFirst, state.first_moment);
-  read_buffer(moments, layout, kSecond, state.second_moment);
+  read_moments(checkpoint, layout, state);
   if (has_average(facts)) {
     state.average.resize(layout.elements());
     read_buffer(checkpoint + "/" + kAverageFile, layout, "", state.average);

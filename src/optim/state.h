@@ -44,6 +44,13 @@ struct Counters {
   bool average_better = false;  // at the last evaluation, the average of the weights (ema.decay)
 };
 
+// The checkpoint that a run of --from began with.
+struct StartingPoint {
+  std::string path;
+  std::string sha256;  // of its manifest, which has the checksums of all files
+  uint64_t step = 0;
+};
+
 // Choices of the program, made once and replayed on resume so that the run takes the same course.
 struct Choices {
   uint64_t micro_tokens = 0;  // tokens of a micro-batch, at most
@@ -58,6 +65,7 @@ struct Choices {
       "none";                // the compression that TrainState::worker_states belong to
   Decay decay;               // the final decay of the learning rate that was begun, if any
   uint64_t decay_limit = 0;  // --max-steps when it began
+  std::optional<StartingPoint> start;
 };
 
 struct SavedTensor {
@@ -84,6 +92,9 @@ void read_manifest_state(const Json& json, TrainState& state);
 // The moments, and the workers' states, with their names in a checkpoint.
 std::vector<NamedBuffer> moments_of(const TrainState& state);
 std::vector<SafeTensorSource> worker_tensors(const TrainState& state);
+
+// Reads the moments of a checkpoint, whose file has been verified. Throws CheckpointError.
+void read_moments(const std::string& checkpoint, const ParameterLayout& layout, TrainState& state);
 
 // Reads a checkpoint with its moments and verifies every file. Throws CheckpointError.
 TrainState read_state(const std::string& checkpoint, const ParameterLayout& layout);

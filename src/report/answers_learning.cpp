@@ -99,6 +99,50 @@ void ReportMaker::is_overfitting() {
                                 {"validation", validation_losses(run_), true}}});
 }
 
+namespace {
+
+// The evaluation of the checkpoint that translation uses: the best by BLEU, else by loss.
+const EvaluationRecord& best_evaluation(const std::vector<EvaluationRecord>& all) {
+  return *std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    if (a.bleu && b.bleu) return *a.bleu < *b.bleu;
+    return b.bleu.has_value() || (!a.bleu && a.nll > b.nll);
+  });
+}
+
+// "21.30, was 25.10: -3.80"
+std::string compared(double now, double before) {
+  return format("{:.2f}, was {:.2f}: {:+.2f}", now, before, now - before);
+}
+
+}  // namespace
+
+// What the run has gained on its own validation set, and forgotten on that of eval.old-data.
+void ReportMaker::fine_tuning() {
+  if (!run_.starting_point) return;
+  const StartingPointRecord& start = *run_.starting_point;
+  Figures& figures = report_.fine_tuning;
+  figures.emplace_back("starting point",
+                       format("{} (step {})", start.path, with_commas(start.checkpoint_step)));
+  if (run_.evaluations.empty() || !start.nll) return;
+  const EvaluationRecord& now = best_evaluation(run_.evaluations);
+  Json& numbers = report_.numbers["fine_tuning"];
+  numbers["step"] = now.step;
+  figures.emplace_back("compared at", format("step {}, the best by {}", with_commas(now.step),
+                                             now.bleu ? "BLEU" : "loss"));
+  auto row = [&](const char* label, const char* key, const std::optional<double>& value,
+                 const std::optional<double>& before) {
+    if (!value || !before) return;
+    figures.emplace_back(label, compared(*value, *before));
+    numbers[key] = {{"now", *value}, {"start", *before}};
+  };
+  row("BLEU on the validation set", "bleu", now.bleu, start.bleu);
+  row("chrF on the validation set", "chrf", now.chrf, start.chrf);
+  row("loss on the validation set", "nll", now.nll, start.nll);
+  row("BLEU on old data", "old_bleu", now.old_bleu, start.old_bleu);
+  row("chrF on old data", "old_chrf", now.old_chrf, start.old_chrf);
+  row("loss on old data", "old_nll", now.old_nll, start.old_nll);
+}
+
 std::string ReportMaker::schedule_text(const Points& rates) const {
   const std::string kind = options_ ? schedule_name(options_->schedule.kind) : "?";
   const double warmup = options_ ? static_cast<double>(options_->schedule.warmup_steps) : 0;

@@ -74,6 +74,7 @@ Report ReportMaker::make() {
   checkpoint_size();
   average_step();
   correlation();
+  fine_tuning();
   environment();
   notes();
   if (!run_.evaluations.empty()) report_.samples = run_.evaluations.back().samples;
@@ -245,6 +246,7 @@ Json to_json(const Report& report) {
   }
   json["verdicts"]["overfitting"]["answer"] = id_of(report.overfitting.answer);
   json["verdicts"]["overfitting"]["best_step"] = report.overfitting.trend.best_step;
+  if (!report.fine_tuning.empty()) json["fine_tuning"] = table(report.fine_tuning);
   json["environment"] = table(report.environment);
   json["settings"] = report.settings;
   json["notes"] = table(report.notes);
@@ -261,6 +263,9 @@ std::string to_text(const Report& report) {
                    v.confidence.empty() ? "" : format(" (confidence {})", v.confidence), v.because);
     if (!v.advice.empty()) text += format("      advice: {}\n", v.advice);
   }
+  if (!report.fine_tuning.empty()) text += "  compared with the starting point\n";
+  for (const auto& [name, value] : report.fine_tuning)
+    text += format("      {}: {}\n", name, value);
   for (const auto& [name, value] : report.notes) text += format("  note: {}: {}\n", name, value);
   return text;
 }

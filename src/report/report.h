@@ -36,6 +36,7 @@ struct Report {
   Overfitting overfitting;
   std::vector<VerdictText> verdicts;  // of those three
   TimeShares shares;
+  Figures fine_tuning;  // scores now and at the starting point; empty for other runs
   Figures environment;
   Figures notes;  // unusual events: damaged lines, clock jumps, lost steps
   std::string config;

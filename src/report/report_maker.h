@@ -56,6 +56,7 @@ class ReportMaker {
   void checkpoint_size();
   void average_step();
   void correlation();
+  void fine_tuning();
   void environment();
   void notes();
   void numbers();

@@ -97,6 +97,10 @@ std::string one_report(const Report& report) {
         format("<section id=\"{}\"><h2>{}</h2><p class=\"answer\">{}</p>{}{}</section>\n", a.id,
                escaped_html(a.question), escaped_html(a.answer), list(a.figures), plots(a.plots));
   }
+  if (!report.fine_tuning.empty()) {
+    out += "<section id=\"fine-tuning\"><h2>Compared with the starting point</h2>" +
+           list(report.fine_tuning) + "</section>\n";
+  }
   out += samples_table(report.samples);
   out += "<section><h2>Environment</h2>" + list(report.environment) + "</section>\n";
   out += format(

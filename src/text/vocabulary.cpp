@@ -52,17 +52,26 @@ std::vector<std::string> vocabulary_names(const std::string& directory) {
     const std::string name = entry.path().filename().string();
     if (Vocabulary::is_file_name(name)) names.push_back(name);
   }
-  if (names.empty()) {
-    throw DataError(
-        format("{}: has no vocabulary; give a dataset, a checkpoint or a file", directory));
-  }
   return names;
+}
+
+// The vocabulary of a dataset or checkpoint, or of any checkpoint of a run, which all have the
+// same.
+Vocabulary load_directory(const std::string& directory) {
+  for (const char* inside : {"", "/last", "/best-bleu", "/best-loss"}) {
+    const std::string path = directory + inside;
+    if (!is_directory(path)) continue;
+    const std::vector<std::string> names = vocabulary_names(path);
+    if (!names.empty()) return Vocabulary::load_from(path, names);
+  }
+  throw DataError(
+      format("{}: has no vocabulary; give a dataset, a checkpoint, a run or a file", directory));
 }
 
 }  // namespace
 
 Vocabulary Vocabulary::load_given(const std::string& path) {
-  return is_directory(path) ? load_from(path, vocabulary_names(path)) : load(path);
+  return is_directory(path) ? load_directory(path) : load(path);
 }
 
 Vocabulary Vocabulary::load(const std::string& path) {

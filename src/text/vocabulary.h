@@ -22,7 +22,7 @@ class Vocabulary {
  public:
   // A SentencePiece FILE.model, or a FILE.vocab with one piece per line (and an optional score).
   static Vocabulary load(const std::string& path);
-  // The same, or the directory of a dataset or checkpoint.
+  // The same, or the directory of a dataset, a checkpoint or a run with checkpoints.
   static Vocabulary load_given(const std::string& path);
   static Vocabulary from_model_bytes(std::string bytes, const std::string& name);
   static Vocabulary from_piece_list(std::string bytes, const std::string& name);

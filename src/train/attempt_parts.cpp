@@ -6,9 +6,11 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/terminal.h"
+#include "optim/frozen.h"
 #include "plan/preflight.h"
 #include "train/last_step.h"
 #include "train/run/decay_request.h"
+#include "train/run/starting_point.h"
 #include "train/workers/agreements.h"
 #include "train/workers/algorithm_records.h"
 
@@ -17,16 +19,18 @@ namespace {
 
 constexpr size_t kBatchesAhead = 3;
 
-// A new run's initial weights are a pure function of the seed, so they are sent only where a
-// machine computes them differently.
-void share_state(Job& job, TrainState& state, bool resumed) {
+// What rank 0 has read from a checkpoint: nothing for a new run, whose initial weights are a pure
+// function of the seed and are sent only where a machine computes them differently.
+enum class FromCheckpoint { kNothing, kWeights, kAll };
+
+void share_state(Job& job, TrainState& state, FromCheckpoint read) {
   const size_t bytes = state.parameters.size() * sizeof(float);
   const uint64_t print = xxh3(state.parameters.data(), bytes);
-  const bool differs = resumed || job.broadcast(print) != print;
+  const bool differs = read != FromCheckpoint::kNothing || job.broadcast(print) != print;
   if (!job.any(differs)) return;
   job.broadcast(state.parameters);
   if (!state.average.empty()) job.broadcast(state.average);
-  if (!resumed) return;
+  if (read != FromCheckpoint::kAll) return;
   job.broadcast(state.first_moment);
   job.broadcast(state.second_moment);
   read_manifest_state(Json::parse(job.broadcast(one_line(manifest_state(state)))), state);
@@ -88,15 +92,44 @@ void find_state(AttemptParts& parts, RunDirectory* run) {
   const bool cancelled = found && cancel_decay_of_other_limit(*found, *run, parts.options);
   parts.facts.decay_cancelled = parts.job.any(cancelled);
   parts.facts.resumed = parts.job.any(found.has_value());
-  parts.state = found ? std::move(*found)
-                      : first_state(parts.model, static_cast<uint64_t>(parts.options.seed));
+  const FineTuneOptions& tune = parts.options.tune;
+  const bool starts_from = !parts.facts.resumed && !tune.from.empty();
+  if (found) {
+    parts.state = std::move(*found);
+  } else if (starts_from && run != nullptr) {
+    parts.state = starting_state(parts.options, parts.model, parts.data);
+  } else {
+    parts.state = first_state(parts.model, static_cast<uint64_t>(parts.options.seed));
+  }
   if (run != nullptr && parts.facts.resumed) {
     const std::string rising =
         rising_rate(parts, run->checkpoint(parts.state.counters.step), before);
     if (!rising.empty()) parts.facts.warnings.push_back(rising);
   }
   begin_average(parts.options, parts.state);
-  if (!parts.job.alone()) share_state(parts.job, parts.state, parts.facts.resumed);
+  if (parts.job.alone()) return;
+  const bool all = parts.facts.resumed || (starts_from && tune.optimizer);
+  share_state(parts.job, parts.state,
+              all           ? FromCheckpoint::kAll
+              : starts_from ? FromCheckpoint::kWeights
+                            : FromCheckpoint::kNothing);
+}
+
+// Rank 0 opens the validation set of eval.old-data; the other ranks get its pairs.
+void open_old_set(AttemptParts& parts, const RunDirectory* run) {
+  const std::string& data = parts.options.tune.old_data;
+  if (!names_dataset(data)) return;
+  std::string sent;
+  if (run != nullptr) {
+    parts.old_valid = open_old_valid(parts.options, parts.data);
+    sent = one_line(Json{parts.old_valid->pairs.sources, parts.old_valid->pairs.targets});
+  }
+  if (parts.job.alone()) return;
+  const Json received = Json::parse(parts.job.broadcast(sent));
+  if (run != nullptr) return;
+  parts.old_valid.emplace();
+  received.at(0).get_to(parts.old_valid->pairs.sources);
+  received.at(1).get_to(parts.old_valid->pairs.targets);
 }
 
 // A resumed run computes in its earlier precision unless --precision is given; a change of
@@ -243,6 +276,7 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
   const TrainOptions& options = parts.options;
   const Device& device = parts.opened.device;
   check_model_for(device, options.model);
+  const Frozen checked(parts.model.layout(), options.tune.freeze);
   check_output_bias(device, options.model, parts.data.vocabulary.size());
   if (!job.alone()) {
     check_transport(device, options);
@@ -257,6 +291,7 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
   }
 
   find_state(parts, run);
+  open_old_set(parts, run);
   if (parts.facts.resumed) adopt_device(parts);
   plan_micro_batches(parts);
   parts.earlier_seconds = parts.state.counters.seconds;

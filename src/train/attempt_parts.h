@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -35,6 +36,7 @@ struct AttemptParts {
   Stopwatch watch;  // since the attempt began
   OpenedDevice opened;
   TrainingData data;
+  std::optional<ValidationSet> old_valid;  // of eval.old-data; on other ranks without its text
   Transformer model;
   TrainState state;
   AttemptFacts facts;

@@ -32,9 +32,26 @@ DecodeOptions decoding(const AttemptParts& parts) {
   return decode;
 }
 
-EvaluationRecord scores(AttemptParts& parts, const ValidationPlan& plan) {
-  return validate(parts.opened.device, parts.model, parts.stepper->weights(), *parts.data.valid,
+EvaluationRecord scores(AttemptParts& parts, const ValidationPlan& plan, const ValidationSet& set) {
+  return validate(parts.opened.device, parts.model, parts.stepper->weights(), set,
                   parts.data.vocabulary, plan, &parts.job);
+}
+
+EvaluationRecord scores(AttemptParts& parts, const ValidationPlan& plan) {
+  return scores(parts, plan, *parts.data.valid);
+}
+
+// The scores on the validation set of eval.old-data.
+void add_old_scores(AttemptParts& parts, ValidationPlan plan, EvaluationRecord& record) {
+  if (!parts.old_valid) return;
+  plan.samples = 0;
+  plan.known_loss.reset();
+  const EvaluationRecord old = scores(parts, plan, *parts.old_valid);
+  record.old_nll = old.nll;
+  record.old_bleu = old.bleu;
+  record.old_chrf = old.chrf;
+  record.seconds += old.seconds;
+  record.spans.emplace_back("old data", old.seconds);
 }
 
 // The scores of the weights or of their average, whichever has the lower loss: translation uses
@@ -56,6 +73,7 @@ EvaluationRecord scores_of_better(AttemptParts& parts, const ValidationPlan& pla
     rest.known_loss = PairsLoss{record.nll, record.tokens};
     record = scores(parts, rest);
   }
+  add_old_scores(parts, plan, record);
   swapped.end();
   record.own_nll = own.nll;
   record.average_nll = average.nll;
@@ -66,19 +84,52 @@ EvaluationRecord scores_of_better(AttemptParts& parts, const ValidationPlan& pla
 
 }  // namespace
 
-void evaluate(AttemptParts& parts) {
+namespace {
+
+ValidationPlan plan_of(AttemptParts& parts) {
   show_status("");
   parts.stepper->release_memory();
   const EvalOptions& options = parts.options.eval;
-  const ValidationPlan plan{
-      .decode = options.bleu,
-      .sentences = static_cast<size_t>(options.sentences),
-      .samples = static_cast<size_t>(options.samples),
-      .micro_tokens = std::min(parts.facts.memory.micro_tokens, kMostEvaluatedTokens),
-      .options = decoding(parts)};
+  return {.decode = options.bleu,
+          .sentences = static_cast<size_t>(options.sentences),
+          .samples = static_cast<size_t>(options.samples),
+          .micro_tokens = std::min(parts.facts.memory.micro_tokens, kMostEvaluatedTokens),
+          .options = decoding(parts)};
+}
+
+EvaluationRecord scores_of_weights(AttemptParts& parts, const ValidationPlan& plan) {
+  EvaluationRecord record = scores(parts, plan);
+  add_old_scores(parts, plan, record);
+  return record;
+}
+
+}  // namespace
+
+void evaluate_starting_point(AttemptParts& parts) {
+  StartingPointRecord record;
+  if (parts.data.valid) {
+    const EvaluationRecord scored = scores_of_weights(parts, plan_of(parts));
+    record.nll = scored.nll;
+    record.bleu = scored.bleu;
+    record.chrf = scored.chrf;
+    record.old_nll = scored.old_nll;
+    record.old_bleu = scored.old_bleu;
+    record.old_chrf = scored.old_chrf;
+  }
+  if (!parts.writer) return;
+  const StartingPoint& start = *parts.state.choices.start;
+  record.path = start.path;
+  record.sha256 = start.sha256;
+  record.checkpoint_step = start.step;
+  parts.writer->starting_point(record);
+}
+
+void evaluate(AttemptParts& parts) {
+  const EvalOptions& options = parts.options.eval;
+  const ValidationPlan plan = plan_of(parts);
   SwappedWeights shared = parts.stepper->shared_weights();
   EvaluationRecord record =
-      parts.options.ema_decay > 0 ? scores_of_better(parts, plan) : scores(parts, plan);
+      parts.options.ema_decay > 0 ? scores_of_better(parts, plan) : scores_of_weights(parts, plan);
   parts.state.counters.average_better = record.averaged();
   record.step = parts.state.counters.step;
   share_scores(parts.job, record);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
@@ -14,6 +15,7 @@
 #include "report/live/page_token.h"
 #include "train/attempt_parts.h"
 #include "train/run/decay_request.h"
+#include "train/run/starting_point.h"
 #include "train/training_loop.h"
 #include "train/workers/agreements.h"
 #include "train/workers/send_data.h"
@@ -100,9 +102,14 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
       throw ConfigError("--data is required: a dataset written by `reigen prepare`");
     }
     if (options.decay_now > 0) check_can_decay(options.run, options.decay_now, options.max_steps);
+    options.data = absolute(options.data);
+    if (!options.tune.from.empty()) options.tune.from = absolute(options.tune.from);
+    if (names_dataset(options.tune.old_data))
+      options.tune.old_data = absolute(options.tune.old_data);
+    const bool begun = path_exists(options.run + "/last");
+    if (!options.tune.from.empty() && !begun) options = with_starting_point(options);
     options = resolve(with_recipe(options));
     check_schedule(options.schedule);
-    options.data = absolute(options.data);
   }
   if (job.first()) warn_of_timeline(options);
   options = shared_options(job, options);

@@ -39,6 +39,12 @@ void TrainingLoop::run() {
 StopReason TrainingLoop::train() {
   const Counters& counters = parts_.state.counters;
   Stepper& stepper = *parts_.stepper;
+  if (counters.step == 0 && !parts_.options.tune.from.empty()) {
+    try {
+      evaluate_starting_point(parts_);
+    } catch (const Interrupted&) {  // nothing is trained yet: the attempt ends at once
+    }
+  }
   begin_due_decay(parts_.job.broadcast(requested_decay()));
   if (checkpoint_.changed_since) save();
   restart_clocks();

@@ -19,8 +19,9 @@
 
 namespace reigen {
 
-using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
-                            SpansRecord, SampleRecord, PredictionRecord, DecayRecord>;
+using Record =
+    std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
+                 SpansRecord, SampleRecord, PredictionRecord, DecayRecord, StartingPointRecord>;
 
 uint64_t step_of(const Record& record);
 

@@ -147,6 +147,41 @@ struct DecayRecord {
   }
 };
 
+struct StartingPointRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  std::string path;
+  std::string sha256;
+  uint64_t checkpoint_step = 0;
+  std::optional<double> nll;
+  std::optional<double> bleu;
+  std::optional<double> chrf;
+  std::optional<double> old_nll;
+  std::optional<double> old_bleu;
+  std::optional<double> old_chrf;
+  bool operator==(const StartingPointRecord&) const = default;
+
+  static constexpr RecordKind kKind = {
+      "starting_point", "The checkpoint that the run began with (--from), and its scores."};
+  static constexpr auto fields() {
+    using R = StartingPointRecord;
+    return std::tuple{
+        field(&R::step, "step", kCount, "step of the run: 0"),
+        field(&R::time, "time", kUnixTime, "time of the record"),
+        field(&R::path, "path", kNoUnit, "directory of the checkpoint"),
+        field(&R::sha256, "sha256", kNoUnit,
+              "SHA-256 of its manifest, which has the checksums of its files"),
+        field(&R::checkpoint_step, "checkpoint_step", kCount, "step of the checkpoint in its run"),
+        field(&R::nll, "nll", kNats, "negative log-likelihood on the validation set"),
+        field(&R::bleu, "bleu", kNoUnit, "BLEU on the validation set"),
+        field(&R::chrf, "chrf", kNoUnit, "chrF on the validation set"),
+        field(&R::old_nll, "old_nll", kNats,
+              "negative log-likelihood on the validation set of eval.old-data"),
+        field(&R::old_bleu, "old_bleu", kNoUnit, "BLEU on that set"),
+        field(&R::old_chrf, "old_chrf", kNoUnit, "chrF on that set")};
+  }
+};
+
 struct SampleTranslation {
   std::string source;
   std::string reference;
@@ -172,6 +207,9 @@ struct EvaluationRecord {
   std::optional<double> average_nll;
   std::optional<double> bleu;
   std::optional<double> chrf;
+  std::optional<double> old_nll;
+  std::optional<double> old_bleu;
+  std::optional<double> old_chrf;
   uint64_t sentences = 0;
   uint64_t tokens = 0;
   bool is_best_loss = false;
@@ -202,6 +240,16 @@ struct EvaluationRecord {
             .scalar("eval/average-loss"),
         field(&R::bleu, "bleu", kNoUnit, "BLEU of the decoded sentences").scalar("eval/BLEU"),
         field(&R::chrf, "chrf", kNoUnit, "chrF of the decoded sentences").scalar("eval/chrF"),
+        field(&R::old_nll, "old_nll", kNats,
+              "negative log-likelihood on the validation set of eval.old-data")
+            .since("0.2")
+            .scalar("eval/old-loss"),
+        field(&R::old_bleu, "old_bleu", kNoUnit, "BLEU on that set")
+            .since("0.2")
+            .scalar("eval/old-BLEU"),
+        field(&R::old_chrf, "old_chrf", kNoUnit, "chrF on that set")
+            .since("0.2")
+            .scalar("eval/old-chrF"),
         field(&R::sentences, "sentences", kCount, "sentences of the validation set"),
         field(&R::tokens, "tokens", kTokens, "target tokens of the validation set"),
         field(&R::is_best_loss, "is_best_loss", kNoUnit, "true: lowest nll so far"),

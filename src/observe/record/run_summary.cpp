@@ -81,6 +81,7 @@ void RunSummary::add(int rank, const Record& record) {
     if (!decays.empty() && decays.back().step == decay->step) decays.pop_back();
     decays.push_back(*decay);
   }
+  if (const auto* point = std::get_if<StartingPointRecord>(&record)) starting_point = *point;
   if (const auto* saved = std::get_if<CheckpointRecord>(&record)) checkpoints.push_back(*saved);
   if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) {
     if (!evaluations.empty()) evaluations.back().samples.clear();
@@ -140,6 +141,7 @@ Json RunSummary::to_json() const {
                {"ended", ended},
                {"forecasts", list_of(predictions)},
                {"decays", list_of(decays)},
+               {"starting_point", json_of(starting_point)},
                {"step_seconds", step_seconds},
                {"step_stride", step_stride},
                {"first_step", json_of(first_step)},
@@ -171,6 +173,9 @@ RunSummary RunSummary::from_json(const Json& json) {
     run.ended = json.at("ended").get<bool>();
     run.predictions = records_in<PredictionRecord>(json.at("forecasts"));
     run.decays = records_in<DecayRecord>(json.at("decays"));
+    if (json.contains("starting_point")) {  // since 0.2
+      run.starting_point = record_in<StartingPointRecord>(json.at("starting_point"));
+    }
     run.step_seconds = json.at("step_seconds").get<std::vector<double>>();
     run.step_stride = JsonView(json).at("step_stride");
     // note_seconds divides by it and doubles it.

@@ -48,6 +48,7 @@ struct RunSummary {
   bool ended = false;  // the last attempt has an end record; a killed one has none
   std::vector<PredictionRecord> predictions;
   std::vector<DecayRecord> decays;
+  std::optional<StartingPointRecord> starting_point;
   // Times of steps evenly spaced over the run, for a median.
   std::vector<double> step_seconds;
   uint64_t step_stride = 1;  // distance between two of them, in steps

@@ -47,10 +47,11 @@ StepQueue::StepQueue(const Context& context, const BatchSlots& slots, const GpuO
       sums_(sizeof(LossSums), "loss sums"),
       returned_(kSteps * sizeof(Returned), "results of steps") {
   context_.set_control(first_control(o, update_.scaling));
+  if (o.plan.matrices.empty() && o.plan.rest.empty()) return;
+  rest_.emplace(context, o.plan.rest);
   if (o.plan.matrices.empty()) return;
   muon_.emplace(context, o.plan.matrices,
                 MuonSettings{o.compute_type, o.muon.momentum, !o.several_workers});
-  rest_.emplace(context, o.plan.rest);
 }
 
 StepQueue::~StepQueue() = default;

@@ -27,6 +27,18 @@ std::string perplexity_text(double perplexity) {
   return perplexity < 1e6 ? format("{:.2f}", perplexity) : format("{:.2e}", perplexity);
 }
 
+std::string bleu_text(const std::optional<double>& bleu, const std::optional<double>& chrf) {
+  return bleu ? format("  BLEU {:.2f}  chrF {:.2f}", *bleu, chrf.value_or(0)) : "";
+}
+
+// Of an evaluation or of the starting point.
+template <class R>
+std::string old_scores(const R& record) {
+  if (!record.old_nll) return "";
+  return format("  on old data: loss {:.4f}{}", *record.old_nll,
+                bleu_text(record.old_bleu, record.old_chrf));
+}
+
 }  // namespace
 
 Reporter::Reporter(const TrainOptions& options, uint64_t after_step, double earlier_seconds)
@@ -151,6 +163,16 @@ void Reporter::decay(const DecayRecord& record) {
                   record.cause == "stalled" ? "the validation score has stalled" : "--decay-now"));
 }
 
+void Reporter::starting_point(const StartingPointRecord& record) {
+  log_.append(record);
+  std::string line =
+      format("starting point: {} (step {})", record.path, with_commas(record.checkpoint_step));
+  if (record.nll) {
+    line += format("; loss {:.4f}{}", *record.nll, bleu_text(record.bleu, record.chrf));
+  }
+  log_note(line + old_scores(record));
+}
+
 void Reporter::step(const StepRecord& record) {
   log_.append(record);
   board_.add(record);
@@ -193,7 +215,7 @@ void Reporter::evaluation(const EvaluationRecord& record) {
                 ? format("  of the average; loss of the weights {:.4f}", *record.own_nll)
                 : format("  of the weights; loss of the average {:.4f}", *record.average_nll);
   }
-  log_note(line + format("  {}", human_seconds(record.seconds)));
+  log_note(line + old_scores(record) + format("  {}", human_seconds(record.seconds)));
   for (const SampleTranslation& sample : record.samples) {
     log_note(format("  source      {}\n  reference   {}\n  translation {}", sample.source,
                     sample.reference, sample.hypothesis));

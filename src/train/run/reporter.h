@@ -34,6 +34,7 @@ class Reporter {
   void start(StartRecord record);
   void prediction(const PredictionRecord& record) { log_.append(record); }
   void decay(const DecayRecord& record);
+  void starting_point(const StartingPointRecord& record);
   // A decay that ends at `last_step` replaces the limits of the run.
   void use_decay(uint64_t last_step) {
     last_step_ = last_step;

@@ -55,6 +55,7 @@ class RunWriter {
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
+  void starting_point(const StartingPointRecord& record) { reporter_->starting_point(record); }
   void add_records(const std::vector<std::vector<Record>>& records) {  // of every rank, by rank
     reporter_->add_records(records);
   }

@@ -6,6 +6,7 @@
 
 #include "ops/adam.h"
 #include "ops/ema.h"
+#include "optim/muon_plan.h"
 #include "optim/update.h"
 #include "train/step/step_agreement.h"
 
@@ -70,7 +71,8 @@ CpuStepper::CpuStepper(const Device& device, Transformer& model, const TrainOpti
       shards_(job.alone() || !options.workers.shard_optimizer
                   ? nullptr
                   : std::make_unique<MomentShards>(job, state)),
-      plan_(muon_plan(model.layout(), options.optimizer)),
+      frozen_(model.layout(), options.tune.freeze),
+      plan_(frozen_.without_frozen(muon_plan(model.layout(), options.optimizer))),
       weights_(state.parameters),
       gradient_(model.layout().elements()) {
   if (job.alone()) drop_worker_states(state);
@@ -82,6 +84,14 @@ double CpuStepper::lap(const char* name) {
   return watch_.lap();
 }
 
+// Frozen parameters have no gradient: neither the norm nor other ranks count them.
+void CpuStepper::clear_frozen(size_t elements) {
+  frozen_.visit(cleared_, elements, [&](ElementRange range) {
+    std::fill_n(gradient_.begin() + static_cast<ptrdiff_t>(range.begin), range.size(), 0.0F);
+  });
+  cleared_ = elements;
+}
+
 // Forward and backward of all micro-batches; the exchange begins during the last backward.
 void CpuStepper::accumulate(const ReadyBatch& ready) {
   std::fill(gradient_.begin(), gradient_.end(), 0.0F);
@@ -89,6 +99,7 @@ void CpuStepper::accumulate(const ReadyBatch& ready) {
   const bool local = exchange_ && exchange_->local();
   const uint64_t tokens = averaged_tokens(ready, local);
   sums_ = {};
+  cleared_ = 0;
   double forward = 0;
   double loss = 0;
   double backward = 0;
@@ -97,7 +108,10 @@ void CpuStepper::accumulate(const ReadyBatch& ready) {
     events.forward_done = [&] { forward += lap("forward"); };
     events.loss_done = [&] { loss += lap("loss"); };
     if (exchange_ && !local && &micro == &ready.micro_batches.back()) {
-      events.ready = [&](size_t elements) { exchange_->ready(elements); };
+      events.ready = [&](size_t elements) {
+        clear_frozen(elements);
+        exchange_->ready(elements);
+      };
     }
     const LossSums more =
         model_.forward_backward(device_,
@@ -111,6 +125,7 @@ void CpuStepper::accumulate(const ReadyBatch& ready) {
     sums_.smoothed += more.smoothed;
     sums_.nll += more.nll;
   }
+  clear_frozen(gradient_.size());
   result_.spans = {{"forward", forward}, {"loss", loss}, {"backward", backward}};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "optim/frozen.h"
 #include "optim/muon_plan.h"
 #include "train/step/exchange.h"
 #include "train/step/moment_shards.h"
@@ -37,6 +38,7 @@ class CpuStepper : public Stepper {
   class CpuSnapshot;
 
   void accumulate(const ReadyBatch& ready);
+  void clear_frozen(size_t elements);
   void update();
   void update_average();
   // Seconds since the last lap, recorded in the timeline as `name`.
@@ -49,9 +51,11 @@ class CpuStepper : public Stepper {
   Job& job_;
   std::unique_ptr<Exchange> exchange_;    // null for a single worker
   std::unique_ptr<MomentShards> shards_;  // null without --shard-optimizer
+  Frozen frozen_;
   MuonPlan plan_;  // of this rank's chunk with --shard-optimizer, which muon cannot be used with
   Weights weights_;
   std::vector<float> gradient_;
+  size_t cleared_ = 0;  // elements of the gradient whose frozen ones are cleared in this step
   Arena arena_;
   Timeline* timeline_ = nullptr;
   // The step under way.

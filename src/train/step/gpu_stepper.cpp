@@ -68,6 +68,7 @@ GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
                                                             state, direct)),
       weights_(device, model, state.parameters, type),
       elements_(state.parameters.size()),
+      frozen_(model.layout(), options.tune.freeze),
       gradient_(DeviceKind::kGpu, elements_ * sizeof(float), "the gradient"),
       first_moment_(uploaded(gpu_, state.first_moment, "the optimizer's first moment")),
       second_moment_(uploaded(gpu_, state.second_moment, "the optimizer's second moment")),
@@ -112,8 +113,11 @@ GpuOptimizer GpuStepper::optimizer() const {
   out.compute_copy = weights.type == DType::kF32 ? nullptr : weights.compute;
   out.compute_type = weights.type;
   out.adam = adam_constants(options_.optimizer);
-  if (options_.optimizer.kind == OptimizerKind::kMuon) {
-    out.plan = muon_plan(model_.layout(), options_.optimizer);
+  const bool muon = options_.optimizer.kind == OptimizerKind::kMuon;
+  if (muon || !frozen_.empty()) {
+    out.plan = frozen_.without_frozen(muon_plan(model_.layout(), options_.optimizer));
+  }
+  if (muon) {
     out.muon = muon_constants(options_.optimizer);
     out.muon_ratio = options_.optimizer.muon_ratio;
     out.several_workers = exchange_ != nullptr;
@@ -124,15 +128,27 @@ GpuOptimizer GpuStepper::optimizer() const {
   return out;
 }
 
+// Frozen parameters have no gradient: neither the norm nor other ranks count them.
+void GpuStepper::clear_frozen(size_t elements) {
+  frozen_.visit(cleared_, elements, [&](ElementRange range) {
+    gpu_.clear(gradient_.as<float>() + range.begin, range.size() * sizeof(float));
+  });
+  cleared_ = elements;
+}
+
 void GpuStepper::enqueue(const ReadyBatch& ready, uint64_t step) {
   using Mark = GpuStepQueue::Mark;
   Transformer::StepEvents events;
   events.forward_done = [&] { queue_->mark(Mark::kForward); };
   events.loss_done = [&] { queue_->mark(Mark::kLoss); };
   const bool reduced = exchange_ && !exchange_->local();
+  cleared_ = 0;
   for (size_t i = 0; i < ready.micro_batches.size(); ++i) {
     if (reduced && i + 1 == ready.micro_batches.size()) {
-      events.ready = [this](size_t elements) { exchange_->ready(elements); };
+      events.ready = [this](size_t elements) {
+        clear_frozen(elements);
+        exchange_->ready(elements);
+      };
     }
     Transformer::StepInput input{.batch = ready.micro_batches[i]};
     input.seed = static_cast<uint64_t>(options_.seed);
@@ -150,6 +166,7 @@ void GpuStepper::enqueue(const ReadyBatch& ready, uint64_t step) {
       queue_->mark(Mark::kBackward);
     });
   }
+  clear_frozen(elements_);
 }
 
 // Identifies the memory that a recorded step uses; 0 while the arena may still move, when nothing

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "ops/gpu_backend.h"
+#include "optim/frozen.h"
 #include "train/step/gpu_exchange.h"
 #include "train/step/stepper.h"
 
@@ -42,6 +43,7 @@ class GpuStepper : public Stepper, public StateSource {
   GpuOptimizer optimizer() const;
   double loss_scale() const;
   void exchange();
+  void clear_frozen(size_t elements);
   void enqueue(const ReadyBatch& ready, uint64_t step);
   uint64_t memory_state() const;
   size_t state_buffers() const { return average_.size() > 0 ? 4 : 3; }  // of a checkpoint
@@ -57,6 +59,8 @@ class GpuStepper : public Stepper, public StateSource {
   std::unique_ptr<GpuExchange> exchange_;  // null for a single worker
   DeviceWeights weights_;
   size_t elements_;
+  Frozen frozen_;
+  size_t cleared_ = 0;  // elements of the gradient whose frozen ones are cleared in this step
   DeviceBuffer gradient_;
   DeviceBuffer first_moment_;
   DeviceBuffer second_moment_;

@@ -48,7 +48,7 @@ TEST(Records, OfEveryKindReadBackAsWritten) {
   for (const Record& record : std::vector<Record>{
            sample_start(100, 3), sample_step(101), skipped, sample_evaluation(200), undecoded,
            sample_checkpoint(200), failed, sample_end(250), sample_spans(20), sample_machine(20),
-           without_gpu, sample_prediction(0), sample_decay(90)}) {
+           without_gpu, sample_prediction(0), sample_decay(90), sample_starting_point()}) {
     EXPECT_EQ(round_trip(record), record) << one_line(to_json(record));
     kinds.insert(record.index());
   }

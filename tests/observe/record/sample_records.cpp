@@ -58,6 +58,9 @@ EvaluationRecord sample_evaluation(uint64_t step) {
           .perplexity = 5.754602676005731,
           .bleu = 27.25,
           .chrf = 55.5,
+          .old_nll = 2.5,
+          .old_bleu = 12.5,
+          .old_chrf = 33.25,
           .sentences = 3000,
           .tokens = 64'000,
           .is_best_loss = true,
@@ -111,6 +114,17 @@ SampleRecord sample_machine(uint64_t step) {
 
 DecayRecord sample_decay(uint64_t step) {
   return {.step = step, .time = time_of(step), .steps = 300, .cause = "stalled"};
+}
+
+StartingPointRecord sample_starting_point() {
+  return {.time = time_of(0),
+          .path = "runs/first/checkpoints/step-00001000",
+          .sha256 = "0123abcd",
+          .checkpoint_step = 1000,
+          .nll = 2.25,
+          .bleu = 20.5,
+          .chrf = 44.25,
+          .old_nll = 1.75};
 }
 
 PredictionRecord sample_prediction(uint64_t step) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -241,6 +242,32 @@ TEST_F(CpuStepperTest, GivesTheSameBitsWhenRepeated) {
   state = initial;
   run(stepper, ready);  // with buffers that were used before
   expect_same(state, first);
+}
+
+TEST_F(CpuStepperTest, FrozenParametersKeepTheirBitsAndTheNormDoesNotCountThem) {
+  for (OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kMuon}) {
+    small.options.optimizer.kind = kind;
+    TrainState before = first_state(small.model, 3);
+    small.model.initialise(before.first_moment, 4);  // moments that would move them
+    std::fill(before.second_moment.begin(), before.second_moment.end(), 0.01F);
+    double norms[2];
+    for (const bool freeze : {false, true}) {
+      small.options.tune.freeze = freeze ? "encoder,embeddings" : "";
+      TrainState state = before;
+      CpuStepper stepper = stepper_of(state);
+      norms[freeze] = run(stepper, batch(kWhole)).norm;
+      for (const ParameterSlice& slice : small.model.layout().slices()) {
+        const auto from = static_cast<ptrdiff_t>(slice.offset);
+        const auto size = static_cast<ptrdiff_t>(slice.size());
+        const bool same =
+            std::equal(state.parameters.begin() + from, state.parameters.begin() + from + size,
+                       before.parameters.begin() + from);
+        EXPECT_EQ(same, freeze && !slice.name.starts_with("decoder.")) << slice.name;
+      }
+    }
+    EXPECT_LT(norms[1], norms[0]);
+    EXPECT_GT(norms[1], 0);
+  }
 }
 
 TEST_F(CpuStepperTest, HasOneSetOfWeightsForASingleWorker) {

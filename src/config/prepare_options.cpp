@@ -1,11 +1,48 @@
 #include "config/prepare_options.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "config/common_options.h"
 
 namespace reigen {
 namespace {
+
+constexpr int64_t kLeastWithBytes = 4000;  // pieces, from which on auto takes bytes
+constexpr double kCoverageWithBytes = 0.9999;
+constexpr double kLeastCoverage = 0.98;
+constexpr size_t kMostSymbolBytes = 64;
+
+Option user_symbols_option(std::vector<std::string>& target) {
+  Option option{.key = "vocab.user-symbols",
+                .value_name = "TEXT...",
+                .help =
+                    "texts that are one piece each, wherever they occur, such as tags and "
+                    "placeholders; part of vocab.size"};
+  option.many = true;
+  option.assign = [&target](const Json& value) { target = flat_list(value); };
+  option.current = [&target] { return Json(target); };
+  return option;
+}
+
+void check_user_symbols(const std::vector<std::string>& symbols) {
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const std::string& symbol = symbols[i];
+    const bool bad = symbol.empty() || symbol.size() > kMostSymbolBytes ||
+                     symbol.find_first_of(" \t\r\n,\"") != std::string::npos;
+    const bool twice = std::count(symbols.begin(), symbols.end(), symbol) > 1;
+    const bool special =
+        symbol == "<pad>" || symbol == "<s>" || symbol == "</s>" || symbol == "<unk>";
+    if (!bad && !twice && !special) continue;
+    throw ConfigError(format(
+        "vocab.user-symbols: \"{}\" {}", symbol,
+        twice ? "is given twice"
+        : special
+            ? "is a piece of every vocabulary"
+            : "cannot be a piece: a symbol has 1 to 64 bytes, no white space, comma or quote"));
+  }
+}
 
 void describe_vocab(Schema& s, VocabOptions& o) {
   s.option("vocab.file", o.file, "FILE",
@@ -26,9 +63,16 @@ void describe_vocab(Schema& s, VocabOptions& o) {
   s.option("vocab.sample-pairs", o.sample_pairs,
            "maximum number of pairs on which the vocabulary is trained", 1, 100'000'000);
   s.option("vocab.coverage", o.coverage,
-           "share of character occurrences that the vocabulary covers; other characters become "
-           "unknown",
-           0.98, 1.0);
+           "share of character occurrences that the vocabulary covers, at least 0.98; other "
+           "characters become bytes, or unknown without vocab.byte-fallback; 0 for 0.9999 with it "
+           "and 1 without",
+           0, 1.0);
+  s.choice(
+      "vocab.byte-fallback", o.byte_fallback,
+      "characters outside the vocabulary become pieces for their bytes, 256 of vocab.size, so "
+      "that nothing is unknown; auto for vocabularies of 4,000 pieces and more",
+      {{"auto", ByteFallback::kAuto}, {"true", ByteFallback::kOn}, {"false", ByteFallback::kOff}});
+  s.custom(user_symbols_option(o.user_symbols)).flag("user-symbols");
 }
 
 void describe_clean(Schema& s, CleanOptions& o) {
@@ -90,12 +134,45 @@ void describe(Schema& s, PrepareOptions& o) {
   s.example("    --valid dev.en dev.de --test test.en test.de --vocab-size 32000 --output data");
 }
 
-void check_prepare_options(const PrepareOptions& options) {
-  if (options.vocab.joint || options.vocab.file.empty()) return;
-  throw ConfigError(format(
-      "--vocab.joint=false trains two vocabularies, but --vocab {} gives an existing one; leave "
-      "one of them out",
-      options.vocab.file));
+VocabOptions resolve(VocabOptions o) {
+  if (o.byte_fallback == ByteFallback::kAuto) {
+    o.byte_fallback = o.size >= kLeastWithBytes ? ByteFallback::kOn : ByteFallback::kOff;
+  }
+  const bool bytes = o.byte_fallback == ByteFallback::kOn;
+  if (o.coverage == 0) o.coverage = bytes ? kCoverageWithBytes : 1;
+  if (o.coverage < kLeastCoverage) {
+    throw ConfigError(
+        format("vocab.coverage is {} but must be at least {}", o.coverage, kLeastCoverage));
+  }
+  check_user_symbols(o.user_symbols);
+  const auto fixed = static_cast<int64_t>(o.user_symbols.size()) + (bytes ? 256 : 0);
+  if (fixed >= o.size) {
+    throw ConfigError(
+        format("--vocab-size {} is too small for {} pieces of vocab.byte-fallback and "
+               "vocab.user-symbols; raise it",
+               o.size, fixed));
+  }
+  return o;
+}
+
+PrepareOptions resolve(PrepareOptions options) {
+  if (options.vocab.file.empty()) {
+    options.vocab = resolve(options.vocab);
+    return options;
+  }
+  if (!options.vocab.joint) {
+    throw ConfigError(format(
+        "--vocab.joint=false trains two vocabularies, but --vocab {} gives an existing one; leave "
+        "one of them out",
+        options.vocab.file));
+  }
+  if (!options.vocab.user_symbols.empty()) {
+    throw ConfigError(format(
+        "vocab.user-symbols are for a new vocabulary, but --vocab {} gives an existing one; leave "
+        "one of them out",
+        options.vocab.file));
+  }
+  return options;
 }
 
 Json recorded_options(const PrepareOptions& options) {
@@ -105,7 +182,10 @@ Json recorded_options(const PrepareOptions& options) {
   Json recorded = schema.recorded();
   if (!options.vocab.file.empty()) recorded["vocab"] = {{"file", options.vocab.file}};
   // As before there was a choice: the same text and options give the same bytes.
-  if (options.vocab.joint) recorded["vocab"].erase("joint");
+  Json& vocab = recorded["vocab"];
+  if (options.vocab.joint) vocab.erase("joint");
+  if (options.vocab.byte_fallback != ByteFallback::kOn) vocab.erase("byte-fallback");
+  if (options.vocab.user_symbols.empty()) vocab.erase("user-symbols");
   return recorded;
 }
 

@@ -11,14 +11,17 @@
 namespace reigen {
 
 enum class VocabType { kBpe, kUnigram };
+enum class ByteFallback { kAuto, kOn, kOff };
 
 struct VocabOptions {
   int64_t size = 32'000;
   VocabType type = VocabType::kBpe;
   std::string file;
   int64_t sample_pairs = 1'000'000;
-  double coverage = 1.0;
-  bool joint = true;  // one for both languages
+  double coverage = 0;  // 0: chosen
+  bool joint = true;    // one for both languages
+  ByteFallback byte_fallback = ByteFallback::kAuto;
+  std::vector<std::string> user_symbols;
 };
 
 // A rule is off when its flag is false or its limit is 0.
@@ -56,8 +59,9 @@ struct PrepareOptions {
 
 void describe(Schema& schema, PrepareOptions& options);
 
-// Throws ConfigError when options contradict each other.
-void check_prepare_options(const PrepareOptions& options);
+// Completes the options; throws ConfigError when they contradict each other.
+PrepareOptions resolve(PrepareOptions options);
+VocabOptions resolve(VocabOptions options);
 
 // The options in a dataset's manifest: all that can change the result, nothing else.
 Json recorded_options(const PrepareOptions& options);

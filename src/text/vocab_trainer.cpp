@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "text/unicode.h"
 
 namespace reigen {
 namespace {
@@ -131,6 +132,10 @@ std::string train_here(const VocabOptions& options,
       {"num_threads", "8"},
       {"minloglevel", "0"},
   };
+  if (options.byte_fallback == ByteFallback::kOn) arguments["byte_fallback"] = "true";
+  if (!options.user_symbols.empty()) {
+    arguments["user_defined_symbols"] = format("{}", fmt::join(options.user_symbols, ","));
+  }
   LogListener listener(options.size, on_progress);
   std::string model;
   auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &feed, &model);
@@ -172,8 +177,16 @@ std::vector<std::pair<std::string, uint64_t>> WordCounts::sorted() const {
   return all;
 }
 
-std::string train_vocabulary(const VocabOptions& options, const WordCounts& words,
+std::string train_vocabulary(const VocabOptions& given, const WordCounts& words,
                              const std::function<ReportProgress()>& listen) {
+  const VocabOptions options = resolve(given);
+  for (const std::string& symbol : options.user_symbols) {
+    if (is_valid_utf8(symbol) && to_nfkc(symbol) == symbol) continue;
+    throw ConfigError(format(
+        "vocab.user-symbols: \"{}\" is not in Unicode's form NFKC, which text is brought to; "
+        "use {}",
+        symbol, is_valid_utf8(symbol) ? to_nfkc(symbol) : "valid UTF-8"));
+  }
   auto feed_words = words.sorted();
   if (feed_words.empty()) {
     throw DataError("there is no text to train a vocabulary on: all pairs were dropped");

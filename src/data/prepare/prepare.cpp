@@ -63,12 +63,11 @@ class ShardSeries {
 class Preparation {
  public:
   explicit Preparation(const PrepareOptions& options)
-      : options_(options),
+      : options_(resolve(options)),
         threads_(thread_count(options.threads)),
         staged_(options.output, options.overwrite) {}
 
   PrepareResult run() {
-    check_prepare_options(options_);
     if (!options_.vocab.file.empty()) vocabulary_ = Vocabulary::load_given(options_.vocab.file);
     cleaner_.emplace(options_.clean, options_.source, options_.target,
                      vocabulary_ && !vocabulary_->cuts_text());
@@ -405,7 +404,7 @@ class Preparation {
     return {name, out.bytes(), out.sha256()};
   }
 
-  const PrepareOptions& options_;
+  const PrepareOptions options_;
   const unsigned threads_;
   StagedDirectory staged_;
   PrepareResult result_;

@@ -159,7 +159,7 @@ int run(const std::string& preset, size_t pieces, size_t sentences, int64_t beam
   const Device recording = device.with_backend(ops);
   auto search = [&](const Device& on) {
     IncrementalDecoder decoder(on, model, parameters);
-    return seconds_of([&] { found = beam_search(decoder, sources, kSpecial, options); });
+    return seconds_of([&] { found = beam_search({&decoder}, sources, kSpecial, options); });
   };
   const double recorded = search(recording);
   print(format("{}: {} pieces, {} sentences in steps of up to {} rows, beam {}, {} threads\n",

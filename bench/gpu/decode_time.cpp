@@ -108,7 +108,7 @@ int run(const std::string& path, const std::string& text, size_t count, int64_t 
     const EncodedLines encoded = translator.encode(std::span(lines).first(first));
     const double encoding = watch.lap();
     IncrementalDecoder decoder(on, *saved.model, placed.weights.view());
-    const auto found = beam_search(decoder, encoded.sources,
+    const auto found = beam_search({&decoder}, encoded.sources,
                                    {saved.vocabulary.bos(), saved.vocabulary.eos()}, options);
     const double searching = watch.lap();
     translator.join(encoded, found);

@@ -48,15 +48,34 @@ void report(const TranslationCounts& counts, double seconds) {
   }
 }
 
+// The models of an ensemble beside the first, on its device.
+struct FurtherModel {
+  FurtherModel(const std::string& path, const SavedModel& first, const OpenedDevice& opened)
+      : saved(load_model(path)), placed(saved, opened) {
+    const auto own = first.vocabulary.files();
+    const auto others = saved.vocabulary.files();
+    bool same = own.size() == others.size();
+    for (size_t i = 0; same && i < own.size(); ++i) {
+      same = own[i].vocabulary->bytes() == others[i].vocabulary->bytes();
+    }
+    if (same) return;
+    throw CheckpointError(
+        format("{}: its vocabulary is not that of {}; an ensemble needs models with one vocabulary",
+               saved.path, first.path));
+  }
+  SavedModel saved;
+  PlacedModel placed;
+};
+
 // Returns false when the reader has closed the output.
-bool translate_all(LineReader& reader, Translator& translator, const TranslateOptions& options,
-                   LineOutput& output) {
+bool translate_all(LineReader& reader, LineReader* prefixes, Translator& translator,
+                   const TranslateOptions& options, LineOutput& output) {
   const bool typed = options.input == kStandard && isatty(STDIN_FILENO) == 1;
   bool open = true;
   std::unique_ptr<Progress> progress;
   if (!typed) progress = std::make_unique<Progress>("translate", 0, "sentences");
   translate_stream(
-      reader, translator, {typed ? 1 : options.window, options.nbest > 1},
+      reader, translator, {typed ? 1 : options.window, options.nbest > 1, prefixes},
       [&](std::string_view text) { return open = output.write(text); },
       [&](uint64_t sentences) {
         if (progress) progress->set(sentences);
@@ -66,9 +85,9 @@ bool translate_all(LineReader& reader, Translator& translator, const TranslateOp
 
 }  // namespace
 
-void run_translate(const TranslateOptions& options) {
-  set_quiet(options.quiet);
-  check_translate_options(options);
+void run_translate(const TranslateOptions& given) {
+  set_quiet(given.quiet);
+  const TranslateOptions options = resolve(given);
   const std::string path = resolve_checkpoint(options.model);
   const CheckpointFacts facts = read_checkpoint_facts(path);
   DeviceOpening opening(options.device, static_cast<int>(options.threads),
@@ -81,11 +100,22 @@ void run_translate(const TranslateOptions& options) {
   const PlacedModel placed(saved, opening.take());
   Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
                         saved.facts.text_rules(), options.decode, options.nbest);
+  std::vector<std::unique_ptr<FurtherModel>> further;
+  for (const std::string& more : options.ensemble) {
+    further.push_back(std::make_unique<FurtherModel>(more, saved, placed.opened));
+    FurtherModel& model = *further.back();
+    translator.add_model(model.placed.opened.device, *model.saved.model,
+                         model.placed.weights.view());
+  }
   LineReader reader = open_input(options.input);
+  std::unique_ptr<LineReader> prefixes;
+  if (!options.prefix.empty()) {
+    prefixes = std::make_unique<LineReader>(ByteSource(options.prefix), kMostLineBytes);
+  }
   LineOutput output(options.output);
   const Clock::time_point start = Clock::now();
   try {
-    const bool open = translate_all(reader, translator, options, output);
+    const bool open = translate_all(reader, prefixes.get(), translator, options, output);
     output.close();
     if (!open) log_note("the reader closed the output; stopped");
   } catch (const Interrupted&) {

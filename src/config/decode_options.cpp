@@ -28,8 +28,54 @@ void describe(Schema& s, DecodeOptions& o) {
       .free_on_resume();
 }
 
+namespace {
+
+Option ensemble_option(std::vector<std::string>& target) {
+  Option option{.key = "ensemble",
+                .value_name = "PATH...",
+                .help =
+                    "further runs or checkpoints with the vocabulary of --model, whose "
+                    "probabilities are averaged with its own"};
+  option.many = true;
+  option.assign = [&target](const Json& value) { target = flat_list(value); };
+  option.current = [&target] { return Json(target); };
+  return option;
+}
+
+void describe_choice(Schema& s, DecodeOptions& o) {
+  SamplingOptions& sampling = o.sampling;
+  s.option("sample", sampling.on,
+           "draw translations from the model's distribution instead of searching for the likeliest "
+           "one, such as for back-translation; --nbest N draws N of them for each line");
+  s.option(
+      "temperature", sampling.temperature,
+      "with --sample: divisor of the logits; below 1 likely tokens are drawn more often, above "
+      "1 unlikely ones",
+      0.01, 100);
+  s.option("top-k", sampling.top_k,
+           "with --sample: number of likeliest tokens from which each token is drawn; 0 for all", 0,
+           10'000'000);
+  s.option("top-p", sampling.top_p,
+           "with --sample: share of the probability, in the fewest tokens that have it, from which "
+           "each token is drawn",
+           0.001, 1);
+  s.option(
+      "seed", sampling.seed,
+      "with --sample: random seed; what is drawn for a line depends on it, on the number of the "
+      "line and on the model, not on threads or on other lines",
+      0, INT64_MAX);
+  s.option("no-repeat-ngram", o.no_repeat_ngram,
+           "no sequence of so many tokens occurs twice in a translation; 0 for no such rule", 0,
+           1000);
+  s.option("min-length", o.min_length,
+           "minimum number of tokens of a translation, end of sentence not counted", 0, 100'000);
+}
+
+}  // namespace
+
 void describe(Schema& s, TranslateOptions& o) {
   s.option("model", o.model, "PATH", "run directory or checkpoint of the model").required();
+  s.custom(ensemble_option(o.ensemble));
   s.option("input", o.input, "FILE",
            "text to translate, one sentence per line (plain, gzip, zstd or xz); - for standard "
            "input");
@@ -39,6 +85,10 @@ void describe(Schema& s, TranslateOptions& o) {
            "number of translations per line, printed as `line ||| text ||| score`, best first, "
            "with lines counted from 0; fewer where the search found fewer",
            1, 64);
+  describe_choice(s, o.decode);
+  s.option("prefix", o.prefix, "FILE",
+           "file with the forced beginning of each line's translation, as many lines as the input "
+           "has; an empty line forces nothing");
   s.option("window", o.window,
            "number of lines read, sorted and written together, while other windows are translated; "
            "a terminal is read and answered line by line",
@@ -49,15 +99,31 @@ void describe(Schema& s, TranslateOptions& o) {
   describe(s, o.decode);
   s.example("reigen translate --model runs/demo < test.en > test.de");
   s.example("reigen translate --model runs/demo --input test.en.gz --beam 8 --nbest 8");
+  s.example("reigen translate --model runs/de-en --sample --seed 7 < mono.de > mono.en");
 }
 
-void check_translate_options(const TranslateOptions& options) {
-  if (options.nbest > options.decode.beam) {
+TranslateOptions resolve(TranslateOptions options) {
+  DecodeOptions& decode = options.decode;
+  auto given = [&](const char* key) { return options.given && options.given->contains(key); };
+  for (const char* key : {"temperature", "top-k", "top-p", "seed"}) {
+    if (!decode.sampling.on && given(key)) {
+      throw ConfigError(format("--{} has no effect without --sample; add it", key));
+    }
+  }
+  if (decode.sampling.on) {
+    if (given("decode.beam")) {
+      throw ConfigError("--sample draws translations and has no beam; --nbest sets their number");
+    }
+    decode.beam = options.nbest;
+  }
+  decode.forced_prefixes = !options.prefix.empty();
+  if (options.nbest > decode.beam) {
     throw ConfigError(
         format("--nbest {} is more than --beam {}, the number of hypotheses of a search; raise "
                "--beam or lower --nbest",
-               options.nbest, options.decode.beam));
+               options.nbest, decode.beam));
   }
+  return options;
 }
 
 }  // namespace reigen

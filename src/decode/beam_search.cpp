@@ -27,8 +27,10 @@ using Ids = std::vector<uint32_t>;
 // All sources of a list, by falling length.
 class ListFeed : public SearchFeed {
  public:
-  ListFeed(const std::vector<Ids>& sources, const std::function<void(size_t)>& progress)
+  ListFeed(const std::vector<Ids>& sources, const SourceExtras& extras,
+           const std::function<void(size_t)>& progress)
       : sources_(sources),
+        extras_(extras),
         order_(by_length(sources)),
         progress_(progress),
         results_(sources.size()) {
@@ -41,7 +43,7 @@ class ListFeed : public SearchFeed {
     const size_t number = order_[at_++];
     --rest_.sentences;
     rest_.tokens -= static_cast<int64_t>(sources_[number].size());
-    return SearchSource{&sources_[number], number};
+    return source_of(sources_, extras_, number, number);
   }
   bool ended() const override { return at_ == order_.size(); }
   std::optional<SearchRest> rest() const override { return rest_; }
@@ -53,6 +55,7 @@ class ListFeed : public SearchFeed {
 
  private:
   const std::vector<Ids>& sources_;
+  const SourceExtras& extras_;
   std::vector<size_t> order_;
   const std::function<void(size_t)>& progress_;
   SearchRest rest_;
@@ -105,6 +108,29 @@ int64_t search_cost(size_t source_tokens, const DecodeOptions& options) {
   return options.beam * std::max(kShortSource, static_cast<int64_t>(source_tokens));
 }
 
+SearchSource source_of(const std::vector<Ids>& sources, const SourceExtras& extras, size_t place,
+                       size_t number) {
+  SearchSource source{.ids = &sources[place], .number = number, .key = place};
+  if (!extras.keys.empty()) source.key = extras.keys[place];
+  if (!extras.prefixes.empty()) source.prefix = &extras.prefixes[place];
+  return source;
+}
+
+namespace {
+
+int64_t prefix_length(const SearchSource& source) {
+  return source.prefix == nullptr ? 0 : static_cast<int64_t>(source.prefix->size());
+}
+
+[[noreturn]] void throw_long_prefix(int64_t tokens, int64_t model_length) {
+  throw DataError(
+      format("a forced prefix has {} tokens but the model's translations have at most {}, end "
+             "included; shorten the prefix",
+             tokens, model_length));
+}
+
+}  // namespace
+
 std::optional<SearchRest> WaitingSources::rest() const {
   return feed_.ended() ? SearchRest{} : feed_.rest();
 }
@@ -117,8 +143,11 @@ void WaitingSources::gather(const SearchRoom& room, bool wait) {
     if (!source) return;
     check_source_length(source->ids->size(), model_length_);
     const auto tokens = static_cast<int64_t>(source->ids->size());
+    const int64_t forced = prefix_length(*source);
+    if (forced >= model_length_) throw_long_prefix(forced, model_length_);
+    const int64_t limit = longest_output(tokens, options_, model_length_);
     list_.push_back({*source, search_cost(source->ids->size(), options_),
-                     longest_output(tokens, options_, model_length_)});
+                     std::min(model_length_, limit + forced)});
     cost += list_.back().cost;
   }
 }
@@ -167,18 +196,20 @@ void sort_by_score(std::vector<Hypothesis>& hypotheses) {
                    [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
 }
 
-void beam_search(IncrementalDecoder& decoder, SearchFeed& feed, SpecialIds special,
+void beam_search(const Decoders& decoders, SearchFeed& feed, SpecialIds special,
                  const DecodeOptions& options) {
-  const int64_t tokens =
-      decoding_tokens(decoder.device(), decoder.model(), decoder.type(), options);
+  const IncrementalDecoder& first = *decoders.front();
+  const int64_t tokens = decoding_tokens(first.device(), first.model(), first.type(), options);
   SearchRoom room{tokens, std::max<int64_t>(1, tokens / (options.beam * kShortSource))};
-  if (decoder.device().gpu() == nullptr) {
-    return host_search(decoder, feed, special, options, room);
+  if (first.device().gpu() == nullptr) {
+    return host_search(decoders, feed, special, options, room);
   }
   const int64_t most = std::max<int64_t>(1, kMostGpuRows / options.beam);
   room.sentences = std::min(room.sentences, most);
-  if (options.beam > kMostGpuBeam) return host_search(decoder, feed, special, options, room);
-  device_search(decoder, feed, special, options, room);
+  if (options.beam > kMostGpuBeam || decoders.size() > 1 || !options.plain()) {
+    return host_search(decoders, feed, special, options, room);
+  }
+  device_search(*decoders.front(), feed, special, options, room);
 }
 
 std::vector<std::vector<Hypothesis>> beam_search(const Device& device, Transformer& model,
@@ -187,15 +218,16 @@ std::vector<std::vector<Hypothesis>> beam_search(const Device& device, Transform
                                                  SpecialIds special, const DecodeOptions& options,
                                                  const std::function<void(size_t)>& progress) {
   IncrementalDecoder decoder(device, model, weights);
-  return beam_search(decoder, sources, special, options, progress);
+  return beam_search({&decoder}, sources, special, options, progress);
 }
 
-std::vector<std::vector<Hypothesis>> beam_search(IncrementalDecoder& decoder,
+std::vector<std::vector<Hypothesis>> beam_search(const Decoders& decoders,
                                                  const std::vector<Ids>& sources,
                                                  SpecialIds special, const DecodeOptions& options,
-                                                 const std::function<void(size_t)>& progress) {
-  ListFeed feed(sources, progress);
-  if (!sources.empty()) beam_search(decoder, feed, special, options);
+                                                 const std::function<void(size_t)>& progress,
+                                                 const SourceExtras& extras) {
+  ListFeed feed(sources, extras, progress);
+  if (!sources.empty()) beam_search(decoders, feed, special, options);
   return feed.take();
 }
 

@@ -1,4 +1,4 @@
-// Beam search over many sentences at once.
+// Beam search, or sampling, over many sentences at once.
 //
 // A sentence that has ended is replaced by the next one, so that every step has as many rows as the
 // memory allows. The other sentences of a step change a sentence's result by rounding only.
@@ -33,27 +33,41 @@ struct SpecialIds {
 int64_t decoding_tokens(const Device& device, const Transformer& model, DType type,
                         const DecodeOptions& options);
 
+// What a search knows of its sources beside their tokens. Either list is empty or has one entry for
+// each source.
+struct SourceExtras {
+  std::vector<uint64_t> keys;                   // for random choices; without: their places
+  std::vector<std::vector<uint32_t>> prefixes;  // forced beginnings of their translations
+};
+
 // For each source (which ends with eos) its hypotheses, best first, at least one and at most
 // `beam`. A search ends when `beam` hypotheses have ended, or at the length limit, where the
 // unfinished ones are returned if none has ended. Throws DataError for a source that is too long
 // for the model, CheckpointError for a model whose probabilities are not finite, and Interrupted.
-// `progress` is called with the number of finished sources.
+// With options.sampling they are `beam` draws, which may be equal; one that reaches the length
+// limit ends there. `progress` is called with the number of finished sources.
 std::vector<std::vector<Hypothesis>> beam_search(const Device& device, Transformer& model,
                                                  const Weights& weights,
                                                  const std::vector<std::vector<uint32_t>>& sources,
                                                  SpecialIds special, const DecodeOptions& options,
                                                  const std::function<void(size_t)>& progress = {});
 
-// The same with a decoder that reuses its memory from call to call.
-std::vector<std::vector<Hypothesis>> beam_search(IncrementalDecoder& decoder,
+// Decoders that reuse their memory from call to call: one, or those of an ensemble of models with
+// the same vocabularies, whose probabilities are averaged.
+using Decoders = std::vector<IncrementalDecoder*>;
+
+std::vector<std::vector<Hypothesis>> beam_search(const Decoders& decoders,
                                                  const std::vector<std::vector<uint32_t>>& sources,
                                                  SpecialIds special, const DecodeOptions& options,
-                                                 const std::function<void(size_t)>& progress = {});
+                                                 const std::function<void(size_t)>& progress = {},
+                                                 const SourceExtras& extras = {});
 
-// A source, which ends with eos. `number` is the feed's own.
+// A source, which ends with eos. `number` is the feed's own, `key` decides random choices.
 struct SearchSource {
   const std::vector<uint32_t>* ids = nullptr;
   size_t number = 0;
+  uint64_t key = 0;
+  const std::vector<uint32_t>* prefix = nullptr;  // forced beginning of the translation; or null
 };
 
 // Sources that are still to come.
@@ -79,7 +93,7 @@ class SearchFeed {
 };
 
 // Searches until the feed has ended.
-void beam_search(IncrementalDecoder& decoder, SearchFeed& feed, SpecialIds special,
+void beam_search(const Decoders& decoders, SearchFeed& feed, SpecialIds special,
                  const DecodeOptions& options);
 
 // Numbers of the sources, longest first: the last sentences to be searched, which have no others

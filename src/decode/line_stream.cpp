@@ -37,6 +37,18 @@ bool read_window(LineReader& reader, int64_t most_lines, std::vector<std::string
   return !lines.empty();
 }
 
+// The forced beginnings of as many lines; none without a file of them.
+std::vector<std::string> read_prefixes(LineReader* reader, size_t count) {
+  std::vector<std::string> prefixes;
+  if (reader == nullptr) return prefixes;
+  for (std::string line; prefixes.size() < count && reader->next(line);) prefixes.push_back(line);
+  if (prefixes.size() < count) {
+    throw DataError(format("{}: has {} but the input has more", reader->source().path(),
+                           counted(reader->lines(), "line")));
+  }
+  return prefixes;
+}
+
 void append(std::string& out, uint64_t line, const std::vector<Translation>& best, bool nbest) {
   if (!nbest) {
     out += best[0].text + '\n';
@@ -63,10 +75,14 @@ void translate_one_by_one(LineReader& reader, Translator& translator, const Stre
   bool ended = false;
   while (!ended && read_window(reader, options.window, lines, ended)) {
     size_t window_sentences = 0;
-    const auto translations = translator.translate(lines, [&](size_t done) {
-      window_sentences = done;
-      if (progress) progress(sentences + done);
-    });
+    const std::vector<std::string> prefixes = read_prefixes(options.prefixes, lines.size());
+    const auto translations = translator.translate(
+        lines,
+        [&](size_t done) {
+          window_sentences = done;
+          if (progress) progress(sentences + done);
+        },
+        line, prefixes);
     sentences += window_sentences;
     if (!sink(text_of(translations, line, options.nbest))) return;
   }
@@ -111,9 +127,12 @@ class StreamThreads {
     try {
       std::vector<std::string> lines;
       bool ended = false;
+      uint64_t line = 0;
       while (!ended && read_window(reader_, options_.window, lines, ended)) {
         auto window = std::make_unique<StreamWindow>();
-        window->lines = translator_.encode(lines);
+        window->lines =
+            translator_.encode(lines, line, read_prefixes(options_.prefixes, lines.size()));
+        line += lines.size();
         const std::exception_ptr later = look_ahead(ended);
         window->last = ended;
         if (!input_.push(std::move(window))) return;

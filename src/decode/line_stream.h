@@ -21,8 +21,9 @@ namespace reigen {
 constexpr size_t kMostLineBytes = size_t{64} << 20;
 
 struct StreamOptions {
-  int64_t window = 2000;  // lines
-  bool nbest = false;     // `line ||| text ||| score` instead of the text alone
+  int64_t window = 2000;           // lines
+  bool nbest = false;              // `line ||| text ||| score` instead of the text alone
+  LineReader* prefixes = nullptr;  // forced beginnings of the translations, line by line
 };
 
 // Receives the text of a window; returns false when the reader has closed its end.

@@ -1,5 +1,6 @@
-// Shared by the two forms of beam search: with hypotheses on the host (host_search.cpp), or on a
-// GPU (device_search.cpp). Both replace sentences that have ended by waiting ones.
+// Shared by the two forms of search: with hypotheses on the host (host_search.cpp), also where
+// tokens are drawn, models form an ensemble or rules forbid tokens; or on a GPU
+// (device_search.cpp). Both replace sentences that have ended by waiting ones.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,10 @@
 #include "decode/beam_search.h"
 
 namespace reigen {
+
+// The source at a place of a list, with its extras.
+SearchSource source_of(const std::vector<std::vector<uint32_t>>& sources,
+                       const SourceExtras& extras, size_t place, size_t number);
 
 // Limits of what is searched at once.
 struct SearchRoom {
@@ -61,7 +66,7 @@ void reserve_caches(IncrementalDecoder& decoder, WaitingSources& waiting, const 
 
 void sort_by_score(std::vector<Hypothesis>& hypotheses);
 
-void host_search(IncrementalDecoder& decoder, SearchFeed& feed, SpecialIds special,
+void host_search(const Decoders& decoders, SearchFeed& feed, SpecialIds special,
                  const DecodeOptions& options, const SearchRoom& room);
 void device_search(IncrementalDecoder& decoder, SearchFeed& feed, SpecialIds special,
                    const DecodeOptions& options, const SearchRoom& room);

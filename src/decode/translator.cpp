@@ -18,6 +18,9 @@ namespace {
 constexpr int kMostThreads = 8;
 constexpr size_t kLinesOfThread = 32;  // fewer are not worth a thread
 
+// The key of a fragment for random choices: the number of its line, and its own in the line.
+constexpr int kFragmentBits = 20;
+
 size_t encoding_threads(const Device& device) {
   if (device.kind() == DeviceKind::kCpu) return 1;
   return static_cast<size_t>(std::clamp(usable_cores(), 1, kMostThreads));
@@ -57,13 +60,32 @@ void in_threads(size_t count, size_t threads,
 Translator::Translator(const Device& device, Transformer& model, const Weights& weights,
                        const Vocabulary& vocabulary, const TextRules& rules,
                        const DecodeOptions& options, int64_t nbest)
-    : decoder_(device, model, weights),
-      vocabulary_(vocabulary),
+    : vocabulary_(vocabulary),
       cleaner_(normalisation(rules), rules.source_language, rules.target_language,
                !vocabulary.cuts_text()),
+      target_encoder_(vocabulary),
       options_(options),
       nbest_(static_cast<size_t>(std::max<int64_t>(1, nbest))) {
+  add_model(device, model, weights);
   while (encoders_.size() < encoding_threads(device)) encoders_.emplace_back(vocabulary.source());
+}
+
+void Translator::add_model(const Device& device, Transformer& model, const Weights& weights) {
+  decoders_.push_back(std::make_unique<IncrementalDecoder>(device, model, weights));
+}
+
+Decoders Translator::decoders() const {
+  Decoders all;
+  for (const auto& decoder : decoders_) all.push_back(decoder.get());
+  return all;
+}
+
+size_t Translator::most_tokens() const {
+  int64_t most = INT64_MAX;
+  for (const auto& decoder : decoders_) {
+    most = std::min(most, decoder->model().options().max_length);
+  }
+  return static_cast<size_t>(std::max<int64_t>(2, most));
 }
 
 Translator::LineIds Translator::ids_of(std::string line, Encoder& encoder) const {
@@ -72,15 +94,21 @@ Translator::LineIds Translator::ids_of(std::string line, Encoder& encoder) const
   cleaner_.normalise(line);
   // A line of spaces has no text, although spaces are pieces where training preserved white space.
   if (!squeeze_whitespace(line).empty()) encoder.encode(line, out.ids);
+  const Vocabulary& source = vocabulary_.source();
+  if (std::find(out.ids.begin(), out.ids.end(), source.unk()) != out.ids.end()) {
+    out.unknown = source.unknown_pieces(line);
+  }
   return out;
 }
 
 Translation Translator::joined(std::span<const std::vector<Hypothesis>> fragments,
+                               std::span<const std::vector<std::string>> unknown,
                                size_t place) const {
   Translation out;
-  for (const auto& fragment : fragments) {
+  for (size_t f = 0; f < fragments.size(); ++f) {
+    const std::vector<Hypothesis>& fragment = fragments[f];
     const Hypothesis& hypothesis = fragment[std::min(place, fragment.size() - 1)];
-    const std::string text = vocabulary_.decode(hypothesis.ids);
+    const std::string text = vocabulary_.decode(hypothesis.ids, unknown[f]);
     if (!out.text.empty() && !text.empty()) out.text += ' ';
     out.text += text;
     out.score += hypothesis.score;
@@ -90,7 +118,8 @@ Translation Translator::joined(std::span<const std::vector<Hypothesis>> fragment
   return out;
 }
 
-EncodedLines Translator::encode(std::span<const std::string> lines) {
+EncodedLines Translator::encode(std::span<const std::string> lines, uint64_t first_line,
+                                std::span<const std::string> prefixes) {
   std::vector<LineIds> all(lines.size());
   in_threads(lines.size(), encoders_.size(), [&](size_t begin, size_t end, size_t thread) {
     for (size_t l = begin; l < end; ++l) {
@@ -98,13 +127,26 @@ EncodedLines Translator::encode(std::span<const std::string> lines) {
       all[l] = ids_of(lines[l], encoders_[thread]);
     }
   });
-  const auto most =
-      static_cast<size_t>(std::max<int64_t>(2, decoder_.model().options().max_length)) - 1;
+  const size_t most = most_tokens() - 1;
+  const uint32_t unk = vocabulary_.source().unk();
   EncodedLines out;
   out.counts.lines = lines.size();
-  for (const LineIds& line : all) {
+  for (size_t l = 0; l < all.size(); ++l) {
+    LineIds& line = all[l];
+    auto unknown = line.unknown.begin();
     for (std::span<const uint32_t> fragment :
          cut_into_fragments(vocabulary_.source(), line.ids, most)) {
+      const size_t number = out.sources.size() - out.first_source.back();
+      out.extras.keys.push_back(((first_line + l) << kFragmentBits) + number);
+      if (!prefixes.empty()) {
+        std::vector<uint32_t>& prefix = out.extras.prefixes.emplace_back();
+        if (number == 0) target_encoder_.encode(prefixes[l], prefix);
+      }
+      const auto count =
+          std::min(std::count(fragment.begin(), fragment.end(), unk), line.unknown.end() - unknown);
+      out.unknown.emplace_back(std::make_move_iterator(unknown),
+                               std::make_move_iterator(unknown + count));
+      unknown += count;
       out.sources.emplace_back(fragment.begin(), fragment.end());
       out.sources.back().push_back(vocabulary_.source().eos());
       out.counts.source_tokens += out.sources.back().size();
@@ -117,7 +159,7 @@ EncodedLines Translator::encode(std::span<const std::string> lines) {
 }
 
 void Translator::search(SearchFeed& feed) {
-  beam_search(decoder_, feed, {vocabulary_.bos(), vocabulary_.eos()}, options_);
+  beam_search(decoders(), feed, {vocabulary_.bos(), vocabulary_.eos()}, options_);
 }
 
 std::vector<std::vector<Translation>> Translator::join(
@@ -142,7 +184,8 @@ std::vector<std::vector<Translation>> Translator::join(
       const size_t first = lines.first_source[l];
       const auto fragments = found.subspan(first, lines.first_source[l + 1] - first);
       for (size_t place = 0; place < out[l].size(); ++place) {
-        out[l][place] = joined(fragments, place);
+        out[l][place] =
+            joined(fragments, std::span(lines.unknown).subspan(first, fragments.size()), place);
       }
     }
   });
@@ -150,10 +193,12 @@ std::vector<std::vector<Translation>> Translator::join(
 }
 
 std::vector<std::vector<Translation>> Translator::translate(
-    std::span<const std::string> lines, const std::function<void(size_t)>& progress) {
-  const EncodedLines encoded = encode(lines);
-  const auto found = beam_search(decoder_, encoded.sources, {vocabulary_.bos(), vocabulary_.eos()},
-                                 options_, progress);
+    std::span<const std::string> lines, const std::function<void(size_t)>& progress,
+    uint64_t first_line, std::span<const std::string> prefixes) {
+  const EncodedLines encoded = encode(lines, first_line, prefixes);
+  const auto found =
+      beam_search(decoders(), encoded.sources, {vocabulary_.bos(), vocabulary_.eos()}, options_,
+                  progress, encoded.extras);
   return join(encoded, found);
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/interrupt.h"
+#include "decode/search.h"
 
 namespace reigen {
 namespace {
@@ -81,7 +82,8 @@ std::optional<SearchSource> WindowFeed::next(bool wait) {
   const size_t place = window.order[window.taken++];
   ended_ = input_ended_ && window.taken == window.order.size();
   const uint64_t number = first_ + windows_.size() - 1;
-  return SearchSource{&window.lines.sources[place], (number << kPlaceBits) + place};
+  return source_of(window.lines.sources, window.lines.extras, place,
+                   (number << kPlaceBits) + place);
 }
 
 void WindowFeed::found(size_t number, std::vector<Hypothesis> hypotheses) {

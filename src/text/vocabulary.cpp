@@ -260,6 +260,48 @@ std::string Vocabulary::decode(std::span<const uint32_t> ids) const {
   return join_pieces(line);
 }
 
+std::string Vocabulary::decode(std::span<const uint32_t> ids,
+                               std::span<const std::string> unknown) const {
+  if (std::find(ids.begin(), ids.end(), impl_->unk) == ids.end()) return decode(ids);
+  std::vector<std::string> pieces;
+  size_t next = 0;
+  for (uint32_t id : ids) {
+    if (id == impl_->eos || id == impl_->bos) continue;
+    if (id != impl_->unk) {
+      pieces.push_back(piece(id));
+    } else if (next < unknown.size()) {
+      pieces.push_back(unknown[next++]);
+    }
+  }
+  if (impl_->cuts_text && !impl_->hidden_pieces) return impl_->model.DecodePieces(pieces);
+  std::string line;
+  for (const std::string& piece : pieces) line += piece;
+  return join_pieces(line);
+}
+
+std::vector<std::string> Vocabulary::unknown_pieces(std::string_view line) const {
+  std::vector<std::string> unknown;
+  if (impl_->cuts_text) {
+    if (impl_->has_codes && line.starts_with(">>")) {
+      const size_t end = line.find("<<");
+      if (end != std::string_view::npos) line.remove_prefix(end + 2);
+    }
+    for (std::string& piece : impl_->model.EncodeAsPieces({line.data(), line.size()})) {
+      const int id = impl_->model.PieceToId(piece);
+      const bool listed = static_cast<size_t>(id) < impl_->listed;
+      if (!listed || static_cast<uint32_t>(id) == impl_->unk) unknown.push_back(std::move(piece));
+    }
+    return unknown;
+  }
+  for (size_t at = 0; at < line.size();) {
+    const size_t end = std::min(line.find(' ', at), line.size());
+    const std::string_view piece = line.substr(at, end - at);
+    if (!piece.empty() && !impl_->ids.contains(piece)) unknown.emplace_back(piece);
+    at = end + 1;
+  }
+  return unknown;
+}
+
 std::string Vocabulary::join_pieces(std::string_view line) {
   std::string text(line);
   std::erase(text, ' ');

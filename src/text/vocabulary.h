@@ -42,6 +42,11 @@ class Vocabulary {
 
   bool cuts_text() const;  // false: text must come already cut into pieces
   std::string decode(std::span<const uint32_t> ids) const;
+  // The same with text in place of unknown pieces: the n-th one becomes the n-th of `unknown`, or
+  // nothing where there are fewer.
+  std::string decode(std::span<const uint32_t> ids, std::span<const std::string> unknown) const;
+  // The pieces of a line that are unknown, in order, as text.
+  std::vector<std::string> unknown_pieces(std::string_view line) const;
 
   // Plain text from a line that is cut into pieces, including pieces not in the vocabulary.
   static std::string join_pieces(std::string_view line);

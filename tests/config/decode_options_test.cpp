@@ -17,12 +17,13 @@ TranslateOptions translate_options(const std::vector<std::string>& args) {
   Schema schema("translate", "");
   describe(schema, options);
   schema.parse(args);
+  options.given = schema.given_keys();
   return options;
 }
 
 std::string translate_error(const std::vector<std::string>& args) {
   try {
-    check_translate_options(translate_options(args));
+    resolve(translate_options(args));
   } catch (const ConfigError& e) {
     return e.what();
   }
@@ -49,6 +50,28 @@ TEST(TranslateOptions, RefuseMoreTranslationsThanTheBeam) {
   EXPECT_THAT(translate_error({"--model", "run", "--nbest", "5"}),
               AllOf(HasSubstr("--nbest 5"), HasSubstr("--beam 4")));
   EXPECT_EQ(translate_error({"--model", "run", "--nbest", "5", "--beam", "5"}), "no error");
+}
+
+TEST(TranslateOptions, SampleAsManyTranslationsAsAskedFor) {
+  EXPECT_EQ(resolve(translate_options({"--model", "run", "--sample", "--nbest", "9"})).decode.beam,
+            9);
+  EXPECT_THAT(translate_error({"--model", "run", "--sample", "--beam", "2"}), HasSubstr("--nbest"));
+  for (const std::string option : {"--temperature", "--top-k", "--top-p", "--seed"}) {
+    EXPECT_THAT(translate_error({"--model", "run", option, "1"}), HasSubstr("--sample")) << option;
+    EXPECT_EQ(translate_error({"--model", "run", option, "1", "--sample"}), "no error");
+  }
+}
+
+TEST(TranslateOptions, AskForTheChoiceOfTheHostOnlyWhereItIsNeeded) {
+  EXPECT_TRUE(resolve(translate_options({"--model", "run"})).decode.plain());
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--sample"},
+                                               {"--min-length", "1"},
+                                               {"--no-repeat-ngram", "3"},
+                                               {"--prefix", "file"}}) {
+    std::vector<std::string> args = {"--model", "run"};
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_FALSE(resolve(translate_options(args)).decode.plain()) << more[0];
+  }
 }
 
 }  // namespace

@@ -196,11 +196,11 @@ TEST(BeamSearch, ReplacesSentencesThatEndedByWaitingOnesWithTheSameResults) {
       DecodeOptions options{.beam = beam, .max_ratio = 0.5, .batch_tokens = 60 * beam};
       IncrementalDecoder decoder(device, model.model, model.parameters);
       RecordingFeed feed(sources);
-      beam_search(decoder, feed, kSpecial, options);
+      beam_search({&decoder}, feed, kSpecial, options);
       EXPECT_GT(feed.replaced, sources.size() / 2);
       EXPECT_LT(feed.most_running, 40u);
       for (size_t s = 0; s < sources.size(); ++s) {
-        const auto alone = beam_search(decoder, {sources[s]}, kSpecial, options);
+        const auto alone = beam_search({&decoder}, {sources[s]}, kSpecial, options);
         expect_same(feed.results[s], alone[0]);
       }
     }
@@ -213,10 +213,10 @@ TEST(BeamSearch, ReservesNoMoreThanAListNeeds) {
   const Device device = Device::cpu(1);
   const DecodeOptions options{.beam = 4, .batch_tokens = 400};  // 25 sentences at once
   IncrementalDecoder of_list(device, model.model, model.parameters);
-  const auto wanted = beam_search(of_list, sources, kSpecial, options);
+  const auto wanted = beam_search({&of_list}, sources, kSpecial, options);
   IncrementalDecoder of_feed(device, model.model, model.parameters);
   RecordingFeed feed(sources);  // does not say what is to come
-  beam_search(of_feed, feed, kSpecial, options);
+  beam_search({&of_feed}, feed, kSpecial, options);
   EXPECT_LT(of_list.source_rows().rows(), of_feed.source_rows().rows());
   for (size_t s = 0; s < sources.size(); ++s) expect_same(feed.results[s], wanted[s]);
 }
@@ -231,10 +231,10 @@ TEST(BeamSearch, SearchesAgainAfterAnErrorInTheMiddle) {
   const Device device = Device::cpu(1);
   const DecodeOptions options{.beam = 2, .batch_tokens = 100};
   IncrementalDecoder decoder(device, model.model, model.parameters);
-  const auto wanted = beam_search(decoder, sources, kSpecial, options);
+  const auto wanted = beam_search({&decoder}, sources, kSpecial, options);
   FailingFeed failing(sources);
-  EXPECT_THROW(beam_search(decoder, failing, kSpecial, options), DataError);
-  const auto again = beam_search(decoder, sources, kSpecial, options);
+  EXPECT_THROW(beam_search({&decoder}, failing, kSpecial, options), DataError);
+  const auto again = beam_search({&decoder}, sources, kSpecial, options);
   for (size_t s = 0; s < sources.size(); ++s) expect_same(again[s], wanted[s]);
 }
 

@@ -118,5 +118,39 @@ TEST(Translator, ReadsPiecesAndWritesTextWithAPieceList) {
   EXPECT_EQ(small.translator.counts().source_tokens, 5u + 2 + 3 + 3 + 3);
 }
 
+TEST(Vocabulary, UnknownPiecesOfATranslationBecomeThoseOfTheSource) {
+  const Vocabulary& vocabulary = small_vocabulary();
+  const std::string line = "the 日本 is followed. 語 number";
+  std::vector<uint32_t> ids;
+  Encoder(vocabulary).encode(line, ids);
+  const std::vector<std::string> unknown = vocabulary.unknown_pieces(line);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), vocabulary.unk()), 2);
+  EXPECT_EQ(unknown, (std::vector<std::string>{"日本", "語"}));
+  EXPECT_EQ(vocabulary.decode(ids, unknown), line);
+  EXPECT_EQ(vocabulary.decode(ids, std::vector<std::string>{"X"}), "the X is followed.  number");
+  ids.clear();
+  Encoder(vocabulary).encode("the number", ids);
+  EXPECT_EQ(vocabulary.decode(ids, unknown), "the number");
+
+  const Vocabulary list = small_piece_list();
+  ids.clear();
+  Encoder(list).encode("▁a ▁x c", ids);
+  EXPECT_EQ(list.unknown_pieces("▁a ▁x c"), std::vector<std::string>{"▁x"});
+  EXPECT_EQ(list.decode(ids, list.unknown_pieces("▁a ▁x c")), "a xc");
+}
+
+TEST(Translator, NeverWritesAnUnknownPiece) {
+  SmallTranslator small(small_vocabulary(), 4,
+                        {.beam = 4, .min_length = 3, .forced_prefixes = true});
+  const std::vector<std::string> lines = {"日本 number", "the number"};
+  // Prefixes that are unknown stand for translations with <unk>.
+  const auto found = small.translator.translate(lines, {}, 0, std::vector<std::string>{"語", "語"});
+  for (const Translation& one : found[0]) {
+    EXPECT_THAT(one.text, ::testing::StartsWith("日本"));
+    EXPECT_THAT(one.text, Not(HasSubstr("⁇")));
+  }
+  for (const Translation& one : found[1]) EXPECT_THAT(one.text, Not(HasSubstr("⁇")));
+}
+
 }  // namespace
 }  // namespace reigen

@@ -193,7 +193,20 @@ void describe_eval(Schema& s, TrainOptions& o) {
            0, 1'000'000)
       .free_on_resume();
   s.choice("eval.stop-on", o.eval.stop_on, "validation score that eval.patience watches",
-           {{"loss", StopMetric::kLoss}, {"bleu", StopMetric::kBleu}})
+           {{"loss", StopMetric::kLoss},
+            {"bleu", StopMetric::kBleu},
+            {"chrf", StopMetric::kChrf},
+            {"command", StopMetric::kCommand}})
+      .free_on_resume();
+  s.option("eval.command", o.eval.command, "COMMAND",
+           "shell command for any other metric, run by rank 0 after each translation of the "
+           "validation set with the paths of plain text in $SOURCE, $HYPOTHESIS and $REFERENCE; "
+           "prints lines `name value`, where higher is better; the best checkpoint by each is "
+           "best-NAME, and eval.stop-on command watches the first")
+      .free_on_resume();
+  s.custom(seconds_option("eval.command-limit", o.eval.command_limit,
+                          "time limit of eval.command, after which its scores are missing; 0 for "
+                          "none"))
       .free_on_resume();
   s.option("checkpoint.every", o.checkpoint.every, "number of steps between checkpoints", 1,
            kMaxSteps)
@@ -316,9 +329,13 @@ TrainOptions resolve(TrainOptions options) {
                "eval.every above 0",
                options.eval.patience));
   }
-  if (options.eval.stop_on == StopMetric::kBleu && !options.eval.bleu) {
+  if (options.eval.stop_on != StopMetric::kLoss && !options.eval.bleu) {
     throw ConfigError(
-        "eval.stop-on is bleu but eval.bleu is off; set eval.bleu=true or eval.stop-on=loss");
+        "eval.stop-on is not loss but eval.bleu is off, so nothing is translated; set "
+        "eval.bleu=true or eval.stop-on=loss");
+  }
+  if (options.eval.stop_on == StopMetric::kCommand && options.eval.command.empty()) {
+    throw ConfigError("eval.stop-on is command but there is no eval.command; set it");
   }
   return options;
 }

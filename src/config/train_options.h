@@ -43,7 +43,7 @@ struct OptimizerOptions {
 
 std::string optimizer_name(OptimizerKind kind);  // as in optimizer.kind
 
-enum class StopMetric { kLoss, kBleu };
+enum class StopMetric { kLoss, kBleu, kChrf, kCommand };
 
 struct EvalOptions {
   int64_t every = 1000;
@@ -52,6 +52,8 @@ struct EvalOptions {
   int64_t samples = 3;
   int64_t patience = 0;  // evaluations without a better score; 0: no early stopping
   StopMetric stop_on = StopMetric::kLoss;
+  std::string command;         // prints `name value` for the files of a translation; empty: none
+  double command_limit = 600;  // seconds
 };
 
 struct CheckpointOptions {

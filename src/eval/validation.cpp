@@ -202,6 +202,7 @@ EvaluationRecord validate(const Device& device, Transformer& model, const Weight
         all);
     record.spans.emplace_back("decode", watch.lap());
     if (all.first()) score_lines(set, hypotheses, plan, record);
+    if (all.first() && plan.more_scores) plan.more_scores(set, hypotheses, record);
     record.spans.emplace_back("score", watch.lap());
   }
   record.seconds = watch.seconds();

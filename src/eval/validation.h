@@ -4,6 +4,7 @@
 // teacher-forced output.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,6 +58,8 @@ struct ValidationPlan {
   uint64_t micro_tokens = 0;
   DecodeOptions options;
   std::optional<PairsLoss> known_loss;  // of an earlier pass, which is not repeated
+  // Gets the translations, on rank 0.
+  std::function<void(const ValidationSet&, const Lines& hypotheses, EvaluationRecord&)> more_scores;
 };
 
 // With several workers each takes every n-th pair; rank 0 has the scores, all ranks the loss. All

@@ -20,6 +20,12 @@ std::optional<Best> best_from_json(const JsonView& json) {
   return Best{json.at("step"), json.at("value")};
 }
 
+Json metrics_json(const std::map<std::string, Best>& metrics) {
+  Json json = Json::object();
+  for (const auto& [name, best] : metrics) json[name] = best_json(best);
+  return json;
+}
+
 Json start_json(const std::optional<StartingPoint>& start) {
   if (!start) return nullptr;
   return {{"path", start->path}, {"sha256", start->sha256}, {"step", start->step}};
@@ -72,6 +78,8 @@ Json manifest_state(const TrainState& state) {
             {"variance", c.loss_scale.variance},
             {"seen", c.loss_scale.seen}}},
           {"average_better", c.average_better},
+          {"best_chrf", best_json(c.best_chrf)},
+          {"best_metrics", metrics_json(c.best_metrics)},
           {"starting_point", start_json(choices.start)}};
 }
 
@@ -108,8 +116,16 @@ void read_manifest_state(const Json& saved, TrainState& state) {
     choices.decay = {decay.at("begin"), decay.at("steps")};
     choices.decay_limit = decay.at("limit");
   }
-  if (json.contains("average_better")) c.average_better = json.at("average_better");  // since 0.2
-  if (json.contains("starting_point")) {                                              // since 0.2
+  if (json.contains("average_better")) c.average_better = json.at("average_better");   // since 0.2
+  if (json.contains("best_chrf")) c.best_chrf = best_from_json(json.at("best_chrf"));  // since 0.2
+  if (json.contains("best_metrics")) {
+    for (const auto& [name, best] : json.at("best_metrics").json().items()) {
+      if (const auto value = best_from_json(json.at("best_metrics").at(name))) {
+        c.best_metrics[name] = *value;
+      }
+    }
+  }
+  if (json.contains("starting_point")) {  // since 0.2
     choices.start = start_from_json(json.at("starting_point"));
   }
   const JsonView scale = json.at("loss_scale");

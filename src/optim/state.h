@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,11 +37,13 @@ struct Counters {
   uint64_t evaluations_without_gain = 0;
   std::optional<Best> best_loss;
   std::optional<Best> best_bleu;
-  double seconds = 0;           // since the run began, all attempts together
-  double step_seconds = 0;      // of these, in steps
-  uint64_t attempt = 1;         // number of this attempt
-  uint64_t local_steps = 0;     // since the last outer step (DiLoCo)
-  LossScaleState loss_scale;    // fp16
+  std::optional<Best> best_chrf;
+  std::map<std::string, Best> best_metrics;  // of eval.command, by name
+  double seconds = 0;                        // since the run began, all attempts together
+  double step_seconds = 0;                   // of these, in steps
+  uint64_t attempt = 1;                      // number of this attempt
+  uint64_t local_steps = 0;                  // since the last outer step (DiLoCo)
+  LossScaleState loss_scale;                 // fp16
   bool average_better = false;  // at the last evaluation, the average of the weights (ema.decay)
 };
 

@@ -69,6 +69,14 @@ void ReportMaker::is_trained() {
   }
   bleu.series.push_back(std::move(scores));
   a.plots.push_back(std::move(bleu));
+  for (const auto& [name, points] : metric_points(run_)) {
+    const auto best =
+        std::max_element(points.begin(), points.end(),
+                         [](const auto& x, const auto& y) { return x.second < y.second; });
+    a.figures.emplace_back("best " + name,
+                           format("{:.4f} at step {}", best->second, whole(best->first)));
+    a.plots.push_back({.title = name, .y = "by eval.command", .series = {{name, points, true}}});
+  }
 }
 
 void ReportMaker::is_overfitting() {

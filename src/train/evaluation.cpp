@@ -7,6 +7,7 @@
 #include "decode/beam_search.h"
 #include "eval/validation.h"
 #include "model/activation_memory.h"
+#include "train/run/metric_command.h"
 #include "train/workers/agreements.h"
 
 namespace reigen {
@@ -45,6 +46,7 @@ EvaluationRecord scores(AttemptParts& parts, const ValidationPlan& plan) {
 void add_old_scores(AttemptParts& parts, ValidationPlan plan, EvaluationRecord& record) {
   if (!parts.old_valid) return;
   plan.samples = 0;
+  plan.more_scores = {};
   plan.known_loss.reset();
   const EvaluationRecord old = scores(parts, plan, *parts.old_valid);
   record.old_nll = old.nll;
@@ -90,11 +92,23 @@ ValidationPlan plan_of(AttemptParts& parts) {
   show_status("");
   parts.stepper->release_memory();
   const EvalOptions& options = parts.options.eval;
-  return {.decode = options.bleu,
-          .sentences = static_cast<size_t>(options.sentences),
-          .samples = static_cast<size_t>(options.samples),
-          .micro_tokens = std::min(parts.facts.memory.micro_tokens, kMostEvaluatedTokens),
-          .options = decoding(parts)};
+  ValidationPlan plan{
+      .decode = options.bleu,
+      .sentences = static_cast<size_t>(options.sentences),
+      .samples = static_cast<size_t>(options.samples),
+      .micro_tokens = std::min(parts.facts.memory.micro_tokens, kMostEvaluatedTokens),
+      .options = decoding(parts)};
+  if (options.command.empty() || !parts.writer) return plan;
+  plan.more_scores = [&parts](const ValidationSet& set, const Lines& hypotheses,
+                              EvaluationRecord& record) {
+    const Lines references(set.references.begin(),
+                           set.references.begin() + static_cast<ptrdiff_t>(hypotheses.size()));
+    const Lines sources(set.sources.begin(),
+                        set.sources.begin() + static_cast<ptrdiff_t>(hypotheses.size()));
+    record.metrics = scores_by_command(parts.options.eval, parts.writer->run().file("metric"),
+                                       {sources, hypotheses, references});
+  };
+  return plan;
 }
 
 EvaluationRecord scores_of_weights(AttemptParts& parts, const ValidationPlan& plan) {
@@ -144,7 +158,24 @@ void note_scores(EvaluationRecord& record, StopMetric stop_on, Counters& c) {
   if (record.is_best_loss) c.best_loss = {c.step, record.nll};
   record.is_best_bleu = record.bleu && (!c.best_bleu || *record.bleu > c.best_bleu->value);
   if (record.is_best_bleu) c.best_bleu = {c.step, *record.bleu};
-  const bool gain = stop_on == StopMetric::kBleu ? record.is_best_bleu : record.is_best_loss;
+  auto is_best = [&](std::optional<Best>& best, double value) {
+    const bool better = std::isfinite(value) && (!best || value > best->value);
+    if (better) best = {c.step, value};
+    return better;
+  };
+  bool gain = stop_on == StopMetric::kBleu ? record.is_best_bleu : record.is_best_loss;
+  const bool best_chrf = record.chrf && is_best(c.best_chrf, *record.chrf);
+  if (stop_on == StopMetric::kChrf) gain = best_chrf;
+  if (stop_on == StopMetric::kCommand) gain = false;
+  for (size_t i = 0; i < record.metrics.size(); ++i) {
+    const auto& [name, value] = record.metrics[i];
+    const auto found = c.best_metrics.find(name);
+    std::optional<Best> best;
+    if (found != c.best_metrics.end()) best = found->second;
+    const bool better = is_best(best, value);
+    if (best) c.best_metrics[name] = *best;
+    if (i == 0 && stop_on == StopMetric::kCommand) gain = better;
+  }
   c.evaluations_without_gain = gain ? 0 : c.evaluations_without_gain + 1;
   c.evaluated_step = c.step;
 }

@@ -33,6 +33,8 @@ TrainState full_state() {
   c.evaluations_without_gain = 11;
   c.best_loss = Best{12, std::nextafter(1.0 / 3, 1)};
   c.best_bleu = Best{13, 0.1 + 0.2};
+  c.best_chrf = Best{14, 50.5};
+  c.best_metrics = {{"COMET", Best{15, 0.75}}, {"x.y", Best{16, -3}}};
   c.seconds = 1e-300;
   c.step_seconds = 123456789.12345679;
   c.attempt = 14;

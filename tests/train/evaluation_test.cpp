@@ -45,5 +45,39 @@ TEST(NoteScores, CountsEvaluationsWithoutAGainInTheChosenMetric) {
   EXPECT_EQ(by_bleu.evaluations_without_gain, 0u);
 }
 
+TEST(NoteScores, RemembersTheBestOfEachMetricOfACommand) {
+  Counters counters;
+  for (const auto& [comet, other] : {std::pair(0.5, 9.0), {0.7, 8.0}, {0.6, 10.0}}) {
+    ++counters.step;
+    EvaluationRecord record;
+    record.nll = 1;
+    record.metrics = {{"COMET", comet}, {"other", other}};
+    note_scores(record, StopMetric::kCommand, counters);
+  }
+  EXPECT_EQ(counters.best_metrics.at("COMET").step, 2u);
+  EXPECT_EQ(counters.best_metrics.at("COMET").value, 0.7);
+  EXPECT_EQ(counters.best_metrics.at("other").step, 3u);
+  EXPECT_EQ(counters.evaluations_without_gain, 1u);  // the first metric decides
+  // Without its scores an evaluation is none with a gain.
+  ++counters.step;
+  EvaluationRecord failed;
+  failed.nll = 0.5;
+  note_scores(failed, StopMetric::kCommand, counters);
+  EXPECT_EQ(counters.evaluations_without_gain, 2u);
+}
+
+TEST(NoteScores, CanWatchChrf) {
+  Counters counters;
+  for (const double chrf : {30.0, 31.0, 30.5}) {
+    ++counters.step;
+    EvaluationRecord record;
+    record.nll = 1;
+    record.chrf = chrf;
+    note_scores(record, StopMetric::kChrf, counters);
+  }
+  EXPECT_EQ(counters.best_chrf->step, 2u);
+  EXPECT_EQ(counters.evaluations_without_gain, 1u);
+}
+
 }  // namespace
 }  // namespace reigen

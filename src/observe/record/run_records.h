@@ -210,6 +210,7 @@ struct EvaluationRecord {
   std::optional<double> old_nll;
   std::optional<double> old_bleu;
   std::optional<double> old_chrf;
+  Spans metrics;
   uint64_t sentences = 0;
   uint64_t tokens = 0;
   bool is_best_loss = false;
@@ -250,6 +251,10 @@ struct EvaluationRecord {
         field(&R::old_chrf, "old_chrf", kNoUnit, "chrF on that set")
             .since("0.2")
             .scalar("eval/old-chrF"),
+        field(&R::metrics, "metrics", kNoUnit,
+              "what eval.command printed: names and values; TensorBoard: eval/NAME")
+            .since("0.2")
+            .omitted_when_empty(),
         field(&R::sentences, "sentences", kCount, "sentences of the validation set"),
         field(&R::tokens, "tokens", kTokens, "target tokens of the validation set"),
         field(&R::is_best_loss, "is_best_loss", kNoUnit, "true: lowest nll so far"),

@@ -81,7 +81,11 @@ void TensorBoard::add_step(const StepRecord& step) {
 }
 
 void TensorBoard::add_evaluation(const EvaluationRecord& evaluation) {
-  file_.add_scalars(evaluation.step, evaluation.time, scalars_of(evaluation));
+  std::vector<EventScalar> scalars = scalars_of(evaluation);
+  for (const auto& [name, value] : evaluation.metrics) {
+    scalars.push_back({"eval/" + name, value});
+  }
+  file_.add_scalars(evaluation.step, evaluation.time, scalars);
   if (!evaluation.samples.empty()) {
     file_.add_text(evaluation.step, evaluation.time, "eval/samples",
                    markdown_table(evaluation.samples));

@@ -147,6 +147,11 @@ Json live_charts(const RunSummary& run) {
                .y = "0 to 100, higher is better",
                .series = {bleu},
                .from_zero = true});
+  for (const auto& [name, points] : metric_points(run)) {
+    add(("metric-" + name).c_str(), {.title = format("{} on the validation set", name),
+                                     .y = "by eval.command, higher is better",
+                                     .series = {{name, points, true}}});
+  }
   add("rate", {.title = "Learning rate",
                .y = "set by the schedule",
                .series = {{"learning rate", run.steps.ratio("rate", "steps")}},

@@ -46,7 +46,7 @@ std::optional<uint64_t> last_step(const RunSummary& run,
 
 class Facts {
  public:
-  void add(const char* name, std::string value, std::string detail = "") {
+  void add(const std::string& name, std::string value, std::string detail = "") {
     json_.push_back({{"name", name}, {"value", std::move(value)}, {"detail", std::move(detail)}});
   }
   Json take() { return std::move(json_); }
@@ -74,6 +74,9 @@ Json facts_of(const RunSummary& run, const std::optional<TrainOptions>& options,
               format("at step {}", with_commas(e.step)));
     if (e.bleu)
       facts.add("BLEU", format("{:.2f}", *e.bleu), format("at step {}", with_commas(e.step)));
+    for (const auto& [name, value] : e.metrics) {
+      facts.add(name, format("{:.4f}", value), format("at step {}", with_commas(e.step)));
+    }
   }
   facts.add("learning rate", format("{:.3e}", last.rate));
   facts.add("target tokens per second",

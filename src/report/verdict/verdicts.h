@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -152,6 +153,8 @@ Trained trained(const RunSummary& run, const RateDecay& decay = {});
 const char* id_of(Trained::Answer answer);  // in report.json
 
 Points validation_losses(const RunSummary& run);
+// Of each metric of eval.command, by name.
+std::map<std::string, Points> metric_points(const RunSummary& run);
 Points training_losses(const RunSummary& run);  // without smoothing, with dropout
 
 // Limits of the verdicts on learning.

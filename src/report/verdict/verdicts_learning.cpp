@@ -132,6 +132,16 @@ const char* id_of(Trained::Answer answer) {
   return "unknown";
 }
 
+std::map<std::string, Points> metric_points(const RunSummary& run) {
+  std::map<std::string, Points> points;
+  for (const EvaluationRecord& e : run.evaluations) {
+    for (const auto& [name, value] : e.metrics) {
+      points[name].emplace_back(static_cast<double>(e.step), value);
+    }
+  }
+  return points;
+}
+
 Points validation_losses(const RunSummary& run) {
   Points points;
   for (const EvaluationRecord& e : run.evaluations) {

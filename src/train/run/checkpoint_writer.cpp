@@ -132,13 +132,14 @@ void CheckpointWriter::write_copy() {
   for (const auto& file : written.files) record_.bytes += file.bytes;
   run_.link("last", counters.step);
   std::vector<uint64_t> needed;
-  auto keep_best = [&](const char* name, const std::optional<Best>& best) {
+  auto keep_best = [&](const std::string& name, const std::optional<Best>& best) {
     // A full disk may have prevented it at that step: then the link stays on the best before it.
     if (best && run_.has_checkpoint(best->step)) run_.link(name, best->step);
     if (const auto step = run_.linked(name)) needed.push_back(*step);
   };
   keep_best("best-loss", counters.best_loss);
   keep_best("best-bleu", counters.best_bleu);
+  for (const auto& [name, best] : counters.best_metrics) keep_best("best-" + name, best);
   run_.prune(counters.step, keep_, needed);
 }
 

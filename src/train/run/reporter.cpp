@@ -210,6 +210,7 @@ void Reporter::evaluation(const EvaluationRecord& record) {
     line += format("  BLEU {:.2f}{}  chrF {:.2f}", *record.bleu,
                    record.is_best_bleu ? " (best)" : "", *record.chrf);
   }
+  for (const auto& [name, value] : record.metrics) line += format("  {} {:.4f}", name, value);
   if (record.own_nll && record.average_nll) {
     line += record.averaged()
                 ? format("  of the average; loss of the weights {:.4f}", *record.own_nll)

@@ -153,7 +153,8 @@ void RunDirectory::check_is_run() const {
   for (const auto& entry : fs::directory_iterator(path_)) {
     const std::string name = entry.path().filename();
     const bool numbered = (name.starts_with("algorithms-") && name.ends_with(".txt")) ||
-                          (name.starts_with("timeline-") && name.ends_with(".json"));
+                          (name.starts_with("timeline-") && name.ends_with(".json")) ||
+                          name.starts_with("best-") || name.starts_with(".best-");
     if (!numbered && std::find(kOurs.begin(), kOurs.end(), name) == kOurs.end()) {
       throw ConfigError(format(
           "{}: contains {} and is not a run of reigen; choose a different --run", path_, name));
@@ -295,16 +296,13 @@ void remove_run(const std::string& path) {
                                        "background.json.new",
                                        "dashboard.url",
                                        "dashboard.url.new",
-                                       "best-loss",
-                                       "best-bleu",
+                                       "metric",
                                        "tensorboard",
                                        "measurements",
                                        "report.html",
                                        "report.json",
                                        "config.yaml.new",
-                                       ".last.new",
-                                       ".best-loss.new",
-                                       ".best-bleu.new"};
+                                       ".last.new"};
   for (const auto& entry : fs::directory_iterator(path)) {
     const std::string name = entry.path().filename();
     const bool numbered = (name.starts_with("algorithms-") && name.ends_with(".txt")) ||

@@ -122,6 +122,7 @@ CheckpointFacts RunWriter::facts(const TrainState& state) const {
     }
     if (last_evaluation_->bleu) facts.scores["bleu"] = *last_evaluation_->bleu;
     if (last_evaluation_->chrf) facts.scores["chrf"] = *last_evaluation_->chrf;
+    for (const auto& [name, value] : last_evaluation_->metrics) facts.scores[name] = value;
   }
   facts.use_average = options_.ema_decay > 0 && state.counters.average_better;
   facts.training = {{"reigen", attempt_.version},
@@ -311,6 +312,9 @@ void RunWriter::summarise(const Counters& c, double epochs, double seconds, doub
   if (c.best_bleu) {
     row("best BLEU",
         format("{:.2f} at step {}", c.best_bleu->value, with_commas(c.best_bleu->step)));
+  }
+  for (const auto& [name, best] : c.best_metrics) {
+    row("best " + name, format("{:.4f} at step {}", best.value, with_commas(best.step)));
   }
   for (const auto& [about, verdict] : verdicts_) row(about, verdict);
   row("peak memory", format("{} of {}", human_bytes(static_cast<uint64_t>(peak_memory)),

@@ -55,6 +55,8 @@ void share_scores(Job& job, EvaluationRecord& record) {
   job.broadcast(std::as_writable_bytes(std::span(scores)));
   record.bleu = scores[0];
   record.chrf = scores[1];
+  const std::string metrics = job.broadcast(one_line(Json(record.metrics)));
+  if (!job.first()) Json::parse(metrics).get_to(record.metrics);
 }
 
 void choose_bucket(Job& job, const WorkerOptions& options, size_t elements,

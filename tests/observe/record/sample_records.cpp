@@ -61,6 +61,7 @@ EvaluationRecord sample_evaluation(uint64_t step) {
           .old_nll = 2.5,
           .old_bleu = 12.5,
           .old_chrf = 33.25,
+          .metrics = {{"COMET", 0.75}, {"ter-neg", -60.5}},
           .sentences = 3000,
           .tokens = 64'000,
           .is_best_loss = true,

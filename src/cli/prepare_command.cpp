@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
+#include "eval/pair_scores.h"
+#include "model/saved_model.h"
 #include "text/unicode.h"
 
 namespace reigen {
@@ -97,11 +101,78 @@ std::string examples_text(const PrepareResult& result) {
 
 }  // namespace
 
+namespace {
+
+// The models of clean.score, and of clean.score-reverse.
+class ScoringModels {
+ public:
+  explicit ScoringModels(const PrepareOptions& options)
+      : forward_(options.clean.score, static_cast<int>(options.threads)) {
+    check_direction(forward_, options.source, options.target);
+    if (options.clean.score_reverse.empty()) return;
+    reverse_.emplace(options.clean.score_reverse, static_cast<int>(options.threads));
+    check_direction(*reverse_, options.target, options.source);
+  }
+
+  PairScoring scoring() {
+    return [this](const Lines& sources, const Lines& targets) {
+      std::vector<double> scores = entropies(forward_, sources, targets);
+      if (!reverse_) {
+        for (double& score : scores) score = -score;
+        return scores;
+      }
+      const std::vector<double> other = entropies(*reverse_, targets, sources);
+      // Dual cross-entropy (Junczys-Dowmunt 2018): both low, and alike.
+      for (size_t i = 0; i < scores.size(); ++i) {
+        scores[i] = -(std::abs(scores[i] - other[i]) + (scores[i] + other[i]) / 2);
+      }
+      return scores;
+    };
+  }
+
+ private:
+  struct Model {
+    Model(const std::string& path, int threads)
+        : saved(load_model(path)),
+          placed(saved, {.device = "cpu"}, threads),
+          scorer(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
+                 saved.facts.text_rules()) {}
+    SavedModel saved;
+    PlacedModel placed;
+    PairScorer scorer;
+  };
+
+  static void check_direction(const Model& model, const std::string& source,
+                              const std::string& target) {
+    const CheckpointFacts& facts = model.saved.facts;
+    if (facts.source_language == source && facts.target_language == target) return;
+    throw ConfigError(format("{}: translates {} to {} but must score {} to {}", model.saved.path,
+                             facts.source_language, facts.target_language, source, target));
+  }
+
+  // Cross-entropy per token; NaN for a pair that is too long for the model.
+  static std::vector<double> entropies(Model& model, const Lines& sources, const Lines& targets) {
+    std::vector<double> values;
+    for (const PairScore& score : model.scorer.score(sources, targets)) {
+      values.push_back(
+          score.too_long ? NAN : -score.log_probability() / static_cast<double>(score.ids.size()));
+    }
+    return values;
+  }
+
+  Model forward_;
+  std::optional<Model> reverse_;
+};
+
+}  // namespace
+
 void run_prepare(const PrepareOptions& options) {
   set_quiet(options.quiet);
   check_languages(options);
   auto start = std::chrono::steady_clock::now();
-  PrepareResult result = prepare(options);
+  std::optional<ScoringModels> models;
+  if (!options.clean.score.empty()) models.emplace(options);
+  PrepareResult result = prepare(options, models ? models->scoring() : PairScoring());
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const Manifest& m = result.manifest;
   if (m.valid.empty()) {

@@ -91,6 +91,17 @@ void describe_clean(Schema& s, CleanOptions& o) {
            0, 1);
   s.option("clean.heldout", o.heldout, "drop training pairs that are also in valid or test");
   s.option("clean.duplicate", o.duplicate, "drop exact duplicates of an earlier pair");
+  s.option("clean.score", o.score, "PATH",
+           "run or checkpoint that scores the pairs which all rules on text leave, by the "
+           "log-probability of the target per token; the worst share is dropped; on the CPU, and "
+           "rounding depends on its number of threads");
+  s.option("clean.score-reverse", o.score_reverse, "PATH",
+           "with clean.score: model of the opposite direction; pairs are then scored by the "
+           "cross-entropies of both, which should be low and alike (dual cross-entropy)");
+  s.option("clean.score-share", o.score_share,
+           "with clean.score: share of the pairs that is dropped; a pair that is too long for a "
+           "model is among the worst",
+           0, 0.99);
   s.option("clean.max-ratio", o.max_ratio,
            "maximum ratio of the numbers of pieces of the two sides, above which a pair is "
            "dropped; 5 is added to both numbers, so that short lines may differ more; 0 for off",
@@ -156,6 +167,9 @@ VocabOptions resolve(VocabOptions o) {
 }
 
 PrepareOptions resolve(PrepareOptions options) {
+  if (options.clean.score.empty() && !options.clean.score_reverse.empty()) {
+    throw ConfigError("clean.score-reverse needs the model of the forward direction: clean.score");
+  }
   if (options.vocab.file.empty()) {
     options.vocab = resolve(options.vocab);
     return options;
@@ -182,6 +196,9 @@ Json recorded_options(const PrepareOptions& options) {
   Json recorded = schema.recorded();
   if (!options.vocab.file.empty()) recorded["vocab"] = {{"file", options.vocab.file}};
   // As before there was a choice: the same text and options give the same bytes.
+  if (options.clean.score.empty()) {
+    for (const char* key : {"score", "score-reverse", "score-share"}) recorded["clean"].erase(key);
+  }
   Json& vocab = recorded["vocab"];
   if (options.vocab.joint) vocab.erase("joint");
   if (options.vocab.byte_fallback != ByteFallback::kOn) vocab.erase("byte-fallback");

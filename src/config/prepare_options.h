@@ -35,6 +35,9 @@ struct CleanOptions {
   double min_script = 0.5;
   bool heldout = true;
   bool duplicate = true;
+  std::string score;          // run or checkpoint; empty: off
+  std::string score_reverse;  // of the opposite direction; empty: one model scores
+  double score_share = 0.1;   // of the pairs that are left, dropped
   double max_ratio = 3;
   int64_t min_pieces = 1;
   int64_t max_pieces = 256;

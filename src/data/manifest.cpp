@@ -44,7 +44,10 @@ Json to_json(const CorpusFacts& corpus) {
   }
   Json dropped = Json::object();
   for (int r = 0; r < kRuleCount; ++r) {
-    dropped[rule_name(static_cast<Rule>(r))] = corpus.dropped[static_cast<size_t>(r)];
+    const uint64_t count = corpus.dropped[static_cast<size_t>(r)];
+    // As before there was this rule: the same text and options give the same bytes.
+    if (static_cast<Rule>(r) == Rule::kScore && count == 0) continue;
+    dropped[rule_name(static_cast<Rule>(r))] = count;
   }
   Json shards = Json::array();
   for (const auto& shard : corpus.shards) shards.push_back(to_json(shard));
@@ -103,7 +106,9 @@ CorpusFacts corpus_from(const JsonView& json) {
   corpus.lines_read = json.at("lines_read");
   corpus.lines_kept = json.at("lines_kept");
   for (int r = 0; r < kRuleCount; ++r) {
-    corpus.dropped[static_cast<size_t>(r)] = json.at("dropped").at(rule_name(static_cast<Rule>(r)));
+    const char* name = rule_name(static_cast<Rule>(r));
+    const bool absent = static_cast<Rule>(r) == Rule::kScore && !json.at("dropped").contains(name);
+    if (!absent) corpus.dropped[static_cast<size_t>(r)] = json.at("dropped").at(name);
   }
   corpus.source = side_from(json.at("source"));
   corpus.target = side_from(json.at("target"));

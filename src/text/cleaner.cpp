@@ -20,6 +20,7 @@ constexpr std::array<RuleText, kRuleCount> kRules = {{
     {"script", "letters of the wrong script"},
     {"heldout", "also in valid or test"},
     {"duplicate", "a repetition of an earlier pair"},
+    {"score", "the share with the lowest scores of a model (clean.score)"},
     {"ratio", "one side has many more pieces than the other"},
     {"pieces", "too few or too many pieces on a side"},
 }};

@@ -23,6 +23,7 @@ enum class Rule {
   kScript,
   kHeldout,
   kDuplicate,
+  kScore,  // by a model (clean.score), not by a Cleaner
   kRatio,
   kPieces,
   kKept,

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "base/machine.h"
 #include "base/terminal.h"
 #include "data/order.h"
@@ -33,6 +36,21 @@ struct PairBatch : PipelineItem {
 };
 
 PairBatch& as_batch(PipelineItem& item) { return static_cast<PairBatch&>(item); }
+
+// The share of pairs with the lowest scores; those without one are the lowest, and among equal ones
+// the later.
+std::vector<bool> worst_of(const std::vector<double>& scores, double share) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  auto value = [&](size_t i) { return std::isnan(scores[i]) ? -INFINITY : scores[i]; };
+  const auto count = static_cast<size_t>(share * static_cast<double>(scores.size()));
+  std::nth_element(
+      order.begin(), order.begin() + static_cast<ptrdiff_t>(count), order.end(),
+      [&](size_t a, size_t b) { return value(a) != value(b) ? value(a) < value(b) : a > b; });
+  std::vector<bool> worst(scores.size());
+  for (size_t i = 0; i < count; ++i) worst[order[i]] = true;
+  return worst;
+}
 
 // Writes the pairs of all corpora, in order, into numbered shards.
 class ShardSeries {
@@ -62,8 +80,9 @@ class ShardSeries {
 
 class Preparation {
  public:
-  explicit Preparation(const PrepareOptions& options)
+  Preparation(const PrepareOptions& options, const PairScoring& scoring)
       : options_(resolve(options)),
+        scoring_(scoring),
         threads_(thread_count(options.threads)),
         staged_(options.output, options.overwrite) {}
 
@@ -76,11 +95,13 @@ class Preparation {
     for (const auto& spec : options_.test) test_.emplace("test", spec, options_, *cleaner_);
     if (valid_) valid_->add_to(heldout_);
     if (test_) test_->add_to(heldout_);
-    if (vocabulary_) {
+    if (vocabulary_ && !scoring_) {
       start_encoding();
       clean_all();
     } else {
-      clean_to_spool_and_train();
+      clean_to_spool();
+      if (scoring_) score_spool();
+      if (!vocabulary_) train_on_spool();
       start_encoding();
       encode_spool();
     }
@@ -145,7 +166,7 @@ class Preparation {
   // parallel; counts, drops held-out and duplicate pairs, and passes on the rest in order.
   void clean_all() {
     check_inputs();
-    Progress progress(vocabulary_ ? "encode" : "clean", input_bytes(), "B");
+    Progress progress(spool_ ? "clean" : "encode", input_bytes(), "B");
     uint32_t corpus = 0;
     uint64_t bytes_before = 0;
     std::unique_ptr<PairReader> reader;
@@ -202,7 +223,7 @@ class Preparation {
     pair.rule = cleaner_->clean(pair.source, pair.target);
     if (pair.rule != Rule::kKept) return;
     pair.hash = hash_of(pair);
-    if (vocabulary_) encoders_[thread].encode(pair);
+    if (!spool_) encoders_[thread].encode(pair);
   }
 
   void accept_cleaned(PairItem& pair) {
@@ -248,7 +269,7 @@ class Preparation {
     shards_->add(corpus, pair, *vocabulary_);
   }
 
-  void clean_to_spool_and_train() {
+  void clean_to_spool() {
     spool_.emplace(staged_.file(kSpoolName));
     clean_all();
     spool_->close();
@@ -256,6 +277,32 @@ class Preparation {
     spool_.reset();
     seen_ = PairSet();  // frees memory for the trainer
     if (spooled_pairs_ == 0) throw_nothing_left();
+  }
+
+  // Marks the pairs with the lowest scores.
+  void score_spool() {
+    Progress progress("score", spooled_pairs_, "pairs");
+    SpoolReader spool(staged_.file(kSpoolName));
+    std::vector<double> scores;
+    SpooledPair pair;
+    for (bool more = true; more;) {
+      check_interrupt();
+      std::vector<std::string> sources;
+      std::vector<std::string> targets;
+      while (sources.size() < kBatchPairs && (more = spool.next(pair))) {
+        sources.push_back(std::move(pair.source));
+        targets.push_back(std::move(pair.target));
+      }
+      const std::vector<double> found = scoring_(sources, targets);
+      scores.insert(scores.end(), found.begin(), found.end());
+      progress.set(scores.size());
+    }
+    worst_ = worst_of(scores, options_.clean.score_share);
+  }
+
+  bool is_worst(uint64_t number) const { return !worst_.empty() && worst_[number]; }
+
+  void train_on_spool() {
     if (options_.vocab.joint) {
       vocabulary_ = trained("vocabulary", count_words(true, true));
       return;
@@ -281,12 +328,14 @@ class Preparation {
   template <class Wanted>
   std::function<std::unique_ptr<PipelineItem>()> spool_reader(SpoolReader& spool, uint64_t& number,
                                                               Progress& progress, Wanted wanted) {
-    return [&spool, &number, &progress, wanted]() -> std::unique_ptr<PipelineItem> {
+    return [this, &spool, &number, &progress, wanted]() -> std::unique_ptr<PipelineItem> {
       auto batch = std::make_unique<PairBatch>();
       SpooledPair pair;
       while (batch->pairs.size() < kBatchPairs && spool.next(pair)) {
-        if (!wanted(number++)) continue;
+        const uint64_t own = number++;
+        if (!wanted(own)) continue;
         PairItem& item = batch->pairs.emplace_back();
+        if (is_worst(own)) item.rule = Rule::kScore;
         item.corpus = pair.corpus;
         item.line = pair.line;
         item.source = std::move(pair.source);
@@ -303,7 +352,9 @@ class Preparation {
   WordCounts count_words(bool of_source, bool of_target) {
     const auto most = static_cast<uint64_t>(options_.vocab.sample_pairs);
     const Permutation place(spooled_pairs_, static_cast<uint64_t>(options_.seed));
-    auto wanted = [most, place](uint64_t number) { return place(number) < most; };
+    auto wanted = [this, most, place](uint64_t number) {
+      return place(number) < most && !is_worst(number);
+    };
     Progress progress("count", spooled_pairs_, "pairs");
     SpoolReader spool(staged_.file(kSpoolName));
     uint64_t number = 0;
@@ -326,10 +377,18 @@ class Preparation {
     SpoolReader spool(staged_.file(kSpoolName));
     uint64_t number = 0;
     auto work = [&](PipelineItem& item, unsigned thread) {
-      for (auto& pair : as_batch(item).pairs) encoders_[thread].encode(pair);
+      for (auto& pair : as_batch(item).pairs) {
+        if (pair.rule == Rule::kKept) encoders_[thread].encode(pair);
+      }
     };
     auto write = [&](PipelineItem& item) {
-      for (auto& pair : as_batch(item).pairs) accept_encoded(pair);
+      for (auto& pair : as_batch(item).pairs) {
+        if (pair.rule == Rule::kKept) {
+          accept_encoded(pair);
+        } else {
+          drop(pair);
+        }
+      }
     };
     auto all = [](uint64_t) { return true; };
     run_ordered({spool_reader(spool, number, progress, all), work, write}, threads_);
@@ -405,6 +464,8 @@ class Preparation {
   }
 
   const PrepareOptions options_;
+  const PairScoring& scoring_;  // empty without clean.score
+  std::vector<bool> worst_;     // of the spooled pairs; empty: none
   const unsigned threads_;
   StagedDirectory staged_;
   PrepareResult result_;
@@ -423,6 +484,8 @@ class Preparation {
 
 }  // namespace
 
-PrepareResult prepare(const PrepareOptions& options) { return Preparation(options).run(); }
+PrepareResult prepare(const PrepareOptions& options, const PairScoring& scoring) {
+  return Preparation(options, scoring).run();
+}
 
 }  // namespace reigen

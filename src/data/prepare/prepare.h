@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,13 @@ struct PrepareResult {
   std::array<std::vector<DroppedExample>, kRuleCount> examples;
 };
 
-// Writes options.output, complete or absent.
-PrepareResult prepare(const PrepareOptions& options);
+// A score for each pair of lines, higher for a better translation; NaN where there is none. Models
+// are above this folder, so the command passes them on (clean.score).
+using PairScoring = std::function<std::vector<double>(const std::vector<std::string>& sources,
+                                                      const std::vector<std::string>& targets)>;
+
+// Writes options.output, complete or absent. With `scoring`, the share options.clean.score_share
+// with the lowest scores is dropped.
+PrepareResult prepare(const PrepareOptions& options, const PairScoring& scoring = {});
 
 }  // namespace reigen

@@ -6,11 +6,14 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "base/json/json_view.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/line_output.h"
@@ -67,15 +70,43 @@ struct FurtherModel {
   PlacedModel placed;
 };
 
+LineFormat format_of(const TranslateOptions& options) {
+  if (options.json) return LineFormat::kJson;
+  return options.nbest > 1 ? LineFormat::kNbest : LineFormat::kText;
+}
+
+// As the training run measured it for a plain search; unknown for any other choice of tokens.
+std::optional<Calibration> calibration_of(const SavedModel& saved,
+                                          const TranslateOptions& options) {
+  if (!options.json || !options.decode.plain() || !options.ensemble.empty()) return std::nullopt;
+  const JsonView training(saved.facts.training, "training");
+  if (!training.contains("calibration")) {
+    log_note(
+        format("{}: has no calibration, so translations have no confidence; checkpoints have "
+               "one from an evaluation of at least 100 translated sentences on",
+               saved.path));
+    return std::nullopt;
+  }
+  try {
+    return Calibration::from_json(training.at("calibration"));
+  } catch (const FieldError& e) {
+    throw CheckpointError(format("{}: {}", saved.path, e.what()));
+  }
+}
+
 // Returns false when the reader has closed the output.
-bool translate_all(LineReader& reader, LineReader* prefixes, Translator& translator,
-                   const TranslateOptions& options, LineOutput& output) {
+bool translate_all(LineReader& reader, LineReader* prefixes, const Calibration* calibration,
+                   Translator& translator, const TranslateOptions& options, LineOutput& output) {
   const bool typed = options.input == kStandard && isatty(STDIN_FILENO) == 1;
   bool open = true;
   std::unique_ptr<Progress> progress;
   if (!typed) progress = std::make_unique<Progress>("translate", 0, "sentences");
   translate_stream(
-      reader, translator, {typed ? 1 : options.window, options.nbest > 1, prefixes},
+      reader, translator,
+      {.window = typed ? 1 : options.window,
+       .format = format_of(options),
+       .prefixes = prefixes,
+       .calibration = calibration},
       [&](std::string_view text) { return open = output.write(text); },
       [&](uint64_t sentences) {
         if (progress) progress->set(sentences);
@@ -98,15 +129,17 @@ void run_translate(const TranslateOptions& given) {
   log_note(format("{}: {} to {}, step {}", saved.path, saved.facts.source_language,
                   saved.facts.target_language, with_commas(saved.facts.step)));
   const PlacedModel placed(saved, opening.take());
-  Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-                        saved.facts.text_rules(), options.decode, options.nbest);
   std::vector<std::unique_ptr<FurtherModel>> further;
   for (const std::string& more : options.ensemble) {
     further.push_back(std::make_unique<FurtherModel>(more, saved, placed.opened));
-    FurtherModel& model = *further.back();
-    translator.add_model(model.placed.opened.device, *model.saved.model,
-                         model.placed.weights.view());
   }
+  Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
+                        saved.facts.text_rules(), options.decode, options.nbest);
+  for (const auto& model : further) {
+    translator.add_model(model->placed.opened.device, *model->saved.model,
+                         model->placed.weights.view());
+  }
+  const std::optional<Calibration> calibration = calibration_of(saved, options);
   LineReader reader = open_input(options.input);
   std::unique_ptr<LineReader> prefixes;
   if (!options.prefix.empty()) {
@@ -115,7 +148,8 @@ void run_translate(const TranslateOptions& given) {
   LineOutput output(options.output);
   const Clock::time_point start = Clock::now();
   try {
-    const bool open = translate_all(reader, prefixes.get(), translator, options, output);
+    const bool open = translate_all(reader, prefixes.get(), calibration ? &*calibration : nullptr,
+                                    translator, options, output);
     output.close();
     if (!open) log_note("the reader closed the output; stopped");
   } catch (const Interrupted&) {

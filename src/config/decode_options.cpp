@@ -85,6 +85,10 @@ void describe(Schema& s, TranslateOptions& o) {
            "number of translations per line, printed as `line ||| text ||| score`, best first, "
            "with lines counted from 0; fewer where the search found fewer",
            1, 64);
+  s.option("json", o.json,
+           "print a JSON object for each line: its number, and for each translation text, score, "
+           "log-probability, tokens, and as confidence the expected chrF with an interval of 80%, "
+           "by the validation set of the training run");
   describe_choice(s, o.decode);
   s.option("prefix", o.prefix, "FILE",
            "file with the forced beginning of each line's translation, as many lines as the input "

@@ -46,6 +46,7 @@ struct TranslateOptions {
   std::string prefix;                 // file of forced beginnings, one per line; empty: none
   DecodeOptions decode;
   int64_t nbest = 1;
+  bool json = false;
   int64_t window = 2000;  // lines read ahead
   DeviceOptions device;
   int64_t threads = 0;

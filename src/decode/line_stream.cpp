@@ -1,5 +1,6 @@
 #include "decode/line_stream.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/json/json.h"
 #include "base/thread.h"
 #include "decode/window_feed.h"
 
@@ -49,20 +51,46 @@ std::vector<std::string> read_prefixes(LineReader* reader, size_t count) {
   return prefixes;
 }
 
-void append(std::string& out, uint64_t line, const std::vector<Translation>& best, bool nbest) {
-  if (!nbest) {
-    out += best[0].text + '\n';
-    return;
+double mean_log_probability(const Translation& translation) {
+  return translation.log_probability /
+         static_cast<double>(std::max<uint64_t>(1, translation.tokens));
+}
+
+Json json_of(const Translation& one, const Calibration* calibration) {
+  Json json = {{"text", one.text},
+               {"score", one.score},
+               {"log_probability", one.log_probability},
+               {"tokens", one.tokens},
+               {"confidence", nullptr}};
+  if (calibration != nullptr && one.tokens > 0) {
+    const ExpectedChrf confidence = calibration->at(mean_log_probability(one));
+    json["confidence"] = {
+        {"chrf", confidence.expected}, {"low", confidence.low}, {"high", confidence.high}};
   }
-  for (const Translation& one : best) {
-    out += format("{} ||| {} ||| {:.6f}\n", line, one.text, one.score);
+  return json;
+}
+
+void append(std::string& out, uint64_t line, const std::vector<Translation>& best,
+            const StreamOptions& options) {
+  if (options.format == LineFormat::kText) {
+    out += best[0].text + '\n';
+  } else if (options.format == LineFormat::kNbest) {
+    for (const Translation& one : best) {
+      out += format("{} ||| {} ||| {:.6f}\n", line, one.text, one.score);
+    }
+  } else {
+    Json json = {{"line", line}, {"translations", Json::array()}};
+    for (const Translation& one : best) {
+      json["translations"].push_back(json_of(one, options.calibration));
+    }
+    out += one_line(json) + '\n';
   }
 }
 
 std::string text_of(const std::vector<std::vector<Translation>>& translations, uint64_t& line,
-                    bool nbest) {
+                    const StreamOptions& options) {
   std::string out;
-  for (const auto& best : translations) append(out, line++, best, nbest);
+  for (const auto& best : translations) append(out, line++, best, options);
   return out;
 }
 
@@ -84,7 +112,7 @@ void translate_one_by_one(LineReader& reader, Translator& translator, const Stre
         },
         line, prefixes);
     sentences += window_sentences;
-    if (!sink(text_of(translations, line, options.nbest))) return;
+    if (!sink(text_of(translations, line, options))) return;
   }
 }
 
@@ -167,7 +195,7 @@ class StreamThreads {
       uint64_t line = 0;
       while (const auto window = output_.pop(true)) {
         const auto translations = translator_.join(window->lines, window->found);
-        if (!sink_(text_of(translations, line, options_.nbest))) break;
+        if (!sink_(text_of(translations, line, options_))) break;
       }
     } catch (...) {
       write_error_ = std::current_exception();

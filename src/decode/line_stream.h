@@ -14,16 +14,24 @@
 #include <string_view>
 
 #include "data/input/line_reader.h"
+#include "decode/calibration.h"
 #include "decode/translator.h"
 
 namespace reigen {
 
 constexpr size_t kMostLineBytes = size_t{64} << 20;
 
+enum class LineFormat : uint8_t {
+  kText,
+  kNbest,  // `line ||| text ||| score`
+  kJson,   // an object for each line of the input
+};
+
 struct StreamOptions {
-  int64_t window = 2000;           // lines
-  bool nbest = false;              // `line ||| text ||| score` instead of the text alone
-  LineReader* prefixes = nullptr;  // forced beginnings of the translations, line by line
+  int64_t window = 2000;  // lines
+  LineFormat format = LineFormat::kText;
+  LineReader* prefixes = nullptr;            // forced beginnings of the translations, line by line
+  const Calibration* calibration = nullptr;  // for the confidence in JSON; null: unknown
 };
 
 // Receives the text of a window; returns false when the reader has closed its end.

@@ -112,6 +112,8 @@ Translation Translator::joined(std::span<const std::vector<Hypothesis>> fragment
     if (!out.text.empty() && !text.empty()) out.text += ' ';
     out.text += text;
     out.score += hypothesis.score;
+    out.log_probability += hypothesis.log_probability;
+    out.tokens += hypothesis.ids.size() + 1;
   }
   if (!is_valid_utf8(out.text)) out.text = repair_utf8(out.text);
   out.text = without_line_breaks(out.text);

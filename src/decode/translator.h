@@ -23,7 +23,10 @@ namespace reigen {
 
 struct Translation {
   std::string text;
-  double score = 0;  // of a line in fragments: the sum of their scores
+  // Of a line in fragments their sums.
+  double score = 0;
+  double log_probability = 0;
+  uint64_t tokens = 0;  // ends of sentence included
 };
 
 struct TranslationCounts {

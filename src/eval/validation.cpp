@@ -10,9 +10,11 @@
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "base/json/json.h"
 #include "base/terminal.h"
 #include "data/input/line_reader.h"
 #include "decode/beam_search.h"
+#include "eval/chrf.h"
 #include "eval/scores.h"
 
 namespace reigen {
@@ -119,18 +121,33 @@ PairsLoss loss_of(const Device& device, Transformer& model, const Weights& weigh
   return loss;
 }
 
-Lines translate_pairs(const Device& device, Transformer& model, const Weights& weights,
-                      const EncodedPairs& pairs, size_t count, const Vocabulary& vocabulary,
-                      const DecodeOptions& options) {
+TranslatedPairs translate_pairs(const Device& device, Transformer& model, const Weights& weights,
+                                const EncodedPairs& pairs, size_t count,
+                                const Vocabulary& vocabulary, const DecodeOptions& options) {
   std::vector<std::vector<uint32_t>> sources = pairs.sources;
   if (count > 0 && count < sources.size()) sources.resize(count);
   Progress progress("translate", sources.size(), "sentences");
   const auto found =
       beam_search(device, model, weights, sources, {vocabulary.bos(), vocabulary.eos()}, options,
                   [&](size_t done) { progress.set(done); });
-  Lines lines;
-  for (const auto& hypotheses : found) lines.push_back(vocabulary.decode(hypotheses[0].ids));
-  return lines;
+  TranslatedPairs translated;
+  for (const auto& hypotheses : found) {
+    const Hypothesis& best = hypotheses[0];
+    translated.lines.push_back(vocabulary.decode(best.ids));
+    translated.log_probabilities.push_back(best.log_probability /
+                                           static_cast<double>(best.ids.size() + 1));
+  }
+  return translated;
+}
+
+std::vector<double> chrf_of_sentences(const Lines& hypotheses, const Lines& references) {
+  ChrfCounter counter;
+  std::vector<double> scores;
+  for (size_t i = 0; i < hypotheses.size(); ++i) {
+    const std::string_view reference = references[i];
+    scores.push_back(chrf_score(counter.count(hypotheses[i], {&reference, 1})));
+  }
+  return scores;
 }
 
 namespace {
@@ -152,26 +169,28 @@ PairsLoss shared_loss(PairsLoss mine, Job& job) {
   return {values[0] / std::max(1.0, values[1]), static_cast<uint64_t>(values[1])};
 }
 
-// The lines of all ranks in the order of the set, at rank 0.
-Lines shared_lines(const Lines& mine, Job& job) {
-  std::string text;
-  for (const std::string& line : mine) text += line + '\0';
-  const std::vector<std::string> all = job.gather(text);
-  if (!job.first()) return {};
-  std::vector<Lines> parts;
+// The translations of all ranks in the order of the set, at rank 0.
+TranslatedPairs shared_translations(const TranslatedPairs& mine, Job& job) {
+  if (job.alone()) return mine;
+  const std::vector<std::string> all =
+      job.gather(one_line(Json{mine.lines, mine.log_probabilities}));
+  TranslatedPairs shared;
+  if (!job.first()) return shared;
+  std::vector<TranslatedPairs> parts;
   size_t count = 0;
-  for (const std::string& part : all) {
-    parts.emplace_back();
-    for (size_t begin = 0; begin < part.size();) {
-      const size_t end = part.find('\0', begin);
-      parts.back().push_back(part.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    count += parts.back().size();
+  for (const std::string& text : all) {
+    const Json part = Json::parse(text);
+    TranslatedPairs& one = parts.emplace_back();
+    part.at(0).get_to(one.lines);
+    part.at(1).get_to(one.log_probabilities);
+    count += one.lines.size();
   }
-  Lines lines;
-  for (size_t i = 0; i < count; ++i) lines.push_back(parts[i % parts.size()][i / parts.size()]);
-  return lines;
+  for (size_t i = 0; i < count; ++i) {
+    const TranslatedPairs& part = parts[i % parts.size()];
+    shared.lines.push_back(part.lines[i / parts.size()]);
+    shared.log_probabilities.push_back(part.log_probabilities[i / parts.size()]);
+  }
+  return shared;
 }
 
 }  // namespace
@@ -196,13 +215,13 @@ EvaluationRecord validate(const Device& device, Transformer& model, const Weight
   record.sentences = set.sources.size();
   if (!plan.known_loss) record.spans.emplace_back("loss", watch.lap());
   if (plan.decode && std::isfinite(record.nll)) {  // a model with NaN parameters cannot be decoded
-    const Lines hypotheses = shared_lines(
+    const TranslatedPairs translated = shared_translations(
         translate_pairs(device, model, weights, share_of(set.pairs, plan.sentences, all), 0,
                         vocabulary, plan.options),
         all);
     record.spans.emplace_back("decode", watch.lap());
-    if (all.first()) score_lines(set, hypotheses, plan, record);
-    if (all.first() && plan.more_scores) plan.more_scores(set, hypotheses, record);
+    if (all.first()) score_lines(set, translated.lines, plan, record);
+    if (all.first() && plan.more_scores) plan.more_scores(set, translated, record);
     record.spans.emplace_back("score", watch.lap());
   }
   record.seconds = watch.seconds();

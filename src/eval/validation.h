@@ -46,10 +46,18 @@ struct PairsLoss {
 PairsLoss loss_of(const Device& device, Transformer& model, const Weights& weights,
                   const EncodedPairs& pairs, uint32_t bos, uint64_t micro_tokens);
 
+struct TranslatedPairs {
+  Lines lines;
+  std::vector<double> log_probabilities;  // mean of each line's tokens, end of sentence included
+};
+
 // The first `count` sources (0 for all), translated.
-Lines translate_pairs(const Device& device, Transformer& model, const Weights& weights,
-                      const EncodedPairs& pairs, size_t count, const Vocabulary& vocabulary,
-                      const DecodeOptions& options);
+TranslatedPairs translate_pairs(const Device& device, Transformer& model, const Weights& weights,
+                                const EncodedPairs& pairs, size_t count,
+                                const Vocabulary& vocabulary, const DecodeOptions& options);
+
+// Of each sentence, 0 to 100.
+std::vector<double> chrf_of_sentences(const Lines& hypotheses, const Lines& references);
 
 struct ValidationPlan {
   bool decode = true;
@@ -59,7 +67,7 @@ struct ValidationPlan {
   DecodeOptions options;
   std::optional<PairsLoss> known_loss;  // of an earlier pass, which is not repeated
   // Gets the translations, on rank 0.
-  std::function<void(const ValidationSet&, const Lines& hypotheses, EvaluationRecord&)> more_scores;
+  std::function<void(const ValidationSet&, const TranslatedPairs&, EvaluationRecord&)> more_scores;
 };
 
 // With several workers each takes every n-th pair; rank 0 has the scores, all ranks the loss. All

@@ -98,15 +98,17 @@ ValidationPlan plan_of(AttemptParts& parts) {
       .samples = static_cast<size_t>(options.samples),
       .micro_tokens = std::min(parts.facts.memory.micro_tokens, kMostEvaluatedTokens),
       .options = decoding(parts)};
-  if (options.command.empty() || !parts.writer) return plan;
-  plan.more_scores = [&parts](const ValidationSet& set, const Lines& hypotheses,
+  if (!parts.writer) return plan;
+  plan.more_scores = [&parts](const ValidationSet& set, const TranslatedPairs& translated,
                               EvaluationRecord& record) {
-    const Lines references(set.references.begin(),
-                           set.references.begin() + static_cast<ptrdiff_t>(hypotheses.size()));
-    const Lines sources(set.sources.begin(),
-                        set.sources.begin() + static_cast<ptrdiff_t>(hypotheses.size()));
+    const auto count = static_cast<ptrdiff_t>(translated.lines.size());
+    const Lines references(set.references.begin(), set.references.begin() + count);
+    parts.writer->calibrate(Calibration::fit(translated.log_probabilities,
+                                             chrf_of_sentences(translated.lines, references)));
+    if (parts.options.eval.command.empty()) return;
+    const Lines sources(set.sources.begin(), set.sources.begin() + count);
     record.metrics = scores_by_command(parts.options.eval, parts.writer->run().file("metric"),
-                                       {sources, hypotheses, references});
+                                       {sources, translated.lines, references});
   };
   return plan;
 }

@@ -32,13 +32,15 @@ std::string translated(const std::string& input, int64_t window, int64_t nbest =
   SmallTranslator small(small_vocabulary(), nbest, {.beam = 2, .max_ratio = 0.5});
   LineReader reader(ByteSource(dir.path("in")), kMostLineBytes);
   std::string out;
-  translate_stream(reader, small.translator, {window, nbest > 1}, [&](std::string_view text) {
-    out += text;
-    if (windows != nullptr) {
-      windows->push_back(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')));
-    }
-    return true;
-  });
+  translate_stream(
+      reader, small.translator, {window, nbest > 1 ? LineFormat::kNbest : LineFormat::kText},
+      [&](std::string_view text) {
+        out += text;
+        if (windows != nullptr) {
+          windows->push_back(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')));
+        }
+        return true;
+      });
   return out;
 }
 

@@ -101,7 +101,8 @@ TEST_F(ValidationTest, LossOfNoPairsIsZero) {
 TEST_F(ValidationTest, TranslatesAsManyAsAskedFor) {
   auto translated = [&](size_t count) {
     return translate_pairs(device, small.model, parameters, set.pairs, count, small.data.vocabulary,
-                           {.beam = 2});
+                           {.beam = 2})
+        .lines;
   };
   const Lines all = translated(0);
   EXPECT_EQ(all.size(), 20u);
@@ -122,9 +123,32 @@ TEST_F(ValidationTest, RecordsLossAndScoresOfTheTextThatWasDecoded) {
   EXPECT_LT(*found.bleu, 5);  // random weights know no German
   // Decoded text scores 100 against itself.
   const Lines decoded = translate_pairs(device, small.model, parameters, set.pairs, 6,
-                                        small.data.vocabulary, plan.options);
+                                        small.data.vocabulary, plan.options)
+                            .lines;
   std::copy(decoded.begin(), decoded.end(), set.references.begin());
   EXPECT_NEAR(*record(plan).chrf, 100, 1e-9);
+}
+
+TEST_F(ValidationTest, PassesTheTranslationsOn) {
+  ValidationPlan plan{.sentences = 6, .samples = 0, .micro_tokens = 200, .options = {.beam = 2}};
+  size_t calls = 0;
+  plan.more_scores = [&](const ValidationSet&, const TranslatedPairs& translated,
+                         EvaluationRecord& record) {
+    ++calls;
+    EXPECT_EQ(translated.lines.size(), 6u);
+    ASSERT_EQ(translated.log_probabilities.size(), 6u);
+    for (const double value : translated.log_probabilities) EXPECT_LT(value, 0);
+    record.metrics = {{"lines", 6}};
+  };
+  EXPECT_EQ(record(plan).metrics, (Spans{{"lines", 6}}));
+  EXPECT_EQ(calls, 1u);
+}
+
+TEST(ChrfOfSentences, IsThatOfEachSentence) {
+  const std::vector<double> scores = chrf_of_sentences({"the same", "other"}, {"the same", "xyz"});
+  ASSERT_EQ(scores.size(), 2u);
+  EXPECT_NEAR(scores[0], 100, 1e-9);
+  EXPECT_NEAR(scores[1], 0, 1e-9);
 }
 
 TEST_F(ValidationTest, DecodesNothingWithoutBleu) {

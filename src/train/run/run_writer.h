@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/train_options.h"
+#include "decode/calibration.h"
 #include "model/open_device.h"
 #include "model/transformer.h"
 #include "observe/record/records.h"
@@ -55,6 +56,8 @@ class RunWriter {
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
+  // Of the evaluation that comes next, for the checkpoint of its step.
+  void calibrate(std::optional<Calibration> calibration) { calibration_ = std::move(calibration); }
   void starting_point(const StartingPointRecord& record) { reporter_->starting_point(record); }
   void add_records(const std::vector<std::vector<Record>>& records) {  // of every rank, by rank
     reporter_->add_records(records);
@@ -112,6 +115,7 @@ class RunWriter {
   bool request_recorded_ = true;  // false from the begin of a requested decay to its checkpoint
   bool moved_ = false;
   std::optional<EvaluationRecord> last_evaluation_;
+  std::optional<Calibration> calibration_;                     // of its translations
   std::vector<std::pair<std::string, std::string>> verdicts_;  // of the report, for the summary
   std::map<std::string, std::string> files_;                   // text by name, as last written
 };

@@ -370,7 +370,7 @@ text=$output/text
   --valid "$text/newstest2013.en" "$text/newstest2013.de" \
   --test "$text/newstest2014.en" "$text/newstest2014.de" \
   --vocab-size "$vocab_size" --vocab.type=bpe \
-  --vocab.sample-pairs=10000000 --vocab.coverage=0.9995 \
+  --vocab.sample-pairs=10000000 --vocab.coverage=0.9995 --vocab.byte-fallback=false \
   --clean.max-pieces="$max_pieces" --clean.utf8=false --clean.control=false --clean.max-ratio=0 \
   --clean.copy=false --clean.min-script=0 --clean.duplicate=false \
   --threads "$threads" --output "$output/shards" "${replace[@]}"

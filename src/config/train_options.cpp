@@ -330,9 +330,13 @@ TrainOptions resolve(TrainOptions options) {
                options.eval.patience));
   }
   if (options.eval.stop_on != StopMetric::kLoss && !options.eval.bleu) {
+    const StopMetric metric = options.eval.stop_on;
     throw ConfigError(
-        "eval.stop-on is not loss but eval.bleu is off, so nothing is translated; set "
-        "eval.bleu=true or eval.stop-on=loss");
+        format("eval.stop-on is {} but eval.bleu is off, which translates the validation set; set "
+               "eval.bleu=true or eval.stop-on=loss",
+               metric == StopMetric::kBleu   ? "bleu"
+               : metric == StopMetric::kChrf ? "chrf"
+                                             : "command"));
   }
   if (options.eval.stop_on == StopMetric::kCommand && options.eval.command.empty()) {
     throw ConfigError("eval.stop-on is command but there is no eval.command; set it");

@@ -460,6 +460,41 @@ class Resuming(TrainCase):
         process.communicate()
 
 
+class AnyMetric(TrainCase):
+    def test_a_command_scores_translations_and_keeps_its_best(self):
+        # It scores the first evaluation best.
+        command = (f'wc -l < "$SOURCE" >> {self.path("lines")}; diff -q "$SOURCE" "$REFERENCE" > /dev/null; '
+                   f'n=$(wc -l < {self.path("lines")}); echo "falling $((10 - n))"; echo rising $n')
+        self.train("run", "--max-steps", 40, "--eval.every", 10, "--checkpoint.every", 10, "--checkpoint.keep", 1,
+                   "--eval.command", command, "--workers", 2)
+        records = [r for r in self.records("run") if r["kind"] == "evaluation"]
+        self.assertEqual([r["metrics"] for r in records],
+                         [{"falling": 10 - n, "rising": n} for n in (1, 2, 3, 4)])
+        self.assertEqual(self.read("lines").split(), ["8"] * 4)
+        self.assertEqual(os.readlink(self.path("run/best-falling")), "checkpoints/step-00000010")
+        self.assertEqual(os.readlink(self.path("run/best-rising")), "checkpoints/step-00000040")
+        self.assertEqual(self.manifest("run", "best-falling")["scores"]["falling"], 9)
+        report = json.loads(self.read("run/report.json"))
+        trained = next(q for q in report["questions"] if q["id"] == "trained")
+        self.assertIn("best falling", trained["figures"])
+        self.assertIn("falling 9.0000", self.read("run/log.txt"))
+        # The counters of a resumed run have them, too.
+        run("train", "--run", self.path("run"), "--max-steps", 50)
+        self.assertEqual(os.readlink(self.path("run/best-falling")), "checkpoints/step-00000010")
+        self.assertEqual(os.readlink(self.path("run/best-rising")), "checkpoints/step-00000050")
+
+    def test_it_stops_a_run_and_its_failure_does_not(self):
+        self.train("run", "--max-steps", 100, "--eval.every", 5, "--eval.command",
+                   f'echo x >> {self.path("calls")}; echo falling $((0 - $(wc -l < {self.path("calls")})))',
+                   "--eval.stop-on", "command", "--eval.patience", 2)
+        self.assertEqual(self.manifest("run")["step"], 15)
+        done = self.train("failing", "--max-steps", 10, "--eval.every", 5, "--eval.command", "echo broken >&2; false")
+        self.assertIn("broken", done.stderr)
+        self.assertEqual(self.manifest("failing")["step"], 10)
+        self.assert_fails(self.train("bad", "--max-steps", 5, "--eval.stop-on", "command", check=False), 2,
+                          "eval.command")
+
+
 class BadInput(TrainCase):
     def test_unusable_options_are_named_in_the_error(self):
         self.assert_fails(run("train", "--run", self.path("r"), check=False), 2, "--data")

@@ -24,7 +24,7 @@ class ModelCase(TrainCase):
     def setUpClass(cls):
         super().setUpClass()
         run("train", "--data", cls.data, "--run", cls.data + "-run", *SMALL, "--recipe", "classic",
-            "--max-steps", 150, "--eval.every", 75, "--checkpoint.every", 50)
+            "--max-steps", 150, "--eval.every", 75, "--checkpoint.every", 50, "--eval.sentences", 0)
         cls.model = cls.data + "-run"
 
     def translate(self, text, *more, model=None):
@@ -75,6 +75,96 @@ class Translating(ModelCase):
             self.assertEqual(len({text for text, _ in by_line[number]}), 3)
         self.assert_fails(run("translate", "--model", self.model, "--nbest", 5, "--beam", 4,
                               check=False, input=""), 2, "nbest", "beam")
+
+    def test_what_is_sampled_depends_on_the_line_and_the_seed_only(self):
+        text = self.read(self.data + "/test.en")
+        whole = self.translate(text, "--sample", "--seed", 3).splitlines()
+        self.assertEqual(len(whole), 100)
+        parts = self.translate(text, "--sample", "--seed", 3, "--window", 7, "--decode.batch-tokens", 100,
+                               "--threads", 1).splitlines()
+        # Rounding decides where two sums are nearly equal.
+        self.assertGreater(sum(a == b for a, b in zip(whole, parts)), 95)
+        other = self.translate(text, "--sample", "--seed", 4).splitlines()
+        self.assertLess(sum(a == b for a, b in zip(whole, other)), 50)
+        searched = self.translate(text).splitlines()
+        cold = self.translate(text, "--sample", "--top-k", 1, "--threads", 1).splitlines()
+        greedy = self.translate(text, "--beam", 1, "--threads", 1).splitlines()
+        self.assertGreater(sum(a == b for a, b in zip(cold, greedy)), 95)
+        self.assertLess(sum(a == b for a, b in zip(whole, searched)), 60)
+        lists = self.translate("Simon moved to Milan.\n" * 3, "--sample", "--nbest", 5).splitlines()
+        self.assertEqual([line.split(" ||| ")[0] for line in lists], ["0"] * 5 + ["1"] * 5 + ["2"] * 5)
+        self.assertGreater(len({line.split(" ||| ")[1] for line in lists}), 5)
+
+    def test_json_has_scores_and_a_confidence(self):
+        lines = [json.loads(line) for line in self.translate(self.read(self.data + "/test.en"), "--json").splitlines()]
+        self.assertEqual([line["line"] for line in lines], list(range(100)))
+        text = self.translate(self.read(self.data + "/test.en")).splitlines()
+        for line, plain in zip(lines, text):
+            one = line["translations"][0]
+            self.assertEqual(one["text"], plain)
+            self.assertLessEqual(one["log_probability"], 0)
+            confidence = one["confidence"]
+            self.assertLessEqual(0, confidence["low"])
+            self.assertLessEqual(confidence["low"], confidence["chrf"])
+            self.assertLessEqual(confidence["chrf"], confidence["high"])
+            self.assertLessEqual(confidence["high"], 100)
+        sampled = json.loads(self.translate("one\n", "--json", "--sample", "--nbest", 3))
+        self.assertEqual(len(sampled["translations"]), 3)
+        self.assertIsNone(sampled["translations"][0]["confidence"])
+
+    def test_rules_and_prefixes_hold(self):
+        text = self.read(self.data + "/test.en")
+        first = text.splitlines()[:20]
+        prefixes = ["Simon zog nach", ""] * 10
+        out = self.translate("\n".join(first), "--prefix", self.write("prefixes", "\n".join(prefixes) + "\n"))
+        for line, prefix in zip(out.splitlines(), prefixes):
+            self.assertTrue(line.startswith(prefix), line)
+        free = self.translate("\n".join(first)).splitlines()
+        self.assertGreater(sum(a == b for a, b in zip(out.splitlines()[1::2], free[1::2])), 8)
+        done = run("translate", "--model", self.model, "--input", self.data + "/test.en", "--prefix",
+                   self.path("prefixes"), check=False)
+        self.assert_fails(done, 3, self.path("prefixes"), "20 lines")
+        for line in self.translate(text, "--no-repeat-ngram", 2, "--min-length", 12, "--json").splitlines():
+            self.assertGreater(json.loads(line)["translations"][0]["tokens"], 12)
+
+    def test_an_ensemble_of_checkpoints_translates(self):
+        text = self.read(self.data + "/test.en")
+        checkpoints = sorted(os.listdir(self.model + "/checkpoints"))
+        two = [f"{self.model}/checkpoints/{name}" for name in (checkpoints[0], checkpoints[-1])]
+        together = self.translate(text, "--ensemble", two[1], model=two[0])
+        self.assertEqual(len(together.splitlines()), 100)
+        self.assertEqual(together, self.translate(text, "--ensemble", two[1], model=two[0]))
+        self.assertNotEqual(together, self.translate(text, model=two[0]))
+        alone = self.translate(text, model=two[1]).splitlines()
+        doubled = self.translate(text, "--ensemble", two[1], model=two[1]).splitlines()
+        self.assertGreater(sum(a == b for a, b in zip(alone, doubled)), 95)
+        text_of = self.corpus(pairs=800, name="own")
+        run(*self.prepare_args(text_of, "own-data", 300), "--quiet")
+        run("train", "--data", self.path("own-data"), "--run", self.path("other"), *SMALL, "--max-steps", 1)
+        done = run("translate", "--model", self.model, "--ensemble", self.path("other"), "--input", os.devnull,
+                   check=False)
+        self.assert_fails(done, 4, self.path("other"), "vocabulary")
+
+    def test_unknown_characters_are_copied(self):
+        out = self.translate("Simon moved to 東京.\n日本\n")
+        self.assertNotIn("⁇", out)
+
+    def test_prepare_drops_the_pairs_with_the_worst_scores(self):
+        pair = [self.data + "/test.en", self.data + "/test.de"]
+        scores = run("score", "--model", self.model, "--sources", pair[0], "--targets", pair[1], "--normalize",
+                     "--quiet").stdout.split()
+        worst = sorted(range(100), key=lambda line: float(scores[line]))[:25]
+        common = ["--source", "en", "--target", "de", "--train", *pair, "--vocab", self.model, "--clean.score",
+                  self.model, "--clean.score-share", 0.25, "--clean.max-ratio", 0, "--clean.duplicate=false"]
+        done = run("prepare", *common, "--output", self.path("cleaned"), "--examples", 100)
+        manifest = json.loads(self.read("cleaned/manifest.json"))
+        self.assertEqual(manifest["train"][0]["dropped"]["score"], 25)
+        dropped = {int(line.split("line ")[1]) - 1 for line in done.stdout.splitlines() if ", line " in line}
+        self.assertEqual(dropped, set(worst))
+        backwards = run("prepare", *common, "--clean.score-reverse", self.model, "--output", self.path("no"),
+                        check=False)
+        self.assert_fails(backwards, 2, "de to en")
+        self.assert_nothing_left("no")
 
     def test_a_checkpoint_alone_is_enough(self):
         shutil.copytree(self.model + "/last", self.path("copy"))

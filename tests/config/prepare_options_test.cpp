@@ -71,10 +71,15 @@ TEST(RecordedOptions, HasAllOtherOptions) {
     everything.erase(immaterial);
   }
   options.vocab.joint = false;
+  options.vocab.byte_fallback = ByteFallback::kOn;
+  options.vocab.user_symbols = {"<x>"};
+  options.clean.score = "a model";
   EXPECT_EQ(keys_of(recorded_options(options)), keys_of(everything));
-  // One vocabulary is recorded as before there was a choice.
-  options.vocab.joint = true;
-  everything["vocab"].erase("joint");
+  // Without these choices the record is as before there were any.
+  options.vocab = {};
+  options.clean = {};
+  for (const char* key : {"joint", "byte-fallback", "user-symbols"}) everything["vocab"].erase(key);
+  for (const char* key : {"score", "score-reverse", "score-share"}) everything["clean"].erase(key);
   EXPECT_EQ(keys_of(recorded_options(options)), keys_of(everything));
 }
 

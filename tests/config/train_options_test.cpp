@@ -74,6 +74,25 @@ TEST(Resolve, RefusesEvaluationSettingsThatContradictEachOther) {
               HasSubstr("set eval.every above 0"));
   EXPECT_THAT(resolve_error({"--max-steps", "1", "--eval.stop-on", "bleu", "--no-eval.bleu"}),
               HasSubstr("eval.stop-on is bleu but eval.bleu is off"));
+  EXPECT_THAT(resolve_error({"--max-steps", "1", "--eval.stop-on", "chrf", "--no-eval.bleu"}),
+              HasSubstr("eval.stop-on is chrf but eval.bleu is off"));
+  EXPECT_THAT(resolve_error({"--max-steps", "1", "--eval.stop-on", "command"}),
+              HasSubstr("eval.command"));
+}
+
+TEST(Resolve, RefusesFineTuningSettingsThatContradictEachOther) {
+  EXPECT_THAT(resolve_error({"--max-steps", "1", "--from-optimizer"}), HasSubstr("add --from"));
+  EXPECT_THAT(resolve_error({"--max-steps", "1", "--freeze", "encoder", "--shard-optimizer"}),
+              HasSubstr("--shard-optimizer"));
+}
+
+TEST(Resume, AStartingPointAndFrozenPartsAreFixed) {
+  const Json before = recorded_options(train_options({"--from", "/a", "--freeze", "encoder"}));
+  EXPECT_EQ(changed_settings(before, train_options({"--from", "/a", "--freeze", "encoder",
+                                                    "--eval.old-data", "/b"}))
+                .size(),
+            0u);
+  EXPECT_EQ(changed_settings(before, train_options({"--from", "/b"})).size(), 2u);
 }
 
 TEST(RecordedTraining, ReadsBackFromItsFileExactly) {
@@ -83,9 +102,30 @@ TEST(RecordedTraining, ReadsBackFromItsFileExactly) {
       {"--max-epochs", "0.30000000000000004", "--dropout", "0.1", "--dropout.attention", "0.2"},
       {"--max-steps", "1", "--schedule.kind", "piecewise", "--schedule.boundaries", "10,20",
        "--schedule.values", "0.1,0.05,1e-7"},
-      {"--max-steps", "1", "--model.norm", "post", "--model.activation", "swish",
-       "--model.positions", "learned", "--no-model.tied", "--model.biases", "--optimizer.kind",
-       "adamw", "--eval.stop-on", "bleu", "--quiet", "--seed", "9223372036854775807"},
+      {"--max-steps",
+       "1",
+       "--model.norm",
+       "post",
+       "--model.activation",
+       "swish",
+       "--model.positions",
+       "learned",
+       "--no-model.tied",
+       "--model.biases",
+       "--optimizer.kind",
+       "adamw",
+       "--eval.stop-on",
+       "bleu",
+       "--from",
+       "a b",
+       "--from-optimizer",
+       "--freeze",
+       "encoder,decoder.0",
+       "--eval.command",
+       "x \"$SOURCE\" | awk '{print $1: #}'",
+       "--quiet",
+       "--seed",
+       "9223372036854775807"},
   };
   for (const auto& args : runs) {
     for (const TrainOptions& options : {train_options(args), resolve(train_options(args))}) {

@@ -19,12 +19,12 @@ namespace {
 using ::testing::ElementsAre;
 using Ids = std::vector<uint32_t>;
 
-constexpr size_t kPieces = 17;
-constexpr SpecialIds kSpecial = {.bos = 2, .eos = 1};
+constexpr size_t kToyPieces = 17;
+constexpr SpecialIds kToySpecial = {.bos = 2, .eos = 1};
 
 std::vector<float> some_logits() {
   std::vector<float> logits;
-  for (size_t t = 0; t < kPieces; ++t) {
+  for (size_t t = 0; t < kToyPieces; ++t) {
     logits.push_back(static_cast<float>(mix64(t) % 1000) / 250);
   }
   return logits;
@@ -109,7 +109,7 @@ TEST(DrawToken, FollowsTheDistributionOfTheLogits) {
       {.temperature = 1.5, .top_k = 8, .top_p = 0.8, .seed = 9},
   };
   for (const SamplingOptions& options : cases) {
-    std::vector<size_t> counts(kPieces);
+    std::vector<size_t> counts(kToyPieces);
     for (uint64_t draw = 0; draw < 40'000; ++draw) {
       const DrawSite site{draw / 8, static_cast<uint32_t>(draw % 4),
                           static_cast<uint32_t>(draw / 4 % 2)};
@@ -120,7 +120,7 @@ TEST(DrawToken, FollowsTheDistributionOfTheLogits) {
 }
 
 TEST(DrawToken, ADifferentDistributionFailsTheTest) {
-  std::vector<size_t> counts(kPieces);
+  std::vector<size_t> counts(kToyPieces);
   const std::vector<float> logits = some_logits();
   for (uint64_t draw = 0; draw < 40'000; ++draw) {
     ++counts[draw_token(logits, {.temperature = 1.1}, {.sentence = draw}).token];
@@ -173,21 +173,21 @@ std::vector<uint32_t> allowed(const std::vector<float>& logits) {
 TEST(ForbidTokens, ForcesAPrefixFirst) {
   std::vector<float> logits(6, 0.5F);
   const Ids prefix = {4, 3};
-  forbid_tokens(logits, {}, prefix, {.min_length = 3}, kSpecial.eos);
+  forbid_tokens(logits, {}, prefix, {.min_length = 3}, kToySpecial.eos);
   EXPECT_THAT(allowed(logits), ElementsAre(4));
   logits.assign(6, 0.5F);
-  forbid_tokens(logits, Ids{4}, prefix, {}, kSpecial.eos);
+  forbid_tokens(logits, Ids{4}, prefix, {}, kToySpecial.eos);
   EXPECT_THAT(allowed(logits), ElementsAre(3));
   logits.assign(6, 0.5F);
-  forbid_tokens(logits, Ids{4, 3}, prefix, {}, kSpecial.eos);
+  forbid_tokens(logits, Ids{4, 3}, prefix, {}, kToySpecial.eos);
   EXPECT_EQ(allowed(logits).size(), 6u);
 }
 
 TEST(ForbidTokens, ForbidsTheEndUntilTheLeastLength) {
   for (const size_t length : {0, 1, 2, 3}) {
     std::vector<float> logits(6);
-    forbid_tokens(logits, Ids(length, 5), {}, {.min_length = 2}, kSpecial.eos);
-    EXPECT_EQ(logits[kSpecial.eos] == kForbiddenLogit, length < 2);
+    forbid_tokens(logits, Ids(length, 5), {}, {.min_length = 2}, kToySpecial.eos);
+    EXPECT_EQ(logits[kToySpecial.eos] == kForbiddenLogit, length < 2);
     EXPECT_EQ(allowed(logits).size(), length < 2 ? 5u : 6u);
   }
 }
@@ -195,13 +195,13 @@ TEST(ForbidTokens, ForbidsTheEndUntilTheLeastLength) {
 TEST(ForbidTokens, ForbidsWhatWouldRepeatASequence) {
   std::vector<float> logits(8);
   const Ids history = {3, 4, 5, 3, 4, 6, 3, 4};
-  forbid_tokens(logits, history, {}, {.no_repeat_ngram = 3}, kSpecial.eos);
+  forbid_tokens(logits, history, {}, {.no_repeat_ngram = 3}, kToySpecial.eos);
   EXPECT_THAT(allowed(logits), ElementsAre(0, 1, 2, 3, 4, 7));
   logits.assign(8, 0);
-  forbid_tokens(logits, history, {}, {.no_repeat_ngram = 1}, kSpecial.eos);
+  forbid_tokens(logits, history, {}, {.no_repeat_ngram = 1}, kToySpecial.eos);
   EXPECT_THAT(allowed(logits), ElementsAre(0, 1, 2, 7));
   logits.assign(8, 0);
-  forbid_tokens(logits, history, {}, {.no_repeat_ngram = 9}, kSpecial.eos);
+  forbid_tokens(logits, history, {}, {.no_repeat_ngram = 9}, kToySpecial.eos);
   EXPECT_EQ(allowed(logits).size(), 8u);
 }
 
@@ -214,32 +214,32 @@ class Sampling : public ::testing::Test {
     options.max_ratio = 0.1;
     const Device device = Device::cpu(threads);
     IncrementalDecoder decoder(device, model.model, model.parameters);
-    return beam_search({&decoder}, sources, kSpecial, options, {}, extras);
+    return beam_search({&decoder}, sources, kToySpecial, options, {}, extras);
   }
 
-  TeacherForced model{tiny_variant("post"), kPieces, 3};
+  TeacherForced model{tiny_variant("post"), kToyPieces, 3};
 };
 
 TEST_F(Sampling, DrawsFromTheModelsDistribution) {
-  const Ids source = {5, 9, 4, kSpecial.eos};
+  const Ids source = {5, 9, 4, kToySpecial.eos};
   const size_t sentences = 300;
   const auto drawn = draw(std::vector<Ids>(sentences, source), {.beam = 32});
   // The first token, and the second one after the likeliest first one.
   auto p_after = [&](const Ids& prefix) {
-    std::vector<double> p = model.log_probabilities(source, kSpecial.bos, prefix);
+    std::vector<double> p = model.log_probabilities(source, kToySpecial.bos, prefix);
     for (double& value : p) value = std::exp(value);
     return p;
   };
   const std::vector<double> p = p_after({});
   const auto likeliest = static_cast<uint32_t>(std::max_element(p.begin(), p.end()) - p.begin());
-  std::vector<size_t> first(kPieces);
-  std::vector<size_t> second(kPieces);
+  std::vector<size_t> first(kToyPieces);
+  std::vector<size_t> second(kToyPieces);
   for (const auto& list : drawn) {
     ASSERT_EQ(list.size(), 32u);
     for (const Hypothesis& one : list) {
-      auto token = [&](size_t at) { return at < one.ids.size() ? one.ids[at] : kSpecial.eos; };
+      auto token = [&](size_t at) { return at < one.ids.size() ? one.ids[at] : kToySpecial.eos; };
       ++first[token(0)];
-      if (token(0) == likeliest && likeliest != kSpecial.eos) ++second[token(1)];
+      if (token(0) == likeliest && likeliest != kToySpecial.eos) ++second[token(1)];
     }
   }
   expect_distribution(first, p);
@@ -251,7 +251,7 @@ TEST_F(Sampling, WhatIsDrawnDependsOnTheKeyAndNotOnOtherSentencesOrThreads) {
   SourceExtras extras;
   for (uint32_t s = 0; s < 40; ++s) {
     sources.push_back(Ids(1 + s % 5, 3 + s % 11));
-    sources.back().push_back(kSpecial.eos);
+    sources.back().push_back(kToySpecial.eos);
     extras.keys.push_back(1000 + s);
   }
   const auto all = draw(sources, {.beam = 3}, 1, extras);
@@ -275,16 +275,17 @@ TEST_F(Sampling, WhatIsDrawnDependsOnTheKeyAndNotOnOtherSentencesOrThreads) {
 }
 
 TEST_F(Sampling, ScoresAreThoseOfTheModel) {
-  const Ids source = {5, 9, kSpecial.eos};
-  for (const Hypothesis& one : draw({source}, {.beam = 8, .alpha = 0})[0]) {
+  const Ids source = {5, 9, kToySpecial.eos};
+  const auto drawn = draw({source}, {.beam = 8, .alpha = 0});
+  for (const Hypothesis& one : drawn[0]) {
     double wanted = 0;
     Ids prefix;
     for (const uint32_t token : one.ids) {
-      wanted += model.log_probabilities(source, kSpecial.bos, prefix)[token];
+      wanted += model.log_probabilities(source, kToySpecial.bos, prefix)[token];
       prefix.push_back(token);
     }
     const double with_end =
-        wanted + model.log_probabilities(source, kSpecial.bos, prefix)[kSpecial.eos];
+        wanted + model.log_probabilities(source, kToySpecial.bos, prefix)[kToySpecial.eos];
     const double nearest =
         std::min(std::abs(one.log_probability - wanted), std::abs(one.log_probability - with_end));
     EXPECT_LT(nearest, 1e-3);
@@ -299,11 +300,11 @@ class Rules : public ::testing::Test {
     IncrementalDecoder decoder(device, model.model, model.parameters);
     SourceExtras extras;
     if (options.forced_prefixes) extras.prefixes = {prefix};
-    return beam_search({&decoder}, {source}, kSpecial, options, {}, extras)[0];
+    return beam_search({&decoder}, {source}, kToySpecial, options, {}, extras)[0];
   }
 
-  const Ids source = {5, 9, 4, kSpecial.eos};
-  TeacherForced model{tiny_variant("post"), kPieces, 5};
+  const Ids source = {5, 9, 4, kToySpecial.eos};
+  TeacherForced model{tiny_variant("post"), kToyPieces, 5};
 };
 
 TEST_F(Rules, HoldForEveryTranslationOfASearch) {
@@ -321,9 +322,9 @@ TEST_F(Rules, ATranslationBeginsWithItsPrefixAndContinuesAsTheModelSays) {
   const auto found = search({.beam = 1, .forced_prefixes = true}, prefix);
   ASSERT_GE(found[0].ids.size(), 3u);
   EXPECT_TRUE(std::equal(prefix.begin(), prefix.end(), found[0].ids.begin()));
-  const std::vector<double> p = model.log_probabilities(source, kSpecial.bos, prefix);
+  const std::vector<double> p = model.log_probabilities(source, kToySpecial.bos, prefix);
   const auto best = static_cast<uint32_t>(std::max_element(p.begin(), p.end()) - p.begin());
-  EXPECT_EQ(found[0].ids.size() > 3 ? found[0].ids[3] : kSpecial.eos, best);
+  EXPECT_EQ(found[0].ids.size() > 3 ? found[0].ids[3] : kToySpecial.eos, best);
 }
 
 TEST_F(Rules, WithoutEffectFindTheTranslationsOfThePlainSearch) {
@@ -342,26 +343,28 @@ TEST_F(Rules, APrefixOfTheModelsWholeLengthIsRefused) {
 }
 
 TEST(Ensemble, AveragesProbabilities) {
-  TeacherForced one(tiny_variant("post"), kPieces, 5);
-  TeacherForced two(tiny_variant("pre"), kPieces, 6);
+  TeacherForced one(tiny_variant("post"), kToyPieces, 5);
+  TeacherForced two(tiny_variant("pre"), kToyPieces, 6);
   const Device device = Device::cpu(2);
   IncrementalDecoder first(device, one.model, one.parameters);
   IncrementalDecoder second(device, two.model, two.parameters);
-  const Ids source = {5, 9, 4, kSpecial.eos};
-  const auto found = beam_search({&first, &second}, {source, {3, kSpecial.eos}}, kSpecial,
+  const Ids source = {5, 9, 4, kToySpecial.eos};
+  const auto found = beam_search({&first, &second}, {source, {3, kToySpecial.eos}}, kToySpecial,
                                  {.beam = 3, .alpha = 0, .max_ratio = 1});
   for (const Hypothesis& h : found[0]) {
     double wanted = 0;
     Ids prefix;
     auto add = [&](uint32_t token) {
-      const auto p = one.log_probabilities(source, kSpecial.bos, prefix);
-      const auto q = two.log_probabilities(source, kSpecial.bos, prefix);
+      const auto p = one.log_probabilities(source, kToySpecial.bos, prefix);
+      const auto q = two.log_probabilities(source, kToySpecial.bos, prefix);
       wanted += std::log((std::exp(p[token]) + std::exp(q[token])) / 2);
       prefix.push_back(token);
     };
     for (const uint32_t token : h.ids) add(token);
     const double without_end = wanted;
-    add(kSpecial.eos);
+    // A translation of the model's whole length was cut before its end.
+    const auto longest = static_cast<size_t>(one.model.options().max_length);
+    if (h.ids.size() < longest) add(kToySpecial.eos);
     EXPECT_LT(
         std::min(std::abs(h.log_probability - wanted), std::abs(h.log_probability - without_end)),
         1e-3);
@@ -369,8 +372,8 @@ TEST(Ensemble, AveragesProbabilities) {
   // A model with itself is that model.
   IncrementalDecoder again(device, one.model, one.parameters);
   const auto twice =
-      beam_search({&first, &again}, {source}, kSpecial, {.beam = 3, .max_ratio = 1})[0];
-  const auto plain = beam_search({&first}, {source}, kSpecial, {.beam = 3, .max_ratio = 1})[0];
+      beam_search({&first, &again}, {source}, kToySpecial, {.beam = 3, .max_ratio = 1})[0];
+  const auto plain = beam_search({&first}, {source}, kToySpecial, {.beam = 3, .max_ratio = 1})[0];
   for (size_t h = 0; h < plain.size(); ++h) {
     EXPECT_EQ(twice[h].ids, plain[h].ids);
     EXPECT_NEAR(twice[h].score, plain[h].score, 1e-4);

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Transformer model_of(bool tied) {
+Transformer frozen_model(bool tied) {
   ModelOptions model = sizes_of_preset();
   model.tied = tied;
   model.positions = Positions::kLearned;
@@ -31,7 +31,7 @@ std::vector<bool> frozen_elements(const ParameterLayout& layout, const std::stri
 
 TEST(Frozen, HasAllElementsOfItsPartsAndNoOther) {
   for (bool tied : {true, false}) {
-    const Transformer model = model_of(tied);
+    const Transformer model = frozen_model(tied);
     for (const std::string part : {"embeddings", "encoder", "decoder", "encoder.0"}) {
       const std::vector<bool> frozen = frozen_elements(model.layout(), part);
       for (const ParameterSlice& slice : model.layout().slices()) {
@@ -44,7 +44,7 @@ TEST(Frozen, HasAllElementsOfItsPartsAndNoOther) {
 }
 
 TEST(Frozen, TakesSeveralPartsAndSingleParameters) {
-  const Transformer model = model_of(true);
+  const Transformer model = frozen_model(true);
   const ParameterSlice& gain = model.layout().find("encoder.norm.gain");
   const std::vector<bool> frozen =
       frozen_elements(model.layout(), "decoder,embeddings,encoder.norm.gain");
@@ -55,7 +55,7 @@ TEST(Frozen, TakesSeveralPartsAndSingleParameters) {
 }
 
 TEST(Frozen, IsNothingWithoutParts) {
-  const Transformer model = model_of(true);
+  const Transformer model = frozen_model(true);
   const Frozen none(model.layout(), "");
   EXPECT_TRUE(none.empty());
   const MuonPlan plan = muon_plan(model.layout(), true);
@@ -64,7 +64,7 @@ TEST(Frozen, IsNothingWithoutParts) {
 }
 
 TEST(Frozen, NamesAPartThatTheModelLacks) {
-  const Transformer model = model_of(true);
+  const Transformer model = frozen_model(true);
   for (const std::string parts : {"encoders", "encoder,", "encoder.9", "embedding.weigh"}) {
     try {
       const Frozen frozen(model.layout(), parts);
@@ -77,7 +77,7 @@ TEST(Frozen, NamesAPartThatTheModelLacks) {
 }
 
 TEST(Frozen, LeavesEveryOtherElementInThePlanOnce) {
-  const Transformer model = model_of(true);
+  const Transformer model = frozen_model(true);
   for (const std::string parts : {"encoder", "embeddings,decoder.1", "encoder.0,encoder.norm"}) {
     const Frozen frozen(model.layout(), parts);
     for (OptimizerKind kind : {OptimizerKind::kAdam, OptimizerKind::kMuon}) {
@@ -98,7 +98,7 @@ TEST(Frozen, LeavesEveryOtherElementInThePlanOnce) {
 }
 
 TEST(Frozen, VisitsAPartOfTheBufferOnly) {
-  const Transformer model = model_of(true);
+  const Transformer model = frozen_model(true);
   const Frozen frozen(model.layout(), "encoder");
   const ElementRange all = frozen.ranges().front();
   std::vector<ElementRange> seen;

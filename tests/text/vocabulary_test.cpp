@@ -99,6 +99,86 @@ TEST(VocabTrainer, ATooLargeSizeIsAnErrorThatNamesTheLimit) {
   }
 }
 
+// With byte fallback and a user symbol.
+Vocabulary with_bytes(VocabType type) {
+  VocabOptions options;
+  options.type = type;
+  options.size = 330;
+  options.byte_fallback = ByteFallback::kOn;
+  options.coverage = 1;
+  options.user_symbols = {"<ph>", "@@x@@"};
+  return Vocabulary::from_model_bytes(
+      train_vocabulary(options, sample_words(), [] { return [](uint64_t) {}; }), "test");
+}
+
+TEST(VocabTrainer, CountsBytesAndUserSymbolsIn) {
+  for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
+    const Vocabulary vocabulary = with_bytes(type);
+    EXPECT_EQ(vocabulary.size(), 330u);
+    size_t bytes = 0;
+    for (uint32_t id = 0; id < vocabulary.size(); ++id) {
+      bytes += vocabulary.piece(id).starts_with("<0x");
+    }
+    EXPECT_EQ(bytes, 256u);
+  }
+}
+
+TEST(VocabTrainer, TakesBytesForLargeVocabulariesOnly) {
+  VocabOptions options;
+  options.size = 3999;
+  EXPECT_EQ(resolve(options).byte_fallback, ByteFallback::kOff);
+  EXPECT_EQ(resolve(options).coverage, 1);
+  options.size = 4000;
+  EXPECT_EQ(resolve(options).byte_fallback, ByteFallback::kOn);
+  EXPECT_LT(resolve(options).coverage, 1);
+  options.byte_fallback = ByteFallback::kOff;
+  EXPECT_EQ(resolve(options).coverage, 1);
+}
+
+TEST(VocabTrainer, RefusesSymbolsThatCannotBePieces) {
+  for (const char* symbol : {"", "a b", "a,b", "<unk>", "ﬁ", "\"x"}) {
+    VocabOptions options;
+    options.size = 120;
+    options.user_symbols = {symbol};
+    EXPECT_THROW(train_vocabulary(options, sample_words(), [] { return [](uint64_t) {}; }),
+                 ConfigError)
+        << symbol;
+  }
+  VocabOptions twice;
+  twice.user_symbols = {"<a>", "<a>"};
+  EXPECT_THROW(resolve(twice), ConfigError);
+  VocabOptions small;
+  small.size = 200;
+  small.byte_fallback = ByteFallback::kOn;
+  EXPECT_THROW(resolve(small), ConfigError);
+}
+
+TEST(Vocabulary, NothingIsUnknownWithBytes) {
+  for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
+    const Vocabulary vocabulary = with_bytes(type);
+    for (const std::string line : {"die Zahl 👩 folgt 日本 größer", "日", "ab👍🏽cd 17"}) {
+      const std::vector<uint32_t> ids = encode(vocabulary, line);
+      EXPECT_EQ(std::count(ids.begin(), ids.end(), vocabulary.unk()), 0) << line;
+      EXPECT_EQ(vocabulary.decode(ids), line);
+      EXPECT_TRUE(vocabulary.unknown_pieces(line).empty());
+    }
+  }
+}
+
+TEST(Vocabulary, AUserSymbolIsOnePieceWhereverItOccurs) {
+  for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
+    const Vocabulary vocabulary = with_bytes(type);
+    const std::string line = "die<ph>Zahl @@x@@ folgt <ph><ph> 17";
+    const std::vector<uint32_t> ids = encode(vocabulary, line);
+    size_t symbols = 0;
+    for (const uint32_t id : ids) {
+      symbols += vocabulary.piece(id) == "<ph>" || vocabulary.piece(id) == "@@x@@";
+    }
+    EXPECT_EQ(symbols, 4u);
+    EXPECT_EQ(vocabulary.decode(ids), line);
+  }
+}
+
 TEST(Vocabulary, EncodedTextDecodesToItself) {
   for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
     auto vocabulary = Vocabulary::from_model_bytes(train(type, 80), "test");

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -44,6 +45,56 @@ TEST(Prepare, WritesTheSameBytesForAnyNumberOfThreads) {
     EXPECT_EQ(contents(dir.path("one")), contents(dir.path("five")));
     EXPECT_GT(read_manifest(dir.path("one")).train[0].shards.size(), 2u);
   }
+}
+
+TEST(Prepare, DropsTheShareWithTheLowestScores) {
+  TempDir dir;
+  const CorpusSpec train = write_sample_corpus(dir.path(), "a", 1000);
+  // A pair's score is its place, except that some have none.
+  for (const bool given : {false, true}) {
+    size_t seen = 0;
+    const PairScoring scoring = [&](const std::vector<std::string>& sources,
+                                    const std::vector<std::string>& targets) {
+      EXPECT_EQ(sources.size(), targets.size());
+      std::vector<double> scores;
+      for (size_t i = 0; i < sources.size(); ++i, ++seen) {
+        scores.push_back(seen % 100 == 99 ? NAN : static_cast<double>(seen));
+      }
+      return scores;
+    };
+    PrepareOptions options = sample_options(train, dir.path(given ? "given" : "trained"));
+    options.clean.score = "a model";
+    options.clean.score_share = 0.25;
+    options.clean.max_ratio = 0;
+    if (given) options.vocab.file = dir.path("trained/vocab.model");
+    options.examples = 1000;
+    const PrepareResult result = prepare(options, scoring);
+    const auto rule = static_cast<size_t>(Rule::kScore);
+    const size_t cleaned =
+        result.manifest.train[0].lines_kept + result.manifest.train[0].dropped[rule];
+    EXPECT_EQ(seen, cleaned);
+    EXPECT_EQ(result.manifest.train[0].dropped[rule], cleaned / 4);
+    // Those without a score, and the first of the others.
+    size_t last = 0;
+    for (const DroppedExample& one : result.examples[rule]) {
+      if (one.line % 100 != 0) last = std::max(last, static_cast<size_t>(one.line));
+    }
+    EXPECT_LT(last, cleaned / 4 + 1);
+    EXPECT_EQ(read_manifest(options.output).train[0].dropped[rule], cleaned / 4);
+    EXPECT_EQ(read_manifest(options.output).options.at("clean").at("score-share"), 0.25);
+  }
+  EXPECT_EQ(contents(dir.path("trained"))["train-00000.shard"],
+            contents(dir.path("given"))["train-00000.shard"]);
+}
+
+TEST(Prepare, WithoutANewRuleTheManifestIsAsBefore) {
+  TempDir dir;
+  prepare(sample_options(write_sample_corpus(dir.path(), "a", 300), dir.path("out")));
+  const std::string manifest = read_file(dir.path("out/manifest.json"));
+  for (const char* word : {"score", "byte-fallback", "user-symbols"}) {
+    EXPECT_EQ(manifest.find(word), std::string::npos) << word;
+  }
+  EXPECT_NE(manifest.find("\"coverage\": 1.0"), std::string::npos);
 }
 
 TEST(Prepare, WritesTheSameShardsWithTheVocabularyItTrained) {

@@ -60,7 +60,6 @@ EvaluationRecord sample_evaluation(uint64_t step) {
           .chrf = 55.5,
           .old_nll = 2.5,
           .old_bleu = 12.5,
-          .old_chrf = 33.25,
           .metrics = {{"COMET", 0.75}, {"ter-neg", -60.5}},
           .sentences = 3000,
           .tokens = 64'000,

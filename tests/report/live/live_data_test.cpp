@@ -67,7 +67,8 @@ TEST(LiveData, EveryChartHasSeriesAndASummary) {
   write_rank(run, 0, "a", 1);
   write_rank(run, 1, "b", 1);
   const Json json = shown(run);
-  EXPECT_EQ(charts_in(json), (std::set<std::string>{"loss", "bleu", "rate", "throughput", "split",
+  EXPECT_EQ(charts_in(json), (std::set<std::string>{"loss", "bleu", "metric-COMET",
+                                                    "metric-ter-neg", "rate", "throughput", "split",
                                                     "network-out", "network-in", "gpu", "cpu"}));
   for (const Json& chart : json["charts"]) {
     EXPECT_FALSE(chart["series"].empty()) << chart["id"];

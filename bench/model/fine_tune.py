@@ -37,6 +37,7 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--vocab-size", type=int, default=8000)
     parser.add_argument("--rate", type=float, default=0.001)
+    parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--sentences", type=int, default=500)
     o = parser.parse_args()
     place = lambda name: os.path.join(o.work, name)
@@ -50,8 +51,8 @@ def main():
                  "--quiet")
 
     common = ["--recipe", "classic", "--optimizer.kind", "adam", "--batch.target-tokens", 2000,
-              "--eval.sentences", o.sentences, "--schedule.kind", "cosine", "--schedule.rate", o.rate,
-              "--schedule.warmup-steps", 100, "--threads", 2, "--quiet"]
+              "--eval.sentences", o.sentences, "--schedule.kind", "wsd", "--schedule.rate", o.rate,
+              "--schedule.warmup-steps", o.warmup, "--threads", 2, "--quiet"]
 
     def train(name, *more):
         if not os.path.exists(place(name) + "/report.json"):

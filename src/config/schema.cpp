@@ -191,6 +191,11 @@ Schema& Schema::by_recipe() {
   return *this;
 }
 
+Schema& Schema::command_line_only() {
+  last().in_files = false;
+  return unrecorded();
+}
+
 Schema& Schema::unrecorded() {
   last().recorded = false;
   return *this;
@@ -344,6 +349,21 @@ void Schema::parse_yaml(const std::string& text, const std::string& name, Unknow
   assign_tree(tree, "", name, unknown);
 }
 
+namespace {
+
+// A file lists every option, so that the default is no value.
+void refuse_in_file(const Option& option, const Json& value, const std::string& file,
+                    Schema::UnknownKeys unknown) {
+  const bool none = value.is_null() || (value.is_string() && value.get<std::string>().empty());
+  if (none || unknown == Schema::UnknownKeys::kIgnore) return;
+  throw ConfigError(
+      format("{}: {} can only be given on the command line, because it runs a program; remove it "
+             "here and give it as --{}",
+             file, option.key, option.key));
+}
+
+}  // namespace
+
 void Schema::assign_tree(const Json& tree, const std::string& prefix, const std::string& file,
                          UnknownKeys unknown) {
   for (const auto& [key, value] : tree.items()) {
@@ -356,6 +376,10 @@ void Schema::assign_tree(const Json& tree, const std::string& prefix, const std:
       continue;
     }
     if (Option* option = find(path)) {
+      if (!option->in_files) {
+        refuse_in_file(*option, value, file, unknown);
+        continue;
+      }
       assign(*option, value, format("{}: {}", file, path));
       continue;
     }

@@ -47,6 +47,7 @@ struct Option {
   OnResume on_resume = OnResume::kUndecided;
   Sharing sharing = Sharing::kJob;
   bool recorded = true;         // in config.yaml or the manifest
+  bool in_files = true;         // may be given in YAML
   bool secret = false;          // not passed on in command lines, hidden from `ps`
   bool hyperparameter = false;  // shown by TensorBoard and the report to compare runs
   Json given = Json::array();   // the command line's values, one list per occurrence
@@ -81,6 +82,8 @@ class Schema {
   Schema& hyperparameter();   // fixed on resume, too, unless declared free
   Schema& by_recipe();        // not given, the recipe chooses it (config/recipe.h)
   Schema& unrecorded();
+  // Refused in files, which may come from elsewhere, and so not recorded: for what runs a program.
+  Schema& command_line_only();
   Schema& secret();
   Schema& per_worker();
   Schema& from_rank0();

@@ -229,6 +229,11 @@ void describe_attempt(AttemptParts& parts) {
         "dataset has no validation pairs on which it could score better than the weights; prepare "
         "it with --valid, or leave out --ema.decay");
   }
+  if (parts.options.eval.command.empty() && !parts.state.counters.best_metrics.empty()) {
+    facts.warnings.emplace_back(
+        "earlier evaluations of the run had scores by eval.command, which is not recorded; give "
+        "--eval.command again to continue them");
+  }
   if (parts.job.alone()) return;
   const Membership& membership = *parts.job.membership();
   facts.insecure = !membership.secret();

@@ -479,9 +479,19 @@ class AnyMetric(TrainCase):
         self.assertIn("best falling", trained["figures"])
         self.assertIn("falling 9.0000", self.read("run/log.txt"))
         # The counters of a resumed run have them, too.
-        run("train", "--run", self.path("run"), "--max-steps", 50)
+        run("train", "--run", self.path("run"), "--max-steps", 50, "--eval.command", command)
         self.assertEqual(os.readlink(self.path("run/best-falling")), "checkpoints/step-00000010")
         self.assertEqual(os.readlink(self.path("run/best-rising")), "checkpoints/step-00000050")
+        # A file from elsewhere runs no program: the command is not recorded, and refused in files.
+        self.assertNotIn("falling", self.read("run/config.yaml"))
+        done = run("train", "--run", self.path("run"), "--max-steps", 60)
+        self.assertIn("--eval.command again", done.stderr)
+        config = self.read("run/config.yaml").replace('command: ""', f'command: "touch {self.path("harmed")}"')
+        self.assertIn("harmed", config)
+        self.write("run/config.yaml", config)
+        self.assert_fails(run("train", "--run", self.path("run"), "--max-steps", 70, check=False), 2, "eval.command",
+                          "config.yaml")
+        self.assertFalse(os.path.exists(self.path("harmed")))
 
     def test_it_stops_a_run_and_its_failure_does_not(self):
         self.train("run", "--max-steps", 100, "--eval.every", 5, "--eval.command",

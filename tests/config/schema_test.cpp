@@ -415,5 +415,18 @@ TEST_F(SchemaTest, AShorthandSetsOtherOptionsAndIsNoValueItself) {
   EXPECT_PRED_FORMAT2(testing::IsSubstring, "| `model.both` |", schema.markdown());
 }
 
+TEST(Schema, AnOptionOfTheCommandLineIsRefusedInFiles) {
+  std::string command;
+  Schema schema("train", "Trains.");
+  schema.option("eval.command", command, "COMMAND", "a program").command_line_only();
+  EXPECT_THROW(schema.parse_yaml("eval:\n  command: rm\n", "a.yaml"), ConfigError);
+  schema.parse_yaml("eval:\n  command: \"\"\n", "a.yaml");
+  schema.parse_yaml("eval:\n  command: rm\n", "a.yaml", Schema::UnknownKeys::kIgnore);
+  EXPECT_EQ(command, "");
+  EXPECT_FALSE(schema.recorded().contains("eval"));
+  schema.parse(std::vector<std::string>{"--eval.command", "true"});
+  EXPECT_EQ(command, "true");
+}
+
 }  // namespace
 }  // namespace reigen

@@ -21,6 +21,7 @@ enum class ExitCode : int {
   kDevice = 6,
   kIo = 7,
   kDiverged = 8,
+  kPreempted = 9,
   kInterrupted = 130,
 };
 
@@ -66,6 +67,11 @@ struct DeviceError : Error {
 // The training loss is no longer finite.
 struct DivergedError : Error {
   explicit DivergedError(const std::string& m) : Error(ExitCode::kDiverged, m) {}
+};
+
+// The provider takes the machine away, and said so before; the run is saved.
+struct Preempted : Error {
+  explicit Preempted(const std::string& m) : Error(ExitCode::kPreempted, m) {}
 };
 
 // The user asked to stop (Ctrl-C, SIGTERM); unfinished output has been removed.

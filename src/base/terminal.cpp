@@ -42,6 +42,7 @@ constexpr Tag kNoTag = {};
 constexpr Tag kWarning = {"warning: ", "33"};
 constexpr Tag kError = {"error: ", "31"};
 constexpr Tag kWaiting = {"waiting: ", "33"};
+constexpr Tag kLeaving = {"leaving: ", "33"};
 constexpr std::string_view kUpTo = "up to ";
 
 // `from` precedes the tag: the worker that logged the line.
@@ -97,9 +98,13 @@ std::optional<std::chrono::seconds> waiting_limit(std::string_view line) {
   return std::chrono::seconds(seconds);
 }
 
+void log_leaving(std::string_view message) { log_line("", kLeaving, message); }
+
+bool is_leaving(std::string_view line) { return line.starts_with(kLeaving.text); }
+
 void log_from(std::string_view origin, std::string_view line) {
   const std::string from = format("[{}] ", origin);
-  for (const Tag& tag : {kWarning, kError, kWaiting}) {
+  for (const Tag& tag : {kWarning, kError, kWaiting, kLeaving}) {
     if (line.starts_with(tag.text)) return log_line(from, tag, line.substr(tag.text.size()));
   }
   log_line(from, kNoTag, line, !g_quiet);

@@ -26,6 +26,11 @@ void set_quiet(bool quiet);
 void log_waiting(std::chrono::seconds limit, std::string_view message);
 std::optional<std::chrono::seconds> waiting_limit(std::string_view line);
 
+// This process ends soon, because its host will be taken away: "leaving: AWS announced ...". A
+// launcher that reads such a line from a worker starts none on that host for a while.
+void log_leaving(std::string_view message);
+bool is_leaving(std::string_view line);
+
 // A line that a different process logged, with its origin in front: "[1] warning: ...".
 void log_from(std::string_view origin, std::string_view line);
 

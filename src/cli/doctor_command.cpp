@@ -27,7 +27,7 @@ void examine_as_worker(DoctorOptions options) {
 
 void run_doctor(const DoctorOptions& options) {
   if (starts_workers(options.train.workers)) {
-    launch_workers("doctor", options.arguments, options.train.workers);
+    launch_workers({.name = "doctor", .arguments = options.arguments}, options.train.workers);
   } else {
     examine_as_worker(options);
   }

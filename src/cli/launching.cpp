@@ -1,35 +1,135 @@
 #include "cli/launching.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/interrupt.h"
+#include "base/printable.h"
+#include "base/terminal.h"
 #include "cli/commands.h"
 #include "dist/launch/host_launch.h"
+#include "dist/launch/restarts.h"
+#include "train/run/run_directory.h"
 #include "train/workers/join.h"
 
 namespace reigen {
 namespace {
 
-LaunchResult launch(const std::vector<std::string>& arguments, const WorkerOptions& w,
-                    const std::vector<std::string>& rank0_environment, double longest_wait) {
+constexpr int kSignalled = 128;  // exit codes above it: killed by a signal, and so lost
+
+std::vector<std::string> worker_arguments(const WorkerCommand& command) {
+  std::vector<std::string> line = {command.name};
+  line.insert(line.end(), command.arguments.begin(), command.arguments.end());
+  return line;
+}
+
+Grace grace_of(const WorkerCommand& command) {
   Grace grace;
   // Whole seconds, as rank 0 logs them.
-  grace.longest_wait = std::chrono::seconds(static_cast<int64_t>(std::ceil(longest_wait)));
-  if (w.hosts.empty()) {
-    return launch_local(static_cast<int>(w.workers), arguments, grace, rank0_environment);
-  }
+  const auto wait = static_cast<int64_t>(std::ceil(command.longest_wait));
+  grace.longest_wait = std::chrono::seconds(wait);
+  return grace;
+}
+
+LaunchResult launch_here(const WorkerCommand& command, const WorkerOptions& w,
+                         const std::vector<std::string>& rank0_environment) {
+  const int workers = static_cast<int>(std::max<int64_t>(1, w.workers));
+  LaunchResult result =
+      launch_local(workers, worker_arguments(command), grace_of(command), rank0_environment);
+  if (!command.run.empty()) result.checkpoint = last_checkpoint(command.run);
+  return result;
+}
+
+HostLaunch host_launch(const WorkerCommand& command, const WorkerOptions& w) {
   HostLaunch launch;
-  launch.grace = grace;
+  launch.grace = grace_of(command);
   launch.hosts = parse_hosts(w.hosts);
-  launch.arguments = arguments;
-  launch.rank0_environment = rank0_environment;
+  launch.arguments = worker_arguments(command);
+  launch.rank0_environment = command.rank0_environment;
   launch.version = version_line();
-  launch.user = w.ssh_user;
-  launch.port = static_cast<int>(w.ssh_port);
+  launch.ssh = {w.ssh_user, static_cast<int>(w.ssh_port)};
   launch.binary = w.remote_binary;
   launch.copy_binary = w.copy_binary;
-  return launch_hosts(launch);
+  launch.run = w.restarts > 0 ? command.run : "";
+  return launch;
+}
+
+std::string text_of(const LaunchResult& failure) {
+  const std::string who = failure.rank < 0 && !failure.host.empty()
+                              ? format("host {}", failure.host)
+                              : rank_and_host(failure.rank, failure.host);
+  return printable_line(format("{}: {}", who, failure.error));
+}
+
+LaunchResult launch(const WorkerCommand& command, const WorkerOptions& w) {
+  if (w.hosts.empty()) return launch_here(command, w, command.rank0_environment);
+  return launch_hosts(host_launch(command, w));
+}
+
+// Hosts that will be taken away, for as long as that takes: they still answer meanwhile.
+class LeavingHosts {
+ public:
+  void add(const std::vector<std::string>& hosts) {
+    for (const std::string& host : hosts) since_[host] = {};
+  }
+  bool contains(const std::string& host) const {
+    constexpr double kLongest = 600;  // seconds; Azure announces at most that much ahead
+    const auto found = since_.find(host);
+    return found != since_.end() && found->second.seconds() < kLongest;
+  }
+
+ private:
+  std::map<std::string, Stopwatch> since_;
+};
+
+LaunchResult not_started(const std::string& why) {
+  return {.code = static_cast<int>(ExitCode::kComm), .error = why, .started = false};
+}
+
+LaunchResult launch_again(const WorkerCommand& command, const WorkerOptions& w,
+                          const Restarts& restarts, const std::string& cause,
+                          const LeavingHosts& leaving) {
+  constexpr std::chrono::seconds kConnectWithin{20};
+  std::vector<std::string> environment =
+      restart_environment({static_cast<uint64_t>(restarts.used()), cause});
+  environment.insert(environment.end(), command.rank0_environment.begin(),
+                     command.rank0_environment.end());
+  if (w.hosts.empty()) return launch_here(command, w, environment);
+  HostLaunch launch = host_launch(command, w);
+  launch.rank0_environment = environment;
+  launch.restart = true;
+  launch.checkpoint = restarts.checkpoint();
+  launch.connect_within = kConnectWithin;
+  std::erase_if(launch.hosts, [&](const HostSlots& h) { return leaving.contains(h.host); });
+  if (launch.hosts.empty()) return not_started("all hosts will be taken away");
+  try {
+    return launch_hosts(launch);
+  } catch (const CommError& e) {
+    return not_started(e.what());
+  }
+}
+
+void pause_before_restart(std::chrono::seconds pause) {
+  constexpr std::chrono::milliseconds kTick{100};
+  const Stopwatch waited;
+  while (waited.seconds() < static_cast<double>(pause.count())) {
+    check_interrupt();
+    std::this_thread::sleep_for(kTick);
+  }
+}
+
+void log_restart(const std::string& cause, const Restarts& restarts, std::chrono::seconds pause) {
+  const auto& step = restarts.checkpoint();
+  log_warning(format("{}; restart {} of {} in {} s, {}; {} left", cause, restarts.used(),
+                     restarts.allowed(), pause.count(),
+                     step ? format("from the checkpoint of step {}", with_commas(*step))
+                          : "from the beginning, because there is no checkpoint yet",
+                     counted(static_cast<uint64_t>(restarts.left()), "restart")));
 }
 
 }  // namespace
@@ -39,21 +139,48 @@ bool starts_workers(const WorkerOptions& w) {
     throw ConfigError(
         "--hosts has the number of workers of each host, such as vm1:2,vm2:2; leave out --workers");
   }
-  return !was_placed() && !started_as_worker() && (!w.hosts.empty() || w.workers > 1);
+  const bool asked = !w.hosts.empty() || w.workers > 1 || w.restarts > 0;
+  return asked && !was_placed() && !started_as_worker();
 }
 
-void launch_workers(const std::string& command, const std::vector<std::string>& arguments,
-                    const WorkerOptions& options, const std::vector<std::string>& rank0_environment,
-                    double longest_wait) {
-  std::vector<std::string> line = {command};
-  line.insert(line.end(), arguments.begin(), arguments.end());
-  const LaunchResult result = launch(line, options, rank0_environment, longest_wait);
+namespace {
+
+// A host that is shut down sends SIGTERM to its workers, and so their job stops, as after a notice.
+// A stop that the user asks for is a signal to this process.
+LaunchResult with_shutdown(LaunchResult result, const WorkerOptions& options) {
+  const bool stopped = result.code == static_cast<int>(ExitCode::kInterrupted);
+  if (stopped && !options.hosts.empty() && !interrupt_requested()) {
+    result.code = static_cast<int>(ExitCode::kPreempted);
+  }
+  return result;
+}
+
+bool may_restart(const LaunchResult& result, const WorkerOptions& options) {
+  if (interrupt_requested()) return false;
+  return !options.hosts.empty() || result.code != static_cast<int>(ExitCode::kPreempted);
+}
+
+}  // namespace
+
+void launch_workers(const WorkerCommand& command, const WorkerOptions& options) {
+  Restarts restarts(command.run.empty() ? 0 : options.restarts);
+  LeavingHosts leaving;
+  LaunchResult result = launch(command, options);
+  while (!result.ok() && may_restart(result, options)) {
+    const auto pause = restarts.after(with_shutdown(result, options));
+    if (!pause) break;
+    leaving.add(result.leaving);
+    const std::string cause = text_of(result);
+    log_restart(cause, restarts, *pause);
+    pause_before_restart(*pause);
+    result = launch_again(command, options, restarts, cause, leaving);
+  }
   if (result.ok()) return;
-  constexpr int kSignalled = 128;  // exit codes above it: killed by a signal, and so lost
   const bool killed =
       result.code > kSignalled && result.code != static_cast<int>(ExitCode::kInterrupted);
+  const std::string& why = restarts.why_not();
   throw Error(killed ? ExitCode::kComm : static_cast<ExitCode>(result.code),
-              format("{}: {}", rank_and_host(result.rank, result.host), result.error));
+              text_of(result) + (why.empty() ? "" : "; " + why));
 }
 
 }  // namespace reigen

@@ -16,6 +16,7 @@
 #include "dist/launch/host_launch.h"
 #include "observe/record/log_reference.h"
 #include "report/live/page_process.h"
+#include "train/run/run_directory.h"
 
 namespace reigen {
 namespace {
@@ -147,7 +148,7 @@ std::string overview() {
       "file with --config FILE.yaml. `reigen --version` shows version and build.\n\n"
       "Exit codes: 0 success, 1 internal error, 2 wrong option or configuration, 3 bad data,\n"
       "4 bad checkpoint, 5 communication failed, 6 device failed, 7 cannot read or write a file,\n"
-      "8 training diverged, 130 interrupted.\n";
+      "8 training diverged, 9 preempted, 130 interrupted.\n";
   return out;
 }
 
@@ -190,7 +191,7 @@ void run(std::span<const std::string> args) {
   } else if (name == "help" || name == "--help" || name == "-h") {
     print(overview());
   } else if (name == kAgentCommand) {  // started over ssh by `train --hosts`
-    run_host_agent(version_line());
+    run_host_agent(version_line(), last_checkpoint);
   } else if (name == kPageCommand) {  // started by `train --dashboard`
     run_page_process(rest);
   } else {

@@ -51,8 +51,12 @@ void run_train(const TrainOptions& options) {
     return run_in_background(options.run, [&] { run_train(attached); });
   }
   if (starts_workers(options.workers)) {
-    launch_workers("train", options.arguments, options.workers, page_secret(options),
-                   options.checkpoint.wait);
+    launch_workers({.name = "train",
+                    .arguments = options.arguments,
+                    .rank0_environment = page_secret(options),
+                    .longest_wait = options.checkpoint.wait,
+                    .run = options.run},
+                   options.workers);
   } else {
     train_as_worker(options);
   }

@@ -133,6 +133,13 @@ void describe(Schema& s, WorkerOptions& o) {
   describe_exchange(s, o);
   describe_security(s, o);
   describe_limits(s, o);
+  s.option("restarts", o.restarts,
+           "how often a job of --workers or --hosts starts again by itself, from its last "
+           "checkpoint, after it has lost a worker or a host; hosts that do not answer are left "
+           "out until they do; 0 for never",
+           0, 1'000'000)
+      .free_on_resume()
+      .for_launch();
   s.option("send-data", o.send_data, "copy the dataset from rank 0 to hosts that do not have it")
       .free_on_resume()
       .for_launch();

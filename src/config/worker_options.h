@@ -33,6 +33,7 @@ struct WorkerOptions {
   double silence = 10;           // seconds
   double stall = 3600;           // seconds; 0: no limit
   bool shard_optimizer = false;
+  int64_t restarts = 0;
   bool send_data = false;
   bool detach = false;
 };

@@ -40,6 +40,11 @@ void ReportMaker::how_long() {
                {"opening and verifying data (part of the start-up)", human_seconds(time_.data)},
                {"other", human_seconds(time_.other())},
                {"attempts", whole(static_cast<double>(run_.starts.size()))}};
+  const auto restarts = std::count_if(run_.starts.begin(), run_.starts.end(),
+                                      [](const StartRecord& s) { return s.restart > 0; });
+  if (restarts > 0) {
+    a.figures.emplace_back("of these restarts (--restarts)", whole(static_cast<double>(restarts)));
+  }
   double lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_seconds;
   if (lost > 0) a.figures.emplace_back("steps repeated after a resume", human_seconds(lost));

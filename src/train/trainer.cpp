@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "data/manifest.h"
+#include "dist/launch/restarts.h"
 #include "optim/schedule.h"
 #include "report/live/page_process.h"
 #include "report/live/page_token.h"
@@ -95,13 +96,29 @@ void run_attempt(AttemptParts& parts) {
 
 }  // namespace
 
+namespace {
+
+// A restart repeats the command line, with a decay that the job may have begun already.
+void check_decay_request(TrainOptions& options, const RestartFacts& restart) {
+  if (options.decay_now == 0) return;
+  try {
+    check_can_decay(options.run, options.decay_now, options.max_steps);
+  } catch (const ConfigError&) {
+    if (restart.number == 0) throw;
+    options.decay_now = 0;
+  }
+}
+
+}  // namespace
+
 void train(const TrainOptions& given, const std::string& version, Job& job) {
   TrainOptions options = given;
+  const RestartFacts restart = restart_facts();
   if (job.first()) {
     if (options.data.empty()) {
       throw ConfigError("--data is required: a dataset written by `reigen prepare`");
     }
-    if (options.decay_now > 0) check_can_decay(options.run, options.decay_now, options.max_steps);
+    check_decay_request(options, restart);
     options.data = absolute(options.data);
     if (!options.tune.from.empty()) options.tune.from = absolute(options.tune.from);
     if (names_dataset(options.tune.old_data))
@@ -111,6 +128,7 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
     options = resolve(with_recipe(options));
     check_schedule(options.schedule);
   }
+  const int64_t decay_now = options.decay_now;
   if (job.first()) warn_of_timeline(options);
   options = shared_options(job, options);
   options.data = absolute(options.data);
@@ -119,12 +137,16 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   if (options.workers.send_data) send_data(job, options.data);
   read_manifest(options.data);  // fails before a run directory is made
   std::optional<RunDirectory> run;
-  if (job.first()) run.emplace(options.run);
+  // The workers of the attempt before may need their grace period to end.
+  constexpr std::chrono::seconds kWaitAtRestart{60};
+  const auto wait = restart.number > 0 ? kWaitAtRestart : std::chrono::seconds(0);
+  if (job.first()) run.emplace(options.run, wait);
   std::unique_ptr<PageProcess> page;
   if (run && options.dashboard) page = serve_page(options);
   const std::unique_ptr<AttemptParts> parts =
       prepare_attempt(options, run ? &*run : nullptr, job, version);
-  if (run && given.decay_now > 0) request_decay(options.run, given.decay_now);
+  parts->facts.restart = restart;
+  if (run && decay_now > 0) request_decay(options.run, decay_now);
   if (page) announce(*page);
   run_attempt(*parts);
 }

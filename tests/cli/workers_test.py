@@ -132,10 +132,10 @@ class WorkersCase(harness.Case):
             time.sleep(0.05)
         self.assertEqual(workers_of(self.path(name)), [])
 
-    def assert_same_losses(self, a, b, steps):
+    def assert_same_losses(self, a, b, steps, within=1e-4):
         for step in range(1, steps + 1):
             wanted = a[step]["loss"]
-            self.assertLess(abs(b[step]["loss"] - wanted) / wanted, 1e-4, f"step {step}")
+            self.assertLess(abs(b[step]["loss"] - wanted) / wanted, within, f"step {step}")
             for key in ("pairs", "source_tokens", "target_tokens", "epoch"):
                 self.assertEqual(a[step][key], b[step][key], f"step {step}: {key}")
 

@@ -26,8 +26,11 @@ constexpr milliseconds kTimeWithoutLauncher{20'000};
 
 class Agent {
  public:
-  explicit Agent(const std::string& version)
-      : in_(STDIN_FILENO), out_(STDOUT_FILENO), workers_(output(), {}) {
+  Agent(const std::string& version, LastCheckpoint last_checkpoint)
+      : in_(STDIN_FILENO),
+        out_(STDOUT_FILENO),
+        last_checkpoint_(std::move(last_checkpoint)),
+        workers_(output(), {}) {
     for (int fd : {in_.fd(), out_.fd()}) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     workers_.also_watch(in_.fd());
     outgoing_ = kAgentGreeting;
@@ -39,9 +42,8 @@ class Agent {
       constexpr milliseconds kTick{100};
       workers_.attend(kTick);
       receive();
-      for (const WorkerEnd& end : workers_.take_ended()) {
-        send({{"kind", "ended"}, {"rank", end.rank}, {"code", end.code}, {"text", end.error}});
-      }
+      send_checkpoint();
+      send_ended();
       if (!write_available(out_, outgoing_)) launcher_lost_ = true;
       if (Clock::now() - received_ > kAgentSilence) launcher_lost_ = true;
       if (launcher_lost_ || interrupt_requested()) end_soon();
@@ -92,10 +94,35 @@ class Agent {
       const std::string kind = *text_field(message, "kind");
       if (kind == "listen") listen(message);
       if (kind == "start") start(message);
+      if (kind == "find_run") find_run(message);
       if (kind == "failed") workers_.note_failure();
       if (kind == "stop") stop(milliseconds(message.value("limit", kTimeWithoutLauncher.count())));
     }
     if (decoded == Decoded::kBroken) launcher_lost_ = true;
+  }
+
+  void send_ended() {
+    for (const WorkerEnd& end : workers_.take_ended()) {
+      send_checkpoint();  // the last one counts, too
+      send({{"kind", "ended"}, {"rank", end.rank}, {"code", end.code}, {"text", end.error}});
+    }
+  }
+
+  // With --restarts, on the host of rank 0: the launcher learns of each checkpoint.
+  void send_checkpoint() {
+    if (watched_run_.empty()) return;
+    const auto step = last_checkpoint_(watched_run_);
+    if (step && step != sent_checkpoint_) send({{"kind", "checkpoint"}, {"step", *step}});
+    sent_checkpoint_ = step;
+  }
+
+  void find_run(const Json& message) {
+    std::filesystem::path folder = message.value("folder", "");
+    if (!std::filesystem::is_directory(folder)) folder.clear();  // as start() does
+    const std::optional<uint64_t> step = last_checkpoint_(folder / message.value("run", ""));
+    Json answer = {{"kind", "run"}};
+    if (step) answer["step"] = *step;
+    send(answer);
   }
 
   // This host has rank 0: its port is open before any worker starts.
@@ -126,6 +153,8 @@ class Agent {
                             host_name(), folder, std::filesystem::current_path().string())}});
       folder.clear();
     }
+    const std::string run = message.value("run", "");
+    if (first == 0 && !run.empty()) watched_run_ = std::filesystem::path(folder) / run;
     for (int local = 0; local < place.local_size; ++local) {
       place.rank = first + local;
       place.local_rank = local;
@@ -153,9 +182,7 @@ class Agent {
 
   void flush() {
     const auto deadline = Clock::now() + milliseconds(5'000);
-    for (const WorkerEnd& end : workers_.take_ended()) {
-      send({{"kind", "ended"}, {"rank", end.rank}, {"code", end.code}, {"text", end.error}});
-    }
+    send_ended();
     while (!outgoing_.empty() && write_available(out_, outgoing_) && Clock::now() < deadline) {
       pollfd writable{out_.fd(), POLLOUT, 0};
       poll(&writable, 1, 100);
@@ -172,14 +199,17 @@ class Agent {
   bool stopped_ = false;
   bool ends_soon_ = false;
   Socket listener_;
+  LastCheckpoint last_checkpoint_;
+  std::string watched_run_;  // empty: none
+  std::optional<uint64_t> sent_checkpoint_;
   LaunchedWorkers workers_;
 };
 
 }  // namespace
 
-void run_host_agent(const std::string& version) {
+void run_host_agent(const std::string& version, const LastCheckpoint& last_checkpoint) {
   try {
-    Agent(version).run();
+    Agent(version, last_checkpoint).run();
   } catch (const Json::exception& e) {
     throw CommError(format("the launcher sent a malformed message: {}", e.what()));
   }

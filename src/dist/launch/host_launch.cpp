@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <list>
@@ -22,6 +21,7 @@
 #include "config/schema.h"
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/launch.h"
+#include "dist/launch/remote_host.h"
 #include "dist/net/message.h"
 
 namespace reigen {
@@ -32,136 +32,101 @@ using Clock = std::chrono::steady_clock;
 
 std::string own_binary() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-// Quoted for the remote shell.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-std::vector<std::string> ssh_command(const HostLaunch& launch, const std::string& host,
-                                     const std::string& remote) {
-  const char* replaced = std::getenv("REIGEN_SSH");
-  std::vector<std::string> command = {replaced == nullptr ? "ssh" : replaced, "-T"};
-  // No password prompts; a cut link is noticed.
-  for (const char* option : {"BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3"}) {
-    command.insert(command.end(), {"-o", option});
-  }
-  if (launch.port > 0) command.insert(command.end(), {"-p", std::to_string(launch.port)});
-  if (!launch.user.empty()) command.insert(command.end(), {"-l", launch.user});
-  command.insert(command.end(), {host, remote});
-  return command;
-}
-
-// The launcher's connection to an agent.
-class Host {
- public:
-  Host(const HostSlots& slots, int first_rank) : slots_(slots), first_rank_(first_rank) {}
-
-  void connect(const HostLaunch& launch, const std::string& binary) {
-    ChildSpec spec;
-    spec.command = ssh_command(launch, slots_.host, format("exec {} {}", binary, kAgentCommand));
-    spec.with_input = true;
-    process_ = std::make_unique<ChildProcess>(spec);
-  }
-
-  void send(const Json& message) {
-    outgoing_ += encode_message(message);
-    if (process_->in().open() && !write_available(process_->in(), outgoing_))
-      process_->in().close();
-  }
-
-  // Messages since the last call. `own` gets the lines of ssh and of the remote shell.
-  std::vector<Json> receive(const std::function<void(const std::string&)>& own) {
-    std::string bytes;
-    constexpr size_t kMost = size_t{4} << 20;
-    if (process_->err().open() && !read_available(process_->err(), bytes, kMost)) {
-      process_->close_err();
-    }
-    for (const auto& line : err_.add(bytes)) {
-      last_line_ = line;
-      own(line);
-    }
-    if (process_->out().open() && !read_available(process_->out(), incoming_, kMost)) {
-      process_->close_out();
-    }
-    if (!greeted_) {
-      const size_t greeting = incoming_.find(kAgentGreeting);
-      if (greeting == std::string::npos) return {};
-      incoming_.erase(0, greeting + std::string_view(kAgentGreeting).size());
-      greeted_ = true;
-    }
-    std::vector<Json> messages;
-    Json message;
-    Decoded decoded = Decoded::kIncomplete;
-    while ((decoded = decode_message(incoming_, kMostFromMember, message)) == Decoded::kMessage) {
-      messages.push_back(message);
-    }
-    if (decoded == Decoded::kBroken) process_->signal(SIGKILL);
-    return messages;
-  }
-
-  ChildProcess& process() { return *process_; }
-  const HostSlots& slots() const { return slots_; }
-  int first_rank() const { return first_rank_; }
-  const std::string& last_line() const { return last_line_; }
-  bool owns(int rank) const { return rank >= first_rank_ && rank < first_rank_ + slots_.workers; }
-
-  int ended = 0;      // workers that have ended
-  bool done = false;  // all workers have ended, or the connection is lost
-  // Of the connection, if the agent does not end before; a worker that waits (launched_workers.h)
-  // sets the first, which counts then.
-  std::optional<Clock::time_point> waits_until;
-  std::optional<Clock::time_point> end_at;
-
- private:
-  HostSlots slots_;
-  int first_rank_;
-  std::unique_ptr<ChildProcess> process_;
-  bool greeted_ = false;
-  std::string incoming_;
-  std::string outgoing_;
-  LineSplitter err_;
-  std::string last_line_;
-};
-
 class Launch {
  public:
   explicit Launch(const HostLaunch& options) : options_(options) {
-    for (const HostSlots& slots : options.hosts) {
-      hosts_.emplace_back(slots, size_);
-      size_ += slots.workers;
-    }
+    for (const HostSlots& slots : options.hosts) hosts_.emplace_back(slots);
   }
 
   LaunchResult run() {
-    const std::string binary = remote_binary();
-    for (Host& host : hosts_) host.connect(options_, binary);
-    for (Host& host : hosts_) check_version(host, expect(host, "hello"));
+    connect();
+    if (options_.restart) {
+      choose_first_host();
+    } else if (!options_.run.empty()) {
+      checkpoint_ = checkpoints().at(&hosts_.front());
+    }
+    for (RemoteHost& host : hosts_) {
+      host.set_first_rank(size_);
+      size_ += host.slots().workers;
+    }
     start(open_rendezvous(hosts_.front()));
     attend();
     show_status("");
-    if (!failure_) return {};
-    return *failure_;
+    LaunchResult result = failure_.value_or(LaunchResult());
+    result.checkpoint = checkpoint_;
+    result.leaving = leaving_;
+    return result;
   }
 
  private:
-  // The path on the hosts, quoted for their shells; copies the binary there for --copy-binary.
-  std::string remote_binary() {
-    if (!options_.copy_binary) {
-      return quoted(options_.binary.empty() ? own_binary() : options_.binary);
+  // Calls `use` for each host, and at a restart leaves out those for which it throws a CommError.
+  void for_usable_hosts(const std::function<void(RemoteHost&)>& use) {
+    for (auto host = hosts_.begin(); host != hosts_.end();) {
+      try {
+        use(*host);
+        ++host;
+      } catch (const CommError& e) {
+        if (!options_.restart) throw;
+        log_warning(format("restart without host {}: {}", host->slots().host, e.what()));
+        host = hosts_.erase(host);
+      }
     }
+    if (hosts_.empty()) throw CommError("no host is usable");
+  }
+
+  void connect() {
+    const std::string name = options_.copy_binary ? name_of_copy() : "";
+    const std::string binary =
+        options_.copy_binary
+            ? "\"$HOME/.cache/reigen/" + name + "\""
+            : shell_quoted(options_.binary.empty() ? own_binary() : options_.binary);
+    for_usable_hosts([&](RemoteHost& host) {
+      if (options_.copy_binary) copy_to(host.slots().host, name);
+    });
+    for (RemoteHost& host : hosts_) host.connect(options_.ssh, binary);
+    answer_by_ = Clock::now() + options_.connect_within;
+    for_usable_hosts([this](RemoteHost& host) { check_version(host, expect(host, "hello")); });
+  }
+
+  // The step of the run's last checkpoint on each host.
+  std::map<const RemoteHost*, std::optional<uint64_t>> checkpoints() {
+    std::map<const RemoteHost*, std::optional<uint64_t>> found;
+    for (RemoteHost& host : hosts_) {
+      host.send({{"kind", "find_run"}, {"run", options_.run}, {"folder", folder_here()}});
+    }
+    answer_by_ = Clock::now() + options_.connect_within;
+    for_usable_hosts([&](RemoteHost& host) {
+      const Json answer = expect(host, "run");
+      found[&host] = number_field(answer, "step");
+    });
+    return found;
+  }
+
+  // Rank 0 goes to the first host that has the latest checkpoint of the run.
+  void choose_first_host() {
+    auto found = checkpoints();
+    const auto newest = std::max_element(
+        hosts_.begin(), hosts_.end(),
+        [&](const RemoteHost& a, const RemoteHost& b) { return found[&a] < found[&b]; });
+    const std::optional<uint64_t> step = found[&*newest];
+    if (options_.checkpoint && step < options_.checkpoint) {
+      throw CommError(format("no usable host has the checkpoint of step {} of {}",
+                             with_commas(*options_.checkpoint), options_.run));
+    }
+    checkpoint_ = step;
+    hosts_.splice(hosts_.begin(), hosts_, newest);
+  }
+
+  static std::string name_of_copy() {
     constexpr size_t kDigits = 16;
-    const std::string name = "reigen-" + sha256_of_file(own_binary()).substr(0, kDigits);
-    for (Host& host : hosts_) copy_to(host.slots().host, name);
-    return "\"$HOME/.cache/reigen/" + name + "\"";
+    return "reigen-" + sha256_of_file(own_binary()).substr(0, kDigits);
   }
 
   // Throws CommError if no byte is taken for as long as a connection may take.
   void copy_to(const std::string& host, const std::string& name) {
     ChildSpec spec;
     spec.command = ssh_command(
-        options_, host,
+        options_.ssh, host,
         format("d=\"$HOME/.cache/reigen\"; f=\"$d/{}\"; mkdir -p \"$d\" && "
                "if [ -x \"$f\" ]; then cat >/dev/null; else cat >\"$f.$$\" && chmod 755 \"$f.$$\" "
                "&& mv \"$f.$$\" \"$f\"; fi",
@@ -197,16 +162,18 @@ class Launch {
     }
   }
 
-  // Waits for a message of that kind; others before it are dropped.
-  Json expect(Host& host, const std::string& kind) {
-    const auto deadline = Clock::now() + options_.connect_within;
-    while (Clock::now() < deadline) {
+  // Waits until answer_by_ for a message of that kind; others before it are dropped.
+  Json expect(RemoteHost& host, const std::string& kind) {
+    while (true) {
       check_interrupt();
+      const bool late = Clock::now() >= answer_by_;
       const auto code = host.process().ended();
       for (const Json& message : host.receive(own_lines(host))) {
         if (text_field(message, "kind") == kind) return message;
       }
       if (code) throw CommError(cannot_use(host, *code));
+      if (late) break;
+      beat();  // the agents of other hosts wait, too
       pollfd readable{host.process().out().fd(), POLLIN, 0};
       poll(&readable, 1, 50);
     }
@@ -214,7 +181,7 @@ class Launch {
                            std::chrono::duration<double>(options_.connect_within).count()));
   }
 
-  std::string cannot_use(const Host& host, int code) const {
+  std::string cannot_use(const RemoteHost& host, int code) const {
     const std::string& name = host.slots().host;
     constexpr int kNotFound = 127;
     constexpr int kNotExecutable = 126;
@@ -232,7 +199,7 @@ class Launch {
         name, options_.version, code, host.last_line());
   }
 
-  void check_version(const Host& host, const Json& hello) const {
+  void check_version(const RemoteHost& host, const Json& hello) const {
     const std::string version = text_field(hello, "version").value_or("");
     if (version == options_.version) return;
     throw CommError(
@@ -241,8 +208,9 @@ class Launch {
                host.slots().host, version, options_.version));
   }
 
-  std::string open_rendezvous(Host& first) {
+  std::string open_rendezvous(RemoteHost& first) {
     first.send({{"kind", "listen"}, {"one_host", hosts_.size() == 1}});
+    answer_by_ = Clock::now() + options_.connect_within;
     const Json listening = expect(first, "listening");
     std::string at;
     for (const Json& endpoint : listening.value("at", Json::array())) {
@@ -257,13 +225,13 @@ class Launch {
 
   void start(const std::string& rendezvous) {
     std::string names;
-    for (const Host& host : hosts_) {
+    for (const RemoteHost& host : hosts_) {
       for (int i = 0; i < host.slots().workers; ++i) {
         names += (names.empty() ? "" : ",") + host.slots().host;
       }
     }
     const std::string token = random_hex(kTokenBytes);
-    for (Host& host : hosts_) {
+    for (RemoteHost& host : hosts_) {
       host.send({{"kind", "start"},
                  {"token", token},
                  {"rendezvous", rendezvous},
@@ -273,7 +241,8 @@ class Launch {
                  {"first_rank", host.first_rank()},
                  {"workers", host.slots().workers},
                  {"longest_wait", options_.grace.longest_wait.count()},
-                 {"folder", std::filesystem::current_path().string()},
+                 {"folder", folder_here()},
+                 {"run", options_.run},
                  {"width", stderr_is_terminal() ? terminal_width() : -1},
                  {"rank0_environment", options_.rank0_environment},
                  {"arguments", options_.arguments}});
@@ -281,22 +250,18 @@ class Launch {
   }
 
   void attend() {
-    auto beat = Clock::now();
     bool stopped = false;
-    while (std::any_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return !h.done; })) {
+    while (std::any_of(hosts_.begin(), hosts_.end(), [](const RemoteHost& h) { return !h.done; })) {
       wait_for_any();
-      for (Host& host : hosts_) {
+      for (RemoteHost& host : hosts_) {
         if (!host.done) attend(host);
       }
-      if (Clock::now() - beat > kAgentBeat) {
-        beat = Clock::now();
-        send_to_all({{"kind", "beat"}});
-      }
+      beat();
       if (interrupt_requested() && !stopped) {
         stopped = true;
         const milliseconds limit = options_.grace.after_stop;
         send_to_all({{"kind", "stop"}, {"limit", limit.count()}});
-        for (Host& host : hosts_) {
+        for (RemoteHost& host : hosts_) {
           host.waits_until.reset();  // a signal ends a wait
           end_within(host, limit);
         }
@@ -307,7 +272,7 @@ class Launch {
 
   void wait_for_any() {
     std::vector<pollfd> waiting;
-    for (Host& host : hosts_) {
+    for (RemoteHost& host : hosts_) {
       if (host.done) continue;
       waiting.push_back({host.process().out().fd(), POLLIN, 0});
       waiting.push_back({host.process().err().fd(), POLLIN, 0});
@@ -316,13 +281,19 @@ class Launch {
     poll(waiting.data(), waiting.size(), kTick);
   }
 
+  void beat() {
+    if (Clock::now() - last_beat_ < kAgentBeat) return;
+    last_beat_ = Clock::now();
+    send_to_all({{"kind", "beat"}});
+  }
+
   void send_to_all(const Json& message) {
-    for (Host& host : hosts_) {
+    for (RemoteHost& host : hosts_) {
       if (!host.done) host.send(message);
     }
   }
 
-  void attend(Host& host) {
+  void attend(RemoteHost& host) {
     const auto code = host.process().ended();
     for (const Json& message : host.receive(own_lines(host))) handle(host, message);
     if (host.ended == host.slots().workers) {
@@ -335,7 +306,7 @@ class Launch {
     }
   }
 
-  void handle(Host& host, const Json& message) {
+  void handle(RemoteHost& host, const Json& message) {
     const std::string kind = *text_field(message, "kind");
     const int rank = static_cast<int>(number_field(message, "rank").value_or(-1));
     const std::string text = text_field(message, "text").value_or("");
@@ -343,6 +314,8 @@ class Launch {
     if (wait && kind == "line") {
       host.waits_until = connection_end(*wait + options_.grace.after_wait);
     }
+    if (kind == "checkpoint") checkpoint_ = number_field(message, "step");
+    if (kind == "line" && is_leaving(text)) leaving_.push_back(host.slots().host);
     if (kind == "line") show_.line(rank, text);
     if (kind == "out") show_.out_line(rank, text);
     if (kind == "status") show_.status(rank, text);
@@ -357,7 +330,7 @@ class Launch {
     if (!failure_) {
       send_to_all({{"kind", "failed"}});
       const Grace& grace = options_.grace;
-      for (Host& host : hosts_) {
+      for (RemoteHost& host : hosts_) {
         end_within(host, host.owns(0) ? grace.after_failure : grace.others_after_failure);
       }
     }
@@ -370,13 +343,13 @@ class Launch {
     return Clock::now() + limit + options_.grace.after_term + kForTheAgent;
   }
 
-  void end_within(Host& host, milliseconds limit) {
+  void end_within(RemoteHost& host, milliseconds limit) {
     const auto latest = connection_end(limit);
     host.end_at = host.end_at ? std::min(*host.end_at, latest) : latest;
   }
 
   void enforce() {
-    for (Host& host : hosts_) {
+    for (RemoteHost& host : hosts_) {
       const auto end_at = host.waits_until ? host.waits_until : host.end_at;
       if (host.done || !end_at || Clock::now() < *end_at) continue;
       enforced_ = true;
@@ -384,12 +357,18 @@ class Launch {
     }
   }
 
-  std::function<void(const std::string&)> own_lines(const Host& host) const {
+  std::function<void(const std::string&)> own_lines(const RemoteHost& host) const {
     return [name = host.slots().host](const std::string& line) { log_from(name, line); };
   }
 
+  static std::string folder_here() { return std::filesystem::current_path().string(); }
+
   const HostLaunch& options_;
-  std::list<Host> hosts_;
+  std::list<RemoteHost> hosts_;
+  Clock::time_point answer_by_;  // for messages that are waited for at start
+  Clock::time_point last_beat_ = Clock::now();
+  std::optional<uint64_t> checkpoint_;
+  std::vector<std::string> leaving_;
   int size_ = 0;
   WorkerOutput show_ = show_workers();
   std::optional<LaunchResult> failure_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dist/launch/local_launch.h"
+#include "dist/launch/ssh.h"
 
 namespace reigen {
 
@@ -26,24 +27,32 @@ struct HostLaunch {
   std::vector<HostSlots> hosts;
   std::vector<std::string> arguments;  // of every worker
   std::string version;                 // of this build; the hosts must have the same
-  std::string user;                    // empty for ssh's own choice
-  int port = 0;                        // 0 for ssh's own choice
-  std::string binary;                  // on the hosts; empty for the path it has here
-  bool copy_binary = false;            // to ~/.cache/reigen of hosts that do not have it yet
+  SshOptions ssh;
+  std::string binary;        // on the hosts; empty for the path it has here
+  bool copy_binary = false;  // to ~/.cache/reigen of hosts that do not have it yet
   std::vector<std::string> rank0_environment = {};  // "KEY=value", for secrets
   Grace grace;
   std::chrono::milliseconds connect_within{60'000};
+  // With --restarts: the run directory, whose last checkpoint the result has. Empty: not asked for.
+  std::string run = {};
+  // A job that starts again leaves out hosts that are not usable. Its rank 0 is on the first host
+  // with the latest checkpoint of the run.
+  bool restart = false;
+  std::optional<uint64_t> checkpoint = {};  // the step that a restart resumes from at least
 };
 
 // Returns when all workers have ended. Throws CommError if a host is not usable: ssh fails, no
-// binary, a different version. $REIGEN_SSH replaces the command `ssh`.
+// binary, a different version; at a restart, if no host is usable that has the checkpoint.
 LaunchResult launch_hosts(const HostLaunch& launch);
 
 // The argument that makes this program an agent.
 inline constexpr const char* kAgentCommand = "host-agent";
 
+// The step of the last checkpoint of a run; nothing where there is none.
+using LastCheckpoint = std::function<std::optional<uint64_t>(const std::string& run)>;
+
 // The agent on a host: exchanges messages with the launcher over stdin and stdout, and returns when
 // its workers have ended. Call it on the main thread, after catch_interrupts().
-void run_host_agent(const std::string& version);
+void run_host_agent(const std::string& version, const LastCheckpoint& last_checkpoint);
 
 }  // namespace reigen

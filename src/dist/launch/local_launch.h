@@ -1,6 +1,8 @@
 // `--workers N`: starts N copies of this program on this machine.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,9 +13,13 @@ namespace reigen {
 // The result of a launch: ok, or the first worker that failed.
 struct LaunchResult {
   int code = 0;
-  int rank = -1;
+  int rank = -1;  // -1: no worker but the connection to its host
   std::string host;
   std::string error;
+  // The step of the run's last checkpoint, where it is known: only with --restarts.
+  std::optional<uint64_t> checkpoint = {};
+  bool started = true;                    // workers were started
+  std::vector<std::string> leaving = {};  // hosts that will be taken away (log_leaving())
   bool ok() const { return code == 0; }
 };
 

@@ -30,6 +30,8 @@ struct StartRecord {
   bool insecure = false;
   std::string device;
   std::string device_kind;
+  uint64_t restart = 0;
+  std::string cause;
   uint64_t lost_steps = 0;
   double lost_seconds = 0;
   double source_token_flops = 0;
@@ -65,6 +67,13 @@ struct StartRecord {
             .omitted_when_empty(),
         field(&R::device, "device", kNoUnit, "device of rank 0, in words"),
         field(&R::device_kind, "device_kind", kNoUnit, "device of rank 0: cpu or gpu")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::restart, "restart", kCount,
+              "number of the restart by which the job started this attempt by itself (--restarts)")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::cause, "cause", kNoUnit, "the loss that the restart follows, in words")
             .since("0.2")
             .omitted_when_empty(),
         field(

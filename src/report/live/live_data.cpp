@@ -203,7 +203,13 @@ Json notes_of(const RunReader& reader) {
                with_commas(run.repeated_steps)));
   }
   uint64_t lost = 0;
-  for (const StartRecord& s : run.starts) lost += s.lost_steps;
+  for (const StartRecord& s : run.starts) {
+    lost += s.lost_steps;
+    if (s.restart > 0) {
+      notes.push_back(format("the job started again by itself from step {}, with {}, after {}",
+                             with_commas(s.step), counted(s.workers, "worker"), s.cause));
+    }
+  }
   if (lost > 0) notes.push_back(format("steps repeated after a resume: {}", with_commas(lost)));
   for (const CheckpointRecord& c : run.checkpoints) {
     if (!c.error.empty()) {

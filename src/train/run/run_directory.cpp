@@ -11,11 +11,14 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/file/own_file.h"
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "base/terminal.h"
 #include "model/checkpoint.h"
 #include "train/run/decay_request.h"
@@ -32,16 +35,20 @@ constexpr const char* kLock = ".lock";
   throw IoError(format("{}: cannot write: {}", path, errno_text(error_number)));
 }
 
-std::string name_of_step(uint64_t step) { return format("{}{:08}", kPrefix, step); }
-
-std::string path_of_step(uint64_t step) { return "checkpoints/" + name_of_step(step); }
-
 // The step in "step-00001000"; false for "step-00001000.partial" and other names.
 bool step_of_name(const std::string& name, uint64_t& step) {
   if (!name.starts_with(kPrefix)) return false;
   const char* end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + 5, end, step);
-  return error == std::errc() && stop == end && name == name_of_step(step);
+  return error == std::errc() && stop == end && name == RunDirectory::name_of(step);
+}
+
+std::optional<uint64_t> step_of_link(const std::string& link) {
+  std::error_code error;
+  const fs::path to = fs::read_symlink(link, error);
+  uint64_t step = 0;
+  if (error || !step_of_name(to.filename(), step)) return std::nullopt;
+  return step;
 }
 
 // Checkpoints are renamed into place when complete and renamed before they are removed, so a
@@ -80,14 +87,18 @@ bool is_leftover(const std::string& name) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
+std::string RunDirectory::name_of(uint64_t step) { return format("{}{:08}", kPrefix, step); }
+
+std::string RunDirectory::path_of(uint64_t step) { return "checkpoints/" + name_of(step); }
+
+RunDirectory::RunDirectory(std::string path, std::chrono::seconds wait) : path_(std::move(path)) {
   while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) throw_io(path_, error.value());
   check_is_run();
   refuse_links();
-  lock();
+  lock(wait);
   directory_fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   fs::create_directories(file("checkpoints"), error);
   if (error) throw_io(file("checkpoints"), error.value());
@@ -118,7 +129,7 @@ std::optional<std::string> RunDirectory::moved_to() const {
 }
 
 std::string RunDirectory::lasting_path() const {
-  const std::string path = format("/proc/self/fd/{}", directory_fd_);
+  const std::string path = format("/proc/{}/fd/{}", getpid(), directory_fd_);
   return is_directory(path) ? path : path_;
 }
 
@@ -180,21 +191,27 @@ void RunDirectory::refuse_links() const {
   }
 }
 
-void RunDirectory::lock() {
+void RunDirectory::lock(std::chrono::seconds wait) {
+  constexpr std::chrono::milliseconds kTick{100};
   const std::string path = file(kLock);
+  const Stopwatch waited;
   lock_fd_ = open_lock_file(path, is_process_number);
-  if (!take_lock(lock_fd_, path)) throw_locked(path_, lock_fd_);
+  while (!take_lock(lock_fd_, path)) {
+    if (waited.seconds() >= static_cast<double>(wait.count())) throw_locked(path_, lock_fd_);
+    ::close(lock_fd_);
+    check_interrupt();
+    std::this_thread::sleep_for(kTick);
+    lock_fd_ = open_lock_file(path, is_process_number);
+  }
   const std::string owner = std::to_string(getpid());
   if (ftruncate(lock_fd_, 0) != 0 || pwrite(lock_fd_, owner.data(), owner.size(), 0) < 0) {
     // Without it, a message lacks the process number; the lock works.
   }
 }
 
-std::string RunDirectory::checkpoint(uint64_t step) const { return file(path_of_step(step)); }
+std::string RunDirectory::checkpoint(uint64_t step) const { return file(path_of(step)); }
 
-bool RunDirectory::has_checkpoint(uint64_t step) const {
-  return is_checkpoint(at(path_of_step(step)));
-}
+bool RunDirectory::has_checkpoint(uint64_t step) const { return is_checkpoint(at(path_of(step))); }
 
 std::vector<uint64_t> RunDirectory::checkpoints() const {
   std::vector<uint64_t> steps;
@@ -214,7 +231,7 @@ std::vector<uint64_t> RunDirectory::checkpoints() const {
 }
 
 void RunDirectory::link(const std::string& name, uint64_t step) const {
-  const std::string to = path_of_step(step);
+  const std::string to = path_of(step);
   const std::string link = at(name);
   const std::string aside = at("." + name + ".new");
   unlink(aside.c_str());
@@ -228,11 +245,7 @@ void RunDirectory::link(const std::string& name, uint64_t step) const {
 }
 
 std::optional<uint64_t> RunDirectory::linked(const std::string& name) const {
-  std::error_code error;
-  const fs::path to = fs::read_symlink(at(name), error);
-  uint64_t step = 0;
-  if (error || !step_of_name(to.filename(), step)) return std::nullopt;
-  return step;
+  return step_of_link(at(name));
 }
 
 void RunDirectory::prune(uint64_t newest, size_t keep, const std::vector<uint64_t>& needed) const {
@@ -242,7 +255,7 @@ void RunDirectory::prune(uint64_t newest, size_t keep, const std::vector<uint64_
   steps.resize(steps.size() - keep);
   for (uint64_t step : steps) {
     if (std::find(needed.begin(), needed.end(), step) == needed.end()) {
-      remove_checkpoint(at(path_of_step(step)));
+      remove_checkpoint(at(path_of(step)));
     }
   }
 }
@@ -262,6 +275,10 @@ void RunDirectory::write(const std::string& name, const std::string& text) const
   writer.write(text);
   writer.close();
   if (rename(aside.c_str(), final_path.c_str()) != 0) throw_io(final_path, errno);
+}
+
+std::optional<uint64_t> last_checkpoint(const std::string& path) {
+  return step_of_link(path + "/last");
 }
 
 bool is_training(const std::string& path) {

@@ -8,6 +8,7 @@
 //   last, best-loss, best-bleu   links into checkpoints/
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,8 +19,9 @@ namespace reigen {
 class RunDirectory {
  public:
   // Makes the directory where there is none and locks it for this process. Throws ConfigError when
-  // it holds files that are not a run's, or when a different process trains in it.
-  explicit RunDirectory(std::string path);
+  // it holds files that are not a run's, or when a different process trains in it for longer than
+  // `wait`.
+  explicit RunDirectory(std::string path, std::chrono::seconds wait = {});
   ~RunDirectory();  // removes the directory if nothing was written
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -28,6 +30,8 @@ class RunDirectory {
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoint(uint64_t step) const;
+  static std::string name_of(uint64_t step);  // "step-00001000"
+  static std::string path_of(uint64_t step);  // "checkpoints/step-00001000"
 
   // Steps of the checkpoints, rising. The checkpoints may be damaged.
   std::vector<uint64_t> checkpoints() const;
@@ -57,7 +61,8 @@ class RunDirectory {
   // Whether the directory is not at the path that was given, also after follow().
   bool moved() const { return followed_ || moved_to(); }
 
-  // A path that leads to the directory also if it is moved while a file is being written.
+  // A path that leads to the directory also if it is moved while a file is being written; for this
+  // process and its children.
   std::string lasting_path() const;
 
   // Uses the directory where it is now, and warns, if it was moved. path() changes: no other thread
@@ -69,7 +74,7 @@ class RunDirectory {
   std::string at(const std::string& name) const { return lasting_path() + "/" + name; }
   void check_is_run() const;
   void refuse_links() const;
-  void lock();
+  void lock(std::chrono::seconds wait);
   void remove_if_unused() const;
 
   std::string path_;
@@ -77,6 +82,10 @@ class RunDirectory {
   int directory_fd_ = -1;
   int lock_fd_ = -1;
 };
+
+// The step of RUN/last, by its link alone: another process may train in the run. Nothing where
+// there is no such link.
+std::optional<uint64_t> last_checkpoint(const std::string& path);
 
 // Whether a process trains in the run.
 bool is_training(const std::string& path);

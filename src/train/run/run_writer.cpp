@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -60,6 +61,10 @@ void RunWriter::announce(const AttemptFacts& attempt) {
     log_warning(format("{} has no effect with schedule.kind {}", key,
                        schedule_name(options_.schedule.kind)));
   }
+  if (attempt.restart.number > 0) {
+    log_copy_only(
+        format("restart {} of the job, after {}", attempt.restart.number, attempt.restart.cause));
+  }
   log_note(attempt.resumed ? format("resuming run {} after step {}", run_.path(),
                                     with_commas(attempt.first_step))
                            : format("starting run {}", run_.path()));
@@ -79,6 +84,8 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.target_token_flops = flops.target;
   start.capacity = attempt.capacity;
   start.setup_seconds = attempt.setup_seconds;
+  start.restart = attempt.restart.number;
+  start.cause = attempt.restart.cause;
   start.data_seconds = attempt.data_seconds;
   const int64_t last = options_.schedule.last_step;
   start.last_step = static_cast<uint64_t>(last > 0 ? last : options_.max_steps);

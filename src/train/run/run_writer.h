@@ -11,6 +11,7 @@
 
 #include "config/train_options.h"
 #include "decode/calibration.h"
+#include "dist/launch/restarts.h"
 #include "model/open_device.h"
 #include "model/transformer.h"
 #include "observe/record/records.h"
@@ -41,6 +42,7 @@ struct AttemptFacts {
   uint64_t first_step = 0;
   bool resumed = false;
   bool decay_cancelled = false;  // by a new --max-steps
+  RestartFacts restart;
   MemoryPlan memory;
 };
 

@@ -81,6 +81,13 @@ bool started_as_worker() {
 Job join_job(TrainOptions& options, const std::string& version) {
   const std::optional<Placement> placement = detect_launch();
   if (!placement || placement->size <= 1) return {};
+  if (placement->launcher != Launcher::kReigen && placement->rank == 0 &&
+      options.workers.restarts > 0) {
+    log_warning(
+        format("--restarts has no effect on workers that {} starts; start the same command "
+               "again, and it resumes from the last checkpoint",
+               name_of(placement->launcher)));
+  }
   MembershipOptions membership =
       prepare_rendezvous(*placement, {options.workers.token_file, options.workers.insecure});
   membership.encrypt = options.workers.encrypt;

@@ -17,6 +17,7 @@
 #include "config/inspect_options.h"
 #include "config/prepare_options.h"
 #include "config/report_options.h"
+#include "config/restore_options.h"
 #include "config/schedule_options.h"
 #include "config/score_options.h"
 #include "config/train_options.h"
@@ -28,6 +29,7 @@ void run_prepare(const PrepareOptions& options);
 void run_inspect(const InspectOptions& options);
 void run_train(const TrainOptions& options);
 void run_attach(const AttachOptions& options);
+void run_restore(const RestoreOptions& options);
 void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);

@@ -6,6 +6,7 @@
 #include "base/file/files.h"
 #include "base/format.h"
 #include "config/common_options.h"
+#include "config/copy_target.h"
 #include "config/units.h"
 #include "config/yaml.h"
 
@@ -319,6 +320,13 @@ TrainOptions resolve(TrainOptions options) {
           options.timeline, options.max_steps));
     }
   }
+  if (options.workers.shares == Shares::kMeasured &&
+      options.workers.compress.method == CompressMethod::kLocal) {
+    throw ConfigError(
+        "--shares measured cannot be combined with --compress local, which averages the weights of "
+        "all workers alike; use --shares equal");
+  }
+  if (!options.checkpoint.copy_to.empty()) parse_copy_target(options.checkpoint.copy_to);
   if (!options.dashboard && options.page != PageOptions{}) {
     throw ConfigError(
         "dashboard-address, dashboard-port, dashboard-token and dashboard-token-file need the live "

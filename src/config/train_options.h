@@ -60,7 +60,8 @@ struct CheckpointOptions {
   int64_t every = 1000;
   double minutes = 0;  // 0: time requires no checkpoint
   int64_t keep = 3;
-  double wait = 600;  // seconds
+  double wait = 600;    // seconds
+  std::string copy_to;  // a second place for the last checkpoint (config/copy_target.h)
 };
 
 struct TrainOptions {

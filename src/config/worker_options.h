@@ -13,6 +13,9 @@ namespace reigen {
 // The way of gradients between GPUs: through host memory and TCP, or by NCCL.
 enum class Transport { kAuto, kTcp, kNccl };
 
+// How much of each batch a worker gets.
+enum class Shares { kEqual, kMeasured };
+
 struct WorkerOptions {
   int64_t workers = 0;  // on this host; 0: as started by a launcher, or one
   std::string hosts;    // "vm1:2,vm2:2"
@@ -33,6 +36,8 @@ struct WorkerOptions {
   double silence = 10;           // seconds
   double stall = 3600;           // seconds; 0: no limit
   bool shard_optimizer = false;
+  Shares shares = Shares::kEqual;
+  std::string shares_of;  // a run whose changes of shares are repeated
   int64_t restarts = 0;
   bool send_data = false;
   bool detach = false;

@@ -1,4 +1,5 @@
 // Answers about checkpoints.
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -23,6 +24,7 @@ void ReportMaker::checkpoint_files() {
     checkpoint_bytes_ += size;
   }
   if (files.empty()) a.answer = "no checkpoint was written, or it was removed";
+  second_copy(a);
   PlotSeries sizes = {"checkpoint", {}, true};
   for (const auto& c : run_.checkpoints) {
     if (!c.error.empty()) continue;
@@ -30,6 +32,29 @@ void ReportMaker::checkpoint_files() {
   }
   a.plots.push_back(
       {.title = "Size of checkpoints", .y = "MB", .series = {sizes}, .from_zero = true});
+}
+
+// Of --checkpoint.copy-to: how old it is, by the last record of the log.
+void ReportMaker::second_copy(Answer& a) {
+  if (run_.copies.empty()) return;
+  const CopyRecord& newest = run_.copies.front();
+  const bool written = newest.error.empty();
+  const size_t failures = run_.copies.size() - (written ? 1 : 0);
+  std::string text = format("none at {}", newest.target);
+  if (written) {
+    const double age = std::max(0.0, run_.attempts.back().last - newest.time);
+    text = format("step {} at {}, written {} before the end of the log", with_commas(newest.step),
+                  newest.target, human_seconds(age));
+    report_.numbers["copy_step"] = newest.step;
+    report_.numbers["copy_age_seconds"] = age;
+    a.answer += format("; a second copy of step {}", with_commas(newest.step));
+  }
+  if (failures > 0) {
+    text +=
+        format("; {} since, the last: {}", counted(failures, "failure"), run_.copies.back().error);
+    report_.notes.emplace_back("second copy of the checkpoint", text);
+  }
+  a.figures.emplace_back("second copy", text);
 }
 
 void ReportMaker::checkpoint_size() {

@@ -53,6 +53,7 @@ class ReportMaker {
   void learning_rate();
   void training_set();
   void checkpoint_files();
+  void second_copy(Answer& answer);
   void checkpoint_size();
   void average_step();
   void correlation();

@@ -25,7 +25,7 @@
 namespace reigen {
 namespace {
 
-constexpr int kVersion = 7;  // of rollup.json
+constexpr int kVersion = 8;  // of rollup.json
 constexpr uint64_t kHashedBytes = 256;
 constexpr uint64_t kBytesWorthThreads = 16 << 20;
 constexpr size_t kMaxThreads = 8;

@@ -298,6 +298,55 @@ struct CheckpointRecord {
   }
 };
 
+struct CopyRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  std::string target;
+  uint64_t bytes = 0;
+  double seconds = 0;
+  std::string error;
+  bool operator==(const CopyRecord&) const = default;
+
+  static constexpr RecordKind kKind = {
+      "copy", "A second copy of a checkpoint (--checkpoint.copy-to) that was written, or failed."};
+  static constexpr auto fields() {
+    using R = CopyRecord;
+    return std::tuple{
+        field(&R::step, "step", kCount, "step of the checkpoint").since("0.2"),
+        field(&R::time, "time", kUnixTime, "time when it was verified").since("0.2"),
+        field(&R::target, "target", kNoUnit, "its place, as the option names it").since("0.2"),
+        field(&R::bytes, "bytes", kBytes, "size").since("0.2"),
+        field(&R::seconds, "seconds", kSeconds, "time of copying in the background").since("0.2"),
+        field(&R::error, "error", kNoUnit, "reason why it was not written")
+            .since("0.2")
+            .omitted_when_empty()};
+  }
+};
+
+struct SharesRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  std::vector<double> shares;
+  std::vector<double> speeds;
+  bool operator==(const SharesRecord&) const = default;
+
+  static constexpr RecordKind kKind = {
+      "shares", "The workers' shares of the batch change (--shares measured)."};
+  static constexpr auto fields() {
+    using R = SharesRecord;
+    return std::tuple{
+        field(&R::step, "step", kCount, "last step before the change").since("0.2"),
+        field(&R::time, "time", kUnixTime, "time of the record").since("0.2"),
+        field(&R::shares, "shares", kNoUnit, "share of each rank, by rank").since("0.2"),
+        field(
+            &R::speeds, "speeds", kNoUnit,
+            "measured speed of each rank: batches per second that it would compute alone, without "
+            "exchange and update; empty where recorded shares are repeated")
+            .since("0.2")
+            .omitted_when_empty()};
+  }
+};
+
 struct EndRecord {
   uint64_t step = 0;
   double time = unix_now();

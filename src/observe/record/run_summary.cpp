@@ -83,6 +83,11 @@ void RunSummary::add(int rank, const Record& record) {
   }
   if (const auto* point = std::get_if<StartingPointRecord>(&record)) starting_point = *point;
   if (const auto* saved = std::get_if<CheckpointRecord>(&record)) checkpoints.push_back(*saved);
+  if (const auto* changed = std::get_if<SharesRecord>(&record)) shares.push_back(*changed);
+  if (const auto* copy = std::get_if<CopyRecord>(&record)) {
+    if (copy->error.empty()) copies.clear();
+    copies.push_back(*copy);
+  }
   if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) {
     if (!evaluations.empty()) evaluations.back().samples.clear();
     evaluations.push_back(*evaluation);
@@ -137,6 +142,8 @@ Json RunSummary::to_json() const {
                {"starts", list_of(starts)},
                {"evaluations", list_of(evaluations)},
                {"checkpoints", list_of(checkpoints)},
+               {"copies", list_of(copies)},
+               {"shares", list_of(shares)},
                {"ends", list_of(ends)},
                {"ended", ended},
                {"forecasts", list_of(predictions)},
@@ -169,6 +176,8 @@ RunSummary RunSummary::from_json(const Json& json) {
     run.starts = records_in<StartRecord>(json.at("starts"));
     run.evaluations = records_in<EvaluationRecord>(json.at("evaluations"));
     run.checkpoints = records_in<CheckpointRecord>(json.at("checkpoints"));
+    run.copies = records_in<CopyRecord>(json.at("copies"));
+    run.shares = records_in<SharesRecord>(json.at("shares"));
     run.ends = records_in<EndRecord>(json.at("ends"));
     run.ended = json.at("ended").get<bool>();
     run.predictions = records_in<PredictionRecord>(json.at("forecasts"));

@@ -44,6 +44,8 @@ struct RunSummary {
   std::vector<AttemptTime> attempts;
   std::vector<EvaluationRecord> evaluations;  // sample translations only in the last one
   std::vector<CheckpointRecord> checkpoints;
+  std::vector<CopyRecord> copies;  // the last that succeeded, and those that failed after it
+  std::vector<SharesRecord> shares;
   std::vector<EndRecord> ends;
   bool ended = false;  // the last attempt has an end record; a killed one has none
   std::vector<PredictionRecord> predictions;

@@ -132,6 +132,10 @@ void CheckpointWriter::write_copy() {
   for (const auto& file : written.files) record_.bytes += file.bytes;
   run_.link("last", counters.step);
   std::vector<uint64_t> needed;
+  if (copier_ != nullptr) {
+    copier_->copy(counters.step);
+    needed = copier_->needed();
+  }
   auto keep_best = [&](const std::string& name, const std::optional<Best>& best) {
     // A full disk may have prevented it at that step: then the link stays on the best before it.
     if (best && run_.has_checkpoint(best->step)) run_.link(name, best->step);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "observe/record/records.h"
 #include "optim/state.h"
+#include "train/run/checkpoint_copier.h"
 #include "train/run/run_directory.h"
 
 namespace reigen {
@@ -36,6 +37,10 @@ class CheckpointWriter {
   ~CheckpointWriter();  // waits for the checkpoint under way
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // Each checkpoint is copied to a second place, too. Called before the first save(); `copier` must
+  // outlive this.
+  void use(CheckpointCopier* copier) { copier_ = copier; }
 
   // Waits for the previous checkpoint, copies the state, and returns. `facts` are written with it.
   // `stall` runs since training stopped for the checkpoint.
@@ -71,6 +76,7 @@ class CheckpointWriter {
   const ParameterLayout& layout_;
   const Vocabulary& vocabulary_;
   size_t keep_;
+  CheckpointCopier* copier_ = nullptr;
   std::chrono::milliseconds retry_after_;
   TrainState copy_;
   CheckpointFacts facts_;

@@ -244,6 +244,26 @@ void Reporter::checkpoint(const CheckpointRecord& record) {
   }
 }
 
+void Reporter::copy(const CopyRecord& record) {
+  log_.append(record);
+  if (record.error.empty()) {
+    log_copy_only(format("copy of the checkpoint of step {}: {} to {} in {}, verified there",
+                         with_commas(record.step), human_bytes(record.bytes), record.target,
+                         human_seconds(record.seconds)));
+  } else {
+    log_warning(
+        format("the checkpoint of step {} was not copied to {}: {}; the next checkpoint is "
+               "a new try",
+               with_commas(record.step), record.target, record.error));
+  }
+}
+
+void Reporter::shares(const SharesRecord& record) {
+  log_.append(record);
+  log_note(format("step {}: the workers' shares of the batch are {:.3f} from the next step on",
+                  with_commas(record.step), fmt::join(record.shares, ", ")));
+}
+
 void Reporter::end(const EndRecord& record) {
   show_status("");
   log_.append(record);

@@ -43,6 +43,8 @@ class Reporter {
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
   void checkpoint(const CheckpointRecord& record);
+  void copy(const CopyRecord& record);
+  void shares(const SharesRecord& record);
   void end(const EndRecord& record);
   // Records of every rank, by rank: host samples, and spans of the ranks other than 0.
   void add_records(const std::vector<std::vector<Record>>& records);

@@ -33,6 +33,13 @@ void RunWriter::open(Counters& counters) {
   counters.attempt = reporter_->cut().attempts + 1;
   checkpoints_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
                                                     static_cast<size_t>(options_.checkpoint.keep));
+  const std::string& copy_to = options_.checkpoint.copy_to;
+  if (copy_to.empty()) return;
+  const WorkerOptions& w = options_.workers;
+  const SshOptions ssh = {w.ssh_user, static_cast<int>(w.ssh_port)};
+  copier_ =
+      std::make_unique<CheckpointCopier>(run_, CopyPlace{parse_copy_target(copy_to), ssh}, copy_to);
+  checkpoints_->use(copier_.get());
 }
 
 void RunWriter::announce(const AttemptFacts& attempt) {
@@ -106,6 +113,32 @@ void RunWriter::log(const std::optional<CheckpointRecord>& record) {
 void RunWriter::step(const StepRecord& record) {
   reporter_->step(record);
   log(checkpoints_->finished());
+  log_copy();
+}
+
+void RunWriter::log_copy() {
+  if (!copier_) return;
+  if (const auto record = copier_->finished()) reporter_->copy(*record);
+}
+
+// The last checkpoint is worth a copy more than any other.
+void RunWriter::wait_for_copy() {
+  constexpr double kSilent = 1;  // seconds, in which most copies end
+  if (!copier_) return;
+  const double limit = options_.checkpoint.wait;
+  const bool signalled = interrupt_requested();
+  const Stopwatch waited;
+  auto over = [&](double seconds) {
+    return waited.seconds() >= seconds || (interrupt_requested() && !signalled);
+  };
+  if (!copier_->wait([&] { return over(std::min(limit, kSilent)); }) && !over(limit)) {
+    show_status("");
+    log_waiting(std::chrono::seconds(static_cast<int64_t>(std::ceil(limit))),
+                format("for the copy of the last checkpoint to {}; Ctrl-C gives it up",
+                       options_.checkpoint.copy_to));
+    copier_->wait([&] { return over(limit); });
+  }
+  log_copy();
 }
 
 void RunWriter::evaluation(const EvaluationRecord& record) {
@@ -220,6 +253,7 @@ void RunWriter::finish(uint64_t step, const char* reason, double seconds) {
   if (last) last->stall_seconds += stall.seconds();
   log(last);
   wait_for_room();
+  wait_for_copy();
   // With the wait for the last checkpoint, which its record counts as a stall of this attempt.
   reporter_->end({.step = step, .reason = reason, .seconds = seconds + stall.seconds()});
   write_reports();

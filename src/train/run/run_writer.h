@@ -98,6 +98,8 @@ class RunWriter {
   CheckpointFacts facts(const TrainState& state) const;
   void write_reports();
   void log(const std::optional<CheckpointRecord>& record);
+  void log_copy();
+  void wait_for_copy();
   void look_for_move();
   void refuse_decay_request();
 
@@ -107,6 +109,7 @@ class RunWriter {
   const Transformer& model_;
   AttemptFacts attempt_;
   std::unique_ptr<Reporter> reporter_;
+  std::unique_ptr<CheckpointCopier> copier_;  // null without --checkpoint.copy-to
   std::unique_ptr<CheckpointWriter> checkpoints_;
   std::string last_error_;                  // of the last checkpoint; empty if it is written
   bool waited_ = false;                     // for room on the disk

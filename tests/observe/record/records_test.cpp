@@ -42,13 +42,17 @@ TEST(Records, OfEveryKindReadBackAsWritten) {
   undecoded.is_best_bleu = true;
   SampleRecord without_gpu = sample_machine(9);
   without_gpu.gpus.clear();
+  StartRecord restarted = sample_start(100, 3);
+  restarted.restart = 2;
+  restarted.cause = "rank 1 (node-8): was killed by signal 9 (Killed)";
   std::set<size_t> kinds;
   CheckpointRecord failed = sample_checkpoint(9);
   failed.error = "No space left on device";
   for (const Record& record : std::vector<Record>{
-           sample_start(100, 3), sample_step(101), skipped, sample_evaluation(200), undecoded,
-           sample_checkpoint(200), failed, sample_end(250), sample_spans(20), sample_machine(20),
-           without_gpu, sample_prediction(0), sample_decay(90), sample_starting_point()}) {
+           sample_start(100, 3), restarted, sample_step(101), skipped, sample_evaluation(200),
+           undecoded, sample_checkpoint(200), failed, sample_end(250), sample_spans(20),
+           sample_machine(20), without_gpu, sample_prediction(0), sample_decay(90),
+           sample_copy(200), sample_shares(50), sample_starting_point()}) {
     EXPECT_EQ(round_trip(record), record) << one_line(to_json(record));
     kinds.insert(record.index());
   }

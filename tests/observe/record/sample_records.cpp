@@ -127,6 +127,19 @@ StartingPointRecord sample_starting_point() {
           .old_nll = 1.75};
 }
 
+CopyRecord sample_copy(uint64_t step) {
+  return {.step = step,
+          .time = time_of(step),
+          .target = "vm2:/data/copy",
+          .bytes = 987'654'321,
+          .seconds = 8.5,
+          .error = "no route to host"};
+}
+
+SharesRecord sample_shares(uint64_t step) {
+  return {.step = step, .time = time_of(step), .shares = {0.667, 0.333}, .speeds = {12.5, 6.25}};
+}
+
 PredictionRecord sample_prediction(uint64_t step) {
   return {.step = step,
           .time = time_of(step),

@@ -1,5 +1,6 @@
 #include "base/interrupt.h"
 
+#include <atomic>
 #include <csignal>
 #include <ctime>
 
@@ -10,6 +11,7 @@ namespace {
 
 volatile std::sig_atomic_t g_requested = 0;
 volatile std::time_t g_first = 0;
+std::atomic<bool> g_asked = false;  // request_interrupt() was called
 
 // Two signals within kOneRequest are one request: `timeout` and schedulers send one to the process
 // and one to its group.
@@ -70,7 +72,9 @@ sigset_t interrupt_signals() {
 
 void ignore_hangup() { std::signal(SIGHUP, SIG_IGN); }
 
-bool interrupt_requested() { return g_requested != 0; }
+bool interrupt_requested() { return g_requested != 0 || g_asked; }
+
+void request_interrupt() { g_asked = true; }
 
 void check_interrupt() {
   if (postponed > 0) return;

@@ -24,6 +24,10 @@ void ignore_hangup();
 
 bool interrupt_requested();
 
+// Sets the flag as a first signal does, on any thread; a signal that follows does not end the
+// process at once.
+void request_interrupt();
+
 // Throws Interrupted after a signal. Cheap enough to call for every few hundred lines of text.
 void check_interrupt();
 

@@ -228,6 +228,23 @@ void describe_eval(Schema& s, TrainOptions& o) {
                           "longest wait for room on a full disk at the end of a run, after which "
                           "the last checkpoint is given up; 0 for none"))
       .free_on_resume();
+  s.choice("preemption", o.preemption,
+           "cloud whose notice that it takes the machine away is asked for: the run is saved and "
+           "ends (exit code 9); auto asks where the firmware names one of these clouds",
+           {{"auto", Preemption::kAuto},
+            {"aws", Preemption::kAws},
+            {"gcp", Preemption::kGcp},
+            {"azure", Preemption::kAzure},
+            {"off", Preemption::kOff}})
+      .free_on_resume()
+      .per_worker();
+  s.option("checkpoint.copy-to", o.checkpoint.copy_to, "PLACE",
+           "place of a second, verified copy of the last checkpoint, written in the background: "
+           "an absolute directory, HOST:DIR over ssh, or command:PROGRAM; `reigen restore` makes "
+           "a run from it")
+      .free_on_resume()
+      .from_rank0()
+      .unrecorded();  // a run from elsewhere must not decide where this machine writes
 }
 
 }  // namespace

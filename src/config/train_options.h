@@ -11,6 +11,7 @@
 #include "config/fine_tune_options.h"
 #include "config/loss_scaling.h"
 #include "config/model_options.h"
+#include "config/preemption.h"
 #include "config/recipe_kind.h"
 #include "config/report_options.h"
 #include "config/schedule_options.h"
@@ -80,6 +81,7 @@ struct TrainOptions {
   int64_t threads = 0;
   uint64_t memory = 0;  // bytes; 0 for half of the free memory
   int64_t micro_tokens = 0;
+  Preemption preemption = Preemption::kAuto;
   int64_t log_every = 50;
   std::string timeline;  // "FIRST:LAST" or empty
   double smoothing = 0.1;

@@ -17,6 +17,7 @@
 #include "train/run/setup.h"
 #include "train/step/gpu_transport.h"
 #include "train/step/stepper.h"
+#include "train/workers/preemption.h"
 #include "train/workers/traced_steps.h"
 
 namespace reigen {
@@ -40,7 +41,8 @@ struct AttemptParts {
   Transformer model;
   TrainState state;
   AttemptFacts facts;
-  double earlier_seconds = 0;  // of earlier attempts
+  double earlier_seconds = 0;             // of earlier attempts
+  PreemptionWatch* preemption = nullptr;  // outlives the parts; null: no notices are asked for
   GpuTransport transport;
   std::unique_ptr<Stepper> stepper;
   // Null except on rank 0. Its thread writes checkpoints that the stepper copies.

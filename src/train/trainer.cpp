@@ -19,6 +19,7 @@
 #include "train/run/starting_point.h"
 #include "train/training_loop.h"
 #include "train/workers/agreements.h"
+#include "train/workers/preemption.h"
 #include "train/workers/send_data.h"
 
 namespace reigen {
@@ -134,6 +135,7 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   options.data = absolute(options.data);
   ignore_hangup();
   set_quiet(options.quiet || !job.first());
+  PreemptionWatch preemption(options.preemption);
   if (options.workers.send_data) send_data(job, options.data);
   read_manifest(options.data);  // fails before a run directory is made
   std::optional<RunDirectory> run;
@@ -146,6 +148,7 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   const std::unique_ptr<AttemptParts> parts =
       prepare_attempt(options, run ? &*run : nullptr, job, version);
   parts->facts.restart = restart;
+  parts->preemption = &preemption;
   if (run && decay_now > 0) request_decay(options.run, decay_now);
   if (page) announce(*page);
   run_attempt(*parts);

@@ -206,24 +206,51 @@ void TrainingLoop::diverged(const std::string& what, const std::string& advice) 
   throw DivergedError(format("{}; {}; {}", what, saved, advice));
 }
 
+// Rank 0 gets the notices of all ranks, the others their own.
+std::string TrainingLoop::preemption_notice() {
+  Job& job = parts_.job;
+  std::string mine = parts_.preemption ? parts_.preemption->notice() : "";
+  if (job.alone()) return mine;
+  const std::vector<std::string> by_rank = job.gather(mine);
+  if (!job.first()) return mine;
+  std::string all;
+  for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (by_rank[rank].empty()) continue;
+    const std::string& host = job.membership()->control().members()[rank].host;
+    all += format("{}{}: {}", all.empty() ? "" : "; ", rank_and_host(static_cast<int>(rank), host),
+                  by_rank[rank]);
+  }
+  return all;
+}
+
 void TrainingLoop::finish(StopReason reason) {
   Counters& c = parts_.state.counters;
   logs_.stop_sampling();
   exchange_logs();
+  const std::string notice = reason == StopReason::kSignal ? preemption_notice() : "";
   if (parts_.traced) parts_.traced->after(c.step, parts_.writer.get(), true);
   parts_.traced.reset();
   if (parts_.transport.direct) parts_.job.check(parts_.transport.direct->leave());
   parts_.job.leave();
   c.seconds = parts_.run_seconds();
-  if (!parts_.writer) return;
+  if (!parts_.writer) {
+    if (!notice.empty()) throw Preempted(format("stopped after step {}: {}", c.step, notice));
+    return;
+  }
   RunWriter& writer = *parts_.writer;
   const bool moved = reason == StopReason::kSignal && writer.moved() && !interrupt_requested();
-  writer.finish(c.step, moved ? "moved" : text_of(reason), parts_.watch.seconds());
+  const char* why = !notice.empty() ? "preemption" : moved ? "moved" : text_of(reason);
+  writer.finish(c.step, why, parts_.watch.seconds(), notice);
   if (moved) {
     throw IoError(
         format("the run directory {} was moved to {} or replaced while the run trained; training "
                "stopped after step {}; {}",
                parts_.options.run, writer.run().path(), c.step, writer.how_to_resume()));
+  }
+  if (!notice.empty()) {
+    throw Preempted(format("stopped after step {} by a notice of preemption ({}); {}", c.step,
+                           notice,
+                           checkpoint_.step ? writer.how_to_resume() : "nothing was trained yet"));
   }
   if (reason == StopReason::kSignal) {
     throw Interrupted(

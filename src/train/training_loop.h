@@ -24,6 +24,7 @@ class TrainingLoop {
   void step();
   void finish_step();
   void save();
+  std::string preemption_notice();
   void finish(StopReason reason);
 
   // A decay that is due begins: the learning rate falls over the next steps, which end the run. On

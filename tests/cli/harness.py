@@ -11,6 +11,9 @@ import unittest
 REIGEN = os.environ["REIGEN"]
 SOURCE = os.environ["REIGEN_SOURCE"]
 
+# On a machine of a cloud, --preemption auto would ask its metadata server: no test does.
+os.environ.setdefault("REIGEN_METADATA_URL", "http://127.0.0.1:9")
+
 # Whether this is `make test-all`. A test that only it runs has a shorter one that covers most of the
 # same behaviour.
 TEST_ALL = bool(os.environ.get("REIGEN_TEST_ALL"))

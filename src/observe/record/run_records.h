@@ -351,6 +351,7 @@ struct EndRecord {
   uint64_t step = 0;
   double time = unix_now();
   std::string reason;
+  std::string notice;
   double seconds = 0;
   bool operator==(const EndRecord&) const = default;
 
@@ -361,7 +362,12 @@ struct EndRecord {
     return std::tuple{field(&R::step, "step", kCount, "last step"),
                       field(&R::time, "time", kUnixTime, "time of the end"),
                       field(&R::reason, "reason", kNoUnit,
-                            "max-steps, signal, moved (the run directory), diverged, ..."),
+                            "max-steps, signal, preemption, moved (the run directory), diverged, "
+                            "..."),
+                      field(&R::notice, "notice", kNoUnit,
+                            "preemption: the worker whose machine is taken away, and the notice")
+                          .since("0.2")
+                          .omitted_when_empty(),
                       field(&R::seconds, "seconds", kSeconds, "wall time of the attempt")};
   }
 };

@@ -246,7 +246,8 @@ void RunWriter::end(uint64_t step, const char* reason, double seconds) {
   write_reports();
 }
 
-void RunWriter::finish(uint64_t step, const char* reason, double seconds) {
+void RunWriter::finish(uint64_t step, const char* reason, double seconds,
+                       const std::string& notice) {
   look_for_move();
   const Stopwatch stall;
   std::optional<CheckpointRecord> last = checkpoints_->wait();
@@ -255,7 +256,8 @@ void RunWriter::finish(uint64_t step, const char* reason, double seconds) {
   wait_for_room();
   wait_for_copy();
   // With the wait for the last checkpoint, which its record counts as a stall of this attempt.
-  reporter_->end({.step = step, .reason = reason, .seconds = seconds + stall.seconds()});
+  reporter_->end(
+      {.step = step, .reason = reason, .notice = notice, .seconds = seconds + stall.seconds()});
   write_reports();
   if (last_error_.empty()) return refuse_decay_request();
   throw IoError(format("the last checkpoint was not written: {}; {}", last_error_,

@@ -81,8 +81,8 @@ class RunWriter {
 
   void end(uint64_t step, const char* reason, double seconds);
   // Waits for the last checkpoint, and for room if the disk is full; throws IoError when it could
-  // not be written.
-  void finish(uint64_t step, const char* reason, double seconds);
+  // not be written. `notice`: of preemption.
+  void finish(uint64_t step, const char* reason, double seconds, const std::string& notice = "");
   // If the disk was full for the last checkpoint: waits up to --checkpoint.wait until it is
   // written. The first signal after this call ends the wait.
   void wait_for_room();

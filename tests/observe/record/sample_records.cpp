@@ -79,7 +79,11 @@ CheckpointRecord sample_checkpoint(uint64_t step) {
 }
 
 EndRecord sample_end(uint64_t step) {
-  return {.step = step, .time = time_of(step), .reason = "signal", .seconds = 123.5};
+  return {.step = step,
+          .time = time_of(step),
+          .reason = "preemption",
+          .notice = "AWS: stop",
+          .seconds = 123.5};
 }
 
 SpansRecord sample_spans(uint64_t step) {

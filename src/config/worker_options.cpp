@@ -81,6 +81,18 @@ void describe_exchange(Schema& s, WorkerOptions& o) {
            "parameters are sent uncompressed after each step (CPU only)")
       .free_on_resume()
       .for_launch();
+  s.choice("shares", o.shares,
+           "each worker's share of a batch: equal, or measured, which gives faster workers more, "
+           "as it shows while they train; a change of shares changes rounding, and is recorded",
+           {{"equal", Shares::kEqual}, {"measured", Shares::kMeasured}})
+      .free_on_resume()
+      .for_launch();
+  s.option("shares-of", o.shares_of, "RUN",
+           "run directory whose recorded changes of shares are repeated after the same steps, for "
+           "bit-identical results")
+      .free_on_resume()
+      .from_rank0()
+      .unrecorded();
 }
 
 void describe_security(Schema& s, WorkerOptions& o) {

@@ -105,6 +105,15 @@ std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
   return shares;
 }
 
+double cost_share(const GlobalBatch& batch, std::span<const uint32_t> indices,
+                  const PairCost& cost) {
+  double own = 0;
+  double all = 0;
+  for (const uint32_t i : indices) own += cost.of(batch.pairs[i]);
+  for (const BatchPair& pair : batch.pairs) all += cost.of(pair);
+  return all > 0 ? own / all : 0;
+}
+
 std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch, uint64_t most_tokens) {
   std::vector<uint32_t> all(batch.pairs.size());
   std::iota(all.begin(), all.end(), 0u);

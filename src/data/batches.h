@@ -84,6 +84,10 @@ std::vector<std::vector<uint32_t>> share_out(const GlobalBatch& batch,
                                              std::span<const double> speeds,
                                              const PairCost& cost = {});
 
+// The share of these pairs in the cost of the batch, from 0 to 1.
+double cost_share(const GlobalBatch& batch, std::span<const uint32_t> indices,
+                  const PairCost& cost = {});
+
 // Splits the batch, in order, into micro-batches with at most `most_tokens` source and target
 // tokens together. A longer pair is a micro-batch of its own.
 std::vector<std::vector<uint32_t>> split_by_tokens(const GlobalBatch& batch, uint64_t most_tokens);

@@ -23,17 +23,19 @@ struct Prefetcher::State {
   bool ended = false;
   std::thread thread;
 
-  // The pairs of each micro-batch of this worker, as indices into the batch.
-  std::vector<std::vector<uint32_t>> micro_batches(const GlobalBatch& batch) const {
+  // The pairs of each micro-batch of this worker, as indices into the batch; its share of the cost.
+  std::vector<std::vector<uint32_t>> micro_batches(const GlobalBatch& batch, double& share) const {
     if (options.workers == 1) return split_by_tokens(batch, options.micro_tokens);
-    const std::vector<double> speeds(static_cast<size_t>(options.workers), 1.0);
-    const auto shares = share_out(batch, speeds);
-    return split_by_tokens(batch, shares[static_cast<size_t>(options.rank)], options.micro_tokens);
+    const std::vector<double> equal(static_cast<size_t>(options.workers), 1.0);
+    const auto shares = share_out(batch, options.shares.empty() ? equal : options.shares);
+    const std::vector<uint32_t>& own = shares[static_cast<size_t>(options.rank)];
+    share = cost_share(batch, own);
+    return split_by_tokens(batch, own, options.micro_tokens);
   }
 
   ReadyBatch make() {
     ReadyBatch made{.batch = stream.next()};
-    for (const auto& pairs : micro_batches(made.batch)) {
+    for (const auto& pairs : micro_batches(made.batch, made.share)) {
       made.micro_batches.push_back(pack(dataset, made.batch, pairs, options.bos));
     }
     if (options.stage) {

@@ -18,6 +18,7 @@ namespace reigen {
 struct ReadyBatch {
   GlobalBatch batch;
   std::vector<PackedBatch> micro_batches;
+  double share = 1;                                  // of the cost of the batch
   std::vector<std::shared_ptr<StagedBatch>> staged;  // result of `stage` for each micro-batch
 };
 
@@ -31,6 +32,7 @@ struct PrefetchOptions {
   StageBatch stage;  // optional
   int rank = 0;      // the worker whose share is packed
   int workers = 1;
+  std::vector<double> shares;  // of the workers, in any unit; empty: equal ones
 };
 
 class Prefetcher {

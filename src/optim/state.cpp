@@ -77,6 +77,7 @@ Json manifest_state(const TrainState& state) {
             {"mean", c.loss_scale.mean},
             {"variance", c.loss_scale.variance},
             {"seen", c.loss_scale.seen}}},
+          {"shares", choices.shares},
           {"average_better", c.average_better},
           {"best_chrf", best_json(c.best_chrf)},
           {"best_metrics", metrics_json(c.best_metrics)},
@@ -115,6 +116,13 @@ void read_manifest_state(const Json& saved, TrainState& state) {
     const JsonView decay = json.at("decay");
     choices.decay = {decay.at("begin"), decay.at("steps")};
     choices.decay_limit = decay.at("limit");
+  }
+  choices.shares.clear();
+  if (json.contains("shares")) {  // since 0.2
+    for (const Json& share : json.at("shares").json()) {
+      if (!share.is_number() || !(share.get<double>() > 0)) throw FieldError("shares");
+      choices.shares.push_back(share.get<double>());
+    }
   }
   if (json.contains("average_better")) c.average_better = json.at("average_better");   // since 0.2
   if (json.contains("best_chrf")) c.best_chrf = best_from_json(json.at("best_chrf"));  // since 0.2

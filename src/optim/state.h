@@ -65,9 +65,10 @@ struct Choices {
   std::string compress = "none";  // compression of gradients
   uint64_t compress_warmup = 0;   // its last step of warm-up
   std::string worker_states_of =
-      "none";                // the compression that TrainState::worker_states belong to
-  Decay decay;               // the final decay of the learning rate that was begun, if any
-  uint64_t decay_limit = 0;  // --max-steps when it began
+      "none";                  // the compression that TrainState::worker_states belong to
+  std::vector<double> shares;  // of the batch, by rank (--shares); empty: equal ones
+  Decay decay;                 // the final decay of the learning rate that was begun, if any
+  uint64_t decay_limit = 0;    // --max-steps when it began
   std::optional<StartingPoint> start;
 };
 

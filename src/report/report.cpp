@@ -171,6 +171,26 @@ void ReportMaker::notes() {
         format("two processes wrote the log at once; {} recorded twice, counted once",
                counted(run_.repeated_steps, "step")));
   }
+  for (const EndRecord& e : run_.ends) {
+    if (e.notice.empty()) continue;
+    report_.notes.emplace_back(format("preemption after step {}", with_commas(e.step)), e.notice);
+  }
+  if (!run_.shares.empty()) {
+    const SharesRecord& last = run_.shares.back();
+    report_.notes.emplace_back(
+        "shares of the batch",
+        format("{}; since step {} {:.3f} by rank", counted(run_.shares.size(), "change"),
+               with_commas(last.step), fmt::join(last.shares, ", ")));
+  }
+  uint64_t restarts = 0;
+  for (const StartRecord& s : run_.starts) {
+    if (s.restart == 0) continue;
+    ++restarts;
+    report_.notes.emplace_back(format("attempt {}", s.attempt),
+                               format("a restart from step {} with {}, after {}",
+                                      with_commas(s.step), counted(s.workers, "worker"), s.cause));
+  }
+  report_.numbers["restarts"] = restarts;
   uint64_t lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_steps;
   if (lost > 0) report_.notes.emplace_back("steps repeated after a resume", with_commas(lost));

@@ -168,6 +168,8 @@ void plan_micro_batches(AttemptParts& parts) {
   choices.micro_tokens = memory.micro_tokens;
 }
 
+}  // namespace
+
 std::unique_ptr<Prefetcher> make_input(AttemptParts& parts) {
   const TrainOptions& options = parts.options;
   BatchStream stream(parts.data.train, static_cast<uint64_t>(options.seed), batch_size(options));
@@ -176,7 +178,8 @@ std::unique_ptr<Prefetcher> make_input(AttemptParts& parts) {
                            .bos = parts.data.vocabulary.bos(),
                            .depth = kBatchesAhead,
                            .rank = parts.job.rank(),
-                           .workers = parts.job.size()};
+                           .workers = parts.job.size(),
+                           .shares = parts.state.choices.shares};
   if (parts.on_gpu()) {
     prefetch.stage = [&parts](const PackedBatch& micro) -> std::shared_ptr<StagedBatch> {
       return std::shared_ptr<BatchIndex>(
@@ -185,6 +188,8 @@ std::unique_ptr<Prefetcher> make_input(AttemptParts& parts) {
   }
   return std::make_unique<Prefetcher>(parts.data.train, std::move(stream), std::move(prefetch));
 }
+
+namespace {
 
 // Measures the workers and the link between them, and chooses transport, compression and bucket
 // size by the result.
@@ -303,6 +308,7 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
   if (parts.writer) parts.writer->open(parts.state.counters);
   replay_algorithms(job, device, parts.writer.get(), options, parts.facts.resumed);
 
+  parts.shares = std::make_unique<WorkerShares>(job, options, parts.state.choices);
   parts.facts.capacity = measure_capacity(job, parts.opened);
   if (!job.alone()) preflight(parts);
   describe_attempt(parts);

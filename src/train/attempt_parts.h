@@ -18,6 +18,7 @@
 #include "train/step/gpu_transport.h"
 #include "train/step/stepper.h"
 #include "train/workers/preemption.h"
+#include "train/workers/shares.h"
 #include "train/workers/traced_steps.h"
 
 namespace reigen {
@@ -48,8 +49,12 @@ struct AttemptParts {
   // Null except on rank 0. Its thread writes checkpoints that the stepper copies.
   std::unique_ptr<RunWriter> writer;
   std::unique_ptr<TracedSteps> traced;  // null without --timeline
+  std::unique_ptr<WorkerShares> shares;
   std::unique_ptr<Prefetcher> input;
 };
+
+// The input from the present cursor on, by the present shares.
+std::unique_ptr<Prefetcher> make_input(AttemptParts& parts);
 
 // Opens device and data, resumes or starts the run, measures the job, and builds the rest. All
 // ranks call it; `run` is null except on rank 0. Run and job must outlive the parts.

@@ -49,7 +49,8 @@ StopReason TrainingLoop::train() {
   if (checkpoint_.changed_since) save();
   restart_clocks();
   while (true) {
-    if (limits_.boundary(counters.step + stepper.under_way(), started_, requests())) {
+    const uint64_t started = counters.step + stepper.under_way();
+    if (limits_.boundary(started, started_, requests()) || parts_.shares->due(started)) {
       while (stepper.under_way() > 0) finish_step();
       begin_due_decay(requests().decay_steps);
 
@@ -63,6 +64,7 @@ StopReason TrainingLoop::train() {
         begin_due_decay(0);
         reason = limits_.reason_to_stop(counters, requests());
       }
+      adapt_shares();
       if (limits_.checkpoint_due(counters, reason, checkpoint_, requests().save)) save();
       if (reason != StopReason::kNone) return reason;
       restart_clocks();
@@ -87,11 +89,13 @@ void TrainingLoop::step() {
             .save = job.first() && time_to_save() ? 1.0 : 0.0});
   stepper.start(ready);
   started_ = ready.batch.end;
-  while (stepper.under_way() >= stepper.most_under_way()) finish_step();
+  while (stepper.under_way() >= stepper.most_under_way()) {
+    parts_.shares->measured(ready, finish_step());
+  }
 }
 
 // Logs the oldest step under way. Logging takes time from the next step, as a span of its own.
-void TrainingLoop::finish_step() {
+StepRecord TrainingLoop::finish_step() {
   Counters& counters = parts_.state.counters;
   const StepResult result = parts_.stepper->finish();
   times_.seconds = since_last_step_.lap();
@@ -107,6 +111,16 @@ void TrainingLoop::finish_step() {
   if (parts_.traced) parts_.traced->after(record.step, parts_.writer.get());
   times_.observe = spans_.lap();
   check_divergence();
+  return record;
+}
+
+// Before the checkpoint of the same step, which records them.
+void TrainingLoop::adapt_shares() {
+  const uint64_t step = parts_.state.counters.step;
+  if (!parts_.shares->due(step) || !parts_.shares->adapt(step)) return;
+  if (parts_.writer) parts_.writer->shares(parts_.shares->record());
+  parts_.input.reset();
+  parts_.input = make_input(parts_);
 }
 
 void TrainingLoop::save() {

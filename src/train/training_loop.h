@@ -22,7 +22,8 @@ class TrainingLoop {
  private:
   StopReason train();
   void step();
-  void finish_step();
+  StepRecord finish_step();
+  void adapt_shares();
   void save();
   std::string preemption_notice();
   void finish(StopReason reason);

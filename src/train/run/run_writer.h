@@ -57,6 +57,7 @@ class RunWriter {
   void announce(const AttemptFacts& facts);
 
   void step(const StepRecord& record);
+  void shares(const SharesRecord& record) { reporter_->shares(record); }
   void evaluation(const EvaluationRecord& record);
   // Of the evaluation that comes next, for the checkpoint of its step.
   void calibrate(std::optional<Calibration> calibration) { calibration_ = std::move(calibration); }

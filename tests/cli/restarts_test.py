@@ -18,7 +18,7 @@ from workers_test import MPIRUN, WorkersCase, worker_rank, workers_of
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
 from namespaces import Network, permitted  # noqa: E402
 
-LAST = 1000  # a few seconds
+LAST = 500
 STEPS = ["--max-steps", LAST, "--eval.every", 0, "--checkpoint.every", 10]
 
 

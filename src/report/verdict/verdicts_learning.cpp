@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/metric_name.h"
 #include "optim/schedule.h"
 #include "report/verdict/verdicts.h"
 
@@ -136,6 +137,9 @@ std::map<std::string, Points> metric_points(const RunSummary& run) {
   std::map<std::string, Points> points;
   for (const EvaluationRecord& e : run.evaluations) {
     for (const auto& [name, value] : e.metrics) {
+      const bool shown =
+          is_metric_name(name) && (points.size() < kMostMetrics || points.contains(name));
+      if (!shown) continue;  // of a log from elsewhere
       points[name].emplace_back(static_cast<double>(e.step), value);
     }
   }

@@ -16,6 +16,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "base/thread.h"
+#include "dist/members/member_json.h"
 #include "dist/net/message.h"
 #include "dist/net/proof.h"
 #include "dist/net/strangers.h"
@@ -122,18 +123,19 @@ void prove(Handshake& handshake, const std::string& token, Clock::time_point dea
     throw Refused{"the server there is not a reigen rendezvous", false};
   }
   const std::string own = random_hex(kNonceBytes);
-  handshake.send(
-      {{"kind", "prove"},
-       {"nonce", own},
-       {"proof", hmac_sha256(token, member_challenge(handshake.channel(), *nonce, own))}});
+  handshake.send({{"kind", "prove"},
+                  {"nonce", own},
+                  {"proof", hmac_sha256(token, member_challenge(handshake.channel(), kNoForming,
+                                                                *nonce, own))}});
   const auto answer = handshake.receive(deadline);
   if (answer && text_field(*answer, "kind") == "refused") {
     throw Refused{unproven(text_field(*answer, "text").value_or("")), false};
   }
   if (!answer) throw Refused{handshake.silent(), false};
   const auto proof = text_field(*answer, "proof");
-  if (!proof || !same_secret(*proof, hmac_sha256(token, server_challenge(handshake.channel(), own,
-                                                                         *nonce)))) {
+  const std::string expected =
+      hmac_sha256(token, server_challenge(handshake.channel(), kNoForming, own, *nonce));
+  if (!proof || !same_secret(*proof, expected)) {
     throw Refused{"the server there does not know the job token", false};
   }
   handshake.set_proved();
@@ -289,6 +291,7 @@ bool ControlChannel::Loop::try_join(const Endpoint& endpoint, milliseconds answe
     Json facts = Json::object();
     for (const auto& [key, value] : options_.facts) facts[key] = value;
     handshake.send({{"kind", "join"},
+                    {"worker", json_of(options_.worker)},
                     {"rank", options_.rank},
                     {"size", options_.size},
                     {"epoch", options_.epoch},
@@ -329,7 +332,10 @@ void ControlChannel::Loop::read_members(const Json& formed) {
   rendezvous_rank_ = static_cast<int>(number_field(formed, "host_rank").value_or(0));
   forming_ = text_field(formed, "forming").value_or("");
   for (const Json& m : formed.value("members", Json::array())) {
-    members_.push_back({.rank = static_cast<int>(number_field(m, "rank").value_or(0)),
+    const auto worker = worker_field(m, "worker");
+    if (!worker) throw Refused{"the rendezvous sent a worker without a number", true};
+    members_.push_back({.id = *worker,
+                        .rank = static_cast<int>(number_field(m, "rank").value_or(0)),
                         .old_rank = static_cast<int>(number_field(m, "old_rank").value_or(0)),
                         .host = text_field(m, "host").value_or(""),
                         .address = text_field(m, "address").value_or("")});

@@ -14,12 +14,14 @@
 #include <string>
 #include <vector>
 
+#include "dist/members/succession.h"
 #include "dist/net/channel.h"
 #include "dist/net/comm_status.h"
 
 namespace reigen {
 
 struct Member {
+  WorkerId id = {};  // lasting, while ranks change
   int rank = 0;
   int old_rank = 0;  // the rank it joined with
   std::string host;
@@ -34,6 +36,7 @@ struct JoinOptions {
   std::vector<Endpoint> at;  // tried in turn until one proves to be the job's rendezvous
   std::string token;
   Encryption encryption;
+  WorkerId worker = {};
   int rank = 0;
   int size = 1;
   int64_t epoch = 0;

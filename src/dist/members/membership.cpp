@@ -11,6 +11,7 @@
 #include "config/schema.h"
 #include "dist/group/mesh_group.h"
 #include "dist/group/single_group.h"
+#include "dist/members/member_json.h"
 
 namespace reigen {
 namespace {
@@ -74,6 +75,7 @@ void Membership::join() {
     if (options_.rendezvous.empty()) options_.rendezvous = {{interface_.address, port}};
   }
   JoinOptions join;
+  join.worker = new_worker(options_.rank);
   join.at = options_.rendezvous;
   join.token = options_.token;
   join.encryption = encryption_;

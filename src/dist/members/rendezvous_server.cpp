@@ -15,6 +15,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/thread.h"
+#include "dist/members/member_json.h"
 #include "dist/net/comm_status.h"
 #include "dist/net/message.h"
 #include "dist/net/proof.h"
@@ -210,25 +211,27 @@ void RendezvousServer::Loop::prove(Connection& c, const Json& message) {
   const auto nonce = text_field(message, "nonce");
   const auto proof = text_field(message, "proof");
   if (!nonce || !proof ||
-      !same_secret(*proof,
-                   hmac_sha256(options_.token, member_challenge(c.channel, c.nonce, *nonce)))) {
+      !same_secret(*proof, hmac_sha256(options_.token,
+                                       member_challenge(c.channel, kNoForming, c.nonce, *nonce)))) {
     ++rejected_;
     refuse(c, "the job token is wrong");
     return;
   }
   c.proved = true;
   send(c, {{"kind", "proved"},
-           {"proof", hmac_sha256(options_.token, server_challenge(c.channel, *nonce, c.nonce))}});
+           {"proof", hmac_sha256(options_.token,
+                                 server_challenge(c.channel, kNoForming, *nonce, c.nonce))}});
 }
 
 void RendezvousServer::Loop::join(Connection& c, const Json& message) {
+  const auto worker = worker_field(message, "worker");
   const auto rank = number_field(message, "rank");
   const auto size = number_field(message, "size");
   const auto epoch = number_field(message, "epoch");
   const auto host = text_field(message, "host");
   const auto address = text_field(message, "address");
   const auto facts = message.find("facts");
-  if (!rank || !size || !epoch || !host || !address || facts == message.end() ||
+  if (!worker || !rank || !size || !epoch || !host || !address || facts == message.end() ||
       !facts->is_object()) {
     c.broken = true;
     return;
@@ -252,7 +255,8 @@ void RendezvousServer::Loop::join(Connection& c, const Json& message) {
   c.joined = true;
   c.rank = static_cast<int>(*rank);
   c.host = *host;
-  c.member = {{"rank", c.rank}, {"host", c.host}, {"address", *address}};
+  c.member = {
+      {"worker", json_of(*worker)}, {"rank", c.rank}, {"host", c.host}, {"address", *address}};
   c.any_address = text_field(message, "chosen") != "as asked";
   c.facts = *facts;
   if (joined().size() == static_cast<size_t>(options_.size)) form();

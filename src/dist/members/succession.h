@@ -49,10 +49,19 @@ struct EndProof {
   MembershipRecord record = {};
 };
 
+// What a worker could do as the next rank 0, which writes the run directory. In the order of worth.
+struct WritingClaim {
+  bool writes = false;          // now
+  bool sees_directory = false;  // may take the run directory over
+  uint64_t newest_copy = 0;     // step of the newest copy of a checkpoint that it has
+  auto operator<=>(const WritingClaim&) const = default;
+};
+
 struct Asking {
   WorkerId worker = {};
   MembershipRecord record = {};
   bool has_state = true;  // false for a worker that has joined but not received the training state
+  WritingClaim writing = {};
 };
 
 // Whether exactly half of a membership may continue. `left`: its members that are not proven to

@@ -441,7 +441,7 @@ TEST(Rendezvous, AWorkerWithoutHeartbeatsIsLostAndNamedToAll) {
   });
   const auto errors = join_all({job.member(0), job.member(1)}, [](ControlChannel& m) {
     std::atomic<bool> called = false;
-    m.on_loss([&](const CommStatus&) { called = true; });
+    m.on_departure([&](const Departure&) { called = true; });
     const auto loss = m.wait_for_loss(milliseconds(5000));
     ASSERT_TRUE(loss);
     EXPECT_EQ(describe(*loss), "lost rank 2 (vm2): no heartbeat for 0.3 s");

@@ -167,7 +167,8 @@ LaunchResult launch(const std::vector<std::string>& args) {
   grace.after_stop = grace.after_failure;
   grace.after_wait = grace.after_failure;
   grace.after_term = milliseconds(500);
-  if (args[0] == "launch") return launch_local(std::stoi(args[1]), rest, grace);
+  const bool elastic = setting("WORK_ELASTIC", "") == "yes";
+  if (args[0] == "launch") return launch_local(std::stoi(args[1]), rest, grace, {}, elastic);
   HostLaunch hosts;
   hosts.hosts = parse_hosts(args[1]);
   hosts.arguments = rest;
@@ -175,6 +176,7 @@ LaunchResult launch(const std::vector<std::string>& args) {
   hosts.binary = setting("WORK_BINARY", "");
   hosts.copy_binary = !setting("WORK_COPY", "").empty();
   hosts.grace = grace;
+  hosts.elastic = elastic;
   hosts.connect_within = milliseconds(std::stoi(setting("WORK_CONNECT", "60000")));
   return launch_hosts(hosts);
 }

@@ -38,18 +38,27 @@ class Agent {
     while (!ended()) {
       constexpr milliseconds kTick{100};
       workers_.attend(kTick);
-      receive();
       for (const WorkerEnd& end : workers_.take_ended()) {
         send({{"kind", "ended"}, {"rank", end.rank}, {"code", end.code}, {"text", end.error}});
       }
-      if (!write_available(out_, outgoing_)) launcher_lost_ = true;
-      if (Clock::now() - received_ > kAgentSilence) launcher_lost_ = true;
-      if (launcher_lost_ || interrupt_requested()) end_soon();
+      for (const Json& proof : workers_.take_proofs()) send({{"kind", "proof"}, {"proof", proof}});
+      if (!launcher_lost_) exchange();
+      if (launcher_lost_) outgoing_.clear();
+      if ((launcher_lost_ && !elastic_) || interrupt_requested()) end_soon();
     }
     flush();
   }
 
  private:
+  // Workers of an elastic job outlive their launcher, which may have been on a machine that is
+  // gone.
+  void exchange() {
+    receive();
+    if (!write_available(out_, outgoing_)) launcher_lost_ = true;
+    if (Clock::now() - received_ > kAgentSilence) launcher_lost_ = true;
+    if (launcher_lost_) workers_.also_watch(-1);
+  }
+
   bool ended() const {
     return !workers_.running() && (started_ || launcher_lost_ || interrupt_requested());
   }
@@ -93,6 +102,8 @@ class Agent {
       if (kind == "listen") listen(message);
       if (kind == "start") start(message);
       if (kind == "failed") workers_.note_failure();
+      if (kind == "succeeded") workers_.note_success();
+      if (kind == "proof") workers_.tell(message.value("proof", Json::object()));
       if (kind == "stop") stop(milliseconds(message.value("limit", kTimeWithoutLauncher.count())));
     }
     if (decoded == Decoded::kBroken) launcher_lost_ = true;
@@ -109,6 +120,11 @@ class Agent {
 
   void start(const Json& message) {
     started_ = true;
+    elastic_ = message.value("elastic", false);
+    if (elastic_) {
+      workers_.set_elastic();
+      ignore_hangup();  // of the connection to the launcher
+    }
     PlaceOnHost place;
     place.size = message.value("size", 1);
     place.local_size = message.value("workers", 1);
@@ -169,6 +185,7 @@ class Agent {
   Clock::time_point received_ = Clock::now();
   bool launcher_lost_ = false;
   bool started_ = false;
+  bool elastic_ = false;
   bool stopped_ = false;
   bool ends_soon_ = false;
   Socket listener_;

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <list>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file/files.h"
@@ -141,7 +142,7 @@ class Launch {
     start(open_rendezvous(hosts_.front()));
     attend();
     show_status("");
-    if (!failure_) return {};
+    if (!failure_ || succeeded_) return {};
     return *failure_;
   }
 
@@ -272,6 +273,7 @@ class Launch {
                  {"depth", launch_depth() + 1},
                  {"first_rank", host.first_rank()},
                  {"workers", host.slots().workers},
+                 {"elastic", options_.elastic},
                  {"longest_wait", options_.grace.longest_wait.count()},
                  {"folder", std::filesystem::current_path().string()},
                  {"width", stderr_is_terminal() ? terminal_width() : -1},
@@ -350,10 +352,32 @@ class Launch {
       ++host.ended;
       const int code = static_cast<int>(number_field(message, "code").value_or(1));
       if (code != 0) fail({code, rank, host.slots().host, text});
+      if (code == 0 && options_.elastic) succeed();
+    }
+    const auto proof = message.find("proof");
+    if (kind == "proof" && proof != message.end()) {
+      for (Host& other : hosts_) {
+        if (&other != &host && !other.done) other.send({{"kind", "proof"}, {"proof", *proof}});
+      }
     }
   }
 
+  // The run of an elastic job is finished: workers that were left out of it end soon.
+  void succeed() {
+    if (std::exchange(succeeded_, true)) return;
+    send_to_all({{"kind", "succeeded"}});
+    for (Host& host : hosts_) end_within(host, options_.grace.after_stop);
+  }
+
+  // The others continue. The first failure counts if none of them finishes the run, unless the user
+  // has stopped it.
+  void lose_one(const LaunchResult& failure) {
+    const bool stopped = failure.code == static_cast<int>(ExitCode::kInterrupted);
+    if (!failure_ || stopped) failure_ = failure;
+  }
+
   void fail(const LaunchResult& failure) {
+    if (options_.elastic) return lose_one(failure);
     if (!failure_) {
       send_to_all({{"kind", "failed"}});
       const Grace& grace = options_.grace;
@@ -393,7 +417,8 @@ class Launch {
   int size_ = 0;
   WorkerOutput show_ = show_workers();
   std::optional<LaunchResult> failure_;
-  bool enforced_ = false;  // a connection was cut by enforce()
+  bool succeeded_ = false;  // a worker of an elastic job has finished the run
+  bool enforced_ = false;   // a connection was cut by enforce()
 };
 
 }  // namespace

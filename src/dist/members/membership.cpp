@@ -1,5 +1,7 @@
 #include "dist/members/membership.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -14,6 +16,7 @@
 #include "config/schema.h"
 #include "dist/group/mesh_group.h"
 #include "dist/group/single_group.h"
+#include "dist/members/continue_request.h"
 #include "dist/members/member_json.h"
 
 namespace reigen {
@@ -43,6 +46,7 @@ std::string reachable_peer(const MembershipOptions& options) {
 Membership::Membership(MembershipOptions options)
     : options_(std::move(options)), encryption_(options_.encrypt, options_.token) {
   if (options_.host.empty()) options_.host = host_name();
+  if (options_.elastic) accept_continue_requests();
   choose_interface();
   join();
   members_ = control_->members();
@@ -78,12 +82,13 @@ void Membership::watch_losses() {
 }
 
 void Membership::open_standby() {
-  const StandbyOptions standby = {.token = options_.token,
-                                  .first_forming = forming_id(),
-                                  .encryption = encryption_,
-                                  .silence = options_.silence};
-  standby_ =
-      std::make_unique<Standby>(standby, std::move(standby_listener_), members_, control_->rank());
+  StandbyOptions standby = {.token = options_.token,
+                            .first_forming = forming_id(),
+                            .encryption = encryption_,
+                            .silence = options_.silence,
+                            .parent = std::move(options_.parent)};
+  standby_ = std::make_unique<Standby>(std::move(standby), std::move(standby_listener_), members_,
+                                       control_->rank());
   Standby* watcher = standby_.get();
   control_->on_departure([watcher, id = forming_id()](const Departure& departure) {
     watcher->notice(id, departure, true);
@@ -249,6 +254,10 @@ std::unique_ptr<FormedMembership> Membership::next_membership(MembershipChange& 
     }
     if (!paused) continue;
     change.paused = watch.seconds();
+    if (continue_requested() && warned) {
+      log_warning("continuing without the workers that are not here, as `reigen continue` asked");
+      standby_->trust_that_others_ended();
+    }
     if (!warned || CommClock::now() - *warned > kPauseNotice) {
       warned = CommClock::now();
       warn_of_pause(waiting);
@@ -261,9 +270,11 @@ std::unique_ptr<FormedMembership> Membership::next_membership(MembershipChange& 
 }
 
 void Membership::warn_of_pause(const Standby::Waiting& waiting) const {
-  log_warning(
-      format("paused on worker {} ({}): {}{}", self().id.number, self().host, waiting.why,
-             waiting.missing.empty() ? "" : format("; no answer from {}", waiting.missing)));
+  log_warning(format(
+      "paused on worker {} ({}): {}{}. If all workers that are not connected to this one have "
+      "ended: reigen continue {}, on this host",
+      self().id.number, self().host, waiting.why,
+      waiting.missing.empty() ? "" : "; no answer from " + waiting.missing, getpid()));
 }
 
 // False if no group can be formed in this membership: a further worker is lost.

@@ -38,7 +38,8 @@ struct MembershipOptions {
   std::chrono::milliseconds start_within{60'000};
   std::chrono::milliseconds silence{10'000};  // a worker without a heartbeat for this long is lost
   std::chrono::milliseconds timeout{0};       // for one message between workers; 0 for none
-  bool elastic = false;                       // survivors of a loss form the next membership
+  Socket parent;         // the pipe to the process that started this one, if that wants to know
+  bool elastic = false;  // survivors of a loss form the next membership
   // A worker that may not continue without the others waits for so long; 0 for ever.
   std::chrono::milliseconds pause_limit{3'600'000};
 };

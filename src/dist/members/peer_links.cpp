@@ -81,9 +81,8 @@ std::optional<PeerLinks::Event> PeerLinks::next_event() {
   return next.event;
 }
 
-void PeerLinks::poll(std::chrono::milliseconds within, int wake_fd) {
-  std::vector<pollfd> waiting = {{wake_fd, POLLIN, 0},
-                                 {accept_pause_.over() ? listener_.fd() : -1, POLLIN, 0}};
+void PeerLinks::poll(std::chrono::milliseconds within, std::initializer_list<int> others) {
+  std::vector<pollfd> waiting = {{accept_pause_.over() ? listener_.fd() : -1, POLLIN, 0}};
   std::vector<Link*> polled;
   bool ready = !events_.empty();
   for (Link& link : links_) {
@@ -95,11 +94,12 @@ void PeerLinks::poll(std::chrono::milliseconds within, int wake_fd) {
     }
     polled.push_back(&link);
   }
+  for (const int fd : others) waiting.push_back({fd, POLLIN, 0});
   const int limit = ready ? 0 : static_cast<int>(within.count());
   if (::poll(waiting.data(), waiting.size(), limit) < 0) return;
   for (size_t i = 0; i < polled.size(); ++i) {
     Link& link = *polled[i];
-    const bool event = waiting[2 + i].revents != 0;
+    const bool event = waiting[1 + i].revents != 0;
     if (link.broken) continue;
     if (link.dialling.open() && event) finish_dial(link);
     if (!link.dialling.open() && (event || link.channel.pending())) serve(link);
@@ -108,7 +108,7 @@ void PeerLinks::poll(std::chrono::milliseconds within, int wake_fd) {
       link.broken = true;
     }
   }
-  if (waiting[1].revents != 0) accept_some();
+  if (waiting[0].revents != 0) accept_some();
   drop_broken();
 }
 

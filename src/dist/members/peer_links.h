@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <list>
 #include <optional>
 #include <string>
@@ -43,8 +44,8 @@ class PeerLinks {
   // Sent at once or once the link under way is proven; dropped where there is none.
   void send(const WorkerId& peer, const Json& message);
   bool has(const WorkerId& peer) const;  // proven
-  // Moves bytes, waits for at most so long, or until `wake_fd` is readable.
-  void poll(std::chrono::milliseconds within, int wake_fd);
+  // Moves bytes, waits for at most so long, or until one of `others` is readable.
+  void poll(std::chrono::milliseconds within, std::initializer_list<int> others);
   std::optional<Event> next_event();
 
   // The nonces of both ends, for a proof that belongs to this link.

@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "dist/members/assembly.h"
 #include "dist/members/member_json.h"
+#include "dist/members/parent_pipe.h"
 #include "dist/members/peer_links.h"
 #include "dist/net/message.h"
 
@@ -69,21 +70,23 @@ std::map<WorkerId, LossReason> reasons_in(const Json& list) {
 
 class Standby::Loop {
  public:
-  Loop(const StandbyOptions& options, Socket listener, const std::vector<Member>& members, int rank)
-      : options_(options),
+  Loop(StandbyOptions options, Socket listener, const std::vector<Member>& members, int rank)
+      : options_(std::move(options)),
         self_(members.at(static_cast<size_t>(rank)).id),
         links_({.self = self_,
-                .token = options.token,
-                .first_forming = options.first_forming,
-                .encryption = options.encryption,
-                .silence = options.silence},
+                .token = options_.token,
+                .first_forming = options_.first_forming,
+                .encryption = options_.encryption,
+                .silence = options_.silence},
                std::move(listener)),
-        newest_(options.first_forming) {
-    record_.formed.id = options.first_forming;
+        parent_(std::move(options_.parent)),
+        newest_(options_.first_forming) {
+    record_.formed.id = options_.first_forming;
     for (const Member& member : members) {
       record_.formed.members.push_back(member.id);
       directory_[member.id] = member;
     }
+    parent_.store(self_, record_);
     thread_ = thread_without_signals([this] { run(); });
   }
 
@@ -131,6 +134,12 @@ class Standby::Loop {
     return now;
   }
 
+  void trust_that_others_ended() {
+    post([this] {
+      if (assembly_) assembly_->trust_that_others_ended();
+    });
+  }
+
   void set_writing(const WritingClaim& claim) {
     post([this, claim] { writing_ = claim; });
   }
@@ -141,6 +150,7 @@ class Standby::Loop {
 
  private:
   void run();
+  void learn_end(const ToldEnd& end);
   void depart(const std::string& forming, const Departure& departure, bool certain);
   void begin(const CommStatus& why);
   void handle(const PeerLinks::Event& event);
@@ -162,6 +172,7 @@ class Standby::Loop {
   StandbyOptions options_;
   WorkerId self_;
   PeerLinks links_;
+  ParentPipe parent_;
   WakePipe wake_;
   std::atomic<bool> stopping_ = false;
 
@@ -200,8 +211,9 @@ void Standby::Loop::run() {
     }
     for (const auto& task : tasks) task();
     if (assembly_) advance();
-    links_.poll(assembly_ ? kFormingTick : kIdleTick, wake_.fd());
+    links_.poll(assembly_ ? kFormingTick : kIdleTick, {wake_.fd(), parent_.fd()});
     wake_.drain();
+    while (const auto end = parent_.next_end()) learn_end(*end);
     while (const auto event = links_.next_event()) {
       handle(*event);
       if (assembly_) advance();
@@ -232,6 +244,19 @@ void Standby::Loop::depart(const std::string& forming, const Departure& departur
     if (assembly_) assembly_->learn({}, {worker});
   }
   if (!assembly_) begin(status);
+}
+
+// Its parent has seen it end: it takes part in nothing any more.
+void Standby::Loop::learn_end(const ToldEnd& end) {
+  const WorkerId& worker = end.proof.worker;
+  if (left_ || worker == self_) return;
+  reasons_[worker] = {end.why, true};
+  ended_.push_back(end.proof);
+  if (assembly_) return assembly_->learn({end.proof}, {worker});
+  const auto& members = record_.formed.members;
+  if (std::find(members.begin(), members.end(), worker) == members.end()) return;
+  losses_.lost.push_back(worker);
+  begin(CommStatus::closed(format("{} {}", name_of(directory_[worker]), end.why)));
 }
 
 // The old group ends before this worker says anything to the others: nothing that it does from now
@@ -323,6 +348,7 @@ void Standby::Loop::learn_members(const Json& proposal) {
 void Standby::Loop::advance() {
   assembly_->tick(Clock::now());
   record_ = assembly_->record();
+  parent_.store(self_, record_);
   for (const Assembly::Outgoing& out : assembly_->take_outgoing()) send(out);
   if (assembly_->formed()) return adopt();
   const std::string lacking = assembly_->why_waiting().empty() ? "" : missing();
@@ -387,7 +413,10 @@ void Standby::Loop::adopt() {
   make_control(*formed);
   assembly_.reset();
   losses_ = {};
-  ended_.clear();
+  std::erase_if(ended_, [&](const EndProof& proof) {
+    return std::none_of(formed->members.begin(), formed->members.end(),
+                        [&](const Member& member) { return member.id == proof.worker; });
+  });
   reasons_.clear();
   directory_.clear();
   for (const Member& member : formed->members) directory_[member.id] = member;
@@ -464,9 +493,9 @@ std::string Standby::Loop::missing() const {
   return text;
 }
 
-Standby::Standby(const StandbyOptions& options, Socket listener, const std::vector<Member>& members,
+Standby::Standby(StandbyOptions options, Socket listener, const std::vector<Member>& members,
                  int rank)
-    : loop_(std::make_unique<Loop>(options, std::move(listener), members, rank)) {}
+    : loop_(std::make_unique<Loop>(std::move(options), std::move(listener), members, rank)) {}
 Standby::~Standby() = default;
 
 void Standby::notice(const std::string& forming, const Departure& departure, bool certain) {
@@ -482,6 +511,7 @@ bool Standby::stands(const std::string& forming) const { return loop_->stands(fo
 std::unique_ptr<FormedMembership> Standby::take(milliseconds within) { return loop_->take(within); }
 
 Standby::Waiting Standby::waiting() const { return loop_->waiting(); }
+void Standby::trust_that_others_ended() { loop_->trust_that_others_ended(); }
 void Standby::set_writing(const WritingClaim& claim) { loop_->set_writing(claim); }
 void Standby::leave() { loop_->leave(); }
 

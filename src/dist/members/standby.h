@@ -28,6 +28,7 @@ struct StandbyOptions {
   std::string first_forming;  // the id of the job's first forming
   Encryption encryption;
   std::chrono::milliseconds silence{10'000};
+  Socket parent = {};  // the pipe to the process that started this one (parent_pipe.h), if any
 };
 
 // The evidence that a worker is gone.
@@ -50,8 +51,7 @@ struct FormedMembership {
 class Standby {
  public:
   // `members`: the first membership, by rank; this worker has `rank`.
-  Standby(const StandbyOptions& options, Socket listener, const std::vector<Member>& members,
-          int rank);
+  Standby(StandbyOptions options, Socket listener, const std::vector<Member>& members, int rank);
   ~Standby();
   Standby(const Standby&) = delete;
   Standby& operator=(const Standby&) = delete;
@@ -77,6 +77,9 @@ class Standby {
     std::chrono::milliseconds since{0};
   };
   Waiting waiting() const;
+
+  // The operator's word that every worker that is not connected to this one has ended.
+  void trust_that_others_ended();
 
   void set_writing(const WritingClaim& claim);
   // From now on no loss matters: this worker leaves.

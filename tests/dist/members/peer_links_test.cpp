@@ -29,7 +29,7 @@ struct PeerEnd {
   }
 
   void turn() {
-    links->poll(milliseconds(1), wake.fd());
+    links->poll(milliseconds(1), {});
     while (const auto event = links->next_event()) {
       if (event->message) {
         heard.push_back(text_field(*event->message, "kind").value_or("") + " from " +
@@ -41,7 +41,6 @@ struct PeerEnd {
   }
 
   Endpoint at;
-  WakePipe wake;
   std::unique_ptr<PeerLinks> links;
   std::vector<std::string> heard;
 };

@@ -198,6 +198,27 @@ std::optional<FormingMessage> forming_message_in(const Json& json) {
   return message;
 }
 
+Json json_of(const std::map<WorkerId, LossReason>& reasons) {
+  Json list = Json::array();
+  for (const auto& [worker, reason] : reasons) {
+    list.push_back(
+        {{"worker", json_of(worker)}, {"why", reason.why}, {"proven", Json(reason.proven)}});
+  }
+  return list;
+}
+
+std::map<WorkerId, LossReason> reasons_in(const Json& list) {
+  std::map<WorkerId, LossReason> reasons;
+  for (const Json& entry : list) {
+    const auto worker = worker_field(entry, "worker");
+    if (!worker) continue;
+    const auto proven = entry.find("proven");
+    reasons[*worker] = {text_field(entry, "why").value_or(""),
+                        proven != entry.end() && *proven == Json(true)};
+  }
+  return reasons;
+}
+
 WorkerId new_worker(int number) {
   return {number, hex_number(random_hex(kProcessBytes)).value_or(0)};
 }

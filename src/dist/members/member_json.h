@@ -2,6 +2,7 @@
 // launcher. Readers return nothing for any other content.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,10 @@ std::optional<EndProof> proof_in(const Json& json);
 // The "kind" is that of docs/design/elastic.md: ask, here, join, leave, propose, ...
 Json json_of(const FormingMessage& message);
 std::optional<FormingMessage> forming_message_in(const Json& json);
+
+// Those that a proposal leaves out. Entries that are none are left out, too.
+Json json_of(const std::map<WorkerId, LossReason>& reasons);
+std::map<WorkerId, LossReason> reasons_in(const Json& list);
 
 // A worker id with random bits, for a process that becomes worker `number`.
 WorkerId new_worker(int number);

@@ -1,10 +1,7 @@
 #include "dist/members/standby.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -12,11 +9,11 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/thread.h"
 #include "dist/members/assembly.h"
+#include "dist/members/formed_membership.h"
 #include "dist/members/member_json.h"
 #include "dist/members/parent_pipe.h"
 #include "dist/members/peer_links.h"
@@ -34,36 +31,6 @@ constexpr milliseconds kFormingTick{5};
 
 std::string name_of(const Member& member) {
   return format("worker {} ({})", member.id.number, member.host);
-}
-
-// Two connected ends inside this process: its own connection to the server that it hosts.
-std::pair<Channel, Channel> own_connection() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-    throw CommError(format("cannot make a pair of sockets: {}", errno_text(errno)));
-  }
-  return {Channel(Socket(ends[0])), Channel(Socket(ends[1]))};
-}
-
-Json json_of(const std::map<WorkerId, LossReason>& reasons) {
-  Json list = Json::array();
-  for (const auto& [worker, reason] : reasons) {
-    list.push_back(
-        {{"worker", json_of(worker)}, {"why", reason.why}, {"proven", Json(reason.proven)}});
-  }
-  return list;
-}
-
-std::map<WorkerId, LossReason> reasons_in(const Json& list) {
-  std::map<WorkerId, LossReason> reasons;
-  for (const Json& entry : list) {
-    const auto worker = worker_field(entry, "worker");
-    if (!worker) continue;
-    const auto proven = entry.find("proven");
-    reasons[*worker] = {text_field(entry, "why").value_or(""),
-                        proven != entry.end() && *proven == Json(true)};
-  }
-  return reasons;
 }
 
 }  // namespace
@@ -141,7 +108,8 @@ class Standby::Loop {
   }
 
   void set_writing(const WritingClaim& claim) {
-    post([this, claim] { writing_ = claim; });
+    std::lock_guard lock(mutex_);
+    writing_ = claim;
   }
 
   void leave() {
@@ -162,7 +130,6 @@ class Standby::Loop {
   void send(const Assembly::Outgoing& out);
   std::map<WorkerId, LossReason> reasons_to_leave_out(const Proposal& proposal) const;
   void adopt();
-  void make_control(FormedMembership& formed);
   void exclude(const WorkerId& by, int64_t epoch);
   std::string missing() const;
   std::string second_proof(const WorkerId& peer, const std::string& id) const {
@@ -184,7 +151,6 @@ class Standby::Loop {
   Assembly::Losses losses_;
   std::vector<EndProof> ended_;
   std::map<WorkerId, LossReason> reasons_;
-  WritingClaim writing_;
   bool left_ = false;
 
   std::mutex call_mutex_;  // locked during a call, so that unsubscribing waits for it
@@ -197,6 +163,7 @@ class Standby::Loop {
   bool under_way_ = false;
   Clock::time_point began_;
   Waiting waiting_;
+  WritingClaim writing_;
   std::unique_ptr<FormedMembership> formed_;
 
   std::thread thread_;
@@ -263,8 +230,10 @@ void Standby::Loop::learn_end(const ToldEnd& end) {
 // on helps anybody to commit a step in the old membership.
 void Standby::Loop::begin(const CommStatus& why) {
   std::unique_ptr<FormedMembership> untaken;
+  Asking self{.worker = self_, .record = record_};
   {
     std::lock_guard lock(mutex_);
+    self.writing = writing_;
     under_way_ = true;
     began_ = Clock::now();
     untaken = std::move(formed_);
@@ -276,8 +245,7 @@ void Standby::Loop::begin(const CommStatus& why) {
   }
   AssemblyTimes times;
   times.silence = options_.silence;
-  assembly_.emplace(Asking{.worker = self_, .record = record_, .writing = writing_}, ended_,
-                    losses_, times, Clock::now());
+  assembly_.emplace(self, ended_, losses_, times, Clock::now());
   for (const WorkerId& worker : std::exchange(asked_, {})) {
     assembly_->receive(worker, {.kind = Kind::kAsk}, Clock::now());
   }
@@ -410,7 +378,9 @@ void Standby::Loop::adopt() {
   }
   formed->reasons =
       assembly_->host() == self_ ? reasons_to_leave_out(proposal) : std::exchange(reasons_, {});
-  make_control(*formed);
+  connect_control(*formed, links_, assembly_->host(), options_.silence);
+  formed->control->on_departure(
+      [this, id = formed->id](const Departure& departure) { notice(id, departure, true); });
   assembly_.reset();
   losses_ = {};
   std::erase_if(ended_, [&](const EndProof& proof) {
@@ -427,48 +397,6 @@ void Standby::Loop::adopt() {
   waiting_ = {};
   formed_ = std::move(formed);
   changed_.notify_all();
-}
-
-void Standby::Loop::make_control(FormedMembership& formed) {
-  FormedControl own;
-  own.rank = formed.rank;
-  own.members = formed.members;
-  own.forming_id = formed.id;
-  own.silence = options_.silence;
-  const WorkerId host = assembly_->host();
-  std::vector<ServedMember> served;
-  for (const Member& member : formed.members) {
-    if (member.id == host) own.server_rank = member.rank;
-    if (host != self_ || member.id == self_) continue;
-    ServedMember& one = served.emplace_back();
-    one.rank = member.rank;
-    one.host = member.host;
-    if (auto taken = links_.take(member.id)) {
-      one.channel = std::move(taken->channel);
-      one.unread = std::move(taken->unread);
-      one.unsent = std::move(taken->unsent);
-    }
-  }
-  if (host == self_) {
-    auto [client, server] = own_connection();
-    own.channel = std::move(client);
-    ServedMember& one = served.emplace_back();
-    one.rank = formed.rank;
-    one.host = directory_[self_].host;
-    one.channel = std::move(server);
-    const ServerOptions options = {.size = static_cast<int>(formed.members.size()),
-                                   .epoch = formed.epoch,
-                                   .elastic = true,
-                                   .silence = options_.silence};
-    formed.server = std::make_unique<RendezvousServer>(options, std::move(served));
-  } else if (auto taken = links_.take(host)) {
-    own.channel = std::move(taken->channel);
-    own.unread = std::move(taken->unread);
-    own.unsent = std::move(taken->unsent);
-  }
-  formed.control = std::make_unique<ControlChannel>(std::move(own));
-  formed.control->on_departure(
-      [this, id = formed.id](const Departure& departure) { notice(id, departure, true); });
 }
 
 void Standby::Loop::exclude(const WorkerId& by, int64_t epoch) {

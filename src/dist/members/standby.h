@@ -9,16 +9,12 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "dist/members/control_channel.h"
-#include "dist/members/rendezvous_server.h"
+#include "dist/members/formed_membership.h"
 #include "dist/members/succession.h"
 
 namespace reigen {
@@ -29,23 +25,6 @@ struct StandbyOptions {
   Encryption encryption;
   std::chrono::milliseconds silence{10'000};
   Socket parent = {};  // the pipe to the process that started this one (parent_pipe.h), if any
-};
-
-// The evidence that a worker is gone.
-struct LossReason {
-  std::string why;      // "its connection closed", "no heartbeat for 10 s"
-  bool proven = false;  // its end was seen by its parent process, or it left in order
-};
-
-// A membership that was formed, with its control channel.
-struct FormedMembership {
-  int64_t epoch = 0;
-  std::string id;
-  std::vector<Member> members;  // by rank
-  int rank = 0;
-  std::map<WorkerId, LossReason> reasons;    // of workers that it leaves out
-  std::unique_ptr<RendezvousServer> server;  // of the control channel, on the host of the forming
-  std::unique_ptr<ControlChannel> control;
 };
 
 class Standby {

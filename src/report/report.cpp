@@ -171,9 +171,32 @@ void ReportMaker::notes() {
         format("two processes wrote the log at once; {} recorded twice, counted once",
                counted(run_.repeated_steps, "step")));
   }
+  note_memberships();
   uint64_t lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_steps;
   if (lost > 0) report_.notes.emplace_back("steps repeated after a resume", with_commas(lost));
+}
+
+void ReportMaker::note_memberships() {
+  const std::vector<MembershipChangeRecord>& changes = run_.memberships;
+  if (changes.empty()) return;
+  uint64_t lost = 0;
+  uint64_t repeated = 0;
+  double seconds = 0;
+  bool residuals = false;
+  for (const MembershipChangeRecord& change : changes) {
+    lost += change.lost.size();
+    repeated += change.settled == "repeated" ? 1 : 0;
+    seconds += change.seconds;
+    residuals = residuals || change.lost_residuals;
+  }
+  std::string text = "lost " + counted(lost, "worker");
+  text += format(", {} in all, ", human_seconds(seconds));
+  // No worker had committed a step that was begun again.
+  text +=
+      repeated == 0 ? "no step repeated" : counted(repeated, "unfinished step") + " begun again";
+  if (residuals) text += "; rounding errors that the lost workers had not sent yet are lost";
+  report_.notes.emplace_back("elastic", text);
 }
 
 void ReportMaker::numbers() {

@@ -19,9 +19,9 @@
 
 namespace reigen {
 
-using Record =
-    std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
-                 SpansRecord, SampleRecord, PredictionRecord, DecayRecord, StartingPointRecord>;
+using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
+                            SpansRecord, SampleRecord, PredictionRecord, DecayRecord,
+                            StartingPointRecord, MembershipChangeRecord>;
 
 uint64_t step_of(const Record& record);
 

@@ -18,6 +18,7 @@ SampleRecord sample_machine(uint64_t step);
 PredictionRecord sample_prediction(uint64_t step);
 DecayRecord sample_decay(uint64_t step);
 StartingPointRecord sample_starting_point();
+MembershipChangeRecord sample_membership(uint64_t step);
 
 // All records of a log in their order. Throws DataError that names file and line.
 std::vector<Record> read_records(const std::string& path);

@@ -33,6 +33,8 @@ struct WorkerOptions {
   double silence = 10;           // seconds
   double stall = 3600;           // seconds; 0: no limit
   bool shard_optimizer = false;
+  bool elastic = false;
+  double pause = 3600;  // seconds; 0: no limit
   bool send_data = false;
   bool detach = false;
 };

@@ -14,6 +14,7 @@
 #include "model/transformer.h"
 #include "optim/state.h"
 #include "train/run/run_writer.h"
+#include "train/run/serve_page.h"
 #include "train/run/setup.h"
 #include "train/step/gpu_transport.h"
 #include "train/step/stepper.h"
@@ -43,6 +44,9 @@ struct AttemptParts {
   double earlier_seconds = 0;  // of earlier attempts
   GpuTransport transport;
   std::unique_ptr<Stepper> stepper;
+  std::string run_id;                        // of an elastic job's run (take_over.h)
+  std::unique_ptr<RunDirectory> taken_over;  // if this worker became the writer
+  std::unique_ptr<PageProcess> page;         // of such a run
   // Null except on rank 0. Its thread writes checkpoints that the stepper copies.
   std::unique_ptr<RunWriter> writer;
   std::unique_ptr<TracedSteps> traced;  // null without --timeline
@@ -53,5 +57,8 @@ struct AttemptParts {
 // ranks call it; `run` is null except on rank 0. Run and job must outlive the parts.
 std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDirectory* run,
                                               Job& job, const std::string& version);
+
+// Batches from the state's cursor on, this worker's share of each.
+std::unique_ptr<Prefetcher> make_input(AttemptParts& parts);
 
 }  // namespace reigen

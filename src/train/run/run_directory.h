@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reigen {
@@ -19,7 +20,11 @@ class RunDirectory {
  public:
   // Makes the directory where there is none and locks it for this process. Throws ConfigError when
   // it holds files that are not a run's, or when a different process trains in it.
-  explicit RunDirectory(std::string path);
+  explicit RunDirectory(std::string path) : RunDirectory(std::move(path), Lock::kTake) {}
+  // kReplace: the lock is a new file in place of the one that another process may hold, which must
+  // be known to be fenced (take_over.h).
+  enum class Lock : uint8_t { kTake, kReplace };
+  RunDirectory(std::string path, Lock lock);
   ~RunDirectory();  // removes the directory if nothing was written
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -70,6 +75,8 @@ class RunDirectory {
   void check_is_run() const;
   void refuse_links() const;
   void lock();
+  void replace_lock();
+  void name_lock_holder() const;
   void remove_if_unused() const;
 
   std::string path_;

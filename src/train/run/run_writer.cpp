@@ -30,8 +30,19 @@ void RunWriter::open(Counters& counters) {
   // A report needs facts of the dataset, also on a host without it.
   write_file("measurements/manifest.json", read_file(options_.data + "/manifest.json"));
   counters.attempt = reporter_->cut().attempts + 1;
+  open_checkpoints();
+}
+
+void RunWriter::open_checkpoints() {
   checkpoints_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
                                                     static_cast<size_t>(options_.checkpoint.keep));
+}
+
+void RunWriter::take_over(Counters& counters, const AttemptFacts& facts, uint64_t logged) {
+  attempt_ = facts;
+  reporter_ = std::make_unique<Reporter>(options_, logged, counters.seconds);
+  counters.attempt = reporter_->cut().attempts;
+  open_checkpoints();
 }
 
 void RunWriter::announce(const AttemptFacts& attempt) {

@@ -38,6 +38,8 @@ struct StartRecord {
   double setup_seconds = 0;
   double data_seconds = 0;
   uint64_t last_step = 0;
+  uint64_t vocabulary = 0;
+  double piece_entropy = 0;
   bool operator==(const StartRecord&) const = default;
 
   static constexpr RecordKind kKind = {
@@ -88,6 +90,14 @@ struct StartRecord {
         field(&R::last_step, "last_step", kCount,
               "step at which --max-steps or --max-epochs ends the run, as far as it is known: "
               "--max-epochs only with schedule.kind wsd")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::vocabulary, "vocabulary", kCount, "pieces of the target vocabulary")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::piece_entropy, "piece_entropy", kNats,
+              "entropy of single target pieces of the training data: the nll of a model that "
+              "knows only how often each piece occurs")
             .since("0.2")
             .omitted_when_empty()};
   }

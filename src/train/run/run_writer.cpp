@@ -13,6 +13,7 @@
 #include "base/machine.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "data/piece_entropy.h"
 #include "model/flops.h"
 #include "optim/schedule.h"
 #include "report/report.h"
@@ -93,6 +94,8 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.data_seconds = attempt.data_seconds;
   const int64_t last = options_.schedule.last_step;
   start.last_step = static_cast<uint64_t>(last > 0 ? last : options_.max_steps);
+  start.vocabulary = data_.vocabulary.pieces().target;
+  start.piece_entropy = piece_entropy(data_.train, start.vocabulary);
   reporter_->start(start);
   if (attempt.prediction) reporter_->prediction(*attempt.prediction);
 }

@@ -1,6 +1,6 @@
 # The two commands a new user needs: `make demo` and `make test`, each from a clean clone.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo test test-all asan tsan fuzz bench docs format lint clean
+.PHONY: help setup setup-test build demo test test-all asan tsan fuzz chaos bench docs format lint clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,11 @@ tsan: setup-test ## tests of threads under the thread sanitizer
 
 fuzz: setup-test ## fuzz every reader of outside input with libFuzzer; `make fuzz MINUTES=60` for an hour in all
 	@MINUTES=$(MINUTES) scripts/test.sh fuzz
+
+chaos: setup-test ## elastic jobs under random schedules of faults; `make chaos SEEDS=1000`
+	@cmake --preset release -DREIGEN_TESTS=ON >/dev/null
+	@scripts/build.sh release reigen
+	@python3 tests/chaos/chaos.py --reigen build/release/reigen --seeds $(or $(SEEDS),100) --first $(or $(FIRST),1)
 
 bench: setup-test ## measure against peers in the same run
 	@cmake --preset release -DREIGEN_TESTS=ON >/dev/null

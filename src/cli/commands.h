@@ -7,6 +7,7 @@
 
 #include "config/attach_options.h"
 #include "config/average_options.h"
+#include "config/continue_options.h"
 #include "config/corpus_options.h"
 #include "config/decode_options.h"
 #include "config/demo_options.h"
@@ -30,6 +31,7 @@ void run_inspect(const InspectOptions& options);
 void run_train(const TrainOptions& options);
 void run_attach(const AttachOptions& options);
 void run_restore(const RestoreOptions& options);
+void run_continue(const ContinueOptions& options);
 void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);

@@ -5,6 +5,7 @@
 
 #include "base/file/files.h"
 #include "base/format.h"
+#include "base/json/json_view.h"
 #include "base/terminal.h"
 #include "model/saved_model.h"
 
@@ -97,6 +98,18 @@ std::string average_line(const CheckpointFacts& facts) {
              : "translation uses the weights, which scored better than their moving average\n";
 }
 
+// Of a run that began with --from.
+std::string starting_point_line(const CheckpointFacts& facts) {
+  const auto state = facts.training.find("state");
+  if (state == facts.training.end() || !state->is_object()) return "";
+  const auto start = state->find("starting_point");
+  if (start == state->end() || !start->is_object()) return "";
+  const JsonView view(*start, "training.state.starting_point");
+  const std::string path = view.at("path");
+  const uint64_t step = view.at("step");
+  return format("its run began with the weights of {} (step {})\n", path, with_commas(step));
+}
+
 std::string text_report(const std::string& path, const CheckpointFacts& facts,
                         const ParameterLayout& layout) {
   std::string out = format("{}: {} to {}, step {}\n{}\n", path, facts.source_language,
@@ -107,6 +120,7 @@ std::string text_report(const std::string& path, const CheckpointFacts& facts,
   if (facts.training.contains("device")) {
     out += format("trained on {}\n", facts.training.at("device").get<std::string>());
   }
+  out += starting_point_line(facts);
   if (has_average(facts)) out += average_line(facts);
   for (const auto& [name, value] : facts.scores.items()) {
     out += format("validation {}: {:.4f}\n", name, value.get<double>());

@@ -138,6 +138,19 @@ void describe_limits(Schema& s, WorkerOptions& o) {
       .for_launch();
 }
 
+void describe_elastic(Schema& s, WorkerOptions& o) {
+  s.option("elastic", o.elastic,
+           "continue without the workers that are lost, from the memory of the others and with the "
+           "same course of the loss; elsewhere a lost worker ends the attempt")
+      .free_on_resume()
+      .for_launch();
+  s.custom(seconds_option("pause", o.pause,
+                          "with --elastic: time limit of a pause, while too few workers of the job "
+                          "reach each other to continue; 0 for no limit"))
+      .free_on_resume()
+      .for_launch();
+}
+
 }  // namespace
 
 void describe(Schema& s, WorkerOptions& o) {
@@ -152,6 +165,7 @@ void describe(Schema& s, WorkerOptions& o) {
            0, 1'000'000)
       .free_on_resume()
       .for_launch();
+  describe_elastic(s, o);
   s.option("send-data", o.send_data, "copy the dataset from rank 0 to hosts that do not have it")
       .free_on_resume()
       .for_launch();

@@ -39,6 +39,8 @@ struct WorkerOptions {
   Shares shares = Shares::kEqual;
   std::string shares_of;  // a run whose changes of shares are repeated
   int64_t restarts = 0;
+  bool elastic = false;
+  double pause = 3600;  // seconds; 0: no limit
   bool send_data = false;
   bool detach = false;
 };

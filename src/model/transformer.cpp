@@ -182,7 +182,7 @@ LossSums Transformer::forward_backward(const Device& device, const StepInput& in
   loss.sums = input.sums;
   if (events.forward_done) events.forward_done();
   LossSums sums = projection_loss(device, loss, arena);
-  if (events.loss_done) events.loss_done();
+  if (events.loss_done) events.loss_done(sums);
   run_backward(pass, loss.dhidden, events.ready);
   return sums;
 }

@@ -66,7 +66,8 @@ class Transformer {
   // Callbacks during a step; each may be empty.
   struct StepEvents {
     std::function<void()> forward_done;
-    std::function<void()> loss_done;    // projection and loss, forward and backward in one
+    // Projection and loss, forward and backward in one; with the sums that are returned.
+    std::function<void(const LossSums&)> loss_done;
     std::function<void(size_t)> ready;  // the first n elements of the gradient are final
   };
   // Adds to `gradients`; gradients, weights and arena are in the device's memory. On a GPU the step

@@ -91,6 +91,8 @@ class GpuStepQueue {
   // update is skipped if the norm or sums() are not finite. Clears the gradient in both cases.
   virtual void finish() = 0;
   virtual GpuStepResult take() = 0;
+  // Forgets the step begun, in place of finish(). The gradient is left as it is.
+  virtual void abandon() = 0;
 };
 
 }  // namespace reigen

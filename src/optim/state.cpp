@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json/json_view.h"
+#include "config/metric_name.h"
 
 namespace reigen {
 namespace {
@@ -127,7 +128,8 @@ void read_manifest_state(const Json& saved, TrainState& state) {
   if (json.contains("average_better")) c.average_better = json.at("average_better");   // since 0.2
   if (json.contains("best_chrf")) c.best_chrf = best_from_json(json.at("best_chrf"));  // since 0.2
   if (json.contains("best_metrics")) {
-    for (const auto& [name, best] : json.at("best_metrics").json().items()) {
+    for (const auto& [name, best] : json.at("best_metrics").object().items()) {
+      if (!is_metric_name(name)) json.at("best_metrics").refuse("best scores by names of metrics");
       if (const auto value = best_from_json(json.at("best_metrics").at(name))) {
         c.best_metrics[name] = *value;
       }

@@ -123,7 +123,7 @@ class TimedPasses {
     Stopwatch watch;
     Seconds seconds;
     Transformer::StepEvents events;
-    events.loss_done = [&] {
+    events.loss_done = [&](const LossSums&) {
       wait();
       seconds.forward = watch.lap();
     };

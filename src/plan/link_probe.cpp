@@ -161,7 +161,7 @@ CommStatus measure_rounding(Group& group, const std::vector<CurvePoint>& curve, 
   for (size_t i = 0; i < elements; ++i) data[i] = 1e-3F * static_cast<float>(i % 61);
   for (int round = 0; round < 2; ++round) {  // the first allocates memory
     const double before = cpu_seconds();
-    const CommStatus status = group.all_reduce(data, Wire::kInt4, residual).wait();
+    const CommStatus status = group.all_reduce(data, Wire::kInt4, {residual, residual}).wait();
     if (!status.ok()) return status;
     each = (cpu_seconds() - before) / static_cast<double>(elements);
   }

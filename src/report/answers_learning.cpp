@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"
+#include "base/hash.h"
 #include "config/schedule_options.h"
 #include "data/manifest.h"
 #include "optim/schedule.h"
@@ -13,26 +14,38 @@ namespace reigen {
 namespace {
 
 // The last half of the run and as many further steps as the run had: early losses would dwarf both.
-Plot expectation_plot(const Points& valid, const LossCurve& curve) {
+Plot expectation_plot(const Points& valid, const std::vector<ExpectedGain>& gains) {
   const auto [last, loss] = valid.back();
   PlotSeries measured = {"measured", {}, true};
   for (const auto& point : valid) {
     if (point.first >= last / 2) measured.points.push_back(point);
   }
-  PlotSeries fitted = {"fitted", {}, false, true};
-  for (int i = 0; i <= 100; ++i) {
-    const double step = last * (0.5 + 1.5 * i / 100);
-    fitted.points.emplace_back(step, curve.at(step));
-  }
-  PlotSeries least = {"80% interval, smallest gain", {}, true, true};
-  PlotSeries most = {"80% interval, largest gain", {}, true, true};
-  for (const ExpectedGain& gain : curve.gains) {
-    least.points.emplace_back(last * (1 + gain.more), loss - gain.low);
-    most.points.emplace_back(last * (1 + gain.more), loss - gain.high);
+  PlotSeries expected = {"expected", {{last, loss}}, true, true};
+  PlotSeries least = {"80% interval, smallest gain", {{last, loss}}, true, true};
+  PlotSeries most = {"80% interval, largest gain", {{last, loss}}, true, true};
+  for (const ExpectedGain& gain : gains) {
+    const double step = last * (1 + gain.more);
+    expected.points.emplace_back(step, loss - gain.gain);
+    least.points.emplace_back(step, loss - gain.low);
+    most.points.emplace_back(step, loss - gain.high);
   }
   return {.title = "Expected loss after more steps",
           .y = "validation loss",
-          .series = {measured, fitted, least, most}};
+          .series = {measured, expected, least, most}};
+}
+
+// The same for the same pairs in the same pieces.
+std::string identity_of(const std::vector<CorpusFacts>& corpora) {
+  std::string checksums;
+  for (const CorpusFacts& corpus : corpora) {
+    for (const ShardInfo& shard : corpus.shards) checksums += shard.sha256;
+    checksums += format(" weight {} ", corpus.weight);
+  }
+  return format("{:08x}", xxh3(checksums.data(), checksums.size()) >> 32);
+}
+
+Json gain_json(const ExpectedGain& gain) {
+  return {{"more", gain.more}, {"gain", gain.gain}, {"low", gain.low}, {"high", gain.high}};
 }
 
 }  // namespace
@@ -43,16 +56,37 @@ void ReportMaker::is_trained() {
   const Points valid = validation_losses(run_);
   a.plots.push_back(
       {.title = "Validation loss", .y = "per target token", .series = {{"measured", valid, true}}});
-  const bool decays = report_.trained.phase != RateDecay::Phase::kNone;
-  const auto curve = fit_loss_curve(valid);
-  if (curve && !decays) a.plots.push_back(expectation_plot(valid, *curve));
-  const std::vector<ExpectedGain> none;
-  for (const ExpectedGain& gain : decays ? report_.trained.gains : curve ? curve->gains : none) {
+  const Trained& t = report_.trained;
+  if (!t.gains.empty()) a.plots.push_back(expectation_plot(valid, t.gains));
+  if (t.plan.last > 0) {
+    a.figures.emplace_back("of the planned steps",
+                           format("{} of {} ({:.0f}%)", whole(t.plan.step), whole(t.plan.last),
+                                  100 * t.plan.step / t.plan.last));
+  }
+  for (const ExpectedGain& gain : t.gains) {
+    a.figures.emplace_back(format("expected from {:.0f}% more steps", 100 * gain.more),
+                           text_of(gain));
+    report_.numbers["expected_gains"].push_back(gain_json(gain));
+  }
+  for (const ExpectedGain& gain : t.bleu_gains) {
+    a.figures.emplace_back(format("BLEU expected from {:.0f}% more steps", 100 * gain.more),
+                           text_of_bleu(gain));
+    report_.numbers["expected_bleu_gains"].push_back(gain_json(gain));
+  }
+  if (t.of_decay) {
     a.figures.emplace_back(
-        format("expected from {:.0f}% more steps{}", 100 * gain.more, decays ? " in all" : ""),
-        text_of(gain));
-    report_.numbers["expected_gains"].push_back(
-        {{"more", gain.more}, {"gain", gain.gain}, {"low", gain.low}, {"high", gain.high}});
+        format("expected from a decay over {:.0f} steps that begins now", t.decay_steps),
+        text_of(*t.of_decay));
+    report_.numbers["expected_of_decay"] = gain_json(*t.of_decay);
+  }
+  if (t.to_end) report_.numbers["expected_to_end"] = gain_json(*t.to_end);
+  if (t.of_longer) report_.numbers["expected_of_longer"] = gain_json(*t.of_longer);
+  if (t.level.guessing > 0) {
+    a.figures.emplace_back("loss of guessing among all pieces", format("{:.3f}", t.level.guessing));
+  }
+  if (t.level.frequencies > 0) {
+    a.figures.emplace_back("loss of knowing only how often each piece occurs",
+                           format("{:.3f}", t.level.frequencies));
   }
   if (!valid.empty()) a.figures.emplace_back("last loss", format("{:.4f}", valid.back().second));
   Plot bleu = {.title = "BLEU of decoded text"};
@@ -88,7 +122,7 @@ void ReportMaker::is_overfitting() {
         {"best validation loss", format("{:.4f} at step {}", trend->best, whole(trend->best_step))},
         {"last validation loss", format("{:.4f}", trend->last)},
         {"training loss since the previous evaluation",
-         format("{:.4f}, with dropout", trend->train_now)},
+         format("{:.4f}{}", trend->train_now, report_.overfitting.dropout ? ", with dropout" : "")},
         {"gap", format("{:+.4f}", trend->gap())}};
     report_.numbers["overfitting"] = {{"gap", trend->gap()},
                                       {"best_step", trend->best_step},
@@ -102,7 +136,8 @@ void ReportMaker::is_overfitting() {
     }
   }
   a.plots.push_back({.title = "Training and validation loss",
-                     .y = "per target token, training with dropout",
+                     .y = report_.overfitting.dropout ? "per target token, training with dropout"
+                                                      : "per target token",
                      .series = {{"training", training_losses(run_)},
                                 {"validation", validation_losses(run_), true}}});
 }
@@ -234,6 +269,10 @@ void ReportMaker::training_set() {
     report_.numbers["training_pairs"] = manifest.train_pairs();
     report_.numbers["training_bytes"] = bytes;
     report_.numbers["lines_read"] = read;
+    report_.numbers["dataset"] = {{"training pairs", manifest.train_pairs()},
+                                  {"training set", identity_of(manifest.train)},
+                                  {"validation set", identity_of(manifest.valid)},
+                                  {"vocabulary", manifest.vocab.file.sha256.substr(0, 8)}};
   } catch (const Error& e) {
     a.answer = format("cannot tell, because {}", e.what());
   }

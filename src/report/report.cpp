@@ -59,8 +59,9 @@ Report ReportMaker::make() {
   report_.shares = time_shares(run_);
   time_ = run_time(run_);
   report_.bottleneck = bottleneck(run_, report_.shares);
-  report_.trained = trained(run_, rate_decay(run_, options_));
-  report_.overfitting = overfitting(run_);
+  const LearningContext learning = {.run = directory_, .options = options_};
+  report_.trained = trained(run_, learning);
+  report_.overfitting = overfitting(run_, learning);
   report_.verdicts = {text_of(report_.bottleneck), text_of(report_.trained),
                       text_of(report_.overfitting)};
   how_long();
@@ -191,9 +192,32 @@ void ReportMaker::notes() {
                                       with_commas(s.step), counted(s.workers, "worker"), s.cause));
   }
   report_.numbers["restarts"] = restarts;
+  note_memberships();
   uint64_t lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_steps;
   if (lost > 0) report_.notes.emplace_back("steps repeated after a resume", with_commas(lost));
+}
+
+void ReportMaker::note_memberships() {
+  const std::vector<MembershipChangeRecord>& changes = run_.memberships;
+  if (changes.empty()) return;
+  uint64_t lost = 0;
+  uint64_t repeated = 0;
+  double seconds = 0;
+  bool residuals = false;
+  for (const MembershipChangeRecord& change : changes) {
+    lost += change.lost.size();
+    repeated += change.settled == "repeated" ? 1 : 0;
+    seconds += change.seconds;
+    residuals = residuals || change.lost_residuals;
+  }
+  std::string text = "lost " + counted(lost, "worker");
+  text += format(", {} in all, ", human_seconds(seconds));
+  // No worker had committed a step that was begun again.
+  text +=
+      repeated == 0 ? "no step repeated" : counted(repeated, "unfinished step") + " begun again";
+  if (residuals) text += "; rounding errors that the lost workers had not sent yet are lost";
+  report_.notes.emplace_back("elastic", text);
 }
 
 void ReportMaker::numbers() {
@@ -203,6 +227,18 @@ void ReportMaker::numbers() {
   n["start_up_seconds"] = time_.start_up;
   n["data_seconds"] = time_.data;
   n["steps"] = run_.steps.total("steps");
+  const double step_seconds = run_.steps.total("seconds");
+  if (step_seconds > 0) {
+    n["target_tokens_per_second"] = run_.steps.total("target_tokens") / step_seconds;
+  }
+  if (!run_.starts.empty()) {
+    const StartRecord& s = run_.starts.back();
+    n["machine"] = {{"host", s.host},
+                    {"device", s.device},
+                    {"threads", s.threads},
+                    {"workers", s.workers},
+                    {"version", s.version}};
+  }
   n["shares"] = {{"total", s.total},           {"input", s.input},
                  {"compute", s.compute},       {"compression", s.compression},
                  {"network", s.network},       {"straggler", s.straggler},
@@ -264,6 +300,8 @@ Json to_json(const Report& report) {
   if (report.trained.answer == Trained::Answer::kDiverged) {
     json["verdicts"]["trained"]["diverged_step"] = report.trained.step;
   }
+  json["verdicts"]["trained"]["level"] = id_of(report.trained.level.fault);
+  json["verdicts"]["trained"]["validation_unlike_training"] = report.trained.level.unlike;
   json["verdicts"]["overfitting"]["answer"] = id_of(report.overfitting.answer);
   json["verdicts"]["overfitting"]["best_step"] = report.overfitting.trend.best_step;
   if (!report.fine_tuning.empty()) json["fine_tuning"] = table(report.fine_tuning);
@@ -291,12 +329,13 @@ std::string to_text(const Report& report) {
 }
 
 std::vector<std::string> write_report(const std::vector<Report>& reports,
-                                      const std::string& directory) {
+                                      const std::string& directory,
+                                      const std::vector<std::string>& comparison) {
   Json json = Json::array();
   for (const Report& report : reports) json.push_back(to_json(report));
   const std::string page = directory + "/report.html";
   const std::string data = directory + "/report.json";
-  write_whole(page, report_page(reports));
+  write_whole(page, report_page(reports, comparison));
   write_whole(data, pretty(reports.size() == 1 ? json[0] : json));
   return {page, data};
 }

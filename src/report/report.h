@@ -61,8 +61,9 @@ Json to_json(const Report& report);
 std::string to_text(const Report& report);  // for a terminal
 
 // Writes report.html and report.json into the run (or `directory`) and returns their paths. Several
-// reports stand side by side in one page.
+// reports stand side by side in one page, after the sentences of their comparison.
 std::vector<std::string> write_report(const std::vector<Report>& reports,
-                                      const std::string& directory);
+                                      const std::string& directory,
+                                      const std::vector<std::string>& comparison = {});
 
 }  // namespace reigen

@@ -60,6 +60,7 @@ class ReportMaker {
   void fine_tuning();
   void environment();
   void notes();
+  void note_memberships();
   void numbers();
 
   Answer& add(const char* id, const char* question);

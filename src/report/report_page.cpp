@@ -158,6 +158,15 @@ std::string differing_settings(const std::vector<Report>& reports) {
   return rows;
 }
 
+std::string comparison_section(const std::vector<std::string>& sentences) {
+  if (sentences.empty()) return "";
+  std::string out = "<section id=\"comparison\"><h2>What differs, and what that did</h2><ul>";
+  for (const std::string& sentence : sentences) {
+    out += format("<li>{}</li>", escaped_html(sentence));
+  }
+  return out + "</ul></section>\n";
+}
+
 std::string side_by_side(const std::vector<Report>& reports) {
   auto head = [&] {
     std::string row = "<thead><tr><th scope=\"col\"></th>";
@@ -234,13 +243,15 @@ std::string whole_page(const std::vector<Report>& reports, const std::string& st
 
 }  // namespace
 
-std::string report_page(const std::vector<Report>& reports) {
+std::string report_page(const std::vector<Report>& reports,
+                        const std::vector<std::string>& comparison) {
   const auto unfinished = std::find_if(reports.begin(), reports.end(), [](const Report& r) {
     return r.state.kind != RunStateKind::kEnded;
   });
   const Report& shown = unfinished == reports.end() ? reports[0] : *unfinished;
   return whole_page(reports, shown.state.text,
-                    reports.size() == 1 ? one_report(reports[0]) : side_by_side(reports));
+                    reports.size() == 1 ? one_report(reports[0])
+                                        : comparison_section(comparison) + side_by_side(reports));
 }
 
 }  // namespace reigen

@@ -9,7 +9,8 @@
 
 namespace reigen {
 
-std::string report_page(const std::vector<Report>& reports);
+std::string report_page(const std::vector<Report>& reports,
+                        const std::vector<std::string>& comparison = {});
 
 // The content policy of that page, in the file and when it is served: its own style, no script.
 inline constexpr const char* kReportPolicy =

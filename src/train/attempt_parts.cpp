@@ -11,6 +11,7 @@
 #include "train/last_step.h"
 #include "train/run/decay_request.h"
 #include "train/run/starting_point.h"
+#include "train/run/take_over.h"
 #include "train/workers/agreements.h"
 #include "train/workers/algorithm_records.h"
 
@@ -168,29 +169,6 @@ void plan_micro_batches(AttemptParts& parts) {
   choices.micro_tokens = memory.micro_tokens;
 }
 
-}  // namespace
-
-std::unique_ptr<Prefetcher> make_input(AttemptParts& parts) {
-  const TrainOptions& options = parts.options;
-  BatchStream stream(parts.data.train, static_cast<uint64_t>(options.seed), batch_size(options));
-  stream.seek(parts.state.counters.cursor);
-  PrefetchOptions prefetch{.micro_tokens = parts.facts.memory.micro_tokens,
-                           .bos = parts.data.vocabulary.bos(),
-                           .depth = kBatchesAhead,
-                           .rank = parts.job.rank(),
-                           .workers = parts.job.size(),
-                           .shares = parts.state.choices.shares};
-  if (parts.on_gpu()) {
-    prefetch.stage = [&parts](const PackedBatch& micro) -> std::shared_ptr<StagedBatch> {
-      return std::shared_ptr<BatchIndex>(
-          parts.model.index(parts.opened.device, micro, parts.opened.type));
-    };
-  }
-  return std::make_unique<Prefetcher>(parts.data.train, std::move(stream), std::move(prefetch));
-}
-
-namespace {
-
 // Measures the workers and the link between them, and chooses transport, compression and bucket
 // size by the result.
 void preflight(AttemptParts& parts) {
@@ -256,6 +234,25 @@ void describe_attempt(AttemptParts& parts) {
 
 }  // namespace
 
+std::unique_ptr<Prefetcher> make_input(AttemptParts& parts) {
+  const TrainOptions& options = parts.options;
+  BatchStream stream(parts.data.train, static_cast<uint64_t>(options.seed), batch_size(options));
+  stream.seek(parts.state.counters.cursor);
+  PrefetchOptions prefetch{.micro_tokens = parts.facts.memory.micro_tokens,
+                           .bos = parts.data.vocabulary.bos(),
+                           .depth = kBatchesAhead,
+                           .rank = parts.job.rank(),
+                           .workers = parts.job.size(),
+                           .shares = parts.state.choices.shares};
+  if (parts.on_gpu()) {
+    prefetch.stage = [&parts](const PackedBatch& micro) -> std::shared_ptr<StagedBatch> {
+      return std::shared_ptr<BatchIndex>(
+          parts.model.index(parts.opened.device, micro, parts.opened.type));
+    };
+  }
+  return std::make_unique<Prefetcher>(parts.data.train, std::move(stream), std::move(prefetch));
+}
+
 AttemptParts::AttemptParts(const TrainOptions& given, Job& workers)
     : options(given),
       job(workers),
@@ -315,6 +312,7 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
 
   parts.stepper = make_stepper(device, parts.opened.type, parts.model, options, parts.state, job,
                                parts.transport.direct.get());
+  if (job.elastic()) parts.run_id = job.broadcast(run != nullptr ? make_run_id(*run) : "");
   parts.traced = TracedSteps::of(job, options.timeline);
   if (parts.traced) parts.stepper->trace(&parts.traced->timeline());
   parts.input = make_input(parts);

@@ -14,6 +14,7 @@
 #include "model/transformer.h"
 #include "optim/state.h"
 #include "train/run/run_writer.h"
+#include "train/run/serve_page.h"
 #include "train/run/setup.h"
 #include "train/step/gpu_transport.h"
 #include "train/step/stepper.h"
@@ -46,6 +47,9 @@ struct AttemptParts {
   PreemptionWatch* preemption = nullptr;  // outlives the parts; null: no notices are asked for
   GpuTransport transport;
   std::unique_ptr<Stepper> stepper;
+  std::string run_id;                        // of an elastic job's run (take_over.h)
+  std::unique_ptr<RunDirectory> taken_over;  // if this worker became the writer
+  std::unique_ptr<PageProcess> page;         // of such a run
   // Null except on rank 0. Its thread writes checkpoints that the stepper copies.
   std::unique_ptr<RunWriter> writer;
   std::unique_ptr<TracedSteps> traced;  // null without --timeline
@@ -53,12 +57,12 @@ struct AttemptParts {
   std::unique_ptr<Prefetcher> input;
 };
 
-// The input from the present cursor on, by the present shares.
-std::unique_ptr<Prefetcher> make_input(AttemptParts& parts);
-
 // Opens device and data, resumes or starts the run, measures the job, and builds the rest. All
 // ranks call it; `run` is null except on rank 0. Run and job must outlive the parts.
 std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDirectory* run,
                                               Job& job, const std::string& version);
+
+// Batches from the state's cursor on, this worker's share of each.
+std::unique_ptr<Prefetcher> make_input(AttemptParts& parts);
 
 }  // namespace reigen

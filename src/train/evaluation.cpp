@@ -146,9 +146,9 @@ void evaluate(AttemptParts& parts) {
   SwappedWeights shared = parts.stepper->shared_weights();
   EvaluationRecord record =
       parts.options.ema_decay > 0 ? scores_of_better(parts, plan) : scores_of_weights(parts, plan);
-  parts.state.counters.average_better = record.averaged();
   record.step = parts.state.counters.step;
   share_scores(parts.job, record);
+  parts.state.counters.average_better = record.averaged();
   note_scores(record, options.stop_on, parts.state.counters);
   if (parts.writer) parts.writer->evaluation(record);
   shared.end();

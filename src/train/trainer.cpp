@@ -12,10 +12,9 @@
 #include "data/manifest.h"
 #include "dist/launch/restarts.h"
 #include "optim/schedule.h"
-#include "report/live/page_process.h"
-#include "report/live/page_token.h"
 #include "train/attempt_parts.h"
 #include "train/run/decay_request.h"
+#include "train/run/serve_page.h"
 #include "train/run/starting_point.h"
 #include "train/training_loop.h"
 #include "train/workers/agreements.h"
@@ -27,24 +26,6 @@ namespace {
 
 std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
-}
-
-std::unique_ptr<PageProcess> serve_page(const TrainOptions& options) {
-  return std::make_unique<PageProcess>(
-      PageProcessOptions{.run = options.run,
-                         .address = options.page.address,
-                         .port = static_cast<int>(options.page.port),
-                         .token = page_token(options.page)});
-}
-
-// The link with its access token only on a terminal: output that is redirected ends in files that
-// other users may read.
-void announce(const PageProcess& page) {
-  const std::string for_logs = format("live page of the run: {} (link with its access token: {})",
-                                      page.address_text(), page.link_file());
-  if (!stderr_is_terminal()) return log_note(for_logs);
-  log_copy_only(for_logs);
-  log_terminal_only(format("live page of the run: {}", page.url()));
 }
 
 void warn_of_timeline(const TrainOptions& options) {
@@ -128,6 +109,7 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
     if (!options.tune.from.empty() && !begun) options = with_starting_point(options);
     options = resolve(with_recipe(options));
     check_schedule(options.schedule);
+    if (job.elastic()) options.run = absolute(options.run);  // another worker may take it over
   }
   const int64_t decay_now = options.decay_now;
   if (job.first()) warn_of_timeline(options);
@@ -144,7 +126,7 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   const auto wait = restart.number > 0 ? kWaitAtRestart : std::chrono::seconds(0);
   if (job.first()) run.emplace(options.run, wait);
   std::unique_ptr<PageProcess> page;
-  if (run && options.dashboard) page = serve_page(options);
+  if (run) page = serve_page(options);
   const std::unique_ptr<AttemptParts> parts =
       prepare_attempt(options, run ? &*run : nullptr, job, version);
   parts->facts.restart = restart;

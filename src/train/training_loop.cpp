@@ -12,8 +12,23 @@
 #include "train/last_step.h"
 #include "train/workers/agreements.h"
 #include "train/workers/algorithm_records.h"
+#include "train/writer_change.h"
 
 namespace reigen {
+namespace {
+
+// Ranks change with the membership, a worker's number does not; logs are named by it.
+std::vector<std::vector<Record>> by_worker(std::vector<std::vector<Record>> by_rank, Job& job) {
+  std::vector<std::vector<Record>> all;
+  for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const auto number = static_cast<size_t>(job.membership()->members()[rank].id.number);
+    if (all.size() <= number) all.resize(number + 1);
+    all[number] = std::move(by_rank[rank]);
+  }
+  return all;
+}
+
+}  // namespace
 
 TrainingLoop::TrainingLoop(AttemptParts& parts)
     : parts_(parts),
@@ -21,7 +36,9 @@ TrainingLoop::TrainingLoop(AttemptParts& parts)
               parts.state.choices.decay),
       logs_(parts.job, parts.on_gpu()),
       started_(parts.state.counters.cursor) {
-  if (parts.facts.resumed) checkpoint_.step = parts.state.counters.step;
+  if (parts.job.elastic()) at_.forming = parts.job.membership()->forming_id();
+  claim_writing(parts);
+  if (parts.facts.resumed) at_.checkpoint.step = parts.state.counters.step;
 }
 
 void TrainingLoop::run() {
@@ -32,45 +49,63 @@ void TrainingLoop::run() {
     if (decay.active()) parts_.writer->use_decay(decay);
     if (parts_.facts.decay_cancelled) parts_.writer->cancel_decay(parts_.state.counters.step);
   }
-  checkpoint_.changed_since = parts_.facts.decay_cancelled;
+  at_.checkpoint.changed_since = parts_.facts.decay_cancelled;
   finish(train());
 }
 
 StopReason TrainingLoop::train() {
+  bool started = false;
+  while (true) {
+    try {
+      // Once, even if a worker is lost meanwhile: then the votes of a step ask for the decay.
+      if (!std::exchange(started, true)) {
+        score_starting_point();
+        begin_due_decay(parts_.job.broadcast(requested_decay()));
+        if (at_.checkpoint.changed_since) save();
+        restart_clocks();
+      }
+      const StopReason reason = advance();
+      if (reason != StopReason::kNone) return reason;
+    } catch (const WorkerLost& lost) {
+      recover(lost.status);
+    }
+  }
+}
+
+void TrainingLoop::score_starting_point() {
+  if (parts_.state.counters.step > 0 || parts_.options.tune.from.empty()) return;
+  try {
+    evaluate_starting_point(parts_);
+  } catch (const Interrupted&) {  // nothing is trained yet: the attempt ends at once
+  }
+}
+
+StopReason TrainingLoop::advance() {
   const Counters& counters = parts_.state.counters;
   Stepper& stepper = *parts_.stepper;
-  if (counters.step == 0 && !parts_.options.tune.from.empty()) {
-    try {
-      evaluate_starting_point(parts_);
-    } catch (const Interrupted&) {  // nothing is trained yet: the attempt ends at once
-    }
-  }
-  begin_due_decay(parts_.job.broadcast(requested_decay()));
-  if (checkpoint_.changed_since) save();
-  restart_clocks();
-  while (true) {
-    const uint64_t started = counters.step + stepper.under_way();
-    if (limits_.boundary(started, started_, requests()) || parts_.shares->due(started)) {
-      while (stepper.under_way() > 0) finish_step();
-      begin_due_decay(requests().decay_steps);
+  const uint64_t started = counters.step + stepper.under_way();
+  if (std::exchange(at_boundary_, false) || parts_.shares->due(started) ||
+      limits_.boundary(started, started_, requests())) {
+    while (stepper.under_way() > 0) finish_step();
+    begin_due_decay(requests().decay_steps);
 
-      StopReason reason = limits_.reason_to_stop(counters, requests());
-      if (limits_.evaluation_due(counters, reason)) {
-        try {
-          evaluate(parts_);
-          checkpoint_.changed_since = true;
-        } catch (const Interrupted&) {  // repeated when the run is resumed
-        }
-        begin_due_decay(0);
-        reason = limits_.reason_to_stop(counters, requests());
+    StopReason reason = limits_.reason_to_stop(counters, requests());
+    if (limits_.evaluation_due(counters, reason)) {
+      try {
+        evaluate(parts_);
+        at_.checkpoint.changed_since = true;
+      } catch (const Interrupted&) {  // repeated when the run is resumed
       }
-      adapt_shares();
-      if (limits_.checkpoint_due(counters, reason, checkpoint_, requests().save)) save();
-      if (reason != StopReason::kNone) return reason;
-      restart_clocks();
+      begin_due_decay(0);
+      reason = limits_.reason_to_stop(counters, requests());
     }
-    step();
+    adapt_shares();
+    if (limits_.checkpoint_due(counters, reason, at_.checkpoint, requests().save)) save();
+    if (reason != StopReason::kNone) return reason;
+    restart_clocks();
   }
+  step();
+  return StopReason::kNone;
 }
 
 // Starts a step and finishes as many as the stepper cannot overlap.
@@ -96,22 +131,15 @@ void TrainingLoop::step() {
 
 // Logs the oldest step under way. Logging takes time from the next step, as a span of its own.
 StepRecord TrainingLoop::finish_step() {
-  Counters& counters = parts_.state.counters;
   const StepResult result = parts_.stepper->finish();
-  times_.seconds = since_last_step_.lap();
-  times_.descheduled = logs_.descheduled().take();
-  spans_ = {};
-  const StepRecord record = step_record(result, times_, limits_.epochs(counters.cursor));
-  counters.step_seconds += record.seconds;
-  if (parts_.writer) parts_.writer->step(record);
-  logs_.step(record);
-  if (parts_.job.alone() || record.step % static_cast<uint64_t>(parts_.options.log_every) == 0) {
+  log_step(result, since_last_step_.lap());
+  if (parts_.job.alone() || result.step % static_cast<uint64_t>(parts_.options.log_every) == 0) {
     exchange_logs();
   }
-  if (parts_.traced) parts_.traced->after(record.step, parts_.writer.get());
+  if (parts_.traced) parts_.traced->after(result.step, parts_.writer.get());
   times_.observe = spans_.lap();
   check_divergence();
-  return record;
+  return result;
 }
 
 // Before the checkpoint of the same step, which records them.
@@ -123,6 +151,42 @@ void TrainingLoop::adapt_shares() {
   parts_.input = make_input(parts_);
 }
 
+void TrainingLoop::log_step(const StepResult& result, double seconds) {
+  Counters& counters = parts_.state.counters;
+  times_.seconds = seconds;
+  times_.descheduled = logs_.descheduled().take();
+  spans_ = {};
+  const StepRecord record = step_record(result, times_, limits_.epochs(counters.cursor));
+  counters.step_seconds += record.seconds;
+  if (parts_.writer) parts_.writer->step(record);
+  logs_.step(record);
+  if (!parts_.job.elastic() || parts_.writer) return;
+  constexpr size_t kMostRecent = 1000;
+  recent_.push_back(record);
+  if (recent_.size() > kMostRecent) recent_.pop_front();
+}
+
+void TrainingLoop::recover(const CommStatus& why) {
+  show_status("");
+  const double in_step = since_last_step_.seconds();
+  const auto log = [&](const StepResult& result) { log_step(result, in_step); };
+  const Recovered done = reigen::recover(parts_, why, at_, {log, recent_});
+  at_ = done.loop;
+  at_boundary_ = at_.checkpoint.changed_since;
+  started_ = parts_.state.counters.cursor;
+  logs_.rejoin();
+  if (parts_.writer) {
+    if (done.adopted_decay) {
+      const bool requested = parts_.job.agreed().decay_steps > 0;
+      parts_.writer->begin_decay({.step = done.adopted_decay->begin,
+                                  .steps = done.adopted_decay->steps,
+                                  .cause = requested ? "request" : "stalled"});
+    }
+    parts_.writer->membership(done.record);
+  }
+  restart_clocks();
+}
+
 void TrainingLoop::save() {
   const Stopwatch stall;
   TrainState& state = parts_.state;
@@ -132,9 +196,11 @@ void TrainingLoop::save() {
   record_algorithms(parts_.job, parts_.opened.device, parts_.writer.get());
   if (parts_.writer) parts_.writer->save(state, snapshot->source(), stall);
   snapshot->end();
-  parts_.job.barrier();  // the other ranks wait for rank 0 here rather than in the next step
   state.worker_states.clear();
-  checkpoint_ = {.step = state.counters.step};
+  // A checkpoint that the writer has copied is completed, whatever happens to the others.
+  if (parts_.writer) at_.checkpoint = {.step = state.counters.step};
+  parts_.job.barrier();  // the other ranks wait for rank 0 here rather than in the next step
+  at_.checkpoint = {.step = state.counters.step};
   since_checkpoint_ = {};
 }
 
@@ -149,7 +215,7 @@ void TrainingLoop::begin_due_decay(uint64_t requested) {
   Choices& choices = parts_.state.choices;
   choices.decay = {step, due.steps};
   choices.decay_limit = static_cast<uint64_t>(parts_.options.max_steps);
-  checkpoint_.changed_since = true;
+  at_.checkpoint.changed_since = true;
   if (parts_.writer) {
     parts_.writer->begin_decay({.step = step, .steps = due.steps, .cause = due.cause});
   }
@@ -181,8 +247,10 @@ StopRequests TrainingLoop::requests() const {
 }
 
 void TrainingLoop::exchange_logs() {
-  const std::vector<std::vector<Record>> records = logs_.exchange();
-  if (parts_.writer) parts_.writer->add_records(records);
+  std::vector<std::vector<Record>> records = logs_.exchange();
+  if (!parts_.writer) return;
+  if (parts_.job.elastic()) records = by_worker(std::move(records), parts_.job);
+  parts_.writer->add_records(records);
 }
 
 void TrainingLoop::restart_clocks() {
@@ -240,12 +308,17 @@ std::string TrainingLoop::preemption_notice() {
 void TrainingLoop::finish(StopReason reason) {
   Counters& c = parts_.state.counters;
   logs_.stop_sampling();
-  exchange_logs();
-  const std::string notice = reason == StopReason::kSignal ? preemption_notice() : "";
-  if (parts_.traced) parts_.traced->after(c.step, parts_.writer.get(), true);
-  parts_.traced.reset();
-  if (parts_.transport.direct) parts_.job.check(parts_.transport.direct->leave());
-  parts_.job.leave();
+  std::string notice;
+  try {
+    exchange_logs();
+    if (reason == StopReason::kSignal) notice = preemption_notice();
+    if (parts_.traced) parts_.traced->after(c.step, parts_.writer.get(), true);
+    parts_.traced.reset();
+    if (parts_.transport.direct) parts_.job.check(parts_.transport.direct->leave());
+    parts_.job.leave();
+  } catch (const WorkerLost& lost) {  // the work is done, and a checkpoint of it is written
+    log_note(format("a worker ended before the others left the job: {}", lost.what()));
+  }
   c.seconds = parts_.run_seconds();
   if (!parts_.writer) {
     if (!notice.empty()) throw Preempted(format("stopped after step {}: {}", c.step, notice));
@@ -262,14 +335,14 @@ void TrainingLoop::finish(StopReason reason) {
                parts_.options.run, writer.run().path(), c.step, writer.how_to_resume()));
   }
   if (!notice.empty()) {
-    throw Preempted(format("stopped after step {} by a notice of preemption ({}); {}", c.step,
-                           notice,
-                           checkpoint_.step ? writer.how_to_resume() : "nothing was trained yet"));
+    throw Preempted(
+        format("stopped after step {} by a notice of preemption ({}); {}", c.step, notice,
+               at_.checkpoint.step ? writer.how_to_resume() : "nothing was trained yet"));
   }
   if (reason == StopReason::kSignal) {
     throw Interrupted(
         format("stopped by a signal after step {}; {}", c.step,
-               checkpoint_.step ? writer.how_to_resume() : "nothing was trained yet"));
+               at_.checkpoint.step ? writer.how_to_resume() : "nothing was trained yet"));
   }
   log_note(format("done: {} reached", text_of(reason)));
   if (reason == StopReason::kMaxTime) {

@@ -1,8 +1,11 @@
 // The training loop: evaluate if due, write a checkpoint if due, stop if it is time, else one step.
 #pragma once
 
+#include <deque>
+
 #include "base/clock.h"
 #include "train/attempt_parts.h"
+#include "train/recovery.h"
 #include "train/run_limits.h"
 #include "train/workers/rank_logs.h"
 
@@ -21,9 +24,15 @@ class TrainingLoop {
 
  private:
   StopReason train();
+  void score_starting_point();
+  // Does what is due after the last step, then one step; the reason to stop, if there is one.
+  StopReason advance();
   void step();
   StepRecord finish_step();
   void adapt_shares();
+  void log_step(const StepResult& result, double seconds);
+  // After a loss in an elastic job: all members continue from the same boundary.
+  void recover(const CommStatus& why);
   void save();
   std::string preemption_notice();
   void finish(StopReason reason);
@@ -44,8 +53,10 @@ class TrainingLoop {
   AttemptParts& parts_;
   RunLimits limits_;
   RankLogs logs_;
-  Cursor started_;  // past the batch of the last step that was started
-  RunLimits::LastCheckpoint checkpoint_;
+  Cursor started_;                 // past the batch of the last step that was started
+  LoopPosition at_;                // the last checkpoint, and the membership
+  bool at_boundary_ = false;       // whatever the step is, something is due
+  std::deque<StepRecord> recent_;  // in an elastic job, unless this worker is the writer
   Stopwatch since_checkpoint_;
   // Both since the last step, or the evaluation or checkpoint after it, ended.
   Stopwatch since_last_step_;

@@ -74,6 +74,7 @@ class FineTuning(TrainCase):
         self.assertIn('id="fine-tuning"', self.read("tuned/report.html"))
         recorded = self.manifest("tuned")["training"]["state"]["starting_point"]
         self.assertEqual(recorded["sha256"], start["sha256"])
+        self.assertIn(f"began with the weights of {best}", run("inspect", self.path("tuned/last")).stdout)
 
     def test_a_stopped_run_resumes_to_the_same_bits_without_its_starting_point(self):
         shutil.copytree(self.base, self.path("start"), symlinks=True)

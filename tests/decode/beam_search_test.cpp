@@ -278,6 +278,29 @@ TEST(BeamSearch, FindsTheSameOnAGpu) {
   }
 }
 
+// Tokens are chosen on the host from the GPU's logits.
+TEST(BeamSearch, SamplesAndObeysRulesOnAGpuAsOnTheCpu) {
+  if (usable_gpus() == 0) GTEST_SKIP() << "no GPU";
+  const Device gpu = open_gpu(0);
+  TeacherForced model = eager_model("pre", 3);
+  const DeviceWeights weights(gpu, model.model, model.parameters, DType::kF32);
+  const std::vector<Ids> sources = some_sources(60, 12);
+  DecodeOptions rules{.beam = 4, .max_ratio = 1, .no_repeat_ngram = 2, .min_length = 3};
+  DecodeOptions sampled{.beam = 3, .max_ratio = 1};
+  sampled.sampling.on = true;
+  for (const DecodeOptions& options : {rules, sampled}) {
+    const auto wanted =
+        beam_search(Device::cpu(1), model.model, model.parameters, sources, kSpecial, options);
+    const auto got = beam_search(gpu, model.model, weights.view(), sources, kSpecial, options);
+    size_t different = 0;
+    for (size_t s = 0; s < sources.size(); ++s) {
+      ASSERT_FALSE(got[s].empty());
+      different += !same_ids(got[s], wanted[s]);
+    }
+    EXPECT_LE(different, 6u);
+  }
+}
+
 TEST(BeamSearch, ReportsNanParametersOnAGpuToo) {
   if (usable_gpus() == 0) GTEST_SKIP() << "no GPU";
   const Device gpu = open_gpu(0);

@@ -98,10 +98,20 @@ class Network:
         else:
             _ip("-n", self.switch, "link", "set", f"port{host}", "down")
 
+    def drop(self, a, b):
+        """Drops what host a sends to host b; the other direction works."""
+        _ip("-n", self.names[a], "route", "replace", "blackhole", f"{self.address(b)}/32")
+
     def separate(self, a, b):
         """Drops everything between two hosts; both reach all others."""
-        _ip("-n", self.names[a], "route", "add", "blackhole", f"{self.address(b)}/32")
-        _ip("-n", self.names[b], "route", "add", "blackhole", f"{self.address(a)}/32")
+        self.drop(a, b)
+        self.drop(b, a)
+
+    def isolate(self, host):
+        """Drops everything that a host sends to the others or gets from them."""
+        for other in range(len(self.names)):
+            if other != host:
+                self.separate(host, other)
 
     def add_interface(self, name, net):
         """One more link between two hosts: 10.<net>.0.1 and 10.<net>.0.2."""

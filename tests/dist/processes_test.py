@@ -215,6 +215,48 @@ class LocalLaunch(Case):
             self.assert_gone(pids)
 
 
+class ElasticLaunch(Case):
+    def launch(self, workers, **variables):
+        done = self.job.start([WORKER, "launch", str(workers), "elastic"], WORK_ELASTIC="yes", **variables)
+        self.job.wait_for(done, "epoch 0 steps", workers)
+        return done, descendants(done.pid)
+
+    def test_one_of_two_continues_on_proof_whichever_ends(self):
+        for victim in (0, 1):
+            done, pids = self.launch(2)
+            os.kill(worker_of_rank(pids, victim), signal.SIGKILL)
+            self.job.wait_for(done, f"epoch 1 steps with: {1 - victim}\n")
+            if victim == 0:  # without a proof half of the workers need rank 0
+                self.assertIn("lost worker 0", self.job.text(done))
+                self.assertIn("killed by signal 9", self.job.text(done))
+            done.send_signal(signal.SIGINT)
+            self.assertEqual(self.job.ends(done), 130, self.job.text(done))
+            self.assert_gone(pids)
+
+    def test_one_worker_is_left_of_five_that_end_at_once(self):
+        done, pids = self.launch(5)
+        for victim in [worker_of_rank(pids, rank) for rank in (0, 1, 2, 4)]:
+            os.kill(victim, signal.SIGKILL)
+        self.job.wait_for(done, "steps with: 3\n")
+        done.send_signal(signal.SIGINT)
+        self.assertEqual(self.job.ends(done), 130, self.job.text(done))
+        self.assert_gone(pids)
+
+    def test_the_job_fails_when_no_worker_is_left(self):
+        done, pids = self.launch(3)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(self.job.ends(done), 137, self.job.text(done))
+
+    def test_ctrl_c_also_ends_a_stopped_worker(self):
+        done, pids = self.launch(3, WORK_SILENCE=1500, WORK_GRACE=2000)
+        os.kill(worker_of_rank(pids, 2), signal.SIGSTOP)
+        self.job.wait_for(done, "steps with: 0 1\n", 2)
+        done.send_signal(signal.SIGINT)
+        self.job.ends(done)
+        self.assert_gone(pids)
+
+
 FAKE_SSH = """#!/bin/sh
 # Skips ssh's options and runs the command as sshd would: in its own session, so that the end of
 # this program does not signal it.
@@ -256,6 +298,30 @@ class HostLaunch(Case):
         done.send_signal(signal.SIGINT)
         self.assertEqual(self.job.ends(done), 130, self.job.text(done))
         self.assert_gone(pids)
+
+    def test_workers_of_an_elastic_job_continue_on_proof_from_other_hosts(self):
+        done = self.launch("vm1,vm2:2", "elastic", WORK_ELASTIC="yes")
+        self.job.wait_for(done, "epoch 0 steps", 3)
+        pids = descendants(done.pid)
+        for victim in [worker_of_rank(pids, rank) for rank in (0, 1)]:
+            os.kill(victim, signal.SIGKILL)
+        self.job.wait_for(done, "steps with: 2\n")
+        done.send_signal(signal.SIGINT)
+        self.assertEqual(self.job.ends(done), 130, self.job.text(done))
+        self.assert_gone(pids)
+
+    def test_workers_of_an_elastic_job_outlive_the_launcher_until_they_are_stopped(self):
+        done = self.launch("vm1,vm2", "elastic", WORK_ELASTIC="yes")
+        self.job.wait_for(done, "epoch 0 steps", 2)
+        pids = descendants(done.pid)
+        workers = [worker_of_rank(pids, rank) for rank in (0, 1)]
+        self.addCleanup(lambda: [os.kill(pid, signal.SIGKILL) for pid in workers if alive(pid)])
+        done.kill()
+        self.job.ends(done)
+        time.sleep(1)  # without a launcher workers of other jobs get a signal at once
+        self.assertTrue(all(alive(pid) for pid in workers))
+        os.kill(workers[1], signal.SIGTERM)
+        self.assert_gone(pids, within=10)
 
     def test_a_worker_that_hangs_after_a_wait_is_killed(self):
         done = self.launch("vm1,vm2", "hang-in-wait", WORK_GRACE=300)
@@ -500,7 +566,119 @@ class Namespaces(Case):
                               self.last_line(process))
 
 
+class ElasticCase(Case):
+    """Workers that only have each other: no launcher of ours ends them."""
+
+    silence = 1500
+
+    def start_all(self, size, network=None, hosts=None):
+        self.ranks = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        at = f"{network.address(0)}:4711" if network else f"127.0.0.1:{port}"
+        for rank in range(size):
+            command = [WORKER, "elastic"]
+            if network:
+                command = network.command(hosts[rank] if hosts else rank, *command)
+            self.ranks.append(self.job.start(
+                command, REIGEN_RANK=rank, REIGEN_SIZE=size, REIGEN_TOKEN=TOKEN,
+                REIGEN_RENDEZVOUS=at, REIGEN_HOSTS=",".join(f"vm{r}" for r in range(size)),
+                WORK_ELASTIC="yes", WORK_SILENCE=self.silence, WORK_START=20000))
+        for process in self.ranks:
+            self.job.wait_for(process, "epoch 0 steps")
+
+    def continue_as(self, numbers, of=None):
+        """All of them take a step in one membership of exactly these workers."""
+        line = "steps with:" + "".join(f" {n}" for n in numbers) + "\n"
+        for n in of or numbers:
+            self.job.wait_for(self.ranks[n], line)
+
+    def stop_all(self, numbers):
+        for n in numbers:
+            self.ranks[n].send_signal(signal.SIGTERM)
+        for n in numbers:
+            self.assertIn(self.job.ends(self.ranks[n]), (0, 130), self.job.text(self.ranks[n]))
+
+
+class Elastic(ElasticCase):
+    def test_any_killed_worker_is_done_without(self):
+        self.start_all(4)
+        for victim, rest in ((0, [1, 2, 3]), (2, [1, 3]), (3, [1])):
+            self.ranks[victim].kill()
+            self.continue_as(rest)
+        self.stop_all([1])
+
+    def test_two_killed_at_once(self):
+        self.start_all(5)
+        for victim in (0, 3):
+            self.ranks[victim].kill()
+        self.continue_as([1, 2, 4])
+        self.stop_all([1, 2, 4])
+
+    def test_half_without_the_lowest_rank_pauses_until_stopped(self):
+        self.start_all(2)
+        self.ranks[0].kill()
+        self.job.wait_for(self.ranks[1], "paused on worker 1")
+        self.assertIn("1 of 2 workers of epoch 0", self.job.text(self.ranks[1]))
+        self.ranks[1].send_signal(signal.SIGTERM)
+        self.assertEqual(self.job.ends(self.ranks[1]), 130)
+
+    def test_a_paused_worker_continues_when_the_operator_says_so(self):
+        self.start_all(3)
+        self.ranks[0].kill()
+        self.continue_as([1, 2])
+        self.ranks[1].kill()
+        self.job.wait_for(self.ranks[2], "paused on worker 2")
+        self.assertIn(f"reigen continue {self.ranks[2].pid}, on this host", self.job.text(self.ranks[2]))
+        self.ranks[2].send_signal(signal.SIGUSR1)
+        self.continue_as([2])
+        self.stop_all([2])
+
+    def test_a_stopped_worker_is_fenced_when_it_wakes(self):
+        for victim in (0, 2):
+            self.start_all(3)
+            self.ranks[victim].send_signal(signal.SIGSTOP)
+            rest = [n for n in range(3) if n != victim]
+            self.continue_as(rest)
+            self.ranks[victim].send_signal(signal.SIGCONT)
+            self.assertEqual(self.job.ends(self.ranks[victim]), 5)
+            self.assertIn("continued in epoch 1 without this worker", self.last_line(self.ranks[victim]))
+            self.assertNotIn("epoch 1 steps", self.job.text(self.ranks[victim]))
+            self.stop_all(rest)
+
+    def test_workers_that_all_stop_and_wake_lose_nobody(self):
+        self.start_all(3)
+        for process in self.ranks:
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(2 * self.silence / 1000)
+        for process in self.ranks:
+            process.send_signal(signal.SIGCONT)
+        self.stop_all([0, 1, 2])
+        for process in self.ranks:
+            self.assertNotIn("lost worker", self.job.text(process))
+
+
+@unittest.skipUnless(NAMESPACES, "namespaces are not permitted here")
+class ElasticAcrossHosts(ElasticCase):
+    def test_a_worker_that_is_cut_off_pauses_and_the_others_continue(self):
+        with Network(4) as network:
+            self.start_all(4, network)
+            network.cut(0)
+            self.continue_as([1, 2, 3])
+            self.job.wait_for(self.ranks[0], "paused on worker 0")
+            self.assertNotIn("epoch 1 steps", self.job.text(self.ranks[0]))
+            self.stop_all([1, 2, 3])
+
+    def test_of_two_workers_that_cannot_reach_each_other_one_stays(self):
+        with Network(4) as network:
+            self.start_all(4, network)
+            network.separate(2, 3)
+            self.continue_as([0, 1, 2])
+            self.stop_all([0, 1, 2])
+
+
 if __name__ == "__main__":
     if not NAMESPACES:
-        print("namespaces are not permitted here: 13 tests skipped")
+        print("namespaces are not permitted here: 15 tests skipped")
     unittest.main(verbosity=2)

@@ -3,11 +3,13 @@
 //
 //   dist_worker launch N ACTION...      N workers on this machine
 //   dist_worker hosts SPEC ACTION...    over ssh
-//   dist_worker sum | loop | say TEXT... | fail RANK CODE TEXT | deaf | hang-in-wait
+//   dist_worker sum | loop | elastic | say TEXT... | fail RANK CODE TEXT | deaf | hang-in-wait
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -38,6 +40,8 @@ MembershipOptions options_of(const Placement& place) {
   options.silence = milliseconds(std::stoi(setting("WORK_SILENCE", "10000")));
   options.start_within = milliseconds(std::stoi(setting("WORK_START", "20000")));
   options.facts = {{"config", setting("WORK_CONFIG", "same")}};
+  options.elastic = setting("WORK_ELASTIC", "") == "yes";
+  options.pause_limit = milliseconds(std::stoi(setting("WORK_PAUSE", "60000")));
   return options;
 }
 
@@ -78,6 +82,53 @@ void add_until_stopped(Membership& membership) {
   }
 }
 
+// The highest count of steps of any member: all have what was summed in it, as in training.
+CommStatus agree_on_steps(Membership& membership, uint64_t& steps) {
+  std::vector<double> all(membership.members().size());
+  all[static_cast<size_t>(membership.group().rank())] = static_cast<double>(steps);
+  const CommStatus status = membership.group().sum(all).wait();
+  if (status.ok()) steps = static_cast<uint64_t>(*std::max_element(all.begin(), all.end()));
+  return status;
+}
+
+std::string numbers_of(const Membership& membership) {
+  std::string text;
+  for (const Member& member : membership.members()) text += format(" {}", member.id.number);
+  return text;
+}
+
+// Steps through losses until any worker got a signal. After each new membership the first step that
+// succeeds is printed with its members.
+void step_elastically(Membership& membership) {
+  std::vector<float> data(100'000);
+  uint64_t steps = 0;
+  bool announced = false;
+  CommStatus status;
+  log_note("ready");
+  while (true) {
+    if (!status.ok()) {
+      membership.form_next(status);
+      announced = false;
+      status = agree_on_steps(membership, steps);
+      continue;
+    }
+    std::fill(data.begin(), data.end(), 1.0f);
+    double stop = interrupt_requested() ? 1 : 0;
+    status = membership.group().all_reduce(data).wait();
+    if (status.ok()) status = membership.group().sum({&stop, 1}).wait();
+    if (!status.ok()) continue;
+    ++steps;
+    if (data[0] != static_cast<float>(membership.members().size())) {
+      throw Error(ExitCode::kInternal, format("the sum is {}", data[0]));
+    }
+    if (!std::exchange(announced, true)) {
+      log_note(format("epoch {} steps with:{}", membership.epoch(), numbers_of(membership)));
+    }
+    if (stop > 0) return;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+}
+
 void work(const std::vector<std::string>& args) {
   const auto place = detect_launch();
   if (!place) throw ConfigError("no launcher started this");
@@ -100,6 +151,8 @@ void work(const std::vector<std::string>& args) {
   Membership membership(options_of(*place));
   if (args[0] == "sum") {
     add_once(membership);
+  } else if (args[0] == "elastic") {
+    step_elastically(membership);
   } else {
     add_until_stopped(membership);
   }
@@ -114,7 +167,8 @@ LaunchResult launch(const std::vector<std::string>& args) {
   grace.after_stop = grace.after_failure;
   grace.after_wait = grace.after_failure;
   grace.after_term = milliseconds(500);
-  if (args[0] == "launch") return launch_local(std::stoi(args[1]), rest, grace);
+  const bool elastic = setting("WORK_ELASTIC", "") == "yes";
+  if (args[0] == "launch") return launch_local(std::stoi(args[1]), rest, grace, {}, elastic);
   HostLaunch hosts;
   hosts.hosts = parse_hosts(args[1]);
   hosts.arguments = rest;
@@ -122,6 +176,7 @@ LaunchResult launch(const std::vector<std::string>& args) {
   hosts.binary = setting("WORK_BINARY", "");
   hosts.copy_binary = !setting("WORK_COPY", "").empty();
   hosts.grace = grace;
+  hosts.elastic = elastic;
   hosts.connect_within = milliseconds(std::stoi(setting("WORK_CONNECT", "60000")));
   return launch_hosts(hosts);
 }

@@ -206,6 +206,35 @@ struct ScaledQueue {
   std::unique_ptr<GpuStepQueue> queue;
 };
 
+TEST_F(GpuStep, AnAbandonedStepLeavesNoTrace) {
+  const int64_t n = 1'000;
+  Matrix p = normal(1, n, 1), m(1, n), v(1, n), zero(1, n);
+  Matrix once;
+  for (const bool abandon : {false, true}) {
+    Buffer fp(device(), p), fm(device(), m), fv(device(), v), fg(device(), zero);
+    GpuOptimizer o;
+    o.gradient = fg.span();
+    o.parameters = fp.span();
+    o.first_moment = fm.span();
+    o.second_moment = fv.span();
+    o.adam = {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-9};
+    const auto queue = gpu_backend(device())->step_queue(o);
+    steps_ = 0;
+    for (uint64_t i = 1; i <= 3; ++i) {
+      if (abandon && i == 2) {
+        queue->begin({.step = i, .rate = 0.5});
+        queue->abandon();
+      }
+      const GpuStepResult result = step(*queue, o, normal(1, n, 10 + i), {12, 10}, 0.01);
+      EXPECT_EQ(result.updates, i);
+    }
+    if (abandon) {
+      EXPECT_EQ(fp.values().values, once.values);
+    }
+    once = fp.values();
+  }
+}
+
 TEST_F(GpuStep, BackoffHalvesOnOverflowAndDoublesAfterManyGoodSteps) {
   const double start = kFirstLossScale;
   ScaledQueue fresh(device(), LossScaling::kBackoff, {});

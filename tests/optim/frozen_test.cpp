@@ -23,8 +23,8 @@ Transformer frozen_model(bool tied) {
 // Whether each element of a buffer is frozen.
 std::vector<bool> frozen_elements(const ParameterLayout& layout, const std::string& parts) {
   std::vector<bool> frozen(layout.elements());
-  const Frozen chosen(layout, parts);
-  for (const ElementRange& range : chosen.ranges()) {
+  const Frozen of_parts(layout, parts);
+  for (const ElementRange& range : of_parts.ranges()) {
     for (size_t i = range.begin; i < range.end; ++i) frozen[i] = true;
   }
   return frozen;

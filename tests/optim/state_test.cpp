@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include <cmath>
 #include <filesystem>
 
@@ -118,10 +120,21 @@ TEST(ManifestState, RemembersWhetherTheAverageWasBetter) {
   }
 }
 
+TEST(ManifestState, RefusesANameOfAMetricThatIsAPath) {
+  for (const char* name : {"x/../../y", "", "../x", "loss"}) {
+    Json json = manifest_state(full_state());
+    json["best_metrics"] = {{name, {{"step", 1}, {"value", 1.0}}}};
+    TrainState state;
+    EXPECT_THROW(read_manifest_state(json, state), FieldError) << name;
+  }
+}
+
 TEST(ManifestState, OfVersion01HasNeitherDecayNorAverage) {
   Json old = manifest_state(full_state());
   old.erase("decay");
-  old.erase("average_better");
+  for (const char* key : {"average_better", "best_chrf", "best_metrics", "starting_point"}) {
+    old.erase(key);
+  }
   TrainState state;
   read_manifest_state(old, state);
   EXPECT_FALSE(state.choices.decay.active());
@@ -130,11 +143,13 @@ TEST(ManifestState, OfVersion01HasNeitherDecayNorAverage) {
 
 TEST(ManifestState, IsRefusedWhenAFieldIsMissingOrOfADifferentType) {
   const Json whole = manifest_state(full_state());
+  const std::set<std::string> since_0_2 = {"decay", "average_better", "best_chrf", "best_metrics",
+                                           "starting_point"};
   for (const auto& [key, value] : whole.items()) {
     TrainState state;
     Json less = whole;
     less.erase(key);
-    if (key != "decay" && key != "average_better") {  // since 0.2
+    if (!since_0_2.contains(key)) {
       EXPECT_THROW(read_manifest_state(less, state), FieldError) << key;
     }
     Json other = whole;

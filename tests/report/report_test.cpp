@@ -123,5 +123,35 @@ TEST(Report, JsonNamesTheStepOfADivergence) {
   EXPECT_EQ(verdicts["overfitting"]["best_step"], 40);
 }
 
+TEST(Report, SaysWhatTheLossOfWorkersCost) {
+  const TempDir dir;
+  write_run(dir.path("run"), 1e6, 0.1);
+  MeasurementLog log(dir.path("run"), 0, 40);
+  log.append(MembershipChangeRecord{.step = 40,
+                                    .workers = 2,
+                                    .lost = {{.worker = 2}},
+                                    .seconds = 1.5,
+                                    .settled = "rolled_forward"});
+  log.append(MembershipChangeRecord{
+      .step = 40, .workers = 1, .lost = {{.worker = 1}}, .seconds = 1.6, .settled = "kept"});
+  log.flush();
+  const auto note = [&] {
+    for (const auto& [name, text] : report_of(dir.path("run")).notes) {
+      if (name == "elastic") return text;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(note(), "lost 2 workers, 3.1 s in all, no step repeated");
+  log.append(MembershipChangeRecord{.step = 40,
+                                    .workers = 1,
+                                    .lost = {{.worker = 0}},
+                                    .seconds = 0.9,
+                                    .settled = "repeated",
+                                    .lost_residuals = true});
+  log.flush();
+  EXPECT_THAT(note(), StartsWith("lost 3 workers, 4.0 s in all, 1 unfinished step begun again"));
+  EXPECT_THAT(note(), HasSubstr("rounding errors"));
+}
+
 }  // namespace
 }  // namespace reigen

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 #include "dist/group/block_format.h"
 
@@ -26,15 +27,9 @@ size_t even_bucket(size_t elements, size_t wanted) {
   return std::max(kBlockValues, (even + kBlockValues - 1) / kBlockValues * kBlockValues);
 }
 
-BucketReducer::BucketReducer(Group& group, size_t bucket, Wire wire, std::span<float> residual)
-    : group_(group), wanted_bucket_(bucket), wire_(wire), residual_(residual) {}
-
-BucketReducer::BucketReducer(Group& group, size_t bucket, Wire wire, size_t elements)
-    : group_(group),
-      wanted_bucket_(bucket),
-      wire_(wire),
-      own_residual_(elements),
-      residual_(own_residual_) {}
+BucketReducer::BucketReducer(Group& group, size_t bucket, Wire wire,
+                             std::shared_ptr<Residual> residual)
+    : group_(&group), wanted_bucket_(bucket), wire_(wire), residual_(std::move(residual)) {}
 
 void BucketReducer::begin(std::span<float> gradient) {
   gradient_ = gradient;
@@ -49,8 +44,11 @@ void BucketReducer::ready(size_t elements) {
   while (sent_ < elements) {
     const size_t size = std::min(bucket_, gradient_.size() - sent_);
     if (sent_ + size > elements) return;
-    const auto residual = residual_.empty() ? residual_ : residual_.subspan(sent_, size);
-    pending_.push_back(group_.all_reduce(gradient_.subspan(sent_, size), wire_, residual));
+    ErrorFeedback feedback;
+    if (residual_) {
+      feedback = {residual_->last().subspan(sent_, size), residual_->next().subspan(sent_, size)};
+    }
+    pending_.push_back(group_->all_reduce(gradient_.subspan(sent_, size), wire_, feedback));
     sent_ += size;
   }
 }
@@ -67,16 +65,14 @@ CommStatus BucketReducer::finish() {
   }
   pending_.clear();
   // All ranks skip a step with a non-finite gradient; its residual would spoil the next step.
-  if (!residual_.empty() && !all_finite(gradient_)) {
-    std::fill(residual_.begin(), residual_.end(), 0.0F);
-  }
+  if (residual_ && !all_finite(gradient_)) std::ranges::fill(residual_->next(), 0.0F);
   return status;
 }
 
 // "unsent" is the tensor's name in checkpoints.
 std::vector<StateTensor> BucketReducer::state() {
-  if (residual_.empty()) return {};
-  return {{.name = "unsent", .values = residual_, .per_rank = true}};
+  if (!residual_) return {};
+  return {{.name = "unsent", .values = residual_->last(), .per_rank = true}};
 }
 
 }  // namespace reigen

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -19,11 +20,9 @@ size_t even_bucket(size_t elements, size_t wanted);
 
 class BucketReducer : public Compressor {
  public:
-  // Buckets of about `bucket` elements. `residual` is for error feedback (Group::all_reduce): it
-  // must outlive the reducer, or be empty.
-  BucketReducer(Group& group, size_t bucket, Wire wire, std::span<float> residual = {});
-  // With a residual of so many elements that the reducer owns.
-  BucketReducer(Group& group, size_t bucket, Wire wire, size_t elements);
+  // Buckets of about `bucket` elements. `residual`: for error feedback, or null.
+  BucketReducer(Group& group, size_t bucket, Wire wire,
+                std::shared_ptr<Residual> residual = nullptr);
 
   void begin(std::span<float> gradient) override;
   void ready(size_t elements) override;
@@ -32,14 +31,17 @@ class BucketReducer : public Compressor {
   const std::vector<OpTimes>& buckets() const { return buckets_; }  // of the last finished step
   ReduceTimes times() const override { return reduce_times(buckets_, computed_); }
   std::vector<StateTensor> state() override;
-  std::span<float> residual() override { return residual_; }
+  std::shared_ptr<Residual> residual() override { return residual_; }
+  void commit() override {
+    if (residual_) residual_->commit();
+  }
+  void use(Group& group) override { group_ = &group; }
 
  private:
-  Group& group_;
+  Group* group_;
   size_t wanted_bucket_;
   Wire wire_;
-  std::vector<float> own_residual_;
-  std::span<float> residual_;
+  std::shared_ptr<Residual> residual_;
   std::span<float> gradient_;
   size_t bucket_ = 0;
   size_t sent_ = 0;

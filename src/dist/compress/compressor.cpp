@@ -1,6 +1,7 @@
 #include "dist/compress/compressor.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "dist/compress/bucket_reducer.h"
 #include "dist/compress/power_sgd.h"
@@ -20,11 +21,10 @@ std::unique_ptr<Compressor> dense(Group& group, Wire wire, size_t bucket = kRoun
 
 // Rounding to integers loses too much to go without error feedback.
 std::unique_ptr<Compressor> quantised(Group& group, Wire wire, size_t elements,
-                                      std::span<float> residual) {
-  if (residual.empty()) {
-    return std::make_unique<BucketReducer>(group, kRoundedBucket, wire, elements);
-  }
-  return std::make_unique<BucketReducer>(group, kRoundedBucket, wire, residual);
+                                      const CompressorPlan& plan) {
+  auto residual =
+      plan.residual ? plan.residual : std::make_shared<Residual>(elements, plan.repeatable);
+  return std::make_unique<BucketReducer>(group, kRoundedBucket, wire, std::move(residual));
 }
 
 double bytes_of(const ParameterLayout& layout, const CompressSetting& setting, int workers) {
@@ -77,13 +77,13 @@ std::unique_ptr<Compressor> make_compressor(Group& group, const Device& device,
     case CompressMethod::kFp16:
       return dense(group, Wire::kFp16);
     case CompressMethod::kInt8:
-      return quantised(group, Wire::kInt8, layout.elements(), plan.residual);
+      return quantised(group, Wire::kInt8, layout.elements(), plan);
     case CompressMethod::kInt4:
-      return quantised(group, Wire::kInt4, layout.elements(), plan.residual);
+      return quantised(group, Wire::kInt4, layout.elements(), plan);
     case CompressMethod::kPowerSgd:
-      return std::make_unique<PowerSgd>(group, device, layout, plan.setting.rank, plan.seed);
+      return std::make_unique<PowerSgd>(group, device, layout, plan);
     case CompressMethod::kTopK:
-      return std::make_unique<TopK>(group, device, layout.elements(), plan.setting.fraction);
+      return std::make_unique<TopK>(group, layout.elements(), plan);
     case CompressMethod::kLocal:
     case CompressMethod::kAuto:
       break;

@@ -16,6 +16,7 @@
 #include "config/compress_options.h"
 #include "device/device.h"
 #include "dist/compress/reduce_times.h"
+#include "dist/compress/residual.h"
 #include "dist/group/group.h"
 #include "tensor/parameters.h"
 
@@ -47,16 +48,25 @@ class Compressor {
   virtual double compute_seconds() const { return 0; }  // in finish(), without waiting
 
   virtual std::vector<StateTensor> state() { return {}; }
-  // The tensor of the state that is added to this rank's next gradient (error feedback); empty if
+  // The tensor of the state that is added to this rank's next gradient (error feedback); null if
   // the method loses nothing.
-  virtual std::span<float> residual() { return {}; }
+  virtual std::shared_ptr<Residual> residual() { return nullptr; }
+
+  // The end of a step where it may be done again (CompressorPlan::repeatable), after finish():
+  // commit() makes the new state the current one, restore() returns to the state before begin(),
+  // also after a failure. Without effect elsewhere.
+  virtual void commit() {}
+  virtual void restore() {}
+  // The next steps are reduced over `group`, with any number of ranks; the state stays.
+  virtual void use(Group& group) = 0;
 };
 
 struct CompressorPlan {
   CompressSetting setting;  // not auto, not local
   size_t bucket = 0;        // elements of a bucket, where nothing is rounded
   uint64_t seed = 1;
-  std::span<float> residual = {};  // memory for the residual of int8 and int4; empty for their own
+  std::shared_ptr<Residual> residual = nullptr;  // of int8 and int4; null for their own
+  bool repeatable = false;  // a step may be done again, which takes a copy of the state
 };
 
 // All arguments must outlive the compressor.

@@ -126,13 +126,14 @@ PowerSgd::Split PowerSgd::split(const ParameterLayout& layout, size_t rank) {
   return result;
 }
 
-PowerSgd::PowerSgd(Group& group, const Device& device, const ParameterLayout& layout, int64_t rank,
-                   uint64_t seed)
-    : group_(group),
+PowerSgd::PowerSgd(Group& group, const Device& device, const ParameterLayout& layout,
+                   const CompressorPlan& plan)
+    : group_(&group),
       device_(device),
-      rank_(static_cast<size_t>(rank)),
-      seed_(seed),
-      residual_(layout.elements()) {
+      rank_(static_cast<size_t>(plan.setting.rank)),
+      seed_(plan.seed),
+      residual_(std::make_shared<Residual>(layout.elements(), plan.repeatable)),
+      repeatable_(plan.repeatable) {
   Split result = split(layout, rank_);
   buckets_ = std::move(result.buckets);
   wholes_ = std::move(result.wholes);
@@ -140,6 +141,7 @@ PowerSgd::PowerSgd(Group& group, const Device& device, const ParameterLayout& la
   right_.resize(result.right);
   whole_.resize(result.whole);
   fill_normal(right_, seed_);
+  if (repeatable_) right_before_ = right_;
 }
 
 StepTraffic PowerSgd::payload(const ParameterLayout& layout, int64_t rank) {
@@ -162,7 +164,7 @@ StepTraffic PowerSgd::payload(const ParameterLayout& layout, int64_t rank) {
 }
 
 std::vector<StateTensor> PowerSgd::state() {
-  return {{.name = "error", .values = residual_, .per_rank = true},
+  return {{.name = "error", .values = residual_->last(), .per_rank = true},
           {.name = "right", .values = right_, .per_rank = false}};
 }
 
@@ -171,6 +173,7 @@ void PowerSgd::begin(std::span<float> gradient) {
   next_ = 0;
   compute_ = 0;
   sent_.clear();
+  if (repeatable_) right_before_ = right_;
 }
 
 // left = (gradient + residual) right^T, summed over all ranks.
@@ -179,8 +182,11 @@ void PowerSgd::project(Bucket& bucket) {
     parallel_for(device_, static_cast<int64_t>(m.rows), kRowsAtOnce,
                  [&](int64_t begin, int64_t end, int) {
                    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-                     float* row = residual_.data() + m.offset + i * m.cols;
-                     const float* fresh = gradient_.data() + m.offset + i * m.cols;
+                     const size_t at = m.offset + i * m.cols;
+                     float* row = residual_->next().data() + at;
+                     const float* last = residual_->last().data() + at;
+                     const float* fresh = gradient_.data() + at;
+                     if (row != last) std::copy_n(last, m.cols, row);
                      for (size_t j = 0; j < m.cols; ++j) row[j] += fresh[j];
                      for (size_t k = 0; k < rank_; ++k) {
                        left_[m.left + i * rank_ + k] =
@@ -189,8 +195,8 @@ void PowerSgd::project(Bucket& bucket) {
                    }
                  });
   }
-  bucket.sent = group_.all_reduce(std::span(left_).subspan(bucket.left.begin, bucket.left.size()),
-                                  Wire::kBf16);
+  bucket.sent = group_->all_reduce(std::span(left_).subspan(bucket.left.begin, bucket.left.size()),
+                                   Wire::kBf16);
 }
 
 // right = left^T (gradient + residual), summed over all ranks, after orthonormalising left.
@@ -206,33 +212,33 @@ void PowerSgd::project_back(Bucket& bucket) {
                    float* out = right_.data() + m.right + first;
                    for (size_t k = 0; k < rank_; ++k) std::fill_n(out + k * m.cols, count, 0.0F);
                    for (size_t i = 0; i < m.rows; ++i) {
-                     const float* row = residual_.data() + m.offset + i * m.cols + first;
+                     const float* row = residual_->next().data() + m.offset + i * m.cols + first;
                      for (size_t k = 0; k < rank_; ++k) {
                        add_scaled(left[i * rank_ + k], row, count, out + k * m.cols);
                      }
                    }
                  });
   }
-  bucket.sent = group_.all_reduce(
+  bucket.sent = group_->all_reduce(
       std::span(right_).subspan(bucket.right.begin, bucket.right.size()), Wire::kBf16);
 }
 
 // gradient = left right; each rank subtracts its share of it from the residual.
 void PowerSgd::rebuild(Bucket& bucket) {
-  const float share = 1.0F / static_cast<float>(group_.size());
+  const float share = 1.0F / static_cast<float>(group_->size());
   for (const Matrix& m : bucket.matrices) {
-    parallel_for(device_, static_cast<int64_t>(m.rows), kRowsAtOnce,
-                 [&](int64_t begin, int64_t end, int) {
-                   for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-                     float* out = gradient_.data() + m.offset + i * m.cols;
-                     std::fill_n(out, m.cols, 0.0F);
-                     for (size_t k = 0; k < rank_; ++k) {
-                       add_scaled(left_[m.left + i * rank_ + k],
-                                  right_.data() + m.right + k * m.cols, m.cols, out);
-                     }
-                     add_scaled(-share, out, m.cols, residual_.data() + m.offset + i * m.cols);
-                   }
-                 });
+    parallel_for(
+        device_, static_cast<int64_t>(m.rows), kRowsAtOnce, [&](int64_t begin, int64_t end, int) {
+          for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+            float* out = gradient_.data() + m.offset + i * m.cols;
+            std::fill_n(out, m.cols, 0.0F);
+            for (size_t k = 0; k < rank_; ++k) {
+              add_scaled(left_[m.left + i * rank_ + k], right_.data() + m.right + k * m.cols,
+                         m.cols, out);
+            }
+            add_scaled(-share, out, m.cols, residual_->next().data() + m.offset + i * m.cols);
+          }
+        });
   }
 }
 
@@ -251,12 +257,12 @@ void PowerSgd::reseed_empty_directions(const Bucket& bucket) {
 // Sends the uncompressed slices, with the residual that a warm-up may have left.
 void PowerSgd::send_whole() {
   for (const Whole& w : wholes_) {
-    float* residual = residual_.data() + w.offset;
-    std::transform(residual, residual + w.size, gradient_.data() + w.offset, whole_.data() + w.at,
+    const float* last = residual_->last().data() + w.offset;
+    std::transform(last, last + w.size, gradient_.data() + w.offset, whole_.data() + w.at,
                    std::plus<>());
-    std::fill_n(residual, w.size, 0.0F);
+    std::fill_n(residual_->next().data() + w.offset, w.size, 0.0F);
   }
-  if (!whole_.empty()) whole_sent_ = group_.all_reduce(whole_);
+  if (!whole_.empty()) whole_sent_ = group_->all_reduce(whole_);
 }
 
 void PowerSgd::ready(size_t elements) {
@@ -267,7 +273,7 @@ void PowerSgd::ready(size_t elements) {
 
 // All ranks skip a step with a non-finite gradient; it must not stay in the state.
 void PowerSgd::reset() {
-  std::fill(residual_.begin(), residual_.end(), 0.0F);
+  std::ranges::fill(residual_->next(), 0.0F);
   fill_normal(right_, seed_);
 }
 

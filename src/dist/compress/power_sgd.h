@@ -14,8 +14,8 @@ namespace reigen {
 
 class PowerSgd : public Compressor {
  public:
-  PowerSgd(Group& group, const Device& device, const ParameterLayout& layout, int64_t rank,
-           uint64_t seed);
+  PowerSgd(Group& group, const Device& device, const ParameterLayout& layout,
+           const CompressorPlan& plan);
 
   void begin(std::span<float> gradient) override;
   void ready(size_t elements) override;
@@ -23,7 +23,12 @@ class PowerSgd : public Compressor {
   ReduceTimes times() const override;
   double compute_seconds() const override { return compute_; }
   std::vector<StateTensor> state() override;
-  std::span<float> residual() override { return residual_; }
+  std::shared_ptr<Residual> residual() override { return residual_; }
+  void commit() override { residual_->commit(); }
+  void restore() override {
+    if (repeatable_) right_ = right_before_;
+  }
+  void use(Group& group) override { group_ = &group; }
 
   // The payload of one rank, without the factor of an all-reduce.
   static StepTraffic payload(const ParameterLayout& layout, int64_t rank);
@@ -57,16 +62,18 @@ class PowerSgd : public Compressor {
   void send_whole();
   void reset();
 
-  Group& group_;
+  Group* group_;
   const Device& device_;
   size_t rank_;
   uint64_t seed_;
   std::span<float> gradient_;
   std::vector<Bucket> buckets_;
   std::vector<Whole> wholes_;
-  std::vector<float> residual_;  // during a step gradient + residual
+  std::shared_ptr<Residual> residual_;  // during a step, next() is gradient + residual
+  bool repeatable_;
   std::vector<float> left_;
   std::vector<float> right_;
+  std::vector<float> right_before_;  // the step under way; empty unless repeatable_
   std::vector<float> whole_;
   Pending whole_sent_;
   size_t next_ = 0;  // the first bucket that was not sent yet

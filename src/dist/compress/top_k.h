@@ -11,7 +11,7 @@ namespace reigen {
 
 class TopK : public Compressor {
  public:
-  TopK(Group& group, const Device& device, size_t elements, double fraction);
+  TopK(Group& group, size_t elements, const CompressorPlan& plan);
 
   void begin(std::span<float> gradient) override { gradient_ = gradient; }
   void ready(size_t) override {}  // the largest elements are known only at the end
@@ -19,9 +19,11 @@ class TopK : public Compressor {
   ReduceTimes times() const override { return reduce_times(sent_, computed_); }
   double compute_seconds() const override { return compute_; }
   std::vector<StateTensor> state() override {
-    return {{.name = "error", .values = residual_, .per_rank = true}};
+    return {{.name = "error", .values = residual_->last(), .per_rank = true}};
   }
-  std::span<float> residual() override { return residual_; }
+  std::shared_ptr<Residual> residual() override { return residual_; }
+  void commit() override { residual_->commit(); }
+  void use(Group& group) override;
 
   static size_t entries(size_t elements, double fraction);  // pairs that each rank sends
 
@@ -29,9 +31,9 @@ class TopK : public Compressor {
   void select();
   void merge();
 
-  Group& group_;
+  Group* group_ = nullptr;
   std::span<float> gradient_;
-  std::vector<float> residual_;
+  std::shared_ptr<Residual> residual_;
   std::vector<float> pairs_;  // by rank: its indices, then its values
   size_t entries_;
   CommClock::time_point computed_;

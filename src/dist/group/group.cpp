@@ -71,8 +71,8 @@ ChunkRange chunk_of(size_t count, int rank, int size) {
   return {begin, std::min(count, begin + chunk)};
 }
 
-Pending Group::all_reduce(std::span<float> data, Wire wire, std::span<float> residual) {
-  return start({.kind = OpKind::kAllReduce, .wire = wire, .floats = data, .residual = residual});
+Pending Group::all_reduce(std::span<float> data, Wire wire, ErrorFeedback feedback) {
+  return start({.kind = OpKind::kAllReduce, .wire = wire, .floats = data, .feedback = feedback});
 }
 
 Pending Group::all_gather(std::span<float> data, Wire wire) {

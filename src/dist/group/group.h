@@ -47,12 +47,19 @@ struct OpTimes {
   CommClock::time_point end;
 };
 
+// Memory of error feedback, both as long as the data, or both empty. The same memory twice where no
+// step is ever done again.
+struct ErrorFeedback {
+  std::span<const float> last;  // residual of the step before
+  std::span<float> next;        // residual of this step
+};
+
 // The arguments of an operation; each kind uses the fields that its Group method takes.
 struct Operation {
   OpKind kind = OpKind::kBarrier;
   Wire wire = Wire::kFp32;
   std::span<float> floats;
-  std::span<float> residual;  // all_reduce
+  ErrorFeedback feedback;  // all_reduce
   std::span<double> doubles;
   std::span<std::byte> bytes;
   std::span<const std::byte> bytes_to_send;  // send
@@ -107,11 +114,10 @@ class Group {
   int size() const { return size_; }
   int64_t epoch() const { return epoch_; }  // of the membership that formed this group
 
-  // `data` becomes the sum over all ranks. Error feedback: `residual`, as long as the data or
-  // empty, is added to this rank's addend; afterwards it holds the rounding errors of that addend
-  // and of the sums that this rank computed.
-  Pending all_reduce(std::span<float> data, Wire wire = Wire::kFp32,
-                     std::span<float> residual = {});
+  // `data` becomes the sum over all ranks. Error feedback: the last residual is added to this
+  // rank's addend; the next one becomes the rounding errors of that addend and of the sums that
+  // this rank computed.
+  Pending all_reduce(std::span<float> data, Wire wire = Wire::kFp32, ErrorFeedback feedback = {});
   // Each rank contributes its chunk_of `data` and receives all other chunks. A rank's own chunk is
   // rounded to `wire`, too, so that all ranks hold the same bits.
   Pending all_gather(std::span<float> data, Wire wire = Wire::kFp32);

@@ -31,6 +31,15 @@ std::vector<bool> inter_node_ranks(const MeshOptions& options) {
   return other;
 }
 
+// A rank rounds only its own chunk between machines: the residual of all other elements stays.
+void retain_other_residuals(const ErrorFeedback& feedback, const ChunkRange& own) {
+  if (feedback.last.data() == feedback.next.data()) return;
+  const auto from = [&](size_t at) { return feedback.last.begin() + static_cast<ptrdiff_t>(at); };
+  std::copy(from(0), from(own.begin), feedback.next.begin());
+  std::copy(from(own.end), feedback.last.end(),
+            feedback.next.begin() + static_cast<ptrdiff_t>(own.end));
+}
+
 class MeshGroup : public QueuedGroup {
  public:
   MeshGroup(const MeshOptions& options, int64_t epoch)
@@ -130,7 +139,7 @@ void MeshGroup::carry_out(const Operation& operation, CommCounter& counter) {
 }
 
 void MeshGroup::run_sum(const Operation& o, MeshSum::Stages stages) {
-  MeshSum(transfers_, all_, o.floats, o.wire, stages, memory_, 0, o.residual).run_all();
+  MeshSum(transfers_, all_, o.floats, o.wire, stages, memory_, 0, o.feedback).run_all();
 }
 
 // The ranks of a machine sum among themselves, a chunk by each rank; those chunks are summed
@@ -141,7 +150,7 @@ void MeshGroup::all_reduce_by_machines(const Operation& o) {
   const std::span<float> data = o.floats;
   const size_t slices = std::clamp<size_t>(data.size_bytes() / kSliceBytes, 1, kMostSlices);
   if (memory_.slices.size() < slices) memory_.slices.resize(slices);
-  const auto slice_of = [&](std::span<float> all, size_t i) {
+  const auto slice_of = [&](auto all, size_t i) {
     if (all.empty()) return all;
     const ChunkRange range = chunk_of(all.size(), static_cast<int>(i), static_cast<int>(slices));
     return all.subspan(range.begin, range.size());
@@ -152,12 +161,14 @@ void MeshGroup::all_reduce_by_machines(const Operation& o) {
                  {.add = true, .share = false}, memory_, i);
     here.run_all();
     const ChunkRange own = here.chunk(on_machine_.own);
-    const auto own_of = [&](std::span<float> slice) {
+    const auto own_of = [&](auto slice) {
       return slice.empty() ? slice : slice.subspan(own.begin, own.size());
     };
-    crossing[i] =
-        std::make_unique<MeshSum>(transfers_, across_machines_, own_of(slice_of(data, i)), o.wire,
-                                  MeshSum::Stages{}, memory_, i, own_of(slice_of(o.residual, i)));
+    const ErrorFeedback feedback = {slice_of(o.feedback.last, i), slice_of(o.feedback.next, i)};
+    retain_other_residuals(feedback, own);
+    crossing[i] = std::make_unique<MeshSum>(
+        transfers_, across_machines_, own_of(slice_of(data, i)), o.wire, MeshSum::Stages{}, memory_,
+        i, ErrorFeedback{own_of(feedback.last), own_of(feedback.next)});
     crossing[i]->begin();
   };
   const auto finish = [&](size_t i) {

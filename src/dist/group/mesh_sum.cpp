@@ -20,11 +20,11 @@ void grow(std::vector<T>& buffer, size_t size) {
 }  // namespace
 
 MeshSum::MeshSum(TransferMaker& transfers, const RankSet& set, std::span<float> data, Wire wire,
-                 Stages stages, SumMemory& memory, size_t slice, std::span<float> residual)
+                 Stages stages, SumMemory& memory, size_t slice, ErrorFeedback feedback)
     : transfers_(transfers),
       set_(set),
       data_(data),
-      residual_(residual),
+      feedback_(feedback),
       wire_(wire),
       segment_(kSegmentBytes / wire_bytes(wire, kBlockValues) * kBlockValues),
       stages_(stages),
@@ -109,8 +109,8 @@ void MeshSum::send_addends() {
       if (encoded) {
         const size_t begin = chunk(peer).begin + segment * segment_;
         const size_t count = segment_values(peer, segment);
-        if (!residual_.empty()) {
-          add_to(residual_.subspan(begin, count), data_.subspan(begin, count));
+        if (!feedback_.last.empty()) {
+          add_to(feedback_.last.subspan(begin, count), data_.subspan(begin, count));
         }
         encode(begin, count, slice_.addends_out.data() + wire_bytes(wire_, begin), false);
       }
@@ -124,7 +124,7 @@ void MeshSum::send_addends() {
 void MeshSum::add_segment(size_t begin, size_t count) {
   const size_t at = chunk(set_.own).begin + begin;
   const std::span<float> own = data_.subspan(at, count);
-  if (!residual_.empty()) add_to(residual_.subspan(at, count), own);
+  if (!feedback_.last.empty()) add_to(feedback_.last.subspan(at, count), own);
   grow(memory_.total, count);
   const std::span<float> sum(memory_.total.data(), count);
   for (size_t from = 0; from < set_.size(); ++from) {
@@ -143,14 +143,14 @@ void MeshSum::add_segment(size_t begin, size_t count) {
 void MeshSum::encode(size_t begin, size_t count, std::byte* out, bool replace_values) {
   const std::span<float> values = data_.subspan(begin, count);
   to_wire(wire_, values, out);
-  if (residual_.empty()) {
+  if (feedback_.next.empty()) {
     if (replace_values) from_wire(wire_, out, values);
     return;
   }
   grow(memory_.rounded, count);
   const std::span<float> rounded(memory_.rounded.data(), count);
   from_wire(wire_, out, rounded);
-  const std::span<float> lost = residual_.subspan(begin, count);
+  const std::span<float> lost = feedback_.next.subspan(begin, count);
   for (size_t i = 0; i < count; ++i) lost[i] = values[i] - rounded[i];
   if (replace_values) std::copy(rounded.begin(), rounded.end(), values.begin());
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "dist/group/group.h"
 #include "dist/group/transfer.h"
 
 namespace reigen {
@@ -42,9 +43,9 @@ class MeshSum {
     bool share = true;
   };
 
-  // `slice` of the memory belongs to this sum until end(). `residual` as in Group::all_reduce.
+  // `slice` of the memory belongs to this sum until end(). `feedback` as in Group::all_reduce.
   MeshSum(TransferMaker& transfers, const RankSet& set, std::span<float> data, Wire wire,
-          Stages stages, SumMemory& memory, size_t slice, std::span<float> residual = {});
+          Stages stages, SumMemory& memory, size_t slice, ErrorFeedback feedback = {});
 
   void begin();  // sends the addends; waits for nothing
   void add();    // sums the own chunk, segment by segment as addends arrive, and sends the sum
@@ -72,7 +73,7 @@ class MeshSum {
   size_t segment_values(size_t index, size_t segment) const {
     return std::min(segment_, chunk(index).size() - segment * segment_);
   }
-  // Encodes values; the residual, if there is one, becomes their rounding error. With
+  // Encodes values; the next residual, if there is one, becomes their rounding error. With
   // `replace_values` the values become those that the receivers decode.
   void encode(size_t begin, size_t count, std::byte* out, bool replace_values);
 
@@ -82,7 +83,7 @@ class MeshSum {
   TransferMaker& transfers_;
   const RankSet& set_;
   std::span<float> data_;
-  std::span<float> residual_;
+  ErrorFeedback feedback_;
   Wire wire_;
   size_t segment_;  // values of one message
   Stages stages_;

@@ -1,5 +1,6 @@
 #include "dist/group/single_group.h"
 
+#include <algorithm>
 #include <mutex>
 #include <stdexcept>
 
@@ -35,6 +36,9 @@ class SingleGroup : public Group {
     if (operation.kind == OpKind::kSend || operation.kind == OpKind::kReceive) {
       throw std::logic_error("a group of one rank has no peer to send to or receive from");
     }
+    const ErrorFeedback& feedback = operation.feedback;
+    for (size_t i = 0; i < feedback.last.size(); ++i) operation.floats[i] += feedback.last[i];
+    std::fill(feedback.next.begin(), feedback.next.end(), 0.0F);
     auto state = std::make_shared<Pending::State>();
     std::lock_guard lock(mutex_);
     ++counters_[static_cast<size_t>(operation.kind)].operations;

@@ -78,7 +78,9 @@ ChildProcess::ChildProcess(const ChildSpec& spec) {
     dup2(spec.with_input ? in.read.fd() : nothing.fd(), STDIN_FILENO);
     dup2(out.write.fd(), STDOUT_FILENO);
     dup2(err.write.fd(), STDERR_FILENO);
-    if (spec.inherited >= 0) fcntl(spec.inherited, F_SETFD, 0);
+    for (const int fd : {spec.inherited, spec.parent_pipe}) {
+      if (fd >= 0) fcntl(fd, F_SETFD, 0);
+    }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (spec.folder.empty() || chdir(spec.folder.c_str()) == 0) {
       execvpe(file.c_str(), arguments.data(), variables.data());

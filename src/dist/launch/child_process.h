@@ -18,6 +18,7 @@ struct ChildSpec {
   std::vector<std::string> environment;  // "KEY=value", added to the variables of this process
   std::string folder;                    // working directory; empty for that of this process
   int inherited = -1;                    // a descriptor that the child inherits, same number
+  int parent_pipe = -1;                  // a further one
   bool with_input = false;               // standard input is a pipe; /dev/null otherwise
 };
 

@@ -41,17 +41,26 @@ class Agent {
     while (!ended()) {
       constexpr milliseconds kTick{100};
       workers_.attend(kTick);
-      receive();
       send_checkpoint();
       send_ended();
-      if (!write_available(out_, outgoing_)) launcher_lost_ = true;
-      if (Clock::now() - received_ > kAgentSilence) launcher_lost_ = true;
-      if (launcher_lost_ || interrupt_requested()) end_soon();
+      for (const Json& proof : workers_.take_proofs()) send({{"kind", "proof"}, {"proof", proof}});
+      if (!launcher_lost_) exchange();
+      if (launcher_lost_) outgoing_.clear();
+      if ((launcher_lost_ && !elastic_) || interrupt_requested()) end_soon();
     }
     flush();
   }
 
  private:
+  // Workers of an elastic job outlive their launcher, which may have been on a machine that is
+  // gone.
+  void exchange() {
+    receive();
+    if (!write_available(out_, outgoing_)) launcher_lost_ = true;
+    if (Clock::now() - received_ > kAgentSilence) launcher_lost_ = true;
+    if (launcher_lost_) workers_.also_watch(-1);
+  }
+
   bool ended() const {
     return !workers_.running() && (started_ || launcher_lost_ || interrupt_requested());
   }
@@ -96,6 +105,8 @@ class Agent {
       if (kind == "start") start(message);
       if (kind == "find_run") find_run(message);
       if (kind == "failed") workers_.note_failure();
+      if (kind == "succeeded") workers_.note_success();
+      if (kind == "proof") workers_.tell(message.value("proof", Json::object()));
       if (kind == "stop") stop(milliseconds(message.value("limit", kTimeWithoutLauncher.count())));
     }
     if (decoded == Decoded::kBroken) launcher_lost_ = true;
@@ -110,7 +121,7 @@ class Agent {
 
   // With --restarts, on the host of rank 0: the launcher learns of each checkpoint.
   void send_checkpoint() {
-    if (watched_run_.empty()) return;
+    if (watched_run_.empty() || !last_checkpoint_) return;
     const auto step = last_checkpoint_(watched_run_);
     if (step && step != sent_checkpoint_) send({{"kind", "checkpoint"}, {"step", *step}});
     sent_checkpoint_ = step;
@@ -119,7 +130,8 @@ class Agent {
   void find_run(const Json& message) {
     std::filesystem::path folder = message.value("folder", "");
     if (!std::filesystem::is_directory(folder)) folder.clear();  // as start() does
-    const std::optional<uint64_t> step = last_checkpoint_(folder / message.value("run", ""));
+    std::optional<uint64_t> step;
+    if (last_checkpoint_) step = last_checkpoint_(folder / message.value("run", ""));
     Json answer = {{"kind", "run"}};
     if (step) answer["step"] = *step;
     send(answer);
@@ -136,6 +148,11 @@ class Agent {
 
   void start(const Json& message) {
     started_ = true;
+    elastic_ = message.value("elastic", false);
+    if (elastic_) {
+      workers_.set_elastic();
+      ignore_hangup();  // of the connection to the launcher
+    }
     PlaceOnHost place;
     place.size = message.value("size", 1);
     place.local_size = message.value("workers", 1);
@@ -196,6 +213,7 @@ class Agent {
   Clock::time_point received_ = Clock::now();
   bool launcher_lost_ = false;
   bool started_ = false;
+  bool elastic_ = false;
   bool stopped_ = false;
   bool ends_soon_ = false;
   Socket listener_;

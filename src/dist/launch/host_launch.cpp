@@ -10,6 +10,7 @@
 #include <fstream>
 #include <list>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file/files.h"
@@ -52,7 +53,7 @@ class Launch {
     start(open_rendezvous(hosts_.front()));
     attend();
     show_status("");
-    LaunchResult result = failure_.value_or(LaunchResult());
+    LaunchResult result = failure_ && !succeeded_ ? *failure_ : LaunchResult();
     result.checkpoint = checkpoint_;
     result.leaving = leaving_;
     return result;
@@ -240,6 +241,7 @@ class Launch {
                  {"depth", launch_depth() + 1},
                  {"first_rank", host.first_rank()},
                  {"workers", host.slots().workers},
+                 {"elastic", options_.elastic},
                  {"longest_wait", options_.grace.longest_wait.count()},
                  {"folder", folder_here()},
                  {"run", options_.run},
@@ -323,10 +325,32 @@ class Launch {
       ++host.ended;
       const int code = static_cast<int>(number_field(message, "code").value_or(1));
       if (code != 0) fail({code, rank, host.slots().host, text});
+      if (code == 0 && options_.elastic) succeed();
+    }
+    const auto proof = message.find("proof");
+    if (kind == "proof" && proof != message.end()) {
+      for (RemoteHost& other : hosts_) {
+        if (&other != &host && !other.done) other.send({{"kind", "proof"}, {"proof", *proof}});
+      }
     }
   }
 
+  // The run of an elastic job is finished: workers that were left out of it end soon.
+  void succeed() {
+    if (std::exchange(succeeded_, true)) return;
+    send_to_all({{"kind", "succeeded"}});
+    for (RemoteHost& host : hosts_) end_within(host, options_.grace.after_stop);
+  }
+
+  // The others continue. The first failure counts if none of them finishes the run, unless the user
+  // has stopped it.
+  void lose_one(const LaunchResult& failure) {
+    const bool stopped = failure.code == static_cast<int>(ExitCode::kInterrupted);
+    if (!failure_ || stopped) failure_ = failure;
+  }
+
   void fail(const LaunchResult& failure) {
+    if (options_.elastic) return lose_one(failure);
     if (!failure_) {
       send_to_all({{"kind", "failed"}});
       const Grace& grace = options_.grace;
@@ -372,7 +396,8 @@ class Launch {
   int size_ = 0;
   WorkerOutput show_ = show_workers();
   std::optional<LaunchResult> failure_;
-  bool enforced_ = false;  // a connection was cut by enforce()
+  bool succeeded_ = false;  // a worker of an elastic job has finished the run
+  bool enforced_ = false;   // a connection was cut by enforce()
 };
 
 }  // namespace

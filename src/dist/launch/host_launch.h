@@ -2,7 +2,8 @@
 //
 // One ssh to each host runs this program there as an agent. The agent starts that host's workers,
 // sends their output back, and ends them when its input ends or lacks heartbeats: workers never
-// outlive the launcher, also if the network between is cut. Secrets are sent through that pipe,
+// outlive the launcher, also if the network between is cut. Those of an elastic job do: they end by
+// themselves, or when the launcher is interrupted. Secrets are sent through that pipe,
 // never on a command line.
 #pragma once
 
@@ -31,6 +32,7 @@ struct HostLaunch {
   std::string binary;        // on the hosts; empty for the path it has here
   bool copy_binary = false;  // to ~/.cache/reigen of hosts that do not have it yet
   std::vector<std::string> rank0_environment = {};  // "KEY=value", for secrets
+  bool elastic = false;  // a worker that ends is proven to the others, which continue
   Grace grace;
   std::chrono::milliseconds connect_within{60'000};
   // With --restarts: the run directory, whose last checkpoint the result has. Empty: not asked for.
@@ -53,6 +55,6 @@ using LastCheckpoint = std::function<std::optional<uint64_t>(const std::string& 
 
 // The agent on a host: exchanges messages with the launcher over stdin and stdout, and returns when
 // its workers have ended. Call it on the main thread, after catch_interrupts().
-void run_host_agent(const std::string& version, const LastCheckpoint& last_checkpoint);
+void run_host_agent(const std::string& version, const LastCheckpoint& last_checkpoint = {});
 
 }  // namespace reigen

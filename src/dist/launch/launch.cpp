@@ -91,6 +91,7 @@ Placement reigen_place(const Environment& environment) {
         "REIGEN_RANK is set but REIGEN_TOKEN is not; set it to the same random text for every "
         "worker");
   p.listen_fd = number(environment, "REIGEN_LISTEN_FD", 0, 1'000'000, -1);
+  p.parent_fd = number(environment, kParentVariable, 0, 1'000'000, -1);
   if (p.listen_fd < 0) p.ports = {p.rendezvous.front().port};
   p.hosts = split(environment("REIGEN_HOSTS").value_or(""));
   return p;
@@ -264,6 +265,10 @@ MembershipOptions prepare_rendezvous(Placement p, const RendezvousNeeds& needs) 
   const bool by_pmix = p.rendezvous.empty();
   if (!by_pmix) find_secret(p, needs);
   if (p.rank == 0) options.listener = open_port(p);
+  if (p.parent_fd >= 0) {
+    fcntl(p.parent_fd, F_SETFD, FD_CLOEXEC);
+    options.parent = Socket(p.parent_fd);
+  }
   if (all_here) {
     for (Endpoint& e : p.rendezvous) e.host = "127.0.0.1";
   }

@@ -31,6 +31,7 @@ struct Placement {
   std::string token;                 // empty if PMIx will provide it
   bool secret = false;               // whether the token is random, not the launcher's job name
   int listen_fd = -1;                // rank 0's listening socket, opened by the launcher
+  int parent_fd = -1;                // pipe to the launcher or agent (members/parent_pipe.h)
   std::vector<std::string> hosts;    // by rank; empty if unknown
 };
 
@@ -52,6 +53,9 @@ struct RendezvousNeeds {
 // publishes both. Returns the options of a membership; the caller fills in the rest. Throws
 // CommError, and ConfigError for a job on several hosts without a secret.
 MembershipOptions prepare_rendezvous(Placement placement, const RendezvousNeeds& needs);
+
+// The variable with the number of the worker's end of the pipe to its parent.
+inline constexpr const char* kParentVariable = "REIGEN_AGENT_FD";
 
 // The environment variables with which our launchers start a worker.
 struct PlaceOnHost {

@@ -1,8 +1,11 @@
 #include "dist/launch/launched_workers.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -11,6 +14,9 @@
 #include "base/format.h"
 #include "base/machine.h"
 #include "base/terminal.h"
+#include "dist/launch/launch.h"
+#include "dist/members/parent_pipe.h"
+#include "dist/net/message.h"
 
 namespace reigen {
 namespace {
@@ -89,6 +95,10 @@ std::optional<std::string> error_in(const std::string& line) {
 struct LaunchedWorkers::Worker {
   int rank;
   std::unique_ptr<ChildProcess> process;
+  Socket pipe = {};  // its memberships come up, proofs go down; not open unless the job is elastic
+  std::string from_pipe;
+  std::string to_pipe;
+  std::optional<Json> record;  // the last message with its memberships
   LineSplitter err;
   LineSplitter out;
   std::string shown_status;
@@ -108,7 +118,20 @@ LaunchedWorkers::~LaunchedWorkers() = default;
 void LaunchedWorkers::start(int rank, const ChildSpec& spec) {
   Worker& worker = workers_.emplace_back();
   worker.rank = rank;
-  worker.process = std::make_unique<ChildProcess>(spec);
+  if (!elastic_) {
+    worker.process = std::make_unique<ChildProcess>(spec);
+    return;
+  }
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+    throw IoError(format("cannot make a pair of sockets: {}", errno_text(errno)));
+  }
+  worker.pipe = Socket(ends[0]);
+  const Socket of_worker(ends[1]);
+  ChildSpec with_pipe = spec;
+  with_pipe.parent_pipe = of_worker.fd();
+  with_pipe.environment.push_back(format("{}={}", kParentVariable, of_worker.fd()));
+  worker.process = std::make_unique<ChildProcess>(with_pipe);
 }
 
 bool LaunchedWorkers::running() const {
@@ -146,13 +169,39 @@ void LaunchedWorkers::note_failure() {
   }
 }
 
+std::vector<Json> LaunchedWorkers::take_proofs() { return std::exchange(proofs_, {}); }
+
+void LaunchedWorkers::tell(const Json& proof) {
+  for (Worker& worker : workers_) {
+    if (!worker.done) worker.to_pipe += encode_message(proof);
+  }
+}
+
+// Keeps the last record, and sends what waits.
+void LaunchedWorkers::read_pipe(Worker& worker) {
+  if (!worker.pipe.open()) return;
+  const bool open = read_available(worker.pipe, worker.from_pipe, kMostFromMember + 4);
+  Json message;
+  while (decode_message(worker.from_pipe, kMostFromMember, message) == Decoded::kMessage) {
+    if (text_field(message, "kind") == "record") worker.record = message;
+  }
+  if (!open || !write_available(worker.pipe, worker.to_pipe)) worker.pipe.close();
+}
+
+void LaunchedWorkers::prove_end(Worker& worker, const std::string& why) {
+  const auto proof = worker.record ? end_message(*worker.record, why) : std::nullopt;
+  if (!proof) return;  // it was in no membership yet
+  tell(*proof);
+  proofs_.push_back(*proof);
+}
+
 std::vector<WorkerEnd> LaunchedWorkers::take_ended() { return std::exchange(ended_, {}); }
 
 void LaunchedWorkers::attend(std::chrono::milliseconds within) {
   std::vector<pollfd> waiting;
   if (watched_ >= 0) waiting.push_back({watched_, POLLIN, 0});
   for (const Worker& worker : workers_) {
-    for (int fd : {worker.process->out().fd(), worker.process->err().fd()}) {
+    for (int fd : {worker.process->out().fd(), worker.process->err().fd(), worker.pipe.fd()}) {
       if (fd >= 0) waiting.push_back({fd, POLLIN, 0});
     }
   }
@@ -161,6 +210,7 @@ void LaunchedWorkers::attend(std::chrono::milliseconds within) {
     if (worker.done) continue;
     const auto code = worker.process->ended();  // before reading, so that no output is missed
     read_output(worker);
+    read_pipe(worker);
     if (code) settle(worker, *code);
   }
   enforce();
@@ -199,8 +249,26 @@ void LaunchedWorkers::settle(Worker& worker, int code) {
   if (code > kKilledBase && end.error.empty()) end.error = killed_text(code);
   if (code != 0 && end.error.empty()) end.error = format("exited with status {}", code);
   if (code != 0 && (!failure_ || (!enforced_ && explains(code, failure_->code)))) failure_ = end;
-  if (code != 0) note_failure();
+  if (elastic_) {
+    settle_elastic(worker, end);
+  } else if (code != 0) {
+    note_failure();
+  }
   ended_.push_back(std::move(end));
+}
+
+// The others continue without it, unless it has finished the run.
+void LaunchedWorkers::settle_elastic(Worker& worker, const WorkerEnd& end) {
+  prove_end(worker, end.error.empty() ? "has ended" : end.error);
+  constexpr int kInterrupted = static_cast<int>(ExitCode::kInterrupted);
+  if (end.code == kInterrupted && !succeeded_) failure_ = end;  // asked for by the user
+  if (end.code == 0) note_success();
+  if (succeeded_) failure_.reset();
+}
+
+void LaunchedWorkers::note_success() {
+  if (std::exchange(succeeded_, true)) return;
+  for (Worker& worker : workers_) limit(worker, grace_.after_stop);
 }
 
 void LaunchedWorkers::enforce() {
@@ -211,7 +279,7 @@ void LaunchedWorkers::enforce() {
     const auto pid = static_cast<uint64_t>(worker.process->pid());
     if (worker.kill_at) {
       if (now >= *worker.kill_at) worker.process->signal(SIGKILL);
-    } else if (now >= *end_at || (failed_ && process_is_stopped(pid))) {
+    } else if (now >= *end_at || ((failed_ || succeeded_) && process_is_stopped(pid))) {
       end_one(worker);
     }
   }

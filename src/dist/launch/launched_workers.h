@@ -4,7 +4,8 @@
 // to save; those that do not end get SIGTERM, and then SIGKILL. A stopped process (SIGSTOP) is
 // ended at once. When rank 0 logs that it waits (log_waiting() in base/terminal.h: for room on a
 // full disk), it has the time that it names, within a limit, and a grace period to save; then it is
-// ended, too.
+// ended, too. In an elastic job the end of a worker is proven to the others instead, and the job
+// has succeeded when one of them has.
 #pragma once
 
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json/json.h"
 #include "dist/launch/child_process.h"
 
 namespace reigen {
@@ -70,6 +72,8 @@ class LaunchedWorkers {
   LaunchedWorkers(WorkerOutput output, const Grace& grace);
   ~LaunchedWorkers();  // kills those still running
 
+  // Before the first start(): each worker gets a pipe (dist/members/parent_pipe.h).
+  void set_elastic() { elastic_ = true; }
   void start(int rank, const ChildSpec& spec);
   // Reads output and watches the processes for at most so long.
   void attend(std::chrono::milliseconds within);
@@ -82,20 +86,29 @@ class LaunchedWorkers {
   void end_waits();
   // A worker of this job has failed, here or on a different host.
   void note_failure();
+  // A worker of an elastic job has finished the run, here or on a different host.
+  void note_success();
 
   bool running() const;
   // The first failure that a worker caused itself; else the first that was the loss of a worker.
   const std::optional<WorkerEnd>& failure() const { return failure_; }
   // The workers that ended since the last call.
   std::vector<WorkerEnd> take_ended();
+  // Proofs that workers have ended, since the last call; the workers here have them already.
+  std::vector<Json> take_proofs();
+  // Passes a proof from a different host on to all workers.
+  void tell(const Json& proof);
   // attend() also returns when this descriptor becomes readable.
   void also_watch(int fd) { watched_ = fd; }
 
  private:
   struct Worker;
   void read_output(Worker& worker);
+  void read_pipe(Worker& worker);
+  void prove_end(Worker& worker, const std::string& why);
   void show_line(Worker& worker, const std::string& line, bool out);
   void settle(Worker& worker, int code);
+  void settle_elastic(Worker& worker, const WorkerEnd& end);
   void enforce();
   void end_one(Worker& worker);
   void limit(Worker& worker, std::chrono::milliseconds time);
@@ -105,7 +118,10 @@ class LaunchedWorkers {
   std::list<Worker> workers_;
   std::optional<WorkerEnd> failure_;
   std::vector<WorkerEnd> ended_;
+  std::vector<Json> proofs_;
   int watched_ = -1;
+  bool elastic_ = false;
+  bool succeeded_ = false;  // a worker of an elastic job has ended in order
   bool may_wait_ = true;
   bool failed_ = false;    // note_failure() was called
   bool enforced_ = false;  // a worker was ended by a signal of enforce()

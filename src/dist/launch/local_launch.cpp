@@ -25,7 +25,8 @@ WorkerOutput show_workers() {
 }
 
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
-                          const Grace& grace, const std::vector<std::string>& rank0_environment) {
+                          const Grace& grace, const std::vector<std::string>& rank0_environment,
+                          bool elastic) {
   check_launch_depth();
   // The port is open before any worker starts: no other program can take it, and no worker waits.
   const Socket listener = listen_on("127.0.0.1", 0);
@@ -36,6 +37,7 @@ LaunchResult launch_local(int workers, const std::vector<std::string>& arguments
   place.token = random_hex(kTokenBytes);
   place.rendezvous = text_of({"127.0.0.1", port_of(listener)});
   LaunchedWorkers set(show_workers(), grace);
+  if (elastic) set.set_elastic();
   for (int rank = 0; rank < workers; ++rank) {
     place.rank = rank;
     place.local_rank = rank;
@@ -58,6 +60,7 @@ LaunchResult launch_local(int workers, const std::vector<std::string>& arguments
   while (set.running()) {
     constexpr std::chrono::milliseconds kTick{100};
     set.attend(kTick);
+    set.take_proofs();  // there are no other hosts to tell
     if (interrupt_requested() && !stopped) {
       stopped = true;
       set.stop(SIGTERM);

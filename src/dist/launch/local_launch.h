@@ -27,11 +27,13 @@ struct LaunchResult {
 // reads its placement from the environment (launch.h); rank 0 has `rank0_environment` as well.
 // Lines are shown as "[1] ...", rank 0's status as the terminal's status line, rank 0's stdout
 // unchanged. SIGINT, SIGTERM and SIGHUP are forwarded; if this process dies for any reason, the
-// kernel kills the workers. Call it on the main thread, after catch_interrupts(), with no other
+// kernel kills the workers. `elastic`: a worker that ends is proven to the others,
+// which continue. Call it on the main thread, after catch_interrupts(), with no other
 // thread running.
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
                           const Grace& grace = {},
-                          const std::vector<std::string>& rank0_environment = {});
+                          const std::vector<std::string>& rank0_environment = {},
+                          bool elastic = false);
 
 // Shows the workers' output on this terminal.
 WorkerOutput show_workers();

@@ -35,7 +35,8 @@ bool is_newer(const Proposal& proposal, const MembershipRecord& record) {
                      [&](const Proposal& open) { return proposal.epoch > open.epoch; });
 }
 
-// Those who are present, in the order of their ranks, with an epoch above all that are known.
+// Those who are present, in the order of their ranks but with the best writer first, with an epoch
+// above all that are known.
 Proposal next_proposal(const Proposal& base, const std::vector<Asking>& present,
                        const std::vector<EndProof>& ended) {
   Proposal next{.epoch = base.epoch + 1, .id = random_hex(kFormingIdBytes)};
@@ -46,6 +47,14 @@ Proposal next_proposal(const Proposal& base, const std::vector<Asking>& present,
   for (const EndProof& proof : ended) pass(proof.record);
   std::copy_if(base.members.begin(), base.members.end(), std::back_inserter(next.members),
                [&](const WorkerId& member) { return is_present(present, member); });
+  const auto claim = [&](const WorkerId& member) {
+    const auto same = [&](const Asking& one) { return one.worker == member; };
+    return std::find_if(present.begin(), present.end(), same)->writing;
+  };
+  const auto writer =
+      std::max_element(next.members.begin(), next.members.end(),
+                       [&](const WorkerId& a, const WorkerId& b) { return claim(a) < claim(b); });
+  if (writer != next.members.end()) std::rotate(next.members.begin(), writer, writer + 1);
   return next;
 }
 
@@ -108,7 +117,13 @@ void Assembly::choose(Time now) {
   }
   state_ = State::kHosting;
   since_ = now;
+  host_ = self_.worker;
   quorum_since_.reset();
+  // Also those that count as lost: they may have continued without this worker, and say so.
+  for (const WorkerId& member : self_.record.formed.members) {
+    const bool here = member == self_.worker || joined_.contains(member);
+    if (!here && !answers_.contains(member)) send(member, {.kind = Kind::kAsk});
+  }
 }
 
 void Assembly::follow(const WorkerId& host, Time now) {
@@ -118,11 +133,36 @@ void Assembly::follow(const WorkerId& host, Time now) {
   state_ = State::kFollowing;
   since_ = heard_ = now;
   host_ = host;
-  send(host, {.kind = Kind::kJoin,
-              .asking = self_,
-              .ended = ended_,
-              .lost = {lost_.begin(), lost_.end()},
-              .unreachable = {unreachable_.begin(), unreachable_.end()}});
+  join_host();
+}
+
+void Assembly::join_host() {
+  send(host_, {.kind = Kind::kJoin,
+               .asking = self_,
+               .ended = ended_,
+               .lost = {lost_.begin(), lost_.end()},
+               .unreachable = {unreachable_.begin(), unreachable_.end()}});
+}
+
+void Assembly::learn(const std::vector<EndProof>& ended, const std::vector<WorkerId>& lost) {
+  if (formed_) return;
+  ended_.insert(ended_.end(), ended.begin(), ended.end());
+  lost_.insert(lost.begin(), lost.end());
+  if (state_ == State::kFollowing) join_host();
+}
+
+void Assembly::trust_that_others_ended() {
+  std::vector<EndProof> ended;
+  std::vector<Proposal> memberships = self_.record.open;
+  memberships.push_back(self_.record.formed);
+  for (const Proposal& membership : memberships) {
+    for (const WorkerId& member : membership.members) {
+      const bool here = member == self_.worker || joined_.contains(member) ||
+                        (state_ == State::kFollowing && member == host_);
+      if (!here) ended.push_back({.worker = member});
+    }
+  }
+  learn(ended, {});
 }
 
 void Assembly::receive(const WorkerId& from, const FormingMessage& message, Time now) {
@@ -248,6 +288,8 @@ void Assembly::try_to_propose(Time now) {
   }
   if (!quorum_since_) quorum_since_ = now;
   if (expects_more(result.base, present) && now - *quorum_since_ < times_.gather) return;
+  proven_.clear();
+  for (const EndProof& proof : ended) proven_.insert(proof.worker);
   propose(next_proposal(result.base, present, ended), now);
 }
 

@@ -1,10 +1,10 @@
 // One worker's part in forming the next membership (docs/design/elastic.md), without sockets.
 //
 // Messages, broken connections and the time go in; messages and the outcome come out, so that a
-// test can play thousands of schedules. Workers that lost their group look for the lowest rank that
-// they reach, which becomes the host; the host proposes those who came, as far as the rule of
-// succession (succession.h) allows, and declares the membership formed when all of them have
-// accepted. The training loop does not use it yet.
+// test can play thousands of schedules; standby.h carries them. Workers that lost their group look
+// for the lowest rank that they reach, which becomes the host; the host proposes those who came, as
+// far as the rule of succession (succession.h) allows, and declares the membership formed when all
+// of them have accepted.
 #pragma once
 
 #include <chrono>
@@ -59,6 +59,10 @@ class Assembly {
   void receive(const WorkerId& from, const FormingMessage& message, Time now);
   void disconnected(const WorkerId& peer, Time now);  // refused or closed
   void tick(Time now);                                // every few milliseconds
+  // Known only now: ends that were proven, and workers that nobody has to wait for.
+  void learn(const std::vector<EndProof>& ended, const std::vector<WorkerId>& lost);
+  // The operator's word that every worker that is not here has ended.
+  void trust_that_others_ended();
 
   struct Outgoing {
     WorkerId to;
@@ -68,6 +72,10 @@ class Assembly {
 
   // The membership, once it is formed. Nothing happens afterwards.
   const std::optional<Proposal>& formed() const { return formed_; }
+  // Its host, once it is formed.
+  const WorkerId& host() const { return host_; }
+  // Workers whose end was proven to the host when it proposed.
+  const std::set<WorkerId>& proven() const { return proven_; }
   // To be stored by the parent process before the messages that were taken are sent.
   const MembershipRecord& record() const { return self_.record; }
   // Why the workers that are here may not continue; empty if they may.
@@ -79,6 +87,7 @@ class Assembly {
   void look(Time now);
   void choose(Time now);
   void follow(const WorkerId& host, Time now);
+  void join_host();
   void receive_here(const WorkerId& from, const FormingMessage& message, Time now);
   void receive_as_follower(const FormingMessage& message, Time now);
   void drop(const WorkerId& follower, Time now);
@@ -107,6 +116,7 @@ class Assembly {
   std::optional<Time> quorum_since_;
   Proposal proposal_;
   std::set<WorkerId> accepted_;
+  std::set<WorkerId> proven_;
   std::optional<Proposal> formed_;
   std::string why_;
   std::vector<Outgoing> outgoing_;

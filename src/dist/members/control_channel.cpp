@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -16,6 +17,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "base/thread.h"
+#include "dist/members/member_json.h"
 #include "dist/net/message.h"
 #include "dist/net/proof.h"
 #include "dist/net/strangers.h"
@@ -122,18 +124,19 @@ void prove(Handshake& handshake, const std::string& token, Clock::time_point dea
     throw Refused{"the server there is not a reigen rendezvous", false};
   }
   const std::string own = random_hex(kNonceBytes);
-  handshake.send(
-      {{"kind", "prove"},
-       {"nonce", own},
-       {"proof", hmac_sha256(token, member_challenge(handshake.channel(), *nonce, own))}});
+  handshake.send({{"kind", "prove"},
+                  {"nonce", own},
+                  {"proof", hmac_sha256(token, member_challenge(handshake.channel(), kNoForming,
+                                                                *nonce, own))}});
   const auto answer = handshake.receive(deadline);
   if (answer && text_field(*answer, "kind") == "refused") {
     throw Refused{unproven(text_field(*answer, "text").value_or("")), false};
   }
   if (!answer) throw Refused{handshake.silent(), false};
   const auto proof = text_field(*answer, "proof");
-  if (!proof || !same_secret(*proof, hmac_sha256(token, server_challenge(handshake.channel(), own,
-                                                                         *nonce)))) {
+  const std::string expected =
+      hmac_sha256(token, server_challenge(handshake.channel(), kNoForming, own, *nonce));
+  if (!proof || !same_secret(*proof, expected)) {
     throw Refused{"the server there does not know the job token", false};
   }
   handshake.set_proved();
@@ -146,6 +149,18 @@ class ControlChannel::Loop {
   explicit Loop(const JoinOptions& options) : options_(options) {
     if (options_.host.empty()) options_.host = host_name();
     join();
+    thread_ = thread_without_signals([this] { run(); });
+  }
+
+  explicit Loop(FormedControl formed)
+      : rank_(formed.rank),
+        server_rank_(formed.server_rank),
+        members_(std::move(formed.members)),
+        forming_(std::move(formed.forming_id)),
+        channel_(std::move(formed.channel)),
+        in_(std::move(formed.unread)),
+        out_(std::move(formed.unsent)) {
+    options_.silence = formed.silence;
     thread_ = thread_without_signals([this] { run(); });
   }
 
@@ -197,13 +212,11 @@ class ControlChannel::Loop {
     changed_.wait_for(lock, kFlush, [this] { return out_.empty() || down_; });
   }
 
-  void on_loss(std::function<void(const CommStatus&)> call) {
+  void on_departure(std::function<void(const Departure&)> call) {
     std::lock_guard calling(call_mutex_);
-    std::unique_lock lock(mutex_);
-    on_loss_ = loss_ ? nullptr : call;
-    const std::optional<CommStatus> before = loss_;
-    lock.unlock();
-    if (before && call) call(*before);
+    on_departure_ = std::move(call);
+    if (!on_departure_) return;
+    for (const Departure& earlier : departures_) on_departure_(earlier);
   }
 
   std::optional<CommStatus> wait_for_loss(milliseconds within) {
@@ -221,7 +234,7 @@ class ControlChannel::Loop {
   const JoinOptions& options() const { return options_; }
 
   int rank_ = 0;
-  int rendezvous_rank_ = 0;
+  int server_rank_ = 0;
   std::vector<Member> members_;
   std::string local_address_;
   std::string forming_;
@@ -236,7 +249,8 @@ class ControlChannel::Loop {
   void read_members(const Json& formed);
   void run();
   void handle(const Json& message);
-  void lose(const CommStatus& loss);
+  void depart(const Departure& departure);
+  void lose_server(const std::string& why, bool unreachable);
   void go_down();
 
   JoinOptions options_;
@@ -249,8 +263,9 @@ class ControlChannel::Loop {
   std::condition_variable changed_;
   std::map<int64_t, std::string> answers_;
   int64_t next_id_ = 0;
-  std::mutex call_mutex_;  // locked during the on_loss call, so that unsubscribing waits for it
-  std::function<void(const CommStatus&)> on_loss_;
+  std::mutex call_mutex_;  // locked during a call, so that unsubscribing waits for it; guards these
+  std::function<void(const Departure&)> on_departure_;
+  std::vector<Departure> departures_;
   bool leaving_ = false;
   bool stopping_ = false;
   bool down_ = false;  // the connection is closed
@@ -289,6 +304,7 @@ bool ControlChannel::Loop::try_join(const Endpoint& endpoint, milliseconds answe
     Json facts = Json::object();
     for (const auto& [key, value] : options_.facts) facts[key] = value;
     handshake.send({{"kind", "join"},
+                    {"worker", json_of(options_.worker)},
                     {"rank", options_.rank},
                     {"size", options_.size},
                     {"epoch", options_.epoch},
@@ -326,16 +342,18 @@ void ControlChannel::Loop::await_start(Handshake& handshake, Clock::time_point d
 
 void ControlChannel::Loop::read_members(const Json& formed) {
   rank_ = static_cast<int>(number_field(formed, "rank").value_or(0));
-  rendezvous_rank_ = static_cast<int>(number_field(formed, "host_rank").value_or(0));
+  server_rank_ = static_cast<int>(number_field(formed, "host_rank").value_or(0));
   forming_ = text_field(formed, "forming").value_or("");
   for (const Json& m : formed.value("members", Json::array())) {
-    members_.push_back({.rank = static_cast<int>(number_field(m, "rank").value_or(0)),
-                        .old_rank = static_cast<int>(number_field(m, "old_rank").value_or(0)),
+    const auto worker = worker_field(m, "worker");
+    if (!worker) throw Refused{"the rendezvous sent a worker without a number", true};
+    members_.push_back({.id = *worker,
+                        .rank = static_cast<int>(number_field(m, "rank").value_or(0)),
                         .host = text_field(m, "host").value_or(""),
                         .address = text_field(m, "address").value_or("")});
   }
   const int size = static_cast<int>(members_.size());
-  if (rank_ < 0 || rank_ >= size || rendezvous_rank_ < 0 || rendezvous_rank_ >= size) {
+  if (rank_ < 0 || rank_ >= size || server_rank_ < 0 || server_rank_ >= size) {
     throw Refused{"the rendezvous sent an inconsistent list of workers", true};
   }
 }
@@ -343,7 +361,11 @@ void ControlChannel::Loop::read_members(const Json& formed) {
 void ControlChannel::Loop::run() {
   heard_ = Clock::now();
   auto beat = heard_;
+  auto turn = heard_;
   while (true) {
+    // After a pause of this thread itself, missing heartbeats prove nothing.
+    const auto last = std::exchange(turn, Clock::now());
+    if (turn - last > options_.silence / 2) heard_ = turn;
     bool unsent = false;
     {
       std::lock_guard lock(mutex_);
@@ -371,14 +393,17 @@ void ControlChannel::Loop::run() {
     }
     if (!open || decoded == Decoded::kBroken) break;
     if (Clock::now() - heard_ > options_.silence) {
-      lose(CommStatus::lost(rendezvous_rank_, members_[static_cast<size_t>(rendezvous_rank_)].host,
-                            format("no heartbeat for {:.3g} s", seconds_of(options_.silence))));
+      lose_server(format("no heartbeat for {:.3g} s", seconds_of(options_.silence)), true);
       return go_down();
     }
   }
-  lose(CommStatus::lost(rendezvous_rank_, members_[static_cast<size_t>(rendezvous_rank_)].host,
-                        "its connection closed"));
+  lose_server("its connection closed", false);
   go_down();
+}
+
+void ControlChannel::Loop::lose_server(const std::string& why, bool unreachable) {
+  const std::string& host = members_[static_cast<size_t>(server_rank_)].host;
+  depart({CommStatus::lost(server_rank_, host, why), unreachable});
 }
 
 void ControlChannel::Loop::go_down() {
@@ -392,7 +417,18 @@ void ControlChannel::Loop::handle(const Json& message) {
   const int rank = static_cast<int>(number_field(message, "rank").value_or(-1));
   const std::string host = text_field(message, "host").value_or("");
   const std::string text = text_field(message, "text").value_or("");
-  if (kind == "lost") return lose(CommStatus::lost(rank, host, text));
+  if (kind == "lost") {
+    // Only the worker with the server has listened to it in vain.
+    const auto silent = message.find("silent");
+    const bool unheard = silent != message.end() && *silent == Json(true);
+    return depart({CommStatus::lost(rank, host, text), unheard && rank_ == server_rank_});
+  }
+  if (kind == "left") {
+    CommStatus left;
+    left.rank = rank;
+    left.host = host;
+    return depart({left, false});
+  }
   std::lock_guard lock(mutex_);
   if (kind == "value") {
     answers_[number_field(message, "id").value_or(-1)] = text_field(message, "value").value_or("");
@@ -402,21 +438,22 @@ void ControlChannel::Loop::handle(const Json& message) {
   changed_.notify_all();
 }
 
-void ControlChannel::Loop::lose(const CommStatus& loss) {
+void ControlChannel::Loop::depart(const Departure& departure) {
   std::lock_guard calling(call_mutex_);
-  std::function<void(const CommStatus&)> call;
   {
     std::lock_guard lock(mutex_);
-    if (loss_ || leaving_) return;
-    loss_ = loss;
-    call = std::move(on_loss_);
+    if (leaving_) return;
+    if (!loss_ && !departure.status.ok()) loss_ = departure.status;
     changed_.notify_all();
   }
-  if (call) call(loss);
+  departures_.push_back(departure);
+  if (on_departure_) on_departure_(departure);
 }
 
 ControlChannel::ControlChannel(const JoinOptions& options)
     : loop_(std::make_unique<Loop>(options)) {}
+ControlChannel::ControlChannel(FormedControl formed)
+    : loop_(std::make_unique<Loop>(std::move(formed))) {}
 ControlChannel::~ControlChannel() = default;
 
 int ControlChannel::rank() const { return loop_->rank_; }
@@ -443,8 +480,8 @@ std::optional<ReportedError> ControlChannel::first_error() const {
   return loop_->locked(loop_->error_);
 }
 
-void ControlChannel::on_loss(std::function<void(const CommStatus&)> call) {
-  loop_->on_loss(std::move(call));
+void ControlChannel::on_departure(std::function<void(const Departure&)> call) {
+  loop_->on_departure(std::move(call));
 }
 
 std::optional<CommStatus> ControlChannel::wait_for_loss(milliseconds within) const {

@@ -14,17 +14,19 @@
 #include <string>
 #include <vector>
 
+#include "dist/members/succession.h"
 #include "dist/net/channel.h"
 #include "dist/net/comm_status.h"
 
 namespace reigen {
 
 struct Member {
+  WorkerId id = {};  // lasting, while ranks change
   int rank = 0;
-  int old_rank = 0;  // the rank it joined with
   std::string host;
   std::string address;  // of its interface for data
-  int port = 0;         // of its listener: for data, then for the rendezvous of the next epoch
+  int port = 0;         // of its listener for data
+  int standby = 0;      // of its standby port (standby.h); 0 in a job that is not elastic
 
   // Equal for workers of one machine. Two containers may share a name, but not an address.
   std::string machine() const { return host + " " + address; }
@@ -34,6 +36,7 @@ struct JoinOptions {
   std::vector<Endpoint> at;  // tried in turn until one proves to be the job's rendezvous
   std::string token;
   Encryption encryption;
+  WorkerId worker = {};
   int rank = 0;
   int size = 1;
   int64_t epoch = 0;
@@ -51,11 +54,30 @@ struct ReportedError {
   std::string text;
 };
 
+// A worker that is gone, as far as its control channel tells.
+struct Departure {
+  CommStatus status;         // the loss; ok for a worker that left in order
+  bool unreachable = false;  // this worker itself hears nothing from it, though nothing was closed
+};
+
+// A connection to the server of a membership that was formed without a rendezvous (standby.h).
+struct FormedControl {
+  Channel channel;
+  std::string unread;  // bytes that came already, and that were not sent yet
+  std::string unsent;
+  int rank = 0;
+  int server_rank = 0;
+  std::vector<Member> members;  // by rank
+  std::string forming_id;
+  std::chrono::milliseconds silence{10'000};
+};
+
 class ControlChannel {
  public:
   // Returns when all workers have joined. Throws CommError: no rendezvous found, a worker is
   // missing, facts differ, the token is wrong; the message names ranks and hosts.
   explicit ControlChannel(const JoinOptions& options);
+  explicit ControlChannel(FormedControl formed);
   ~ControlChannel();  // without leave() the others count this worker as lost
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
@@ -77,9 +99,9 @@ class ControlChannel {
   std::optional<CommStatus> loss() const;
   std::optional<ReportedError> first_error() const;
 
-  // `call` runs once with the first loss, on the control thread, or here if the loss was earlier.
-  // Null unsubscribes and waits for a call in progress.
-  void on_loss(std::function<void(const CommStatus&)> call);
+  // `call` runs for each worker that is lost or leaves, on the control thread, or here for earlier
+  // ones. Null unsubscribes and waits for a call in progress.
+  void on_departure(std::function<void(const Departure&)> call);
   // The first loss; nothing if there was none within the time.
   std::optional<CommStatus> wait_for_loss(std::chrono::milliseconds within) const;
 

@@ -17,6 +17,7 @@ std::span<std::byte> bytes_of(std::string& text) {
 
 void Job::check(const CommStatus& status) {
   if (status.ok()) return;
+  if (elastic()) throw WorkerLost(status);
   const CommStatus why = membership_->explain(status);
   if (const auto error = membership_->control().first_error()) {
     throw CommError(

@@ -12,9 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "dist/members/membership.h"
 
 namespace reigen {
+
+// A collective operation of an elastic job failed: a worker was lost, and the others form the next
+// membership (Membership::form_next).
+struct WorkerLost : CommError {
+  explicit WorkerLost(const CommStatus& why) : CommError(describe(why)), status(why) {}
+  CommStatus status;
+};
 
 class Job {
  public:
@@ -27,6 +35,7 @@ class Job {
   bool first() const { return rank() == 0; }
   bool alone() const { return size() == 1; }
   Membership* membership() { return membership_.get(); }
+  bool elastic() const { return membership_ && membership_->elastic(); }
   // Ranks on this worker's machine, itself included, in rising order.
   std::vector<int> ranks_here() const;
   bool first_here() const { return ranks_here().front() == rank(); }
@@ -50,7 +59,8 @@ class Job {
   void scatter(const std::function<std::span<const float>(int rank)>& values_for,
                std::span<float> mine);
 
-  // Throws CommError when the status is not ok. Not collective.
+  // Throws CommError when the status is not ok: WorkerLost at once in an elastic job. Not
+  // collective.
   void check(const CommStatus& status);
 
   // Requests travel with the sums of a step, so that all ranks stop, or save, after the same step:
@@ -63,6 +73,8 @@ class Job {
   };
   void vote(const StopVotes& votes) { votes_ = votes; }
   const StopVotes& agreed() const { return agreed_; }
+  // Those of a step that was committed by other ranks, in place of this rank's last agreement.
+  void adopt(const StopVotes& votes) { agreed_ = votes; }
   // Sums `values` and the votes in one operation.
   void sum_and_agree(std::span<double> values);
 

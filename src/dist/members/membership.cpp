@@ -1,21 +1,32 @@
 #include "dist/members/membership.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <stdexcept>
+#include <map>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "base/terminal.h"
 #include "config/schema.h"
 #include "dist/group/mesh_group.h"
 #include "dist/group/single_group.h"
+#include "dist/members/continue_request.h"
+#include "dist/members/member_json.h"
 
 namespace reigen {
 namespace {
 
 constexpr std::chrono::milliseconds kLastLeaves{2'000};
+constexpr std::chrono::milliseconds kTakeWithin{50};
+// A forming that takes longer because no quorum is here is a pause; a notice of it, once a minute.
+constexpr std::chrono::milliseconds kPausedAfter{2'000};
+constexpr std::chrono::milliseconds kPauseNotice{60'000};
 
 // The first address of the rendezvous that has a route.
 std::string reachable_peer(const MembershipOptions& options) {
@@ -35,6 +46,7 @@ std::string reachable_peer(const MembershipOptions& options) {
 Membership::Membership(MembershipOptions options)
     : options_(std::move(options)), encryption_(options_.encrypt, options_.token) {
   if (options_.host.empty()) options_.host = host_name();
+  if (options_.elastic) accept_continue_requests();
   choose_interface();
   join();
   members_ = control_->members();
@@ -42,27 +54,52 @@ Membership::Membership(MembershipOptions options)
   if (options_.interface.empty() && self.address != interface_.address) {
     interface_ = interface_with(self.address);  // the one that reached the rendezvous
   }
-  if (control_->size() == 1) {
+  if (control_->size() == 1 && !options_.elastic) {
     group_ = make_single_group(options_.epoch);
     return;
   }
   try {
-    open_listener();
-    form_group();
+    open_listeners();
+    if (options_.elastic) open_standby();
+    group_ = make_group();
   } catch (const CommError& e) {
     control_->report_error(e.what());
     control_->leave();
     if (interface_note_.empty()) throw;
     throw CommError(format("{}; {}", e.what(), interface_note_));
   }
+  watch_losses();
+}
+
+// The group is closed at once, so that no operation waits for a worker that is gone.
+void Membership::watch_losses() {
   Group* group = group_.get();
-  control_->on_loss([group](const CommStatus& loss) { group->close(loss); });
+  const auto close = [group](const CommStatus& why) { group->close(why); };
+  if (standby_) return standby_->on_forming(forming_id(), close);
+  control_->on_departure([close](const Departure& departure) {
+    if (!departure.status.ok()) close(departure.status);
+  });
+}
+
+void Membership::open_standby() {
+  StandbyOptions standby = {.token = options_.token,
+                            .first_forming = forming_id(),
+                            .encryption = encryption_,
+                            .silence = options_.silence,
+                            .parent = std::move(options_.parent)};
+  standby_ = std::make_unique<Standby>(std::move(standby), std::move(standby_listener_), members_,
+                                       control_->rank());
+  Standby* watcher = standby_.get();
+  control_->on_departure([watcher, id = forming_id()](const Departure& departure) {
+    watcher->notice(id, departure, true);
+  });
 }
 
 void Membership::join() {
   if (options_.listener.open()) {
     const ServerOptions server = {.size = options_.size,
                                   .epoch = options_.epoch,
+                                  .elastic = options_.elastic,
                                   .rendezvous_rank = options_.rendezvous_rank,
                                   .token = options_.token,
                                   .encryption = encryption_,
@@ -74,6 +111,7 @@ void Membership::join() {
     if (options_.rendezvous.empty()) options_.rendezvous = {{interface_.address, port}};
   }
   JoinOptions join;
+  join.worker = new_worker(options_.rank);
   join.at = options_.rendezvous;
   join.token = options_.token;
   join.encryption = encryption_;
@@ -88,13 +126,19 @@ void Membership::join() {
   control_ = std::make_unique<ControlChannel>(join);
 }
 
-// Every worker listens on its address for data alone, and learns the ports of all others.
-void Membership::open_listener() {
+// Every worker listens on its address for data alone, and in an elastic job for the next forming,
+// and learns the ports of all others.
+void Membership::open_listeners() {
   const auto key = [this](int rank) { return format("port/{}/{}", options_.epoch, rank); };
   const int own = control_->rank();
-  listener_ = listen_on(members_[static_cast<size_t>(own)].address, 0);
-  members_[static_cast<size_t>(own)].port = port_of(listener_);
-  control_->set(key(own), std::to_string(port_of(listener_)));
+  Member& self = members_[static_cast<size_t>(own)];
+  listener_ = listen_on(self.address, 0);
+  self.port = port_of(listener_);
+  if (options_.elastic) {
+    standby_listener_ = listen_on(self.address, 0);
+    self.standby = port_of(standby_listener_);
+  }
+  control_->set(key(own), format("{} {}", self.port, self.standby));
   for (Member& member : members_) {
     if (member.rank == own) continue;
     const auto port = control_->get(key(member.rank), options_.start_within);
@@ -104,7 +148,9 @@ void Membership::open_listener() {
                              rank_and_host(member.rank, member.host),
                              seconds_of(options_.start_within)));
     }
-    member.port = static_cast<int>(parse_integer(*port, 1, 65535));
+    const size_t space = port->find(' ');
+    member.port = static_cast<int>(parse_integer(port->substr(0, space), 1, 65535));
+    member.standby = static_cast<int>(parse_integer(port->substr(space + 1), 0, 65535));
   }
 }
 
@@ -116,7 +162,8 @@ void Membership::check_others() const {
   if (const auto loss = control_->loss()) throw CommError(describe(*loss));
 }
 
-void Membership::form_group() {
+std::unique_ptr<Group> Membership::make_group() {
+  if (control_->size() == 1) return make_single_group(options_.epoch);
   MeshOptions mesh;
   mesh.forming.rank = control_->rank();
   mesh.forming.size = control_->size();
@@ -132,12 +179,13 @@ void Membership::form_group() {
   mesh.forming.within = options_.start_within;
   mesh.forming.reach_within = std::min(options_.silence, options_.start_within * 9 / 10);
   mesh.forming.check = [this] {
-    check_interrupt();
+    if (!group_) check_interrupt();  // later ones end at the next step
     check_others();
+    if (standby_ && !standby_->stands(forming_id())) throw CommError("a worker was lost");
   };
   mesh.timeout = options_.timeout;
   mesh.silence = options_.silence;
-  group_ = make_mesh_group(mesh, options_.epoch, encrypted_peers_);
+  return make_mesh_group(mesh, options_.epoch, encrypted_peers_);
 }
 
 void Membership::choose_interface() {
@@ -156,7 +204,8 @@ void Membership::choose_interface() {
 }
 
 Membership::~Membership() {
-  control_->on_loss(nullptr);
+  control_->on_departure(nullptr);
+  standby_.reset();  // first: this worker joins no forming any more
   group_.reset();
   control_.reset();
 }
@@ -180,6 +229,7 @@ std::string Membership::encryption() const {
 }
 
 CommStatus Membership::leave() {
+  if (standby_) standby_->leave();
   CommStatus left = group_->leave();
   control_->leave();
   // The other workers are about to leave, too, and need the rendezvous until then.
@@ -187,34 +237,107 @@ CommStatus Membership::leave() {
   while (server_ && server_->left() < control_->size() && CommClock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return left;
+  return elastic() ? CommStatus() : left;
 }
 
-MembershipOptions Membership::next_epoch(const std::vector<int>& survivors) {
-  const auto own = std::find(survivors.begin(), survivors.end(), control_->rank());
-  if (own == survivors.end())
-    throw std::logic_error("next_epoch: this rank is not among the survivors");
-  group_->close(CommStatus::closed("a new group is formed"));
-  const Member& host = members_[static_cast<size_t>(survivors.front())];
-  MembershipOptions next;
-  next.rank = static_cast<int>(own - survivors.begin());
-  next.size = static_cast<int>(survivors.size());
-  next.epoch = options_.epoch + 1;
-  next.rendezvous = {{host.address, host.port}};
-  if (next.rank == 0) next.listener = std::move(listener_);
-  next.token = options_.token;
-  next.secret = options_.secret;
-  next.encrypt = options_.encrypt;
-  for (int rank : survivors) {
-    next.hosts.push_back(control_->members()[static_cast<size_t>(rank)].host);
+std::unique_ptr<FormedMembership> Membership::next_membership(MembershipChange& change) {
+  const Stopwatch watch;
+  std::optional<CommClock::time_point> warned;
+  while (true) {
+    if (auto next = standby_->take(kTakeWithin)) return next;
+    const Standby::Waiting waiting = standby_->waiting();
+    if (!waiting.excluded.empty()) throw CommError(waiting.excluded);
+    const bool paused = !waiting.why.empty() && waiting.since > kPausedAfter;
+    const bool late = watch.seconds() > seconds_of(options_.silence + kPausedAfter);
+    if ((paused || late) && interrupt_requested()) {
+      throw Interrupted("stopped by a signal while the workers of this job were lost");
+    }
+    if (!paused) continue;
+    change.paused = watch.seconds();
+    if (continue_requested() && warned) {
+      log_warning("continuing without the workers that are not here, as `reigen continue` asked");
+      standby_->trust_that_others_ended();
+    }
+    if (!warned || CommClock::now() - *warned > kPauseNotice) {
+      warned = CommClock::now();
+      warn_of_pause(waiting);
+    }
+    if (options_.pause_limit.count() > 0 && waiting.since > options_.pause_limit) {
+      throw CommError(format("paused for {:.3g} s (--pause): {}", seconds_of(options_.pause_limit),
+                             waiting.why));
+    }
   }
-  next.host = options_.host;
-  next.interface = options_.interface;
-  next.facts = options_.facts;
-  next.start_within = options_.start_within;
-  next.silence = options_.silence;
-  next.timeout = options_.timeout;
-  return next;
+}
+
+void Membership::warn_of_pause(const Standby::Waiting& waiting) const {
+  log_warning(format(
+      "paused on worker {} ({}): {}{}. If all workers that are not connected to this one have "
+      "ended: reigen continue {}, on this host",
+      self().id.number, self().host, waiting.why,
+      waiting.missing.empty() ? "" : "; no answer from " + waiting.missing, getpid()));
+}
+
+// False if no group can be formed in this membership: a further worker is lost.
+bool Membership::adopt(std::unique_ptr<FormedMembership> next) {
+  control_->on_departure(nullptr);
+  control_ = std::move(next->control);
+  server_ = std::move(next->server);
+  members_ = std::move(next->members);
+  options_.epoch = next->epoch;
+  std::unique_ptr<Group> group;
+  try {
+    group = make_group();
+  } catch (const UnreachablePeer& e) {
+    const std::string& host = members_[static_cast<size_t>(e.rank)].host;
+    standby_->notice(forming_id(), {CommStatus::lost(e.rank, host, e.what()), true}, true);
+    return false;
+  } catch (const CommError& e) {
+    standby_->notice(forming_id(), {CommStatus::closed(e.what())}, false);
+    return false;
+  }
+  previous_group_ = std::exchange(group_, std::move(group));
+  watch_losses();
+  return true;
+}
+
+MembershipChange Membership::form_next(const CommStatus& noticed) {
+  const Stopwatch watch;
+  MembershipChange change;
+  const std::vector<Member> before = members_;
+  const CommStatus why = noticed.ok() ? CommStatus::closed("a worker was lost") : noticed;
+  standby_->on_forming(forming_id(), nullptr);
+  group_->close(why);
+  group_->drain();
+  // Connections also close because other workers close theirs: only silence names the lost one.
+  const bool silent = why.state == CommState::kUnreachable;
+  standby_->notice(forming_id(), {why, silent}, silent);
+  std::map<WorkerId, LossReason> reasons;
+  for (bool adopted = false; !adopted;) {
+    std::unique_ptr<FormedMembership> next = next_membership(change);
+    reasons.insert(next->reasons.begin(), next->reasons.end());
+    if (const auto error = control_->first_error()) {
+      const Member& failed = members_.at(static_cast<size_t>(error->rank));
+      reasons[failed.id].why = format("it ended with an error: {}", error->text);
+    }
+    adopted = adopt(std::move(next));
+  }
+  for (const Member& member : before) {
+    const bool here = std::any_of(members_.begin(), members_.end(),
+                                  [&](const Member& other) { return other.id == member.id; });
+    if (!here) change.lost.push_back({member, reasons[member.id]});
+  }
+  change.seconds = watch.seconds();
+  for (const MembershipChange::Lost& lost : change.lost) {
+    log_note(format("lost worker {} ({}): {}", lost.member.id.number, lost.member.host,
+                    lost.reason.why));
+  }
+  log_note(format("{} workers continue in epoch {}; forming it took {:.2f} s", members_.size(),
+                  options_.epoch, change.seconds));
+  return change;
+}
+
+void Membership::set_writing(const WritingClaim& claim) {
+  if (standby_) standby_->set_writing(claim);
 }
 
 }  // namespace reigen

@@ -3,7 +3,8 @@
 //
 // The group notices broken connections, often to a worker that only stopped because of the loss;
 // the control channel (control_channel.h) knows which worker was lost first. A membership closes
-// the group as soon as either notices.
+// the group as soon as either notices. In an elastic job the survivors of a loss form the next
+// membership, which this object then is (standby.h).
 #pragma once
 
 #include <chrono>
@@ -16,6 +17,7 @@
 #include "dist/members/control_channel.h"
 #include "dist/members/interface.h"
 #include "dist/members/rendezvous_server.h"
+#include "dist/members/standby.h"
 
 namespace reigen {
 
@@ -36,6 +38,21 @@ struct MembershipOptions {
   std::chrono::milliseconds start_within{60'000};
   std::chrono::milliseconds silence{10'000};  // a worker without a heartbeat for this long is lost
   std::chrono::milliseconds timeout{0};       // for one message between workers; 0 for none
+  Socket parent;         // the pipe to the process that started this one, if that wants to know
+  bool elastic = false;  // survivors of a loss form the next membership
+  // A worker that may not continue without the others waits for so long; 0 for ever.
+  std::chrono::milliseconds pause_limit{3'600'000};
+};
+
+// How a membership followed the one before.
+struct MembershipChange {
+  struct Lost {
+    Member member;  // as in the membership before
+    LossReason reason;
+  };
+  std::vector<Lost> lost;
+  double seconds = 0;  // from the call of form_next() until the group was formed
+  double paused = 0;   // of these, while the workers here were not allowed to continue
 };
 
 class Membership {
@@ -49,6 +66,11 @@ class Membership {
   Group& group() { return *group_; }
   ControlChannel& control() { return *control_; }
   const ControlChannel& control() const { return *control_; }
+  bool elastic() const { return options_.elastic; }
+  const std::vector<Member>& members() const { return members_; }  // by rank
+  const Member& self() const { return members_[static_cast<size_t>(control_->rank())]; }
+  const std::string& forming_id() const { return control_->forming_id(); }
+  int64_t epoch() const { return group_->epoch(); }
   const NetworkInterface& interface() const { return interface_; }
   // Whether the job has a secret, and whether its connections are encrypted: in words for the log
   // and the report, empty for connections that do not leave the machine and are not encrypted.
@@ -61,19 +83,29 @@ class Membership {
   // noticed it.
   CommStatus explain(const CommStatus& status) const;
 
-  // Ends the membership in order: all workers call it after the same last operation.
+  // Ends the membership in order: all workers call it after the same last operation. In an elastic
+  // job a worker that is lost meanwhile is no error: the work is done.
   CommStatus leave();
 
-  // Options for the next epoch, formed by `survivors` (ranks of this membership) alone: the lowest
-  // hosts the rendezvous, and each gets its index among them as its rank. Closes this membership.
-  // The training loop does not use it yet: there a lost worker ends the run.
-  MembershipOptions next_epoch(const std::vector<int>& survivors);
+  // In an elastic job, after any operation has failed: closes the group, and returns when this
+  // worker is in the next membership and its group is formed. The old group stays, closed, until
+  // the next call: objects that refer to it may still be destroyed. Waits while the workers that
+  // are here may not continue, and logs why. Throws CommError after the pause limit, or if the
+  // others continued without this worker; Interrupted after a signal during a pause.
+  MembershipChange form_next(const CommStatus& noticed);
+  // To be told whenever it changes; any thread.
+  void set_writing(const WritingClaim& claim);
 
  private:
   void choose_interface();
   void join();
-  void open_listener();
-  void form_group();
+  void open_listeners();
+  void open_standby();
+  std::unique_ptr<Group> make_group();
+  void watch_losses();
+  std::unique_ptr<FormedMembership> next_membership(MembershipChange& change);
+  bool adopt(std::unique_ptr<FormedMembership> next);
+  void warn_of_pause(const Standby::Waiting& waiting) const;
   // Throws CommError if another worker has ended.
   void check_others() const;
 
@@ -82,11 +114,13 @@ class Membership {
   std::string interface_note_;
   Encryption encryption_;
   std::vector<Member> members_;
-  // Takes the data connections, and then stays for the rendezvous of the next epoch.
-  Socket listener_;
+  Socket listener_;  // for data, also of the next membership
+  Socket standby_listener_;
   int encrypted_peers_ = 0;
+  std::unique_ptr<Standby> standby_;  // null in a job that is not elastic
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<ControlChannel> control_;
+  std::unique_ptr<Group> previous_group_;
   std::unique_ptr<Group> group_;
 };
 

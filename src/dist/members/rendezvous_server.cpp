@@ -15,6 +15,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/thread.h"
+#include "dist/members/member_json.h"
 #include "dist/net/comm_status.h"
 #include "dist/net/message.h"
 #include "dist/net/proof.h"
@@ -61,6 +62,21 @@ class RendezvousServer::Loop {
     thread_ = thread_without_signals([this] { run(); });
   }
 
+  Loop(const ServerOptions& options, std::vector<ServedMember> members)
+      : options_(options), port_(0), deadline_(Clock::now()), formed_(true) {
+    for (ServedMember& member : members) {
+      Connection& c = connections_.emplace_back();
+      c.broken = !member.channel.open();
+      c.channel = std::move(member.channel);
+      c.in = std::move(member.unread);
+      c.out = std::move(member.unsent);
+      c.proved = c.joined = true;
+      c.rank = member.rank;
+      c.host = std::move(member.host);
+    }
+    thread_ = thread_without_signals([this] { run(); });
+  }
+
   ~Loop() {
     stopping_ = true;
     wake_.wake();
@@ -86,7 +102,7 @@ class RendezvousServer::Loop {
   void form();
   void narrow(const std::string& outward);
   void check_deadlines(milliseconds pause);
-  void lose(Connection& c, const std::string& why);
+  void lose(Connection& c, const std::string& why, bool silent);
   void drop_broken();
   std::string missing() const;
   std::string outward_address() const;
@@ -210,25 +226,27 @@ void RendezvousServer::Loop::prove(Connection& c, const Json& message) {
   const auto nonce = text_field(message, "nonce");
   const auto proof = text_field(message, "proof");
   if (!nonce || !proof ||
-      !same_secret(*proof,
-                   hmac_sha256(options_.token, member_challenge(c.channel, c.nonce, *nonce)))) {
+      !same_secret(*proof, hmac_sha256(options_.token,
+                                       member_challenge(c.channel, kNoForming, c.nonce, *nonce)))) {
     ++rejected_;
     refuse(c, "the job token is wrong");
     return;
   }
   c.proved = true;
   send(c, {{"kind", "proved"},
-           {"proof", hmac_sha256(options_.token, server_challenge(c.channel, *nonce, c.nonce))}});
+           {"proof", hmac_sha256(options_.token,
+                                 server_challenge(c.channel, kNoForming, *nonce, c.nonce))}});
 }
 
 void RendezvousServer::Loop::join(Connection& c, const Json& message) {
+  const auto worker = worker_field(message, "worker");
   const auto rank = number_field(message, "rank");
   const auto size = number_field(message, "size");
   const auto epoch = number_field(message, "epoch");
   const auto host = text_field(message, "host");
   const auto address = text_field(message, "address");
   const auto facts = message.find("facts");
-  if (!rank || !size || !epoch || !host || !address || facts == message.end() ||
+  if (!worker || !rank || !size || !epoch || !host || !address || facts == message.end() ||
       !facts->is_object()) {
     c.broken = true;
     return;
@@ -252,7 +270,8 @@ void RendezvousServer::Loop::join(Connection& c, const Json& message) {
   c.joined = true;
   c.rank = static_cast<int>(*rank);
   c.host = *host;
-  c.member = {{"rank", c.rank}, {"host", c.host}, {"address", *address}};
+  c.member = {
+      {"worker", json_of(*worker)}, {"rank", c.rank}, {"host", c.host}, {"address", *address}};
   c.any_address = text_field(message, "chosen") != "as asked";
   c.facts = *facts;
   if (joined().size() == static_cast<size_t>(options_.size)) form();
@@ -319,7 +338,6 @@ void RendezvousServer::Loop::form() {
     if (!outward.empty() && c->any_address && from == local_address(c->channel.socket()))
       member["address"] = outward;
     member["rank"] = rank;
-    member["old_rank"] = c->rank;
     members.push_back(member);
   }
   for (Connection& c : connections_) {
@@ -352,9 +370,12 @@ void RendezvousServer::Loop::narrow(const std::string& outward) {
 
 void RendezvousServer::Loop::control(Connection& c, const std::string& kind, const Json& message) {
   if (kind == "beat") return;
+  // Sent before this worker heard that the membership is formed.
+  if (kind == "ask" || kind == "here" || kind == "join" || kind == "accept") return;
   if (kind == "leave") {
     c.left = true;
     ++left_;
+    if (options_.elastic) send_members({{"kind", "left"}, {"rank", c.rank}, {"host", c.host}});
     return;
   }
   if (kind == "error") {
@@ -428,7 +449,7 @@ void RendezvousServer::Loop::check_deadlines(milliseconds pause) {
   for (Connection& c : connections_) {
     if (!c.proved && !c.closing && now - c.since > kProveWithin) c.broken = true;
     if (formed_ && c.joined && !c.left && now - c.heard > options_.silence) {
-      lose(c, format("no heartbeat for {:.3g} s", seconds_of(options_.silence)));
+      lose(c, format("no heartbeat for {:.3g} s", seconds_of(options_.silence)), true);
     }
   }
   if (!formed_ && refusal_.empty() && now > deadline_) {
@@ -444,8 +465,9 @@ void RendezvousServer::Loop::check_deadlines(milliseconds pause) {
 }
 
 // Notifies all workers, also the lost one: it may only have been suspended.
-void RendezvousServer::Loop::lose(Connection& c, const std::string& why) {
-  send_members({{"kind", "lost"}, {"rank", c.rank}, {"host", c.host}, {"text", why}});
+void RendezvousServer::Loop::lose(Connection& c, const std::string& why, bool silent) {
+  send_members(
+      {{"kind", "lost"}, {"rank", c.rank}, {"host", c.host}, {"text", why}, {"silent", silent}});
   write_available(c.channel, c.out);
   c.left = true;
   c.broken = true;
@@ -459,7 +481,7 @@ void RendezvousServer::Loop::drop_broken() {
       ++c;
       continue;
     }
-    if (formed_ && c->joined && !c->left) lose(*c, "its connection closed");
+    if (formed_ && c->joined && !c->left) lose(*c, "its connection closed", false);
     if (!c->proved && !c->closing) ++rejected_;
     questions_.remove_if([&](const Question& q) { return q.from == &*c; });
     c = connections_.erase(c);
@@ -468,6 +490,8 @@ void RendezvousServer::Loop::drop_broken() {
 
 RendezvousServer::RendezvousServer(const ServerOptions& options, Socket listener)
     : loop_(std::make_unique<Loop>(options, std::move(listener))) {}
+RendezvousServer::RendezvousServer(const ServerOptions& options, std::vector<ServedMember> members)
+    : loop_(std::make_unique<Loop>(options, std::move(members))) {}
 RendezvousServer::~RendezvousServer() = default;
 int RendezvousServer::port() const { return loop_->port(); }
 int RendezvousServer::left() const { return loop_->left(); }

@@ -19,6 +19,7 @@ namespace reigen {
 struct ServerOptions {
   int size = 1;
   int64_t epoch = 0;
+  bool elastic = false;     // workers that leave are named to the others
   int rendezvous_rank = 0;  // the worker that runs this server
   std::string token;
   Encryption encryption;
@@ -27,9 +28,21 @@ struct ServerOptions {
   std::chrono::milliseconds silence{10'000};  // a worker without a heartbeat for this long is lost
 };
 
+// A member of a membership that was formed without a rendezvous (standby.h), and the connection to
+// it; not open for one whose connection ended meanwhile.
+struct ServedMember {
+  int rank = 0;
+  std::string host;
+  Channel channel;
+  std::string unread;  // bytes that came already, and that were not sent yet
+  std::string unsent;
+};
+
 class RendezvousServer {
  public:
   RendezvousServer(const ServerOptions& options, Socket listener);
+  // The control channel alone: nobody joins any more.
+  RendezvousServer(const ServerOptions& options, std::vector<ServedMember> members);
   ~RendezvousServer();  // workers that have not left count its host as lost
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;

@@ -70,7 +70,11 @@ void MembershipRecord::learn_formed(const Proposal& proposal) {
 
 void MembershipRecord::learn_aborted(const std::string& id) {
   std::erase_if(open, [&](const Proposal& other) { return other.id == id; });
-  if (std::find(aborted.begin(), aborted.end(), id) == aborted.end()) aborted.push_back(id);
+  if (std::find(aborted.begin(), aborted.end(), id) != aborted.end()) return;
+  aborted.push_back(id);
+  // Records travel. A forgotten entry can only keep workers waiting that have not heard of it.
+  constexpr size_t kMostKept = 64;
+  if (aborted.size() > kMostKept) aborted.erase(aborted.begin());
 }
 
 bool lowest_rank_breaks_tie(const Proposal&, std::span<const WorkerId> left,

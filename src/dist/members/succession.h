@@ -49,10 +49,19 @@ struct EndProof {
   MembershipRecord record = {};
 };
 
+// What a worker could do as the next rank 0, which writes the run directory. In the order of worth.
+struct WritingClaim {
+  bool writes = false;          // now
+  bool sees_directory = false;  // may take the run directory over
+  uint64_t newest_copy = 0;     // step of the newest copy of a checkpoint that it has
+  auto operator<=>(const WritingClaim&) const = default;
+};
+
 struct Asking {
   WorkerId worker = {};
   MembershipRecord record = {};
   bool has_state = true;  // false for a worker that has joined but not received the training state
+  WritingClaim writing = {};
 };
 
 // Whether exactly half of a membership may continue. `left`: its members that are not proven to
@@ -62,6 +71,12 @@ using TieBreaker = std::function<bool(const Proposal& membership, std::span<cons
 // The half with the lowest rank, in a job without a witness.
 bool lowest_rank_breaks_tie(const Proposal& membership, std::span<const WorkerId> left,
                             std::span<const WorkerId> half);
+
+// The evidence that a worker is gone.
+struct LossReason {
+  std::string why;      // "its connection closed", "no heartbeat for 10 s"
+  bool proven = false;  // its end was seen by its parent process, or it left in order
+};
 
 struct Succession {
   bool allowed = false;

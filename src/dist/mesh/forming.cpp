@@ -46,7 +46,7 @@ class Forming {
   std::vector<MeshLink> run() {
     while (missing() > 0) {
       options_.check();
-      if (Clock::now() > deadline_) throw CommError(too_late());
+      if (Clock::now() > deadline_) throw UnreachablePeer(first_missing(), too_late());
       dial_lower_ranks();
       poll_all();
       for (Candidate& c : candidates_) {
@@ -95,6 +95,7 @@ class Forming {
   void check_member(Candidate& c, const Json& message);
   void drop(Candidate& c, const std::string& why);
   std::string too_late() const;
+  int first_missing() const;
 
   const FormingOptions& options_;
   Clock::time_point deadline_;
@@ -111,10 +112,11 @@ void Forming::dial_lower_ranks() {
     const Endpoint& at = options_.peers[static_cast<size_t>(rank)];
     const auto now = Clock::now();
     if (now - dial.since > options_.reach_within) {
-      throw CommError(format("{} and {} cannot reach each other: no answer from {} for {:.3g} s{}",
-                             name(options_.rank), name(rank), text_of(at),
-                             seconds_of(options_.reach_within),
-                             dial.why.empty() ? "" : format(" ({})", dial.why)));
+      throw UnreachablePeer(
+          rank,
+          format("{} and {} cannot reach each other: no answer from {} for {:.3g} s{}",
+                 name(options_.rank), name(rank), text_of(at), seconds_of(options_.reach_within),
+                 dial.why.empty() ? "" : format(" ({})", dial.why)));
     }
     if (dial.socket.open() || now < dial.next) continue;
     dial.next = now + kBetweenTries;
@@ -245,6 +247,12 @@ void Forming::check_member(Candidate& c, const Json& message) {
   c.proved = true;
   c.out += encode_message(
       {{"kind", "proved"}, {"proof", proof("accepts", c, options_.rank, peer, *nonce, c.nonce)}});
+}
+
+int Forming::first_missing() const {
+  int rank = 0;
+  while (rank == options_.rank || mesh_[static_cast<size_t>(rank)].channel.open()) ++rank;
+  return rank;
 }
 
 std::string Forming::too_late() const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "dist/net/channel.h"
 
 namespace reigen {
@@ -29,12 +30,19 @@ struct FormingOptions {
   std::function<void()> check = [] {};             // called now and then; may throw to give up
 };
 
+// Two workers that cannot be in one mesh.
+struct UnreachablePeer : CommError {
+  UnreachablePeer(int peer, const std::string& message) : CommError(message), rank(peer) {}
+  int rank;
+};
+
 struct MeshLink {
   Channel channel;
   std::string unread;  // bytes that came right after the proof
 };
 
-// The connections by rank; that of the own rank is not open. Throws CommError.
+// The connections by rank; that of the own rank is not open. Throws UnreachablePeer, and what
+// check() throws.
 std::vector<MeshLink> form_mesh(const FormingOptions& options);
 
 }  // namespace reigen

@@ -21,7 +21,7 @@ namespace reigen {
 
 using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
                             SpansRecord, SampleRecord, PredictionRecord, DecayRecord,
-                            StartingPointRecord, CopyRecord, SharesRecord>;
+                            StartingPointRecord, CopyRecord, SharesRecord, MembershipChangeRecord>;
 
 uint64_t step_of(const Record& record);
 

@@ -40,6 +40,8 @@ struct StartRecord {
   double setup_seconds = 0;
   double data_seconds = 0;
   uint64_t last_step = 0;
+  uint64_t vocabulary = 0;
+  double piece_entropy = 0;
   bool operator==(const StartRecord&) const = default;
 
   static constexpr RecordKind kKind = {
@@ -97,6 +99,14 @@ struct StartRecord {
         field(&R::last_step, "last_step", kCount,
               "step at which --max-steps or --max-epochs ends the run, as far as it is known: "
               "--max-epochs only with schedule.kind wsd")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::vocabulary, "vocabulary", kCount, "pieces of the target vocabulary")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::piece_entropy, "piece_entropy", kNats,
+              "entropy of single target pieces of the training data: the nll of a model that "
+              "knows only how often each piece occurs")
             .since("0.2")
             .omitted_when_empty()};
   }
@@ -188,6 +198,65 @@ struct StartingPointRecord {
               "negative log-likelihood on the validation set of eval.old-data"),
         field(&R::old_bleu, "old_bleu", kNoUnit, "BLEU on that set"),
         field(&R::old_chrf, "old_chrf", kNoUnit, "chrF on that set")};
+  }
+};
+
+struct LostWorkerEntry {
+  uint64_t worker = 0;
+  std::string host;
+  std::string why;
+  bool proven = false;
+  bool operator==(const LostWorkerEntry&) const = default;
+
+  static constexpr auto fields() {
+    using R = LostWorkerEntry;
+    return std::tuple{field(&R::worker, "worker", kNoUnit, "number of the worker"),
+                      field(&R::host, "host", kNoUnit, "its host"),
+                      field(&R::why, "why", kNoUnit, "the evidence of the loss"),
+                      field(&R::proven, "proven", kNoUnit,
+                            "whether its launcher saw it end; else the others were a majority")
+                          .omitted_when_empty()};
+  }
+};
+
+struct MembershipChangeRecord {
+  uint64_t step = 0;
+  double time = unix_now();
+  uint64_t epoch = 0;
+  std::string id;
+  uint64_t workers = 0;
+  std::vector<LostWorkerEntry> lost;
+  double seconds = 0;
+  double paused = 0;
+  std::string settled;
+  uint64_t writer = 0;
+  bool lost_residuals = false;
+  bool operator==(const MembershipChangeRecord&) const = default;
+
+  static constexpr RecordKind kKind = {
+      "membership", "The workers of an elastic job changed, and training continued from memory."};
+  static constexpr auto fields() {
+    using R = MembershipChangeRecord;
+    return std::tuple{
+        field(&R::step, "step", kCount, "last step before the change that is committed"),
+        field(&R::time, "time", kUnixTime, "time at which the next step could begin"),
+        field(&R::epoch, "epoch", kNoUnit, "number of the membership; the first is 0"),
+        field(&R::id, "id", kNoUnit, "first 8 digits of its random id"),
+        field(&R::workers, "workers", kCount, "workers from now on"),
+        field(&R::lost, "lost", kNoUnit, "workers that were lost").omitted_when_empty(),
+        field(&R::seconds, "seconds", kSeconds,
+              "from the first notice of the loss until the next step could begin"),
+        field(&R::paused, "paused", kSeconds,
+              "of these, paused because too few workers of the last membership were there")
+            .omitted_when_empty(),
+        field(&R::settled, "settled", kNoUnit,
+              "the step under way: kept (there was none), rolled_forward (a worker had committed "
+              "it, or may have: the others committed it, too) or repeated (no worker had)"),
+        field(&R::writer, "writer", kNoUnit, "number of the worker that writes the run directory"),
+        field(&R::lost_residuals, "lost_residuals", kNoUnit,
+              "whether rounding errors of the lost workers' gradients, which error feedback would "
+              "have sent, are lost")
+            .omitted_when_empty()};
   }
 };
 

@@ -82,6 +82,9 @@ void RunSummary::add(int rank, const Record& record) {
     decays.push_back(*decay);
   }
   if (const auto* point = std::get_if<StartingPointRecord>(&record)) starting_point = *point;
+  if (const auto* change = std::get_if<MembershipChangeRecord>(&record)) {
+    memberships.push_back(*change);
+  }
   if (const auto* saved = std::get_if<CheckpointRecord>(&record)) checkpoints.push_back(*saved);
   if (const auto* changed = std::get_if<SharesRecord>(&record)) shares.push_back(*changed);
   if (const auto* copy = std::get_if<CopyRecord>(&record)) {
@@ -149,6 +152,7 @@ Json RunSummary::to_json() const {
                {"forecasts", list_of(predictions)},
                {"decays", list_of(decays)},
                {"starting_point", json_of(starting_point)},
+               {"memberships", list_of(memberships)},
                {"step_seconds", step_seconds},
                {"step_stride", step_stride},
                {"first_step", json_of(first_step)},
@@ -185,6 +189,7 @@ RunSummary RunSummary::from_json(const Json& json) {
     if (json.contains("starting_point")) {  // since 0.2
       run.starting_point = record_in<StartingPointRecord>(json.at("starting_point"));
     }
+    run.memberships = records_in<MembershipChangeRecord>(json.value("memberships", Json::array()));
     run.step_seconds = json.at("step_seconds").get<std::vector<double>>();
     run.step_stride = JsonView(json).at("step_stride");
     // note_seconds divides by it and doubles it.

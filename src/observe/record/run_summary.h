@@ -51,6 +51,7 @@ struct RunSummary {
   std::vector<PredictionRecord> predictions;
   std::vector<DecayRecord> decays;
   std::optional<StartingPointRecord> starting_point;
+  std::vector<MembershipChangeRecord> memberships;  // after the first one of each attempt
   // Times of steps evenly spaced over the run, for a median.
   std::vector<double> step_seconds;
   uint64_t step_stride = 1;  // distance between two of them, in steps

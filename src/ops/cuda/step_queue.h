@@ -27,6 +27,7 @@ class StepQueue : public GpuStepQueue {
            const std::function<void(const BatchIndex&)>& work) override;
   void finish() override;
   GpuStepResult take() override;
+  void abandon() override { --begun_; }
 
  private:
   static constexpr size_t kSteps = 4;  // in flight at most

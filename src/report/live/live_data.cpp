@@ -85,11 +85,11 @@ Json facts_of(const RunSummary& run, const std::optional<TrainOptions>& options,
   return facts.take();
 }
 
-Json verdicts_of(const RunSummary& run, const std::optional<TrainOptions>& options) {
+Json verdicts_of(const RunSummary& run, const LearningContext& learning) {
   Json all = Json::array();
   for (const VerdictText& v :
-       {text_of(bottleneck(run, time_shares(run))), text_of(trained(run, rate_decay(run, options))),
-        text_of(overfitting(run))}) {
+       {text_of(bottleneck(run, time_shares(run))), text_of(trained(run, learning)),
+        text_of(overfitting(run, learning))}) {
     all.push_back({{"about", v.about},
                    {"verdict", v.verdict},
                    {"confidence", v.confidence},
@@ -239,7 +239,7 @@ Json live_data(const std::string& run_directory, const RunReader& reader, double
   Json json = live_placeholder(run_directory, name_of(state.kind), state.text);
   const std::optional<TrainOptions> options = options_of(run_directory);
   json["facts"] = facts_of(run, options, state.kind == RunStateKind::kRunning);
-  json["verdicts"] = verdicts_of(run, options);
+  json["verdicts"] = verdicts_of(run, {.run = run_directory, .options = options});
   json["charts"] = live_charts(run);
   json["hosts"] = hosts_of(run);
   json["ranks"] = ranks_of(run);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,7 @@
 #include "config/train_options.h"
 #include "observe/record/run_summary.h"
 #include "report/verdict/causes.h"
-#include "report/verdict/curve_fit.h"
+#include "report/verdict/expected_gain.h"
 #include "report/verdict/run_time.h"
 
 namespace reigen {
@@ -80,6 +81,12 @@ struct Bottleneck {
 };
 Bottleneck bottleneck(const RunSummary& run, const TimeShares& shares);
 
+// What the log of a run does not say about its learning.
+struct LearningContext {
+  std::string run;  // directory, for commands
+  std::optional<TrainOptions> options;
+};
+
 // Validation loss against its best. Training loss is the mean of the steps since the previous
 // evaluation.
 struct LossTrend {
@@ -95,18 +102,21 @@ struct LossTrend {
 std::optional<LossTrend> loss_trend(const RunSummary& run);  // nothing without an evaluation
 
 struct Overfitting {
-  enum class Answer : uint8_t { kUnknown, kNo, kYes };
+  enum class Answer : uint8_t { kUnknown, kNo, kNear, kYes };
   Answer answer = Answer::kUnknown;
   Confidence confidence = Confidence::kNone;
   size_t evaluations = 0;
+  double speed = 0;  // slope of validation loss / slope of training loss; below 0.15 it is near
+  double epochs = 0;
+  bool dropout = true;
+  std::string run;  // directory
   LossTrend trend;  // where it is known
 };
-Overfitting overfitting(const RunSummary& run);
+Overfitting overfitting(const RunSummary& run, const LearningContext& context = {});
 const char* id_of(Overfitting::Answer answer);  // in report.json
 
 // Where the last step lies in a run whose learning rate decays in its last steps: wsd, or any
-// schedule after --decay-now. Validation loss falls in the decay as it does not before, so a curve
-// is fitted only to the evaluations before it.
+// schedule after --decay-now.
 struct RateDecay {
   enum class Phase : uint8_t {
     kNone,    // the run has no such decay
@@ -123,34 +133,93 @@ int64_t last_step_of(const RunSummary& run, const TrainOptions& options);
 // `options`: those of the run.
 RateDecay rate_decay(const RunSummary& run, const std::optional<TrainOptions>& options);
 
+// Whether the validation loss means anything, held against a model that knows nothing, and one that
+// knows only how often each piece occurs.
+struct LossLevel {
+  enum class Fault : uint8_t {
+    kNone,
+    kWorseThanGuessing,  // above ln(vocabulary)
+    kFrequenciesOnly,    // at the entropy of single pieces, and no longer falling
+    kUselessBleu,        // a low loss, and text that shares next to nothing with its references
+  };
+  Fault fault = Fault::kNone;
+  bool unlike = false;      // validation text is of a different kind than training text
+  double unlike_valid = 0;  // the losses that show it
+  double unlike_train = 0;
+  double valid = 0;        // at its best
+  double train = 0;        // of the same evaluation
+  double guessing = 0;     // ln(vocabulary); 0: not known
+  double frequencies = 0;  // entropy of single target pieces; 0: not known
+  double bleu = 0;         // best
+  double norm = 0;         // mean gradient norm of the last tenth of the steps
+  double clip = 0;         // 0: none
+  double rate = 0;         // mean learning rate of the last tenth
+  bool useless() const {
+    return fault == Fault::kWorseThanGuessing || fault == Fault::kFrequenciesOnly;
+  }
+};
+LossLevel loss_level(const RunSummary& run, const LearningContext& context);
+const char* id_of(LossLevel::Fault fault);  // in report.json
+
+// How much of the planned run is done; zeros where no end is planned.
+struct Plan {
+  double step = 0;
+  double last = 0;  // --max-steps, or the end of a decay that has begun
+  double epochs = 0;
+  double last_epoch = 0;  // --max-epochs
+  double share() const;   // 0 where no end is planned
+};
+Plan plan_of(const RunSummary& run, const LearningContext& context);
+
 struct Trained {
   enum class Answer : uint8_t {
     kUnknown,
-    kYes,
-    kPastItsBest,  // overfits
+    kYes,           // levelled off
+    kPastItsBest,   // overfits
+    kNearBest,      // neither a gain nor a loss is to be expected, or validation loss turns
+    kScheduleOver,  // its learning rate is at its end
     kImproving,
     kGettingWorse,
+    kUseless,  // LossLevel
     kDiverged,
   };
   enum class Evidence : uint8_t {
-    kCurve,     // a fitted curve
-    kTooFew,    // too few evaluations for a curve
-    kTooSteep,  // losses fall too steeply for a curve that levels off above zero
-    kScatter,   // losses scatter too much around their curve
-    kDecay,     // the decay of the learning rate has not ended
+    kPrediction,
+    kTooFew,   // too few evaluations for a prediction
+    kScatter,  // losses scatter too much for an answer
+    kDecay,    // the decay of the learning rate has not ended
   };
   Answer answer = Answer::kUnknown;
-  Evidence evidence = Evidence::kCurve;
+  Evidence evidence = Evidence::kPrediction;
   Confidence confidence = Confidence::kNone;
   uint64_t step = 0;           // at which it diverged
   uint64_t skipped_steps = 0;  // of a run that diverged
-  LossTrend trend;             // of a run that gets worse
+  LossTrend trend;
+  LossLevel level;
+  Plan plan;
   RateDecay::Phase phase = RateDecay::Phase::kNone;
-  Points losses;  // of validation; with a decay, those before it
-  std::vector<ExpectedGain> gains;
+  Points losses;                    // of validation
+  double early_training = 0;        // kTooFew: mean training loss of the first third of the steps
+  double late_training = 0;         // and of the last third
+  double rate = 0;                  // of the last step
+  double peak_rate = 0;             // so far
+  double rate_since = 0;            // kScheduleOver: first step at about the last rate
+  bool training_falls = false;      // over the last third of the steps
+  std::vector<ExpectedGain> gains;  // of more steps
+  std::vector<ExpectedGain> bleu_gains;   // the same of BLEU, where it was measured
+  std::optional<ExpectedGain> to_end;     // up to the planned end
+  std::optional<ExpectedGain> of_decay;   // of a decay that begins now
+  std::optional<ExpectedGain> of_longer;  // kAfter: of a run that is half as long again
+  double decay_steps = 0;                 // of of_decay
+  std::optional<ScheduleOptions> schedule;
+  std::string run;  // directory
 };
-Trained trained(const RunSummary& run, const RateDecay& decay = {});
+Trained trained(const RunSummary& run, const LearningContext& context = {});
 const char* id_of(Trained::Answer answer);  // in report.json
+
+// The losses of a run and its learning rate at any step. Without options, the last rate is that of
+// all later steps.
+LearningCurve learning_curve(const RunSummary& run, const LearningContext& context);
 
 Points validation_losses(const RunSummary& run);
 // Of each metric of eval.command, by name.
@@ -159,11 +228,32 @@ Points training_losses(const RunSummary& run);  // without smoothing, with dropo
 
 // Limits of the verdicts on learning.
 constexpr double kWorseLoss = 0.01;        // share of the best loss
-constexpr double kTrainedGain = 0.005;     // share of the loss that 50% more steps gain
+constexpr double kTrainedGain = 0.01;      // share of the loss that 50% more steps gain
+constexpr double kSmallGain = 0.02;        // share of the loss; larger intervals are no answer
 constexpr std::ptrdiff_t kWorseInRow = 2;  // evaluations
 constexpr size_t kFewestForTrend = 3;      // evaluations
-// Share of the loss between two evaluations, where no curve can be fitted. Twice kWorseLoss,
-// because one fall alone decides.
+// Share of the loss between two evaluations, where they are too few for a prediction. Twice
+// kWorseLoss, because one fall alone decides.
 constexpr double kClearFall = 0.02;
+// Slope of validation loss / slope of training loss, below which overfitting is near.
+constexpr double kNearTurn = 0.15;
+// Standard deviations from zero at which a predicted gain is certain.
+constexpr double kCertain = 2.8;
+// The schedule has ended below this share of the peak: of the mean rate of the next doubling of
+// steps, and of the rate now.
+constexpr double kRateOver = 0.02;
+constexpr double kRateNearEnd = 0.05;
+// Share of the highest rate so far, below which the schedule itself is taking the rate down.
+constexpr double kFallenRate = 0.7;
+// Length of a decay that begins now, as a share of the steps so far: it is then the last fifth of
+// the run, as in stalled_decay (optim/schedule.h).
+constexpr double kAdvisedDecay = 0.25;
+// Slope of training loss by ln(step), as a share of the loss, below which little is learnt.
+constexpr double kLearningSlope = 0.03;
+constexpr double kUnlikeGap = 0.1;        // of validation loss, within the first epoch
+constexpr double kFrequencyShare = 0.95;  // of the entropy of single pieces
+constexpr double kUselessBleu = 2;        // BLEU that is nothing
+constexpr double kGoodLoss = 1.2;         // loss below which BLEU is something
+constexpr double kStandingFall = 0.02;    // share that a loss falls by over half of the steps
 
 }  // namespace reigen

@@ -1,41 +1,15 @@
 // Whether a model is trained and whether it overfits.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
-#include "optim/schedule.h"
 #include "report/verdict/verdicts.h"
 
 namespace reigen {
 namespace {
 
-// Mean of all steps after `from` up to `to`, because a single batch says little. A row of a long
-// run may have more steps than lie between two evaluations; then the row with `to` counts.
-double training_loss(const RunSummary& run, double from, double to) {
-  const RollupTable& t = run.steps;
-  const auto width = static_cast<double>(t.width());
-  double sum = 0;
-  double count = 0;
-  double nearest = NAN;
-  for (const auto& [number, row] : t.rows()) {
-    const double finite = row[t.column("finite")];
-    const double begin = static_cast<double>(number) * width;
-    if (finite == 0 || begin > to) continue;
-    nearest = row[t.column("nll")] / finite;
-    const double middle = begin + (width - 1) / 2;
-    if (middle <= from || middle > to) continue;
-    sum += row[t.column("nll")];
-    count += finite;
-  }
-  return count > 0 ? sum / count : nearest;
-}
-
-double training_loss_at(const RunSummary& run, const Points& valid, size_t evaluation) {
-  const double from = evaluation == 0 ? 0 : valid[evaluation - 1].first;
-  return training_loss(run, from, valid[evaluation].first);
-}
-
-// Without a curve, a last loss that is the best and clearly below the previous one still shows that
-// the run improves.
+// A last loss that is the best and clearly below the previous one shows that the run improves,
+// where evaluations are too few for a prediction.
 bool still_falls(const Points& losses) {
   if (losses.size() < 2) return false;
   const auto best =
@@ -45,67 +19,191 @@ bool still_falls(const Points& losses) {
          best->second < (1 - kClearFall) * losses[losses.size() - 2].second;
 }
 
-Trained::Evidence evidence_without_curve(const Trained& t) {
-  return t.losses.size() < kFewestEvaluations ? Trained::Evidence::kTooFew
-                                              : Trained::Evidence::kTooSteep;
+// Mean training loss of the first and of the last third of the steps.
+std::pair<double, double> training_fall(const RunSummary& run) {
+  const Points all = training_losses(run);
+  const size_t third = all.size() / 3;
+  if (third == 0) return {0, 0};
+  double early = 0;
+  double late = 0;
+  for (size_t i = 0; i < third; ++i) {
+    early += all[i].second / static_cast<double>(third);
+    late += all[all.size() - 1 - i].second / static_cast<double>(third);
+  }
+  return {early, late};
 }
 
-void judge_without_curve(Trained& t) {
-  t.evidence = evidence_without_curve(t);
-  const bool few = t.evidence == Trained::Evidence::kTooFew;
-  if (!still_falls(t.losses)) return;
-  t.answer = Trained::Answer::kImproving;
-  t.confidence = few ? Confidence::kLow : Confidence::kMedium;
+void judge_few(const RunSummary& run, Trained& t) {
+  t.evidence = Trained::Evidence::kTooFew;
+  std::tie(t.early_training, t.late_training) = training_fall(run);
+  const bool training_falls = t.late_training < (1 - kClearFall) * t.early_training;
+  const bool early = t.plan.share() > 0 && t.plan.share() < 1;
+  if (still_falls(t.losses) || (t.losses.size() < 2 && early && training_falls)) {
+    t.answer = Trained::Answer::kImproving;
+    t.confidence = Confidence::kLow;
+  }
 }
 
-void judge_by_curve(const LossCurve& curve, Trained& t) {
-  t.gains = curve.gains;
-  const ExpectedGain& half = curve.gains[1];  // of 50% more steps
-  const double limit = kTrainedGain * t.losses.back().second;
-  if (half.low < 0 && half.high > 2 * limit) {
+// Whether training loss still falls.
+bool learns(const CurveShape& shape) { return -shape.short_train > kLearningSlope * shape.level; }
+
+bool within(const ExpectedGain& gain, double limit) {
+  return gain.low > -limit && gain.high < limit;
+}
+
+void judge_by_prediction(Trained& t) {
+  const ExpectedGain& half = t.gains[1];  // of 50% more steps
+  const double loss = t.losses.back().second;
+  const double limit = kTrainedGain * loss;
+  t.evidence = Trained::Evidence::kPrediction;
+  if (half.low > 0) {
+    const bool certain = half.gain > kCertain * half.deviation;
+    const bool little = half.high < limit;
+    t.answer = little ? Trained::Answer::kYes : Trained::Answer::kImproving;
+    t.confidence = certain ? Confidence::kHigh : Confidence::kMedium;
+  } else if (!t.training_falls && within(half, kSmallGain * loss)) {
+    t.answer = Trained::Answer::kYes;
+    t.confidence = within(half, limit) ? Confidence::kMedium : Confidence::kLow;
+  } else if (half.high < limit || within(half, kSmallGain * loss)) {
+    t.answer = Trained::Answer::kNearBest;
+    t.confidence = half.high < 0 ? Confidence::kMedium : Confidence::kLow;
+  } else {
     t.evidence = Trained::Evidence::kScatter;
+  }
+}
+
+// The same run, but with a rate that decays in a straight line from its last evaluation on.
+LearningCurve with_decay(const LearningCurve& curve, double steps) {
+  const double begin = curve.points.back().step;
+  LearningCurve decaying = curve;
+  decaying.rate = [rate = curve.rate, begin, steps](double step) {
+    if (step <= begin) return rate(step);
+    return rate(begin) * std::max(0.0, 1 - (step - begin) / (steps + 1));
+  };
+  return decaying;
+}
+
+// BLEU follows the loss: its gain is that of the loss times the slope of BLEU over loss among the
+// evaluations of the last 60% of the steps, and its error comes from both.
+std::vector<ExpectedGain> gains_of_bleu(const RunSummary& run, const Trained& t) {
+  std::vector<BleuPoint> curve;
+  for (const EvaluationRecord& e : run.evaluations) {
+    if (e.bleu && std::isfinite(e.nll)) {
+      curve.push_back({static_cast<double>(e.step), e.nll, *e.bleu});
+    }
+  }
+  const auto shape = bleu_shape_of(curve);
+  std::vector<ExpectedGain> gains;
+  if (!shape || curve.back().step < t.losses.back().first) return gains;
+  gains.reserve(t.gains.size());
+  for (const ExpectedGain& gain : t.gains) gains.push_back(expected_bleu(*shape, gain));
+  return gains;
+}
+
+void predict(const RunSummary& run, const RateDecay& decay, const LearningCurve& curve,
+             Trained& t) {
+  const auto shape = shape_of(curve);
+  if (!shape) return;
+  t.training_falls = learns(*shape);
+  for (const double more : kMoreSteps) t.gains.push_back(expected_gain(curve, *shape, more));
+  t.bleu_gains = gains_of_bleu(run, t);
+  const double left = t.plan.last / shape->step - 1;
+  if (left > 0 && left <= kMoreSteps.back()) t.to_end = expected_gain(curve, *shape, left);
+  const bool falling = t.rate < kFallenRate * t.peak_rate;
+  if (decay.phase == RateDecay::Phase::kNone && !falling) {
+    t.decay_steps = std::round(kAdvisedDecay * t.plan.step);
+    const LearningCurve decaying = with_decay(curve, t.decay_steps);
+    t.of_decay = expected_gain(decaying, *shape, kAdvisedDecay);
+  }
+}
+
+// After its decay: the gain that half as many more steps at the peak rate would have brought before
+// it, because a decay of the same share lowers the loss by about as much.
+void predict_longer(const RateDecay& decay, LearningCurve curve, Trained& t) {
+  std::erase_if(curve.points, [&](const EvaluatedPoint& point) {
+    return point.step < decay.first || point.step > decay.begin;
+  });
+  curve.rate = [](double) { return 1.0; };
+  if (const auto shape = shape_of(curve)) t.of_longer = expected_gain(curve, *shape, 0.5);
+}
+
+bool schedule_over(const LearningCurve& curve, const Trained& t) {
+  if (t.rate > kRateNearEnd * t.peak_rate) return false;
+  double ahead = 0;
+  constexpr int kSamples = 32;
+  for (int i = 0; i < kSamples; ++i) {
+    ahead += curve.rate(t.plan.step * std::pow(2.0, (i + 0.5) / kSamples) + 1) / kSamples;
+  }
+  return ahead <= kRateOver * t.peak_rate;
+}
+
+void note_rates(const LearningCurve& curve, Trained& t) {
+  constexpr int kSamples = 512;
+  t.rate = curve.rate(t.plan.step);
+  for (int i = 1; i <= kSamples; ++i) {
+    t.peak_rate = std::max(t.peak_rate, curve.rate(t.plan.step * i / kSamples));
+  }
+  constexpr double kMostSteps = 2e6;  // that are looked back
+  const double first = std::max(1.0, t.plan.step - kMostSteps);
+  t.rate_since = t.plan.step;
+  while (t.rate_since > first && curve.rate(t.rate_since - 1) <= t.rate) t.rate_since -= 1;
+}
+
+void judge_by_schedule(const RunSummary& run, const RateDecay& decay, const LearningCurve& curve,
+                       Trained& t) {
+  using Phase = RateDecay::Phase;
+  if (t.phase == Phase::kBefore || t.phase == Phase::kWithin) {
+    predict(run, decay, curve, t);
+    t.evidence = Trained::Evidence::kDecay;
+    t.confidence = Confidence::kMedium;
+    const bool turns = t.to_end && t.to_end->high < 0;
+    t.answer = turns ? Trained::Answer::kNearBest : Trained::Answer::kImproving;
     return;
   }
-  const bool done = half.gain < limit;
-  t.answer = done ? Trained::Answer::kYes : Trained::Answer::kImproving;
-  const bool sure = done ? half.high < limit : half.low > limit;
-  t.confidence = sure ? Confidence::kHigh : Confidence::kMedium;
+  if (schedule_over(curve, t)) {
+    t.answer = Trained::Answer::kScheduleOver;
+    t.confidence = Confidence::kHigh;
+    if (t.phase == Phase::kAfter) predict_longer(decay, curve, t);
+    return;
+  }
+  predict(run, decay, curve, t);
+  if (t.gains.empty()) {
+    judge_few(run, t);
+  } else {
+    judge_by_prediction(t);
+  }
 }
+
+// Whether more steps may bring the loss back to its best. Losses that rise while a model memorises
+// its text, or at a rate that is too high, sometimes fall again.
+bool may_return(const LearningCurve& curve, const LossTrend& trend) {
+  const auto shape = shape_of(curve);
+  if (!shape) return true;
+  return std::any_of(kMoreSteps.begin(), kMoreSteps.end(), [&](double more) {
+    const ExpectedGain gain = expected_gain(curve, *shape, more);
+    return gain.gain + kCertain * gain.deviation >= trend.last - trend.best;
+  });
+}
+
+Confidence confidence_by_trend(const LearningCurve& curve, const LossTrend& trend) {
+  return trend.worse >= 2 * kWorseInRow && !may_return(curve, trend) ? Confidence::kHigh
+                                                                     : Confidence::kMedium;
+}
+
+bool has_dropout(const DropoutOptions& d) {
+  return d.embedding > 0 || d.attention > 0 || d.activation > 0 || d.residual > 0;
+}
+
+bool diverged(const RunSummary& run) { return run.ended && run.ends.back().reason == "diverged"; }
 
 }  // namespace
-
-RateDecay rate_decay(const RunSummary& run, const std::optional<TrainOptions>& options) {
-  Decay decay;
-  if (!run.decays.empty()) decay = {run.decays.back().step, run.decays.back().steps};
-  const bool wsd = options && options->schedule.kind == ScheduleKind::kWsd;
-  RateDecay found;
-  if (wsd) found.first = static_cast<double>(options->schedule.warmup_steps);
-  if (!decay.active() && wsd) {
-    ScheduleOptions schedule = options->schedule;
-    schedule.last_step = last_step_of(run, *options);
-    decay = planned_decay(schedule);
-  }
-  if (!decay.active() && !wsd) return found;
-  found.begin = decay.active() ? static_cast<double>(decay.begin) : INFINITY;
-  uint64_t step = run.evaluations.empty() ? 0 : run.evaluations.back().step;
-  if (run.last_step) step = std::max(step, run.last_step->step);
-  const bool ended = decay.active() && step >= decay.end();
-  const bool begun = decay.active() && step > decay.begin;
-  found.phase = ended   ? RateDecay::Phase::kAfter
-                : begun ? RateDecay::Phase::kWithin
-                        : RateDecay::Phase::kBefore;
-  return found;
-}
-
-int64_t last_step_of(const RunSummary& run, const TrainOptions& options) {
-  const bool recorded = !run.starts.empty() && run.starts.back().last_step > 0;
-  return recorded ? static_cast<int64_t>(run.starts.back().last_step) : options.max_steps;
-}
 
 const char* id_of(Overfitting::Answer answer) {
   switch (answer) {
     case Overfitting::Answer::kNo:
       return "no";
+    case Overfitting::Answer::kNear:
+      return "near";
     case Overfitting::Answer::kYes:
       return "yes";
     case Overfitting::Answer::kUnknown:
@@ -120,10 +218,16 @@ const char* id_of(Trained::Answer answer) {
       return "yes";
     case Trained::Answer::kPastItsBest:
       return "past-its-best";
+    case Trained::Answer::kNearBest:
+      return "near-its-best";
+    case Trained::Answer::kScheduleOver:
+      return "schedule-over";
     case Trained::Answer::kImproving:
       return "improving";
     case Trained::Answer::kGettingWorse:
       return "getting-worse";
+    case Trained::Answer::kUseless:
+      return "useless";
     case Trained::Answer::kDiverged:
       return "diverged";
     case Trained::Answer::kUnknown:
@@ -132,109 +236,73 @@ const char* id_of(Trained::Answer answer) {
   return "unknown";
 }
 
-std::map<std::string, Points> metric_points(const RunSummary& run) {
-  std::map<std::string, Points> points;
-  for (const EvaluationRecord& e : run.evaluations) {
-    for (const auto& [name, value] : e.metrics) {
-      points[name].emplace_back(static_cast<double>(e.step), value);
-    }
-  }
-  return points;
-}
-
-Points validation_losses(const RunSummary& run) {
-  Points points;
-  for (const EvaluationRecord& e : run.evaluations) {
-    if (std::isfinite(e.nll)) points.emplace_back(static_cast<double>(e.step), e.nll);
-  }
-  return points;
-}
-
-Points training_losses(const RunSummary& run) { return run.steps.ratio("nll", "finite"); }
-
-std::optional<LossTrend> loss_trend(const RunSummary& run) {
-  const Points valid = validation_losses(run);
-  if (valid.empty() || training_losses(run).empty()) return std::nullopt;
-  const auto best = std::min_element(
-      valid.begin(), valid.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  LossTrend trend = {.best_step = best->first, .best = best->second, .last = valid.back().second};
-  trend.later = valid.end() - best - 1;
-  // Counted from the end: a single good evaluation soon after the best does not undo later ones.
-  trend.worse = std::find_if(valid.rbegin(), valid.rend(),
-                             [&](const auto& point) {
-                               return point.second <= best->second * (1 + kWorseLoss);
-                             }) -
-                valid.rbegin();
-  trend.train_at_best = training_loss_at(run, valid, static_cast<size_t>(best - valid.begin()));
-  trend.train_now = training_loss_at(run, valid, valid.size() - 1);
-  return trend;
-}
-
-Overfitting overfitting(const RunSummary& run) {
+Overfitting overfitting(const RunSummary& run, const LearningContext& context) {
   Overfitting o;
+  o.run = context.run;
   o.evaluations = validation_losses(run).size();
+  o.epochs = run.steps.total("epoch");
+  if (context.options) o.dropout = has_dropout(context.options->dropout);
   const std::optional<LossTrend> trend = loss_trend(run);
   if (!trend || o.evaluations < kFewestForTrend) return o;
   o.trend = *trend;
+  const LearningCurve curve = learning_curve(run, context);
   if (trend->worse >= kWorseInRow && trend->train_now < trend->train_at_best) {
     o.answer = Overfitting::Answer::kYes;
-    o.confidence = trend->worse >= 2 * kWorseInRow ? Confidence::kHigh : Confidence::kMedium;
+    o.confidence = confidence_by_trend(curve, *trend);
+    return o;
+  }
+  const auto shape = shape_of(curve);
+  const bool learning = shape && learns(*shape);
+  if (learning) o.speed = shape->short_slope / shape->short_train;
+  if (learning && o.speed < kNearTurn && o.epochs > 1) {
+    o.answer = Overfitting::Answer::kNear;
+    o.confidence = o.speed < 0 ? Confidence::kMedium : Confidence::kLow;
     return o;
   }
   o.answer = Overfitting::Answer::kNo;
-  o.confidence = trend->later == 0   ? Confidence::kHigh
-                 : trend->later >= 3 ? Confidence::kLow
-                                     : Confidence::kMedium;
+  const bool apart = learning && o.speed < 2 * kNearTurn;
+  o.confidence = trend->later == 0 && !apart ? Confidence::kHigh
+                 : trend->later >= 3         ? Confidence::kLow
+                                             : Confidence::kMedium;
   return o;
 }
 
-Trained trained(const RunSummary& run, const RateDecay& decay) {
+Trained trained(const RunSummary& run, const LearningContext& context) {
   Trained t;
-  t.phase = decay.phase;
+  t.run = context.run;
+  if (context.options) t.schedule = context.options->schedule;
   t.losses = validation_losses(run);
-  if (run.ended && run.ends.back().reason == "diverged") {
+  t.plan = plan_of(run, context);
+  if (diverged(run)) {
     t.answer = Trained::Answer::kDiverged;
     t.confidence = Confidence::kHigh;
     t.step = run.ends.back().step;
     t.skipped_steps = static_cast<uint64_t>(run.steps.total("skipped"));
     return t;
   }
-  const Overfitting overfits = overfitting(run);
+  const std::optional<LossTrend> trend = loss_trend(run);
+  if (t.losses.empty() || !trend) {  // says nothing, wherever the learning rate is
+    judge_few(run, t);
+    return t;
+  }
+  t.trend = *trend;
+  t.level = loss_level(run, context);
+  const RateDecay decay = rate_decay(run, context.options);
+  t.phase = decay.phase;
+  const LearningCurve curve = learning_curve(run, context);
+  note_rates(curve, t);
+  const Overfitting overfits = overfitting(run, context);
   if (overfits.answer == Overfitting::Answer::kYes) {
     t.answer = Trained::Answer::kPastItsBest;
     t.confidence = overfits.confidence;
-    return t;
-  }
-  const std::optional<LossTrend> trend = loss_trend(run);
-  if (trend && t.losses.size() >= kFewestForTrend && trend->worse >= kWorseInRow) {
+  } else if (t.level.useless()) {
+    t.answer = Trained::Answer::kUseless;
+    t.confidence = Confidence::kHigh;
+  } else if (t.losses.size() >= kFewestForTrend && trend->worse >= kWorseInRow) {
     t.answer = Trained::Answer::kGettingWorse;
-    t.confidence = trend->worse >= 2 * kWorseInRow ? Confidence::kHigh : Confidence::kMedium;
-    t.trend = *trend;
-    return t;
-  }
-  if (t.losses.empty()) {  // says nothing, wherever the learning rate is
-    t.phase = RateDecay::Phase::kNone;
-    t.evidence = Trained::Evidence::kTooFew;
-    return t;
-  }
-  if (decay.phase == RateDecay::Phase::kBefore || decay.phase == RateDecay::Phase::kWithin) {
-    t.evidence = Trained::Evidence::kDecay;
-    t.answer = Trained::Answer::kImproving;
-    t.confidence = Confidence::kMedium;
-    return t;
-  }
-  if (decay.phase == RateDecay::Phase::kAfter) {
-    std::erase_if(t.losses, [&](const auto& point) {
-      return point.first < decay.first || point.first > decay.begin;
-    });
-  }
-  const auto curve = fit_loss_curve(t.losses);
-  if (curve) {
-    judge_by_curve(*curve, t);
-  } else if (decay.phase == RateDecay::Phase::kAfter) {
-    t.evidence = evidence_without_curve(t);
+    t.confidence = confidence_by_trend(curve, *trend);
   } else {
-    judge_without_curve(t);
+    judge_by_schedule(run, decay, curve, t);
   }
   return t;
 }

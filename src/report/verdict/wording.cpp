@@ -9,10 +9,6 @@
 namespace reigen {
 namespace {
 
-constexpr const char* kTrainOn = "resume with `reigen train --run RUN --max-steps N`";
-constexpr const char* kLowerRate =
-    "lower the learning rate, lengthen its warm-up or set optimizer.clip";
-
 // Joins sentences with semicolons.
 void append(std::string& text, const std::string& more) {
   if (more.empty()) return;
@@ -21,8 +17,6 @@ void append(std::string& text, const std::string& more) {
 }
 
 std::string percent_text(double share) { return format("{:.0f}%", 100 * share); }
-
-std::string step_text(double step) { return with_commas(static_cast<uint64_t>(step)); }
 
 std::string evidence_of(const Bottleneck& b) {
   const TimeShares& s = b.shares;
@@ -135,76 +129,6 @@ std::string bottleneck_rule() {
       percent_text(kSlowStartShare));
 }
 
-std::string missing_curve_text(const Trained& t) {
-  return t.evidence == Trained::Evidence::kTooSteep
-             ? "the losses fall too steeply for a curve that levels off above zero"
-             : format("a curve needs {}, and the run has {}",
-                      counted(kFewestEvaluations, "evaluation"), t.losses.size());
-}
-
-// Without a curve: why the run improves or why that is unknown.
-std::string without_curve_text(const Trained& t) {
-  const std::string why = missing_curve_text(t);
-  const Points& v = t.losses;
-  if (t.answer == Trained::Answer::kUnknown) {
-    if (v.size() < 2) return why;
-    return format("{}; the last loss is not the best by more than {}", why,
-                  percent_text(kClearFall));
-  }
-  const auto& [step, loss] = v.back();
-  const auto& [step_before, loss_before] = v[v.size() - 2];
-  return format(
-      "from step {} to step {}, the last two evaluations, validation loss fell from {:.3f} to "
-      "{:.3f}, by {}; the gain of more steps is unknown: {}",
-      step_text(step_before), step_text(step), loss_before, loss,
-      percent_text(1 - loss / loss_before), why);
-}
-
-// A run whose decay is over is continued by a longer run, not by more steps at its last rate.
-std::string gains_text(const Trained& t) {
-  std::string text;
-  if (t.phase == RateDecay::Phase::kAfter) {
-    append(text,
-           "by the validation losses before the decay of the learning rate, of a run that is "
-           "longer from the start");
-  }
-  for (const ExpectedGain& gain : t.gains) {
-    append(text, format("{} more steps: {}", percent_text(gain.more), text_of(gain)));
-  }
-  append(text, "provided that the learning rate follows its schedule");
-  if (t.evidence != Trained::Evidence::kScatter) return text;
-  return format("the evaluations scatter too much to show whether a gain of {:.3f} is left: {}",
-                kTrainedGain * t.losses.back().second, text);
-}
-
-std::string decay_text(const Trained& t) {
-  return t.phase == RateDecay::Phase::kWithin
-             ? "the decay of the learning rate, in which validation loss falls, has not ended"
-             : "the learning rate has not decayed yet, and validation loss falls when it does";
-}
-
-// Without a curve after a decay, whose own losses cannot be extrapolated.
-std::string decayed_text(const Trained& t) {
-  return format(
-      "the learning rate has decayed, so more steps at its last rate gain nothing; the gain of a "
-      "longer run is unknown: {} (only evaluations after the warm-up and before the decay count)",
-      missing_curve_text(t));
-}
-
-std::string trained_rule() {
-  return format(
-      "a curve c + a * step^-b is fitted to the validation losses of the last half of the run; a "
-      "model is fully trained when 50% more steps are expected to gain less than {:.1f}% of the "
-      "loss, or when it overfits. It gets worse when at least {} in a row at the end are {} above "
-      "the best and training loss did not fall either. With fewer than {}, or a fall too steep for "
-      "such a curve, it still improves when the last loss is the best and more than {} below the "
-      "previous one. With a decay of the learning rate at the end of the run, a "
-      "model that neither overfits nor gets worse improves until the decay ends, and the curve is "
-      "fitted to the losses before the decay",
-      100 * kTrainedGain, counted(kWorseInRow, "evaluation"), percent_text(kWorseLoss),
-      counted(kFewestEvaluations, "evaluation"), percent_text(kClearFall));
-}
-
 }  // namespace
 
 const char* id_of(Confidence confidence) {
@@ -219,14 +143,6 @@ const char* id_of(Confidence confidence) {
       break;
   }
   return "";
-}
-
-std::string text_of(const ExpectedGain& gain) {
-  if (gain.gain < 0) {
-    return format("{:.3f} more loss (80% interval {:.3f} to {:.3f} more)", -gain.gain, -gain.high,
-                  -gain.low);
-  }
-  return format("{:.3f} less loss (80% interval {:.3f} to {:.3f})", gain.gain, gain.low, gain.high);
 }
 
 std::string text_of(const std::vector<CauseShare>& parts) {
@@ -272,89 +188,6 @@ VerdictText text_of(const Bottleneck& b) {
   if (b.time.slow_start()) {
     append(v.because, start_up_text(b.time));
     append(v.advice, start_up_advice(b.time));
-  }
-  return v;
-}
-
-VerdictText text_of(const Overfitting& o) {
-  VerdictText v = {.about = "overfitting", .confidence = id_of(o.confidence)};
-  v.rule = format(
-      "yes when validation loss was more than {} above its best in at least the last {}, while "
-      "training loss fell further after that best; training loss is the mean of the steps since "
-      "the previous evaluation",
-      percent_text(kWorseLoss), counted(kWorseInRow, "evaluation"));
-  const LossTrend& t = o.trend;
-  const std::string because = format(
-      "validation loss is {:.3f}, its best was {:.3f} at step {}; training loss (with dropout) "
-      "was {:.3f} at that step and is {:.3f} now; the gap is {:+.3f}",
-      t.last, t.best, step_text(t.best_step), t.train_at_best, t.train_now, t.gap());
-  switch (o.answer) {
-    case Overfitting::Answer::kUnknown:
-      v.verdict = id_of(Cause::kUnknown);
-      v.because = format("a verdict needs {}, and the run has {}",
-                         counted(kFewestForTrend, "evaluation"), o.evaluations);
-      break;
-    case Overfitting::Answer::kNo:
-      v.verdict = "no";
-      v.because = because;
-      break;
-    case Overfitting::Answer::kYes:
-      v.verdict = format("yes, since step {:.0f}", t.best_step);
-      v.because = because;
-      v.advice =
-          "use the checkpoint best-loss; more data, more dropout or a smaller model helps, more "
-          "steps do not";
-      break;
-  }
-  return v;
-}
-
-VerdictText text_of(const Trained& t) {
-  VerdictText v = {.about = "trained", .confidence = id_of(t.confidence), .rule = trained_rule()};
-  const bool curve =
-      t.evidence == Trained::Evidence::kCurve || t.evidence == Trained::Evidence::kScatter;
-  switch (t.answer) {
-    case Trained::Answer::kUnknown:
-      v.verdict = id_of(Cause::kUnknown);
-      v.because = curve                                     ? gains_text(t)
-                  : t.phase == RateDecay::Phase::kAfter     ? decayed_text(t)
-                  : t.evidence == Trained::Evidence::kDecay ? decay_text(t)
-                                                            : without_curve_text(t);
-      break;
-    case Trained::Answer::kYes:
-      v.verdict = "yes";
-      v.because = gains_text(t);
-      break;
-    case Trained::Answer::kPastItsBest:
-      v.verdict = "yes, and past its best";
-      v.because = "the model overfits: more steps make validation loss worse";
-      break;
-    case Trained::Answer::kImproving:
-      v.verdict = "no, still improving";
-      v.because = curve ? gains_text(t) : without_curve_text(t);
-      v.advice = kTrainOn;
-      if (t.phase == RateDecay::Phase::kAfter) v.advice = "train a longer run";
-      if (t.evidence != Trained::Evidence::kDecay) break;
-      v.because = decay_text(t);
-      v.advice = t.phase == RateDecay::Phase::kWithin
-                     ? "resume the run up to the end of its decay"
-                     : "train up to the end of the planned decay, or begin a decay of N steps now "
-                       "with `reigen train --run RUN --decay-now N`";
-      break;
-    case Trained::Answer::kGettingWorse:
-      v.verdict = format("no, getting worse since step {:.0f}", t.trend.best_step);
-      v.because = format(
-          "validation loss is {:.3f}, its best was {:.3f}; training loss did not fall either: "
-          "{:.3f} then, {:.3f} now",
-          t.trend.last, t.trend.best, t.trend.train_at_best, t.trend.train_now);
-      v.advice = format("{}; resume from the checkpoint best-loss", kLowerRate);
-      break;
-    case Trained::Answer::kDiverged:
-      v.verdict = format("no, diverged at step {}", with_commas(t.step));
-      v.because = format("loss or gradient was not finite, and the run stopped after skipping {}",
-                         counted(t.skipped_steps, "step"));
-      v.advice = kLowerRate;
-      break;
   }
   return v;
 }

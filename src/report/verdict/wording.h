@@ -1,4 +1,5 @@
-// The sentences of verdicts, made from their values. All prose of verdicts is in wording.cpp.
+// The sentences of verdicts, made from their values. Their prose is in wording.cpp, that of
+// the verdicts on learning in wording_learning.cpp.
 #pragma once
 
 #include <string>
@@ -23,6 +24,7 @@ const char* id_of(Confidence confidence);
 
 // "0.071 less loss (80% interval 0.060 to 0.082)", or more loss.
 std::string text_of(const ExpectedGain& gain);
+std::string text_of_bleu(const ExpectedGain& gain);  // "2.1 more BLEU (80% interval 0.4 to 3.8)"
 
 // "evaluation 32%, compressing gradients 10%"
 std::string text_of(const std::vector<CauseShare>& parts);

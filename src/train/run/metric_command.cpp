@@ -14,23 +14,13 @@
 #include "base/interrupt.h"
 #include "base/printable.h"
 #include "base/terminal.h"
+#include "config/metric_name.h"
 #include "dist/launch/child_process.h"
 
 namespace reigen {
 namespace {
 
 constexpr size_t kMostOutput = 1 << 16;  // bytes that are read
-constexpr size_t kMostName = 32;
-constexpr size_t kMostMetrics = 16;
-
-bool is_name(std::string_view text) {
-  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  auto inside = [&](char c) {
-    return letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
-  };
-  return !text.empty() && text.size() <= kMostName && letter(text[0]) &&
-         std::all_of(text.begin(), text.end(), inside) && text != "loss" && text != "bleu";
-}
 
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> words;
@@ -85,7 +75,7 @@ Spans parse_metrics(std::string_view output) {
     const std::string_view line = output.substr(0, output.find('\n'));
     output.remove_prefix(std::min(output.size(), line.size() + 1));
     const std::vector<std::string_view> words = words_of(line);
-    if (words.size() != 2 || !is_name(words[0])) continue;
+    if (words.size() != 2 || !is_metric_name(words[0])) continue;
     double value = 0;
     const char* end = words[1].data() + words[1].size();
     const auto [read, error] = std::from_chars(words[1].data(), end, value);

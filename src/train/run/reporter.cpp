@@ -173,6 +173,14 @@ void Reporter::starting_point(const StartingPointRecord& record) {
   log_note(line + old_scores(record));
 }
 
+void Reporter::membership(const MembershipChangeRecord& record) {
+  log_.append(record);
+  log_note(format(
+      "step {}: continues with {} after {}, {}", with_commas(record.step),
+      counted(record.workers, "worker"), human_seconds(record.seconds),
+      record.settled == "repeated" ? "with the unfinished step begun again" : "no step repeated"));
+}
+
 void Reporter::step(const StepRecord& record) {
   log_.append(record);
   board_.add(record);

@@ -35,6 +35,7 @@ class Reporter {
   void prediction(const PredictionRecord& record) { log_.append(record); }
   void decay(const DecayRecord& record);
   void starting_point(const StartingPointRecord& record);
+  void membership(const MembershipChangeRecord& record);
   // A decay that ends at `last_step` replaces the limits of the run.
   void use_decay(uint64_t last_step) {
     last_step_ = last_step;
@@ -46,7 +47,7 @@ class Reporter {
   void copy(const CopyRecord& record);
   void shares(const SharesRecord& record);
   void end(const EndRecord& record);
-  // Records of every rank, by rank: host samples, and spans of the ranks other than 0.
+  // Records of every worker, by its number: host samples, and spans of the ranks other than 0.
   void add_records(const std::vector<std::vector<Record>>& records);
 
   // The run directory is no longer at its path: the rollup is not written any more.

@@ -30,6 +30,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "step-";
 constexpr const char* kLock = ".lock";
+constexpr const char* kNewLock = ".lock.new";
 
 [[noreturn]] void throw_io(const std::string& path, int error_number) {
   throw IoError(format("{}: cannot write: {}", path, errno_text(error_number)));
@@ -91,14 +92,16 @@ std::string RunDirectory::name_of(uint64_t step) { return format("{}{:08}", kPre
 
 std::string RunDirectory::path_of(uint64_t step) { return "checkpoints/" + name_of(step); }
 
-RunDirectory::RunDirectory(std::string path, std::chrono::seconds wait) : path_(std::move(path)) {
+RunDirectory::RunDirectory(std::string path, Lock how, std::chrono::seconds wait)
+    : path_(std::move(path)) {
   while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) throw_io(path_, error.value());
   check_is_run();
   refuse_links();
-  lock(wait);
+  if (how == Lock::kTake) lock(wait);
+  if (how == Lock::kReplace) replace_lock();
   directory_fd_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   fs::create_directories(file("checkpoints"), error);
   if (error) throw_io(file("checkpoints"), error.value());
@@ -157,10 +160,20 @@ void RunDirectory::remove_if_unused() const {
 
 void RunDirectory::check_is_run() const {
   if (path_exists(file("config.yaml"))) return;
-  static constexpr std::array kOurs = {kLock,           "log.txt",           "checkpoints",
-                                       "console.log",   "background.json",   "config.yaml.new",
-                                       "dashboard.url", "dashboard.url.new", "background.json.new",
-                                       kDecayRequest,   "decay-now.new"};
+  static constexpr std::array kOurs = {kLock,
+                                       kNewLock,
+                                       "run-id",
+                                       "run-id.new",
+                                       "log.txt",
+                                       "checkpoints",
+                                       "console.log",
+                                       "background.json",
+                                       "config.yaml.new",
+                                       "dashboard.url",
+                                       "dashboard.url.new",
+                                       "background.json.new",
+                                       kDecayRequest,
+                                       "decay-now.new"};
   for (const auto& entry : fs::directory_iterator(path_)) {
     const std::string name = entry.path().filename();
     const bool numbered = (name.starts_with("algorithms-") && name.ends_with(".txt")) ||
@@ -203,6 +216,19 @@ void RunDirectory::lock(std::chrono::seconds wait) {
     std::this_thread::sleep_for(kTick);
     lock_fd_ = open_lock_file(path, is_process_number);
   }
+  name_lock_holder();
+}
+
+void RunDirectory::replace_lock() {
+  const std::string aside = file(kNewLock);
+  unlink(aside.c_str());
+  lock_fd_ = open_lock_file(aside, is_process_number);
+  if (!take_lock(lock_fd_, aside)) throw_locked(path_, lock_fd_);
+  name_lock_holder();
+  if (rename(aside.c_str(), file(kLock).c_str()) != 0) throw_io(file(kLock), errno);
+}
+
+void RunDirectory::name_lock_holder() const {
   const std::string owner = std::to_string(getpid());
   if (ftruncate(lock_fd_, 0) != 0 || pwrite(lock_fd_, owner.data(), owner.size(), 0) < 0) {
     // Without it, a message lacks the process number; the lock works.
@@ -301,6 +327,9 @@ void check_not_training(const std::string& path) {
 void remove_run(const std::string& path) {
   if (!path_exists(path)) return;
   static constexpr std::array kOurs = {kLock,
+                                       kNewLock,
+                                       "run-id",
+                                       "run-id.new",
                                        "log.txt",
                                        "config.yaml",
                                        "checkpoints",

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reigen {
@@ -21,7 +22,12 @@ class RunDirectory {
   // Makes the directory where there is none and locks it for this process. Throws ConfigError when
   // it holds files that are not a run's, or when a different process trains in it for longer than
   // `wait`.
-  explicit RunDirectory(std::string path, std::chrono::seconds wait = {});
+  explicit RunDirectory(std::string path, std::chrono::seconds wait = {})
+      : RunDirectory(std::move(path), Lock::kTake, wait) {}
+  // kReplace: the lock is a new file in place of the one that another process may hold, which must
+  // be known to be fenced (take_over.h).
+  enum class Lock : uint8_t { kTake, kReplace };
+  RunDirectory(std::string path, Lock lock) : RunDirectory(std::move(path), lock, {}) {}
   ~RunDirectory();  // removes the directory if nothing was written
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -70,11 +76,14 @@ class RunDirectory {
   void follow();
 
  private:
+  RunDirectory(std::string path, Lock how, std::chrono::seconds wait);
   // The path by which a file is accessed, as opposed to file(), the path that a user knows.
   std::string at(const std::string& name) const { return lasting_path() + "/" + name; }
   void check_is_run() const;
   void refuse_links() const;
   void lock(std::chrono::seconds wait);
+  void replace_lock();
+  void name_lock_holder() const;
   void remove_if_unused() const;
 
   std::string path_;

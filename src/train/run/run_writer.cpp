@@ -14,6 +14,7 @@
 #include "base/machine.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "data/piece_entropy.h"
 #include "model/flops.h"
 #include "optim/schedule.h"
 #include "report/report.h"
@@ -31,6 +32,10 @@ void RunWriter::open(Counters& counters) {
   // A report needs facts of the dataset, also on a host without it.
   write_file("measurements/manifest.json", read_file(options_.data + "/manifest.json"));
   counters.attempt = reporter_->cut().attempts + 1;
+  open_checkpoints();
+}
+
+void RunWriter::open_checkpoints() {
   checkpoints_ = std::make_unique<CheckpointWriter>(run_, model_.layout(), data_.vocabulary,
                                                     static_cast<size_t>(options_.checkpoint.keep));
   const std::string& copy_to = options_.checkpoint.copy_to;
@@ -40,6 +45,13 @@ void RunWriter::open(Counters& counters) {
   copier_ =
       std::make_unique<CheckpointCopier>(run_, CopyPlace{parse_copy_target(copy_to), ssh}, copy_to);
   checkpoints_->use(copier_.get());
+}
+
+void RunWriter::take_over(Counters& counters, const AttemptFacts& facts, uint64_t logged) {
+  attempt_ = facts;
+  reporter_ = std::make_unique<Reporter>(options_, logged, counters.seconds);
+  counters.attempt = reporter_->cut().attempts;
+  open_checkpoints();
 }
 
 void RunWriter::announce(const AttemptFacts& attempt) {
@@ -96,6 +108,8 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.data_seconds = attempt.data_seconds;
   const int64_t last = options_.schedule.last_step;
   start.last_step = static_cast<uint64_t>(last > 0 ? last : options_.max_steps);
+  start.vocabulary = data_.vocabulary.pieces().target;
+  start.piece_entropy = piece_entropy(data_.train, start.vocabulary);
   reporter_->start(start);
   if (attempt.prediction) reporter_->prediction(*attempt.prediction);
 }

@@ -55,6 +55,9 @@ class RunWriter {
   // Writes config.yaml, opens the logs after `counters.step` and sets the attempt's number.
   void open(Counters& counters);
   void announce(const AttemptFacts& facts);
+  // In place of open() and announce(), where the writer of the attempt was lost: continues its logs
+  // after step `logged`, and sets the attempt's number.
+  void take_over(Counters& counters, const AttemptFacts& facts, uint64_t logged);
 
   void step(const StepRecord& record);
   void shares(const SharesRecord& record) { reporter_->shares(record); }
@@ -71,6 +74,7 @@ class RunWriter {
   void use_decay(const Decay& decay);
   void begin_decay(const DecayRecord& record);
   void cancel_decay(uint64_t step) { reporter_->decay({.step = step, .cause = "max-steps"}); }
+  void membership(const MembershipChangeRecord& record) { reporter_->membership(record); }
   // Returns when the state is copied. `source` has parameters and moments where the state does not;
   // `stall` runs since training stopped for the checkpoint.
   void save(const TrainState& state, StateSource* source, const Stopwatch& stall);
@@ -98,6 +102,7 @@ class RunWriter {
  private:
   CheckpointFacts facts(const TrainState& state) const;
   void write_reports();
+  void open_checkpoints();
   void log(const std::optional<CheckpointRecord>& record);
   void log_copy();
   void wait_for_copy();

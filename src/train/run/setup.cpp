@@ -125,12 +125,13 @@ uint64_t state_bytes(const TrainOptions& options, const Transformer& model, int 
 }
 
 // For compression that is computed on the host: the residual, the collected residual and a
-// checkpoint's copy of it; as much for the weights of the last outer step (local steps), and the
-// residual of their warm-up.
+// checkpoint's copy of it, and the next residual in an elastic job; as much for the weights of the
+// last outer step (local steps), and the residual of their warm-up.
 uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
   const CompressSetting& compress = options.workers.compress;
   if (!computed_on_host(compress)) return 0;
-  const uint64_t buffers = compress.method == CompressMethod::kLocal ? 4 : 3;
+  const bool more = compress.method == CompressMethod::kLocal || options.workers.elastic;
+  const uint64_t buffers = more ? 4 : 3;
   return buffers * sizeof(float) * model.layout().elements();
 }
 

@@ -103,11 +103,19 @@ void CpuStepper::accumulate(const ReadyBatch& ready) {
   double forward = 0;
   double loss = 0;
   double backward = 0;
+  const bool elastic = job_.elastic();
+  if (elastic && ready.micro_batches.empty()) exchange_->sum_losses({});
   for (const PackedBatch& micro : ready.micro_batches) {
+    if (elastic) job_.check(job_.membership()->group().status());  // ends the step at once
+    const bool last = &micro == &ready.micro_batches.back();
     Transformer::StepEvents events;
     events.forward_done = [&] { forward += lap("forward"); };
-    events.loss_done = [&] { loss += lap("loss"); };
-    if (exchange_ && !local && &micro == &ready.micro_batches.back()) {
+    events.loss_done = [&](const LossSums& more) {
+      loss += lap("loss");
+      if (!elastic || !last) return;
+      exchange_->sum_losses({sums_.smoothed + more.smoothed, sums_.nll + more.nll});
+    };
+    if (exchange_ && !local && last) {
       events.ready = [&](size_t elements) {
         clear_frozen(elements);
         exchange_->ready(elements);
@@ -164,44 +172,67 @@ void CpuStepper::update_average() {
 void CpuStepper::start(const ReadyBatch& ready) {
   watch_ = {};
   ++under_way_;
+  reduced_ = false;
   result_ = planned_step(options_.schedule, state_.choices.decay, state_.counters.step + 1, ready);
   accumulate(ready);
-  double waited = 0;
+  waited_ = 0;
   if (exchange_) {
     exchange_->finish();
-    waited += lap("wait for gradients");
+    reduced_ = job_.elastic();
+    waited_ += lap("wait for gradients");
   }
   result_.norm = global_norm(device_, gradient_);
-  double updating = lap("norm");
+  updating_ = lap("norm");
   bool all_finite = std::isfinite(result_.norm);
   double min_wait = 0;
   if (exchange_) {
     const StepAgreement agreed =
-        agree_on_step(job_, sums_, all_finite, waited + std::exchange(waited_after_, 0));
+        agree_on_step(job_, sums_, all_finite, waited_ + std::exchange(waited_after_, 0));
     sums_ = agreed.sums;
     all_finite = all_finite && agreed.all_finite;
     min_wait = agreed.min_wait_seconds;
     waited_after_ = lap("agree");
-    waited += waited_after_;
+    waited_ += waited_after_;
   }
-  const auto tokens = static_cast<double>(ready.batch.target_tokens);
+  commit(all_finite);
+  if (exchange_) result_.communication->min_wait = min_wait;
+}
+
+void CpuStepper::commit(bool all_finite) {
+  reduced_ = false;
+  const auto tokens = static_cast<double>(result_.target_tokens);
   result_.loss = sums_.smoothed / tokens;
   result_.nll = sums_.nll / tokens;
   result_.skipped = !all_finite || !std::isfinite(result_.loss);
+  if (exchange_) exchange_->commit();
   if (!result_.skipped) update();
-  updating += lap("optimizer");
+  updating_ += lap("optimizer");
   if (exchange_) {
     if (exchange_->local()) exchange_->after_update();
     if (shards_ && !result_.skipped) shards_->share_parameters();
     const double synchronising = lap("synchronise");
     waited_after_ += synchronising;
-    waited += synchronising;
-    add_exchange_spans(*exchange_, waited, result_);
-    result_.communication->min_wait = min_wait;
+    waited_ += synchronising;
+    add_exchange_spans(*exchange_, waited_, result_);
   }
   update_average();
   count_step(state_.counters, result_);
-  result_.spans.emplace_back("optimizer", updating + watch_.lap());
+  result_.spans.emplace_back("optimizer", updating_ + watch_.lap());
+}
+
+void CpuStepper::roll_forward() {
+  watch_ = {};
+  waited_after_ = updating_ = 0;
+  sums_ = exchange_->losses();
+  result_.norm = global_norm(device_, gradient_);
+  commit(std::isfinite(result_.norm));
+}
+
+void CpuStepper::abandon() {
+  if (std::exchange(under_way_, 0) == 0) return;
+  reduced_ = false;
+  waited_after_ = 0;
+  if (exchange_) exchange_->restore();
 }
 
 StepResult CpuStepper::finish() {

@@ -24,6 +24,12 @@ class CpuStepper : public Stepper {
   // not finite, the parameters stay as they were and the step counts as skipped.
   void start(const ReadyBatch& ready) override;
   StepResult finish() override;
+  StepPosition position() const override {
+    return {state_.counters.step, under_way_ > 0, reduced_};
+  }
+  void roll_forward() override;
+  void abandon() override;
+  void rejoin(Group*) override { exchange_->rejoin(); }
   size_t under_way() const override { return under_way_; }
   size_t most_under_way() const override { return 1; }
 
@@ -39,6 +45,8 @@ class CpuStepper : public Stepper {
 
   void accumulate(const ReadyBatch& ready);
   void clear_frozen(size_t elements);
+  // All ranks have the reduced gradient, or none will: updates the parameters, or skips the step.
+  void commit(bool all_finite);
   void update();
   void update_average();
   // Seconds since the last lap, recorded in the timeline as `name`.
@@ -63,6 +71,9 @@ class CpuStepper : public Stepper {
   LossSums sums_;
   Stopwatch watch_;
   size_t under_way_ = 0;
+  bool reduced_ = false;  // gradient_ and sums_ are those of all ranks, and not yet committed
+  double waited_ = 0;     // for other ranks, in seconds
+  double updating_ = 0;   // in the norm and the update
   // Seconds that this rank waited in the previous step after its agreement: reported in the next.
   double waited_after_ = 0;
 };

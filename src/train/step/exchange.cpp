@@ -19,21 +19,22 @@ std::string name_of(const StateTensor& tensor, int rank) {
 Exchange::Exchange(Job& job, const Device& device, const ParameterLayout& layout, uint64_t seed,
                    TrainState& state, Group* group)
     : job_(job),
-      group_(group != nullptr ? *group : job.membership()->group()),
+      group_(group != nullptr ? group : &job.membership()->group()),
       state_(state),
       setting_(parse_compress(state.choices.compress)) {
   CompressorPlan plan = {.setting = setting_, .bucket = state.choices.bucket, .seed = seed};
+  plan.repeatable = job.elastic();
   if (setting_.method == CompressMethod::kLocal) {
-    outer_ = std::make_unique<OuterStep>(group_, layout.elements(), setting_.every, plan.bucket);
+    outer_ = std::make_unique<OuterStep>(*group_, layout.elements(), setting_.every, plan.bucket);
   } else {
-    compressor_ = make_compressor(group_, device, layout, plan);
+    compressor_ = make_compressor(*group_, device, layout, plan);
   }
   if (has_warmup(setting_)) {
     plan.setting = kWarmupSetting;
     if (compressor_) plan.residual = compressor_->residual();
-    warmup_ = make_compressor(group_, device, layout, plan);
+    warmup_ = make_compressor(*group_, device, layout, plan);
   }
-  restore();
+  resume();
   state.choices.workers = static_cast<uint64_t>(job.size());
 }
 
@@ -49,6 +50,11 @@ void Exchange::begin(uint64_t step, std::span<float> gradient) {
   if (now_ != nullptr) now_->begin(gradient);
 }
 
+void Exchange::sum_losses(const LossSums& mine) {
+  losses_ = {mine.smoothed, mine.nll};
+  losses_sum_ = job_.membership()->group().sum(losses_);
+}
+
 void Exchange::ready(size_t elements) {
   if (now_ == nullptr) return;
   Stopwatch watch;
@@ -58,9 +64,27 @@ void Exchange::ready(size_t elements) {
 
 void Exchange::finish() {
   if (now_ == nullptr) return;
-  job_.check(now_->finish());
+  const CommStatus gradient = now_->finish();
+  const CommStatus losses = losses_sum_.wait();
+  job_.check(gradient);
+  job_.check(losses);
   compute_ = ready_seconds_ + now_->compute_seconds();
   times_ = now_->times();
+}
+
+void Exchange::commit() {
+  if (now_ != nullptr) now_->commit();
+}
+
+void Exchange::restore() {
+  if (now_ != nullptr) now_->restore();
+}
+
+void Exchange::rejoin(Group* group) {
+  group_ = group != nullptr ? group : &job_.membership()->group();
+  if (compressor_) compressor_->use(*group_);
+  if (warmup_) warmup_->use(*group_);
+  state_.choices.workers = static_cast<uint64_t>(job_.size());
 }
 
 void Exchange::after_update() {
@@ -76,7 +100,7 @@ uint64_t Exchange::steps_with_shared_weights() const {
 
 Exchange::Sent Exchange::sent() const {
   Sent sent;
-  for (const CommCounter& counter : group_.counters()) {
+  for (const CommCounter& counter : group_->counters()) {
     sent.bytes += counter.bytes_sent;
     sent.inter_node_bytes += counter.inter_node_bytes;
   }
@@ -127,7 +151,7 @@ void Exchange::collect() {
 }
 
 // Rank 0 has read the states of all ranks; whether they fit is decided alike on every rank.
-void Exchange::restore() {
+void Exchange::resume() {
   const Counters& counters = state_.counters;
   const Choices& choices = state_.choices;
   if (!job_.any(!state_.worker_states.empty())) return;

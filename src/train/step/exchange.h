@@ -9,6 +9,7 @@
 // or the method has changed.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,7 @@
 #include "dist/compress/outer_step.h"
 #include "dist/members/job.h"
 #include "observe/record/records.h"
+#include "ops/projection_loss.h"
 #include "optim/state.h"
 
 namespace reigen {
@@ -24,7 +26,8 @@ class Exchange {
  public:
   // `state` is the run's: it names the method, the last step of the warm-up and the bucket size,
   // and its worker states are consumed. `group` reduces gradients; null for the job's own group.
-  // All arguments must outlive the exchange.
+  // All arguments must outlive the exchange. In an elastic job each step ends with commit() or
+  // restore().
   Exchange(Job& job, const Device& device, const ParameterLayout& layout, uint64_t seed,
            TrainState& state, Group* group = nullptr);
 
@@ -37,12 +40,23 @@ class Exchange {
     return outer_ && !outer_->begun() && !in_warmup(step);
   }
   bool outer_step_next() const { return outer_ && outer_->syncs_next(); }
+  // In an elastic job, before the first ready(): sums the loss over all ranks ahead of the
+  // gradient, so that a rank that holds the reduced gradient of a step can commit the step without
+  // the others.
+  void sum_losses(const LossSums& mine);
+  LossSums losses() const { return {losses_[0], losses_[1]}; }  // over all ranks, after finish()
   // The first `elements` of the gradient are final: their reduction may begin.
   void ready(size_t elements);
   // Blocks until the whole gradient is reduced. Throws CommError.
   void finish();
   // After the update of a local step. An outer step leaves all ranks with the same weights.
   void after_update();
+
+  // The compressor's state of the step becomes the current one, or the step will be done again.
+  void commit();
+  void restore();
+  // The job formed its group again; `group` as in the constructor. The compressor's state stays.
+  void rejoin(Group* group = nullptr);
 
   // Measurements of the last step.
   CommunicationTimes communication() const;
@@ -65,7 +79,7 @@ class Exchange {
   }
   std::string state_owner() const;
   std::vector<StateTensor> states();
-  void restore();
+  void resume();
   struct Sent {
     uint64_t bytes = 0;
     uint64_t inter_node_bytes = 0;
@@ -73,7 +87,7 @@ class Exchange {
   Sent sent() const;  // since the group was formed
 
   Job& job_;
-  Group& group_;
+  Group* group_;
   TrainState& state_;
   CompressSetting setting_;
   std::unique_ptr<Compressor> warmup_;  // null after the warm-up
@@ -81,6 +95,8 @@ class Exchange {
   std::unique_ptr<OuterStep> outer_;  // with local steps
   Compressor* now_ = nullptr;         // of the step under way; null in a local step
   bool local_ = false;
+  std::array<double, 2> losses_ = {};
+  Pending losses_sum_;
   Sent sent_before_;
   double ready_seconds_ = 0;
   double compute_ = 0;

@@ -37,18 +37,32 @@ GpuExchange::GpuExchange(Job& job, const Device& gpu, const ParameterLayout& lay
       exchange_(job, host_, layout, static_cast<uint64_t>(options.seed), state, direct),
       direct_(direct != nullptr),
       bucket_elements_(state.choices.bucket) {
-  if (direct_) return;
-  gradient_.resize(layout.elements());
+  if (job.elastic()) pinned_losses_ = transfer_->pin(&losses_, sizeof(losses_));
+  pin_gradient(layout.elements());
+}
+
+void GpuExchange::pin_gradient(size_t elements) {
+  if (direct_ || !gradient_.empty()) return;
+  gradient_.resize(elements);
   pinned_ = transfer_->pin(gradient_.data(), bytes_of(gradient_));
 }
 
 void GpuExchange::begin(uint64_t step, double scale) {
   buckets_.clear();
+  losses_ticket_.reset();
   transfer_->clear_tickets();
   unscale_ =
       computed_on_host(parse_compress(state_.choices.compress)) ? 1 / static_cast<float>(scale) : 1;
   if (exchange_.first_local_step(step)) fetch_parameters();
   exchange_.begin(step, direct_ ? buffers_.gradient : std::span<float>(gradient_));
+}
+
+void GpuExchange::check() {
+  if (job_.elastic()) job_.check(job_.membership()->group().status());
+}
+
+void GpuExchange::losses_final(const LossSums* sums) {
+  if (job_.elastic()) losses_ticket_ = transfer_->fetch(&losses_, sums, sizeof(losses_));
 }
 
 // Many small copies cost more than they gain, so elements are gathered to whole buckets.
@@ -69,6 +83,10 @@ void GpuExchange::finish() {
   const std::span<float> gradient = gradient_;
   // A rank whose share of the batch is empty has run no backward: it sends the cleared gradient.
   if (buckets_.empty()) ready(buffers_.gradient.size());
+  if (job_.elastic()) {
+    if (losses_ticket_) transfer_->wait_for(*losses_ticket_);
+    exchange_.sum_losses(losses_ticket_ ? losses_ : LossSums{});
+  }
   size_t from = 0;
   for (const Bucket& bucket : buckets_) {
     transfer_->wait_for(bucket.ticket);
@@ -101,6 +119,22 @@ void GpuExchange::agree(LossSums* sums) {
   // The loss scale of each GPU follows its own norm: one that is not finite halves it on all.
   const float not_finite = std::numeric_limits<float>::quiet_NaN();
   gpu_.upload(buffers_.gradient.data(), &not_finite, sizeof(not_finite));
+}
+
+void GpuExchange::take_losses(LossSums* sums) {
+  const LossSums all = exchange_.losses();
+  gpu_.upload(sums, &all, sizeof(all));
+}
+
+void GpuExchange::abandon() {
+  waited_ = 0;
+  exchange_.restore();
+}
+
+void GpuExchange::rejoin(Group* direct) {
+  direct_ = direct != nullptr;
+  pin_gradient(buffers_.gradient.size());
+  exchange_.rejoin(direct);
 }
 
 CommunicationTimes GpuExchange::communication() const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,10 @@ class GpuExchange {
   // Begins a step whose gradient will be `scale` times too large.
   void begin(uint64_t step, double scale);
   bool local() const { return exchange_.local(); }
+  // In an elastic job: throws WorkerLost if a worker was lost, and does nothing elsewhere.
+  void check();
+  // The work that makes this rank's loss sums, in GPU memory, final is queued on the GPU.
+  void losses_final(const LossSums* sums);
   // The work that makes the first `elements` of the gradient final is queued on the GPU.
   void ready(size_t elements);
   // Blocks until the gradient is reduced and its copy to the GPU is queued.
@@ -46,6 +51,12 @@ class GpuExchange {
   // NaN, which makes every GPU skip the step, if one rank's gradient is not finite.
   void agree(LossSums* sums);
   void after_update();
+  // Replaces the loss sums by those that were reduced ahead of the gradient.
+  void take_losses(LossSums* sums);
+  // As in exchange.h.
+  void commit() { exchange_.commit(); }
+  void abandon();
+  void rejoin(Group* direct);
 
   CommunicationTimes communication() const;
   double compute_seconds() const { return exchange_.compute_seconds(); }
@@ -63,6 +74,7 @@ class GpuExchange {
     size_t end = 0;     // elements
     size_t ticket = 0;  // of its copy to the host
   };
+  void pin_gradient(size_t elements);
   void fetch_parameters();
   void put_parameters();
 
@@ -78,6 +90,9 @@ class GpuExchange {
   bool direct_;
   std::vector<float> gradient_;  // in host memory, unless direct_
   std::shared_ptr<void> pinned_;
+  LossSums losses_;  // of this rank, in pinned memory; only in an elastic job, as the next two
+  std::shared_ptr<void> pinned_losses_;
+  std::optional<size_t> losses_ticket_;  // of their copy to the host
   size_t bucket_elements_;
   std::vector<Bucket> buckets_;
   double waited_ = 0;    // seconds for other ranks, since the last agreement

@@ -63,6 +63,7 @@ GpuStepper::GpuStepper(const Device& device, DType type, Transformer& model,
       model_(model),
       options_(options),
       state_(state),
+      job_(job),
       exchange_(job.alone() ? nullptr
                             : std::make_unique<GpuExchange>(job, device, model.layout(), options,
                                                             state, direct)),
@@ -140,11 +141,16 @@ void GpuStepper::enqueue(const ReadyBatch& ready, uint64_t step) {
   using Mark = GpuStepQueue::Mark;
   Transformer::StepEvents events;
   events.forward_done = [&] { queue_->mark(Mark::kForward); };
-  events.loss_done = [&] { queue_->mark(Mark::kLoss); };
+  events.loss_done = [&](const LossSums&) { queue_->mark(Mark::kLoss); };
   const bool reduced = exchange_ && !exchange_->local();
   cleared_ = 0;
   for (size_t i = 0; i < ready.micro_batches.size(); ++i) {
+    if (exchange_) exchange_->check();
     if (reduced && i + 1 == ready.micro_batches.size()) {
+      events.loss_done = [&](const LossSums&) {
+        queue_->mark(Mark::kLoss);
+        exchange_->losses_final(queue_->sums());
+      };
       events.ready = [this](size_t elements) {
         clear_frozen(elements);
         exchange_->ready(elements);
@@ -185,21 +191,46 @@ void GpuStepper::release_memory() {
 
 void GpuStepper::start(const ReadyBatch& ready) {
   const uint64_t step = state_.counters.step + waiting_.size() + 1;
-  const StepResult planned = planned_step(options_.schedule, state_.choices.decay, step, ready);
+  begun_ = planned_step(options_.schedule, state_.choices.decay, step, ready);
+  reduced_ = false;
   if (exchange_) exchange_->begin(step, loss_scale());
   const bool local = exchange_ && exchange_->local();
   const auto tokens = static_cast<double>(averaged_tokens(ready, local));
-  queue_->begin({.step = step, .rate = planned.rate, .gradient_scale = 1 / tokens});
+  queue_->begin({.step = step, .rate = begun_->rate, .gradient_scale = 1 / tokens});
   update_average();
   enqueue(ready, step);
   if (exchange_) exchange();
+  commit();
+}
+
+void GpuStepper::commit() {
+  reduced_ = false;
+  if (exchange_) exchange_->commit();
   queue_->finish();
-  if (local) exchange_->after_update();
+  if (exchange_ && exchange_->local()) exchange_->after_update();
   const uint64_t steps = exchange_ ? exchange_->steps_with_shared_weights() : 1;
   if (average_.size() > 0 && steps > 0) {
-    average_weight_ = ema_weight(options_.ema_decay, step, steps);
+    average_weight_ = ema_weight(options_.ema_decay, begun_->step, steps);
   }
-  waiting_.push_back(planned);
+  waiting_.push_back(std::move(*begun_));
+  begun_.reset();
+}
+
+void GpuStepper::roll_forward() {
+  exchange_->take_losses(queue_->sums());
+  queue_->mark(GpuStepQueue::Mark::kExchange);
+  commit();
+}
+
+// Copies and kernels of the step are waited for, because they use the gradient.
+void GpuStepper::abandon() {
+  if (!begun_) return;
+  exchange_->abandon();
+  gpu_.wait();
+  gpu_.clear(gradient_.data(), gradient_.size());
+  queue_->abandon();
+  begun_.reset();
+  reduced_ = false;
 }
 
 // Adds the parameters of the last step, at the begin of the next one, whose time it is part of, or
@@ -257,6 +288,7 @@ StepResult GpuStepper::finish() {
 // The host waits here for the last bucket of the gradient and for the other ranks.
 void GpuStepper::exchange() {
   if (!exchange_->local()) exchange_->finish();
+  reduced_ = job_.elastic();
   exchange_->agree(queue_->sums());
   queue_->mark(GpuStepQueue::Mark::kExchange);
 }

@@ -24,6 +24,12 @@ class GpuStepper : public Stepper, public StateSource {
 
   void start(const ReadyBatch& ready) override;
   StepResult finish() override;
+  StepPosition position() const override {
+    return {state_.counters.step + waiting_.size(), begun_.has_value(), reduced_};
+  }
+  void roll_forward() override;
+  void abandon() override;
+  void rejoin(Group* direct) override { exchange_->rejoin(direct); }
   size_t under_way() const override { return waiting_.size(); }
   size_t most_under_way() const override { return exchange_ ? 1 : 2; }
   const Weights& weights() const override { return averaged_ ? *averaged_ : weights_.view(); }
@@ -44,6 +50,7 @@ class GpuStepper : public Stepper, public StateSource {
   double loss_scale() const;
   void exchange();
   void clear_frozen(size_t elements);
+  void commit();
   void enqueue(const ReadyBatch& ready, uint64_t step);
   uint64_t memory_state() const;
   size_t state_buffers() const { return average_.size() > 0 ? 4 : 3; }  // of a checkpoint
@@ -56,6 +63,7 @@ class GpuStepper : public Stepper, public StateSource {
   Transformer& model_;
   const TrainOptions& options_;
   TrainState& state_;
+  Job& job_;
   std::unique_ptr<GpuExchange> exchange_;  // null for a single worker
   DeviceWeights weights_;
   size_t elements_;
@@ -72,7 +80,9 @@ class GpuStepper : public Stepper, public StateSource {
   uint64_t arenas_ = 1;  // number of arenas made
   std::unique_ptr<GpuStepQueue> queue_;
   Timeline* timeline_ = nullptr;
-  std::deque<StepResult> waiting_;  // steps under way
+  std::deque<StepResult> waiting_;   // steps under way that are committed
+  std::optional<StepResult> begun_;  // the step that is not
+  bool reduced_ = false;             // the gradient of begun_ is that of all ranks
 };
 
 }  // namespace reigen

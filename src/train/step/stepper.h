@@ -57,6 +57,15 @@ class Snapshot {
   virtual void end() = 0;
 };
 
+// Where a worker stands when a collective has failed (docs/design/elastic.md).
+struct StepPosition {
+  uint64_t committed = 0;  // step
+  bool began = false;      // the step after it is under way
+  // Whether it holds the reduced gradient of the step under way, and the loss over all ranks: all
+  // that is needed to commit it.
+  bool reduced = false;
+};
+
 class Stepper {
  public:
   virtual ~Stepper() = default;
@@ -65,6 +74,15 @@ class Stepper {
   virtual void start(const ReadyBatch& ready) = 0;
   // Waits for the oldest step under way and moves the counters past it.
   virtual StepResult finish() = 0;
+
+  // In an elastic job, start() may fail with WorkerLost. Then the step under way is committed after
+  // all, from the worker's own memory, to be finish()ed as usual, or forgotten, to be started
+  // again.
+  virtual StepPosition position() const = 0;
+  virtual void roll_forward() = 0;  // only if position().reduced
+  virtual void abandon() = 0;
+  // The job formed its group again; `direct` as in make_stepper().
+  virtual void rejoin(Group* direct) = 0;
 
   virtual size_t under_way() const = 0;
   virtual size_t most_under_way() const = 0;  // further steps would only wait

@@ -66,6 +66,36 @@ class NcclInterface {
   bool reserved_ = false;
 };
 
+// Refuses what a lost worker would take with it, or what would end the survivors.
+void check_elastic(const WorkerOptions& options, const Placement& placement) {
+  if (!options.elastic) return;
+  if (options.compress.method == CompressMethod::kLocal) {
+    throw ConfigError(
+        "--elastic cannot be combined with --compress local: between outer steps the workers have "
+        "different weights, and the work of a lost one could not be done again; leave one of them "
+        "out");
+  }
+  if (options.shard_optimizer) {
+    throw ConfigError(
+        "--elastic cannot be combined with --shard-optimizer: a lost worker's share of the moments "
+        "is nowhere else; leave one of them out");
+  }
+  if (placement.launcher == Launcher::kTorchrun) {
+    throw ConfigError(
+        "--elastic cannot be used under torchrun, whose agent ends the surviving workers; use "
+        "--workers, --hosts, mpirun or srun, or leave it out");
+  }
+}
+
+// Whoever guesses the name of a job without a secret could vote on its membership.
+void check_secret_of_elastic(const WorkerOptions& options, const Membership& membership) {
+  if (!options.elastic || membership.secret()) return;
+  if (first_rank_of_each_machine(membership.control().members()).size() == 1) return;
+  throw ConfigError(
+      "--elastic between hosts needs a secret, and the job has none (--insecure); use --token-file "
+      "or REIGEN_TOKEN, or leave --elastic out");
+}
+
 }  // namespace
 
 bool was_placed() {
@@ -80,6 +110,7 @@ bool started_as_worker() {
 
 Job join_job(TrainOptions& options, const std::string& version) {
   const std::optional<Placement> placement = detect_launch();
+  if (placement) check_elastic(options.workers, *placement);
   if (!placement || placement->size <= 1) return {};
   if (placement->launcher != Launcher::kReigen && placement->rank == 0 &&
       options.workers.restarts > 0) {
@@ -102,9 +133,12 @@ Job join_job(TrainOptions& options, const std::string& version) {
   membership.start_within = milliseconds(options.workers.start_within);
   membership.silence = milliseconds(options.workers.silence);
   membership.timeout = milliseconds(options.workers.stall);
+  membership.elastic = options.workers.elastic;
+  membership.pause_limit = milliseconds(options.workers.pause);
   membership.facts["version"] = version;
   add_facts(options.same_for_all, "", membership.facts);
   auto joined = std::make_unique<Membership>(std::move(membership));
+  check_secret_of_elastic(options.workers, *joined);
   nccl.set(joined->interface().name);
   if (!joined->interface_note().empty()) {
     log_warning(format("traffic between workers: {}", joined->interface_note()));

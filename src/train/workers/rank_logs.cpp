@@ -13,12 +13,18 @@ constexpr double kWindowSeconds = 1;  // of steps in one span record
 
 }  // namespace
 
-RankLogs::RankLogs(Job& job, bool on_gpu) : job_(job) {
-  if (!job.first_here()) return;  // one rank samples the host
+RankLogs::RankLogs(Job& job, bool on_gpu) : job_(job), on_gpu_(on_gpu) { begin_sampling(); }
+
+void RankLogs::begin_sampling() {
+  if (!job_.first_here()) return;  // one rank samples the host
   SamplerOptions options;
-  if (!job.alone()) options.interface = job.membership()->interface().name;
-  options.gpus = on_gpu;
+  if (job_.membership() != nullptr) options.interface = job_.membership()->interface().name;
+  options.gpus = on_gpu_;
   sampler_ = std::make_unique<Sampler>(std::move(options));
+}
+
+void RankLogs::rejoin() {
+  if (!sampler_) begin_sampling();
 }
 
 void RankLogs::step(const StepRecord& record) {

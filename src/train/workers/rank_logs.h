@@ -29,12 +29,16 @@ class RankLogs {
   // last call, by rank. Empty at the other ranks.
   std::vector<std::vector<Record>> exchange();
   void stop_sampling();  // before the last exchange
+  // The job formed its group again: this rank may be the one that samples its host from now on.
+  void rejoin();
 
  private:
+  void begin_sampling();
   void close_window();
   std::vector<Record> parse(std::string_view lines, size_t rank);
 
   Job& job_;
+  bool on_gpu_;
   DescheduleWatch descheduled_;
   std::unique_ptr<Sampler> sampler_;
   SpansRecord window_;

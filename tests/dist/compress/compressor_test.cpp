@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 
 #include "dist/compress/outer_step.h"
@@ -194,6 +197,121 @@ TEST_P(LossyMethod, ANonFiniteGradientDoesNotStayInTheState) {
     ASSERT_TRUE(compressor->finish().ok());
     EXPECT_TRUE(std::all_of(gradient.begin(), gradient.end(), finite));
     EXPECT_TRUE(group.leave().ok());
+  });
+}
+
+// The gradient of a rank in a step; `attempt` differs where a step is done again with other shares.
+std::vector<float> gradient_of(const Group& group, size_t size, unsigned step, unsigned attempt) {
+  return random_gradient(size, 1000 * attempt + 100 * step + static_cast<unsigned>(group.rank()));
+}
+
+// Also where ranks of a machine sum among themselves first, and so round only a part each.
+TEST_P(LossyMethod, AStepThatIsDoneAgainStartsFromTheLastCommit) {
+  const ParameterLayout layout = small_layout();
+  const Device device = Device::cpu(1);
+  const auto body = [&](Group& group) {
+    CompressorPlan plan = {.setting = parse_compress(GetParam()), .bucket = 1000, .seed = 7};
+    auto straight = make_compressor(group, device, layout, plan);
+    plan.repeatable = true;
+    auto elastic = make_compressor(group, device, layout, plan);
+    const auto reduced = [&](Compressor& compressor, unsigned step, unsigned attempt) {
+      auto gradient = gradient_of(group, layout.elements(), step, attempt);
+      compressor.begin(gradient);
+      compressor.ready(layout.elements() / 2);
+      EXPECT_TRUE(compressor.finish().ok());
+      return gradient;
+    };
+    for (unsigned step = 0; step < 4; ++step) {
+      for (unsigned attempt = 1; attempt <= step; ++attempt) {
+        reduced(*elastic, step, attempt);
+        elastic->restore();
+      }
+      EXPECT_EQ(reduced(*straight, step, 0), reduced(*elastic, step, 0)) << step;
+      straight->commit();
+      elastic->commit();
+    }
+    for (size_t i = 0; i < straight->state().size(); ++i) {
+      EXPECT_TRUE(std::ranges::equal(straight->state()[i].values, elastic->state()[i].values));
+    }
+    EXPECT_TRUE(group.leave().ok());
+  };
+  with_group(3, body);
+  with_group(4, body, 1, std::chrono::milliseconds(0), 2);
+}
+
+// The group breaks after any number of its operations.
+TEST_P(LossyMethod, ContinuesWithAnotherGroupFromTheLastCommit) {
+  const ParameterLayout layout = small_layout();
+  const Device device = Device::cpu(1);
+  const CompressSetting setting = parse_compress(GetParam());
+  for (uint64_t operations = 0; operations < 4; ++operations) {
+    std::vector<std::unique_ptr<Compressor>> survivors(2);
+    with_group(3, [&](Group& group) {
+      auto compressor =
+          make_compressor(group, device, layout,
+                          {.setting = setting, .bucket = 1000, .seed = 7, .repeatable = true});
+      auto gradient = gradient_of(group, layout.elements(), 0, 0);
+      compressor->begin(gradient);
+      ASSERT_TRUE(compressor->finish().ok());
+      compressor->commit();
+      const std::span<const float> residual = compressor->residual()->last();
+      const std::vector<float> committed(residual.begin(), residual.end());
+      gradient = gradient_of(group, layout.elements(), 1, 1);
+      compressor->begin(gradient);
+      {
+        std::optional<BreakAfter> end;
+        if (group.rank() == 2) end.emplace(group, operations);
+        compressor->finish();
+      }
+      group.close();
+      group.drain();
+      compressor->restore();
+      if (group.rank() == 2) return;
+      EXPECT_TRUE(std::ranges::equal(compressor->residual()->last(), committed));
+      survivors[static_cast<size_t>(group.rank())] = std::move(compressor);
+    });
+    with_group(2, [&](Group& group) {
+      Compressor& compressor = *survivors[static_cast<size_t>(group.rank())];
+      compressor.use(group);
+      auto expected =
+          make_compressor(group, device, layout, {.setting = setting, .bucket = 1000, .seed = 7});
+      for (size_t i = 0; i < compressor.state().size(); ++i) {
+        std::ranges::copy(compressor.state()[i].values, expected->state()[i].values.begin());
+      }
+      for (unsigned step = 1; step < 3; ++step) {
+        auto continued = gradient_of(group, layout.elements(), step, 0);
+        auto straight = continued;
+        compressor.begin(continued);
+        ASSERT_TRUE(compressor.finish().ok());
+        compressor.commit();
+        expected->begin(straight);
+        ASSERT_TRUE(expected->finish().ok());
+        EXPECT_EQ(continued, straight) << operations << " " << step;
+      }
+      EXPECT_TRUE(group.leave().ok());
+    });
+  }
+}
+
+// The last worker of a job continues alone.
+TEST_P(LossyMethod, AddsUpInAGroupOfOne) {
+  const ParameterLayout layout = small_layout();
+  const Device device = Device::cpu(1);
+  with_group(1, [&](Group& group) {
+    auto compressor = make_compressor(
+        group, device, layout,
+        {.setting = parse_compress(GetParam()), .bucket = 1000, .repeatable = true});
+    const std::span<float> residual = compressor->residual()->last();
+    std::ranges::fill(residual.first(layout.slices()[0].size()), 0.5F);
+    std::vector<double> balance(residual.begin(), residual.end());
+    auto gradient = random_gradient(layout.elements(), 3);
+    for (size_t i = 0; i < gradient.size(); ++i) balance[i] += gradient[i];
+    compressor->begin(gradient);
+    ASSERT_TRUE(compressor->finish().ok());
+    compressor->commit();
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      ASSERT_NEAR(balance[i] - gradient[i] - compressor->residual()->last()[i], 0, 1e-4) << i;
+    }
   });
 }
 

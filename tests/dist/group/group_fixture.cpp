@@ -45,4 +45,29 @@ void with_group(int size, const std::function<void(Group&)>& body, int64_t epoch
   for (auto& thread : threads) thread.join();
 }
 
+BreakAfter::BreakAfter(Group& group, uint64_t operations) : group_(group), left_(operations) {
+  thread_ = std::thread([this] {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_ || left_ == 0; });
+    lock.unlock();
+    group_.close();
+  });
+  // Not closed by the watcher itself, which the group calls under its lock.
+  group_.watch([this](const Operation&, const OpTimes&, uint64_t) {
+    std::lock_guard lock(mutex_);
+    if (left_ > 0) --left_;
+    changed_.notify_all();
+  });
+}
+
+BreakAfter::~BreakAfter() {
+  group_.watch({});
+  {
+    std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
 }  // namespace reigen

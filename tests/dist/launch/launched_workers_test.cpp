@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "dist/members/parent_pipe.h"
+#include "dist/net/message.h"
 
 namespace reigen {
 namespace {
@@ -276,6 +278,55 @@ TEST(ChildProcess, AMissingExecutableIsAnError) {
   ChildSpec spec;
   spec.command = {"/no/such/program"};
   EXPECT_THROW(ChildProcess child(spec), IoError);
+}
+
+// Shell workers that write a record to their pipe, as a worker does before its first step.
+ChildSpec elastic_shell(const std::string& then) {
+  const Json record =
+      record_message({1, 5}, {.formed = {.epoch = 0, .id = "first", .members = {{0, 4}, {1, 5}}}});
+  const std::string bytes = encode_message(record);
+  std::string length;
+  for (const char byte : bytes.substr(0, 4)) {
+    length += format("\\{:03o}", static_cast<unsigned>(static_cast<unsigned char>(byte)));
+  }
+  ChildSpec spec;  // sh may know no descriptors above 9
+  spec.command = {"bash", "-c", "printf '" + length + "%s' \"$BODY\" >&$REIGEN_AGENT_FD; " + then};
+  spec.environment.push_back("BODY=" + bytes.substr(4));
+  return spec;
+}
+
+TEST(LaunchedWorkers, OfAnElasticJobContinueWithAProofWhenOneEnds) {
+  LaunchedWorkers set({}, kShort);
+  set.set_elastic();
+  set.start(0, shell("sleep 1; exit 0"));
+  set.start(1, elastic_shell("kill -9 $$"));
+  wait_for_all(set);
+  EXPECT_FALSE(set.failure());
+  const std::vector<Json> proofs = set.take_proofs();
+  ASSERT_EQ(proofs.size(), 1u);
+  EXPECT_EQ(proofs[0]["kind"], "ended");
+  EXPECT_EQ(proofs[0]["worker"]["number"], 1);
+  EXPECT_EQ(proofs[0]["record"]["formed"]["id"], "first");
+  EXPECT_THAT(proofs[0]["why"].get<std::string>(), testing::HasSubstr("signal 9"));
+}
+
+TEST(LaunchedWorkers, OfAnElasticJobHaveFailedWhenNoneSucceeded) {
+  LaunchedWorkers set({}, kShort);
+  set.set_elastic();
+  set.start(0, shell("exit 5"));
+  set.start(1, shell("exit 7"));
+  wait_for_all(set);
+  ASSERT_TRUE(set.failure());
+  EXPECT_TRUE(set.take_proofs().empty());  // no worker had a membership
+}
+
+TEST(LaunchedWorkers, OfAnElasticJobThatAreStoppedEndWithTheRun) {
+  LaunchedWorkers set({}, kShort);
+  set.set_elastic();
+  set.start(0, shell("kill -STOP $$"));
+  set.start(1, shell("sleep 0.2; exit 0"));
+  wait_for_all(set);
+  EXPECT_FALSE(set.failure());
 }
 
 }  // namespace

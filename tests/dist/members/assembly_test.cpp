@@ -377,7 +377,7 @@ TEST_F(OneAssembly, AHostDeclaresAMembershipFormedWhenAllHaveAccepted) {
   ASSERT_EQ(host.record().open.size(), 1u);
   const Proposal proposal = host.record().open[0];
   EXPECT_EQ(proposal.members, before_.members);
-  EXPECT_EQ(sent(host, 1), std::vector{Kind::kPropose});
+  EXPECT_EQ(sent(host, 1), (std::vector{Kind::kAsk, Kind::kPropose}));
   give(host, 1, {.kind = Kind::kAccept, .proposal = proposal});
   EXPECT_FALSE(host.formed());
   give(host, 2, {.kind = Kind::kAccept, .proposal = {.id = "another"}});

@@ -40,6 +40,7 @@ struct TestJob {
     JoinOptions options;
     options.at = {{"127.0.0.1", server->port()}};
     options.token = "right";
+    options.worker = {rank, 0x8000000000000000u + static_cast<uint64_t>(rank)};
     options.rank = rank;
     options.size = server_options.size;
     options.host = format("vm{}", rank);
@@ -82,11 +83,12 @@ TEST(Rendezvous, GivesAllWorkersTheListOfMembers) {
   TestJob job(3);
   job.start();
   const auto errors =
-      join_all({job.member(0), job.member(1), job.member(2)}, [](ControlChannel& m) {
+      join_all({job.member(0), job.member(1), job.member(2)}, [&](ControlChannel& m) {
         ASSERT_EQ(m.size(), 3);
         for (int rank = 0; rank < 3; ++rank) {
           EXPECT_EQ(m.members()[static_cast<size_t>(rank)].host, format("vm{}", rank));
           EXPECT_EQ(m.members()[static_cast<size_t>(rank)].address, "127.0.0.1");
+          EXPECT_EQ(m.members()[static_cast<size_t>(rank)].id, job.member(rank).worker);
         }
       });
   EXPECT_THAT(errors, testing::Each(""));
@@ -439,7 +441,7 @@ TEST(Rendezvous, AWorkerWithoutHeartbeatsIsLostAndNamedToAll) {
   });
   const auto errors = join_all({job.member(0), job.member(1)}, [](ControlChannel& m) {
     std::atomic<bool> called = false;
-    m.on_loss([&](const CommStatus&) { called = true; });
+    m.on_departure([&](const Departure&) { called = true; });
     const auto loss = m.wait_for_loss(milliseconds(5000));
     ASSERT_TRUE(loss);
     EXPECT_EQ(describe(*loss), "lost rank 2 (vm2): no heartbeat for 0.3 s");

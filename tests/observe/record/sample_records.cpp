@@ -144,6 +144,21 @@ SharesRecord sample_shares(uint64_t step) {
   return {.step = step, .time = time_of(step), .shares = {0.667, 0.333}, .speeds = {12.5, 6.25}};
 }
 
+MembershipChangeRecord sample_membership(uint64_t step) {
+  return {.step = step,
+          .time = time_of(step),
+          .epoch = 2,
+          .id = "0a1b2c3d",
+          .workers = 3,
+          .lost = {{.worker = 1, .host = "vm1", .why = "its connection closed", .proven = true},
+                   {.worker = 4, .host = "vm2", .why = "no heartbeat for 10 s"}},
+          .seconds = 1.5,
+          .paused = 0.25,
+          .settled = "rolled_forward",
+          .writer = 2,
+          .lost_residuals = true};
+}
+
 PredictionRecord sample_prediction(uint64_t step) {
   return {.step = step,
           .time = time_of(step),

@@ -20,6 +20,7 @@ DecayRecord sample_decay(uint64_t step);
 StartingPointRecord sample_starting_point();
 CopyRecord sample_copy(uint64_t step);
 SharesRecord sample_shares(uint64_t step);
+MembershipChangeRecord sample_membership(uint64_t step);
 
 // All records of a log in their order. Throws DataError that names file and line.
 std::vector<Record> read_records(const std::string& path);

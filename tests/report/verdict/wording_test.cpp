@@ -58,9 +58,6 @@ TEST(Wording, AnUnknownVerdictStatesHowMuchIsMissing) {
   EXPECT_EQ(text_of(b).verdict, "cannot tell");
   EXPECT_EQ(text_of(b).confidence, "");
   EXPECT_EQ(text_of(b).because, "a verdict needs 10 steps after the first, and the run has 1");
-  Overfitting o;
-  o.evaluations = 1;
-  EXPECT_EQ(text_of(o).because, "a verdict needs 3 evaluations, and the run has 1");
 }
 
 TEST(Wording, ASlowStartFollowsTheEvidence) {
@@ -78,45 +75,6 @@ TEST(Wording, CheckpointAdviceMentionsCompressionStateWhereThereIsAny) {
   EXPECT_THAT(text_of(b).advice, Not(HasSubstr("--compress")));
   b.compression = {.method = CompressMethod::kInt8};
   EXPECT_THAT(text_of(b).advice, HasSubstr("with --compress int8 each checkpoint"));
-}
-
-TEST(Wording, VerdictsOnLearning) {
-  Trained t;
-  t.answer = Trained::Answer::kDiverged;
-  t.step = 101;
-  t.skipped_steps = 1;
-  EXPECT_EQ(text_of(t).verdict, "no, diverged at step 101");
-  EXPECT_THAT(text_of(t).because, HasSubstr("after skipping 1 step"));
-  t = {};
-  t.answer = Trained::Answer::kImproving;
-  t.evidence = Trained::Evidence::kTooSteep;
-  t.losses = {{900, 0.5}, {1000, 0.35}};
-  EXPECT_EQ(text_of(t).verdict, "no, still improving");
-  EXPECT_EQ(
-      text_of(t).because,
-      "from step 900 to step 1,000, the last two evaluations, validation loss fell from 0.500 "
-      "to 0.350, by 30%; the gain of more steps is unknown: the losses fall too steeply for a "
-      "curve that levels off above zero");
-  t.evidence = Trained::Evidence::kDecay;
-  t.phase = RateDecay::Phase::kBefore;
-  EXPECT_THAT(text_of(t).advice, HasSubstr("--decay-now"));
-  t.phase = RateDecay::Phase::kWithin;
-  EXPECT_THAT(text_of(t).because, HasSubstr("has not ended"));
-  t = {};
-  t.evidence = Trained::Evidence::kTooFew;
-  t.phase = RateDecay::Phase::kAfter;
-  EXPECT_THAT(text_of(t).because, HasSubstr("a curve needs 5 evaluations"));
-  t.evidence = Trained::Evidence::kTooSteep;
-  EXPECT_THAT(text_of(t).because, HasSubstr("too steeply"));
-  Overfitting o;
-  o.answer = Overfitting::Answer::kYes;
-  o.trend.best_step = 300;
-  EXPECT_EQ(text_of(o).verdict, "yes, since step 300");
-}
-
-TEST(Wording, ALossThatRisesIsMoreLoss) {
-  EXPECT_EQ(text_of(ExpectedGain{.more = 0.5, .gain = -0.071, .low = -0.1, .high = -0.04}),
-            "0.071 more loss (80% interval 0.040 to 0.100 more)");
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+// A membership that was formed by messages between standby ports, and its control channel, which
+// runs on the links that the messages used.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/members/control_channel.h"
+#include "dist/members/peer_links.h"
+#include "dist/members/rendezvous_server.h"
+#include "dist/members/succession.h"
+
+namespace reigen {
+
+struct FormedMembership {
+  int64_t epoch = 0;
+  std::string id;
+  std::vector<Member> members;  // by rank
+  int rank = 0;
+  std::map<WorkerId, LossReason> reasons;    // of workers that it leaves out
+  std::unique_ptr<RendezvousServer> server;  // of the control channel, on the host of the forming
+  std::unique_ptr<ControlChannel> control;
+};
+
+// Makes server and control channel of a membership that has just been formed, whose forming `host`
+// hosted; all other members are set. A member to which no link is left is lost at once.
+void connect_control(FormedMembership& formed, PeerLinks& links, const WorkerId& host,
+                     std::chrono::milliseconds silence);
+
+}  // namespace reigen

@@ -1,0 +1,226 @@
+#include "dist/members/member_json.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "base/format.h"
+#include "base/hash.h"
+#include "dist/net/message.h"
+
+namespace reigen {
+namespace {
+
+constexpr size_t kProcessBytes = 8;
+constexpr size_t kMostListed = 4096;
+
+// By the value of FormingMessage::Kind.
+constexpr std::array<std::string_view, 8> kKinds = {"ask",     "here",   "join",   "leave",
+                                                    "propose", "accept", "formed", "aborted"};
+
+// 64 bits as hex digits: JSON readers may keep only 53 bits of a number.
+std::optional<uint64_t> hex_number(const std::string& text) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value, 16);
+  constexpr size_t kMostDigits = 16;
+  if (text.empty() || text.size() > kMostDigits || read.ec != std::errc() || read.ptr != end)
+    return std::nullopt;
+  return value;
+}
+
+template <class T>
+Json list_of(const std::vector<T>& values) {
+  Json list = Json::array();
+  for (const T& value : values) list.push_back(json_of(value));
+  return list;
+}
+
+// An absent list is empty.
+template <class T, class Read>
+bool read_list(const Json& json, const char* name, std::vector<T>& into, Read read) {
+  const auto list = json.find(name);
+  if (list == json.end()) return true;
+  if (!list->is_array() || list->size() > kMostListed) return false;
+  for (const Json& entry : *list) {
+    std::optional<T> value = read(entry);
+    if (!value) return false;
+    into.push_back(std::move(*value));
+  }
+  return true;
+}
+
+bool flag(const Json& json, const char* name) {
+  const auto field = json.find(name);
+  return field != json.end() && field->is_boolean() && field->get<bool>();
+}
+
+bool read_asking(const Json& json, FormingMessage& message) {
+  const auto worker = worker_field(json, "worker");
+  const auto record = json.find("record");
+  const auto known = record == json.end() ? std::nullopt : record_in(*record);
+  if (!worker || !known) return false;
+  message.asking = {.worker = *worker, .record = *known, .has_state = !flag(json, "stateless")};
+  const auto copy = number_field(json, "newest_copy").value_or(0);
+  message.asking.writing = {.writes = flag(json, "writes"),
+                            .sees_directory = flag(json, "sees_directory"),
+                            .newest_copy = static_cast<uint64_t>(std::max<int64_t>(copy, 0))};
+  return read_list(json, "ended", message.ended, proof_in) &&
+         read_list(json, "lost", message.lost, worker_in) &&
+         read_list(json, "unreachable", message.unreachable, worker_in);
+}
+
+void write_asking(const FormingMessage& message, Json& json) {
+  const Asking& asking = message.asking;
+  json.update({{"worker", json_of(asking.worker)},
+               {"record", json_of(asking.record)},
+               {"stateless", !asking.has_state},
+               {"writes", asking.writing.writes},
+               {"sees_directory", asking.writing.sees_directory},
+               {"newest_copy", asking.writing.newest_copy},
+               {"ended", list_of(message.ended)},
+               {"lost", list_of(message.lost)},
+               {"unreachable", list_of(message.unreachable)}});
+}
+
+}  // namespace
+
+Json json_of(const WorkerId& worker) {
+  return {{"number", worker.number}, {"process", format("{:016x}", worker.process)}};
+}
+
+std::optional<WorkerId> worker_in(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  const auto number = number_field(json, "number");
+  const auto process = hex_number(text_field(json, "process").value_or(""));
+  constexpr int64_t kMostNumbers = 1'000'000'000;
+  if (!number || *number < 0 || *number > kMostNumbers || !process) return std::nullopt;
+  return WorkerId{static_cast<int>(*number), *process};
+}
+
+std::optional<WorkerId> worker_field(const Json& message, const char* name) {
+  const auto field = message.find(name);
+  return field == message.end() ? std::nullopt : worker_in(*field);
+}
+
+Json json_of(const Member& member) {
+  return {{"worker", json_of(member.id)}, {"rank", member.rank}, {"host", member.host},
+          {"address", member.address},    {"port", member.port}, {"standby", member.standby}};
+}
+
+std::optional<Member> member_in(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  const auto worker = worker_field(json, "worker");
+  const auto rank = number_field(json, "rank");
+  const auto host = text_field(json, "host");
+  const auto address = text_field(json, "address");
+  const auto port = number_field(json, "port");
+  const auto standby = number_field(json, "standby");
+  if (!worker || !rank || !host || !address || !port || !standby) return std::nullopt;
+  return Member{.id = *worker,
+                .rank = static_cast<int>(*rank),
+                .host = *host,
+                .address = *address,
+                .port = static_cast<int>(*port),
+                .standby = static_cast<int>(*standby)};
+}
+
+Json json_of(const Proposal& proposal) {
+  return {{"epoch", proposal.epoch}, {"id", proposal.id}, {"members", list_of(proposal.members)}};
+}
+
+std::optional<Proposal> proposal_in(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  const auto epoch = number_field(json, "epoch");
+  const auto id = text_field(json, "id");
+  if (!epoch || !id) return std::nullopt;
+  Proposal proposal{.epoch = *epoch, .id = *id};
+  if (!read_list(json, "members", proposal.members, worker_in)) return std::nullopt;
+  return proposal;
+}
+
+Json json_of(const MembershipRecord& record) {
+  return {{"formed", json_of(record.formed)},
+          {"open", list_of(record.open)},
+          {"aborted", record.aborted}};
+}
+
+std::optional<MembershipRecord> record_in(const Json& json) {
+  if (!json.is_object() || !json.contains("formed")) return std::nullopt;
+  const auto formed = proposal_in(json["formed"]);
+  if (!formed) return std::nullopt;
+  MembershipRecord record{.formed = *formed};
+  const auto text = [](const Json& entry) {
+    return entry.is_string() ? std::optional(entry.get<std::string>()) : std::nullopt;
+  };
+  const bool whole = read_list(json, "open", record.open, proposal_in) &&
+                     read_list(json, "aborted", record.aborted, text);
+  return whole ? std::optional(record) : std::nullopt;
+}
+
+Json json_of(const EndProof& proof) {
+  return {{"worker", json_of(proof.worker)}, {"record", json_of(proof.record)}};
+}
+
+std::optional<EndProof> proof_in(const Json& json) {
+  if (!json.is_object() || !json.contains("record")) return std::nullopt;
+  const auto worker = worker_field(json, "worker");
+  const auto record = record_in(json["record"]);
+  if (!worker || !record) return std::nullopt;
+  return EndProof{.worker = *worker, .record = *record};
+}
+
+Json json_of(const FormingMessage& message) {
+  using Kind = FormingMessage::Kind;
+  Json json = {{"kind", kKinds[static_cast<size_t>(message.kind)]}};
+  if (message.follows) json["follows"] = json_of(*message.follows);
+  if (message.kind == Kind::kJoin) write_asking(message, json);
+  if (message.kind >= Kind::kPropose) json["proposal"] = json_of(message.proposal);
+  return json;
+}
+
+std::optional<FormingMessage> forming_message_in(const Json& json) {
+  using Kind = FormingMessage::Kind;
+  const auto name = std::find(kKinds.begin(), kKinds.end(), text_field(json, "kind").value_or(""));
+  if (name == kKinds.end()) return std::nullopt;
+  FormingMessage message{.kind = static_cast<Kind>(name - kKinds.begin())};
+  if (json.contains("follows")) {
+    message.follows = worker_field(json, "follows");
+    if (!message.follows) return std::nullopt;
+  }
+  if (message.kind == Kind::kJoin && !read_asking(json, message)) return std::nullopt;
+  if (message.kind < Kind::kPropose) return message;
+  const auto proposal = json.find("proposal");
+  const auto read = proposal == json.end() ? std::nullopt : proposal_in(*proposal);
+  if (!read) return std::nullopt;
+  message.proposal = *read;
+  return message;
+}
+
+Json json_of(const std::map<WorkerId, LossReason>& reasons) {
+  Json list = Json::array();
+  for (const auto& [worker, reason] : reasons) {
+    list.push_back(
+        {{"worker", json_of(worker)}, {"why", reason.why}, {"proven", Json(reason.proven)}});
+  }
+  return list;
+}
+
+std::map<WorkerId, LossReason> reasons_in(const Json& list) {
+  std::map<WorkerId, LossReason> reasons;
+  for (const Json& entry : list) {
+    const auto worker = worker_field(entry, "worker");
+    if (!worker) continue;
+    const auto proven = entry.find("proven");
+    reasons[*worker] = {text_field(entry, "why").value_or(""),
+                        proven != entry.end() && *proven == Json(true)};
+  }
+  return reasons;
+}
+
+WorkerId new_worker(int number) {
+  return {number, hex_number(random_hex(kProcessBytes)).value_or(0)};
+}
+
+}  // namespace reigen

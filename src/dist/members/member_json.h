@@ -1,0 +1,43 @@
+// JSON of workers and memberships for the messages between standby ports, and for the pipe to a
+// launcher. Readers return nothing for any other content.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/json/json.h"
+#include "dist/members/assembly.h"
+#include "dist/members/control_channel.h"
+#include "dist/members/succession.h"
+
+namespace reigen {
+
+Json json_of(const WorkerId& worker);
+std::optional<WorkerId> worker_in(const Json& json);
+std::optional<WorkerId> worker_field(const Json& message, const char* name);
+
+Json json_of(const Member& member);
+std::optional<Member> member_in(const Json& json);
+
+Json json_of(const Proposal& proposal);
+std::optional<Proposal> proposal_in(const Json& json);
+
+Json json_of(const MembershipRecord& record);
+std::optional<MembershipRecord> record_in(const Json& json);
+
+Json json_of(const EndProof& proof);
+std::optional<EndProof> proof_in(const Json& json);
+
+// The "kind" is that of docs/design/elastic.md: ask, here, join, leave, propose, ...
+Json json_of(const FormingMessage& message);
+std::optional<FormingMessage> forming_message_in(const Json& json);
+
+// Those that a proposal leaves out. Entries that are none are left out, too.
+Json json_of(const std::map<WorkerId, LossReason>& reasons);
+std::map<WorkerId, LossReason> reasons_in(const Json& list);
+
+// A worker id with random bits, for a process that becomes worker `number`.
+WorkerId new_worker(int number);
+
+}  // namespace reigen

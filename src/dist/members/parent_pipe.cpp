@@ -1,0 +1,54 @@
+#include "dist/members/parent_pipe.h"
+
+#include <poll.h>
+
+#include <utility>
+
+#include "dist/members/member_json.h"
+#include "dist/net/message.h"
+
+namespace reigen {
+
+Json record_message(const WorkerId& self, const MembershipRecord& record) {
+  Json message = json_of(EndProof{.worker = self, .record = record});
+  message["kind"] = "record";
+  return message;
+}
+
+std::optional<Json> end_message(const Json& record_message, const std::string& why) {
+  const auto proof = proof_in(record_message);
+  if (!proof) return std::nullopt;
+  Json message = json_of(*proof);
+  message["kind"] = "ended";
+  message["why"] = why;
+  return message;
+}
+
+// A parent that is stopped holds this worker up: without a stored record its end would prove
+// something that is not so.
+void ParentPipe::store(const WorkerId& self, const MembershipRecord& record) {
+  std::string bytes = encode_message(record_message(self, record));
+  if (!socket_.open() || bytes == last_) return;
+  last_ = bytes;
+  while (!bytes.empty()) {
+    if (!write_available(socket_, bytes)) return socket_.close();  // the parent has ended
+    if (bytes.empty()) return;
+    pollfd writable{socket_.fd(), POLLOUT, 0};
+    poll(&writable, 1, -1);
+  }
+}
+
+std::optional<ToldEnd> ParentPipe::next_end() {
+  if (!socket_.open()) return std::nullopt;
+  const bool open = read_available(socket_, in_, kMostFromMember + 4);
+  Json message;
+  while (decode_message(in_, kMostFromMember, message) == Decoded::kMessage) {
+    const auto proof = proof_in(message);
+    if (!proof || text_field(message, "kind") != "ended") continue;
+    return ToldEnd{*proof, text_field(message, "why").value_or("")};
+  }
+  if (!open) socket_.close();
+  return std::nullopt;
+}
+
+}  // namespace reigen

@@ -1,0 +1,45 @@
+// A worker's end of the pipe to the process that started it, in a job of our own launchers
+// (docs/design/elastic.md). Up go the worker's identity and its record of memberships, each before
+// the message that depends on it; down come proofs that other workers have ended. The parent keeps
+// the last record: with it, the end of this worker is a proof for the others.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/json/json.h"
+#include "dist/members/succession.h"
+#include "dist/net/socket.h"
+
+namespace reigen {
+
+// A proof, and how the process ended: "was killed by signal 9 (Killed)".
+struct ToldEnd {
+  EndProof proof;
+  std::string why;
+};
+
+class ParentPipe {
+ public:
+  ParentPipe() = default;  // no parent wants to know
+  explicit ParentPipe(Socket socket) : socket_(std::move(socket)) {}
+
+  int fd() const { return socket_.fd(); }
+  // Returns when the parent will find it, also if this process ends at once. Records that are equal
+  // to the last one are not sent.
+  void store(const WorkerId& self, const MembershipRecord& record);
+  // What has come; nothing if no whole message has.
+  std::optional<ToldEnd> next_end();
+
+ private:
+  Socket socket_;
+  std::string last_;
+  std::string in_;
+};
+
+// The messages of the pipe, as its other end uses them.
+Json record_message(const WorkerId& self, const MembershipRecord& record);
+// From the last record message of a worker whose process has ended; nothing if that is malformed.
+std::optional<Json> end_message(const Json& record_message, const std::string& why);
+
+}  // namespace reigen

@@ -1,0 +1,446 @@
+#include "dist/members/standby.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/format.h"
+#include "base/hash.h"
+#include "base/thread.h"
+#include "dist/members/assembly.h"
+#include "dist/members/formed_membership.h"
+#include "dist/members/member_json.h"
+#include "dist/members/parent_pipe.h"
+#include "dist/members/peer_links.h"
+#include "dist/net/message.h"
+
+namespace reigen {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Kind = FormingMessage::Kind;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kIdleTick{1'000};
+constexpr milliseconds kFormingTick{5};
+
+std::string name_of(const Member& member) {
+  return format("worker {} ({})", member.id.number, member.host);
+}
+
+}  // namespace
+
+class Standby::Loop {
+ public:
+  Loop(StandbyOptions options, Socket listener, const std::vector<Member>& members, int rank)
+      : options_(std::move(options)),
+        self_(members.at(static_cast<size_t>(rank)).id),
+        links_({.self = self_,
+                .token = options_.token,
+                .first_forming = options_.first_forming,
+                .encryption = options_.encryption,
+                .silence = options_.silence},
+               std::move(listener)),
+        parent_(std::move(options_.parent)),
+        newest_(options_.first_forming) {
+    record_.formed.id = options_.first_forming;
+    for (const Member& member : members) {
+      record_.formed.members.push_back(member.id);
+      directory_[member.id] = member;
+    }
+    parent_.store(self_, record_);
+    thread_ = thread_without_signals([this] { run(); });
+  }
+
+  ~Loop() {
+    stopping_ = true;
+    wake_.wake();
+    thread_.join();
+    formed_.reset();  // its control channel may call notice()
+  }
+
+  // Runs on the thread, soon.
+  void post(std::function<void()> task) {
+    {
+      std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    wake_.wake();
+  }
+
+  void notice(const std::string& forming, const Departure& departure, bool certain) {
+    post([this, forming, departure, certain] { depart(forming, departure, certain); });
+  }
+
+  void on_forming(const std::string& forming, std::function<void(const CommStatus&)> call) {
+    std::lock_guard calling(call_mutex_);
+    on_forming_ = std::move(call);
+    if (on_forming_ && !stands(forming)) on_forming_(CommStatus::closed("a worker was lost"));
+  }
+
+  bool stands(const std::string& forming) const {
+    std::lock_guard lock(mutex_);
+    return forming == newest_ && !under_way_;
+  }
+
+  std::unique_ptr<FormedMembership> take(milliseconds within) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, within, [this] { return formed_ || !waiting_.excluded.empty(); });
+    return std::move(formed_);
+  }
+
+  Waiting waiting() const {
+    std::lock_guard lock(mutex_);
+    Waiting now = waiting_;
+    if (under_way_) now.since = std::chrono::duration_cast<milliseconds>(Clock::now() - began_);
+    return now;
+  }
+
+  void trust_that_others_ended() {
+    post([this] {
+      if (assembly_) assembly_->trust_that_others_ended();
+    });
+  }
+
+  void set_writing(const WritingClaim& claim) {
+    std::lock_guard lock(mutex_);
+    writing_ = claim;
+  }
+
+  void leave() {
+    post([this] { left_ = true; });
+  }
+
+ private:
+  void run();
+  void learn_end(const ToldEnd& end);
+  void depart(const std::string& forming, const Departure& departure, bool certain);
+  void begin(const CommStatus& why);
+  void handle(const PeerLinks::Event& event);
+  void handle_ask(const WorkerId& from, const Json& message);
+  void handle_forming(const WorkerId& from, const Json& message);
+  void learn_members(const Json& proposal);
+  bool belongs(const WorkerId& from, const FormingMessage& message, const Json& json) const;
+  void advance();
+  void send(const Assembly::Outgoing& out);
+  std::map<WorkerId, LossReason> reasons_to_leave_out(const Proposal& proposal) const;
+  void adopt();
+  void exclude(const WorkerId& by, int64_t epoch);
+  std::string missing() const;
+  std::string second_proof(const WorkerId& peer, const std::string& id) const {
+    return hmac_sha256(options_.token, format("forming {} {}", id, links_.nonces(peer)));
+  }
+
+  StandbyOptions options_;
+  WorkerId self_;
+  PeerLinks links_;
+  ParentPipe parent_;
+  WakePipe wake_;
+  std::atomic<bool> stopping_ = false;
+
+  // Of the thread alone.
+  MembershipRecord record_;
+  std::map<WorkerId, Member> directory_;
+  std::optional<Assembly> assembly_;
+  std::set<WorkerId> asked_;  // who asked while this worker knew of no loss
+  Assembly::Losses losses_;
+  std::vector<EndProof> ended_;
+  std::map<WorkerId, LossReason> reasons_;
+  bool left_ = false;
+
+  std::mutex call_mutex_;  // locked during a call, so that unsubscribing waits for it
+  std::function<void(const CommStatus&)> on_forming_;
+
+  mutable std::mutex mutex_;  // guards these
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  std::string newest_;  // the id of the newest membership
+  bool under_way_ = false;
+  Clock::time_point began_;
+  Waiting waiting_;
+  WritingClaim writing_;
+  std::unique_ptr<FormedMembership> formed_;
+
+  std::thread thread_;
+};
+
+void Standby::Loop::run() {
+  while (!stopping_) {
+    std::deque<std::function<void()>> tasks;
+    {
+      std::lock_guard lock(mutex_);
+      tasks.swap(tasks_);
+    }
+    for (const auto& task : tasks) task();
+    if (assembly_) advance();
+    links_.poll(assembly_ ? kFormingTick : kIdleTick, {wake_.fd(), parent_.fd()});
+    wake_.drain();
+    while (const auto end = parent_.next_end()) learn_end(*end);
+    while (const auto event = links_.next_event()) {
+      handle(*event);
+      if (assembly_) advance();
+    }
+  }
+}
+
+void Standby::Loop::depart(const std::string& forming, const Departure& departure, bool certain) {
+  if (left_ || forming != record_.formed.id) return;  // of an earlier membership
+  const CommStatus& status = departure.status;
+  const auto at = static_cast<size_t>(status.rank);
+  const bool known = status.rank >= 0 && at < record_.formed.members.size();
+  const WorkerId worker = known ? record_.formed.members[at] : self_;
+  if (status.ok()) {
+    if (!known) return;
+    // Its word that it ended, so it takes part in nothing any more.
+    reasons_[worker] = {"it left", true};
+    ended_.push_back({.worker = worker, .record = {.formed = record_.formed}});
+    if (assembly_) assembly_->learn({ended_.back()}, {worker});
+    return;
+  }
+  const bool other = certain && worker != self_;
+  if (other) reasons_.try_emplace(worker, LossReason{status.detail, false});
+  // A worker that is linked forms: it closed only the old control channel.
+  if (other && !links_.has(worker)) {
+    losses_.lost.push_back(worker);
+    if (departure.unreachable) losses_.unreachable.push_back(worker);
+    if (assembly_) assembly_->learn({}, {worker});
+  }
+  if (!assembly_) begin(status);
+}
+
+// Its parent has seen it end: it takes part in nothing any more.
+void Standby::Loop::learn_end(const ToldEnd& end) {
+  const WorkerId& worker = end.proof.worker;
+  if (left_ || worker == self_) return;
+  reasons_[worker] = {end.why, true};
+  ended_.push_back(end.proof);
+  if (assembly_) return assembly_->learn({end.proof}, {worker});
+  const auto& members = record_.formed.members;
+  if (std::find(members.begin(), members.end(), worker) == members.end()) return;
+  losses_.lost.push_back(worker);
+  begin(CommStatus::closed(format("{} {}", name_of(directory_[worker]), end.why)));
+}
+
+// The old group ends before this worker says anything to the others: nothing that it does from now
+// on helps anybody to commit a step in the old membership.
+void Standby::Loop::begin(const CommStatus& why) {
+  std::unique_ptr<FormedMembership> untaken;
+  Asking self{.worker = self_, .record = record_};
+  {
+    std::lock_guard lock(mutex_);
+    self.writing = writing_;
+    under_way_ = true;
+    began_ = Clock::now();
+    untaken = std::move(formed_);
+  }
+  untaken.reset();  // without the lock: its thread may be in notice()
+  {
+    std::lock_guard calling(call_mutex_);
+    if (on_forming_) on_forming_(why);
+  }
+  AssemblyTimes times;
+  times.silence = options_.silence;
+  assembly_.emplace(self, ended_, losses_, times, Clock::now());
+  for (const WorkerId& worker : std::exchange(asked_, {})) {
+    assembly_->receive(worker, {.kind = Kind::kAsk}, Clock::now());
+  }
+}
+
+void Standby::Loop::handle(const PeerLinks::Event& event) {
+  if (left_) return;
+  if (!event.message) {
+    asked_.erase(event.from);
+    if (assembly_) assembly_->disconnected(event.from, Clock::now());
+    return;
+  }
+  const Json& message = *event.message;
+  const std::string kind = text_field(message, "kind").value_or("");
+  if (kind == "elsewhere" && assembly_) {
+    exclude(event.from, number_field(message, "epoch").value_or(0));
+  } else if (assembly_) {
+    handle_forming(event.from, message);
+  } else if (kind == "ask") {
+    handle_ask(event.from, message);
+  }
+}
+
+// Another worker lost somebody. One that is not in this membership any more learns so.
+void Standby::Loop::handle_ask(const WorkerId& from, const Json& message) {
+  const Proposal& formed = record_.formed;
+  const bool member =
+      std::find(formed.members.begin(), formed.members.end(), from) != formed.members.end();
+  const int64_t epoch = number_field(message, "epoch").value_or(0);
+  if (!member) {
+    if (epoch < formed.epoch) {
+      links_.send(from, {{"kind", "elsewhere"}, {"epoch", formed.epoch}, {"id", formed.id}});
+    }
+    return;
+  }
+  asked_.insert(from);
+  if (text_field(message, "id") != formed.id) return;  // an old question, or it will ask again
+  begin(CommStatus::closed(format("{} lost a worker", name_of(directory_[from]))));
+}
+
+// `accept` and `formed` carry a proof that belongs to this forming and this link.
+bool Standby::Loop::belongs(const WorkerId& from, const FormingMessage& message,
+                            const Json& json) const {
+  if (message.kind != Kind::kAccept && message.kind != Kind::kFormed) return true;
+  return same_secret(text_field(json, "proof").value_or(""),
+                     second_proof(from, message.proposal.id));
+}
+
+void Standby::Loop::handle_forming(const WorkerId& from, const Json& json) {
+  const auto message = forming_message_in(json);
+  if (!message || !belongs(from, *message, json)) return;
+  if (message->kind == Kind::kPropose) learn_members(json);
+  for (const WorkerId& member : message->proposal.members) {
+    if (!directory_.contains(member)) return;
+  }
+  assembly_->receive(from, *message, Clock::now());
+}
+
+void Standby::Loop::learn_members(const Json& proposal) {
+  for (const Json& entry : proposal.value("details", Json::array())) {
+    if (const auto member = member_in(entry)) directory_[member->id] = *member;
+  }
+  for (const auto& [worker, reason] : reasons_in(proposal.value("lost", Json::array()))) {
+    reasons_[worker] = reason;
+  }
+}
+
+void Standby::Loop::advance() {
+  assembly_->tick(Clock::now());
+  record_ = assembly_->record();
+  parent_.store(self_, record_);
+  for (const Assembly::Outgoing& out : assembly_->take_outgoing()) send(out);
+  if (assembly_->formed()) return adopt();
+  const std::string lacking = assembly_->why_waiting().empty() ? "" : missing();
+  std::lock_guard lock(mutex_);
+  waiting_.why = assembly_->why_waiting();
+  waiting_.missing = lacking;
+}
+
+void Standby::Loop::send(const Assembly::Outgoing& out) {
+  Json message = json_of(out.message);
+  const Proposal& proposal = out.message.proposal;
+  switch (out.message.kind) {
+    case Kind::kAsk: {
+      message["id"] = record_.formed.id;
+      message["epoch"] = record_.formed.epoch;
+      const Member& peer = directory_[out.to];
+      links_.dial(out.to, {peer.address, peer.standby});
+      break;
+    }
+    case Kind::kPropose:
+      message["details"] = Json::array();
+      for (const WorkerId& member : proposal.members) {
+        message["details"].push_back(json_of(directory_[member]));
+      }
+      message["lost"] = json_of(reasons_to_leave_out(proposal));
+      break;
+    case Kind::kAccept:
+    case Kind::kFormed:
+      message["proof"] = second_proof(out.to, proposal.id);
+      break;
+    default:
+      break;
+  }
+  links_.send(out.to, message);
+}
+
+std::map<WorkerId, LossReason> Standby::Loop::reasons_to_leave_out(const Proposal& proposal) const {
+  std::map<WorkerId, LossReason> reasons;
+  for (const auto& [worker, member] : directory_) {
+    const auto& members = proposal.members;
+    if (std::find(members.begin(), members.end(), worker) != members.end()) continue;
+    const auto known = reasons_.find(worker);
+    LossReason reason = known == reasons_.end() ? LossReason{"no answer"} : known->second;
+    reason.proven = reason.proven || assembly_->proven().contains(worker);
+    reasons[worker] = reason;
+  }
+  return reasons;
+}
+
+void Standby::Loop::adopt() {
+  auto formed = std::make_unique<FormedMembership>();
+  const Proposal& proposal = *assembly_->formed();
+  formed->epoch = proposal.epoch;
+  formed->id = proposal.id;
+  for (const WorkerId& worker : proposal.members) {
+    Member& member = formed->members.emplace_back(directory_[worker]);
+    member.rank = static_cast<int>(formed->members.size()) - 1;
+    if (worker == self_) formed->rank = member.rank;
+  }
+  formed->reasons =
+      assembly_->host() == self_ ? reasons_to_leave_out(proposal) : std::exchange(reasons_, {});
+  connect_control(*formed, links_, assembly_->host(), options_.silence);
+  formed->control->on_departure(
+      [this, id = formed->id](const Departure& departure) { notice(id, departure, true); });
+  assembly_.reset();
+  losses_ = {};
+  std::erase_if(ended_, [&](const EndProof& proof) {
+    return std::none_of(formed->members.begin(), formed->members.end(),
+                        [&](const Member& member) { return member.id == proof.worker; });
+  });
+  reasons_.clear();
+  directory_.clear();
+  for (const Member& member : formed->members) directory_[member.id] = member;
+  links_.close_all();
+  std::lock_guard lock(mutex_);
+  newest_ = formed->id;
+  under_way_ = false;
+  waiting_ = {};
+  formed_ = std::move(formed);
+  changed_.notify_all();
+}
+
+void Standby::Loop::exclude(const WorkerId& by, int64_t epoch) {
+  if (epoch <= record_.formed.epoch) return;
+  assembly_.reset();
+  left_ = true;
+  std::lock_guard lock(mutex_);
+  waiting_ = {};
+  waiting_.excluded =
+      format("the other workers continued in epoch {} without this worker, says worker {}", epoch,
+             by.number);
+  changed_.notify_all();
+}
+
+std::string Standby::Loop::missing() const {
+  std::string text;
+  for (const WorkerId& worker : record_.formed.members) {
+    if (worker == self_ || links_.has(worker)) continue;
+    const auto member = directory_.find(worker);
+    if (member != directory_.end()) text += (text.empty() ? "" : ", ") + name_of(member->second);
+  }
+  return text;
+}
+
+Standby::Standby(StandbyOptions options, Socket listener, const std::vector<Member>& members,
+                 int rank)
+    : loop_(std::make_unique<Loop>(std::move(options), std::move(listener), members, rank)) {}
+Standby::~Standby() = default;
+
+void Standby::notice(const std::string& forming, const Departure& departure, bool certain) {
+  loop_->notice(forming, departure, certain);
+}
+
+void Standby::on_forming(const std::string& forming, std::function<void(const CommStatus&)> call) {
+  loop_->on_forming(forming, std::move(call));
+}
+
+bool Standby::stands(const std::string& forming) const { return loop_->stands(forming); }
+
+std::unique_ptr<FormedMembership> Standby::take(milliseconds within) { return loop_->take(within); }
+
+Standby::Waiting Standby::waiting() const { return loop_->waiting(); }
+void Standby::trust_that_others_ended() { loop_->trust_that_others_ended(); }
+void Standby::set_writing(const WritingClaim& claim) { loop_->set_writing(claim); }
+void Standby::leave() { loop_->leave(); }
+
+}  // namespace reigen

@@ -1,0 +1,25 @@
+// Advice on learning: commands that can be typed, with the run's own path and numbers, and their
+// expected effect.
+#pragma once
+
+#include <string>
+
+#include "report/verdict/verdicts.h"
+
+namespace reigen {
+
+// Joins clauses with semicolons.
+void add_clause(std::string& text, const std::string& more);
+
+std::string step_number(double step);  // "1,200"
+
+// "0.150 less loss (80% interval ...) and 2.1 more BLEU (...)": t.gains[horizon]
+std::string expected_text(const Trained& t, size_t horizon);
+
+std::string train_on_advice(const Trained& t);
+std::string longer_run_advice(const Trained& t);
+std::string lower_rate_advice(const Trained& t, double divisor);
+std::string useless_advice(const Trained& t);
+std::string best_checkpoint_advice(const std::string& run, const LossTrend& trend);
+
+}  // namespace reigen

@@ -1,0 +1,27 @@
+// A worker of an elastic job becomes the writer of the run, because the one before was lost.
+//
+// The old writer may only be stopped, with its files open: logs are replaced by copies, so that it
+// writes into files that nobody reads any more. Checkpoints need no such fence
+// (docs/design/elastic.md).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "train/run/run_directory.h"
+
+namespace reigen {
+
+// RUN/run-id names the run, so that a worker knows whether it sees the same directory as the
+// writer. The writer makes it where there is none.
+std::string make_run_id(const RunDirectory& run);
+bool sees_run(const std::string& path, const std::string& id);
+
+// The directory of a run whose writer was lost, with the logs replaced.
+std::unique_ptr<RunDirectory> take_over_run(const std::string& path);
+
+// The last step in the measurement log; 0 without one.
+uint64_t last_logged_step(const std::string& run);
+
+}  // namespace reigen

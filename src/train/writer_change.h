@@ -1,0 +1,20 @@
+// Rank 0 of an elastic job writes the run: after a loss it may be a worker that did not before
+// (docs/design/elastic.md).
+#pragma once
+
+#include <deque>
+
+#include "observe/record/records.h"
+#include "train/attempt_parts.h"
+
+namespace reigen {
+
+// Tells the membership whether this worker writes the run, or could.
+void claim_writing(AttemptParts& parts);
+
+// On all members after the step is settled: rank 0 takes the run over if it is not the writer yet,
+// and logs the steps of `recent` that the log lacks. True if the run continues in a new directory,
+// because rank 0 does not see the one before: that needs a checkpoint now.
+bool change_writer(AttemptParts& parts, const std::deque<StepRecord>& recent);
+
+}  // namespace reigen

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Elastic jobs under random schedules of faults: python3 chaos.py --reigen PATH --seeds 100 [--first N].
+
+Prints each schedule that breaks something, with the output of its workers; the exit code is the number of them.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path += [HERE, os.path.join(HERE, "..", "dist")]
+from elastic_job import TOLERANCE, Broken, ElasticJob, reference_losses, steps_in  # noqa: E402
+from namespaces import Network, permitted  # noqa: E402
+from schedule import schedule_of  # noqa: E402
+
+STEPS = 100
+SILENCE = 1  # seconds
+PAUSE = 20  # seconds, of a worker that was cut off
+# Losses of lossy methods depend on the shares of the workers: as far as different seeds of them are apart, from
+# an undisturbed run of two workers.
+LOSSY = 0.05
+
+MODEL = ["--preset", "tiny", "--recipe", "classic", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+         "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 800,
+         "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
+         "--eval.every", 35, "--eval.sentences", 2, "--eval.samples", 0, "--checkpoint.every", 15,
+         "--threads", 1, "--preflight", "0.1", "--log-every", 5, "--max-steps", STEPS]
+
+
+def prepare(reigen, folder):
+    """A small dataset; returns its path."""
+    def run(*args):
+        subprocess.run([reigen, *map(str, args)], check=True, capture_output=True)
+    text, data = os.path.join(folder, "text"), os.path.join(folder, "data")
+    run("corpus", "--pairs", 3000, "--valid-pairs", 50, "--test-pairs", 50, "--output", text, "--quiet")
+    pair = lambda split: (f"{text}/{split}.en", f"{text}/{split}.de")
+    run("prepare", "--source", "en", "--target", "de", "--train", *pair("train"), "--valid", *pair("valid"),
+        "--vocab-size", 400, "--output", data, "--quiet")
+    return data
+
+
+class Player:
+    """Plays schedules against the binary."""
+
+    def __init__(self, reigen, folder, data, may_lose_writer):
+        self.reigen = reigen
+        self.folder = folder
+        self.data = data
+        self.may_lose_writer = may_lose_writer
+        self.namespaces = permitted()
+        self.references = {"none": reference_losses(reigen, self._arguments("none"), os.path.join(folder, "one"))}
+
+    def _arguments(self, compress):
+        return ["--data", self.data, *MODEL, "--compress", compress, "--silence", SILENCE, "--pause", PAUSE]
+
+    def _reference(self, compress):
+        if compress not in self.references:
+            job = ElasticJob(self.reigen, self._arguments(compress), os.path.join(self.folder, compress), 2)
+            try:
+                job.wait()
+                self.references[compress] = {r["step"]: r["loss"] for r in steps_in(job.run)}
+            finally:
+                job.close()
+        return self.references[compress]
+
+    def schedule(self, seed):
+        return schedule_of(seed, self.namespaces, self.may_lose_writer, STEPS, SILENCE)
+
+    def play(self, schedule):
+        """Raises Broken if something that must hold does not."""
+        run = os.path.join(self.folder, f"run-{schedule.seed}")
+        network = Network(schedule.workers) if schedule.namespaces else None
+        job = ElasticJob(self.reigen, self._arguments(schedule.compress), run, schedule.workers, network)
+        try:
+            self._inflict(job, schedule, network)
+            survivors = [w for w in job.workers if w not in schedule.lost]
+            codes = job.wait(survivors)
+            for worker in list(job.stopped):
+                job.resume(worker)
+            job.wait(within=60 + PAUSE)
+            job.check_ended()
+            wrong = {w: codes[w] for w in survivors if codes[w] != 0}
+            if wrong:
+                raise Broken(f"survivors ended with {wrong}\n{job.all_output()}")
+            job.check_steps(self._reference(schedule.compress), STEPS,
+                            TOLERANCE if schedule.compress == "none" else LOSSY)
+        finally:
+            job.close()
+            if network:
+                network.close()
+
+    @staticmethod
+    def _inflict(job, schedule, network):
+        for moment in schedule.moments:
+            job.wait_for_step(moment.step)
+            time.sleep(moment.delay)
+            for fault in moment.faults:
+                if fault.kind == "kill":
+                    job.kill(fault.worker)
+                elif fault.kind == "stop":
+                    job.stop(fault.worker)
+                elif fault.kind == "pause":
+                    job.stop(fault.worker)
+                    timer = threading.Timer(fault.seconds, job.resume, [fault.worker])
+                    timer.daemon = True
+                    timer.start()
+                elif fault.kind == "isolate":
+                    network.isolate(fault.worker)
+                elif fault.kind == "one_way":
+                    network.drop(fault.worker, fault.other)
+                else:
+                    network.separate(fault.worker, fault.other)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--reigen", required=True)
+    parser.add_argument("--seeds", type=int, default=20, help="number of schedules")
+    parser.add_argument("--first", type=int, default=1, help="seed of the first one")
+    parser.add_argument("--minutes", type=float, default=0, help="begin no schedule after this time; 0: no limit")
+    parser.add_argument("--keep-writer", action="store_true", help="no faults of the worker that writes the run")
+    options = parser.parse_args()
+    begin = time.monotonic()
+    played, broken = 0, []
+    with tempfile.TemporaryDirectory(prefix="reigen-chaos-") as folder:
+        player = Player(os.path.abspath(options.reigen), folder, prepare(options.reigen, folder),
+                        not options.keep_writer)
+        for seed in range(options.first, options.first + options.seeds):
+            if options.minutes and time.monotonic() - begin > 60 * options.minutes:
+                break
+            schedule = player.schedule(seed)
+            played += 1
+            try:
+                player.play(schedule)
+            except Broken as problem:
+                broken.append(seed)
+                print(f"BROKEN {schedule}\n{problem}\n", flush=True)
+    seconds = time.monotonic() - begin
+    print(f"{played} schedules in {seconds:.0f} s, {len(broken)} broken{': ' if broken else ''}"
+          f"{', '.join(map(str, broken))}")
+    return min(len(broken), 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

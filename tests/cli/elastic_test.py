@@ -1,0 +1,99 @@
+"""Elastic training through the real binary: workers that end or stop, and the loss curve of a run to which nothing
+happened. tests/chaos has random schedules of faults."""
+
+import os
+import sys
+
+import harness
+from harness import REIGEN, run
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chaos"))
+from elastic_job import ElasticJob, records_in, reference_losses, steps_in  # noqa: E402
+
+SMALL = ["--preset", "tiny", "--recipe", "classic", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
+         "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 600,
+         "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
+         "--eval.every", 30, "--eval.sentences", 4, "--eval.samples", 0, "--checkpoint.every", 25,
+         "--threads", 1, "--preflight", "0.1", "--log-every", 10]
+STEPS = 90
+
+
+class Survivors(harness.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.data = cls.prepare_for_class(pairs=3000, vocab_size=400)
+        case = cls("setUp")
+        case.setUp()
+        cls.addClassCleanup(case.doCleanups)
+        cls.reference = reference_losses(REIGEN, cls.arguments(), case.path("one"))
+
+    @classmethod
+    def arguments(cls, *more):
+        return ["--data", cls.data, *SMALL, "--max-steps", STEPS, *more]
+
+    def start(self, workers, *more, name="run"):
+        job = ElasticJob(REIGEN, self.arguments(*more), self.path(name), workers)
+        self.addCleanup(job.close)
+        return job
+
+    def assert_ended_well(self, job, lost, tolerance=1e-4):
+        """The survivors end with 0, every step is in the log once, and the losses are those of one worker."""
+        codes = job.wait([rank for rank in job.workers if rank not in lost])
+        for rank, code in codes.items():
+            if rank not in lost:
+                self.assertEqual(code, 0, job.all_output())
+        job.check_steps(self.reference, STEPS, tolerance)
+        self.assertEqual(records_in(job.run, "end")[-1]["reason"], "max-steps")
+
+    def test_killed_workers(self):
+        for name, workers, kills in (("last", 3, [2]), ("middle", 4, [1]), ("two", 4, [2, 3])):
+            job = self.start(workers, name=name)
+            job.wait_for_step(20)
+            for rank in kills:
+                job.kill(rank)
+            self.assert_ended_well(job, kills)
+            changes = records_in(job.run, "membership")
+            lost = [entry["worker"] for change in changes for entry in change["lost"]]
+            self.assertEqual(sorted(lost), kills)
+            self.assertEqual(changes[-1]["workers"], workers - len(kills))
+            self.assertEqual(changes[-1]["writer"], 0)
+            self.assertIn(f"lost {len(kills)} worker", run("report", job.run).stdout)
+
+    def test_one_after_the_other_until_one_is_left(self):
+        job = self.start(3, "--compress", "int4")
+        job.wait_for_step(20)
+        job.kill(1)
+        job.wait_for_step(job.last_step() + 15)
+        job.kill(2)
+        # Rounding to four bits with other shares, and lost residuals.
+        self.assert_ended_well(job, [1, 2], tolerance=0.05)
+        changes = records_in(job.run, "membership")
+        self.assertEqual([c["workers"] for c in changes], [2, 1])
+        self.assertTrue(all(c["lost_residuals"] for c in changes))
+
+    def test_a_stopped_worker_is_left_out_and_never_writes_again(self):
+        job = self.start(3, "--silence", "1")
+        job.wait_for_step(20)
+        job.stop(2)
+        job.wait_for_step(job.last_step() + 15)
+        job.resume(2)
+        self.assert_ended_well(job, [2])
+        job.wait([2])
+
+    def test_refused_with_reasons(self):
+        for more, wanted in ((["--compress", "local:4"], "--compress local"),
+                             (["--shard-optimizer"], "--shard-optimizer")):
+            job = self.start(2, *more, name=more[0].strip("-"))
+            job.wait()
+            for rank in (0, 1):
+                self.assertEqual(job.workers[rank].returncode, 2)
+                self.assertIn(wanted, job.output(rank))
+        environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2",
+                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(harness.free_port())}
+        done = run("train", *self.arguments("--run", self.path("run"), "--elastic"), env=environment, check=False)
+        self.assert_fails(done, 2, "torchrun")
+        self.assertEqual(steps_in(self.path("run")), [])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,85 @@
+#include "dist/members/member_json.h"
+
+#include <gtest/gtest.h>
+
+namespace reigen {
+namespace {
+
+TEST(MemberJson, KeepsAll64BitsOfAWorker) {
+  for (const uint64_t process : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}}) {
+    const WorkerId worker{7, process};
+    EXPECT_EQ(worker_in(Json::parse(one_line(json_of(worker)))), worker);
+  }
+}
+
+TEST(MemberJson, AWorkerThatIsNoneIsNothing) {
+  for (const char* text :
+       {R"(3)", R"({})", R"({"number": 1})", R"({"number": -1, "process": "a"})",
+        R"({"number": 1, "process": 5})", R"({"number": 1, "process": ""})",
+        R"({"number": 1, "process": "0123456789abcdef0"})", R"({"number": 1, "process": "-1"})",
+        R"({"number": 9999999999, "process": "1"})"}) {
+    EXPECT_EQ(worker_in(Json::parse(text)), std::nullopt) << text;
+  }
+}
+
+Proposal membership(int64_t epoch, const std::string& id) {
+  return {.epoch = epoch, .id = id, .members = {{0, 5}, {2, ~uint64_t{0}}}};
+}
+
+std::string again(const Json& json) { return one_line(json); }
+
+TEST(MemberJson, MessagesOfAFormingArriveAsTheyWereSent) {
+  using Kind = FormingMessage::Kind;
+  const MembershipRecord record{.formed = membership(3, "a"),
+                                .open = {membership(4, "b"), membership(5, "c")},
+                                .aborted = {"d"}};
+  FormingMessage join{.kind = Kind::kJoin};
+  join.asking = {.worker = {1, 9},
+                 .record = record,
+                 .has_state = false,
+                 .writing = {.writes = true, .sees_directory = true, .newest_copy = 1'234}};
+  join.ended = {{.worker = {2, 8}, .record = record}};
+  join.lost = {{2, 8}, {3, 7}};
+  join.unreachable = {{3, 7}};
+  const std::vector<FormingMessage> messages = {
+      {.kind = Kind::kAsk},
+      {.kind = Kind::kHere},
+      {.kind = Kind::kHere, .follows = WorkerId{4, 6}},
+      join,
+      {.kind = Kind::kLeave},
+      {.kind = Kind::kPropose, .proposal = membership(6, "e")},
+      {.kind = Kind::kAccept, .proposal = membership(6, "e")},
+      {.kind = Kind::kFormed, .proposal = membership(6, "e")},
+      {.kind = Kind::kAborted, .proposal = membership(6, "e")},
+      {.kind = Kind::kAborted}};
+  for (const FormingMessage& message : messages) {
+    const Json sent = json_of(message);
+    const auto read = forming_message_in(Json::parse(again(sent)));
+    ASSERT_TRUE(read) << again(sent);
+    EXPECT_EQ(read->kind, message.kind);
+    EXPECT_EQ(again(json_of(*read)), again(sent));
+  }
+  const FormingMessage read = *forming_message_in(json_of(join));
+  EXPECT_FALSE(read.asking.has_state);
+  EXPECT_EQ(read.asking.writing, join.asking.writing);
+  EXPECT_EQ(read.asking.record.open.at(1).members, membership(5, "c").members);
+  EXPECT_EQ(read.ended.at(0).record.formed.id, "a");
+  EXPECT_EQ(read.unreachable, join.unreachable);
+}
+
+TEST(MemberJson, AMessageWithAPartThatIsNoneIsNothing) {
+  for (const char* text :
+       {R"({"kind": "sing"})", R"({"kind": "here", "follows": 1})", R"({"kind": "join"})",
+        R"({"kind": "join", "worker": {"number": 1, "process": "1"}, "record": []})",
+        R"({"kind": "join", "worker": {"number": 1, "process": "1"}, "record": {"formed": 1}})",
+        R"({"kind": "propose"})", R"({"kind": "propose", "proposal": {"epoch": "1", "id": "a"}})",
+        R"({"kind": "formed", "proposal": {"epoch": 1, "id": "a", "members": [1]}})",
+        R"({"kind": "formed", "proposal": {"epoch": 1, "id": "a", "members": {}}})"}) {
+    EXPECT_FALSE(forming_message_in(Json::parse(text))) << text;
+  }
+}
+
+TEST(MemberJson, ProcessesOfOneNumberDiffer) { EXPECT_NE(new_worker(2), new_worker(2)); }
+
+}  // namespace
+}  // namespace reigen

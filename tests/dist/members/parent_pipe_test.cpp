@@ -1,0 +1,81 @@
+#include "dist/members/parent_pipe.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "base/interrupt.h"
+#include "dist/members/member_json.h"
+#include "dist/net/message.h"
+
+namespace reigen {
+namespace {
+
+struct PipeEnds {
+  PipeEnds() {
+    ignore_broken_pipes();
+    int ends[2] = {-1, -1};
+    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends);
+    worker = ParentPipe(Socket(ends[0]));
+    parent = Socket(ends[1]);
+  }
+  std::vector<Json> received() {
+    std::string bytes;
+    read_available(parent, bytes, kMostFromMember);
+    std::vector<Json> messages;
+    Json message;
+    while (decode_message(bytes, kMostFromMember, message) == Decoded::kMessage) {
+      messages.push_back(message);
+    }
+    return messages;
+  }
+  void send(const Json& message) {
+    std::string bytes = encode_message(message);
+    write_available(parent, bytes);
+  }
+
+  ParentPipe worker;
+  Socket parent;
+};
+
+TEST(ParentPipe, TheLastRecordMakesTheProofOfTheEnd) {
+  const WorkerId self{3, 17};
+  MembershipRecord record{.formed = {.epoch = 1, .id = "a", .members = {self}}};
+  PipeEnds pipe;
+  pipe.worker.store(self, record);
+  pipe.worker.store(self, record);
+  EXPECT_EQ(pipe.received().size(), 1u);
+  record.accept({.epoch = 2, .id = "b", .members = {self}});
+  pipe.worker.store(self, record);
+  const std::vector<Json> sent = pipe.received();
+  ASSERT_EQ(sent.size(), 1u);
+
+  const auto told = end_message(sent[0], "was killed");
+  ASSERT_TRUE(told);
+  pipe.send({{"kind", "ended"}});  // not whole: ignored
+  pipe.send(*told);
+  const auto end = pipe.worker.next_end();
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->why, "was killed");
+  EXPECT_EQ(end->proof.worker, self);
+  ASSERT_EQ(end->proof.record.open.size(), 1u);
+  EXPECT_EQ(end->proof.record.open[0].id, "b");
+  EXPECT_FALSE(pipe.worker.next_end());
+}
+
+TEST(ParentPipe, NothingHappensWithoutAParentOrAfterItsEnd) {
+  ParentPipe none;
+  none.store({1, 1}, {});
+  EXPECT_FALSE(none.next_end());
+  PipeEnds pipe;
+  pipe.parent.close();
+  pipe.worker.store({1, 1}, {});
+  EXPECT_FALSE(pipe.worker.next_end());
+  EXPECT_LT(pipe.worker.fd(), 0);
+}
+
+TEST(ParentPipe, ARecordThatIsNoneIsNoProof) {
+  EXPECT_FALSE(end_message({{"kind", "record"}}, "was killed"));
+}
+
+}  // namespace
+}  // namespace reigen

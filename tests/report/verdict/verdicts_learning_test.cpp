@@ -1,0 +1,357 @@
+// Verdicts on learning: synthetic runs with one known course of their losses each.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/verdict/verdicts.h"
+
+namespace reigen {
+namespace {
+
+LearningContext context_with(const TrainOptions& options) {
+  return {.run = "runs/first", .options = options};
+}
+
+void evaluate(RunSummary& run, uint64_t step, double valid, double train) {
+  StepRecord record;
+  record.step = step;
+  record.nll = record.loss = train;
+  record.seconds = 1;
+  run.add(0, record);
+  EvaluationRecord evaluation;
+  evaluation.step = step;
+  evaluation.nll = valid;
+  run.add(0, evaluation);
+}
+
+TEST(Overfitting, BeginsAtTheBestValidationLoss) {
+  RunSummary run;
+  const double valid[] = {5, 4, 3, 3.2, 3.5, 3.9, 4.2};
+  for (uint64_t i = 0; i < 7; ++i) {
+    evaluate(run, 100 * (i + 1), valid[i], 5 - 0.6 * static_cast<double>(i));
+  }
+  EXPECT_EQ(overfitting(run).answer, Overfitting::Answer::kYes);
+  EXPECT_EQ(overfitting(run).trend.best_step, 300);
+  EXPECT_EQ(trained(run).answer, Trained::Answer::kPastItsBest);
+}
+
+// One easy batch just before the last evaluation does not make training loss fall.
+TEST(Overfitting, TrainingLossIsTheMeanSinceThePreviousEvaluation) {
+  RunSummary run;
+  const double valid[] = {4, 3, 3.3, 3.6};
+  for (uint64_t i = 0; i < 4; ++i) {
+    for (uint64_t step = 1; step <= 10; ++step) {
+      StepRecord record;
+      record.step = 10 * i + step;
+      record.nll = record.loss = i == 3 && step == 10 ? 1 : 3;
+      run.add(0, record);
+    }
+    run.add(0, EvaluationRecord{.step = 10 * (i + 1), .nll = valid[i]});
+  }
+  EXPECT_NEAR(loss_trend(run)->train_now, 2.8, 1e-9);
+  EXPECT_NEAR(loss_trend(run)->gap(), 0.8, 1e-9);
+}
+
+TEST(Overfitting, AFallingLossIsNotOverfitting) {
+  RunSummary run;
+  for (uint64_t i = 1; i < 7; ++i) {
+    evaluate(run, 100 * i, 5 - 0.2 * static_cast<double>(i), 5 - 0.3 * static_cast<double>(i));
+  }
+  EXPECT_EQ(overfitting(run).answer, Overfitting::Answer::kNo);
+  EXPECT_EQ(overfitting(RunSummary()).answer, Overfitting::Answer::kUnknown);
+}
+
+TEST(Overfitting, IsNearWhereTrainingLossFallsAndValidationLossDoesNot) {
+  RunSummary run;
+  for (uint64_t i = 1; i <= 12; ++i) {
+    const auto t = static_cast<double>(i);
+    StepRecord record{.step = 100 * i, .epoch = 2 * t, .loss = 1, .seconds = 1};
+    record.nll = 4 / std::sqrt(t);
+    run.add(0, record);
+    run.add(0, EvaluationRecord{.step = 100 * i, .nll = 3 + 2 * std::pow(t, -3)});
+  }
+  const Overfitting o = overfitting(run);
+  EXPECT_EQ(o.answer, Overfitting::Answer::kNear);
+  EXPECT_LT(o.speed, kNearTurn);
+  EXPECT_NE(o.confidence, Confidence::kHigh);
+}
+
+TEST(Trained, ARunStoppedEarlyStillImproves) {
+  RunSummary run;
+  for (uint64_t step = 100; step <= 1000; step += 100) {
+    const double loss = 1.5 + 60 / std::sqrt(static_cast<double>(step));
+    evaluate(run, step, loss, loss);
+  }
+  const Trained t = trained(run);
+  EXPECT_EQ(t.answer, Trained::Answer::kImproving);
+  EXPECT_EQ(t.evidence, Trained::Evidence::kPrediction);
+  ASSERT_EQ(t.gains.size(), 3U);
+  for (const ExpectedGain& gain : t.gains) {
+    const double came = 60 / std::sqrt(1000.0) - 60 / std::sqrt(1000 * (1 + gain.more));
+    EXPECT_LT(gain.low, came) << gain.more;
+    EXPECT_GT(gain.high, came) << gain.more;
+  }
+}
+
+// The loss has turned within the last evaluations, and training loss is far below: more steps are
+// not said to help.
+TEST(Trained, ARunAtTheBendIsNotImproving) {
+  RunSummary run;
+  const double valid[] = {6, 5.2, 4.8, 4.55, 4.4, 4.31, 4.26, 4.23, 4.215, 4.212, 4.215};
+  for (uint64_t i = 0; i < 11; ++i) {
+    evaluate(run, 100 * (i + 1), valid[i], 5.8 - 1.35 * std::log(1 + static_cast<double>(i)));
+  }
+  const Trained t = trained(run);
+  EXPECT_NE(t.answer, Trained::Answer::kImproving);
+  ASSERT_EQ(t.gains.size(), 3U);
+  EXPECT_LT(t.gains[1].low, 0);
+}
+
+TEST(Trained, AFewEvaluationsOnlyShowThatTheLossStillFalls) {
+  auto verdict_of = [](const std::vector<double>& losses) {
+    RunSummary run;
+    uint64_t step = 0;
+    for (const double loss : losses) evaluate(run, step += 100, loss, loss);
+    return trained(run);
+  };
+  const Trained falling = verdict_of({5, 4.2, 3.9});
+  EXPECT_EQ(falling.answer, Trained::Answer::kImproving);
+  EXPECT_EQ(falling.evidence, Trained::Evidence::kTooFew);
+  EXPECT_EQ(falling.confidence, Confidence::kLow);
+  EXPECT_EQ(verdict_of({5, 4.95}).answer, Trained::Answer::kUnknown);
+  EXPECT_EQ(verdict_of({5, 3, 4}).answer, Trained::Answer::kUnknown);
+  EXPECT_EQ(verdict_of({5}).answer, Trained::Answer::kUnknown);
+  EXPECT_EQ(verdict_of({}).answer, Trained::Answer::kUnknown);
+}
+
+TEST(Trained, ALossThatRisesWhileTrainingDoesNotFallIsGettingWorse) {
+  RunSummary run;
+  const double valid[] = {5, 4, 3.5, 3.6, 3.8, 4.1};
+  for (uint64_t i = 0; i < 6; ++i) evaluate(run, 100 * (i + 1), valid[i], valid[i] - 0.1);
+  EXPECT_EQ(trained(run).answer, Trained::Answer::kGettingWorse);
+  EXPECT_EQ(trained(run).trend.best_step, 300);
+  EXPECT_EQ(overfitting(run).answer, Overfitting::Answer::kNo);
+}
+
+TEST(Trained, IsUnknownWhereLossesScatter) {
+  RunSummary run;
+  for (uint64_t i = 1; i <= 8; ++i) {
+    evaluate(run, 100 * i, 3 + (i % 2 == 0 ? 0.2 : -0.2), 3);
+  }
+  run.add(0, EvaluationRecord{.step = 900, .nll = 2.81});
+  EXPECT_EQ(trained(run).answer, Trained::Answer::kUnknown);
+  EXPECT_EQ(trained(run).evidence, Trained::Evidence::kScatter);
+}
+
+// The learning rate is 0 since step 400, and the losses are equal since then.
+TEST(Trained, ARunAtRateZeroIsAsFarAsItsScheduleGoes) {
+  TrainOptions options;
+  options.schedule = {.kind = ScheduleKind::kCosine, .rate = 0.002, .decay_steps = 400};
+  options.max_steps = 600;
+  RunSummary run;
+  run.add(0, StartRecord{.last_step = 600});
+  for (uint64_t step = 25; step <= 600; step += 25) {
+    const double s = std::min(400.0, static_cast<double>(step));
+    evaluate(run, step, 0.3 + 20 / s, 0.3 + 20 / s);
+  }
+  const Trained t = trained(run, context_with(options));
+  EXPECT_EQ(t.answer, Trained::Answer::kScheduleOver);
+  EXPECT_EQ(t.confidence, Confidence::kHigh);
+  EXPECT_TRUE(t.gains.empty());
+  EXPECT_NEAR(t.rate_since, 400, 30);
+  EXPECT_EQ(t.rate, 0);
+}
+
+TEST(Trained, TheEndOfACosineIsKnownBeforeItComes) {
+  TrainOptions options;
+  options.schedule = {.kind = ScheduleKind::kCosine, .rate = 0.002, .decay_steps = 400};
+  RunSummary run;
+  for (uint64_t step = 25; step <= 400; step += 25) {
+    const auto s = static_cast<double>(step);
+    evaluate(run, step, 0.3 + 20 / s, 0.3 + 20 / s);
+  }
+  EXPECT_EQ(trained(run, context_with(options)).answer, Trained::Answer::kScheduleOver);
+  options.schedule.kind = ScheduleKind::kFixed;
+  EXPECT_EQ(trained(run, context_with(options)).answer, Trained::Answer::kImproving);
+}
+
+TEST(Trained, ARunStoppedInItsPlanKnowsHowMuchOfItIsDone) {
+  TrainOptions options;
+  options.schedule = {.kind = ScheduleKind::kNoam, .warmup_steps = 200};
+  RunSummary run;
+  run.add(0, StartRecord{.last_step = 600});
+  for (uint64_t step = 1; step <= 31; ++step) {
+    StepRecord record{.step = step, .loss = 9 - 0.1 * static_cast<double>(step), .seconds = 1};
+    record.nll = record.loss;
+    run.add(0, record);
+  }
+  run.add(0, EndRecord{.step = 31, .reason = "signal"});
+  const Trained t = trained(run, context_with(options));
+  EXPECT_EQ(t.answer, Trained::Answer::kImproving);
+  EXPECT_EQ(t.evidence, Trained::Evidence::kTooFew);
+  EXPECT_EQ(t.confidence, Confidence::kLow);
+  EXPECT_EQ(t.plan.last, 600);
+  EXPECT_NEAR(t.plan.share(), 31 / 600.0, 1e-9);
+}
+
+RunSummary run_at_level(double valid, double train, double fall, double epochs_per_step,
+                        std::optional<double> bleu = {}) {
+  RunSummary run;
+  run.add(0, StartRecord{.vocabulary = 2000, .piece_entropy = 5.6});
+  for (uint64_t i = 1; i <= 10; ++i) {
+    const auto t = static_cast<double>(i);
+    StepRecord record{.step = 100 * i,
+                      .epoch = 100 * t * epochs_per_step,
+                      .loss = 1,
+                      .rate = 0.03,
+                      .norm = 7,
+                      .seconds = 1};
+    record.nll = train + fall / t;
+    run.add(0, record);
+    run.add(0, EvaluationRecord{.step = 100 * i, .nll = valid + fall / t, .bleu = bleu});
+  }
+  return run;
+}
+
+TEST(Level, AValidationLossAboveThatOfGuessingIsUseless) {
+  const RunSummary run = run_at_level(7.7, 0.4, 0.1, 1e-4);
+  const Trained t = trained(run, context_with({}));
+  EXPECT_EQ(t.answer, Trained::Answer::kUseless);
+  EXPECT_EQ(t.level.fault, LossLevel::Fault::kWorseThanGuessing);
+  EXPECT_TRUE(t.level.unlike);
+  EXPECT_NEAR(t.level.guessing, std::log(2000), 1e-9);
+}
+
+TEST(Level, ALossThatStandsAtTheEntropyOfSinglePiecesIsUseless) {
+  const RunSummary run = run_at_level(5.55, 5.6, 0.02, 1e-4);
+  const Trained t = trained(run, context_with({}));
+  EXPECT_EQ(t.answer, Trained::Answer::kUseless);
+  EXPECT_EQ(t.level.fault, LossLevel::Fault::kFrequenciesOnly);
+  EXPECT_FALSE(t.level.unlike);
+  EXPECT_GT(t.level.norm, t.level.clip);
+  // Still falling, it is not stuck.
+  EXPECT_NE(trained(run_at_level(5.4, 5.4, 2, 1e-4), context_with({})).answer,
+            Trained::Answer::kUseless);
+}
+
+TEST(Level, AGapWithinTheFirstEpochIsADifferentKindOfText) {
+  EXPECT_TRUE(loss_level(run_at_level(4, 3, 1, 1e-4), context_with({})).unlike);
+  EXPECT_FALSE(loss_level(run_at_level(4, 3.9, 1, 1e-4), context_with({})).unlike);
+  // After many epochs the gap may as well be overfitting.
+  EXPECT_FALSE(loss_level(run_at_level(4, 3, 1, 1), context_with({})).unlike);
+}
+
+TEST(Level, ALowLossWithoutBleuIsAFaultOfTheText) {
+  EXPECT_EQ(loss_level(run_at_level(0.8, 0.8, 0.1, 1e-4, 0.3), context_with({})).fault,
+            LossLevel::Fault::kUselessBleu);
+  EXPECT_EQ(loss_level(run_at_level(0.8, 0.8, 0.1, 1e-4, 40), context_with({})).fault,
+            LossLevel::Fault::kNone);
+  EXPECT_EQ(loss_level(run_at_level(0.8, 0.8, 0.1, 1e-4), context_with({})).fault,
+            LossLevel::Fault::kNone);
+}
+
+TEST(Trained, ARunThatDivergedIsNotTrained) {
+  RunSummary run;
+  evaluate(run, 100, 3, 3);
+  StepRecord skipped;
+  skipped.step = 101;
+  skipped.skipped = true;
+  run.add(0, skipped);
+  run.add(0, EndRecord{.step = 101, .reason = "diverged"});
+  EXPECT_EQ(trained(run).answer, Trained::Answer::kDiverged);
+  EXPECT_EQ(trained(run).step, 101U);
+  EXPECT_EQ(trained(run).skipped_steps, 1U);
+}
+
+TEST(Trained, AFlatCurveIsTrained) {
+  RunSummary run;
+  for (uint64_t step = 1000; step <= 20'000; step += 1000) {
+    evaluate(run, step, 1.5 + std::pow(static_cast<double>(step) / 1000, -2), 1.4);
+  }
+  EXPECT_EQ(trained(run).answer, Trained::Answer::kYes);
+}
+
+// Losses of wsd: flat before the decay, which begins after step 1,000, and falling in it.
+RunSummary decaying_run(uint64_t last_step, double slope = 0) {
+  RunSummary run;
+  run.add(0, StartRecord{.last_step = 2000});
+  for (uint64_t step = 100; step <= last_step; step += 100) {
+    const auto s = static_cast<double>(step);
+    const double stable = 3 + slope / s;
+    evaluate(run, step, step <= 1000 ? stable : stable - 0.5 * (s - 1000) / 1000, 3);
+  }
+  return run;
+}
+
+Trained trained_with(const RunSummary& run, ScheduleKind kind = ScheduleKind::kWsd) {
+  TrainOptions options;
+  options.max_epochs = 3;
+  options.schedule.kind = kind;
+  options.schedule.warmup_steps = 50;
+  return trained(run, context_with(options));
+}
+
+TEST(Trained, AStablePhaseIsNotTheEndOfWsd) {
+  const RunSummary run = decaying_run(1000);
+  const Trained t = trained_with(run);
+  EXPECT_EQ(t.answer, Trained::Answer::kImproving);
+  EXPECT_EQ(t.evidence, Trained::Evidence::kDecay);
+  EXPECT_EQ(t.phase, RateDecay::Phase::kBefore);
+  ASSERT_TRUE(t.to_end.has_value());
+  EXPECT_GT(t.to_end->gain, 0);
+  EXPECT_FALSE(t.of_decay.has_value());  // one is planned
+  EXPECT_EQ(trained_with(decaying_run(1500)).phase, RateDecay::Phase::kWithin);
+  EXPECT_EQ(trained_with(decaying_run(1500)).answer, Trained::Answer::kImproving);
+}
+
+TEST(Trained, AfterADecayOnlyALongerRunGains) {
+  const Trained t = trained_with(decaying_run(2000, 300));
+  EXPECT_EQ(t.phase, RateDecay::Phase::kAfter);
+  EXPECT_EQ(t.answer, Trained::Answer::kScheduleOver);
+  ASSERT_TRUE(t.of_longer.has_value());
+  EXPECT_GT(t.of_longer->gain, 0);
+  EXPECT_TRUE(t.gains.empty());
+}
+
+TEST(Trained, ADecayThatCouldBeginNowHasAnExpectedGain) {
+  RunSummary run;
+  for (uint64_t step = 100; step <= 2000; step += 100) {
+    const double loss = 2 + 300 / static_cast<double>(step + 100);
+    evaluate(run, step, loss, loss);
+  }
+  const Trained t = trained_with(run, ScheduleKind::kFixed);
+  ASSERT_TRUE(t.of_decay.has_value());
+  EXPECT_EQ(t.decay_steps, 500);
+  EXPECT_GT(t.of_decay->gain, 0);
+}
+
+TEST(Trained, WsdWithoutAKnownEndHasItsDecayAhead) {
+  RunSummary run;
+  for (uint64_t step = 100; step <= 1000; step += 100) evaluate(run, step, 3, 3);
+  EXPECT_EQ(trained_with(run).phase, RateDecay::Phase::kBefore);
+  run.add(0, DecayRecord{.step = 900, .steps = 100, .cause = "request"});
+  EXPECT_EQ(trained_with(run).phase, RateDecay::Phase::kAfter);
+  EXPECT_EQ(trained_with(run, ScheduleKind::kNoam).phase, RateDecay::Phase::kAfter);
+  run.add(0, DecayRecord{.step = 1000, .steps = 0, .cause = "max-steps"});
+  EXPECT_EQ(trained_with(run, ScheduleKind::kNoam).phase, RateDecay::Phase::kNone);
+}
+
+TEST(Trained, WithoutEvaluationsTheDecayIsNotTheReason) {
+  RunSummary run;
+  run.add(0, StartRecord{.last_step = 2000});
+  run.add(0, StepRecord{.step = 2000, .loss = 3, .nll = 3});
+  const Trained t = trained_with(run);
+  EXPECT_EQ(t.answer, Trained::Answer::kUnknown);
+  EXPECT_EQ(t.evidence, Trained::Evidence::kTooFew);
+}
+
+TEST(Trained, TheLastStepDecidesWhereTheDecayIs) {
+  RunSummary run = decaying_run(1000);
+  EXPECT_EQ(trained_with(run).phase, RateDecay::Phase::kBefore);
+  run.add(0, StepRecord{.step = 1500, .loss = 3, .nll = 3});
+  EXPECT_EQ(trained_with(run).phase, RateDecay::Phase::kWithin);
+}
+
+}  // namespace
+}  // namespace reigen

@@ -2,11 +2,12 @@
 //
 //     step_bench [preset] [pieces] [target tokens] [threads]
 //
-// First the products of the step alone, through the same library on the same shapes; then whole
-// steps (forward, backward, norm, Adam) with dropout on; then each operation alone, as often as a
-// step has it. Reports medians and their ratio.
+// First the products of the step alone, on the same shapes; then whole steps (forward, backward,
+// norm, Adam) with dropout on, in fp32 and where the processor has it in bf16, in alternation; then
+// each operation alone, as often as a step has it. Reports medians and their ratio.
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <numeric>
@@ -17,13 +18,19 @@
 #include "base/terminal.h"
 #include "model/transformer.h"
 #include "ops/adam.h"
+#include "ops/backend.h"
 #include "ops/matmul.h"
 
 namespace reigen {
 namespace {
 
+// With one thread CPU seconds are counted, so that a busy neighbour costs nothing.
+clockid_t g_clock = CLOCK_MONOTONIC;
+
 double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  timespec time = {};
+  clock_gettime(g_clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 template <class F>
@@ -257,6 +264,7 @@ std::string op_table(const Device& device, const ModelOptions& o, const PackedBa
 
 int run(const std::string& preset, size_t pieces, size_t target_tokens, int threads) {
   Device device = Device::cpu(threads);
+  if (device.threads() == 1) g_clock = CLOCK_PROCESS_CPUTIME_ID;
   ModelOptions options = model_preset(preset);
   Transformer model(options, {}, pieces);
   const size_t n = model.layout().elements();
@@ -269,14 +277,13 @@ int run(const std::string& preset, size_t pieces, size_t target_tokens, int thre
                with_commas(model.layout().parameters()), with_commas(pieces), source, target,
                device.threads()));
 
-  Ceiling ceiling =
-      measure_ceiling(device, products_of(options, static_cast<int64_t>(pieces), source, target));
+  const auto products = products_of(options, static_cast<int64_t>(pieces), source, target);
   Arena arena;
   uint64_t step = 0;
   double backward = 0;
-  auto one_step = [&] {
+  auto one_step = [&](const Device& on) {
     std::fill(gradients.begin(), gradients.end(), 0.0F);
-    model.forward_backward(device,
+    model.forward_backward(on,
                            {.batch = batch,
                             .seed = 1,
                             .step = ++step,
@@ -284,28 +291,46 @@ int run(const std::string& preset, size_t pieces, size_t target_tokens, int thre
                             .smoothing = 0.1F},
                            parameters, gradients, arena);
     double start = now();
-    double norm = global_norm(device, gradients);
-    adam_step(device, {.rate = 1e-4, .step = step, .gradient_scale = norm > 1 ? 1 / norm : 1},
+    double norm = global_norm(on, gradients);
+    adam_step(on, {.rate = 1e-4, .step = step, .gradient_scale = norm > 1 ? 1 / norm : 1},
               gradients, parameters, first, second);
     backward += now() - start;
   };
-  one_step();
-  one_step();
+  struct Measured {
+    std::string name;
+    Device device;
+    Ceiling ceiling;
+    std::vector<double> steps = {};
+  };
+  std::vector<Measured> all = {{"fp32", device, measure_ceiling(device, products)}};
+  if (const auto bf16 = bf16_cpu_backend()) {
+    const Device on = device.with_backend(bf16);
+    all.push_back({"bf16", on, measure_ceiling(on, products)});
+  }
+  for (Measured& m : all) one_step(m.device);
   backward = 0;
   constexpr int kRepeat = 7;
-  double seconds = median_seconds(kRepeat, one_step);
+  for (int i = 0; i < kRepeat; ++i) {  // alternating, so that a busy neighbour slows both alike
+    for (Measured& m : all) m.steps.push_back(median_seconds(1, [&] { one_step(m.device); }));
+  }
   Table table;
   table.row({"", "ms a step", "target tok/s", "GFLOP/s", "of ceiling"});
-  auto add = [&](const std::string& name, double s) {
-    table.row({name, format("{:.1f}", s * 1e3),
-               with_commas(static_cast<uint64_t>(static_cast<double>(target) / s)),
-               format("{:.0f}", ceiling.gigaflops / s),
-               format("{:.0f}%", 100 * ceiling.seconds / s)});
-  };
-  add("products alone (ceiling)", ceiling.seconds);
-  add("whole step", seconds);
+  double seconds = 0;
+  for (Measured& m : all) {
+    std::nth_element(m.steps.begin(), m.steps.begin() + kRepeat / 2, m.steps.end());
+    auto add = [&](const std::string& name, double s) {
+      table.row({m.name + ", " + name, format("{:.1f}", s * 1e3),
+                 with_commas(static_cast<uint64_t>(static_cast<double>(target) / s)),
+                 format("{:.0f}", m.ceiling.gigaflops / s),
+                 format("{:.0f}%", 100 * m.ceiling.seconds / s)});
+    };
+    add("products alone (ceiling)", m.ceiling.seconds);
+    add("whole step", m.steps[kRepeat / 2]);
+    if (seconds == 0) seconds = m.steps[kRepeat / 2];
+  }
   print(table.text());
-  print(format("  norm and optimizer {:.1f} ms; arena {}\n", backward / kRepeat * 1e3,
+  print(format("  norm and optimizer {:.1f} ms; arena {}\n",
+               backward / kRepeat / static_cast<double>(all.size()) * 1e3,
                human_bytes(arena.capacity())));
   print("\n" + op_table(device, options, batch, static_cast<int64_t>(pieces), seconds));
   return 0;

@@ -60,11 +60,13 @@ void check_same_model(const SavedModel& first, const SavedModel& other) {
 void run_average(const AverageOptions& options) {
   const std::vector<std::string> paths = chosen(options);
   SavedModel first = load_model(paths[0]);
+  require_fp32(first, "averaged");
   std::vector<double> sums(first.parameters.begin(), first.parameters.end());
   uint64_t step = first.facts.step;
   for (size_t i = 1; i < paths.size(); ++i) {
     const SavedModel other = load_model(paths[i]);
     check_same_model(first, other);
+    require_fp32(other, "averaged");
     for (size_t p = 0; p < sums.size(); ++p) sums[p] += other.parameters[p];
     step = std::max(step, other.facts.step);
   }

@@ -17,6 +17,7 @@
 #include "config/import_options.h"
 #include "config/inspect_options.h"
 #include "config/prepare_options.h"
+#include "config/quantize_options.h"
 #include "config/report_options.h"
 #include "config/restore_options.h"
 #include "config/schedule_options.h"
@@ -36,6 +37,7 @@ void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);
 void run_score(const ScoreOptions& options);
+void run_quantize(const QuantizeOptions& options);
 void run_import(const ImportOptions& options);
 void run_export(const ExportOptions& options);
 void run_dashboard(const DashboardOptions& options);

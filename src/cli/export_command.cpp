@@ -10,6 +10,7 @@ namespace reigen {
 void run_export(const ExportOptions& options) {
   check_export_options(options);
   const SavedModel saved = load_model(options.checkpoint);
+  require_fp32(saved, "exported");
   export_model(saved, options);
   log_note(format("wrote {}: {} to {}, step {}, for {}", options.output,
                   saved.facts.source_language, saved.facts.target_language,

@@ -66,6 +66,7 @@ Json to_json(const std::string& path, const CheckpointFacts& facts, const Parame
       {"model", model_json(facts.model)},
       {"scores", facts.scores}};
   if (facts.training.contains("device")) json["device"] = facts.training.at("device");
+  json["quantized"] = facts.quantized;
   json["weights"] = facts.use_average ? "average" : "model";
   json["files"] = Json::array();
   uint64_t total = 0;
@@ -117,6 +118,7 @@ std::string text_report(const std::string& path, const CheckpointFacts& facts,
   out += format("{} parameters, vocabulary of {}{} pieces\n", with_commas(facts.parameters),
                 facts.source_pieces > 0 ? with_commas(facts.source_pieces) + " + " : "",
                 with_commas(facts.pieces));
+  if (facts.quantized) out += "matrices in int8 with a scale for each row, for inference only\n";
   if (facts.training.contains("device")) {
     out += format("trained on {}\n", facts.training.at("device").get<std::string>());
   }

@@ -116,6 +116,8 @@ std::vector<CommandGroup> command_groups() {
                 run_evaluate),
         command("score", "Print the log-probability of given translations.", run_score),
         command("average", "Average checkpoints of a run into one model.", run_average),
+        command("quantize", "Round a model's weights to int8, for translating on a CPU.",
+                run_quantize),
         command("import", "Read a Hugging Face MarianMT or Pegasus model.", run_import),
         command("export", "Write a model for Hugging Face transformers or CTranslate2.",
                 run_export)}},

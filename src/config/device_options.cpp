@@ -24,9 +24,9 @@ void describe(Schema& s, DeviceOptions& o) {
       .free_on_resume()
       .per_worker();
   s.choice("precision", o.precision,
-           "numeric precision of matrix products and activations on a GPU; parameters, sums and "
-           "the optimizer stay fp32; auto is bf16, or fp16 on GPUs without bf16; the CPU always "
-           "computes in fp32",
+           "numeric precision of matrix products, and on a GPU of activations; parameters, sums "
+           "and the optimizer stay fp32; auto is bf16 on a GPU, or fp16 on GPUs without bf16, and "
+           "fp32 on a CPU; a CPU has fp32, and bf16 where it has AVX-512 BF16",
            kPrecisions)
       .hyperparameter()
       .free_on_resume()

@@ -462,6 +462,7 @@ TrainOptions options_for_worker(const std::string& of_rank0, const TrainOptions&
   describe(schema, options);
   schema.parse_yaml(of_rank0, "the options of rank 0");
   schema.parse_yaml(to_yaml(mine.own_values()), "the options of this worker");
+  options.eval.command = own.eval.command;  // not recorded; this worker may become rank 0
   return options;
 }
 

@@ -13,7 +13,7 @@ namespace {
 void start_threads(int threads) {
   const SignalsBlocked blocked;
 #pragma omp parallel num_threads(threads)
-  {}
+  flush_subnormals();
 }
 
 }  // namespace

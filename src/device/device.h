@@ -22,6 +22,7 @@ class Device {
  public:
   // `threads` 0 means all cores this process may use. The number of threads decides how sums are
   // split, so a run is bit-identical only with the same number. It is set for the whole process.
+  // All of them flush subnormal numbers to zero (base/thread.h).
   static Device cpu(int threads);
 
   // Operations are appended to one queue and run in order; the host does not wait for them.

@@ -1,16 +1,17 @@
 #include "model/blocks.h"
 
-#include "ops/matmul.h"
+#include "model/packed_parameters.h"
+#include "model/quantized_parameters.h"
 
 namespace reigen {
 
-Tensor Pass::weight(size_t index) const {
-  const ParameterSlice& slice = layout.slices()[index];
-  void* data = static_cast<char*>(weights.compute) + slice.offset * size_of(weights.type);
-  return {data, weights.type, slice.rows, slice.cols, slice.cols};
+LinearWeight Pass::factor(size_t index) const {
+  return {weight(index), weights.packed != nullptr ? weights.packed->find(index) : nullptr};
 }
 
-Tensor Pass::vector(size_t index) const { return slice_of(layout, index, weights.master); }
+Int8Matrix Pass::int8(size_t index) const {
+  return weights.quantized != nullptr ? weights.quantized->matrix(index) : Int8Matrix();
+}
 
 Dropout Pass::dropout(double rate, uint32_t site, const SideIndex& side) const {
   if (!training) return {};
@@ -94,7 +95,7 @@ namespace {
 
 // y = x weight^T + bias
 void project_into(const Pass& pass, Tensor x, size_t weight, size_t bias, Tensor y) {
-  linear_forward(pass.device, x, pass.weight(weight), y);
+  linear_forward(pass.device, x, pass.factor(weight), y);
   if (bias != kNone) add_bias(pass.device, y, pass.vector(bias));
 }
 

@@ -17,6 +17,7 @@
 #include "ops/attention.h"
 #include "ops/batch_index.h"
 #include "ops/cached_attention.h"
+#include "ops/matmul.h"
 #include "ops/residual_norm.h"
 #include "tensor/arena.h"
 #include "tensor/parameters.h"
@@ -35,8 +36,10 @@ struct Pass {
   uint64_t seed = 0;
   uint64_t step = 0;
 
-  Tensor weight(size_t index) const;  // a matrix, in the compute type
-  Tensor vector(size_t index) const;  // a gain, shift or bias, in fp32
+  Tensor weight(size_t index) const { return matrix_of(layout, index, weights); }
+  LinearWeight factor(size_t index) const;  // a weight of a product
+  Int8Matrix int8(size_t index) const;      // a matrix in int8, or empty
+  Tensor vector(size_t index) const { return vector_of(layout, index, weights); }
   Tensor gradient(size_t index) const { return slice_of(layout, index, gradients); }
   Tensor matrix(int64_t rows, int64_t cols) const { return arena.matrix(rows, cols, weights.type); }
   Tensor residual(int64_t rows, int64_t cols) const {

@@ -17,6 +17,8 @@ namespace {
 constexpr const char* kFormat = "reigen checkpoint";
 constexpr int kVersion = 1;
 constexpr int kSeparateVersion = 2;  // with a vocabulary for each language
+constexpr int kQuantizedVersion = 3;
+constexpr const char* kInt8 = "int8";  // value of the field `quantized`
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kSums = "SHA256SUMS";
 constexpr const char* kModelFile = "model.safetensors";
@@ -66,9 +68,11 @@ Json to_json(const CheckpointFacts& facts) {
   const auto vocabularies =
       std::count_if(facts.files.begin(), facts.files.end(),
                     [](const CheckpointFile& file) { return Vocabulary::is_file_name(file.file); });
-  Json json = {{"format", kFormat},
-               {"version", vocabularies > 1 ? kSeparateVersion : kVersion},
-               {"step", facts.step}};
+  const int version = facts.quantized    ? kQuantizedVersion
+                      : vocabularies > 1 ? kSeparateVersion
+                                         : kVersion;
+  Json json = {{"format", kFormat}, {"version", version}, {"step", facts.step}};
+  if (facts.quantized) json["quantized"] = kInt8;
   json["source_language"] = facts.source_language;
   json["target_language"] = facts.target_language;
   json["parameters"] = facts.parameters;
@@ -125,6 +129,12 @@ CheckpointFacts from_json(const JsonView& json, const std::string& name) {
   for (const JsonView& file : json.at("files").elements()) {
     facts.files.push_back(checkpoint_file_from(file));
   }
+  if (json.at("version").json() == kQuantizedVersion) {
+    if (static_cast<std::string>(json.at("quantized")) != kInt8) {
+      json.at("quantized").refuse(kInt8);
+    }
+    facts.quantized = true;
+  }
   if (json.contains("weights")) {
     const std::string weights = json.at("weights");
     if (weights != kModel && weights != kAverage) json.at("weights").refuse("model or average");
@@ -132,6 +142,9 @@ CheckpointFacts from_json(const JsonView& json, const std::string& name) {
   }
   return facts;
 }
+
+// Of a parameter in the model's file.
+uint64_t least_bytes(const CheckpointFacts& facts) { return facts.quantized ? 1 : sizeof(float); }
 
 std::string sums_of(const std::vector<CheckpointFile>& files) {
   std::string sums;
@@ -164,24 +177,18 @@ bool is_checkpoint(const std::string& directory) {
                      [&](const char* name) { return path_exists(directory + "/" + name); });
 }
 
-CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts facts,
-                                 const ParameterLayout& layout, std::span<const float> parameters,
-                                 const std::vector<NamedBuffer>& moments,
-                                 const Vocabulary& vocabulary, bool overwrite,
-                                 const std::vector<SafeTensorSource>& compressor_state,
-                                 OutputName name, std::span<const float> average) {
-  StagedDirectory staged(directory, overwrite, name);
+namespace {
+
+void describe(CheckpointFacts& facts, const ParameterLayout& layout, const Vocabulary& vocabulary) {
   facts.parameters = layout.parameters();
   facts.pieces = vocabulary.size();
   const PieceCounts pieces = vocabulary.pieces();
   facts.source_pieces = pieces.joint ? 0 : pieces.source;
   facts.files.clear();
-  facts.files.push_back(
-      write_tensors(staged, kModelFile, "parameters, fp32", layout, {{"", parameters}}));
-  if (!average.empty()) {
-    facts.files.push_back(write_tensors(
-        staged, kAverageFile, "moving average of the parameters, fp32", layout, {{"", average}}));
-  }
+}
+
+void write_vocabulary(const StagedDirectory& staged, CheckpointFacts& facts,
+                      const Vocabulary& vocabulary) {
   for (const Vocabulary::File& file : vocabulary.files()) {
     std::string holds = "vocabulary of both languages";
     if (vocabulary.has_source()) {
@@ -190,6 +197,32 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
     }
     facts.files.push_back(write_text(staged, file.name, holds, file.vocabulary->bytes()));
   }
+}
+
+void complete(StagedDirectory& staged, const CheckpointFacts& facts) {
+  std::vector<CheckpointFile> listed = facts.files;
+  listed.push_back(write_text(staged, kManifest, "", pretty(to_json(facts))));
+  write_text(staged, kSums, "", sums_of(listed));
+  staged.commit();
+}
+
+}  // namespace
+
+CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts facts,
+                                 const ParameterLayout& layout, std::span<const float> parameters,
+                                 const std::vector<NamedBuffer>& moments,
+                                 const Vocabulary& vocabulary, bool overwrite,
+                                 const std::vector<SafeTensorSource>& compressor_state,
+                                 OutputName name, std::span<const float> average) {
+  StagedDirectory staged(directory, overwrite, name);
+  describe(facts, layout, vocabulary);
+  facts.files.push_back(
+      write_tensors(staged, kModelFile, "parameters, fp32", layout, {{"", parameters}}));
+  if (!average.empty()) {
+    facts.files.push_back(write_tensors(
+        staged, kAverageFile, "moving average of the parameters, fp32", layout, {{"", average}}));
+  }
+  write_vocabulary(staged, facts, vocabulary);
   if (!moments.empty()) {
     facts.files.push_back(write_tensors(staged, "optimizer.safetensors",
                                         "Adam's two moments, fp32; only needed to resume", layout,
@@ -201,10 +234,24 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
     facts.files.push_back(
         closed(file, kWorkersFile, "compressor state of each rank; only needed to resume"));
   }
-  std::vector<CheckpointFile> listed = facts.files;
-  listed.push_back(write_text(staged, kManifest, "", pretty(to_json(facts))));
-  write_text(staged, kSums, "", sums_of(listed));
-  staged.commit();
+  complete(staged, facts);
+  return facts;
+}
+
+CheckpointFacts write_quantized_checkpoint(const std::string& directory, CheckpointFacts facts,
+                                           const ParameterLayout& layout,
+                                           const std::vector<SafeTensorSource>& parameters,
+                                           const Vocabulary& vocabulary, bool overwrite) {
+  StagedDirectory staged(directory, overwrite);
+  describe(facts, layout, vocabulary);
+  facts.quantized = true;
+  facts.use_average = false;
+  FileWriter file(staged.file(kModelFile));
+  write_safetensors(file, parameters, {{"format", "pt"}, {"writer", "reigen"}});
+  facts.files.push_back(closed(
+      file, kModelFile, "parameters: matrices in int8 with a scale for each row, others fp32"));
+  write_vocabulary(staged, facts, vocabulary);
+  complete(staged, facts);
   return facts;
 }
 
@@ -216,10 +263,10 @@ CheckpointFacts parse_checkpoint_manifest(std::string_view text, const std::stri
       throw CheckpointError(format("{}: not the manifest of a checkpoint", name));
     }
     const Json& version = view.at("version").json();
-    if (version != kVersion && version != kSeparateVersion) {
+    if (version != kVersion && version != kSeparateVersion && version != kQuantizedVersion) {
       throw CheckpointError(
-          format("{}: has format version {}, but this reigen reads versions {} and {}", name,
-                 one_line(version), kVersion, kSeparateVersion));
+          format("{}: has format version {}, but this reigen reads versions {} to {}", name,
+                 one_line(version), kVersion, kQuantizedVersion));
     }
     return from_json(view, name);
   } catch (const FieldError& e) {
@@ -265,7 +312,7 @@ CheckpointFacts read_checkpoint_facts(const std::string& directory) {
   CheckpointFacts facts = parse_checkpoint_manifest(text, path);
   // Before a model of these sizes is built: one embedding alone has this many parameters.
   const auto width = static_cast<uint64_t>(facts.model.width);
-  const uint64_t rows = find_file(facts, directory, kModelFile).bytes / sizeof(float) / width;
+  const uint64_t rows = find_file(facts, directory, kModelFile).bytes / least_bytes(facts) / width;
   for (const uint64_t pieces : {facts.pieces, facts.source_pieces}) {
     if (pieces <= rows) continue;
     throw CheckpointError(format("{}: {} pieces of width {} do not fit into its {}", path,
@@ -297,7 +344,7 @@ void verify_checkpoint_file(const std::string& directory, const CheckpointFile& 
 void check_parameter_count(const CheckpointFacts& facts, const std::string& directory,
                            const ParameterLayout& layout) {
   const CheckpointFile& file = find_file(facts, directory, kModelFile);
-  if (layout.parameters() <= file.bytes / sizeof(float)) return;
+  if (layout.parameters() <= file.bytes / least_bytes(facts)) return;
   throw CheckpointError(
       format("{}/{}: a model of its shape has {} parameters, but {} has only {} bytes", directory,
              kManifest, with_commas(layout.parameters()), kModelFile, with_commas(file.bytes)));

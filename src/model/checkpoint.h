@@ -1,7 +1,9 @@
 // The checkpoint directory: its files, written atomically and verified by checksums.
 //
 //   manifest.json          model, vocabulary, languages, step, scores, options, list of files
-//   model.safetensors      parameters by name; with the vocabulary all that translation needs
+//   model.safetensors      parameters by name; with the vocabulary all that translation needs.
+//                          In a quantised checkpoint (`quantized` in the manifest) matrices are
+//                          int8, and NAME.scale has a scale for each row
 //   average.safetensors    the moving average of the parameters, with ema.decay; `weights` in the
 //                          manifest names the file that scored better: model or average
 //   vocab.model            vocabulary (pieces.vocab for text that is already split into pieces);
@@ -49,6 +51,7 @@ struct CheckpointFacts {
   bool whitespace = true;
   Json scores = Json::object();    // on the validation set at this step, if it was evaluated
   Json training = Json::object();  // options and counters, for a resume
+  bool quantized = false;          // int8 matrices (model/quantized_parameters.h)
   bool use_average = false;        // the averaged parameters are to be used; they scored better
   std::vector<CheckpointFile> files;
 
@@ -78,6 +81,12 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
                                  const std::vector<SafeTensorSource>& compressor_state = {},
                                  OutputName name = OutputName::kOfUser,
                                  std::span<const float> average = {});
+
+// A checkpoint for inference only, with int8 matrices.
+CheckpointFacts write_quantized_checkpoint(const std::string& directory, CheckpointFacts facts,
+                                           const ParameterLayout& layout,
+                                           const std::vector<SafeTensorSource>& parameters,
+                                           const Vocabulary& vocabulary, bool overwrite);
 
 // The manifest in `text`; throws CheckpointError, which begins with `name` and names the field.
 CheckpointFacts parse_checkpoint_manifest(std::string_view text, const std::string& name);

@@ -66,7 +66,7 @@ void IncrementalDecoder::make_output_bias() {
   const ParameterSlice& slice = model_.layout().slices()[model_.output_bias_];
   // Read by eights on a GPU.
   std::vector<float> bias((slice.size() + 7) / 8 * 8);
-  const float* master = weights_.master + slice.offset;
+  const float* master = vector_of(model_.layout(), model_.output_bias_, weights_).row(0);
   Gpu* gpu = device_.gpu();
   if (gpu != nullptr) {
     gpu->download(bias.data(), master, slice.size() * sizeof(float));
@@ -249,8 +249,11 @@ Tensor IncrementalDecoder::embed(const Pass& with, std::span<const uint32_t> tok
                                  std::span<const uint32_t> places) const {
   const int64_t width = model_.options().width;
   Tensor out = with.residual(static_cast<int64_t>(tokens.size()), width);
-  embed_forward(device_, {tokens, places, std::sqrt(static_cast<float>(width)), {}},
-                with.weight(model_.target_table_), model_.positions(with), out);
+  const EmbedInput input{.ids = tokens,
+                         .places = places,
+                         .scale = std::sqrt(static_cast<float>(width)),
+                         .int8_table = with.int8(model_.target_table_)};
+  embed_forward(device_, input, with.weight(model_.target_table_), model_.positions(with), out);
   return out;
 }
 
@@ -269,10 +272,13 @@ Tensor IncrementalDecoder::step(const StepLists& lists) {
   const Pass with = pass();
   const DecodeStep at{self_caches_, cross_caches_, lists.ancestors, lists.sources};
   const Tensor hidden = model_.decoder_->step(with, embed(with, lists.tokens, lists.places), at);
-  const Tensor table = with.weight(model_.projection_);
-  // Logits are fp32 in every precision: scores of a search are sums of many of them.
-  const Tensor padded = with.numbers(hidden.rows, (table.rows + 7) / 8 * 8);
-  const Tensor logits = padded.columns(0, table.rows);
+  const LinearWeight table = with.factor(model_.projection_);
+  const int64_t pieces = table.values.rows;
+  // Logits are fp32 in every precision: scores of a search are sums of many of them. A GPU reads
+  // them by eights.
+  const bool by_eights = device_.gpu() != nullptr;
+  const Tensor padded = with.numbers(hidden.rows, by_eights ? (pieces + 7) / 8 * 8 : pieces);
+  const Tensor logits = padded.columns(0, pieces);
   linear_forward(device_, hidden, table, logits);
   if (model_.output_bias_ != kNone) {
     add_bias(device_, padded, f32_matrix(output_bias_.as<float>(), 1, padded.cols));

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "device/cuda_info.h"
+#include "ops/backend.h"
 #include "ops/gpu_backend.h"
 
 namespace reigen {
@@ -31,15 +32,28 @@ DType type_of(Precision precision) {
 
 }  // namespace
 
+namespace {
+
+OpenedDevice open_cpu(Precision precision, int threads) {
+  OpenedDevice opened = {Device::cpu(threads)};
+  if (precision == Precision::kAuto || use_precision(opened, precision)) return opened;
+  if (precision == Precision::kBf16) {
+    throw ConfigError(
+        "this processor has no AVX-512 BF16, which --precision bf16 needs on a CPU; use "
+        "--precision "
+        "fp32");
+  }
+  throw ConfigError(
+      format("precision {} needs a GPU; the CPU computes in fp32 or bf16", name_of(precision)));
+}
+
+}  // namespace
+
 OpenedDevice open_device(const DeviceOptions& options, int threads) {
   const DeviceChoice choice = parse_device(options.device);
   const bool gpu = choice.gpu || (choice.automatic && usable_gpus() > 0);
   if (!gpu) {
-    if (options.precision != Precision::kAuto && options.precision != Precision::kFp32) {
-      throw ConfigError(
-          format("precision {} needs a GPU; the CPU computes in fp32", name_of(options.precision)));
-    }
-    return {Device::cpu(threads)};
+    return open_cpu(options.precision, threads);
   }
   Device device = open_gpu(choice.gpu.value_or(0));
   const Precision precision = resolve(options.precision, device.gpu()->facts());
@@ -53,7 +67,14 @@ Device host_device(const Device& device, int64_t threads) {
 
 bool use_precision(OpenedDevice& opened, Precision precision) {
   Gpu* gpu = opened.device.gpu();
-  if (gpu == nullptr) return precision == Precision::kFp32;
+  if (gpu == nullptr) {
+    if (precision != Precision::kFp32 && precision != Precision::kBf16) return false;
+    const auto backend = precision == Precision::kBf16 ? bf16_cpu_backend() : nullptr;
+    if (precision == Precision::kBf16 && backend == nullptr) return false;
+    opened.device = opened.device.with_backend(backend);
+    opened.precision = precision;
+    return true;
+  }
   const bool needs_ampere = precision == Precision::kBf16 || precision == Precision::kTf32;
   if (needs_ampere && gpu->facts().capability < 80) return false;
   gpu_backend(opened.device)->allow_tf32(precision == Precision::kTf32);
@@ -81,8 +102,9 @@ void check_model_for(const Device& device, const ModelOptions& o) {
 std::string describe(const OpenedDevice& opened) {
   const Gpu* gpu = opened.device.gpu();
   if (gpu == nullptr) {
-    return format("{} CPU {}", opened.device.threads(),
-                  opened.device.threads() == 1 ? "thread" : "threads");
+    return format("{} CPU {}{}", opened.device.threads(),
+                  opened.device.threads() == 1 ? "thread" : "threads",
+                  opened.precision == Precision::kBf16 ? ", products in bf16" : "");
   }
   const GpuFacts& facts = gpu->facts();
   return format("{} (GPU {}, {}), CUDA {}, driver {}, {}", facts.name, facts.index,

@@ -61,9 +61,22 @@ SavedModel load_model(const std::string& run_or_checkpoint) {
   auto model = std::make_unique<Transformer>(facts.model, DropoutOptions{}, facts.piece_counts());
   model->set_start_piece(vocabulary.bos());
   check_parameter_count(facts, path, model->layout());
-  std::vector<float> parameters(model->layout().elements());
-  read_buffer(path + "/" + tensors, model->layout(), "", parameters);
-  return {path, std::move(facts), std::move(vocabulary), std::move(model), std::move(parameters)};
+  SavedModel saved{path, std::move(facts), std::move(vocabulary), std::move(model), {}, nullptr};
+  if (saved.facts.quantized) {
+    saved.quantized = std::make_unique<QuantizedParameters>(*saved.model, path + "/" + tensors);
+  } else {
+    saved.parameters.resize(saved.model->layout().elements());
+    read_buffer(path + "/" + tensors, saved.model->layout(), "", saved.parameters);
+  }
+  return saved;
+}
+
+void require_fp32(const SavedModel& saved, const std::string& use) {
+  if (saved.quantized == nullptr) return;
+  throw CheckpointError(
+      format("{}: its weights are int8 and cannot be {}; give the checkpoint that it was quantised "
+             "from",
+             saved.path, use));
 }
 
 namespace {
@@ -73,14 +86,21 @@ OpenedDevice checked(const SavedModel& saved, OpenedDevice opened) {
   return opened;
 }
 
+DeviceWeights placed_weights(SavedModel& saved, const OpenedDevice& opened) {
+  const Device& device = opened.device;
+  if (saved.quantized) return {device, *saved.model, *saved.quantized, opened.type};
+  return {device, *saved.model, saved.parameters, opened.type};
+}
+
 }  // namespace
 
 PlacedModel::PlacedModel(SavedModel& saved, const DeviceOptions& options, int threads)
     : PlacedModel(saved, open_device(options, threads)) {}
 
 PlacedModel::PlacedModel(SavedModel& saved, OpenedDevice device)
-    : opened(checked(saved, std::move(device))),
-      weights(opened.device, *saved.model, saved.parameters, opened.type) {}
+    : opened(checked(saved, std::move(device))), weights(placed_weights(saved, opened)) {
+  weights.pack(opened.device, *saved.model);
+}
 
 DeviceOpening::DeviceOpening(const DeviceOptions& options, int threads,
                              std::function<void(const OpenedDevice&)> work)

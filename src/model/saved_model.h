@@ -11,6 +11,7 @@
 
 #include "model/checkpoint.h"
 #include "model/open_device.h"
+#include "model/quantized_parameters.h"
 #include "model/transformer.h"
 
 namespace reigen {
@@ -20,8 +21,12 @@ struct SavedModel {
   CheckpointFacts facts;
   Vocabulary vocabulary;
   std::unique_ptr<Transformer> model;
-  std::vector<float> parameters;
+  std::vector<float> parameters;  // empty where they are quantised
+  std::unique_ptr<QuantizedParameters> quantized;
 };
+
+// Throws CheckpointError for a quantised model. `use` is what needs fp32: "averaged".
+void require_fp32(const SavedModel& saved, const std::string& use);
 
 // A saved model with its weights on a device. `saved` must outlive it.
 struct PlacedModel {

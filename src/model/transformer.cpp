@@ -70,6 +70,15 @@ size_t Transformer::vocabulary() const {
   return static_cast<size_t>(layout_.slices()[projection_].rows);
 }
 
+bool Transformer::is_quantizable(size_t slice) const {
+  return layout_.slices()[slice].name.ends_with(".weight") && slice != learned_positions_;
+}
+
+bool Transformer::is_factor(size_t slice) const {
+  const bool table = slice == source_table_ || slice == target_table_;
+  return is_quantizable(slice) && (!table || slice == projection_);
+}
+
 Tensor Transformer::positions(const Pass& pass) const {
   if (learned_positions_ != kNone) return pass.vector(learned_positions_);
   if (!pass.weights.sinusoids.empty()) return pass.weights.sinusoids;
@@ -77,15 +86,19 @@ Tensor Transformer::positions(const Pass& pass) const {
 }
 
 EmbedInput Transformer::embed_input(const Pass& pass, const SideIndex& side, uint32_t site) const {
-  return {side.ids, side.places, std::sqrt(static_cast<float>(options_.width)),
-          pass.dropout(dropout_.embedding, site, side), side.embed_plan};
+  return {.ids = side.ids,
+          .places = side.places,
+          .scale = std::sqrt(static_cast<float>(options_.width)),
+          .dropout = pass.dropout(dropout_.embedding, site, side),
+          .plan = side.embed_plan};
 }
 
 Tensor Transformer::embed(const Pass& pass, const SideIndex& side, size_t table,
                           uint32_t site) const {
   Tensor out = pass.residual(side.rows, options_.width);
-  embed_forward(pass.device, embed_input(pass, side, site), pass.weight(table), positions(pass),
-                out);
+  EmbedInput input = embed_input(pass, side, site);
+  input.int8_table = pass.int8(table);
+  embed_forward(pass.device, input, pass.weight(table), positions(pass), out);
   return out;
 }
 
@@ -195,6 +208,7 @@ LossSums Transformer::evaluate(const Device& device, const PackedBatch& batch,
   Pass pass{device, layout_, weights, nullptr, arena};
   pass.batch = own.get();
   ProjectionLoss loss{.hidden = run_forward(pass), .table = pass.weight(projection_)};
+  loss.packed = pass.factor(projection_).packed;
   if (output_bias_ != kNone) loss.bias = pass.vector(output_bias_);
   loss.targets = own->targets;
   loss.smoothing = smoothing;

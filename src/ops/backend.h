@@ -26,6 +26,7 @@
 #include "ops/embed.h"
 #include "ops/matmul.h"
 #include "ops/muon.h"
+#include "ops/packed_weight.h"
 #include "ops/projection_loss.h"
 #include "ops/residual_norm.h"
 
@@ -47,6 +48,13 @@ class GpuBackend;
      (const Device& device, Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c,             \
       float alpha, float beta),                                                                   \
      (device, a, ta, b, tb, c, alpha, beta))                                                      \
+  OP(std::unique_ptr<PackedWeight>, pack_weight, (const Device& device, Tensor weight),           \
+     (device, weight))                                                                            \
+  OP(std::unique_ptr<PackedWeight>, pack_int8, (const Device& device, const Int8Matrix& weight),  \
+     (device, weight))                                                                            \
+  OP(void, packed_product,                                                                        \
+     (const Device& device, Tensor x, const PackedWeight& weight, Tensor y),                      \
+     (device, x, weight, y))                                                                      \
   OP(void, embed_forward,                                                                         \
      (const Device& device, const EmbedInput& input, Tensor table, Tensor positions, Tensor out), \
      (device, input, table, positions, out))                                                      \
@@ -110,5 +118,9 @@ Backend& backend_of(const Device& device);
 
 // The backend of all CPU devices: it has no state, the Device has the number of threads.
 Backend& cpu_backend();
+
+// The CPU's backend with matrix products in bf16: factors are rounded when they are multiplied,
+// sums and everything else are fp32. Null where the processor has no instructions for it.
+std::shared_ptr<DeviceBackend> bf16_cpu_backend();
 
 }  // namespace reigen

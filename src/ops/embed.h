@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "ops/batch_index.h"
 #include "ops/dropout.h"
+#include "ops/packed_weight.h"
 #include "tensor/tensor.h"
 
 namespace reigen {
@@ -17,6 +18,7 @@ struct EmbedInput {
   float scale = 1;
   Dropout dropout;
   const OpPlan* plan = nullptr;  // of the batch's index, for backward
+  Int8Matrix int8_table = {};    // on the CPU: instead of the table
 };
 
 // `positions` has a row for each place in a sentence.

@@ -2,8 +2,9 @@
 
 namespace reigen {
 
-void linear_forward(const Device& device, Tensor x, Tensor weight, Tensor y) {
-  matmul(device, x, Transpose::kNo, weight, Transpose::kYes, y);
+void linear_forward(const Device& device, Tensor x, const LinearWeight& weight, Tensor y) {
+  if (weight.packed != nullptr) return packed_product(device, x, *weight.packed, y);
+  matmul(device, x, Transpose::kNo, weight.values, Transpose::kYes, y);
 }
 
 void linear_backward_input(const Device& device, Tensor dy, Tensor weight, Tensor dx,

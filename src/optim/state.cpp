@@ -165,6 +165,12 @@ void read_moments(const std::string& checkpoint, const ParameterLayout& layout, 
 
 TrainState read_state(const std::string& checkpoint, const ParameterLayout& layout) {
   const CheckpointFacts facts = read_checkpoint_facts(checkpoint);
+  if (facts.quantized) {
+    throw CheckpointError(
+        format("{}: its weights are int8, which is too coarse to train; resume from the checkpoint "
+               "that it was quantised from",
+               checkpoint));
+  }
   for (const auto& file : facts.files) verify_checkpoint_file(checkpoint, file);
   find_file(facts, checkpoint, "optimizer.safetensors");
   TrainState state;

@@ -224,8 +224,10 @@ void write_safetensors(FileWriter& file, const std::vector<SafeTensorSource>& te
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t at = 0;
   for (const auto& tensor : tensors) {
-    uint64_t end = at + tensor.values.size_bytes();
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {at, end}}};
+    uint64_t end = at + tensor.bytes();
+    header[tensor.name] = {{"dtype", tensor.int8.empty() ? "F32" : "I8"},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {at, end}}};
     at = end;
   }
   std::string text = header.dump();
@@ -233,7 +235,10 @@ void write_safetensors(FileWriter& file, const std::vector<SafeTensorSource>& te
   uint64_t size = text.size();
   file.write(&size, sizeof size);
   file.write(text);
-  for (const auto& tensor : tensors) file.write(tensor.values.data(), tensor.values.size_bytes());
+  for (const auto& tensor : tensors) {
+    file.write(tensor.values.data(), tensor.values.size_bytes());
+    file.write(tensor.int8.data(), tensor.int8.size_bytes());
+  }
 }
 
 }  // namespace reigen

@@ -58,6 +58,9 @@ struct SafeTensorSource {
   std::string name;
   std::vector<int64_t> shape;
   std::span<const float> values;
+  std::span<const int8_t> int8 = {};  // instead of `values`: a tensor of the type I8
+
+  uint64_t bytes() const { return values.size_bytes() + int8.size_bytes(); }
 };
 
 // Writes through `file`, which hashes and checks; the caller closes it.

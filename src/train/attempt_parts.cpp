@@ -31,9 +31,11 @@ void share_state(Job& job, TrainState& state, FromCheckpoint read) {
   if (!job.any(differs)) return;
   job.broadcast(state.parameters);
   if (!state.average.empty()) job.broadcast(state.average);
-  if (read != FromCheckpoint::kAll) return;
-  job.broadcast(state.first_moment);
-  job.broadcast(state.second_moment);
+  if (read == FromCheckpoint::kNothing) return;
+  if (read == FromCheckpoint::kAll) {
+    job.broadcast(state.first_moment);
+    job.broadcast(state.second_moment);
+  }
   read_manifest_state(Json::parse(job.broadcast(one_line(manifest_state(state)))), state);
 }
 
@@ -116,21 +118,25 @@ void find_state(AttemptParts& parts, RunDirectory* run) {
                             : FromCheckpoint::kNothing);
 }
 
-// Rank 0 opens the validation set of eval.old-data; the other ranks get its pairs.
+// Rank 0 opens the validation set of eval.old-data and sends it to the other ranks, one of which
+// may become rank 0 of an elastic job.
 void open_old_set(AttemptParts& parts, const RunDirectory* run) {
   const std::string& data = parts.options.tune.old_data;
   if (!names_dataset(data)) return;
   std::string sent;
   if (run != nullptr) {
     parts.old_valid = open_old_valid(parts.options, parts.data);
-    sent = one_line(Json{parts.old_valid->pairs.sources, parts.old_valid->pairs.targets});
+    const ValidationSet& set = *parts.old_valid;
+    sent = one_line(Json{set.pairs.sources, set.pairs.targets, set.sources, set.references});
   }
   if (parts.job.alone()) return;
   const Json received = Json::parse(parts.job.broadcast(sent));
   if (run != nullptr) return;
-  parts.old_valid.emplace();
-  received.at(0).get_to(parts.old_valid->pairs.sources);
-  received.at(1).get_to(parts.old_valid->pairs.targets);
+  ValidationSet& set = parts.old_valid.emplace();
+  received.at(0).get_to(set.pairs.sources);
+  received.at(1).get_to(set.pairs.targets);
+  received.at(2).get_to(set.sources);
+  received.at(3).get_to(set.references);
 }
 
 // A resumed run computes in its earlier precision unless --precision is given; a change of

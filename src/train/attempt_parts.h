@@ -39,7 +39,7 @@ struct AttemptParts {
   Stopwatch watch;  // since the attempt began
   OpenedDevice opened;
   TrainingData data;
-  std::optional<ValidationSet> old_valid;  // of eval.old-data; on other ranks without its text
+  std::optional<ValidationSet> old_valid;  // of eval.old-data
   Transformer model;
   TrainState state;
   AttemptFacts facts;

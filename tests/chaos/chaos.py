@@ -5,6 +5,7 @@ Prints each schedule that breaks something, with the output of its workers; the 
 """
 
 import argparse
+import concurrent.futures
 import os
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from schedule import schedule_of  # noqa: E402
 
 STEPS = 100
 SILENCE = 1  # seconds
-PAUSE = 20  # seconds, of a worker that was cut off
+PAUSE = 8  # seconds, of a worker that was cut off
 # Losses of lossy methods depend on the shares of the workers: as far as different seeds of them are apart, from
 # an undisturbed run of two workers.
 LOSSY = 0.05
@@ -53,12 +54,17 @@ class Player:
         self.data = data
         self.may_lose_writer = may_lose_writer
         self.namespaces = permitted()
+        self.lock = threading.Lock()
         self.references = {"none": reference_losses(reigen, self._arguments("none"), os.path.join(folder, "one"))}
 
     def _arguments(self, compress):
         return ["--data", self.data, *MODEL, "--compress", compress, "--silence", SILENCE, "--pause", PAUSE]
 
     def _reference(self, compress):
+        with self.lock:
+            return self._known_reference(compress)
+
+    def _known_reference(self, compress):
         if compress not in self.references:
             job = ElasticJob(self.reigen, self._arguments(compress), os.path.join(self.folder, compress), 2)
             try:
@@ -122,24 +128,29 @@ def main():
     parser.add_argument("--reigen", required=True)
     parser.add_argument("--seeds", type=int, default=20, help="number of schedules")
     parser.add_argument("--first", type=int, default=1, help="seed of the first one")
+    parser.add_argument("--jobs", type=int, default=1, help="schedules that are played at once")
     parser.add_argument("--minutes", type=float, default=0, help="begin no schedule after this time; 0: no limit")
     parser.add_argument("--keep-writer", action="store_true", help="no faults of the worker that writes the run")
     options = parser.parse_args()
     begin = time.monotonic()
-    played, broken = 0, []
+    broken = []
     with tempfile.TemporaryDirectory(prefix="reigen-chaos-") as folder:
         player = Player(os.path.abspath(options.reigen), folder, prepare(options.reigen, folder),
                         not options.keep_writer)
-        for seed in range(options.first, options.first + options.seeds):
+
+        def play(seed):
             if options.minutes and time.monotonic() - begin > 60 * options.minutes:
-                break
+                return 0
             schedule = player.schedule(seed)
-            played += 1
             try:
                 player.play(schedule)
             except Broken as problem:
                 broken.append(seed)
                 print(f"BROKEN {schedule}\n{problem}\n", flush=True)
+            return 1
+
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            played = sum(pool.map(play, range(options.first, options.first + options.seeds)))
     seconds = time.monotonic() - begin
     print(f"{played} schedules in {seconds:.0f} s, {len(broken)} broken{': ' if broken else ''}"
           f"{', '.join(map(str, broken))}")

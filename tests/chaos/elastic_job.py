@@ -35,35 +35,38 @@ def records_in(run, kind):
 
 
 class ElasticJob:
-    """`workers` processes of one job; `arguments` are those of all of them, without --elastic."""
+    """`workers` processes of one job; `arguments` are those of all of them, without --elastic. `prefixes`: what
+    the command of a worker begins with, by number."""
 
-    def __init__(self, reigen, arguments, run, workers, network=None):
+    def __init__(self, reigen, arguments, run, workers, network=None, prefixes=None):
         self.run = run
         self.workers = {}
         self.stopped = set()
         self.killed = set()
         self.outputs = {}
         self.network = network
-        port = self._free_port()
-        address = network.address(0) if network else "127.0.0.1"
+        # Namespaces have ports of their own; on loopback rank 0 inherits a socket, so that no port is taken twice.
+        listener = None if network else socket.create_server(("127.0.0.1", 0), backlog=64)
+        if listener:
+            listener.setblocking(False)
+        at = f"{network.address(0)}:29400" if network else f"127.0.0.1:{listener.getsockname()[1]}"
         for rank in range(workers):
+            inherited = [listener.fileno()] if listener and rank == 0 else []
             environment = {
                 **os.environ, "REIGEN_RANK": str(rank), "REIGEN_SIZE": str(workers), "REIGEN_TOKEN": TOKEN,
-                "REIGEN_RENDEZVOUS": f"{address}:{port}", "REIGEN_LAUNCH_DEPTH": "1",
+                "REIGEN_RENDEZVOUS": at, "REIGEN_LAUNCH_DEPTH": "1",
                 "REIGEN_LOCAL_RANK": str(0 if network else rank),
                 "REIGEN_LOCAL_SIZE": str(1 if network else workers),
-                "REIGEN_HOSTS": ",".join(f"h{i}" for i in range(workers)) if network else ""}
+                "REIGEN_HOSTS": ",".join(f"h{i}" for i in range(workers)) if network else "",
+                **{"REIGEN_LISTEN_FD": str(fd) for fd in inherited}}
             output = open(f"{run}.worker-{rank}.txt", "w+", encoding="utf-8")
-            command = [reigen, "train", *map(str, arguments), "--run", run, "--elastic"]
+            command = [*(prefixes or {}).get(rank, []), reigen, "train", *map(str, arguments), "--run", run, "--elastic"]
             self.workers[rank] = subprocess.Popen(
-                network.command(rank, *command) if network else command, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+                network.command(rank, *command) if network else command, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+                pass_fds=inherited)
             self.outputs[rank] = output
-
-    @staticmethod
-    def _free_port():
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
+        if listener:
+            listener.close()
 
     def output(self, rank):
         with open(self.outputs[rank].name, encoding="utf-8", errors="replace") as text:

@@ -2,6 +2,7 @@
 happened. tests/chaos has random schedules of faults."""
 
 import os
+import subprocess
 import sys
 
 import harness
@@ -31,8 +32,8 @@ class Survivors(harness.Case):
     def arguments(cls, *more):
         return ["--data", cls.data, *SMALL, "--max-steps", STEPS, *more]
 
-    def start(self, workers, *more, name="run"):
-        job = ElasticJob(REIGEN, self.arguments(*more), self.path(name), workers)
+    def start(self, workers, *more, name="run", prefixes=None):
+        job = ElasticJob(REIGEN, self.arguments(*more), self.path(name), workers, prefixes=prefixes)
         self.addCleanup(job.close)
         return job
 
@@ -58,6 +59,57 @@ class Survivors(harness.Case):
             self.assertEqual(changes[-1]["workers"], workers - len(kills))
             self.assertEqual(changes[-1]["writer"], 0)
             self.assertIn(f"lost {len(kills)} worker", run("report", job.run).stdout)
+
+    def assert_all_agree(self, name):
+        """A single worker resumes the run, with the state that the survivors left."""
+        more = [a if a != STEPS else STEPS + 5 for a in self.arguments()]
+        run("train", *more, "--run", self.path(name))
+        self.assertEqual([r["step"] for r in steps_in(self.path(name))], list(range(1, STEPS + 6)))
+
+    def test_the_writer_is_killed(self):
+        job = self.start(3)
+        job.wait_for_step(40)
+        job.kill(0)
+        self.assert_ended_well(job, [0])
+        change = records_in(job.run, "membership")[-1]
+        self.assertEqual([entry["worker"] for entry in change["lost"]], [0])
+        self.assertEqual((change["writer"], change["workers"]), (1, 2))
+        self.assertEqual(len(records_in(job.run, "start")), 1)
+        self.assert_all_agree("run")
+
+    def test_a_writer_that_was_stopped_does_not_write_again(self):
+        job = self.start(3, "--silence", "1")
+        job.wait_for_step(30)
+        job.stop(0)
+        job.wait_for_step(job.last_step() + 15)
+        job.resume(0)
+        self.assert_ended_well(job, [0])
+        self.assertNotEqual(job.wait([0])[0], 0)
+        job.check_steps(self.reference, STEPS)
+        self.assert_all_agree("run")
+
+    def test_the_writer_s_disk_is_lost_with_it(self):
+        # The other workers have a folder of their own in place of the one with the run.
+        own = self.path("disk")
+        for folder in (self.path("shared"), own):
+            os.makedirs(folder)
+        private = ["unshare", "--mount", "sh", "-c", f"mount --bind {own} {self.path('shared')} && exec \"$@\"", "sh"]
+        if subprocess.run([*private, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no permission to mount")
+        job = self.start(3, name="shared/run", prefixes={1: private, 2: private})
+        job.wait_for_step(40)
+        job.kill(0)
+        codes = job.wait()
+        self.assertEqual((codes[1], codes[2]), (0, 0), job.all_output())
+        before = steps_in(job.run)
+        after = steps_in(self.path("disk/run"))
+        self.assertIn(after[0]["step"], (len(before) + 1, len(before) + 2))
+        self.assertEqual(after[-1]["step"], STEPS)
+        for record in after:
+            self.assertLess(abs(record["loss"] - self.reference[record["step"]]) / record["loss"], 1e-4)
+        checkpoint = [r["step"] for r in records_in(self.path("disk/run"), "checkpoint")]
+        self.assertEqual(checkpoint[0], after[0]["step"] - 1)  # at once
+        self.assertIn(self.path("shared/run"), job.output(1))
 
     def test_one_after_the_other_until_one_is_left(self):
         job = self.start(3, "--compress", "int4")

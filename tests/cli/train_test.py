@@ -505,6 +505,43 @@ class AnyMetric(TrainCase):
                           "eval.command")
 
 
+class Bf16OnACpu(TrainCase):
+    MORE = ["--eval.every", 20, "--checkpoint.every", 20, "--no-eval.bleu"]
+    WITHOUT = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}  # as a processor that has no bf16
+
+    def train_bf16(self):
+        done = self.train("bf16", *self.MORE, "--max-steps", 40, "--precision", "bf16", check=False)
+        if done.returncode == 2 and "no AVX-512 BF16" in done.stderr:
+            self.skipTest("this processor has no AVX-512 BF16")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def losses(self, name):
+        return [r["loss"] for r in self.records(name) if r["kind"] == "step"]
+
+    def test_it_learns_as_fp32_does_and_resumes_bit_for_bit(self):
+        self.train_bf16()
+        self.train("fp32", *self.MORE, "--max-steps", 40)
+        self.assertEqual(self.manifest("fp32")["training"]["state"]["precision"], "fp32")
+        self.assertNotEqual(self.losses("fp32"), self.losses("bf16"))
+        for a, b in zip(self.losses("fp32"), self.losses("bf16"), strict=True):
+            self.assertAlmostEqual(a, b, delta=0.02)
+        self.train("parts", *self.MORE, "--max-steps", 20, "--precision", "bf16")
+        self.assertEqual(self.manifest("parts")["training"]["state"]["precision"], "bf16")
+        self.train("parts", *self.MORE, "--max-steps", 40)  # the recorded precision
+        self.assertEqual(self.losses("parts"), self.losses("bf16"))
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(self.digest("parts", file=file), self.digest("bf16", file=file))
+
+    def test_a_processor_without_it_says_so(self):
+        self.train_bf16()
+        done = self.train("new", *self.MORE, "--max-steps", 2, "--precision", "bf16", check=False, env=self.WITHOUT)
+        self.assert_fails(done, 2, "bf16", "--precision fp32")
+        done = self.train("bf16", *self.MORE, "--max-steps", 42, "--precision", "bf16", check=False, env=self.WITHOUT)
+        self.assert_fails(done, 2, "bf16", "--precision fp32")
+        done = self.train("bf16", *self.MORE, "--max-steps", 42, "--precision", "auto", env=self.WITHOUT)
+        self.assertIn("computed in bf16 before and computes in fp32 now", done.stderr)
+
+
 class BadInput(TrainCase):
     def test_unusable_options_are_named_in_the_error(self):
         self.assert_fails(run("train", "--run", self.path("r"), check=False), 2, "--data")

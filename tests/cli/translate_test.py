@@ -1,6 +1,7 @@
 """translate, evaluate --model, average and inspect with a model trained by the real binary."""
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -330,6 +331,84 @@ class Inspecting(ModelCase):
             f.write(b"x")
         self.assert_fails(run("inspect", self.path("bad"), "--verify", check=False), 4,
                           "optimizer.safetensors")
+
+
+class Quantizing(ModelCase):
+    def quantize(self):
+        self.int8 = self.path("int8")
+        run("quantize", self.model, "-o", self.int8)
+
+    def test_every_command_that_uses_a_model_takes_it(self):
+        self.quantize()
+        text = self.read(self.data + "/test.en")
+        out = self.translate(text, model=self.int8)
+        same = sum(a == b for a, b in zip(out.splitlines(), self.translate(text).splitlines(), strict=True))
+        self.assertGreater(same, 50)  # of 100; a model of 150 steps has many close calls
+        self.assertEqual(out, self.translate(text, "--threads", 1, model=self.int8))
+        nll = [json.loads(run("evaluate", "--model", model, "--json").stdout)["nll"]
+               for model in (self.model, self.int8)]
+        self.assertAlmostEqual(nll[0], nll[1], delta=0.02)
+        self.assertNotEqual(nll[0], nll[1])
+        scores = [float(line.split()[0]) for line in run(
+            "score", "--model", self.int8, "--sources", self.data + "/test.en",
+            "--targets", self.data + "/test.de").stdout.splitlines()]
+        self.assertEqual(len(scores), 100)
+        got = json.loads(run("inspect", self.int8, "--verify", "--json").stdout)
+        self.assertTrue(got["quantized"])
+        self.assertEqual(got["scores"], {})
+        self.assertIn("int8", run("inspect", self.int8).stdout)
+        of = lambda folder: os.path.getsize(f"{folder}/model.safetensors")
+        self.assertLess(of(self.int8), 0.32 * of(self.model + "/last"))  # of a small model
+
+    def test_it_is_not_trained_averaged_or_exported(self):
+        self.quantize()
+        for args in (["average", "--checkpoints", self.int8, self.int8, "-o", self.path("x")],
+                     ["export", self.int8, "--to", "hf", "-o", self.path("x")],
+                     ["quantize", self.int8, "-o", self.path("x")],
+                     ["train", "--data", self.data, "--from", self.int8, "--run", self.path("x"), "--max-steps", 1,
+                      "--recipe", "classic"]):
+            self.assert_fails(run(*args, check=False), 4, self.int8, "int8")
+            self.assertFalse(os.path.exists(self.path("x/last")))
+            shutil.rmtree(self.path("x"), ignore_errors=True)
+        shutil.copytree(self.model, self.path("run"), symlinks=True)
+        shutil.rmtree(self.path("run/checkpoints"))
+        os.mkdir(self.path("run/checkpoints"))
+        last = os.readlink(self.path("run/last"))
+        shutil.copytree(self.int8, self.path("run/" + last))
+        self.assert_fails(run("train", "--run", self.path("run"), "--max-steps", 160, check=False), 4, "int8")
+        self.assert_fails(run("quantize", self.model, "-o", self.int8, check=False), 2, "already exists")
+
+    def test_a_file_made_to_do_harm_is_refused(self):
+        self.quantize()
+        with open(self.int8 + "/model.safetensors", "rb") as file:
+            good = file.read()
+        size = int.from_bytes(good[:8], "little")
+        header = json.loads(good[8:8 + size])
+        name = "embedding.weight"
+
+        def use(change):
+            changed = json.loads(json.dumps(header))
+            change(changed)
+            text = json.dumps(changed).encode()
+            data = len(text).to_bytes(8, "little") + text + good[8 + size:]
+            self.write("int8/model.safetensors", data)
+            self.change_manifest("int8", lambda m: m["files"][0].update(
+                bytes=len(data), sha256=hashlib.sha256(data).hexdigest()))
+            sums = self.read("int8/SHA256SUMS").splitlines()
+            sums[0] = hashlib.sha256(data).hexdigest() + "  model.safetensors"
+            self.write("int8/SHA256SUMS", "\n".join(sums) + "\n")
+            done = run("translate", "--model", self.int8, input="a\n", check=False)
+            self.assert_fails(done, 4, "model.safetensors")
+            self.assertEqual(done.stdout, "")
+
+        rows, cols = header[name]["shape"]
+        use(lambda h: h[name].update(dtype="U8"))
+        use(lambda h: h[name].update(shape=[cols, rows]))
+        use(lambda h: h.pop(name + ".scale"))
+        use(lambda h: h[name + ".scale"].update(shape=[1, rows]))
+        use(lambda h: h[name].update(data_offsets=[o + 1 for o in header[name]["data_offsets"]]))
+        self.change_manifest("int8", lambda m: m.update(version=1))
+        self.assert_fails(run("translate", "--model", self.int8, input="a\n", check=False), 4, self.int8)
 
 
 del TrainCase

@@ -251,6 +251,8 @@ TEST(OptionsForWorker, AreRank0sExceptForThoseOfTheMachineAndOfTheLaunch) {
   EXPECT_EQ(options.workers.stall, 0);
   EXPECT_EQ(options.workers.compress.method, CompressMethod::kNone);
   EXPECT_EQ(options_for_worker(text, train_options({})).data, "theirs");
+  // Not recorded, but needed by a worker that becomes rank 0.
+  EXPECT_EQ(options_for_worker(text, train_options({"--eval.command", "x"})).eval.command, "x");
 }
 
 std::vector<std::string> changes_by(const std::vector<std::string>& args) {

@@ -5,6 +5,7 @@ its own namespace, so nothing outside changes. Everything is removed on exit, al
 """
 
 import atexit
+import itertools
 import os
 import subprocess
 
@@ -32,11 +33,10 @@ class Network:
 
     With `nat` each also has an interface without a peer, with the same address on all hosts."""
 
-    count = 0
+    numbers = itertools.count(1)
 
     def __init__(self, hosts, rate=None, nat=False):
-        Network.count += 1
-        self.prefix = f"rg{os.getpid()}n{Network.count}"
+        self.prefix = f"rg{os.getpid()}n{next(Network.numbers)}"
         self.switch = f"{self.prefix}s"
         self.names = [f"{self.prefix}h{i}" for i in range(hosts)]
         self.made = []

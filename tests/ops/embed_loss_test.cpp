@@ -51,6 +51,30 @@ TEST_P(Ops, EmbeddingMatchesItsDefinitionAndGradient) {
   }
 }
 
+TEST_P(Ops, AnEmbeddingInInt8IsScaledByItsRow) {
+  if (gpu()) GTEST_SKIP() << "on the CPU only";
+  const std::vector<uint32_t> ids = {2, 0, 1, 2}, places = {0, 1, 2, 3};
+  for (const int64_t width : {5, 16, 40}) {
+    std::vector<int8_t> values;
+    for (int64_t i = 0; i < 3 * width; ++i) {
+      values.push_back(static_cast<int8_t>(mix64(static_cast<uint64_t>(i))));
+    }
+    const std::vector<float> scales = {0.5F, 0.25F, 2};
+    Matrix table(3, width), positions = normal(4, width, 2);
+    for (int64_t i = 0; i < 3 * width; ++i) {
+      const auto at = static_cast<size_t>(i);
+      table.values[at] = values[at] * static_cast<double>(scales[static_cast<size_t>(i / width)]);
+    }
+    Buffer fp = fp32(positions), out = empty(4, width);
+    const EmbedInput input{.ids = ids,
+                           .places = places,
+                           .scale = 3,
+                           .int8_table = {values.data(), scales.data(), 3, width}};
+    embed_forward(device(), input, {}, fp.tensor(), out.tensor());
+    expect_close(out, embed(ids, places, 3, table, positions, {}), tolerance(), "out");
+  }
+}
+
 struct LossShape {
   uint32_t tokens;
   int64_t pieces, width, chunk;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/json/json_view.h"
+#include "model/quantized_parameters.h"
 #include "support/small_model.h"
 #include "support/teacher_forced.h"
 #include "support/temp_dir.h"
@@ -224,6 +225,20 @@ TEST_F(ReadState, ChecksEveryFileFirst) {
   const std::string path = write({{"state", manifest_state(full_state())}});
   std::filesystem::resize_file(path + "/optimizer.safetensors", 1000);
   EXPECT_THAT(error_of(path), HasSubstr("optimizer.safetensors: has 1,000 bytes"));
+}
+
+TEST(TrainState, IsNotReadFromAQuantizedCheckpoint) {
+  TempDir dir;
+  const SmallModel small(tiny_variant("pre"));
+  const QuantizedParameters rounded(small.model, small.parameters);
+  write_quantized_checkpoint(dir.path("a"), small.facts(7), small.model.layout(), rounded.tensors(),
+                             small.vocabulary, false);
+  try {
+    read_state(dir.path("a"), small.model.layout());
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const CheckpointError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("int8"));
+  }
 }
 
 }  // namespace

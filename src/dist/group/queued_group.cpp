@@ -61,6 +61,7 @@ void QueuedGroup::stop_queue() {
 }
 
 void QueuedGroup::work() {
+  flush_subnormals();  // it sums and rounds gradients
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });

@@ -7,6 +7,7 @@ namespace reigen::cpu {
 
 class CpuBackend : public Backend {
  public:
+  CpuBackend();
   REIGEN_OPERATIONS(REIGEN_OVERRIDE_OPERATION)
 };
 

@@ -3,6 +3,7 @@
 #define HWY_TARGET_INCLUDE "ops/cpu/decode_kernels.cpp"
 #include <hwy/foreach_target.h>
 // Highway wants its own order of includes from here on.
+#include <hwy/cache_control.h>
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
@@ -15,30 +16,44 @@
 HWY_BEFORE_NAMESPACE();
 namespace reigen::cpu::HWY_NAMESPACE {
 
-// Products of one query with kKeys keys at once: their chains of additions are independent.
-template <int kKeys>
-HWY_INLINE void Dots(const Row& row, const float* q, const float* const* keys, float* scores) {
-  Vec sum[kKeys];
-  for (auto& s : sum) s = hn::Zero(row.d);
-  for (size_t i = 0; i < row.n; i += row.lanes) {
-    const Vec left = row.load(q, i);
-    for (int j = 0; j < kKeys; ++j) sum[j] = hn::MulAdd(left, row.load(keys[j], i), sum[j]);
-  }
-  for (int j = 0; j < kKeys; ++j) scores[j] = sum_lanes(sum[j]);
+// Rows of a cache come from memory in any order. All heads of a row are read together, one row
+// after the other, with the row after the next on its way.
+HWY_INLINE void FetchRow(const PickedRow& t, const float* rows, size_t stride, size_t j) {
+  constexpr size_t kAhead = 2;
+  constexpr size_t kLine = 64 / sizeof(float);
+  if (j + kAhead >= t.count) return;
+  const float* row = rows + t.picks[j + kAhead] * stride;
+  for (size_t i = 0; i < t.heads * t.width; i += kLine) hwy::Prefetch(row + i);
 }
 
-void PickedScores(const PickedRow& t, size_t head, float* scores) {
-  const Row row(t.width);
-  const float* q = t.q + head * t.width;
-  auto key = [&](size_t j) { return t.k + t.picks[j] * t.k_stride + head * t.width; };
-  size_t j = 0;
-  for (; j + 4 <= t.count; j += 4) {
-    const float* keys[4] = {key(j), key(j + 1), key(j + 2), key(j + 3)};
-    Dots<4>(row, q, keys, scores + j);
+// Products of kHeads heads of a query with those of a key: their chains of additions are
+// independent.
+template <size_t kHeads>
+HWY_INLINE void Dots(const Row& row, const float* q, const float* key, float* scores,
+                     size_t stride) {
+  Vec sum[kHeads];
+  for (auto& s : sum) s = hn::Zero(row.d);
+  for (size_t i = 0; i < row.n; i += row.lanes) {
+    for (size_t h = 0; h < kHeads; ++h) {
+      sum[h] = hn::MulAdd(row.load(q + h * row.n, i), row.load(key + h * row.n, i), sum[h]);
+    }
   }
-  for (; j < t.count; ++j) {
-    const float* one = key(j);
-    Dots<1>(row, q, &one, scores + j);
+  for (size_t h = 0; h < kHeads; ++h) scores[h * stride] = sum_lanes(sum[h]);
+}
+
+// scores [heads, count]
+void PickedScores(const PickedRow& t, float* scores) {
+  const Row row(t.width);
+  for (size_t j = 0; j < t.count; ++j) {
+    FetchRow(t, t.k, t.k_stride, j);
+    const float* key = t.k + t.picks[j] * t.k_stride;
+    size_t h = 0;
+    for (; h + 4 <= t.heads; h += 4) {
+      Dots<4>(row, t.q + h * t.width, key + h * t.width, scores + h * t.count + j, t.count);
+    }
+    for (; h < t.heads; ++h) {
+      Dots<1>(row, t.q + h * t.width, key + h * t.width, scores + h * t.count + j, t.count);
+    }
   }
 }
 
@@ -46,7 +61,12 @@ void PickedScores(const PickedRow& t, size_t head, float* scores) {
 float Exponentials(float* scores, size_t n, float scale) {
   const Row row(n);
   const Vec factor = hn::Set(row.d, scale);
-  const Vec top = hn::Set(row.d, *std::max_element(scores, scores + n));
+  Vec most = hn::Set(row.d, scores[0]);
+  size_t at = 0;
+  for (; at + row.lanes <= n; at += row.lanes) most = hn::Max(most, hn::LoadU(row.d, scores + at));
+  float peak = hn::GetLane(hn::MaxOfLanes(row.d, most));
+  for (; at < n; ++at) peak = std::max(peak, scores[at]);
+  const Vec top = hn::Set(row.d, peak);
   Vec total = hn::Zero(row.d);
   for (size_t j = 0; j < n; j += row.lanes) {
     const Vec z = hn::Mul(factor, hn::Sub(row.load(scores, j), top));
@@ -57,13 +77,14 @@ float Exponentials(float* scores, size_t n, float scale) {
   return 1 / sum_lanes(total);
 }
 
-// kVecs vectors of the weighted sum of values, from column `i` of the head.
+// kVecs vectors of the weighted sum of a head's values, from its column `i`.
 template <int kVecs>
 HWY_INLINE void WeightedValues(const PickedRow& t, const Row& row, size_t column, size_t i,
                                const float* weights, float scale) {
   Vec sum[kVecs];
   for (auto& s : sum) s = hn::Zero(row.d);
   for (size_t j = 0; j < t.count; ++j) {
+    if (column == 0 && i == 0) FetchRow(t, t.v, t.v_stride, j);
     const float* value = t.v + t.picks[j] * t.v_stride + column;
     const Vec weight = hn::Set(row.d, weights[j]);
     for (int k = 0; k < kVecs; ++k) {
@@ -79,19 +100,20 @@ HWY_INLINE void WeightedValues(const PickedRow& t, const Row& row, size_t column
 
 void PickedAttention(const PickedRow& t) {
   thread_local std::vector<float> scores;
-  scores.resize(std::max(scores.size(), t.count));
+  scores.resize(std::max(scores.size(), t.heads * t.count));
   const Row row(t.width);
+  PickedScores(t, scores.data());
+  const float scale = 1.0F / std::sqrt(static_cast<float>(t.width));
   for (size_t head = 0; head < t.heads; ++head) {
-    PickedScores(t, head, scores.data());
-    const float scale = 1.0F / std::sqrt(static_cast<float>(t.width));
-    const float inverse = Exponentials(scores.data(), t.count, scale);
+    float* weights = scores.data() + head * t.count;
+    const float inverse = Exponentials(weights, t.count, scale);
     const size_t column = head * t.width;
     size_t i = 0;
     for (; i + 4 * row.lanes <= t.width; i += 4 * row.lanes) {
-      WeightedValues<4>(t, row, column, i, scores.data(), inverse);
+      WeightedValues<4>(t, row, column, i, weights, inverse);
     }
     for (; i < t.width; i += row.lanes) {
-      WeightedValues<1>(t, row, column, i, scores.data(), inverse);
+      WeightedValues<1>(t, row, column, i, weights, inverse);
     }
   }
 }

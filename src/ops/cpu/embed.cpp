@@ -49,8 +49,14 @@ void CpuBackend::embed_forward(const Device& device, const EmbedInput& input, Te
   parallel_for(device, out.rows, kEmbedGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       const auto token = static_cast<size_t>(t);
-      scale_row(table.row(input.ids[token]), input.scale, positions.row(input.places[token]),
-                out.row(t), width);
+      const float* position = positions.row(input.places[token]);
+      if (input.int8_table.empty()) {
+        scale_row(table.row(input.ids[token]), input.scale, position, out.row(t), width);
+      } else {
+        const Int8Matrix& int8 = input.int8_table;
+        scale_int8_row(int8.row(input.ids[token]), input.scale * int8.scales[input.ids[token]],
+                       position, out.row(t), width);
+      }
       if (input.dropout.active()) {
         drop_row(row_dropout(input.dropout, t), out.row(t), out.row(t), width);
       }

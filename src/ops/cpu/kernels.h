@@ -58,6 +58,7 @@ void activation_row_backward(ActivationKind kind, const float* z, const float* b
 
 void add_row(const float* in, float* out, size_t n);  // out += in
 void scale_row(const float* in, float scale, const float* add, float* out, size_t n);
+void scale_int8_row(const int8_t* in, float scale, const float* add, float* out, size_t n);
 void add_scaled_row(const float* in, float scale, float* out, size_t n);  // out += scale * in
 
 // Softmax cross-entropy of one row of logits; replaces them by their gradient where `gradient` is
@@ -130,6 +131,32 @@ struct TopLogit {
   uint32_t token = 0;
 };
 double top_row(const float* logits, size_t n, size_t keep, TopLogit* out);
+
+// Rounding of a row to 8 bits: x[i] is about (out[i] - zero) * scale. The scale is NaN where a
+// value is not finite.
+struct RowScale {
+  float scale = 0;
+  int32_t zero = 0;
+};
+RowScale quantize_row(const float* x, size_t n, uint8_t* out);
+
+// Sums of products of a rounded row become fp32. `weight_sums`: of each row of the weight.
+void scale_sums(const int32_t* sums, RowScale x, const int32_t* weight_sums,
+                const float* weight_scales, float* out, size_t n);
+
+void round_to_bf16(const float* in, uint16_t* out, size_t n);
+
+// sums [rows, outputs] = x [rows, inner] weight', exactly.
+struct Int8Task {
+  const uint8_t* x = nullptr;
+  size_t rows = 0;
+  const int8_t* weight = nullptr;  // [outputs, inner]
+  size_t outputs = 0;
+  size_t inner = 0;
+  int32_t* sums = nullptr;
+  size_t sums_stride = 0;
+};
+void int8_dots(const Int8Task& task);
 
 double sum_of_squares(const float* x, size_t n);
 void adam_range(const AdamStep& options, const float* g, float* p, float* m, float* v, size_t n);

@@ -33,6 +33,8 @@ struct MuonScratch {
   std::vector<float> polynomial;  // b A + c A A
 };
 
+// In fp32 with every backend, as all of the optimizer on a CPU.
+//
 // Newton-Schulz: `x`, of norm 1, keeps its singular vectors, and its singular values come near 1.
 void orthogonalise(const Device& device, int64_t rows, int64_t cols, MuonScratch& scratch) {
   const bool tall = rows > cols;
@@ -42,15 +44,15 @@ void orthogonalise(const Device& device, int64_t rows, int64_t cols, MuonScratch
   for (int i = 0; i < kNewtonSchulzSteps; ++i) {
     const Tensor x = f32_matrix(scratch.x.data(), rows, cols);
     const Tensor next = f32_matrix(scratch.next.data(), rows, cols);
-    matmul(device, x, Transpose(tall), x, Transpose(!tall), gram);
+    cpu_backend().matmul(device, x, Transpose(tall), x, Transpose(!tall), gram, 1, 0);
     std::copy_n(scratch.gram.begin(), side * side, scratch.polynomial.begin());
-    matmul(device, gram, Transpose::kNo, gram, Transpose::kNo, polynomial,
-           static_cast<float>(kNewtonSchulzC), static_cast<float>(kNewtonSchulzB));
+    cpu_backend().matmul(device, gram, Transpose::kNo, gram, Transpose::kNo, polynomial,
+                         static_cast<float>(kNewtonSchulzC), static_cast<float>(kNewtonSchulzB));
     std::copy_n(scratch.x.begin(), rows * cols, scratch.next.begin());
     const Tensor& left = tall ? x : polynomial;
     const Tensor& right = tall ? polynomial : x;
-    matmul(device, left, Transpose::kNo, right, Transpose::kNo, next, 1,
-           static_cast<float>(kNewtonSchulzA));
+    cpu_backend().matmul(device, left, Transpose::kNo, right, Transpose::kNo, next, 1,
+                         static_cast<float>(kNewtonSchulzA));
     scratch.x.swap(scratch.next);
   }
 }

@@ -20,7 +20,7 @@ LossSums CpuBackend::projection_loss(const Device& device, const ProjectionLoss&
     const int64_t count = std::min(chunk, tokens - first);
     const Tensor hidden = op.hidden.rows_from(first, count);
     const Tensor z = logits.rows_from(0, count);
-    linear_forward(device, hidden, op.table, z);
+    linear_forward(device, hidden, {op.table, op.packed}, z);
     if (!op.bias.empty()) add_bias(device, z, op.bias);
     parallel_for(device, count, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t r = begin; r < end; ++r) {

@@ -293,4 +293,15 @@ void CudaBackend::matmul(const Device&, Tensor a, Transpose ta, Tensor b, Transp
   cuda::matmul(context_, a, ta, b, tb, c, alpha, beta);
 }
 
+// cuBLASLt reads weights as they are.
+std::unique_ptr<PackedWeight> CudaBackend::pack_weight(const Device&, Tensor) { return nullptr; }
+
+std::unique_ptr<PackedWeight> CudaBackend::pack_int8(const Device&, const Int8Matrix&) {
+  throw DeviceError("products in int8 are for the CPU; a GPU takes the expanded weights");
+}
+
+void CudaBackend::packed_product(const Device&, Tensor, const PackedWeight&, Tensor) {
+  throw DeviceError("a GPU has no packed weights");
+}
+
 }  // namespace reigen::cuda

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "config/metric_name.h"
 #include "optim/schedule.h"
 #include "report/verdict/verdicts.h"
 
 namespace reigen {
 namespace {
+
+constexpr double kMostLoggedSteps = 1e15;  // a log may come from elsewhere
 
 // Mean of all steps after `from` up to `to`, because a single batch says little. A row of a long
 // run may have more steps than lie between two evaluations; then the row with `to` counts.
@@ -48,6 +51,20 @@ double newest_step(const RunSummary& run) {
 
 Decay begun_decay(const RunSummary& run) {
   return run.decays.empty() ? Decay() : Decay{run.decays.back().step, run.decays.back().steps};
+}
+
+// Nothing where the run's record of its options makes no curve.
+std::optional<ScheduleOptions> schedule_of(const RunSummary& run, const LearningContext& context) {
+  if (!context.options) return std::nullopt;
+  ScheduleOptions schedule =
+      resolve_schedule(context.options->schedule, context.options->model.width);
+  schedule.last_step = last_step_of(run, *context.options);
+  try {
+    check_schedule(schedule);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+  return schedule;
 }
 
 // Quotient of two columns over the last tenth of the steps.
@@ -134,18 +151,18 @@ LearningCurve learning_curve(const RunSummary& run, const LearningContext& conte
   LearningCurve curve;
   const Points valid = validation_losses(run);
   for (size_t i = 0; i < valid.size(); ++i) {
+    if (valid[i].first < 1) continue;
     curve.points.push_back({valid[i].first, valid[i].second, training_loss_at(run, valid, i)});
   }
-  if (!context.options) {
+  const std::optional<ScheduleOptions> schedule = schedule_of(run, context);
+  if (!schedule) {
     const double rate = run.last_step && run.last_step->rate > 0 ? run.last_step->rate : 1;
     curve.rate = [rate](double) { return rate; };
     return curve;
   }
-  ScheduleOptions schedule =
-      resolve_schedule(context.options->schedule, context.options->model.width);
-  schedule.last_step = last_step_of(run, *context.options);
-  curve.rate = [schedule, decay = begun_decay(run)](double step) {
-    return learning_rate(schedule, static_cast<uint64_t>(std::max(1.0, std::round(step))), decay);
+  curve.rate = [schedule = *schedule, decay = begun_decay(run)](double step) {
+    const double whole_step = std::clamp(std::round(step), 1.0, kMostLoggedSteps);
+    return learning_rate(schedule, static_cast<uint64_t>(whole_step), decay);
   };
   return curve;
 }

@@ -217,8 +217,8 @@ struct Trained {
 Trained trained(const RunSummary& run, const LearningContext& context = {});
 const char* id_of(Trained::Answer answer);  // in report.json
 
-// The losses of a run and its learning rate at any step. Without options, the last rate is that of
-// all later steps.
+// The losses of a run and its learning rate at any step. Without options that make a schedule, the
+// last rate is that of all steps.
 LearningCurve learning_curve(const RunSummary& run, const LearningContext& context);
 
 Points validation_losses(const RunSummary& run);

@@ -143,10 +143,15 @@ void note_rates(const LearningCurve& curve, Trained& t) {
   for (int i = 1; i <= kSamples; ++i) {
     t.peak_rate = std::max(t.peak_rate, curve.rate(t.plan.step * i / kSamples));
   }
+}
+
+// The first of the steps at the last rate.
+double rate_since(const LearningCurve& curve, const Trained& t) {
   constexpr double kMostSteps = 2e6;  // that are looked back
   const double first = std::max(1.0, t.plan.step - kMostSteps);
-  t.rate_since = t.plan.step;
-  while (t.rate_since > first && curve.rate(t.rate_since - 1) <= t.rate) t.rate_since -= 1;
+  double step = t.plan.step;
+  while (step > first && curve.rate(step - 1) <= t.rate) step -= 1;
+  return step;
 }
 
 void judge_by_schedule(const RunSummary& run, const RateDecay& decay, const LearningCurve& curve,
@@ -162,6 +167,7 @@ void judge_by_schedule(const RunSummary& run, const RateDecay& decay, const Lear
   }
   if (schedule_over(curve, t)) {
     t.answer = Trained::Answer::kScheduleOver;
+    t.rate_since = rate_since(curve, t);
     t.confidence = Confidence::kHigh;
     if (t.phase == Phase::kAfter) predict_longer(decay, curve, t);
     return;

@@ -157,6 +157,7 @@ TrainOptions with_starting_point(TrainOptions options) {
 TrainState starting_state(const TrainOptions& options, const Transformer& model,
                           const TrainingData& data) {
   SavedModel saved = load_model(options.tune.from);
+  require_fp32(saved, "trained");
   check_vocabulary(saved.facts, saved.path, options);
   warn_of_languages(saved.facts, data);
   TrainState state;

@@ -176,6 +176,20 @@ TEST(Trained, TheEndOfACosineIsKnownBeforeItComes) {
   EXPECT_EQ(trained(run, context_with(options)).answer, Trained::Answer::kImproving);
 }
 
+// The record of a run may come from elsewhere: a schedule with too few values is none.
+TEST(Trained, AScheduleThatMakesNoCurveIsAConstantRate) {
+  TrainOptions options;
+  options.schedule = {
+      .kind = ScheduleKind::kPiecewise, .boundaries = {100, 200, 300}, .values = {0.1}};
+  RunSummary run;
+  for (uint64_t step = 100; step <= 1000; step += 100) {
+    evaluate(run, step, 2 + 100 / static_cast<double>(step), 2);
+  }
+  const LearningCurve curve = learning_curve(run, context_with(options));
+  EXPECT_EQ(curve.rate(250), curve.rate(1));
+  EXPECT_NE(trained(run, context_with(options)).answer, Trained::Answer::kScheduleOver);
+}
+
 TEST(Trained, ARunStoppedInItsPlanKnowsHowMuchOfItIsDone) {
   TrainOptions options;
   options.schedule = {.kind = ScheduleKind::kNoam, .warmup_steps = 200};

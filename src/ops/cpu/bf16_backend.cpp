@@ -1,0 +1,111 @@
+// The CPU's backend with products in bf16: twice the rate of fp32 where a processor has AVX-512
+// BF16.
+//
+// Activations stay fp32 and are rounded in each product, which takes 2 to 6% of its time at the
+// sizes of the presets.
+#include <algorithm>
+#include <vector>
+
+#include "ops/cpu/backend.h"
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/library_weight.h"
+#include "ops/cpu/packed_weight.h"
+
+namespace reigen::cpu {
+namespace {
+
+constexpr int64_t kRoundingGrain = 64;  // rows
+
+// Rounded factors and a result of one product, which the next one overwrites.
+struct Bf16Scratch {
+  std::vector<uint16_t> a;
+  std::vector<uint16_t> b;
+  std::vector<float> c;
+};
+
+Bf16Scratch& bf16_scratch() {
+  thread_local Bf16Scratch scratch;
+  return scratch;
+}
+
+template <class T>
+T* room_for(std::vector<T>& memory, int64_t count) {
+  if (memory.size() < static_cast<size_t>(count)) memory.resize(static_cast<size_t>(count));
+  return memory.data();
+}
+
+// Without gaps between rows.
+const uint16_t* rounded(const Device& device, Tensor from, std::vector<uint16_t>& into) {
+  uint16_t* to = room_for(into, from.rows * from.cols);
+  parallel_for(device, from.rows, kRoundingGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      round_to_bf16(from.row(r), to + r * from.cols, static_cast<size_t>(from.cols));
+    }
+  });
+  return to;
+}
+
+class Bf16Weight : public CpuWeight {
+ public:
+  explicit Bf16Weight(std::unique_ptr<LibraryWeight> weight) : weight_(std::move(weight)) {}
+
+  void multiply(const Device& device, Tensor x, Tensor y) const override {
+    Bf16Scratch& scratch = bf16_scratch();
+    const uint16_t* from = rounded(device, x, scratch.a);
+    const bool gaps = y.stride != y.cols;
+    float* to = gaps ? room_for(scratch.c, y.rows * y.cols) : y.row(0);
+    weight_->multiply(from, x.rows, to);
+    for (int64_t r = 0; gaps && r < y.rows; ++r) std::copy_n(to + r * y.cols, y.cols, y.row(r));
+  }
+
+ private:
+  std::unique_ptr<LibraryWeight> weight_;
+};
+
+class Bf16Backend : public CpuBackend {
+ public:
+  void matmul(const Device& device, Tensor a, Transpose ta, Tensor b, Transpose tb, Tensor c,
+              float alpha, float beta) override {
+    const int64_t inner = ta == Transpose::kYes ? a.rows : a.cols;
+    if (c.rows == 0 || c.cols == 0 || inner == 0) return;
+    Bf16Scratch& scratch = bf16_scratch();
+    Bf16Product product{.ta = ta, .tb = tb, .rows = c.rows, .inner = inner, .cols = c.cols};
+    product.a = rounded(device, a, scratch.a);
+    product.b = rounded(device, b, scratch.b);
+    const bool direct = alpha == 1 && (beta == 0 || beta == 1) && c.stride == c.cols;
+    product.add = direct && beta == 1;
+    product.c = direct ? c.row(0) : room_for(scratch.c, c.rows * c.cols);
+    multiply_bf16(product);
+    if (direct) return;
+    for (int64_t r = 0; r < c.rows; ++r) {
+      const float* from = product.c + r * c.cols;
+      float* to = c.row(r);
+      // With beta 0 the old value may be anything.
+      for (int64_t i = 0; i < c.cols; ++i) {
+        to[i] = alpha * from[i] + (beta == 0 ? 0 : beta * to[i]);
+      }
+    }
+  }
+
+  std::unique_ptr<PackedWeight> pack_weight(const Device& device, Tensor weight) override {
+    std::vector<uint16_t> values;
+    auto packed = LibraryWeight::pack(ProductType::kBf16, rounded(device, weight, values),
+                                      weight.rows, weight.cols);
+    if (packed == nullptr) return nullptr;
+    return std::make_unique<Bf16Weight>(std::move(packed));
+  }
+};
+
+}  // namespace
+}  // namespace reigen::cpu
+
+namespace reigen {
+
+std::shared_ptr<DeviceBackend> bf16_cpu_backend() {
+  (void)cpu_backend();  // sets limits that the question below depends on
+  static const auto backend =
+      cpu::has_bf16_products() ? std::make_shared<cpu::Bf16Backend>() : nullptr;
+  return backend;
+}
+
+}  // namespace reigen

@@ -1,0 +1,216 @@
+#include "ops/cpu/library_weight.h"
+
+#include <dnnl.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/format.h"
+
+namespace reigen::cpu {
+namespace {
+
+using Type = dnnl::memory::data_type;
+using Plain = dnnl::memory::format_tag;
+
+const dnnl::engine& library_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::stream& library_stream() {
+  thread_local dnnl::stream stream(library_engine());
+  return stream;
+}
+
+// More rows at once gain nothing. Code is compiled for each shape (0.1 ms, 60 KB), and this bounds
+// their number.
+constexpr int64_t kMostRows = 128;
+
+struct ProductTypes {
+  Type x, weight, y;
+  int64_t x_size, y_size;  // bytes of an element
+};
+ProductTypes types_of(ProductType type) {
+  if (type == ProductType::kBf16) return {Type::bf16, Type::bf16, Type::f32, 2, 4};
+  if (type == ProductType::kInt8) return {Type::u8, Type::s8, Type::s32, 1, 4};
+  return {Type::f32, Type::f32, Type::f32, 4, 4};
+}
+
+dnnl::memory::desc plain(Type type, int64_t rows, int64_t cols) {
+  return {{rows, cols}, type, Plain::ab};
+}
+
+// Kernels for weights in a layout of their own are called brg:...
+bool is_fast(const dnnl::matmul::primitive_desc& product) {
+  return std::strncmp(product.impl_info_str(), "brg:", 4) == 0;
+}
+
+class PackedLibraryWeight : public LibraryWeight {
+ public:
+  PackedLibraryWeight(ProductType type, const void* values, int64_t out, int64_t in,
+                      const dnnl::memory::desc& layout)
+      : type_(type), out_(out), in_(in), weight_(layout, library_engine()) {
+    // The transpose of [out, in], without moving anything.
+    const dnnl::memory::desc given({in, out}, types_of(type).weight, Plain::ba);
+    dnnl::memory from(given, library_engine(), const_cast<void*>(values));
+    dnnl::reorder(from, weight_).execute(library_stream(), from, weight_);
+    library_stream().wait();
+  }
+
+  void multiply(const void* x, int64_t rows, void* y) const override {
+    const ProductTypes types = types_of(type_);
+    auto* from = static_cast<char*>(const_cast<void*>(x));
+    auto* into = static_cast<char*>(y);
+    try {
+      for (int64_t first = 0; first < rows; first += kMostRows) {
+        const int64_t count = std::min(kMostRows, rows - first);
+        const dnnl::memory some_x(plain(types.x, count, in_), library_engine(), from);
+        const dnnl::memory some_y(plain(types.y, count, out_), library_engine(), into);
+        product_of(count).execute(
+            library_stream(),
+            {{DNNL_ARG_SRC, some_x}, {DNNL_ARG_WEIGHTS, weight_}, {DNNL_ARG_DST, some_y}});
+        from += count * in_ * types.x_size;
+        into += count * out_ * types.y_size;
+      }
+      library_stream().wait();
+    } catch (const dnnl::error& e) {
+      throw DeviceError(format("oneDNN could not multiply [{}, {}] by [{}, {}] (status {})", rows,
+                               in_, in_, out_, static_cast<int>(e.status)));
+    }
+  }
+
+ private:
+  // Weights of one shape have one layout, so that they share products. Elements of a map stay where
+  // they are.
+  const dnnl::matmul& product_of(int64_t rows) const {
+    using Key = std::tuple<ProductType, int64_t, int64_t, int64_t>;
+    static std::mutex mutex;
+    static std::map<Key, dnnl::matmul> products;
+    const std::lock_guard lock(mutex);
+    const Key key = {type_, rows, out_, in_};
+    const auto found = products.find(key);
+    if (found != products.end()) return found->second;
+    const ProductTypes types = types_of(type_);
+    const dnnl::matmul::primitive_desc product(
+        {plain(types.x, rows, in_), weight_.get_desc(), plain(types.y, rows, out_)},
+        library_engine());
+    return products.emplace(key, dnnl::matmul(product)).first->second;
+  }
+
+  ProductType type_;
+  int64_t out_;
+  int64_t in_;
+  dnnl::memory weight_;
+};
+
+}  // namespace
+
+std::unique_ptr<LibraryWeight> LibraryWeight::pack(ProductType type, const void* values,
+                                                   int64_t out, int64_t in) {
+  const ProductTypes types = types_of(type);
+  try {
+    const dnnl::memory::desc any({in, out}, types.weight, Plain::any);
+    const dnnl::matmul::primitive_desc product(
+        {plain(types.x, kMostRows, in), any, plain(types.y, kMostRows, out)}, library_engine());
+    if (!is_fast(product)) return nullptr;
+    return std::make_unique<PackedLibraryWeight>(type, values, out, in, product.weights_desc());
+  } catch (const dnnl::error& e) {
+    if (e.status == dnnl_unimplemented) return nullptr;
+    throw DeviceError(format("oneDNN could not convert a weight [{}, {}] (status {})", out, in,
+                             static_cast<int>(e.status)));
+  }
+}
+
+bool has_bf16_products() {
+#if defined(__x86_64__)
+  const auto instructions = dnnl::get_effective_cpu_isa();
+  const auto bf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(instructions) & bf16) == bf16;
+#else
+  return false;
+#endif
+}
+
+namespace {
+
+// The products of recent shapes: the number of tokens varies from batch to batch, and each product
+// has compiled code.
+class Bf16Products {
+ public:
+  // Calls `use` with a product that exists as long as the call.
+  template <class Use>
+  void with(const Bf16Product& p, Use use) {
+    const Key key = {p.rows, p.inner, p.cols, p.ta, p.tb, p.add};
+    const std::lock_guard lock(mutex_);
+    auto found = products_.find(key);
+    if (found == products_.end()) {
+      if (products_.size() == kMost) products_.clear();
+      found = products_.emplace(key, made(p)).first;
+    }
+    use(found->second);
+  }
+
+  static dnnl::memory::desc factor(int64_t rows, int64_t cols, Transpose transposed) {
+    return {{rows, cols}, Type::bf16, transposed == Transpose::kYes ? Plain::ba : Plain::ab};
+  }
+
+ private:
+  using Key = std::tuple<int64_t, int64_t, int64_t, Transpose, Transpose, bool>;
+  static constexpr size_t kMost = 512;
+
+  static dnnl::matmul made(const Bf16Product& p) {
+    dnnl::primitive_attr attributes;
+    if (p.add) {
+      dnnl::post_ops after;
+      after.append_sum(1);
+      attributes.set_post_ops(after);
+    }
+    return dnnl::matmul({{factor(p.rows, p.inner, p.ta), factor(p.inner, p.cols, p.tb),
+                          plain(Type::f32, p.rows, p.cols)},
+                         attributes,
+                         library_engine()});
+  }
+
+  std::mutex mutex_;
+  std::map<Key, dnnl::matmul> products_;
+};
+
+}  // namespace
+
+void multiply_bf16(const Bf16Product& p) {
+  static Bf16Products products;
+  const auto memory = [](const dnnl::memory::desc& layout, const void* data) {
+    return dnnl::memory(layout, library_engine(), const_cast<void*>(data));
+  };
+  try {
+    products.with(p, [&](const dnnl::matmul& product) {
+      product.execute(library_stream(),
+                      {{DNNL_ARG_SRC, memory(Bf16Products::factor(p.rows, p.inner, p.ta), p.a)},
+                       {DNNL_ARG_WEIGHTS, memory(Bf16Products::factor(p.inner, p.cols, p.tb), p.b)},
+                       {DNNL_ARG_DST, memory(plain(Type::f32, p.rows, p.cols), p.c)}});
+      library_stream().wait();
+    });
+  } catch (const dnnl::error& e) {
+    throw DeviceError(format("oneDNN could not multiply [{}, {}] by [{}, {}] in bf16 (status {})",
+                             p.rows, p.inner, p.inner, p.cols, static_cast<int>(e.status)));
+  }
+}
+
+void avoid_broken_instructions() {
+#if defined(__x86_64__)
+  // The limit is set only where it is the best that the processor has beside AMX: elsewhere it
+  // would take away other instructions. A limit that the user gave has precedence.
+  const bool limited =
+      std::getenv("DNNL_MAX_CPU_ISA") != nullptr || std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr;
+  if (limited || !__builtin_cpu_supports("avx512bf16")) return;
+  dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+#endif
+}
+
+}  // namespace reigen::cpu

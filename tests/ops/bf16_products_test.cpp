@@ -1,0 +1,123 @@
+// Products in bf16 on the CPU, against fp32 products of the rounded factors.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "ops/backend.h"
+#include "ops/cpu/kernels.h"
+#include "ops/op_case.h"
+
+namespace reigen {
+namespace {
+
+using reference::Matrix;
+using reference::multiply;
+using reference::normal;
+
+float round_trip(float x) {
+  uint16_t bits = 0;
+  cpu::round_to_bf16(&x, &bits, 1);
+  return std::bit_cast<float>(uint32_t{bits} << 16);
+}
+
+// As an operation rounds its factor, in rows with gaps.
+Matrix rounded(const Matrix& m) {
+  Matrix out = m;
+  for (double& v : out.values) v = static_cast<double>(round_trip(static_cast<float>(v)));
+  return out;
+}
+
+class Bf16Products : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (bf16_cpu_backend() == nullptr) GTEST_SKIP() << "this processor has no AVX-512 BF16";
+    device_ = Device::cpu(GetParam()).with_backend(bf16_cpu_backend());
+  }
+  Device device_ = Device::cpu(1);
+};
+INSTANTIATE_TEST_SUITE_P(Threads, Bf16Products, ::testing::Values(1, 3));
+
+Buffer buffer_of(const Device& device, Matrix m, int64_t stride = 0) {
+  return {device, m, DType::kF32, stride};
+}
+
+void expect_near(const Buffer& got, const Matrix& wanted, const std::string& what) {
+  double squares = 0;
+  for (const double v : wanted.values) squares += v * v;
+  const double scale = std::sqrt(squares / static_cast<double>(wanted.values.size()));
+  const Matrix values = got.values();
+  for (size_t i = 0; i < wanted.values.size(); ++i) {
+    ASSERT_NEAR(values.values[i], wanted.values[i], 1e-5 * scale) << what << ", element " << i;
+  }
+}
+
+TEST_P(Bf16Products, AreExactUpToTheRoundingOfTheirFactors) {
+  struct Case {
+    int64_t rows, inner, cols;
+    float alpha, beta;
+    int64_t gap;
+  };
+  for (const auto& [rows, inner, cols, alpha, beta, gap] :
+       {Case{40, 72, 24, 1, 0, 0}, Case{333, 64, 96, 1, 1, 0}, Case{33, 7, 19, 1, 1, 0},
+        Case{1, 1, 1, 1, 0, 0}, Case{17, 129, 5, 2, 1, 3}, Case{64, 32, 48, 1, 0.5, 8}}) {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        const Matrix a = ta ? normal(inner, rows, 1) : normal(rows, inner, 1);
+        const Matrix b = tb ? normal(cols, inner, 2) : normal(inner, cols, 2);
+        const Matrix before = normal(rows, cols, 3);
+        const Buffer c = buffer_of(device_, before, cols + gap);
+        matmul(device_, buffer_of(device_, a, a.cols + gap).tensor(), Transpose(ta),
+               buffer_of(device_, b, b.cols + gap).tensor(), Transpose(tb), c.tensor(), alpha,
+               beta);
+        Matrix wanted = multiply(rounded(a), ta, rounded(b), tb);
+        for (size_t i = 0; i < wanted.values.size(); ++i) {
+          wanted.values[i] = wanted.values[i] * static_cast<double>(alpha) +
+                             before.values[i] * static_cast<double>(beta);
+        }
+        expect_near(c, wanted, std::to_string(rows) + (ta ? "'" : "") + (tb ? "x'" : "x"));
+      }
+    }
+  }
+}
+
+TEST_P(Bf16Products, AreTheSameTwice) {
+  const Buffer a = buffer_of(device_, normal(300, 700, 1));
+  const Buffer b = buffer_of(device_, normal(300, 90, 2));
+  auto product = [&] {
+    const Buffer c = buffer_of(device_, Matrix(700, 90));
+    matmul(device_, a.tensor(), Transpose::kYes, b.tensor(), Transpose::kNo, c.tensor(), 1, 1);
+    return c.values().values;
+  };
+  EXPECT_EQ(product(), product());
+}
+
+TEST_P(Bf16Products, WorkWithPackedWeights) {
+  for (const int64_t gap : {0, 5}) {
+    const Matrix x = normal(200, 48, 1), w = normal(70, 48, 2);
+    const Buffer fx = buffer_of(device_, x, 48 + gap), fw = buffer_of(device_, w);
+    const Buffer y = buffer_of(device_, Matrix(200, 70), 70 + gap);
+    const auto packed = pack_weight(device_, fw.tensor());
+    ASSERT_NE(packed, nullptr);
+    linear_forward(device_, fx.tensor(), {fw.tensor(), packed.get()}, y.tensor());
+    expect_near(y, multiply(rounded(x), false, rounded(w), true), "packed");
+  }
+}
+
+TEST(RoundToBf16, TakesTheNearestAndEvenOnes) {
+  for (const auto& [from, to] : {std::pair{1.0F, 1.0F},
+                                 {1 + 0x1p-8F, 1.0F},
+                                 {1 + 0x1.8p-8F, 1 + 0x1p-7F},
+                                 {1 + 3 * 0x1p-8F, 1 + 2 * 0x1p-7F},
+                                 {-0.0F, -0.0F},
+                                 {3.4e38F, std::numeric_limits<float>::infinity()},
+                                 {-INFINITY, -INFINITY}}) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(round_trip(from)), std::bit_cast<uint32_t>(to)) << from;
+  }
+  EXPECT_TRUE(std::isnan(round_trip(NAN)));
+  EXPECT_TRUE(std::isnan(round_trip(std::bit_cast<float>(0x7F800001U))));
+}
+
+}  // namespace
+}  // namespace reigen

@@ -144,8 +144,8 @@ TEST(ManifestState, OfVersion01HasNeitherDecayNorAverage) {
 
 TEST(ManifestState, IsRefusedWhenAFieldIsMissingOrOfADifferentType) {
   const Json whole = manifest_state(full_state());
-  const std::set<std::string> since_0_2 = {"decay", "average_better", "best_chrf", "best_metrics",
-                                           "starting_point"};
+  const std::set<std::string> since_0_2 = {"decay",        "average_better", "best_chrf",
+                                           "best_metrics", "starting_point", "shares"};
   for (const auto& [key, value] : whole.items()) {
     TrainState state;
     Json less = whole;

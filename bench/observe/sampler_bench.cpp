@@ -9,6 +9,7 @@
 #include "base/terminal.h"
 #include "observe/sample/host_counters.h"
 #include "observe/sample/nvml.h"
+#include "observe/sample/process_counters.h"
 
 namespace {
 
@@ -26,12 +27,16 @@ int main() {
   std::vector<double> taken;
   size_t bytes = 0;
   reigen::HostCounters before = reigen::read_host_counters();
+  reigen::ProcessCounters process = reigen::read_process_counters();
   for (int i = 0; i < kSamples; ++i) {
     const double start = thread_seconds();
     reigen::HostCounters now = reigen::read_host_counters();
     reigen::SampleRecord sample = reigen::sample_between(before, now, "eth0");
     sample.gpus = nvml.sample();
-    bytes = reigen::log_line(sample).size();
+    reigen::ProcessCounters process_now = reigen::read_process_counters();
+    const reigen::ProcessRecord own = reigen::process_between(process, process_now);
+    bytes = reigen::log_line(sample).size() + reigen::log_line(own).size();
+    process = std::move(process_now);
     before = std::move(now);
     taken.push_back(thread_seconds() - start);
   }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -59,35 +60,47 @@ uint64_t room_in(const std::string& directory, const GroupFiles& files) {
   return *limit - std::min(*limit, *usage - cache);
 }
 
-// The least room in a group and its ancestors. In a container the path may be the host's and not
-// exist here; the limit is then at the mount itself, which is read last.
-uint64_t room_up_from(const std::string& mount, std::string group, const GroupFiles& files) {
-  uint64_t room = kNoLimit;
+// Calls visit(directory) for a group and its ancestors. In a container the path may be the host's
+// and not exist here; the limit is then at the mount itself, which is visited last.
+template <class Visit>
+void visit_up_from(const std::string& mount, std::string group, Visit&& visit) {
   while (true) {
     while (!group.empty() && group.back() == '/') group.pop_back();
-    room = std::min(room, room_in(mount + group, files));
-    if (group.empty()) return room;
+    visit(mount + group);
+    if (group.empty()) return;
     group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
   }
 }
 
-// Lines of /proc/self/cgroup: "0::/path" in version 2, "7:memory:/path" in version 1.
-uint64_t group_room(const std::string& root) {
+// Calls version2(directory) and version1(directory) for the groups of this process that may limit
+// it by `controller`. Lines of /proc/self/cgroup: "0::/path" in version 2, "7:memory:/path" in
+// version 1.
+template <class Version2, class Version1>
+void visit_groups(const std::string& root, const std::string& controller, Version2&& version2,
+                  Version1&& version1) {
   std::ifstream in(root + "/proc/self/cgroup");
   std::string line;
-  uint64_t room = kNoLimit;
   while (std::getline(in, line)) {
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string group = line.substr(second + 1);
-    if (controllers == ",,") {
-      room = std::min(room, room_up_from(root + "/sys/fs/cgroup", group, kVersion2));
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      room = std::min(room, room_up_from(root + "/sys/fs/cgroup/memory", group, kVersion1));
+    if (controllers.empty()) {
+      visit_up_from(root + "/sys/fs/cgroup", group, version2);
+    } else if (("," + controllers + ",").find("," + controller + ",") != std::string::npos) {
+      // Mounted by the names of all its controllers, with a link for each.
+      visit_up_from(root + "/sys/fs/cgroup/" + controller, group, version1);
     }
   }
+}
+
+uint64_t group_room(const std::string& root) {
+  uint64_t room = kNoLimit;
+  visit_groups(
+      root, "memory",
+      [&](const std::string& group) { room = std::min(room, room_in(group, kVersion2)); },
+      [&](const std::string& group) { room = std::min(room, room_in(group, kVersion1)); });
   return room;
 }
 
@@ -143,6 +156,29 @@ int usable_cores() {
   cpu_set_t set;  // has room for 1024 cores; the call fails on a larger machine
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+double core_limit(const std::string& root) {
+  double least = std::numeric_limits<double>::infinity();
+  auto limit = [&](std::optional<uint64_t> quota, std::optional<uint64_t> period) {
+    if (!quota || !period || *quota == 0 || *period == 0) return;
+    least = std::min(least, static_cast<double>(*quota) / static_cast<double>(*period));
+  };
+  visit_groups(
+      root, "cpu",
+      [&](const std::string& group) {  // "50000 100000", or "max 100000"
+        std::ifstream in(group + "/cpu.max");
+        uint64_t quota = 0;
+        uint64_t period = 0;
+        if (in >> quota >> period) limit(quota, period);
+      },
+      [&](const std::string& group) {  // -1 without a limit
+        std::ifstream in(group + "/cpu.cfs_quota_us");
+        int64_t quota = 0;
+        if (in >> quota && quota > 0)
+          limit(static_cast<uint64_t>(quota), first_number(group + "/cpu.cfs_period_us"));
+      });
+  return std::isfinite(least) ? least : 0;
 }
 
 unsigned thread_count(int64_t threads) {

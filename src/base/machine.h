@@ -16,6 +16,10 @@ bool is_loopback(const std::string& address);
 // Cores that this process may run on: `taskset` and batch systems grant fewer than the machine has.
 int usable_cores();
 
+// Cores that a CPU quota of this process's control groups grants (a container's limit), such as
+// 0.5; 0 without one. `root` is for tests: a folder with its own proc/ and sys/.
+double core_limit(const std::string& root = "");
+
 // The value of an option `--threads`: 0 stands for all usable cores.
 unsigned thread_count(int64_t threads);
 

@@ -27,19 +27,6 @@ std::vector<int> one_of_each_host(const std::vector<Member>& members) {
   return first.size() > 1 ? first : all;
 }
 
-// Every pair of ranks while there are few; a ring where all pairs would take too long.
-std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<int>& ranks) {
-  constexpr size_t kFew = 6;
-  std::vector<std::pair<int, int>> pairs;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    for (size_t j = i + 1; j < ranks.size(); ++j) {
-      const bool neighbours = j == i + 1 || (i == 0 && j + 1 == ranks.size());
-      if (ranks.size() <= kFew || neighbours) pairs.emplace_back(ranks[i], ranks[j]);
-    }
-  }
-  return pairs;
-}
-
 // Seconds of all steps until the first limit of the run; 0 where there is no limit.
 double run_seconds(const Examination& e, const TrainOptions& options, double steps_in_epoch) {
   double steps = INFINITY;
@@ -131,7 +118,9 @@ class Examiner {
     std::set<std::string> machines;
     for (const Member& member : members) machines.insert(member.machine());
     e_.machines = machines.size();
-    measure_pairs(pairs_to_measure(one_of_each_host(members)));
+    job_.check(measure_pairs(job_.membership()->group(),
+                             pairs_to_measure(one_of_each_host(members)), given_.seconds / 4,
+                             e_.links));
     std::vector<double> ahead;
     job_.check(measure_clocks(job_.membership()->group(), ahead));
     for (WorkerFacts& w : e_.workers) w.clock_ahead = ahead[static_cast<size_t>(w.rank)];
@@ -139,17 +128,6 @@ class Examiner {
         choose_transport(job_, opened_.device, options_, {.method = CompressMethod::kAuto});
     e_.preflight = measure_job(job_, transport_.direct.get(), opened_, model_, options_,
                                parameters_, ready_, given_.seconds * 3 / 4);
-  }
-
-  void measure_pairs(const std::vector<std::pair<int, int>>& pairs) {
-    const double each = given_.seconds / 4 / static_cast<double>(2 * pairs.size());
-    for (const auto& [a, b] : pairs) {
-      for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
-        PairLink link;
-        job_.check(measure_pair(job_.membership()->group(), from, to, std::min(1.0, each), link));
-        e_.links.push_back(link);
-      }
-    }
   }
 
   void measure_half_threads() {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/clock.h"
-#include "device/buffer.h"
 #include "device/gpu.h"
 #include "ops/matmul.h"
 
@@ -24,30 +23,36 @@ TokenFlops token_flops(const ModelOptions& m, int64_t pieces) {
   return {kEach * source, kEach * target};
 }
 
-double measure_flops(const Device& device, DType type) {
+ProductProbe::ProductProbe(const Device& device, DType type) : device_(device) {
   Gpu* gpu = device.gpu();
   const int64_t size = gpu != nullptr ? 8192 : 768;
   const size_t bytes = static_cast<size_t>(size * size) * size_of(type);
-  DeviceBuffer memory[3];
-  Tensor t[3];
   for (int i = 0; i < 3; ++i) {
-    memory[i] = DeviceBuffer(device.kind(), bytes, "a product that measures the device");
+    memory_[i] = DeviceBuffer(device.kind(), bytes, "a product that measures the device");
     if (gpu != nullptr) {
-      gpu->clear(memory[i].data(), bytes);
+      gpu->clear(memory_[i].data(), bytes);
     } else {
-      std::fill_n(memory[i].as<float>(), size * size, 0.5F);
+      std::fill_n(memory_[i].as<float>(), size * size, 0.5F);
     }
-    t[i] = {memory[i].data(), type, size, size, size};
+    operands_[i] = {memory_[i].data(), type, size, size, size};
   }
-  const double operations = 2 * std::pow(static_cast<double>(size), 3);
-  double best = 0;
-  for (int i = 0; i < 5; ++i) {
-    Stopwatch watch;
-    matmul(device, t[0], Transpose::kNo, t[1], Transpose::kYes, t[2]);
-    if (gpu != nullptr) gpu->wait();
-    if (i > 0) best = std::max(best, operations / std::max(1e-9, watch.seconds()));
-  }
-  return best;
+  operations_ = 2 * std::pow(static_cast<double>(size), 3);
+  multiply();
+}
+
+void ProductProbe::multiply() {
+  matmul(device_, operands_[0], Transpose::kNo, operands_[1], Transpose::kYes, operands_[2]);
+  if (device_.gpu() != nullptr) device_.gpu()->wait();
+}
+
+double ProductProbe::run(double seconds) {
+  const Stopwatch watch;
+  double done = 0;
+  do {
+    multiply();
+    done += operations_;
+  } while (watch.seconds() < seconds);
+  return done / std::max(1e-9, watch.seconds());
 }
 
 }  // namespace reigen

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "config/model_options.h"
+#include "device/buffer.h"
 #include "device/device.h"
 #include "tensor/tensor.h"
 
@@ -19,8 +20,20 @@ struct TokenFlops {
 // Forward and backward of one token of either side.
 TokenFlops token_flops(const ModelOptions& model, int64_t pieces);
 
-// FLOP/s of the device in a product large enough to fill it: the best of a few after a warm-up.
-// Takes some hundredths of a second.
-double measure_flops(const Device& device, DType type);
+// Products large enough to fill the device.
+class ProductProbe {
+ public:
+  ProductProbe(const Device& device, DType type);  // runs one, which is slower than the rest
+  // FLOP/s of products one after the other, for about this time.
+  double run(double seconds);
+
+ private:
+  void multiply();
+
+  const Device& device_;
+  DeviceBuffer memory_[3];
+  Tensor operands_[3];
+  double operations_ = 0;  // of a product
+};
 
 }  // namespace reigen

@@ -221,11 +221,20 @@ ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
   return times;
 }
 
-double measure_capacity(Job& job, const OpenedDevice& opened) {
-  job.barrier();  // all workers begin together, because those of one host share its memory
-  double capacity[] = {measure_flops(opened.device, opened.type)};
-  job.sum(capacity);
-  return capacity[0];
+Capacity measure_capacity(Job& job, const OpenedDevice& opened) {
+  constexpr double kRound = 0.05;  // seconds: many times what the kernel gives a thread at once
+  constexpr int kRounds = 4;
+  ProductProbe probe(opened.device, opened.type);
+  Capacity capacity;
+  for (int round = 0; round < kRounds; ++round) {
+    // All workers begin together, because those of one host share its memory and its cores.
+    job.barrier();
+    double together[] = {probe.run(kRound)};
+    job.sum(together);
+    capacity.high = std::max(capacity.high, together[0]);
+    capacity.low = round == 0 ? together[0] : std::min(capacity.low, together[0]);
+  }
+  return capacity;
 }
 
 }  // namespace reigen

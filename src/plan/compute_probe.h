@@ -18,7 +18,13 @@ ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
                              const TrainOptions& options, std::span<float> parameters,
                              const ReadyBatch& ready, double budget);
 
-// FLOP/s of all workers together in large matrix products, measured by all at the same time.
-double measure_capacity(Job& job, const OpenedDevice& opened);
+// FLOP/s of all workers together in large matrix products, measured by all at the same time, for so
+// long that workers which share a core take turns within a measurement: the highest and the lowest
+// of some measurements.
+struct Capacity {
+  double high = 0;
+  double low = 0;
+};
+Capacity measure_capacity(Job& job, const OpenedDevice& opened);
 
 }  // namespace reigen

@@ -200,6 +200,32 @@ CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink
   return {};
 }
 
+std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<int>& ranks) {
+  constexpr size_t kFew = 6;
+  std::vector<std::pair<int, int>> pairs;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    for (size_t j = i + 1; j < ranks.size(); ++j) {
+      const bool neighbours = j == i + 1 || (i == 0 && j + 1 == ranks.size());
+      if (ranks.size() <= kFew || neighbours) pairs.emplace_back(ranks[i], ranks[j]);
+    }
+  }
+  return pairs;
+}
+
+CommStatus measure_pairs(Group& group, const std::vector<std::pair<int, int>>& pairs,
+                         double seconds, std::vector<PairLink>& links) {
+  const double each = std::min(1.0, seconds / static_cast<double>(2 * pairs.size()));
+  for (const auto& [a, b] : pairs) {
+    for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+      PairLink link;
+      const CommStatus status = measure_pair(group, from, to, each, link);
+      if (!status.ok()) return status;
+      links.push_back(link);
+    }
+  }
+  return {};
+}
+
 CommStatus measure_clocks(Group& group, std::vector<double>& ahead) {
   constexpr int kTries = 5;
   std::vector<ClockOffset> offsets;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "dist/group/group.h"
@@ -53,6 +54,12 @@ struct PairLink {
 };
 // One stream between two ranks for about `seconds`; the other ranks wait. All ranks get the result.
 CommStatus measure_pair(Group& group, int from, int to, double seconds, PairLink& link);
+
+// Every pair of these ranks while there are few; a ring where all pairs would take too long.
+std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<int>& ranks);
+// Both directions of each pair, one after the other, in about `seconds` for all of them.
+CommStatus measure_pairs(Group& group, const std::vector<std::pair<int, int>>& pairs,
+                         double seconds, std::vector<PairLink>& links);
 
 // Seconds by which each rank's clock is ahead of rank 0's.
 CommStatus measure_clocks(Group& group, std::vector<double>& ahead);

@@ -127,6 +127,13 @@ Preflight measure_job(Job& job, Group* direct, const OpenedDevice& opened, Trans
   return preflight;
 }
 
+void measure_host_links(Job& job, double seconds, Preflight& preflight) {
+  const std::vector<int> first = first_rank_of_each_machine(job.membership()->control().members());
+  if (first.size() < 2) return;
+  job.check(
+      measure_pairs(job.membership()->group(), pairs_to_measure(first), seconds, preflight.links));
+}
+
 CompressSetting known_compression(const TrainOptions& options, uint64_t step,
                                   const Choices& choices) {
   const CompressSetting& given = options.workers.compress;
@@ -189,6 +196,13 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
                           const TrainOptions& options, uint64_t step, const Choices& choices) {
   const PreflightFindings found = findings_of(preflight, layout, options, step, choices);
   const StepPrediction& predicted = found.step;
+  std::vector<MeasuredLink> links;
+  for (const PairLink& link : preflight.links) {
+    links.push_back(
+        {static_cast<uint64_t>(link.from), static_cast<uint64_t>(link.to), link.bandwidth});
+  }
+  const bool better = found.auto_step && found.auto_step->setting != predicted.setting &&
+                      found.auto_step->seconds < predicted.seconds;
   return {.prediction = {.step = step,
                          .method = choices.compress,
                          .seconds = predicted.seconds,
@@ -197,7 +211,10 @@ PreflightReport report_of(const Preflight& preflight, const ParameterLayout& lay
                          .exposed = predicted.exposed,
                          .bytes = predicted.bytes,
                          .bandwidth = found.link.bandwidth,
-                         .latency = found.link.latency},
+                         .latency = found.link.latency,
+                         .better = better ? text_of(found.auto_step->setting) : "",
+                         .better_seconds = better ? found.auto_step->seconds : 0,
+                         .links = std::move(links)},
           .line = preflight_line(found),
           .warning = waiting_warning(found),
           .slow_worker = found.slow ? slow_worker_warning(*found.slow) : "",

@@ -24,6 +24,7 @@ struct Preflight {
   Measured measured;
   std::vector<CurvePoint> curve;         // all-reduce between hosts
   std::vector<CurvePoint> direct_curve;  // all-reduce between GPUs, where they exchange directly
+  std::vector<PairLink> links;           // between hosts, where they were measured
   std::vector<double> compute_by_rank;   // seconds for its share of a step
 };
 
@@ -51,6 +52,10 @@ struct SlowRank {
 };
 // The slowest worker, if it is above kSlowRankInProbe.
 std::optional<SlowRank> slow_rank(const std::vector<double>& compute_by_rank);
+
+// Measures the links between the workers' hosts, each direction by itself: an all-reduce shows only
+// the slower one. No links where all workers share a host.
+void measure_host_links(Job& job, double seconds, Preflight& preflight);
 
 // Conclusions from a preflight for the run that begins.
 struct PreflightFindings {

@@ -185,9 +185,10 @@ void preflight(AttemptParts& parts) {
   GpuTransport& transport = parts.transport;
   transport = choose_transport(parts.job, parts.opened.device, options,
                                known_compression(options, step, choices));
-  const Preflight measured =
+  Preflight measured =
       measure_job(parts.job, transport.direct.get(), parts.opened, parts.model, options,
                   parts.state.parameters, ready, options.workers.preflight);
+  measure_host_links(parts.job, options.workers.preflight / 4, measured);
   const ParameterLayout& layout = parts.model.layout();
   choose_compression(options, measured, layout, step, choices);
   drop_nccl_if_unused(transport, parse_compress(choices.compress));
@@ -312,7 +313,9 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
   replay_algorithms(job, device, parts.writer.get(), options, parts.facts.resumed);
 
   parts.shares = std::make_unique<WorkerShares>(job, options, parts.state.choices);
-  parts.facts.capacity = measure_capacity(job, parts.opened);
+  const Capacity capacity = measure_capacity(job, parts.opened);
+  parts.facts.capacity = capacity.high;
+  parts.facts.capacity_low = capacity.low;
   if (!job.alone()) preflight(parts);
   describe_attempt(parts);
 

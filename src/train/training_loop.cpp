@@ -155,6 +155,7 @@ void TrainingLoop::log_step(const StepResult& result, double seconds) {
   Counters& counters = parts_.state.counters;
   times_.seconds = seconds;
   times_.descheduled = logs_.descheduled().take();
+  if (parts_.writer) times_.writing = parts_.writer->take_writing_seconds();
   spans_ = {};
   const StepRecord record = step_record(result, times_, limits_.epochs(counters.cursor));
   counters.step_seconds += record.seconds;
@@ -255,6 +256,7 @@ void TrainingLoop::exchange_logs() {
 
 void TrainingLoop::restart_clocks() {
   since_last_step_ = spans_ = {};
+  if (parts_.writer) parts_.writer->take_writing_seconds();  // not of the next step
   times_.observe = 0;
 }
 

@@ -35,6 +35,7 @@ class Machine {
     write("sys/fs/cgroup" + path + "/memory.stat",
           "anon 1\ninactive_file " + std::to_string(cache) + "\n");
   }
+  std::string path() const { return dir_.path(); }
   uint64_t available() const { return available_memory(dir_.path()) / kMiB; }
 
  private:
@@ -60,6 +61,26 @@ class Affinity {
  private:
   cpu_set_t before_;
 };
+
+TEST(CoreLimit, IsTheLeastOfAGroupAndItsAncestors) {
+  Machine machine;
+  EXPECT_EQ(core_limit(machine.path()), 0);
+  machine.write("proc/self/cgroup", "0::/job/worker\n");
+  machine.write("sys/fs/cgroup/job/worker/cpu.max", "max 100000\n");
+  EXPECT_EQ(core_limit(machine.path()), 0);
+  machine.write("sys/fs/cgroup/job/cpu.max", "150000 100000\n");
+  EXPECT_DOUBLE_EQ(core_limit(machine.path()), 1.5);
+}
+
+TEST(CoreLimit, OfVersion1) {
+  Machine machine;
+  machine.write("proc/self/cgroup", "4:cpu,cpuacct:/job\n");
+  machine.write("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
+  machine.write("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(core_limit(machine.path()), 0);
+  machine.write("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "25000\n");
+  EXPECT_DOUBLE_EQ(core_limit(machine.path()), 0.25);
+}
 
 TEST(UsableCores, AreThoseThatTheProcessMayRunOn) {
   const Affinity affinity;

@@ -18,8 +18,9 @@ TEST(TokenFlops, AreSixPerWeightThatATokenIsMultipliedWith) {
   EXPECT_NEAR((flops.source + flops.target) / 6, 60'880'896, 0.002 * 60'880'896);
 }
 
-TEST(MeasureFlops, IsPlausibleForAProcessor) {
-  const double measured = measure_flops(Device::cpu(1), DType::kF32);
+TEST(ProductProbe, IsPlausibleForAProcessor) {
+  const Device device = Device::cpu(1);
+  const double measured = ProductProbe(device, DType::kF32).run(0.01);
   EXPECT_GT(measured, 1e8);  // a tenth of a GFLOP/s: slower than any machine this runs on
   EXPECT_LT(measured, 1e13);
 }

@@ -62,7 +62,7 @@ class Reference {
       for_each_row(R::derived(), [&](const auto& d) {
         if (d.shown != nullptr) scalars += format("{}`{}`", scalars.empty() ? "" : ", ", d.name);
       });
-      text_ += format("\nTensorBoard also shows {}.\n", scalars);
+      if (!scalars.empty()) text_ += format("\nTensorBoard also shows {}.\n", scalars);
     }
     for_each_row(R::fields(), [&](const auto& f) { add_object(f); });
   }

@@ -73,6 +73,20 @@ double SampleRecord::gpu_megahertz() const {
   return clock;
 }
 
+bool SampleRecord::gpu_slowed() const {
+  return std::any_of(gpus.begin(), gpus.end(), [](const GpuSample& g) {
+    return g.slowed_by.find("thermal") != std::string::npos ||
+           g.slowed_by.find("hardware") != std::string::npos ||
+           g.slowed_by.find("power-brake") != std::string::npos;
+  });
+}
+
+double SampleRecord::gpu_others() const {
+  double others = 0;
+  for (const GpuSample& g : gpus) others += static_cast<double>(g.other_processes.value_or(0));
+  return others;
+}
+
 void add_step_to(SpansRecord& sum, const StepRecord& step) {
   sum.step = step.step;
   sum.time = step.time;

@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "base/json/json.h"
+#include "observe/record/process_record.h"
 #include "observe/record/run_records.h"
 #include "observe/record/sample_record.h"
 #include "observe/record/step_record.h"
@@ -21,7 +22,8 @@ namespace reigen {
 
 using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
                             SpansRecord, SampleRecord, PredictionRecord, DecayRecord,
-                            StartingPointRecord, CopyRecord, SharesRecord, MembershipChangeRecord>;
+                            StartingPointRecord, CopyRecord, SharesRecord, MembershipChangeRecord,
+                            ProcessRecord>;
 
 uint64_t step_of(const Record& record);
 

@@ -47,10 +47,14 @@ size_t RollupTable::column(std::string_view name) const {
   throw Error(ExitCode::kInternal, format("no column {} in a rollup table", name));
 }
 
-double RollupTable::total(std::string_view name) const {
+double RollupTable::total(std::string_view name, const StepInterval& steps) const {
   const size_t at = column(name);
   double total = 0;
-  for (const auto& [number, row] : rows_) combine_value(total, row[at], columns_[at].combine);
+  for (const auto& [number, row] : rows_) {
+    const double middle = end_of(number) - static_cast<double>(width_ - 1) / 2;
+    if (middle < steps.first || middle > steps.last) continue;
+    combine_value(total, row[at], columns_[at].combine);
+  }
   return total;
 }
 

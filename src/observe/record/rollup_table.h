@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <string_view>
@@ -13,6 +14,13 @@
 #include "observe/record/field_columns.h"
 
 namespace reigen {
+
+// Steps of a run; both ends included.
+struct StepInterval {
+  double first = 0;
+  double last = std::numeric_limits<double>::infinity();
+  double length() const { return last - first + 1; }
+};
 
 class RollupTable {
  public:
@@ -25,7 +33,8 @@ class RollupTable {
   // By number; row n holds steps n * width() to (n + 1) * width() - 1.
   const std::map<uint64_t, std::vector<double>>& rows() const { return rows_; }
   size_t column(std::string_view name) const;  // index; the column must exist
-  double total(std::string_view name) const;   // all rows combined
+  // All rows combined; or those whose middle is in a range.
+  double total(std::string_view name, const StepInterval& steps = {}) const;
   // For rows where `divisor` is above zero: the last step of the row and the quotient.
   std::vector<std::pair<double, double>> ratio(std::string_view name,
                                                std::string_view divisor) const;

@@ -37,6 +37,7 @@ struct StartRecord {
   double source_token_flops = 0;
   double target_token_flops = 0;
   double capacity = 0;
+  double capacity_low = 0;
   double setup_seconds = 0;
   double data_seconds = 0;
   uint64_t last_step = 0;
@@ -90,7 +91,13 @@ struct StartRecord {
               "floating-point operations of matrix products for one target token of a step")
             .omitted_when_empty(),
         field(&R::capacity, "capacity", kFlopsPerSecond,
-              "throughput of all workers together in a large matrix product, measured at the start")
+              "throughput of all workers together in large matrix products, measured at the start: "
+              "the "
+              "highest of some measurements")
+            .omitted_when_empty(),
+        field(&R::capacity_low, "capacity_low", kFlopsPerSecond,
+              "lowest of the measurements of which capacity is the highest")
+            .since("0.2")
             .omitted_when_empty(),
         field(&R::setup_seconds, "setup_seconds", kSeconds,
               "time from the start of the attempt to this record"),
@@ -112,6 +119,23 @@ struct StartRecord {
   }
 };
 
+// The measured link from one rank to another.
+struct MeasuredLink {
+  uint64_t from = 0;
+  uint64_t to = 0;
+  double bandwidth = 0;
+  bool operator==(const MeasuredLink&) const = default;
+
+  static constexpr auto fields() {
+    using R = MeasuredLink;
+    return std::tuple{field(&R::from, "from", kCount, "rank that sends").since("0.2"),
+                      field(&R::to, "to", kCount, "rank that receives").since("0.2"),
+                      field(&R::bandwidth, "bandwidth", kBytesPerSecond,
+                            "bandwidth in this direction, with the link otherwise idle")
+                          .since("0.2")};
+  }
+};
+
 struct PredictionRecord {
   uint64_t step = 0;
   double time = unix_now();
@@ -123,6 +147,9 @@ struct PredictionRecord {
   double bytes = 0;
   double bandwidth = 0;
   double latency = 0;
+  std::string better;
+  double better_seconds = 0;
+  std::vector<MeasuredLink> links;
   bool operator==(const PredictionRecord&) const = default;
 
   static constexpr RecordKind kKind = {
@@ -139,7 +166,18 @@ struct PredictionRecord {
         field(&R::exposed, "exposed", kSeconds, "predicted exposed communication of a step"),
         field(&R::bytes, "bytes", kBytes, "payload that a worker sends in a step"),
         field(&R::bandwidth, "bandwidth", kBytesPerSecond, "measured bandwidth of the link"),
-        field(&R::latency, "latency", kSeconds, "measured latency of the link")};
+        field(&R::latency, "latency", kSeconds, "measured latency of the link"),
+        field(&R::better, "better", kNoUnit,
+              "compression that --compress auto would choose, where the step waits for the network "
+              "and the choice is predicted to shorten it")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::better_seconds, "better_seconds", kSeconds, "predicted step time with it")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::links, "links", kNoUnit, "links between hosts, each direction by itself")
+            .since("0.2")
+            .omitted_when_empty()};
   }
 };
 

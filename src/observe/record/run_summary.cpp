@@ -42,7 +42,8 @@ Json json_of(const std::optional<T>& record) {
 
 RankSummary::RankSummary()
     : spans(columns_of<SpansRecord>(), kMaxRankRows),
-      machine(columns_of<SampleRecord>(), kMaxRankRows) {}
+      machine(columns_of<SampleRecord>(), kMaxRankRows),
+      process(columns_of<ProcessRecord>(), kMaxRankRows) {}
 
 RunSummary::RunSummary() : steps(columns_of<StepRecord>(), kMaxStepRows) {}
 
@@ -54,7 +55,8 @@ void RunSummary::note_time(const Record& record) {
   if (const auto* start = std::get_if<StartRecord>(&record)) {
     attempts.back().first -= start->setup_seconds;
   }
-  attempts.back().last = time;
+  // A checkpoint is recorded when it is complete: beside steps, which a resume may have removed.
+  if (!std::holds_alternative<CheckpointRecord>(record)) attempts.back().last = time;
   if (const auto* end = std::get_if<EndRecord>(&record)) attempts.back().seconds = end->seconds;
 }
 
@@ -62,6 +64,9 @@ void RunSummary::add(int rank, const Record& record) {
   if (rank == 0) note_time(record);
   if (const auto* spans = std::get_if<SpansRecord>(&record)) return add_spans(rank, *spans);
   if (const auto* sample = std::get_if<SampleRecord>(&record)) return add_sample(rank, *sample);
+  if (const auto* process = std::get_if<ProcessRecord>(&record)) {
+    return add_process(rank, *process);
+  }
   if (rank != 0) return;
   if (const auto* step = std::get_if<StepRecord>(&record)) return add_step(*step);
   if (const auto* start = std::get_if<StartRecord>(&record)) {
@@ -140,6 +145,12 @@ void RunSummary::add_sample(int rank, const SampleRecord& r) {
   summary.last_sample = r;
 }
 
+void RunSummary::add_process(int rank, const ProcessRecord& r) {
+  RankSummary& summary = ranks[rank];
+  summary.process.add(r.step, row_of(r));
+  summary.last_process = r;
+}
+
 Json RunSummary::to_json() const {
   Json json = {{"steps", steps.to_json()},
                {"starts", list_of(starts)},
@@ -167,7 +178,9 @@ Json RunSummary::to_json() const {
     json["ranks"].push_back({{"rank", rank},
                              {"spans", summary.spans.to_json()},
                              {"machine", summary.machine.to_json()},
+                             {"process", summary.process.to_json()},
                              {"last_sample", json_of(summary.last_sample)},
+                             {"last_process", json_of(summary.last_process)},
                              {"last_time", summary.last_time}});
   }
   return json;
@@ -210,7 +223,9 @@ RunSummary RunSummary::from_json(const Json& json) {
       RankSummary& summary = run.ranks[JsonView(entry).at("rank")];
       summary.spans.load(entry.at("spans"));
       summary.machine.load(entry.at("machine"));
+      summary.process.load(entry.at("process"));
       summary.last_sample = record_in<SampleRecord>(entry.at("last_sample"));
+      summary.last_process = record_in<ProcessRecord>(entry.at("last_process"));
       summary.last_time = entry.at("last_time").get<double>();
     }
   } catch (const Json::exception& e) {

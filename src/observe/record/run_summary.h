@@ -22,7 +22,9 @@ struct RankSummary {
   RankSummary();
   RollupTable spans;    // columns of SpansRecord
   RollupTable machine;  // columns of SampleRecord; empty for all but the lowest rank of a host
+  RollupTable process;  // columns of ProcessRecord
   std::optional<SampleRecord> last_sample;
+  std::optional<ProcessRecord> last_process;
   double last_time = 0;
 };
 
@@ -71,6 +73,7 @@ struct RunSummary {
   void note_seconds(const StepRecord& record);
   void add_spans(int rank, const SpansRecord& record);
   void add_sample(int rank, const SampleRecord& record);
+  void add_process(int rank, const ProcessRecord& record);
 
   uint64_t newest_ = 0;  // last step of this attempt
 };

@@ -1,8 +1,10 @@
-// The record of a host: cores, memory, disks, network interfaces and GPUs over about one second.
+// The record of a host: cores, memory, disks, network interfaces and GPUs over about one second. A
+// figure that the system hides is absent.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -41,6 +43,9 @@ struct GpuSample {
   uint64_t memory_total = 0;
   double watts = 0;
   double megahertz = 0;
+  std::string slowed_by;
+  std::optional<uint64_t> other_processes;
+  uint64_t other_memory = 0;
   bool operator==(const GpuSample&) const = default;
 
   static constexpr auto fields() {
@@ -53,7 +58,20 @@ struct GpuSample {
         field(&R::memory_used, "memory_used", kBytes, "memory in use").scalar("memory_GB", 1e9),
         field(&R::memory_total, "memory_total", kBytes, "memory of the GPU"),
         field(&R::watts, "watts", kSampledWatts, "power draw").scalar("watts"),
-        field(&R::megahertz, "megahertz", kSampledMegahertz, "clock of the multiprocessors")};
+        field(&R::megahertz, "megahertz", kSampledMegahertz, "clock of the multiprocessors"),
+        field(
+            &R::slowed_by, "slowed_by", kNoUnit,
+            "reasons why the clock is below its maximum, as NVML reports them: power-cap, thermal, "
+            "hardware, power-brake")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::other_processes, "other_processes", kCount,
+              "processes other than this job's workers that compute on the GPU; absent where NVML "
+              "hides the workers' own")
+            .since("0.2"),
+        field(&R::other_memory, "other_memory", kBytes, "memory of the GPU that they use")
+            .since("0.2")
+            .omitted_when_empty()};
   }
 };
 
@@ -65,6 +83,9 @@ struct SampleRecord {
   std::vector<double> cores;
   uint64_t memory_used = 0;
   uint64_t memory_total = 0;
+  std::optional<double> memory_pressure;
+  std::optional<double> clock;
+  std::optional<uint64_t> throttled;
   double disk_read = 0;
   double disk_written = 0;
   std::vector<InterfaceSample> interfaces;
@@ -82,6 +103,8 @@ struct SampleRecord {
   double gpu_memory() const;
   double gpu_watts() const;
   double gpu_megahertz() const;
+  bool gpu_slowed() const;    // any, for its temperature or by its hardware
+  double gpu_others() const;  // processes of others on all GPUs
 
   static constexpr RecordKind kKind = {
       "sample",
@@ -99,6 +122,17 @@ struct SampleRecord {
         field(&R::memory_used, "memory_used", kBytes, "memory in use on the host")
             .over_steps(Combine::kMax),
         field(&R::memory_total, "memory_total", kBytes, "memory of the host"),
+        field(&R::memory_pressure, "memory_pressure", kSampledPercent,
+              "time in which any process of the host waited for memory (pressure stall "
+              "information)")
+            .since("0.2"),
+        field(&R::clock, "clock", kSampledMegahertz,
+              "mean clock of the cores; absent where a virtual machine hides it")
+            .since("0.2"),
+        field(&R::throttled, "throttled", kCount,
+              "times that a core was slowed down for its temperature; absent where a virtual "
+              "machine hides it")
+            .since("0.2"),
         field(&R::disk_read, "disk_read", kSampledBytesPerSecond, "bytes read from all disks"),
         field(&R::disk_written, "disk_written", kSampledBytesPerSecond,
               "bytes written to all disks"),
@@ -121,6 +155,21 @@ struct SampleRecord {
         Derived<R>{"gpu_memory", [](const R& r) { return r.gpu_memory(); }, Combine::kMax},
         Derived<R>{"watts", [](const R& r) { return r.seconds * r.gpu_watts(); }, Combine::kSum},
         Derived<R>{"megahertz", [](const R& r) { return r.seconds * r.gpu_megahertz(); },
+                   Combine::kSum},
+        Derived<R>{"pressure", [](const R& r) { return r.seconds * r.memory_pressure.value_or(0); },
+                   Combine::kSum},
+        Derived<R>{"pressure_known", [](const R& r) { return r.memory_pressure ? r.seconds : 0; },
+                   Combine::kSum},
+        Derived<R>{"clock", [](const R& r) { return r.seconds * r.clock.value_or(0); },
+                   Combine::kSum},
+        Derived<R>{"clock_known", [](const R& r) { return r.clock ? r.seconds : 0; },
+                   Combine::kSum},
+        Derived<R>{"throttled",
+                   [](const R& r) { return static_cast<double>(r.throttled.value_or(0)); },
+                   Combine::kSum},
+        Derived<R>{"gpu_slowed", [](const R& r) { return r.gpu_slowed() ? r.seconds : 0; },
+                   Combine::kSum},
+        Derived<R>{"gpu_others", [](const R& r) { return r.seconds * r.gpu_others(); },
                    Combine::kSum},
         Derived<R>{"cores_percent", [](const R& r) { return r.core_use(); }, Combine::kNone,
                    [](const R&) { return true; }}};

@@ -102,6 +102,7 @@ struct StepRecord {
   uint64_t micro_batches = 0;
   double loss_scale = 0;
   bool skipped = false;
+  double writing_seconds = 0;
   double seconds = 0;
   double descheduled_seconds = 0;
   Spans spans;
@@ -109,6 +110,7 @@ struct StepRecord {
   bool operator==(const StepRecord&) const = default;
 
   bool updated() const { return std::isfinite(loss) && !skipped; }
+  double writing_share() const { return seconds > 0 ? writing_seconds / seconds : 0; }
 
   static constexpr RecordKind kKind = {"step", "One optimizer step. Only in the log of rank 0."};
   static constexpr auto fields() {
@@ -148,6 +150,11 @@ struct StepRecord {
                    field(&R::skipped, "skipped", kNoUnit,
                          "true: no update, because loss or gradient was not finite")
                        .omitted_when_empty()
+                       .over_steps(Combine::kSum),
+                   field(&R::writing_seconds, "writing_seconds", kSeconds,
+                         "part of the step in which a checkpoint was written in the background")
+                       .since("0.2")
+                       .omitted_when_empty()
                        .over_steps(Combine::kSum)},
         rank_fields<R>(Combine::kNone));
   }
@@ -156,6 +163,14 @@ struct StepRecord {
     return std::array{
         Derived<R>{"steps", [](const R&) { return 1.0; }, Combine::kSum},
         Derived<R>{"finite", [](const R& r) { return r.updated() ? 1.0 : 0.0; }, Combine::kSum},
+        // For the line seconds = a + b * writing_share() through all steps.
+        Derived<R>{"seconds_squared", [](const R& r) { return r.seconds * r.seconds; },
+                   Combine::kSum},
+        Derived<R>{"writing_share", [](const R& r) { return r.writing_share(); }, Combine::kSum},
+        Derived<R>{"writing_squared",
+                   [](const R& r) { return r.writing_share() * r.writing_share(); }, Combine::kSum},
+        Derived<R>{"writing_product", [](const R& r) { return r.writing_share() * r.seconds; },
+                   Combine::kSum},
         Derived<R>{"slowest", [](const R& r) { return r.seconds; }, Combine::kMax},
         Derived<R>{"train/tokens_per_second",
                    [](const R& r) { return static_cast<double>(r.target_tokens) / r.seconds; },

@@ -1,6 +1,7 @@
 #include "observe/sample/host_counters.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -103,6 +104,43 @@ double rate(uint64_t before, uint64_t now, double seconds) {
   return now > before ? static_cast<double>(now - before) / seconds : 0;
 }
 
+// "some avg10=0.00 avg60=0.00 avg300=0.00 total=123"
+std::optional<uint64_t> read_memory_stall(const std::string& root) {
+  std::ifstream in(root + "/proc/pressure/memory");
+  std::string word;
+  while (in >> word) {
+    if (word.starts_with("total=")) return std::strtoull(word.c_str() + 6, nullptr, 10);
+  }
+  return std::nullopt;
+}
+
+template <class T>
+std::optional<T> number_in_file(const std::string& path) {
+  std::ifstream in(path);
+  T value{};
+  if (in >> value) return value;
+  return std::nullopt;
+}
+
+// Clock and temperature limits of the cores; virtual machines usually hide both.
+void read_clocks(const std::string& root, HostCounters& counters) {
+  double clocks = 0;
+  size_t known = 0;
+  for (size_t core = 0; core < counters.cores.size(); ++core) {
+    const std::string folder = root + "/sys/devices/system/cpu/cpu" + std::to_string(core);
+    const auto kilohertz = number_in_file<double>(folder + "/cpufreq/scaling_cur_freq");
+    const auto throttled =
+        number_in_file<uint64_t>(folder + "/thermal_throttle/core_throttle_count");
+    if (throttled) counters.throttled = counters.throttled.value_or(0) + *throttled;
+    if (kilohertz) {
+      clocks += *kilohertz / 1000;
+      ++known;
+    }
+    if (!throttled && !kilohertz) return;  // hidden: not asked for the other cores
+  }
+  if (known > 0) counters.clock = clocks / static_cast<double>(known);
+}
+
 }  // namespace
 
 HostCounters read_host_counters(const std::string& root) {
@@ -112,6 +150,8 @@ HostCounters read_host_counters(const std::string& root) {
   read_interfaces(root, counters);
   read_memory(root, counters);
   read_disks(root, counters);
+  counters.memory_stall = read_memory_stall(root);
+  read_clocks(root, counters);
   return counters;
 }
 
@@ -127,6 +167,14 @@ SampleRecord sample_between(const HostCounters& before, const HostCounters& now,
   }
   sample.memory_used = now.memory_used;
   sample.memory_total = now.memory_total;
+  if (before.memory_stall && now.memory_stall) {
+    const double stalled = rate(*before.memory_stall, *now.memory_stall, 1e6 * seconds);
+    sample.memory_pressure = std::min(100.0, 100 * stalled);
+  }
+  sample.clock = now.clock;
+  if (before.throttled && now.throttled) {
+    sample.throttled = *now.throttled - std::min(*now.throttled, *before.throttled);
+  }
   sample.disk_read = rate(before.disk_read, now.disk_read, seconds);
   sample.disk_written = rate(before.disk_written, now.disk_written, seconds);
   for (const auto& interface : now.interfaces) {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct HostCounters {
   uint64_t memory_total = 0;
   uint64_t disk_read = 0;  // bytes of all disks
   uint64_t disk_written = 0;
+  std::optional<uint64_t> memory_stall;  // microseconds
+  std::optional<double> clock;           // MHz, mean of the cores
+  std::optional<uint64_t> throttled;     // times
 };
 
 // `root` is for tests: a folder with proc/ and sys/. Counters that are missing there are zero.

@@ -2,6 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/format.h"
 
 namespace reigen {
@@ -18,7 +21,29 @@ struct MemoryInfo {
   unsigned long long free;
   unsigned long long used;
 };
+// nvmlProcessInfo_v2_t; version 3 of the call has the same layout.
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long memory;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+constexpr unsigned long long kUnknownMemory = ~0ULL;
+constexpr size_t kMostProcesses = 64;
 constexpr int kClockSm = 1;
+
+// Bits of nvmlDeviceGetCurrentClocksThrottleReasons. An idle GPU and clocks that its owner set are
+// no reasons to report.
+struct SlowReason {
+  unsigned long long bit;
+  const char* name;
+};
+constexpr SlowReason kSlowReasons[] = {{0x04, "power-cap"},
+                                       {0x08, "hardware"},
+                                       {0x20, "thermal"},
+                                       {0x40, "thermal"},
+                                       {0x80, "power-brake"}};
+
 constexpr unsigned kNameBytes = 96;
 constexpr double kWattsPerMilliwatt = 1e-3;
 
@@ -36,6 +61,10 @@ struct Nvml::Calls {
   int (*power)(DeviceHandle, unsigned*) = nullptr;
   int (*clock)(DeviceHandle, int, unsigned*) = nullptr;
 
+  // Missing in old drivers: their figures are then absent.
+  int (*slow_reasons)(DeviceHandle, unsigned long long*) = nullptr;
+  int (*processes)(DeviceHandle, unsigned*, ProcessInfo*) = nullptr;
+
   template <class F>
   bool find(F& function, const char* symbol) {
     function = reinterpret_cast<F>(dlsym(library, symbol));
@@ -48,6 +77,11 @@ struct Nvml::Calls {
            find(memory, "nvmlDeviceGetMemoryInfo") && find(power, "nvmlDeviceGetPowerUsage") &&
            find(clock, "nvmlDeviceGetClockInfo");
   }
+  void find_optional() {
+    find(slow_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+    if (!find(processes, "nvmlDeviceGetComputeRunningProcesses_v3"))
+      find(processes, "nvmlDeviceGetComputeRunningProcesses_v2");
+  }
 };
 
 Nvml::Nvml(const char* library) : calls_(std::make_unique<Calls>()) {
@@ -58,6 +92,8 @@ Nvml::Nvml(const char* library) : calls_(std::make_unique<Calls>()) {
     absent_ = format("{} lacks a function that is needed", library);
   } else if (const int status = calls_->init(); status != 0) {
     absent_ = format("{} failed to initialise (status {})", library, status);
+  } else {
+    calls_->find_optional();
   }
 }
 
@@ -66,7 +102,29 @@ Nvml::~Nvml() {
   if (calls_->library != nullptr) dlclose(calls_->library);
 }
 
-std::vector<GpuSample> Nvml::sample() const {
+// Process ids of a different namespace (a container's host) never match: the list is then useless.
+void Nvml::add_processes(void* device, const std::vector<uint64_t>& own, GpuSample& gpu) const {
+  std::array<ProcessInfo, kMostProcesses> found{};
+  unsigned count = found.size();
+  if (calls_->processes == nullptr || calls_->processes(device, &count, found.data()) != 0) return;
+  uint64_t others = 0;
+  bool mine = false;
+  for (size_t i = 0; i < std::min<size_t>(count, found.size()); ++i) {
+    if (std::find(own.begin(), own.end(), found[i].pid) != own.end()) {
+      mine = true;
+      continue;
+    }
+    ++others;
+    if (found[i].memory != kUnknownMemory) gpu.other_memory += found[i].memory;
+  }
+  if (mine) {
+    gpu.other_processes = others;
+  } else {
+    gpu.other_memory = 0;
+  }
+}
+
+std::vector<GpuSample> Nvml::sample(const std::vector<uint64_t>& own) const {
   std::vector<GpuSample> gpus;
   unsigned count = 0;
   if (!absent_.empty() || calls_->count(&count) != 0) return gpus;
@@ -86,6 +144,15 @@ std::vector<GpuSample> Nvml::sample() const {
     unsigned value = 0;
     if (calls_->power(device, &value) == 0) gpu.watts = value * kWattsPerMilliwatt;
     if (calls_->clock(device, kClockSm, &value) == 0) gpu.megahertz = value;
+    unsigned long long reasons = 0;
+    if (calls_->slow_reasons != nullptr && calls_->slow_reasons(device, &reasons) == 0) {
+      for (const SlowReason& reason : kSlowReasons) {
+        if ((reasons & reason.bit) == 0 || gpu.slowed_by.find(reason.name) != std::string::npos)
+          continue;
+        gpu.slowed_by += (gpu.slowed_by.empty() ? "" : " ") + std::string(reason.name);
+      }
+    }
+    add_processes(device, own, gpu);
     gpus.push_back(std::move(gpu));
   }
   return gpus;

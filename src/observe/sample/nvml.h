@@ -21,10 +21,13 @@ class Nvml {
 
   // The reason why there is nothing to sample; empty when NVML works.
   const std::string& absent() const { return absent_; }
-  std::vector<GpuSample> sample() const;  // one per GPU of the host
+  // One per GPU of the host. `own`: process ids of the job's workers on it.
+  std::vector<GpuSample> sample(const std::vector<uint64_t>& own = {}) const;
 
  private:
   struct Calls;
+  void add_processes(void* device, const std::vector<uint64_t>& own, GpuSample& gpu) const;
+
   std::unique_ptr<Calls> calls_;
   std::string absent_;
 };

@@ -1,4 +1,5 @@
-// A thread that samples the host once per second during training.
+// A thread that samples this process, and on one rank of each host the host, once per second during
+// training.
 //
 // Samples stay in memory until take(): the thread never writes to disk.
 #pragma once
@@ -17,8 +18,10 @@
 namespace reigen {
 
 struct SamplerOptions {
-  std::string interface;  // network interface of the job; empty for none
-  bool gpus = false;      // warn when NVML is missing
+  bool host = true;                      // sample the host as well as this process
+  std::string interface;                 // network interface of the job; empty for none
+  bool gpus = false;                     // warn when NVML is missing
+  std::vector<uint64_t> processes = {};  // of the job, on this host
   std::chrono::milliseconds every{1000};
 };
 
@@ -30,18 +33,20 @@ class Sampler {
   Sampler& operator=(const Sampler&) = delete;
 
   void at_step(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
-  std::vector<SampleRecord> take();  // samples since the last call
-  void stop();                       // after a last sample of the time since the one before
+  std::vector<Record> take();  // SampleRecord and ProcessRecord since the last call
+  void stop();                 // after a last sample of the time since the one before
 
  private:
   void run();
+  bool wait_until(std::chrono::steady_clock::time_point next);
+  void store(Record record);
 
   SamplerOptions options_;
   std::atomic<uint64_t> step_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  std::vector<SampleRecord> samples_;
+  std::vector<Record> samples_;
   std::thread thread_;
 };
 

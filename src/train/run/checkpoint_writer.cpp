@@ -3,6 +3,7 @@
 #include <sys/statvfs.h>
 
 #include <exception>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -47,6 +48,7 @@ void CheckpointWriter::save(const TrainState& state, CheckpointFacts facts, Stat
   failure_.clear();
   complete_ = unsaved_ = false;
   pending_ = true;
+  since_pending_ = {};
   changed_.notify_all();
 }
 
@@ -54,6 +56,12 @@ void CheckpointWriter::save(const TrainState& state, CheckpointFacts facts, Stat
 void CheckpointWriter::use_present_place() {
   run_.follow();
   record_.path = run_.checkpoint(record_.step);
+}
+
+double CheckpointWriter::take_writing_seconds() {
+  std::lock_guard lock(mutex_);
+  const double all = written_seconds_ + (pending_ ? since_pending_.seconds() : 0);
+  return all - std::exchange(taken_seconds_, all);
 }
 
 bool CheckpointWriter::unsaved() {
@@ -68,6 +76,7 @@ void CheckpointWriter::retry() {
   use_present_place();
   record_.stall_seconds = 0;  // counted by the attempt that failed
   pending_ = true;
+  since_pending_ = {};
   changed_.notify_all();
   changed_.wait(lock, [this] { return !pending_; });
 }
@@ -173,6 +182,7 @@ void CheckpointWriter::work() {
       // A write that cannot succeed would take the last free bytes from the logs for a moment.
       if (!room_of_copy().enough()) continue;
       pending_ = true;
+      since_pending_ = {};
     }
     if (!pending_) return;
     lock.unlock();
@@ -186,6 +196,7 @@ void CheckpointWriter::work() {
     }
     lock.lock();
     pending_ = false;
+    written_seconds_ += since_pending_.seconds();
     unsaved_ = failed && complete_;
     unread_ = unread_ || !failed || failure != failure_;
     failure_ = failure;

@@ -52,6 +52,9 @@ class CheckpointWriter {
   std::optional<CheckpointRecord> finished();
   std::optional<CheckpointRecord> wait();
 
+  // Seconds since the last call in which a checkpoint was being written.
+  double take_writing_seconds();
+
   // Whether the last state that was given is in memory only, because writing it failed.
   bool unsaved();
   // Tries once more to write that state, and waits for the end of it.
@@ -88,6 +91,9 @@ class CheckpointWriter {
   bool complete_ = false;  // the copy has all of its state
   bool unsaved_ = false;
   bool pending_ = false;
+  Stopwatch since_pending_;     // while pending_
+  double written_seconds_ = 0;  // of the checkpoints before
+  double taken_seconds_ = 0;
   bool unread_ = false;
   bool ended_ = false;
   std::thread thread_;

@@ -102,6 +102,7 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.source_token_flops = flops.source;
   start.target_token_flops = flops.target;
   start.capacity = attempt.capacity;
+  start.capacity_low = attempt.capacity_low;
   start.setup_seconds = attempt.setup_seconds;
   start.restart = attempt.restart.number;
   start.cause = attempt.restart.cause;

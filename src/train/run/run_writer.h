@@ -35,7 +35,8 @@ struct AttemptFacts {
   bool insecure = false;
   std::string prediction_line;
   std::optional<PredictionRecord> prediction;  // predicted step time, of several workers
-  double capacity = 0;                         // these three: see StartRecord
+  double capacity = 0;                         // these four: see StartRecord
+  double capacity_low = 0;
   double setup_seconds = 0;
   double data_seconds = 0;
   std::vector<std::string> warnings;
@@ -59,6 +60,8 @@ class RunWriter {
   // after step `logged`, and sets the attempt's number.
   void take_over(Counters& counters, const AttemptFacts& facts, uint64_t logged);
 
+  // Seconds since the last call in which a checkpoint was written in the background.
+  double take_writing_seconds() { return checkpoints_->take_writing_seconds(); }
   void step(const StepRecord& record);
   void shares(const SharesRecord& record) { reporter_->shares(record); }
   void evaluation(const EvaluationRecord& record);

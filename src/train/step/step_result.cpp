@@ -41,6 +41,7 @@ StepRecord step_record(const StepResult& result, const LoopTimes& times, double 
   record.time = unix_now();
   record.epoch = epoch;
   record.descheduled_seconds = times.descheduled;
+  record.writing_seconds = std::min(times.writing, times.seconds);
   const auto& clock = result.device_clock;
   record.spans.insert(record.spans.begin(), {"input", clock ? clock->idle : times.input});
   if (!clock) record.spans.emplace_back("observe", times.observe);

@@ -40,6 +40,7 @@ struct LoopTimes {
   double seconds = 0;
   double input = 0;        // waiting for the batch
   double observe = 0;      // logging the previous step
+  double writing = 0;      // a checkpoint was written in the background
   double descheduled = 0;  // see observe/sample/deschedule_watch.h
 };
 StepRecord step_record(const StepResult& result, const LoopTimes& times, double epoch);

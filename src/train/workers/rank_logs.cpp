@@ -1,6 +1,12 @@
 #include "train/workers/rank_logs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -11,24 +17,51 @@ namespace {
 
 constexpr double kWindowSeconds = 1;  // of steps in one span record
 
+// The process ids of the workers on this host: this one and those that the same launcher started.
+std::vector<uint64_t> processes_here() {
+  std::vector<uint64_t> here = {static_cast<uint64_t>(getpid())};
+  const pid_t launcher = getppid();
+  if (launcher <= 1) return here;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", none)) {
+    const uint64_t process = std::strtoull(entry.path().filename().c_str(), nullptr, 10);
+    if (process == 0 || process == here[0]) continue;
+    std::ifstream in(entry.path() / "stat");
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    // The name in brackets may contain anything; state and parent follow it.
+    const size_t name_end = text.rfind(')');
+    if (name_end == std::string::npos) continue;
+    std::istringstream fields(text.substr(name_end + 1));
+    char state = 0;
+    pid_t parent = 0;
+    if (fields >> state >> parent && parent == launcher) here.push_back(process);
+  }
+  return here;
+}
+
 }  // namespace
 
 RankLogs::RankLogs(Job& job, bool on_gpu) : job_(job), on_gpu_(on_gpu) { begin_sampling(); }
 
+// One rank samples the host.
 void RankLogs::begin_sampling() {
-  if (!job_.first_here()) return;  // one rank samples the host
+  samples_host_ = job_.first_here();
   SamplerOptions options;
+  options.host = samples_host_;
+  if (on_gpu_ && samples_host_) options.processes = processes_here();
   if (job_.membership() != nullptr) options.interface = job_.membership()->interface().name;
   options.gpus = on_gpu_;
   sampler_ = std::make_unique<Sampler>(std::move(options));
 }
 
 void RankLogs::rejoin() {
-  if (!sampler_) begin_sampling();
+  if (samples_host_ || !job_.first_here()) return;
+  for (Record& sample : sampler_->take()) records_.push_back(std::move(sample));
+  begin_sampling();
 }
 
 void RankLogs::step(const StepRecord& record) {
-  if (sampler_) sampler_->at_step(record.step);
+  sampler_->at_step(record.step);
   if (job_.first()) return;  // rank 0 logs each step
   add_step_to(window_, record);
   if (window_.seconds >= kWindowSeconds) close_window();
@@ -40,9 +73,7 @@ void RankLogs::close_window() {
   window_ = {};
 }
 
-void RankLogs::stop_sampling() {
-  if (sampler_) sampler_->stop();
-}
+void RankLogs::stop_sampling() { sampler_->stop(); }
 
 std::vector<Record> RankLogs::parse(std::string_view lines, size_t rank) {
   std::vector<Record> records;
@@ -57,9 +88,7 @@ std::vector<Record> RankLogs::parse(std::string_view lines, size_t rank) {
 
 std::vector<std::vector<Record>> RankLogs::exchange() {
   close_window();
-  if (sampler_) {
-    for (SampleRecord& sample : sampler_->take()) records_.push_back(std::move(sample));
-  }
+  for (Record& sample : sampler_->take()) records_.push_back(std::move(sample));
   std::string lines;
   if (!job_.first()) {
     for (const Record& record : records_) lines += log_line(record);

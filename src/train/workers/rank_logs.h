@@ -19,7 +19,7 @@ namespace reigen {
 
 class RankLogs {
  public:
-  // Samples the host if this is its lowest rank. The job must outlive it.
+  // Samples the process, and the host if this is its lowest rank. The job must outlive it.
   RankLogs(Job& job, bool on_gpu);
 
   void step(const StepRecord& record);
@@ -39,6 +39,7 @@ class RankLogs {
 
   Job& job_;
   bool on_gpu_;
+  bool samples_host_ = false;
   DescheduleWatch descheduled_;
   std::unique_ptr<Sampler> sampler_;
   SpansRecord window_;

@@ -45,6 +45,11 @@ TEST(Records, OfEveryKindReadBackAsWritten) {
   StartRecord restarted = sample_start(100, 3);
   restarted.restart = 2;
   restarted.cause = "rank 1 (node-8): was killed by signal 9 (Killed)";
+  without_gpu.memory_pressure.reset();
+  without_gpu.clock.reset();
+  without_gpu.throttled.reset();
+  ProcessRecord hidden = sample_process(9);
+  hidden.run_delay.reset();
   std::set<size_t> kinds;
   CheckpointRecord failed = sample_checkpoint(9);
   failed.error = "No space left on device";
@@ -52,7 +57,8 @@ TEST(Records, OfEveryKindReadBackAsWritten) {
            sample_start(100, 3), restarted, sample_step(101), skipped, sample_evaluation(200),
            undecoded, sample_checkpoint(200), failed, sample_end(250), sample_spans(20),
            sample_machine(20), without_gpu, sample_prediction(0), sample_decay(90),
-           sample_copy(200), sample_shares(50), sample_starting_point(), sample_membership(95)}) {
+           sample_copy(200), sample_shares(50), sample_starting_point(), sample_membership(95),
+           sample_process(30), hidden}) {
     EXPECT_EQ(round_trip(record), record) << one_line(to_json(record));
     kinds.insert(record.index());
   }

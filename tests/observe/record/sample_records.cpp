@@ -27,6 +27,7 @@ StartRecord sample_start(uint64_t step, uint64_t attempt) {
           .source_token_flops = 2.5e8,
           .target_token_flops = 3.5e8,
           .capacity = 6.5e14,
+          .capacity_low = 6.25e14,
           .setup_seconds = 7.5,
           .data_seconds = 5.25};
 }
@@ -44,6 +45,7 @@ StepRecord sample_step(uint64_t step) {
           .target_tokens = 25'000 + step,
           .pairs = 900 + step,
           .micro_batches = 4,
+          .writing_seconds = 0.25,
           .seconds = 0.5,
           .descheduled_seconds = 0.75,
           .spans = {{"input", 0.001}, {"forward", 0.2}, {"backward", 0.25}, {"optimizer", 0.04}}};
@@ -110,10 +112,36 @@ SampleRecord sample_machine(uint64_t step) {
       .cores = {97, 3, 0},
       .memory_used = 12'000'000'000,
       .memory_total = 64'000'000'000,
+      .memory_pressure = 4,
+      .clock = 2600,
+      .throttled = 2,
       .disk_read = 1'000'000,
       .disk_written = 2'000'000,
       .interfaces = {{"eth0", 11'800'000, 11'700'000, 125'000'000, true}, {"lo", 10, 10, 0, false}},
-      .gpus = {{"NVIDIA H200", 100, 6'000'000'000, 150'000'000'000, 640, 1980}}};
+      .gpus = {{.name = "NVIDIA H200",
+                .utilisation = 100,
+                .memory_used = 6'000'000'000,
+                .memory_total = 150'000'000'000,
+                .watts = 640,
+                .megahertz = 1980,
+                .slowed_by = "power-cap thermal",
+                .other_processes = 1,
+                .other_memory = 2'000'000'000}}};
+}
+
+ProcessRecord sample_process(uint64_t step) {
+  return {.step = step,
+          .time = time_of(step),
+          .seconds = 1.0,
+          .machine = "8b2c6d1a",
+          .cores = "0-3,8",
+          .core_count = 5,
+          .core_limit = 2.5,
+          .cpu = 1.5,
+          .run_delay = 0.25,
+          .cores_busy = 3.5,
+          .stolen = 0.125,
+          .major_faults = 3};
 }
 
 DecayRecord sample_decay(uint64_t step) {
@@ -169,7 +197,10 @@ PredictionRecord sample_prediction(uint64_t step) {
           .exposed = 0.125,
           .bytes = 1.5e6,
           .bandwidth = 11.8e6,
-          .latency = 0.000125};
+          .latency = 0.000125,
+          .better = "powersgd:16",
+          .better_seconds = 1.625,
+          .links = {{0, 4, 11.8e6}, {4, 0, 117.5e6}}};
 }
 
 std::vector<Record> read_records(const std::string& path) {

@@ -15,6 +15,7 @@ CheckpointRecord sample_checkpoint(uint64_t step);
 EndRecord sample_end(uint64_t step);
 SpansRecord sample_spans(uint64_t step);
 SampleRecord sample_machine(uint64_t step);
+ProcessRecord sample_process(uint64_t step);
 PredictionRecord sample_prediction(uint64_t step);
 DecayRecord sample_decay(uint64_t step);
 StartingPointRecord sample_starting_point();

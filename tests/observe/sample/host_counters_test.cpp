@@ -56,6 +56,40 @@ TEST_F(HostCountersTest, RatesAreDifferencesOfTwoReadings) {
   EXPECT_EQ(sample.interfaces[0], (InterfaceSample{"eth0", 1000, 10'000, 1'250'000'000, true}));
 }
 
+TEST_F(HostCountersTest, FiguresThatTheSystemHidesAreAbsent) {
+  HostCounters before = read(100, 1000);
+  const SampleRecord hidden = sample_between(before, read(200, 2000), "");
+  EXPECT_FALSE(hidden.memory_pressure.has_value());
+  EXPECT_FALSE(hidden.clock.has_value());
+  EXPECT_FALSE(hidden.throttled.has_value());
+}
+
+TEST_F(HostCountersTest, PressureClockAndThrottlingAreReadWhereTheyExist) {
+  std::filesystem::create_directories(root.path("proc/pressure"));
+  auto set = [&](int stalled, int throttled) {
+    write_text(root.path("proc/pressure/memory"),
+               "some avg10=0.00 avg60=0.00 avg300=0.00 total=" + std::to_string(stalled) +
+                   "\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+    for (const char* core : {"cpu0", "cpu1"}) {
+      const std::string folder = std::string("sys/devices/system/cpu/") + core;
+      std::filesystem::create_directories(root.path(folder + "/cpufreq"));
+      std::filesystem::create_directories(root.path(folder + "/thermal_throttle"));
+      write_text(root.path(folder + "/cpufreq/scaling_cur_freq"), "2600000\n");
+      write_text(root.path(folder + "/thermal_throttle/core_throttle_count"),
+                 std::to_string(throttled) + "\n");
+    }
+  };
+  set(1'000'000, 5);
+  const HostCounters before = read(100, 1000);
+  set(1'500'000, 7);
+  HostCounters now = read(200, 2000);
+  now.when = before.when + std::chrono::seconds(2);
+  const SampleRecord sample = sample_between(before, now, "");
+  EXPECT_DOUBLE_EQ(sample.memory_pressure.value(), 25);
+  EXPECT_DOUBLE_EQ(sample.clock.value(), 2600);
+  EXPECT_EQ(sample.throttled.value(), 4u);
+}
+
 TEST_F(HostCountersTest, ACounterThatDecreasedCountsAsZero) {
   const HostCounters before = read(200, 3000);
   HostCounters now = read(300, 1000);

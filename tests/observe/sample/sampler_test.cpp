@@ -14,30 +14,72 @@ TEST(Sampler, ReturnsEachSampleOnce) {
   Sampler sampler({.every = std::chrono::milliseconds(5)});
   sampler.at_step(7);
   std::vector<SampleRecord> all;
+  std::vector<ProcessRecord> own;
   Stopwatch watch;
   while (all.size() < 3 && watch.seconds() < 30) {
-    for (SampleRecord& sample : sampler.take()) all.push_back(std::move(sample));
+    for (const Record& record : sampler.take()) {
+      if (const auto* sample = std::get_if<SampleRecord>(&record)) all.push_back(*sample);
+      if (const auto* process = std::get_if<ProcessRecord>(&record)) own.push_back(*process);
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   ASSERT_GE(all.size(), 3u);
   EXPECT_EQ(all.back().step, 7u);
   EXPECT_FALSE(all.back().host.empty());
   EXPECT_GT(all.back().seconds, 0);
+  ASSERT_FALSE(own.empty());
+  EXPECT_EQ(own.back().step, 7u);
+  EXPECT_GT(own.back().core_count, 0u);
 }
 
 TEST(Sampler, AShortRunIsSampledToItsEnd) {
   Sampler sampler({.every = std::chrono::milliseconds(1000)});
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   sampler.stop();
-  const std::vector<SampleRecord> all = sampler.take();
+  const std::vector<Record> all = sampler.take();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_GE(std::get<SampleRecord>(all[0]).seconds, 0.05);
+  EXPECT_GE(std::get<ProcessRecord>(all[1]).seconds, 0.05);
+}
+
+TEST(Sampler, OnlyOneRankOfAHostSamplesTheHost) {
+  Sampler sampler({.host = false, .every = std::chrono::milliseconds(1000)});
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  sampler.stop();
+  const std::vector<Record> all = sampler.take();
   ASSERT_EQ(all.size(), 1u);
-  EXPECT_GE(all[0].seconds, 0.05);
+  EXPECT_TRUE(std::holds_alternative<ProcessRecord>(all[0]));
 }
 
 TEST(Nvml, AMissingLibraryIsNamedAndGivesNoGpus) {
   const Nvml nvml("libsurely-not-there.so.9");
   EXPECT_THAT(nvml.absent(), testing::HasSubstr("libsurely-not-there.so.9"));
   EXPECT_TRUE(nvml.sample().empty());
+}
+
+TEST(Nvml, ThrottlingAndOtherProcessesOfAGpuAreSampled) {
+  const Nvml nvml(REIGEN_NVML_STAND_IN);
+  ASSERT_EQ(nvml.absent(), "");
+  const std::vector<GpuSample> gpus = nvml.sample({4242});
+  ASSERT_EQ(gpus.size(), 1u);
+  EXPECT_EQ(gpus[0], (GpuSample{.name = "stand-in",
+                                .utilisation = 70,
+                                .memory_used = 600,
+                                .memory_total = 1000,
+                                .watts = 350,
+                                .megahertz = 1200,
+                                .slowed_by = "power-cap thermal",
+                                .other_processes = 2,
+                                .other_memory = 200}));
+}
+
+// Process ids of a different namespace: NVML lists processes, and none of them is a worker.
+TEST(Nvml, OtherProcessesAreUnknownWhereTheWorkersAreHidden) {
+  const Nvml nvml(REIGEN_NVML_STAND_IN);
+  const std::vector<GpuSample> gpus = nvml.sample({1});
+  ASSERT_EQ(gpus.size(), 1u);
+  EXPECT_FALSE(gpus[0].other_processes.has_value());
+  EXPECT_EQ(gpus[0].other_memory, 0u);
 }
 
 TEST(Nvml, ALibraryWithoutItsFunctionsIsNamed) {

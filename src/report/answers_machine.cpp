@@ -37,24 +37,30 @@ double pearson(const std::vector<std::pair<double, double>>& pairs) {
 // Workers that wait for a link keep it full, and a constant explains nothing: a lack of correlation
 // is then no sign of an idle network.
 std::string busy_link_text(double r, const LinkUse& use) {
-  const std::string rates =
-      use.most > 0 ? format("{:.1f} of {:.1f} MB/s", use.carried / kMega, use.most / kMega) : "";
-  std::string text = use.full()
-                         ? format("the link was full ({}), so its traffic hardly varied", rates)
-                         : format("steps waited for the network{}",
-                                  rates.empty() ? "" : format(" (the link carried {})", rates));
-  if (std::abs(r) >= kWeakCorrelation) {
-    text += format("; steps were longer with {} traffic per second", r > 0 ? "more" : "less");
+  constexpr double kNearlyAll = 0.95;
+  const std::string rates = use.most > 0 ? format("the link carried {} of {}",
+                                                  mbit_text(use.carried), mbit_text(use.most))
+                                         : "";
+  std::string text;
+  if (use.full()) {
+    text = format("{}: it was {}full, so its traffic hardly varied", rates,
+                  use.carried < kNearlyAll * use.most ? "nearly " : "");
   } else {
-    text += "; small changes of traffic made no difference to step time";
+    text = format("steps waited for the network{}", rates.empty() ? "" : format(" ({})", rates));
   }
-  return text;
+  if (r >= kWeakCorrelation) return text + "; steps were longer with more traffic per second";
+  if (r <= -kWeakCorrelation) {
+    return text + "; a step sends the same bytes, so that longer steps had less traffic per second";
+  }
+  return text + "; small changes of traffic made no difference to step time";
 }
 
 std::string correlation_text(double r) {
   if (std::abs(r) < kWeakCorrelation) return "hardly: step time did not depend on network traffic";
-  return r > 0 ? "steps were longer with more traffic per second"
-               : "steps were longer with less traffic per second: traffic did not slow them down";
+  return r > 0
+             ? "steps were longer with more traffic per second"
+             : "traffic did not slow steps down: a step sends the same bytes, so that longer steps "
+               "had less traffic per second";
 }
 
 }  // namespace
@@ -86,12 +92,15 @@ void ReportMaker::is_busy() {
   if (products.capacity > 0) {
     a.figures.emplace_back(
         "achieved while computing",
-        format("{} of {}, measured with large matrix products when the run began",
-               human_flops(products.achieved), human_flops(products.capacity)));
-    report_.numbers["flops"] = {{"achieved", products.achieved}, {"capacity", products.capacity}};
+        format("{} of {} in large matrix products, measured when the run began ({} to {})",
+               human_flops(products.achieved), human_flops(products.capacity),
+               human_flops(products.capacity_low), human_flops(products.capacity)));
+    report_.numbers["flops"] = {{"achieved", products.achieved},
+                                {"capacity", products.capacity},
+                                {"capacity_low", products.capacity_low}};
   } else {
-    a.figures.emplace_back("capacity",
-                           "unknown: not measured, or workers or hosts changed during the run");
+    a.figures.emplace_back(
+        "capacity", "unknown: not measured, or workers, threads or hosts changed between attempts");
   }
   Plot cpu = {.title = "CPU cores", .y = "percent busy, all cores of the host", .from_zero = true};
   Plot gpu = {.title = "GPU utilisation as NVML reports it",
@@ -120,9 +129,87 @@ void ReportMaker::is_busy() {
       gpu.series.push_back({host, summary.machine.ratio("gpu", "seconds")});
   }
   if (a.figures.empty()) a.figures.emplace_back("samples", "none in the log");
+  add_cores(a);
   a.plots.push_back(split_plot());
   a.plots.push_back(std::move(cpu));
   a.plots.push_back(std::move(gpu));
+}
+
+// Who had the cores of each rank, and what slowed its host.
+void ReportMaker::add_cores(Answer& a) {
+  for (const auto& [rank, use] : report_.bottleneck.uses) {
+    report_.numbers["cores"].push_back({{"rank", rank},
+                                        {"known", use.known},
+                                        {"list", use.list},
+                                        {"cores", use.cores},
+                                        {"own", use.own},
+                                        {"workers", use.siblings},
+                                        {"others", use.others},
+                                        {"waited", use.denied_known ? Json(use.denied) : Json()},
+                                        {"stolen", use.stolen},
+                                        {"major_faults", use.major_faults},
+                                        {"lost_to_others", use.lost_to_others},
+                                        {"lost_to_workers", use.lost_to_workers}});
+    if (rank < static_cast<int>(kMostLines)) {
+      a.figures.emplace_back(format("cores of rank {}", rank), text_of(use));
+    }
+  }
+  for (const auto& [rank, summary] : run_.ranks) {
+    if (!summary.last_sample) continue;
+    const RollupTable& t = summary.machine;
+    const double clock_known = t.total("clock_known");
+    const double pressure_known = t.total("pressure_known");
+    std::string text = clock_known > 0
+                           ? format("{:.0f} MHz on average", t.total("clock") / clock_known)
+                           : "clock unknown, hidden by the system";
+    text += summary.last_sample->throttled
+                ? format(", slowed {} for temperature",
+                         counted(static_cast<uint64_t>(t.total("throttled")), "time"))
+                : ", thermal throttling unknown";
+    text += pressure_known > 0 ? format(", waiting for memory {:.1f}% of the time",
+                                        t.total("pressure") / pressure_known)
+                               : ", waiting for memory unknown";
+    const std::string host = format("{} (rank {})", summary.last_sample->host, rank);
+    a.figures.emplace_back(format("limits of {}", host), text);
+    if (summary.last_sample->gpus.empty()) continue;
+    const bool known =
+        std::any_of(summary.last_sample->gpus.begin(), summary.last_sample->gpus.end(),
+                    [](const GpuSample& gpu) { return gpu.other_processes.has_value(); });
+    const GpuUse gpus = gpu_use(run_, rank);
+    if (gpus.others >= kGpuOthers) {
+      report_.notes.emplace_back("other processes on the GPUs",
+                                 format("{:.1f} on average on {}", gpus.others, host));
+    }
+    if (gpus.slowed >= kGpuSlowedShare) {
+      report_.notes.emplace_back("lowered clock of a GPU",
+                                 format("{:.0f}% of the time on {}, for temperature or by a power "
+                                        "brake",
+                                        100 * gpus.slowed, host));
+    }
+    a.figures.emplace_back(
+        format("others on the GPUs of {}", host),
+        format("{}; clock lowered for temperature or by the hardware {:.0f}% of the time",
+               known ? format("{:.1f} processes on average", gpus.others)
+                     : "unknown, NVML hides the processes",
+               100 * gpus.slowed));
+  }
+}
+
+// Bandwidth of each direction as measured before the first step.
+void ReportMaker::add_links(Answer& a) {
+  if (run_.predictions.empty()) return;
+  const PredictionRecord& p = run_.predictions.back();
+  a.figures.emplace_back("all-reduce before the first step",
+                         format("{}, latency {:.3f} ms", mbit_text(p.bandwidth), 1e3 * p.latency));
+  for (const MeasuredLink& link : p.links) {
+    a.figures.emplace_back(format("rank {} to rank {} before the first step", link.from, link.to),
+                           mbit_text(link.bandwidth));
+    report_.numbers["links"].push_back(
+        {{"from", link.from}, {"to", link.to}, {"bandwidth", link.bandwidth}});
+  }
+  if (report_.bottleneck.cause != Cause::kNetwork) return;
+  const std::string slow = slow_links_text(p, report_.bottleneck.nominal_speed);
+  if (!slow.empty()) report_.notes.emplace_back("slow link", slow);
 }
 
 void ReportMaker::is_network() {
@@ -142,10 +229,14 @@ void ReportMaker::is_network() {
       a.answer = "cannot tell: " + verdict.because;
       break;
     case Cause::kNetwork:
-      a.answer = "yes";
+      a.answer = "yes" + (verdict.since.empty() ? "" : ", " + verdict.since);
+      break;
+    case Cause::kCompute:
+      a.answer = "no; the run computed for most of the time";
       break;
     default:
-      a.answer = format("no, it was {}", verdict.verdict);
+      a.answer = format("no; the bottleneck was {}{}", verdict.verdict,
+                        verdict.since.empty() ? "" : " " + verdict.since);
   }
   const TimeShares& s = report_.shares;
   const RollupTable& spans = first()->spans;
@@ -153,8 +244,8 @@ void ReportMaker::is_network() {
   const double share = s.total > 0 ? s.network / s.total : 0;
   a.figures = {
       {"exposed communication", format("{:.0f}% of the time", 100 * share)},
-      {"communication hidden behind compute",
-       format("{:.0f}% of all communication",
+      {"network traffic while the rank computed",
+       format("{:.0f}% of the time of all traffic",
               100 * spans.total("hidden") / std::max(1e-9, spans.total("busy")))},
       {"sent by rank 0",
        format("{} per step, {} of it to other hosts",
@@ -171,9 +262,9 @@ void ReportMaker::is_network() {
           i.speed > 0 ? format("nominal {} Mbit/s", whole(static_cast<double>(i.speed) / 125'000))
                       : "nominal speed unknown";
       a.figures.emplace_back(format("{} on {} (rank {})", i.name, summary.last_sample->host, rank),
-                             format("{}; {:.2f} MB/s out on average, {:.2f} at most in or out",
-                                    speed, summary.machine.total("out") / seconds / kMega,
-                                    summary.machine.total("fastest") / kMega));
+                             format("{}; {} out on average, {} at most in or out", speed,
+                                    mbit_text(summary.machine.total("out") / seconds),
+                                    mbit_text(summary.machine.total("fastest"))));
     }
     if (plot.series.size() < kMostLines) {
       plot.series.push_back(
@@ -191,6 +282,7 @@ void ReportMaker::is_network() {
                  1000 * own / count, 1000 * summary.spans.total("communication") / count));
     }
   }
+  add_links(a);
   explain_wire(a);
   a.plots.push_back(own_work_plot());
 }
@@ -225,11 +317,14 @@ void ReportMaker::explain_wire(Answer& a) {
     if (!summary.last_sample || sent <= 0 || out <= 0) continue;
     const double explained = sent * (1 + kHeaders) / out;
     const double sampled = summary.machine.total("seconds");
+    constexpr double kNearlyAll = 0.97;
     a.figures.emplace_back(
         format("traffic of the host of rank {}", rank),
-        format("{:.2f} MB/s sent, as counted by its interface; gradients, with {:.0f}% for headers "
-               "and acknowledgements, explain {:.0f}% of them",
-               out / sampled / kMega, 100 * kHeaders, 100 * explained));
+        format(
+            "{} sent, as counted by its interface; gradients, with about {:.0f}% for headers and "
+            "acknowledgements, are {}",
+            human_bytes(static_cast<uint64_t>(out)), 100 * kHeaders,
+            explained >= kNearlyAll ? "all of it" : format("{:.0f}% of it", 100 * explained)));
     report_.numbers["wire"].push_back({{"rank", rank},
                                        {"interface_bytes", out},
                                        {"seconds", sampled},

@@ -56,9 +56,10 @@ Report ReportMaker::make() {
   if (report_.name.empty()) report_.name = directory_;
   read_config();
   report_.state = state_of(run_, unix_now());
-  report_.shares = time_shares(run_);
-  time_ = run_time(run_);
-  report_.bottleneck = bottleneck(run_, report_.shares);
+  report_.bottleneck = bottleneck(run_);
+  report_.bottleneck.place = {directory_, options_, limit_to_continue()};
+  report_.shares = report_.bottleneck.whole.shares;
+  time_ = report_.bottleneck.time;
   const LearningContext learning = {.run = directory_, .options = options_};
   report_.trained = trained(run_, learning);
   report_.overfitting = overfitting(run_, learning);
@@ -82,6 +83,12 @@ Report ReportMaker::make() {
   read_log_tail();
   numbers();
   return std::move(report_);
+}
+
+// Half as many steps again, where the run has reached its limit.
+uint64_t ReportMaker::limit_to_continue() const {
+  if (!run_.ended || run_.ends.back().reason != "max-steps" || !run_.last_step) return 0;
+  return run_.last_step->step + (run_.last_step->step + 1) / 2;
 }
 
 Answer& ReportMaker::add(const char* id, const char* question) {
@@ -193,9 +200,18 @@ void ReportMaker::notes() {
   }
   report_.numbers["restarts"] = restarts;
   note_memberships();
+  for (const auto& [rank, use] : report_.bottleneck.uses) {
+    if (use.lost_to_workers < kLostShare) continue;
+    report_.notes.emplace_back("shared cores", sharing_text(use));
+    break;
+  }
   uint64_t lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_steps;
-  if (lost > 0) report_.notes.emplace_back("steps repeated after a resume", with_commas(lost));
+  if (lost > 0) {
+    report_.notes.emplace_back(
+        "steps repeated after a resume",
+        format("{}, in {}", with_commas(lost), human_seconds(time_.repeated)));
+  }
 }
 
 void ReportMaker::note_memberships() {
@@ -239,11 +255,18 @@ void ReportMaker::numbers() {
                     {"workers", s.workers},
                     {"version", s.version}};
   }
-  n["shares"] = {{"total", s.total},           {"input", s.input},
-                 {"compute", s.compute},       {"compression", s.compression},
-                 {"network", s.network},       {"straggler", s.straggler},
-                 {"contended", s.contention},  {"evaluation", s.evaluation},
-                 {"checkpoint", s.checkpoint}, {"other", s.other}};
+  n["shares"] = {{"total", s.total},
+                 {"input", s.input},
+                 {"compute", s.compute},
+                 {"compression", s.compression},
+                 {"network", s.network},
+                 {"straggler", s.straggler},
+                 {"contended", s.contention},
+                 {"interference", s.interference},
+                 {"shared_cores", s.shared_cores},
+                 {"evaluation", s.evaluation},
+                 {"checkpoint", s.checkpoint},
+                 {"other", s.other}};
   for (const auto& e : run_.evaluations) {
     Json row = {{"step", e.step}, {"nll", e.nll}};
     if (e.bleu) row["bleu"] = *e.bleu;
@@ -270,6 +293,48 @@ Report make_report(const std::string& run_directory, const RunReader& reader,
   return ReportMaker(run_directory, reader, settings).make();
 }
 
+namespace {
+
+Json json_of(const Judgement& j) {
+  Json late = Json::array();
+  for (const LateRank& rank : j.shares.late) {
+    late.push_back({{"rank", rank.rank}, {"ratio", rank.ratio}, {"reason", id_of(rank.reason)}});
+  }
+  Json parts = Json::object();
+  for (const CauseShare& part : j.parts) parts[id_of(part.cause)] = part.share;
+  parts["compute"] = j.shares.all_compute() / std::max(1e-9, j.shares.total);
+  return {{"cause", id_of(j.cause)},
+          {"rank", j.rank},
+          {"confidence", id_of(j.confidence)},
+          {"late_ranks", std::move(late)},
+          {"shares", std::move(parts)}};
+}
+
+// The bottleneck of the last stretch or of the run, that of the whole run, and the changes.
+void add_bottleneck(const Bottleneck& b, Json& json) {
+  json.update(json_of(b));
+  json["of_last_stretch"] = b.of_last_stretch;
+  json["whole_run"] = json_of(b.whole);
+  json["changes"] = Json::array();
+  if (!b.course) return;
+  for (const Change& c : b.course->changes) {
+    json["changes"].push_back({{"step", c.step},
+                               {"seconds_after_start", c.begin >= 0 ? Json(c.begin) : Json()},
+                               {"before", c.before},
+                               {"after", c.after},
+                               {"cause", id_of(c.cause)},
+                               {"part_before", c.part_before},
+                               {"part_after", c.part_after},
+                               {"part_share", c.part_share},
+                               {"rank", c.rank},
+                               {"reason", id_of(c.reason)},
+                               {"attempt", c.attempt},
+                               {"text", text_of(c)}});
+  }
+}
+
+}  // namespace
+
 Json to_json(const Report& report) {
   Json json = {{"version", kReportVersion},
                {"run", report.name},
@@ -288,14 +353,11 @@ Json to_json(const Report& report) {
                                  {"figures", table(a.figures)}});
   }
   for (const VerdictText& v : report.verdicts) {
-    json["verdicts"][v.about] = {{"verdict", v.verdict},
-                                 {"confidence", v.confidence},
-                                 {"because", v.because},
-                                 {"rule", v.rule},
-                                 {"advice", v.advice}};
+    json["verdicts"][v.about] = {
+        {"verdict", v.verdict}, {"since", v.since}, {"confidence", v.confidence},
+        {"because", v.because}, {"rule", v.rule},   {"advice", v.advice}};
   }
-  json["verdicts"]["bottleneck"]["cause"] = id_of(report.bottleneck.cause);
-  json["verdicts"]["bottleneck"]["rank"] = report.bottleneck.rank;
+  add_bottleneck(report.bottleneck, json["verdicts"]["bottleneck"]);
   json["verdicts"]["trained"]["answer"] = id_of(report.trained.answer);
   if (report.trained.answer == Trained::Answer::kDiverged) {
     json["verdicts"]["trained"]["diverged_step"] = report.trained.step;
@@ -317,8 +379,7 @@ std::string to_text(const Report& report) {
   for (const Answer& a : report.answers) text += format("  {}\n      {}\n", a.question, a.answer);
   text += "\n";
   for (const VerdictText& v : report.verdicts) {
-    text += format("  {}: {}{}\n      {}\n", v.about, v.verdict,
-                   v.confidence.empty() ? "" : format(" (confidence {})", v.confidence), v.because);
+    text += format("  {}: {}\n      {}\n", v.about, headline(v), v.because);
     if (!v.advice.empty()) text += format("      advice: {}\n", v.advice);
   }
   if (!report.fine_tuning.empty()) text += "  compared with the starting point\n";

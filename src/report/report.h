@@ -55,8 +55,10 @@ struct ReportSettings {
 Report make_report(const std::string& run_directory, const RunReader& reader,
                    const ReportSettings& settings);
 
-// The version of report.json. Version 2 reworded labels in `figures`; version 1 had no number.
-constexpr int kReportVersion = 2;
+// The version of report.json. Version 3 compares predictions with the mean step, counts repeated
+// steps in the duration, and reworded labels; version 2 reworded labels in `figures`; version 1 had
+// no number.
+constexpr int kReportVersion = 3;
 Json to_json(const Report& report);
 std::string to_text(const Report& report);  // for a terminal
 

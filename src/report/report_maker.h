@@ -65,9 +65,13 @@ class ReportMaker {
 
   Answer& add(const char* id, const char* question);
   void add_cost(Answer& answer, double seconds);
+  void advise_saving(Answer& answer);
+  std::string repeated_text() const;
   void add_prediction(Answer& answer);
   void add_doctor(Answer& answer);
   void explain_wire(Answer& answer);
+  void add_cores(Answer& answer);
+  void add_links(Answer& answer);
   std::string use_text(const Efficiency& products) const;
   LinkUse link_use() const;
   std::string correlation_answer(double r, size_t intervals) const;
@@ -75,6 +79,7 @@ class ReportMaker {
   Plot own_work_plot() const;
   const RankSummary* first() const;
   std::string ending() const;
+  uint64_t limit_to_continue() const;
   bool started() const;  // at least one step is finished
   std::string schedule_text(const Points& rates) const;
 

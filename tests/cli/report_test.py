@@ -133,6 +133,32 @@ class OneWorker(ReportCase):
         evaluations = [(r["nll"], r["step"]) for r in self.records("run") if r["kind"] == "evaluation"]
         self.assertEqual(verdict["best_step"], min(evaluations)[1])
 
+    def test_steps_repeated_after_a_kill_and_the_pause_before_them_are_part_of_the_answer(self):
+        arguments = self.arguments("run", "--max-steps", 300, "--checkpoint.every", 60, "--no-eval.bleu")
+        worker = subprocess.Popen([REIGEN, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        log = self.path("run/measurements/rank-0.jsonl")
+        while worker.poll() is None:
+            if os.path.exists(log) and '"kind":"step","step":90,' in self.read("run/measurements/rank-0.jsonl"):
+                break
+            time.sleep(0.01)
+        worker.kill()
+        worker.wait()
+        time.sleep(0.5)
+        run(*arguments)
+        times = self.report("run")["numbers"]["time"]
+        parts = [times[k] for k in ("steps", "evaluations", "stalls", "start_up", "repeated", "other")]
+        self.assertGreaterEqual(min(parts), 0, times)
+        self.assertAlmostEqual(sum(parts), times["wall"], places=3)
+        self.assertGreater(times["repeated"], 0)
+        self.assertGreaterEqual(times["paused"], 0.4)
+        lost = sum(r["lost_seconds"] for r in self.records("run") if r["kind"] == "start")
+        self.assertAlmostEqual(times["repeated"], lost, places=3)
+        answer = next(q for q in self.report("run")["questions"] if q["id"] == "how-long")
+        self.assertIn("in 2 attempts", answer["answer"])
+        self.assertIn(f"--run {self.path('run')} --checkpoint.every 30", answer["figures"]["to repeat less"])
+        run("report", self.path("run"), "--price-per-hour", 3600)
+        self.assertAlmostEqual(self.report("run")["numbers"]["cost"], times["wall"], places=3)
+
     def test_a_folder_that_is_no_run_is_refused(self):
         self.assert_fails(run("report", self.folder, check=False), 3, "is not a run")
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -73,6 +75,9 @@ class Planted(harness.Case):
             error = worker.communicate(timeout=300)[1]
             self.assertEqual(worker.returncode, 0, error)
 
+    def steps_taken(self):
+        return self.read("run/measurements/rank-0.jsonl").count('"kind":"step"')
+
     def has_started(self):
         log = "run/measurements/rank-0.jsonl"
         return os.path.exists(self.path(log)) and '"start"' in self.read(log)
@@ -107,7 +112,12 @@ class Links(Planted):
             self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
         # The answer gives the rates of a link that steps wait for.
         correlation = next(q["answer"] for q in self.report()["questions"] if q["id"] == "correlation")
-        self.assertRegex(correlation, "link (was full|carried).* of .* MB/s")
+        self.assertRegex(correlation, "the link carried .* of .* Mbit/s")
+        # Each direction was measured by itself, and both are slow against a nominal speed.
+        links = {(link["from"], link["to"]): 8e-6 * link["bandwidth"] for link in numbers["links"]}
+        self.assertEqual(set(links), {(0, 1), (1, 0)})
+        for rate in links.values():
+            self.assertLess(rate, 250)
         # The prediction stands beside the measurement.
         self.assertGreater(numbers["forecast"]["exposed"], 0.2 * numbers["forecast"]["seconds"])
         self.assertEqual(numbers["forecast"]["measured_median"], numbers["median_step_seconds"])
@@ -126,7 +136,8 @@ class Links(Planted):
     def test_the_same_without_a_limit_is_compute(self):
         with namespaces.Network(2) as network:
             self.workers(*HEAVY, "--max-steps", 20, network=network)
-        self.assertEqual(self.bottleneck()[0], "compute", self.bottleneck()[1])
+        # Other work on this machine is a different cause.
+        self.assertIn(self.bottleneck()[1]["cause"], ("compute", "interference", "shared cores"), self.bottleneck()[1])
         self.assert_spans_add_up(2)
         flops = self.report()["numbers"]["flops"]
         self.assertGreater(flops["capacity"], 0)
@@ -139,6 +150,103 @@ class Links(Planted):
             for r in steps
         )
         self.assertGreaterEqual(flops["achieved"], work / sum(r["seconds"] for r in steps))
+
+
+    def test_a_link_that_is_slow_in_one_direction_is_named_with_it(self):
+        with namespaces.Network(2) as network:
+            shape = ["tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "60mbit", "burst", "256kb",
+                     "latency", "50ms"]
+            subprocess.run(network.command(1, *shape), check=True)
+            self.workers(*HEAVY, "--max-steps", 20, network=network)
+        verdict, all_of_it = self.bottleneck()
+        self.assertEqual(verdict, "network", all_of_it)
+        self.assertIn("from rank 1 to rank 0", all_of_it["because"])
+        self.assertNotIn("from rank 0 to rank 1", all_of_it["because"])
+
+    def test_a_link_that_degrades_is_the_network_from_that_step_on(self):
+        steps = 110
+        with namespaces.Network(2) as network:
+            def degrade(workers):
+                while self.steps_taken() < 80 and workers[0].poll() is None:
+                    time.sleep(0.05)
+                network.shape("40mbit")
+            self.workers(*HEAVY, "--max-steps", steps, network=network, begun=degrade)
+        verdict, all_of_it = self.bottleneck()
+        self.assertEqual(verdict, "network", all_of_it)
+        self.assertTrue(all_of_it["of_last_stretch"], all_of_it)
+        change = all_of_it["changes"][-1]
+        self.assertGreater(change["after"], change["before"])
+        self.assertEqual(change["cause"], "network", change)
+        self.assertGreater(change["step"], 60, change)
+        self.assertLess(change["step"], 100, change)
+
+
+class Cores(Planted):
+    """Who had the cores. Other work on this machine only adds to what is planted."""
+
+    def test_other_processes_on_the_cores_of_a_worker_are_interference(self):
+        hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+        try:
+            run(*self.arguments(*LONG, "--max-time", "8s", "--threads", 0))
+        finally:
+            for hog in hogs:
+                hog.kill()
+                hog.wait()
+        verdict, all_of_it = self.bottleneck()
+        self.assertEqual(verdict, "interference", all_of_it)
+        self.assertIn("other processes", all_of_it["because"])
+        self.assertIn("end the other processes", all_of_it["advice"])
+        cores, = self.report()["numbers"]["cores"]
+        self.assertGreater(cores["others"], 0.3 * cores["cores"])
+        self.assertGreater(cores["lost_to_others"], 0.3)
+
+    def test_workers_that_may_use_the_same_core_only_are_told_so(self):
+        core = min(os.sched_getaffinity(0))
+        pin = lambda: os.sched_setaffinity(0, {core})
+        self.workers(*LONG, "--max-time", "8s", starts=(pin, pin))
+        _, all_of_it = self.bottleneck()
+        self.assertIn(all_of_it["cause"], ("shared cores", "interference"), all_of_it)
+        self.assertIn("ranks 0 and 1 share 1 core", self.report()["notes"]["shared cores"])
+        for cores in self.report()["numbers"]["cores"]:
+            self.assertEqual(cores["list"], str(core))
+            self.assertGreater(cores["lost_to_workers"], 0.1)
+
+
+class Advice(Planted):
+    """The advice of a report is typed as it stands, and the run gets better."""
+
+    def command(self):
+        typed = re.findall("`(reigen train [^`]*)`", self.bottleneck()[1]["advice"])
+        self.assertTrue(typed, self.bottleneck()[1])
+        return shlex.split(typed[0])[1:]
+
+    def test_fewer_evaluations_take_less_of_the_time(self):
+        run(*self.arguments(*SHORT, "--max-steps", 60, "--eval.every", 2))
+        # Each evaluation also saves.
+        self.assertIn(self.bottleneck()[1]["cause"], ("evaluation", "checkpoint"), self.bottleneck()[1])
+        before = self.report()["numbers"]["shares"]
+        command = self.command()
+        self.assertEqual(command[command.index("--eval.every") + 1], "4")
+        run(*command, "--threads", 1)
+        after = self.report()["numbers"]["shares"]
+        # Half as often in the second attempt, which had half as many steps.
+        self.assertEqual(self.report()["numbers"]["steps"], 90)
+        both = [shares["evaluation"] + shares["checkpoint"] for shares in (before, after)]
+        self.assertLess((both[1] - both[0]) / 30, both[0] / 60)
+
+    def test_compression_shortens_the_steps_on_a_slow_link(self):
+        if not namespaces.permitted():
+            self.skipTest("network namespaces are not permitted here")
+        with namespaces.Network(2, rate="60mbit") as network:
+            self.workers(*HEAVY, "--max-steps", 20, network=network)
+            self.assertEqual(self.bottleneck()[0], "network", self.bottleneck()[1])
+            command = self.command()
+            self.assertIn("--compress", command)
+            self.workers(*HEAVY, *command[command.index("--compress"):], "--compress-warmup", 0, network=network)
+        steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
+        steps = [r["seconds"] for r in steps if r["kind"] == "step"]
+        self.assertEqual(len(steps), 30)
+        self.assertLess(sum(steps[21:]) / 9, sum(steps[1:20]) / 19)
 
 
 class Processors(Planted):

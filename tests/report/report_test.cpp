@@ -73,14 +73,14 @@ TEST(Report, AFullLinkExplainsWhyNothingCorrelates) {
   const Report report = report_of(run.path());
   EXPECT_EQ(answer_to(report, "network"), "yes");
   EXPECT_THAT(answer_to(report, "correlation"),
-              StartsWith("the link was full (9.6 of 10.0 MB/s), "));
+              StartsWith("the link carried 77 Mbit/s of 80 Mbit/s: it was full, "));
 }
 
 TEST(Report, ALinkThatStepsWaitForIsNotCalledFull) {
   TempDir run;
   write_run(run.path(), 2e6, 0.7);
   EXPECT_THAT(answer_to(report_of(run.path()), "correlation"),
-              StartsWith("steps waited for the network (the link carried 1.9 of 10.0 MB/s)"));
+              StartsWith("steps waited for the network (the link carried 15 Mbit/s of 80 Mbit/s)"));
 }
 
 TEST(Report, AnIdleLinkExplainsNothing) {

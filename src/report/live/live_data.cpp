@@ -87,11 +87,12 @@ Json facts_of(const RunSummary& run, const std::optional<TrainOptions>& options,
 
 Json verdicts_of(const RunSummary& run, const LearningContext& learning) {
   Json all = Json::array();
+  Bottleneck found = bottleneck(run);
+  found.place = {learning.run, learning.options};
   for (const VerdictText& v :
-       {text_of(bottleneck(run, time_shares(run))), text_of(trained(run, learning)),
-        text_of(overfitting(run, learning))}) {
+       {text_of(found), text_of(trained(run, learning)), text_of(overfitting(run, learning))}) {
     all.push_back({{"about", v.about},
-                   {"verdict", v.verdict},
+                   {"verdict", v.since.empty() ? v.verdict : v.verdict + " " + v.since},
                    {"confidence", v.confidence},
                    {"because", v.because},
                    {"advice", v.advice},

@@ -46,6 +46,20 @@ class Picture {
     if (!text.empty()) line(text);
   }
 
+  // A sentence over as many lines as it needs.
+  void sentence(const std::string& words) {
+    std::istringstream in(words);
+    std::string text = " ";
+    for (std::string word; in >> word;) {
+      if (text.size() > 1 && display_width(text) + 1 + display_width(word) > width_) {
+        line(text);
+        text = " ";
+      }
+      text += " " + word;
+    }
+    if (text.size() > 1) line(text);
+  }
+
   void table(const Table& table) {
     std::istringstream in(table.text());
     for (std::string text; std::getline(in, text);) line(text);
@@ -88,9 +102,11 @@ void add_progress(Picture& picture, const RunSummary& run) {
     if (e.bleu) parts.push_back(format("BLEU {:.2f}", *e.bleu));
     picture.parts(parts);
   }
-  const VerdictText verdict = text_of(bottleneck(run, time_shares(run)));
-  picture.parts({"bottleneck: " + verdict.verdict,
+  const Bottleneck found = bottleneck(run);
+  const VerdictText verdict = text_of(found);
+  picture.parts({"bottleneck: " + verdict.verdict, verdict.since,
                  verdict.confidence.empty() ? "" : "(confidence " + verdict.confidence + ")"});
+  if (!found.course->changes.empty()) picture.sentence(text_of(found.course->changes.back()));
 }
 
 void add_ranks(Picture& picture, const RunSummary& run) {

@@ -14,6 +14,10 @@ constexpr CauseInfo kCauses[] = {
     {Cause::kLocalExchange, "exchange between workers of one machine",
      "gradient exchange between workers of one host", Advice::kFewerWorkers},
     {Cause::kStraggler, "straggler", "waiting for a slower rank", Advice::kInspectHost},
+    {Cause::kInterference, "interference", "waiting for a core that other processes had",
+     Advice::kStopOthers},
+    {Cause::kSharedCores, "shared cores", "workers waiting for a core that they share",
+     Advice::kFewerThreads},
     {Cause::kInput, "input", "waiting for input", Advice::kFasterDisk},
     {Cause::kCompression, "compression", "compressing gradients", Advice::kCheaperCompression},
     {Cause::kEvaluation, "evaluation", "evaluation", Advice::kEvaluateLess},
@@ -46,11 +50,12 @@ Decision decide(double compute, std::vector<CauseShare> others) {
   Decision decision = {.largest = others[0]};
   const double limit = compute > kMostlyCompute ? kNamedShareBesideCompute : kNamedShare;
   if (others[0].share < limit) {
-    decision.margin = limit - others[0].share;
+    decision.margin = compute - others[0].share;
     return decision;
   }
   decision.cause = others[0].cause;
-  decision.margin = std::min(others[0].share - others[1].share, others[0].share - limit);
+  // A share near the limit is no doubt in the cause: both verdicts are then true.
+  decision.margin = others[0].share - others[1].share;
   return decision;
 }
 

@@ -16,6 +16,8 @@ enum class Cause : uint8_t {
   kNetwork,        // gradient exchange between hosts
   kLocalExchange,  // gradient exchange between workers of one host
   kStraggler,      // all ranks wait for a slower one
+  kInterference,   // other processes take the cores of the workers, or of a slow rank
+  kSharedCores,    // workers, or their threads, are more than the cores they may use
   kInput,
   kCompression,
   kEvaluation,
@@ -38,6 +40,8 @@ enum class Advice : uint8_t {
   kCheaperCompression,
   kInspectHost,
   kInspectQuota,  // the straggler is descheduled
+  kStopOthers,
+  kFewerThreads,  // or workers: they share cores
   kFasterDisk,
   kFasterDiskOfRank,
   kEvaluateLess,
@@ -66,7 +70,7 @@ struct CauseShare {
 struct Decision {
   Cause cause = Cause::kCompute;
   CauseShare largest;  // of `others`, named or not
-  double margin = 0;   // share of the time that separates this decision from a different one
+  double margin = 0;   // share of the time by which it is larger than the next cause
 };
 Decision decide(double compute, std::vector<CauseShare> others);
 

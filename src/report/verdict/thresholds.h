@@ -23,8 +23,6 @@ constexpr double kListedShare = 0.005;
 
 // Ranks are compared when each took part in this share of the steps of the busiest rank.
 constexpr double kSameSteps = 0.9;
-// Attempts ran on equal devices when each had this share of the fastest attempt's capacity.
-constexpr double kSameSpeed = 0.8;
 
 // A slow rank. Over a whole run, noise averages out: 15% more work per step than the median of the
 // other ranks.
@@ -36,6 +34,28 @@ constexpr double kSlowRankInProbe = 1.3;
 // Descheduled: share of its time that a rank was runnable without a processor, beyond twice the
 // median of the other ranks. Where one CPU quota stops all ranks alike, none is the straggler.
 constexpr double kDescheduledShare = 0.1;
+
+// Who had the cores of a worker: less than this many seconds of records are no evidence, and less
+// of a core for other processes is the kernel's own work.
+constexpr double kFewestUseSeconds = 2;
+constexpr double kFewestOtherCores = 0.1;
+// Where the kernel does not tell how long threads waited for a core, they waited when the cores
+// were busy for this share of the time.
+constexpr double kFullCoresShare = 0.9;
+// A worker that loses this share of its computing time to other processes, or to workers on the
+// same cores, is slow for that reason and not for its hardware.
+constexpr double kLostShare = 0.1;
+// GPUs: processes of others, and the share of the time at a lowered clock, that explain slow steps.
+constexpr double kGpuOthers = 0.5;
+constexpr double kGpuSlowedShare = 0.2;
+// Pages read from disk per second from which on a worker is short of memory.
+constexpr double kManyFaults = 20;
+
+// A stretch of a run after a change: judged by itself from this share of the run on. A change that
+// makes steps this much longer and lasts for these seconds is warned of while the run trains.
+constexpr double kJudgedStretch = 0.05;
+constexpr double kWarnedChange = 1.3;
+constexpr double kWarnedSeconds = 10;
 
 // Start-up is part of the verdict from this share of the wall time on.
 constexpr double kSlowStartShare = 0.15;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "dist/compress/compressor.h"
+#include "report/verdict/run_course.h"
 #include "report/verdict/thresholds.h"
 
 namespace reigen {
@@ -36,6 +37,8 @@ std::vector<CauseShare> causes_of(const RunSummary& run, const TimeShares& s) {
   return {{Cause::kInput, s.input / s.total},
           {exchange_cause(run), s.network / s.total},
           {Cause::kStraggler, slow ? s.straggler / s.total : 0},
+          {Cause::kInterference, s.interference / s.total},
+          {Cause::kSharedCores, s.shared_cores / s.total},
           {Cause::kCompression, s.compression / s.total},
           {Cause::kEvaluation, s.evaluation / s.total},
           {Cause::kCheckpoint, s.checkpoint / s.total}};
@@ -47,6 +50,8 @@ std::vector<CauseShare> listed_parts(const RunSummary& run, const TimeShares& s,
       {computed_on_host(compression) ? Cause::kCompression : Cause::kGradientCopy, s.compression},
       {exchange_cause(run), s.network},
       {Cause::kStraggler, s.straggler - s.awaited},
+      {Cause::kInterference, s.interference},
+      {Cause::kSharedCores, s.shared_cores},
       {Cause::kInput, s.input},
       {Cause::kContention, s.contention},
       {Cause::kEvaluation, s.evaluation},
@@ -65,23 +70,79 @@ Confidence confidence_of(double margin) {
                                       : Confidence::kLow;
 }
 
-Advice advice_for(const Bottleneck& b, const RunSummary& run) {
-  const TimeShares& s = b.shares;
-  const bool descheduled =
-      s.slowest_rank == s.descheduled_rank && s.descheduled_share >= kDescheduledShare;
-  switch (b.cause) {
+SlowReason reason_of_slowest(const TimeShares& s) {
+  const auto late = std::find_if(s.late.begin(), s.late.end(),
+                                 [&](const LateRank& rank) { return rank.rank == s.slowest_rank; });
+  return late == s.late.end() ? SlowReason::kUnknown : late->reason;
+}
+
+// A rank that is late because others have its cores is no slow host.
+Cause cause_of_straggler(const TimeShares& s) {
+  const SlowReason reason = reason_of_slowest(s);
+  return reason == SlowReason::kOthers        ? Cause::kInterference
+         : reason == SlowReason::kSharedCores ? Cause::kSharedCores
+                                              : Cause::kStraggler;
+}
+
+Advice advice_for(const Judgement& j, const Efficiency& efficiency, const RunSummary& run) {
+  const TimeShares& s = j.shares;
+  switch (j.cause) {
     case Cause::kCompute:
       if (s.contention > kMentionedShare * s.total) return Advice::kFreeCores;
-      return b.efficiency.low() ? Advice::kLargerProducts : Advice::kFasterProcessors;
+      return efficiency.low() ? Advice::kLargerProducts : Advice::kFasterProcessors;
     case Cause::kLocalExchange:
       return on_gpu(run) ? Advice::kOneWorkerPerGpu : Advice::kFewerWorkers;
     case Cause::kStraggler:
-      return descheduled ? Advice::kInspectQuota : Advice::kInspectHost;
+      return reason_of_slowest(s) == SlowReason::kQuota ? Advice::kInspectQuota
+                                                        : Advice::kInspectHost;
     case Cause::kInput:
       return s.late_input_rank >= 0 ? Advice::kFasterDiskOfRank : Advice::kFasterDisk;
     default:
-      return info_of(b.cause).advice;
+      return info_of(j.cause).advice;
   }
+}
+
+double nominal_speed(const RunSummary& run) {
+  double slowest = 0;
+  for (const auto& [rank, summary] : run.ranks) {
+    if (!summary.last_sample) continue;
+    for (const InterfaceSample& i : summary.last_sample->interfaces) {
+      if (!i.used || i.name == "lo" || i.speed == 0) continue;
+      const auto speed = static_cast<double>(i.speed);
+      slowest = slowest > 0 ? std::min(slowest, speed) : speed;
+    }
+  }
+  return slowest;
+}
+
+Judgement judge(const RunSummary& run, const StepInterval& interval, TimeShares shares,
+                const Efficiency& efficiency, const CompressSetting& compression) {
+  Judgement j;
+  j.interval = interval;
+  j.shares = std::move(shares);
+  const TimeShares& s = j.shares;
+  j.parts = listed_parts(run, s, compression);
+  if (s.total <= 0) return j;
+  const Decision decision = decide(s.compute / s.total, causes_of(run, s));
+  j.cause = decision.cause;
+  j.largest = decision.largest;
+  j.confidence = confidence_of(decision.margin);
+  if (j.cause == Cause::kStraggler) {
+    j.rank = s.slowest_rank;
+    j.cause = cause_of_straggler(s);
+  }
+  if (j.cause == Cause::kInput) j.rank = s.late_input_rank;
+  j.advice = advice_for(j, efficiency, run);
+  return j;
+}
+
+// The last stretch speaks for the run where steps became slower in it, and names why.
+bool last_stretch_counts(const RunCourse& course, const Judgement& last) {
+  if (course.changes.empty() || !course.changes.back().slower()) return false;
+  double all = 0;
+  for (const Stretch& stretch : course.stretches) all += stretch.seconds;
+  return course.stretches.back().seconds >= kJudgedStretch * all && last.cause != Cause::kCompute &&
+         last.cause != Cause::kUnknown;
 }
 
 }  // namespace
@@ -106,22 +167,35 @@ bool crosses_network(const RunSummary& run) {
   return sent == 0 || inter_node > 0;  // a run shorter than a second has no samples
 }
 
-Bottleneck bottleneck(const RunSummary& run, const TimeShares& s) {
+Bottleneck bottleneck(const RunSummary& run) {
   Bottleneck b;
   b.steps = std::max(0.0, run.steps.total("steps") - 1);
-  b.shares = s;
   b.time = run_time(run);
   b.compression = compression_of(run);
-  b.parts = listed_parts(run, s, b.compression);
-  if (b.steps < kFewestSteps || s.total <= 0) return b;
-  b.efficiency = efficiency(run, s);
-  const Decision decision = decide(s.compute / s.total, causes_of(run, s));
-  b.cause = decision.cause;
-  b.largest = decision.largest;
-  b.confidence = confidence_of(decision.margin);
-  if (b.cause == Cause::kStraggler) b.rank = s.slowest_rank;
-  if (b.cause == Cause::kInput) b.rank = s.late_input_rank;
-  b.advice = advice_for(b, run);
+  if (!run.predictions.empty()) b.prediction = run.predictions.back();
+  b.nominal_speed = nominal_speed(run);
+  for (const EvaluationRecord& e : run.evaluations) b.evaluations.push_back(e.seconds);
+  for (const CheckpointRecord& c : run.checkpoints) b.saves.push_back(c.stall_seconds);
+  b.mean_step = run.steps.total("seconds") / std::max(1.0, run.steps.total("steps"));
+  b.uses = worker_use(run);
+  TimeShares shares = time_shares(run, {}, b.uses);
+  b.efficiency = efficiency(run, shares);
+  b.whole = judge(run, {}, std::move(shares), b.efficiency, b.compression);
+  auto course = std::make_shared<RunCourse>(run_course(run));
+  if (b.steps < kFewestSteps) {
+    const Judgement found = b.whole;
+    b.whole = {.shares = found.shares, .parts = found.parts};
+  }
+  static_cast<Judgement&>(b) = b.whole;
+  if (b.whole.cause != Cause::kUnknown && course->stretches.size() > 1) {
+    const Stretch& last = course->stretches.back();
+    Judgement late = judge(run, last.steps, last.shares, b.efficiency, b.compression);
+    if (last_stretch_counts(*course, late)) {
+      static_cast<Judgement&>(b) = std::move(late);
+      b.of_last_stretch = true;
+    }
+  }
+  b.course = std::move(course);
   return b;
 }
 

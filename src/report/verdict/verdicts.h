@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,10 +20,29 @@
 #include "report/verdict/causes.h"
 #include "report/verdict/expected_gain.h"
 #include "report/verdict/run_time.h"
+#include "report/verdict/worker_use.h"
 
 namespace reigen {
 
 enum class Confidence : uint8_t { kNone, kLow, kMedium, kHigh };
+
+// Why a rank works longer than the others, the likeliest reason that the records support.
+enum class SlowReason : uint8_t {
+  kUnknown,      // the system hides who had its cores
+  kQuota,        // descheduled
+  kOthers,       // other processes had its cores
+  kSharedCores,  // other workers of the job had them
+  kFewerCores,   // it may use fewer cores than the others
+  kMemory,       // it waited for pages from disk
+  kGpuOthers,    // other processes compute on the GPUs of its host
+  kGpuSlowed,    // a GPU of its host lowered its clock: temperature, power brake
+  kHardware,     // nobody else had its cores: its clock or memory is slower
+};
+struct LateRank {
+  int rank = 0;
+  double ratio = 1;  // its own work per step, against that of the faster ranks
+  SlowReason reason = SlowReason::kUnknown;
+};
 
 // Rank 0's time in steps (without the first), evaluations and checkpoints, split by cause, in
 // seconds that add up to `total`. Wall time and start-up are in report/verdict/run_time.h.
@@ -30,17 +50,21 @@ struct TimeShares {
   double total = 0;
   double input = 0;  // rank 0 waited for its input, or for a rank that waited for its own
   double compute = 0;
-  double compression = 0;  // of gradients
-  double network = 0;      // the shortest wait of any rank in each step
-  double straggler = 0;    // waiting beyond that, for the last rank to arrive
-  double awaited = 0;      // of that, rank 0's own compute while the others waited for it
-  double contention = 0;   // exchanges that waited for a CPU core and not for the link
+  double compression = 0;   // of gradients
+  double network = 0;       // the shortest wait of any rank in each step
+  double straggler = 0;     // waiting beyond that, for the last rank to arrive
+  double awaited = 0;       // of that, rank 0's own compute while the others waited for it
+  double contention = 0;    // exchanges that waited for a CPU core and not for the link
+  double interference = 0;  // compute in which other processes had the cores
+  double shared_cores = 0;  // compute in which workers or threads waited for a core they share
   double evaluation = 0;
-  double checkpoint = 0;
+  double checkpoint = 0;  // stalls, and steps that were slower while a checkpoint was written
+  double writing = 0;     // of that, in steps
   double other = 0;
-  bool comparable = true;  // all ranks took part in about the same steps
+  bool comparable = true;      // all ranks took part in about the same steps
+  std::vector<LateRank> late;  // ranks that the others waited for, the slowest first
   int slowest_rank = -1;
-  double slowest_ratio = 1;      // its own work, against the median of the others
+  double slowest_ratio = 1;      // its own work, against that of the faster ranks
   int descheduled_rank = -1;     // the rank that was descheduled for the longest time
   double descheduled_share = 0;  // of its time
   bool descheduled = false;      // that makes it the slowest rank
@@ -54,7 +78,8 @@ struct TimeShares {
 // the log lacks them, or where attempts had different workers or devices.
 struct Efficiency {
   double achieved = 0;
-  double capacity = 0;
+  double capacity = 0;      // the highest measurement
+  double capacity_low = 0;  // the lowest
   double share() const { return capacity > 0 ? achieved / capacity : 0; }
   bool low() const;  // below kEfficientShare
 };
@@ -63,23 +88,51 @@ Efficiency efficiency(const RunSummary& run, const TimeShares& shares);
 // Whether workers exchange gradients between hosts.
 bool crosses_network(const RunSummary& run);
 
+// Of the whole run, or of an interval of its steps. `uses`: of the same interval.
+TimeShares time_shares(const RunSummary& run, const StepInterval& steps,
+                       const std::map<int, WorkerUse>& uses);
 TimeShares time_shares(const RunSummary& run);
 
-struct Bottleneck {
+// The cause of a part of a run, with the numbers that it was judged by.
+struct Judgement {
   Cause cause = Cause::kUnknown;
   Confidence confidence = Confidence::kNone;
   Advice advice = Advice::kNone;
-  int rank = -1;       // of a straggler, or with late input
+  int rank = -1;       // that the others wait for, or with late input
   CauseShare largest;  // the largest cause other than compute, whether it is named or not
-  // The figures.
-  double steps = 0;  // after the first
+  StepInterval interval;
   TimeShares shares;
-  Efficiency efficiency;
   std::vector<CauseShare> parts;  // all but compute, the largest first, without those near 0%
+};
+
+// What a command that continues the run needs.
+struct RunPlace {
+  std::string path;                     // of its directory; empty: not known
+  std::optional<TrainOptions> options;  // as it recorded them
+  uint64_t limit = 0;  // a new --max-steps, where the run has reached its own; 0: not needed
+};
+
+struct RunCourse;  // report/verdict/run_course.h
+
+// The headline is that of the last stretch where a change led to it, and of the whole run
+// otherwise.
+struct Bottleneck : Judgement {
+  bool of_last_stretch = false;
+  Judgement whole;  // the whole run
+  std::shared_ptr<const RunCourse> course;
+  std::map<int, WorkerUse> uses;  // of the whole run
+  double steps = 0;               // after the first
+  Efficiency efficiency;
   CompressSetting compression;
   RunTime time;
+  std::optional<PredictionRecord> prediction;  // of the last attempt
+  double nominal_speed = 0;  // bytes per second, of the slowest interface of the job; 0: not known
+  std::vector<double> evaluations;  // seconds of each
+  std::vector<double> saves;        // seconds of stall of each checkpoint
+  double mean_step = 0;             // seconds
+  RunPlace place;
 };
-Bottleneck bottleneck(const RunSummary& run, const TimeShares& shares);
+Bottleneck bottleneck(const RunSummary& run);
 
 // What the log of a run does not say about its learning.
 struct LearningContext {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "report/verdict/run_course.h"
 #include "report/verdict/verdicts.h"
 
 namespace reigen {
@@ -11,6 +12,7 @@ namespace reigen {
 struct VerdictText {
   std::string about;       // "bottleneck"
   std::string verdict;     // "network", or "cannot tell"
+  std::string since;       // "from step 246 on (23 s after the start)"; empty: the whole run
   std::string confidence;  // high, medium, low; empty when it cannot tell
   std::string because;     // the evidence, or why it cannot tell
   std::string rule;
@@ -19,6 +21,26 @@ struct VerdictText {
 VerdictText text_of(const Bottleneck& bottleneck);
 VerdictText text_of(const Trained& trained);
 VerdictText text_of(const Overfitting& overfitting);
+
+// "network from step 246 on (23 s after the start) (confidence high)"
+std::string headline(const VerdictText& verdict);
+
+// "from step 246 on (23 s after the start) a step took 0.72 s instead of 91 ms; 99% of the
+// difference was waiting for the network (1 ms before, 631 ms after)"
+std::string text_of(const Change& change);
+// Who had the cores of a rank: "1.0 of 2 cores (0-1) itself, 1.0 other processes".
+std::string text_of(const WorkerUse& use);
+// "ranks 0, 1 and 2 share 2 cores (0-1)", or that its threads are more than its cores.
+std::string sharing_text(const WorkerUse& use);
+// "ranks 1 and 2"
+std::string ranks_text(const std::vector<int>& ranks);
+// The slow ranks of a judgement, each with its ratio and likeliest reason.
+std::string late_ranks_text(const TimeShares& shares, const std::map<int, WorkerUse>& uses);
+// The measured links that are slower than the opposite direction or than their interface; empty
+// where there is none.
+std::string slow_links_text(const PredictionRecord& prediction, double nominal_speed);
+std::string mbit_text(double bytes_per_second);  // "11,264 Mbit/s"
+const char* id_of(SlowReason reason);
 
 const char* id_of(Confidence confidence);
 

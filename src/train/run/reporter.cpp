@@ -9,6 +9,8 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
+#include "report/verdict/run_course.h"
+#include "report/verdict/wording.h"
 
 namespace reigen {
 namespace {
@@ -78,6 +80,23 @@ void Reporter::add_records(const std::vector<std::vector<Record>>& records) {
       log_of(rank).append(record);
       if (const auto* sample = std::get_if<SampleRecord>(&record)) board_.add_sample(rank, *sample);
     }
+  }
+  warn_of_change();
+}
+
+// Once in an attempt: the report and the live page show any further change.
+void Reporter::warn_of_change() {
+  constexpr double kLookEvery = 15;  // seconds
+  if (warned_ || !rolls_up_ || since_look_.seconds() < kLookEvery) return;
+  since_look_ = {};
+  try {
+    rollup_.refresh();
+    const RunCourse course = run_course(rollup_.run());
+    const Change* change = slowed_lately(course);
+    if (change == nullptr || change->step <= static_cast<double>(after_step_)) return;
+    warned_ = true;
+    log_warning(format("{}; `reigen report {}` has the details", text_of(*change), options_.run));
+  } catch (const Error&) {  // the logs cannot be read now; training continues
   }
 }
 

@@ -60,6 +60,7 @@ class Reporter {
   std::string progress_line(const StepRecord& record, double loss, double tokens_per_second) const;
   double seconds_left(const StepRecord& record) const;
   void plain_line(const StepRecord& record);
+  void warn_of_change();
   MeasurementLog& log_of(int rank);
 
   const TrainOptions& options_;
@@ -70,6 +71,8 @@ class Reporter {
   RunReader rollup_;
   bool rolls_up_ = true;
   bool checkpoint_failed_ = false;  // the last one
+  Stopwatch since_look_;            // for a change in the time of a step
+  bool warned_ = false;             // of one
   uint64_t after_step_;
   uint64_t last_step_;  // 0: not known
   bool decays_ = false;

@@ -6,6 +6,7 @@
 #include "base/json/json.h"
 #include "observe/record/measurement_log.h"
 #include "observe/record/sample_records.h"
+#include "report/report.h"
 #include "support/temp_dir.h"
 
 namespace reigen {
@@ -65,7 +66,7 @@ TEST_F(LivePageTest, NoPolicyAllowsInlineScripts) {
 }
 
 TEST_F(LivePageTest, TheReportIsThatOfTheRun) {
-  EXPECT_EQ(Json::parse(ask("/report.json").body).at("version"), 2);
+  EXPECT_EQ(Json::parse(ask("/report.json").body).at("version"), kReportVersion);
 }
 
 }  // namespace

@@ -33,10 +33,11 @@ TEST(Causes, TheLimitDoublesWhereComputeTookMoreThanHalf) {
   EXPECT_EQ(decide(0.6, {{Cause::kInput, 0.29}}).largest.cause, Cause::kInput);
 }
 
-TEST(Causes, TheMarginIsTheDistanceToADifferentDecision) {
-  EXPECT_NEAR(decide(0.6, {{Cause::kInput, 0.1}}).margin, 0.2, 1e-9);
+TEST(Causes, TheMarginIsTheDistanceToTheNextCause) {
+  EXPECT_NEAR(decide(0.6, {{Cause::kInput, 0.1}}).margin, 0.5, 1e-9);
   EXPECT_NEAR(decide(0.2, {{Cause::kInput, 0.4}, {Cause::kNetwork, 0.35}}).margin, 0.05, 1e-9);
-  EXPECT_NEAR(decide(0.2, {{Cause::kInput, 0.2}, {Cause::kNetwork, 0.1}}).margin, 0.05, 1e-9);
+  // A share just above the limit is certain where nothing else comes near.
+  EXPECT_NEAR(decide(0.6, {{Cause::kInput, 0.31}}).margin, 0.31, 1e-9);
 }
 
 }  // namespace

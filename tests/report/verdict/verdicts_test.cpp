@@ -39,15 +39,15 @@ RunSummary run_of(const std::vector<double>& own, double input = 0, int steps = 
 Cause bottleneck_of(const RunSummary& run) {
   const TimeShares shares = time_shares(run);
   EXPECT_NEAR(shares.input + shares.compute + shares.compression + shares.network +
-                  shares.straggler + shares.contention + shares.evaluation + shares.checkpoint +
-                  shares.other,
+                  shares.straggler + shares.interference + shares.shared_cores + shares.contention +
+                  shares.evaluation + shares.checkpoint + shares.other,
               shares.total, 1e-6);
-  return bottleneck(run, shares).cause;
+  return bottleneck(run).cause;
 }
 
 // The rank of the straggler; -1 where the cause is a different one.
 int straggler_of(const RunSummary& run) {
-  const Bottleneck b = bottleneck(run, time_shares(run));
+  const Bottleneck b = bottleneck(run);
   return b.cause == Cause::kStraggler ? b.rank : -1;
 }
 
@@ -104,7 +104,7 @@ TEST(Bottleneck, ARankThatWaitsForItsInputMakesInputTheBottleneck) {
     inputs[late] = 0.6;
     const RunSummary run = run_with_inputs(inputs);
     EXPECT_EQ(bottleneck_of(run), Cause::kInput) << late;
-    const Bottleneck b = bottleneck(run, time_shares(run));
+    const Bottleneck b = bottleneck(run);
     EXPECT_EQ(b.confidence, Confidence::kHigh) << late;
     EXPECT_EQ(b.rank, static_cast<int>(late));
     EXPECT_EQ(b.advice, Advice::kFasterDiskOfRank);
@@ -168,7 +168,7 @@ TEST(Bottleneck, ADescheduledWorkerIsTheStraggler) {
   EXPECT_EQ(straggler_of(run_with(0, 0.75)), 1);
   EXPECT_EQ(straggler_of(run_with(0.75, 0)), 0);
   const RunSummary run = run_with(0, 0.75);
-  EXPECT_EQ(bottleneck(run, time_shares(run)).advice, Advice::kInspectQuota);
+  EXPECT_EQ(bottleneck(run).advice, Advice::kInspectQuota);
   EXPECT_EQ(bottleneck_of(run_with(0, 0)), Cause::kNetwork);
   EXPECT_EQ(bottleneck_of(run_with(0.5, 0.5)), Cause::kNetwork);
 }
@@ -235,7 +235,7 @@ TEST(Bottleneck, ComparesComputeWithTheCapacityOfTheDevices) {
   const TimeShares shares = time_shares(run);
   EXPECT_DOUBLE_EQ(efficiency(run, shares).achieved, 2e8);
   EXPECT_DOUBLE_EQ(efficiency(run, shares).share(), 0.2);
-  EXPECT_EQ(bottleneck(run, shares).advice, Advice::kLargerProducts);
+  EXPECT_EQ(bottleneck(run).advice, Advice::kLargerProducts);
   EXPECT_EQ(efficiency(RunSummary(), {}).capacity, 0);
 }
 
@@ -245,16 +245,16 @@ TEST(Bottleneck, EvaluationsAndCheckpointsCount) {
   EXPECT_EQ(bottleneck_of(run), Cause::kEvaluation);
   run.add(0, CheckpointRecord{.step = 40, .stall_seconds = 200});
   EXPECT_EQ(bottleneck_of(run), Cause::kCheckpoint);
-  EXPECT_EQ(bottleneck(run, time_shares(run)).advice, Advice::kSaveLess);
+  EXPECT_EQ(bottleneck(run).advice, Advice::kSaveLess);
 }
 
 TEST(Bottleneck, ThePredictionNamesTheCompression) {
   RunSummary run = run_of({0.5, 0.5});
-  EXPECT_EQ(bottleneck(run, time_shares(run)).compression, CompressSetting{});
+  EXPECT_EQ(bottleneck(run).compression, CompressSetting{});
   run.add(0, PredictionRecord{.method = "int8"});
-  EXPECT_EQ(bottleneck(run, time_shares(run)).compression.method, CompressMethod::kInt8);
+  EXPECT_EQ(bottleneck(run).compression.method, CompressMethod::kInt8);
   run.add(0, PredictionRecord{.method = "of a later version"});
-  EXPECT_EQ(bottleneck(run, time_shares(run)).compression, CompressSetting{});
+  EXPECT_EQ(bottleneck(run).compression, CompressSetting{});
 }
 
 // Workers that share a host wait for each other, on GPUs because NCCL needs one worker for each.
@@ -268,7 +268,7 @@ TEST(Bottleneck, TheDeviceKindDecidesTheAdviceOnLocalExchange) {
     sample.cores = {10};
     sample.interfaces = {{.name = "lo", .used = true}};
     run.add(0, sample);
-    const Bottleneck b = bottleneck(run, time_shares(run));
+    const Bottleneck b = bottleneck(run);
     EXPECT_EQ(b.cause, Cause::kLocalExchange);
     return b.advice;
   };
@@ -282,7 +282,7 @@ TEST(Bottleneck, TheDeviceKindDecidesTheAdviceOnLocalExchange) {
 TEST(Bottleneck, AFifthBesideMuchComputeIsListedAndNotNamed) {
   RunSummary run = run_of({1.0});
   run.add(0, EvaluationRecord{.step = 40, .seconds = 10});
-  const Bottleneck b = bottleneck(run, time_shares(run));
+  const Bottleneck b = bottleneck(run);
   EXPECT_EQ(b.cause, Cause::kCompute);
   EXPECT_EQ(b.largest.cause, Cause::kEvaluation);
   EXPECT_NEAR(b.largest.share, 0.2, 0.01);

@@ -20,6 +20,7 @@ Bottleneck sample_bottleneck() {
   b.shares.compute = 79;
   b.efficiency = {.achieved = 3.2e14, .capacity = 381482.1e9};
   b.parts = {{Cause::kEvaluation, 0.2}, {Cause::kOther, 0.01}};
+  b.whole = b;
   return b;
 }
 
@@ -30,11 +31,12 @@ TEST(Wording, ABottleneckHasEvidenceAndAdvice) {
   EXPECT_EQ(v.confidence, "medium");
   EXPECT_EQ(
       v.because,
-      "of the time in steps, evaluations and checkpoints, 79% was compute, 20% evaluation, 1% "
-      "other work; compute reached 320 TFLOP/s, 84% of 381 TFLOP/s in large matrix products; "
-      "the largest avoidable part was evaluation, 20%");
+      "of the time in steps, evaluations and checkpoints of the run, 79% was compute, 20% "
+      "evaluation, 1% other work; compute reached 320 TFLOP/s, 84% of 381 TFLOP/s in large matrix "
+      "products; the largest avoidable part was evaluation with 20%");
   EXPECT_EQ(v.advice,
-            "more or faster processors shorten the steps; a faster network or disk does not");
+            "more or faster processors shorten the steps; a faster network does not; use a larger "
+            "--eval.every, or fewer --eval.sentences");
 }
 
 TEST(Wording, AStragglerIsNamedWithItsRank) {
@@ -62,10 +64,55 @@ TEST(Wording, AnUnknownVerdictStatesHowMuchIsMissing) {
 
 TEST(Wording, ASlowStartFollowsTheEvidence) {
   Bottleneck b = sample_bottleneck();
-  b.time = {.wall = 40, .measured = 10, .start_up = 30, .data = 25};
+  b.time = {.wall = 40, .steps = 10, .start_up = 30, .data = 25};
   EXPECT_THAT(text_of(b).because, HasSubstr("; start-up took 30.0 s, 75% of the 40.0 s of the run, "
                                             "25.0 s of it for opening and verifying data"));
   EXPECT_THAT(text_of(b).advice, HasSubstr("a faster disk for the data"));
+}
+
+TEST(Wording, AdviceIsACommandWithThePathAndNumbersOfTheRun) {
+  Bottleneck b = sample_bottleneck();
+  b.cause = Cause::kEvaluation;
+  b.advice = Advice::kEvaluateLess;
+  b.evaluations = {5, 5, 5, 5};
+  b.whole.shares.evaluation = 20;
+  b.place.path = "/runs/a";
+  b.place.options.emplace().eval.every = 50;
+  EXPECT_THAT(text_of(b).advice, HasSubstr("`reigen train --run /runs/a --eval.every 100`"));
+  EXPECT_THAT(text_of(b).advice, HasSubstr("expected to save 10% to 10% of the time"));
+  b.cause = Cause::kNetwork;
+  b.advice = Advice::kFasterLink;
+  b.mean_step = 0.5;
+  b.prediction = PredictionRecord{.seconds = 0.4, .better = "powersgd:8", .better_seconds = 0.1};
+  EXPECT_THAT(text_of(b).advice, HasSubstr("`reigen train --run /runs/a --compress powersgd:8`"));
+  EXPECT_THAT(text_of(b).advice, HasSubstr("0.10 s to 0.12 s"));
+}
+
+TEST(Wording, AllSlowRanksAreNamedWithTheirReasons) {
+  Bottleneck b = sample_bottleneck();
+  b.cause = Cause::kSharedCores;
+  b.rank = 2;
+  b.shares.late = {{2, 1.95, SlowReason::kSharedCores}, {1, 1.9, SlowReason::kOthers}};
+  b.uses[1] = {.known = true, .list = "1", .cores = 1, .own = 0.5, .others = 0.5};
+  b.uses[2] = {.known = true, .list = "2", .cores = 1, .own = 0.5, .sharing = {2, 3}};
+  const VerdictText v = text_of(b);
+  EXPECT_EQ(v.verdict, "shared cores: ranks 1 and 2");
+  EXPECT_THAT(v.because, HasSubstr("rank 2 worked 1.95 times as long as the faster ranks (ranks 2 "
+                                   "and 3 share 1 core (2)); rank 1 worked 1.90"));
+  EXPECT_THAT(v.because, HasSubstr("(other processes had 0.5 of its 1 core (1))"));
+}
+
+TEST(Wording, ALinkIsSlowAgainstItsOtherDirectionAndItsInterface) {
+  PredictionRecord p;
+  p.links = {{0, 1, 5e6}, {1, 0, 1.25e9}};
+  EXPECT_EQ(slow_links_text(p, 0),
+            "40 Mbit/s were measured from rank 0 to rank 1, and 10,000 Mbit/s in the opposite "
+            "direction: check whether a port is limited");
+  p.links = {{0, 1, 12e6}, {1, 0, 12e6}};
+  EXPECT_EQ(slow_links_text(p, 0), "");
+  EXPECT_THAT(slow_links_text(p, 1.25e9),
+              HasSubstr("96 Mbit/s were measured from rank 1 to rank 0, where the interface has a "
+                        "nominal 10,000 Mbit/s"));
 }
 
 TEST(Wording, CheckpointAdviceMentionsCompressionStateWhereThereIsAny) {

@@ -1,0 +1,208 @@
+#include "report/verdict/run_course.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "report/verdict/change_points.h"
+#include "report/verdict/thresholds.h"
+
+namespace reigen {
+namespace {
+
+constexpr size_t kMostBlocks = 120;
+// Scheduling alone makes shorter times differ.
+constexpr double kShortestBlock = 0.25;  // seconds
+// Attempts begin with a change when one starts within this share of the run's steps.
+constexpr double kNearAttempt = 0.02;
+
+// Consecutive steps of about the same total time.
+struct Block {
+  double first = 0;
+  double seconds = 0;
+  double tokens = 0;
+  double begin = 0;  // time stamp of the end of the step before
+  double of_token() const { return seconds / tokens; }
+};
+
+std::vector<Block> blocks_of(const RunSummary& run) {
+  const RollupTable& t = run.steps;
+  const size_t seconds = t.column("seconds");
+  const size_t tokens = t.column("target_tokens");
+  const size_t time = t.column("time");
+  const double least = std::max(kShortestBlock, t.total("seconds") / kMostBlocks);
+  std::vector<Block> blocks;
+  double before = 0;
+  for (const auto& [number, row] : t.rows()) {
+    const bool skipped = before == 0 && t.rows().size() > 1;  // the first step also warms up
+    if (!skipped && row[seconds] > 0 && row[tokens] > 0) {
+      if (blocks.empty() || blocks.back().seconds >= least) {
+        const auto first = static_cast<double>(number * t.width());
+        blocks.push_back({.first = first, .begin = before});
+      }
+      blocks.back().seconds += row[seconds];
+      blocks.back().tokens += row[tokens];
+    }
+    before = row[time];
+  }
+  if (blocks.size() > 1 && blocks.back().seconds < least / 2) blocks.pop_back();
+  return blocks;
+}
+
+Stretch stretch_of(const RunSummary& run, const StepInterval& steps, double mean_tokens) {
+  Stretch s{.steps = steps};
+  s.seconds = run.steps.total("seconds", steps);
+  const double tokens = run.steps.total("target_tokens", steps);
+  s.tokens_per_second = s.seconds > 0 ? tokens / s.seconds : 0;
+  s.step_seconds = tokens > 0 ? s.seconds / tokens * mean_tokens : 0;
+  s.uses = worker_use(run, steps);
+  s.shares = time_shares(run, steps, s.uses);
+  return s;
+}
+
+double own_work_of(const RunSummary& run, int rank, const StepInterval& steps) {
+  const RollupTable& t = run.ranks.at(rank).spans;
+  const double count = std::max(1.0, t.total("steps", steps));
+  return (t.total("seconds", steps) - t.total("communication", steps)) / count;
+}
+
+// The rank whose own work grew most, or shrank most.
+int changed_rank(const RunSummary& run, const Stretch& before, const Stretch& after, bool slower) {
+  int rank = -1;
+  double most = 0;
+  for (const auto& [each, summary] : run.ranks) {
+    double grew = own_work_of(run, each, after.steps) - own_work_of(run, each, before.steps);
+    if (!slower) grew = -grew;
+    if (grew <= most) continue;
+    most = grew;
+    rank = each;
+  }
+  return rank;
+}
+
+struct Part {
+  Cause cause;
+  double before;
+  double after;
+};
+
+// Parts of a step's time in seconds, in a step of the run's mean tokens.
+std::array<Part, 10> parts_of(const RunSummary& run, const Stretch& before, const Stretch& after) {
+  const Cause exchange = crosses_network(run) ? Cause::kNetwork : Cause::kLocalExchange;
+  auto part = [&](Cause cause, double TimeShares::*member) {
+    auto per_step = [&](const Stretch& s) {
+      return s.seconds > 0 ? s.shares.*member / s.seconds * s.step_seconds : 0;
+    };
+    return Part{cause, per_step(before), per_step(after)};
+  };
+  return {part(Cause::kCompute, &TimeShares::compute),
+          part(Cause::kInput, &TimeShares::input),
+          part(exchange, &TimeShares::network),
+          part(Cause::kStraggler, &TimeShares::straggler),
+          part(Cause::kInterference, &TimeShares::interference),
+          part(Cause::kSharedCores, &TimeShares::shared_cores),
+          part(Cause::kContention, &TimeShares::contention),
+          part(Cause::kCompression, &TimeShares::compression),
+          part(Cause::kCheckpoint, &TimeShares::writing),
+          part(Cause::kOther, &TimeShares::other)};
+}
+
+SlowReason reason_of_change(const WorkerUse& before, const WorkerUse& after) {
+  if (!before.known || !after.known) return SlowReason::kUnknown;
+  const double others = after.lost_to_others - before.lost_to_others;
+  const double workers = after.lost_to_workers - before.lost_to_workers;
+  if (others >= kLostShare && others >= workers) return SlowReason::kOthers;
+  if (workers >= kLostShare) return SlowReason::kSharedCores;
+  if (after.cores < before.cores) return SlowReason::kFewerCores;
+  if (after.major_faults >= kManyFaults) return SlowReason::kMemory;
+  return after.denied_known ? SlowReason::kHardware : SlowReason::kUnknown;
+}
+
+// On a GPU, the cores of the host say little about the work of a rank.
+SlowReason gpu_reason(const RunSummary& run, int rank, const StepInterval& before,
+                      const StepInterval& after) {
+  const GpuUse earlier = gpu_use(run, rank, before);
+  const GpuUse later = gpu_use(run, rank, after);
+  if (later.others - earlier.others >= kGpuOthers) return SlowReason::kGpuOthers;
+  if (later.slowed - earlier.slowed >= kGpuSlowedShare) return SlowReason::kGpuSlowed;
+  return SlowReason::kUnknown;
+}
+
+void explain(const RunSummary& run, const Stretch& before, const Stretch& after, Change& change) {
+  const double difference = change.after - change.before;
+  for (const Part& part : parts_of(run, before, after)) {
+    const double share = (part.after - part.before) / difference;
+    if (share <= change.part_share) continue;
+    change.cause = part.cause;
+    change.part_share = share;
+    change.part_before = part.before;
+    change.part_after = part.after;
+  }
+  change.part_share = std::min(1.0, change.part_share);
+  change.rank =
+      change.cause == Cause::kStraggler ? changed_rank(run, before, after, change.slower()) : -1;
+  const int rank = std::max(0, change.rank);
+  const auto earlier = before.uses.find(rank);
+  const auto later = after.uses.find(rank);
+  if (earlier != before.uses.end()) change.use_before = earlier->second;
+  if (later != after.uses.end()) change.use_after = later->second;
+  const bool quota =
+      change.rank >= 0 && after.shares.descheduled && after.shares.descheduled_rank == change.rank;
+  change.reason = quota             ? SlowReason::kQuota
+                  : change.slower() ? reason_of_change(change.use_before, change.use_after)
+                                    : reason_of_change(change.use_after, change.use_before);
+  if (!run.starts.empty() && run.starts.back().device_kind == "gpu") {
+    change.reason = change.slower() ? gpu_reason(run, rank, before.steps, after.steps)
+                                    : gpu_reason(run, rank, after.steps, before.steps);
+  }
+  for (const StartRecord& start : run.starts) {
+    const double near = kNearAttempt * run.steps.total("steps") + 1;
+    if (start.attempt > 1 && std::abs(static_cast<double>(start.step) + 1 - change.step) <= near) {
+      change.attempt = start.attempt;
+    }
+  }
+}
+
+}  // namespace
+
+RunCourse run_course(const RunSummary& run) {
+  RunCourse course;
+  const double steps = run.steps.total("steps");
+  if (steps == 0 || !run.first_step || !run.last_step) return course;
+  const std::vector<Block> blocks = blocks_of(run);
+  std::vector<double> values;
+  for (const Block& block : blocks) values.push_back(block.of_token());
+  const std::vector<size_t> points = change_points(values);
+  const double mean_tokens = run.steps.total("target_tokens") / steps;
+  const double start = run.attempts.empty() || run.clock_jumps > 0 ? 0 : run.attempts[0].first;
+  double first = static_cast<double>(run.first_step->step);
+  for (size_t i = 0; i <= points.size(); ++i) {
+    const bool last = i == points.size();
+    const double end =
+        last ? static_cast<double>(run.last_step->step) : blocks[points[i]].first - 1;
+    course.stretches.push_back(stretch_of(run, {first, end}, mean_tokens));
+    const double begin = i == 0 ? start : blocks[points[i - 1]].begin;
+    course.stretches.back().begin = start > 0 ? begin - start : -1;
+    first = end + 1;
+  }
+  for (size_t i = 1; i < course.stretches.size(); ++i) {
+    const Stretch& before = course.stretches[i - 1];
+    const Stretch& after = course.stretches[i];
+    Change change{.step = after.steps.first, .begin = after.begin};
+    change.before = before.step_seconds;
+    change.after = after.step_seconds;
+    change.lasted = after.seconds;
+    explain(run, before, after, change);
+    course.changes.push_back(std::move(change));
+  }
+  return course;
+}
+
+const Change* slowed_lately(const RunCourse& course) {
+  if (course.changes.empty()) return nullptr;
+  const Change& last = course.changes.back();
+  const bool clear = last.after >= kWarnedChange * last.before && last.lasted >= kWarnedSeconds;
+  return clear && last.attempt == 0 ? &last : nullptr;
+}
+
+}  // namespace reigen

@@ -1,0 +1,173 @@
+// Changes along synthetic runs, and the bottleneck that follows from them.
+#include "report/verdict/run_course.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace reigen {
+namespace {
+
+// A step of a rank: its own work, and its waiting.
+struct Work {
+  double own = 0;
+  double wait = 0;
+};
+
+// 200 steps of two ranks; from step 121 on they are different.
+class ChangedRun {
+ public:
+  static constexpr int kSteps = 200;
+  static constexpr int kBefore = 120;
+
+  RunSummary of(std::array<Work, 2> before, std::array<Work, 2> after, double min_wait_before,
+                double min_wait_after) {
+    run_.add(0, StartRecord{.time = 1000, .threads = 1, .workers = 2});
+    double now = 1000;
+    for (int step = 1; step <= kSteps; ++step) {
+      const bool late = step > kBefore;
+      const std::array<Work, 2>& work = late ? after : before;
+      now += work[0].own + work[0].wait;
+      for (int rank = 0; rank < 2; ++rank) {
+        add(rank, step, now, work[static_cast<size_t>(rank)],
+            late ? min_wait_after : min_wait_before);
+        add_use(rank, step, now, late);
+      }
+    }
+    return std::move(run_);
+  }
+
+  double others_after = 0;  // cores of rank 1 that other processes have after the change
+
+ private:
+  void add(int rank, int step, double now, const Work& work, double min_wait) {
+    const double seconds = work.own + work.wait;
+    const Spans spans = {{"backward", work.own}, {"communication", work.wait}};
+    const CommunicationTimes times{.min_wait = min_wait, .sent = 1000, .inter_node_bytes = 1000};
+    if (rank == 0) {
+      run_.add(0, StepRecord{.step = static_cast<uint64_t>(step),
+                             .time = now,
+                             .target_tokens = 100,
+                             .seconds = seconds,
+                             .spans = spans,
+                             .communication = times});
+    } else {
+      run_.add(rank, SpansRecord{.step = static_cast<uint64_t>(step),
+                                 .steps = 1,
+                                 .seconds = seconds,
+                                 .spans = spans,
+                                 .communication = times});
+    }
+  }
+  void add_use(int rank, int step, double now, bool late) {
+    const double others = rank == 1 && late ? others_after : 0;
+    run_.add(rank, ProcessRecord{.step = static_cast<uint64_t>(step),
+                                 .time = now,
+                                 .seconds = 0.1,
+                                 .machine = "m",
+                                 .cores = rank == 0 ? "0" : "1",
+                                 .core_count = 1,
+                                 .cpu = 0.1 * (1 - others),
+                                 .run_delay = 0.1 * others,
+                                 .cores_busy = 0.1});
+  }
+
+  RunSummary run_;
+};
+
+TEST(RunCourse, ALinkThatDegradesIsNamedFromThatStepOn) {
+  const RunSummary run = ChangedRun().of({{{0.09, 0.002}, {0.09, 0.002}}},
+                                         {{{0.09, 0.63}, {0.09, 0.63}}}, 0.002, 0.63);
+  const RunCourse course = run_course(run);
+  ASSERT_EQ(course.changes.size(), 1u);
+  const Change& change = course.changes[0];
+  EXPECT_NEAR(change.step, 121, 6);
+  EXPECT_NEAR(change.begin, 120 * 0.092, 1);
+  EXPECT_NEAR(change.before, 0.092, 0.01);
+  EXPECT_NEAR(change.after, 0.72, 0.01);
+  EXPECT_EQ(change.cause, Cause::kNetwork);
+  EXPECT_GT(change.part_share, 0.95);
+  EXPECT_NEAR(change.part_after, 0.63, 0.01);
+  const Bottleneck b = bottleneck(run);
+  EXPECT_EQ(b.cause, Cause::kNetwork);
+  EXPECT_EQ(b.confidence, Confidence::kHigh);
+  EXPECT_TRUE(slowed_lately(course) == &change);
+}
+
+TEST(RunCourse, OtherWorkOnTheCoreOfARankIsTheReasonForItsDelay) {
+  ChangedRun changed;
+  changed.others_after = 0.5;
+  const RunSummary run =
+      changed.of({{{0.09, 0.002}, {0.09, 0.002}}}, {{{0.09, 0.092}, {0.18, 0.002}}}, 0.002, 0.002);
+  const RunCourse course = run_course(run);
+  ASSERT_EQ(course.changes.size(), 1u);
+  EXPECT_EQ(course.changes[0].cause, Cause::kStraggler);
+  EXPECT_EQ(course.changes[0].rank, 1);
+  EXPECT_EQ(course.changes[0].reason, SlowReason::kOthers);
+  const Bottleneck b = bottleneck(run);
+  EXPECT_EQ(b.cause, Cause::kInterference);
+  EXPECT_EQ(b.rank, 1);
+  EXPECT_EQ(b.advice, Advice::kStopOthers);
+  EXPECT_TRUE(b.of_last_stretch);
+  ASSERT_EQ(b.shares.late.size(), 1u);
+  EXPECT_EQ(b.shares.late[0].reason, SlowReason::kOthers);
+}
+
+TEST(RunCourse, ASlowRankWhoseCoreNobodyElseHadIsSlowHardware) {
+  const RunSummary run = ChangedRun().of({{{0.09, 0.002}, {0.09, 0.002}}},
+                                         {{{0.09, 0.092}, {0.18, 0.002}}}, 0.002, 0.002);
+  const Bottleneck b = bottleneck(run);
+  EXPECT_EQ(b.cause, Cause::kStraggler);
+  EXPECT_EQ(b.shares.late.at(0).reason, SlowReason::kHardware);
+  EXPECT_EQ(b.advice, Advice::kInspectHost);
+}
+
+TEST(RunCourse, AGpuThatLowersItsClockOrIsSharedIsTheReason) {
+  for (const bool shared : {false, true}) {
+    RunSummary run;
+    run.add(0, StartRecord{.time = 1000, .device_kind = "gpu"});
+    double now = 1000;
+    for (uint64_t step = 1; step <= 200; ++step) {
+      const double seconds = step > 120 ? 0.2 : 0.1;
+      now += seconds;
+      run.add(0, StepRecord{.step = step,
+                            .time = now,
+                            .target_tokens = 100,
+                            .seconds = seconds,
+                            .spans = {{"backward", seconds}}});
+      GpuSample gpu{.name = "gpu"};
+      if (step > 120 && shared) gpu.other_processes = 1;
+      if (step > 120 && !shared) gpu.slowed_by = "thermal";
+      run.add(0, SampleRecord{.step = step, .time = now, .seconds = seconds, .gpus = {gpu}});
+    }
+    const RunCourse course = run_course(run);
+    ASSERT_EQ(course.changes.size(), 1u);
+    EXPECT_EQ(course.changes[0].cause, Cause::kCompute);
+    EXPECT_EQ(course.changes[0].reason, shared ? SlowReason::kGpuOthers : SlowReason::kGpuSlowed);
+  }
+}
+
+TEST(RunCourse, AHealthyRunHasOneStretch) {
+  const RunSummary run = ChangedRun().of({{{0.09, 0.002}, {0.09, 0.002}}},
+                                         {{{0.09, 0.002}, {0.09, 0.002}}}, 0.002, 0.002);
+  const RunCourse course = run_course(run);
+  EXPECT_TRUE(course.changes.empty());
+  ASSERT_EQ(course.stretches.size(), 1u);
+  EXPECT_EQ(slowed_lately(course), nullptr);
+  EXPECT_EQ(bottleneck(run).cause, Cause::kCompute);
+  EXPECT_TRUE(run_course(RunSummary()).stretches.empty());
+}
+
+TEST(RunCourse, ARunThatRecoversIsJudgedAsAWhole) {
+  const RunSummary run = ChangedRun().of({{{0.09, 0.63}, {0.09, 0.63}}},
+                                         {{{0.09, 0.002}, {0.09, 0.002}}}, 0.63, 0.002);
+  const Bottleneck b = bottleneck(run);
+  EXPECT_EQ(b.cause, Cause::kNetwork);
+  EXPECT_FALSE(b.of_last_stretch);
+  ASSERT_EQ(b.course->changes.size(), 1u);
+  EXPECT_FALSE(b.course->changes[0].slower());
+  EXPECT_EQ(slowed_lately(*b.course), nullptr);
+}
+
+}  // namespace
+}  // namespace reigen

@@ -1,7 +1,10 @@
 // The output of `reigen doctor`: tables and sentences, or JSON.
+#include <cmath>
+
 #include "base/format.h"
 #include "base/terminal.h"
 #include "doctor/doctor.h"
+#include "report/verdict/wording.h"
 
 namespace reigen {
 namespace {
@@ -16,6 +19,10 @@ Json to_json(const StepPrediction& f) {
           {"bytes_sent", f.bytes}};
 }
 
+std::string clock_text(double ahead) {
+  return std::abs(ahead) < 0.0005 ? "0.000 s" : format("{:+.3f} s", ahead);
+}
+
 std::string hosts_table(const Examination& e) {
   Table table;
   table.row({"worker", "cores", "device", "free memory", "disk", "interface", "clock ahead",
@@ -26,17 +33,16 @@ std::string hosts_table(const Examination& e) {
       interface += format(", {} Mbit/s", with_commas(static_cast<uint64_t>(w.speed)));
     table.row({rank_and_host(w.rank, w.host), std::to_string(w.cores), w.device,
                human_bytes(w.memory), w.disk_rate > 0 ? rate_text(w.disk_rate) : "-", interface,
-               format("{:+.3f} s", w.clock_ahead), human_seconds(w.compute)});
+               clock_text(w.clock_ahead), human_seconds(w.compute)});
   }
   return table.text();
 }
 
 std::string links_table(const Examination& e) {
   Table table;
-  table.row({"link", "bandwidth", "", "latency"});
+  table.row({"link", "bandwidth", "latency"});
   for (const PairLink& link : e.links) {
-    table.row({format("rank {} to rank {}", link.from, link.to), rate_text(link.bandwidth),
-               format("{:.0f} Mbit/s", link.bandwidth / kMegabit),
+    table.row({format("rank {} to rank {}", link.from, link.to), mbit_text(link.bandwidth),
                format("{:.3f} ms", 1e3 * link.latency)});
   }
   return table.text();
@@ -51,14 +57,14 @@ std::string curve_table(const std::string& title, const std::vector<CurvePoint>&
   for (const CurvePoint& p : curve) {
     const double n = workers;
     table.row({human_bytes(static_cast<uint64_t>(p.bytes)), milliseconds_text(p.seconds),
-               rate_text(2 * (n - 1) / n * p.bytes / p.seconds),
+               mbit_text(2 * (n - 1) / n * p.bytes / p.seconds),
                milliseconds_text(link.seconds(p.bytes, workers))});
   }
   return table.text() +
          format(
              "  model of n workers: latency {:.3f} ms per segment of 1 MB + 2(n-1)/n bytes / {}; "
              "largest error {:.0f}%\n\n",
-             1e3 * link.latency, rate_text(link.bandwidth), 100 * link.error);
+             1e3 * link.latency, mbit_text(link.bandwidth), 100 * link.error);
 }
 
 Json curve_json(const std::vector<CurvePoint>& curve, const LinkModel& link, int workers) {
@@ -243,7 +249,7 @@ std::string to_text(const Examination& e, const DoctorOptions& options) {
                    human_seconds(e.warmup_step.seconds), text_of(kWarmupSetting));
   }
   if (e.hours > 0) {
-    text += format("predicted run: {:.2f} hours", e.hours);
+    text += format("predicted run: {}", human_seconds(3600 * e.hours));
     if (options.price_per_hour > 0)
       text += format(", cost {:.2f} at {} per host-hour", e.cost, options.price_per_hour);
     // A time limit also ends evaluations and checkpoints.

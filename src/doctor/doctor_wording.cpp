@@ -4,6 +4,7 @@
 #include "base/format.h"
 #include "doctor/doctor.h"
 #include "plan/wording.h"
+#include "report/verdict/wording.h"
 #include "train/workers/agreements.h"
 
 namespace reigen {
@@ -12,8 +13,6 @@ namespace {
 std::string worker_name(const Examination& e, int rank) {
   return rank_and_host(rank, e.workers[static_cast<size_t>(rank)].host);
 }
-
-std::string mbit(double rate) { return format("{:.0f} Mbit/s", rate / kMegabit); }
 
 }  // namespace
 
@@ -30,7 +29,8 @@ std::string verdict_text(const Examination& e) {
   for (const WorkerFacts& w : e.workers) seconds.push_back(w.compute);
   const WorkerFacts& w = e.workers[static_cast<size_t>(e.verdict.rank)];
   return format(
-      "bottleneck: straggler; {} needs {} to compute its share, the median worker {}, and all "
+      "bottleneck: straggler; {} needs {} to compute its share of a step, the median worker {}, "
+      "and all "
       "workers wait for it in a step of {}",
       worker_name(e, w.rank), human_seconds(w.compute), human_seconds(usual_seconds(seconds)),
       human_seconds(step.seconds));
@@ -71,7 +71,8 @@ std::string text_of(const Finding& f, const Examination& e) {
   switch (f.kind) {
     case Finding::Kind::kSlowWorker:
       return format(
-          "{} needs {} to compute its share, the median worker {}: all workers wait for it; remove "
+          "{} needs {} to compute its share of a step, the median worker {}: all workers wait for "
+          "it; remove "
           "it, or stop other work on that host",
           who, human_seconds(f.value), human_seconds(f.usual));
     case Finding::Kind::kInterface:
@@ -90,12 +91,13 @@ std::string text_of(const Finding& f, const Examination& e) {
       return format(
           "{} reaches at most {} to any other host, where {} is usual: check whether its port is "
           "limited",
-          who, mbit(f.value), mbit(f.usual));
+          who, mbit_text(f.value), mbit_text(f.usual));
     case Finding::Kind::kSlowLink:
       return format(
           "{} of {} has a nominal speed of {} Mbit/s, but {} were measured to rank {}: check "
           "whether the port is limited, and whether --interface is the right one",
-          w.interface, who, with_commas(static_cast<uint64_t>(w.speed)), mbit(f.value), f.peer);
+          w.interface, who, with_commas(static_cast<uint64_t>(w.speed)), mbit_text(f.value),
+          f.peer);
     case Finding::Kind::kIdleWorkers:
     case Finding::Kind::kNoDecay:
       break;
@@ -132,7 +134,10 @@ std::string text_of(const Suggestion& s, const Examination& e) {
     case Suggestion::Kind::kLargerBatch:
       return "a batch of twice the tokens";
     case Suggestion::Kind::kCompress:
-      return format("--compress {}", text_of(s.setting));
+      return format("--compress {}{}", text_of(s.setting),
+                    computed_on_host(s.setting)
+                        ? ", which approximates gradients: compare the losses of a short run"
+                        : "");
     case Suggestion::Kind::kWithoutWorker:
       return format("training without {}", worker_name(e, s.rank));
     case Suggestion::Kind::kOneWorker:

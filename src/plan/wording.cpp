@@ -2,13 +2,12 @@
 
 #include "base/format.h"
 #include "report/verdict/thresholds.h"
+#include "report/verdict/wording.h"
 
 namespace reigen {
 namespace {
 
-std::string bandwidth_text(const LinkModel& link) {
-  return format("{}/s", human_bytes(static_cast<uint64_t>(link.bandwidth)));
-}
+std::string bandwidth_text(const LinkModel& link) { return mbit_text(link.bandwidth); }
 
 double percent_of(double part, const StepPrediction& step) { return 100 * part / step.seconds; }
 

@@ -70,14 +70,15 @@ TEST(PlanWording, LogLinesStandAlone) {
   PreflightFindings found;
   found.step = {.seconds = 0.0109, .compute = 0.0107, .exposed = 0.0002};
   found.link = {.latency = 9e-5, .bandwidth = 1.73e9};
-  EXPECT_EQ(preflight_line(found),
-            "preflight: link 1.73 GB/s, latency 0.09 ms; predicted step 10.9 ms: 10.7 ms compute, "
-            "0.2 ms waiting for the network; compression none");
+  EXPECT_EQ(
+      preflight_line(found),
+      "preflight: link 13,840 Mbit/s, latency 0.09 ms; predicted step 10.9 ms: 10.7 ms compute, "
+      "0.2 ms waiting for the network; compression none");
   EXPECT_EQ(
       text_of({.cause = Cause::kNetwork},
               {.seconds = 2, .compute = 0.5, .communication = 1.5, .exposed = 1.5}, found.link),
       "bottleneck: network; 75% of a step of 2.0 s is spent waiting for it, mostly for its "
-      "bandwidth of 1.73 GB/s");
+      "bandwidth of 13,840 Mbit/s");
   EXPECT_EQ(
       slow_worker_warning({.rank = 1, .seconds = 2, .usual = 1}),
       "rank 1 needs 2.0 s to compute its share of a step, the median worker 1.0 s: all workers "

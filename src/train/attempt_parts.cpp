@@ -14,6 +14,7 @@
 #include "train/run/take_over.h"
 #include "train/workers/agreements.h"
 #include "train/workers/algorithm_records.h"
+#include "train/workers/join.h"
 
 namespace reigen {
 namespace {
@@ -191,6 +192,7 @@ void preflight(AttemptParts& parts) {
   measure_host_links(parts.job, options.workers.preflight / 4, measured);
   const ParameterLayout& layout = parts.model.layout();
   choose_compression(options, measured, layout, step, choices);
+  check_elastic_compression(options.workers.elastic, parse_compress(choices.compress));
   drop_nccl_if_unused(transport, parse_compress(choices.compress));
   choose_bucket(parts.job, options.workers, layout.elements(),
                 transport.direct ? measured.direct_curve : measured.curve, choices);

@@ -132,6 +132,7 @@ Recovered recover(AttemptParts& parts, const CommStatus& why, const LoopPosition
       settle_step(parts, services, out);
       if (change_writer(parts, services.recent)) out.loop.checkpoint = {.changed_since = true};
       rebuild(parts);
+      membership.forget_old_groups();
       break;
     } catch (const WorkerLost& lost) {
       noticed = lost.status;

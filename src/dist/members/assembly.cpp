@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/format.h"
 #include "base/hash.h"
 
 namespace reigen {
@@ -277,7 +278,15 @@ void Assembly::try_to_propose(Time now) {
   const std::vector<Asking> present = those_to_propose(ended);
   const Succession result = succession(present, ended);
   why_ = result.why;
-  if (!result.allowed) {
+  // Nobody hosts a membership without itself. It is left out if the others formed one without it,
+  // as the proof of an ended worker may show, or do not reach it.
+  const bool left_out = !is_present(present, self_.worker);
+  if (left_out) {
+    why_ = is_member(result.base, self_.worker)
+               ? "the other workers do not reach this one"
+               : format("epoch {} was formed without this worker", result.base.epoch);
+  }
+  if (!result.allowed || left_out) {
     quorum_since_.reset();
     if (now - since_ < times_.gather) return;
     for (const auto& [follower, join] : std::exchange(joined_, {})) {

@@ -15,8 +15,10 @@ namespace {
 constexpr size_t kProcessBytes = 8;
 constexpr size_t kMostListed = 4096;
 
-// By the value of FormingMessage::Kind.
-constexpr std::array<std::string_view, 8> kKinds = {"ask",     "here",   "join",   "leave",
+// By the value of FormingMessage::Kind. The control channel of the new membership reads messages
+// that were on their way when it was formed, so its own words ("leave", which is the proof of an
+// orderly end) must not be among them.
+constexpr std::array<std::string_view, 8> kKinds = {"ask",     "here",   "join",   "unfollow",
                                                     "propose", "accept", "formed", "aborted"};
 
 // 64 bits as hex digits: JSON readers may keep only 53 bits of a number.

@@ -295,7 +295,7 @@ bool Membership::adopt(std::unique_ptr<FormedMembership> next) {
     standby_->notice(forming_id(), {CommStatus::closed(e.what())}, false);
     return false;
   }
-  previous_group_ = std::exchange(group_, std::move(group));
+  old_groups_.push_back(std::exchange(group_, std::move(group)));
   watch_losses();
   return true;
 }

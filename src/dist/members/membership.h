@@ -88,11 +88,12 @@ class Membership {
   CommStatus leave();
 
   // In an elastic job, after any operation has failed: closes the group, and returns when this
-  // worker is in the next membership and its group is formed. The old group stays, closed, until
-  // the next call: objects that refer to it may still be destroyed. Waits while the workers that
+  // worker is in the next membership and its group is formed. Old groups stay, closed, until
+  // forget_old_groups(): objects may still refer to them. Waits while the workers that
   // are here may not continue, and logs why. Throws CommError after the pause limit, or if the
   // others continued without this worker; Interrupted after a signal during a pause.
   MembershipChange form_next(const CommStatus& noticed);
+  void forget_old_groups() { old_groups_.clear(); }
   // To be told whenever it changes; any thread.
   void set_writing(const WritingClaim& claim);
 
@@ -120,7 +121,7 @@ class Membership {
   std::unique_ptr<Standby> standby_;  // null in a job that is not elastic
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<ControlChannel> control_;
-  std::unique_ptr<Group> previous_group_;
+  std::vector<std::unique_ptr<Group>> old_groups_;
   std::unique_ptr<Group> group_;
 };
 

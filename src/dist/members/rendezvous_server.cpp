@@ -371,7 +371,9 @@ void RendezvousServer::Loop::narrow(const std::string& outward) {
 void RendezvousServer::Loop::control(Connection& c, const std::string& kind, const Json& message) {
   if (kind == "beat") return;
   // Sent before this worker heard that the membership is formed.
-  if (kind == "ask" || kind == "here" || kind == "join" || kind == "accept") return;
+  for (const char* forming : {"ask", "here", "join", "accept", "unfollow"}) {
+    if (kind == forming) return;
+  }
   if (kind == "leave") {
     c.left = true;
     ++left_;

@@ -69,12 +69,7 @@ class NcclInterface {
 // Refuses what a lost worker would take with it, or what would end the survivors.
 void check_elastic(const WorkerOptions& options, const Placement& placement) {
   if (!options.elastic) return;
-  if (options.compress.method == CompressMethod::kLocal) {
-    throw ConfigError(
-        "--elastic cannot be combined with --compress local: between outer steps the workers have "
-        "different weights, and the work of a lost one could not be done again; leave one of them "
-        "out");
-  }
+  check_elastic_compression(options.elastic, options.compress);
   if (options.shard_optimizer) {
     throw ConfigError(
         "--elastic cannot be combined with --shard-optimizer: a lost worker's share of the moments "
@@ -97,6 +92,14 @@ void check_secret_of_elastic(const WorkerOptions& options, const Membership& mem
 }
 
 }  // namespace
+
+void check_elastic_compression(bool elastic, const CompressSetting& compress) {
+  if (!elastic || compress.method != CompressMethod::kLocal) return;
+  throw ConfigError(
+      "--elastic cannot be combined with --compress local: between outer steps the workers have "
+      "different weights, and the work of a lost one could not be done again; leave one of them "
+      "out, or give a different --compress");
+}
 
 bool was_placed() {
   const std::optional<Placement> placement = detect_launch();

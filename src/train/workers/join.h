@@ -13,6 +13,9 @@ bool was_placed();
 // Whether a launcher (ours, mpirun, srun, torchrun) started this process as one of several.
 bool started_as_worker();
 
+// Refuses local steps in an elastic job, also where a resumed run chose them.
+void check_elastic_compression(bool elastic, const CompressSetting& compress);
+
 // Joins the other workers at the rendezvous; a single-worker job where no launcher started several.
 // Divides this machine's cores, memory and GPUs among its workers, in `options`. Throws CommError
 // that names missing workers and differing options. No thread may have been started before.

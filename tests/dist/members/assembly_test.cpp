@@ -388,6 +388,25 @@ TEST_F(OneAssembly, AHostDeclaresAMembershipFormedWhenAllHaveAccepted) {
   EXPECT_EQ(sent(host, 1), std::vector{Kind::kFormed});
 }
 
+TEST_F(OneAssembly, AHostThatANewerMembershipLeftOutProposesNothing) {
+  // Worker 1 declared {1, 2} formed and ended; worker 2 only accepted, and follows worker 0.
+  const Proposal without{
+      .epoch = 1, .id = "without 0", .members = {member_number(1), member_number(2)}};
+  MembershipRecord of_1{.formed = without};
+  Asking two = asking(2);
+  two.record.accept(without);
+  Assembly host(asking(0), {{.worker = member_number(1), .record = of_1}},
+                {.lost = {member_number(1)}}, {}, Assembly::Time());
+  pass(host, milliseconds(0));
+  give(host, 2, {.kind = Kind::kJoin, .asking = two});
+  for (int i = 0; i < 30; ++i) pass(host, milliseconds(100 * i));
+  EXPECT_FALSE(host.formed());
+  EXPECT_TRUE(host.record().open.empty());
+  const std::vector<Kind> kinds = sent(host, 2);
+  EXPECT_EQ(std::count(kinds.begin(), kinds.end(), Kind::kPropose), 0);
+  EXPECT_EQ(std::count(kinds.begin(), kinds.end(), Kind::kAborted), 1);
+}
+
 TEST_F(OneAssembly, AHostAbortsWhenAFollowerLeaves) {
   Assembly host = assembly(0);
   pass(host, milliseconds(0));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dist/net/message.h"
+
 namespace reigen {
 namespace {
 
@@ -65,6 +67,12 @@ TEST(MemberJson, MessagesOfAFormingArriveAsTheyWereSent) {
   EXPECT_EQ(read.asking.record.open.at(1).members, membership(5, "c").members);
   EXPECT_EQ(read.ended.at(0).record.formed.id, "a");
   EXPECT_EQ(read.unreachable, join.unreachable);
+}
+
+// The control channel may read it, and "leave" is the proof there that a worker has ended.
+TEST(MemberJson, LeavingAHostIsNotLeavingTheJob) {
+  EXPECT_EQ(text_field(json_of(FormingMessage{.kind = FormingMessage::Kind::kLeave}), "kind"),
+            "unfollow");
 }
 
 TEST(MemberJson, AMessageWithAPartThatIsNoneIsNothing) {

@@ -39,8 +39,8 @@ Grace grace_of(const WorkerCommand& command) {
 LaunchResult launch_here(const WorkerCommand& command, const WorkerOptions& w,
                          const std::vector<std::string>& rank0_environment) {
   const int workers = static_cast<int>(std::max<int64_t>(1, w.workers));
-  LaunchResult result =
-      launch_local(workers, worker_arguments(command), grace_of(command), rank0_environment);
+  LaunchResult result = launch_local(workers, worker_arguments(command), grace_of(command),
+                                     rank0_environment, w.elastic);
   if (!command.run.empty()) result.checkpoint = last_checkpoint(command.run);
   return result;
 }
@@ -56,6 +56,7 @@ HostLaunch host_launch(const WorkerCommand& command, const WorkerOptions& w) {
   launch.binary = w.remote_binary;
   launch.copy_binary = w.copy_binary;
   launch.run = w.restarts > 0 ? command.run : "";
+  launch.elastic = w.elastic;
   return launch;
 }
 

@@ -2,8 +2,10 @@
 happened. tests/chaos has random schedules of faults."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import harness
 from harness import REIGEN, run
@@ -131,6 +133,52 @@ class Survivors(harness.Case):
         job.resume(2)
         self.assert_ended_well(job, [2])
         job.wait([2])
+
+    def launch(self, name):
+        """Two workers of our own launcher, after 20 steps: the launcher and its workers' processes by rank."""
+        command = [REIGEN, "train", *map(str, self.arguments("--workers", 2, "--elastic", "--run", self.path(name)))]
+        with open(self.path(f"{name}.txt"), "w") as output:
+            launcher = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+
+        def close():
+            launcher.kill()  # the kernel kills its workers
+            launcher.wait()
+        self.addCleanup(close)
+        deadline = time.monotonic() + 120
+        while len(steps_in(self.path(name))) < 20:
+            self.assertLess(time.monotonic(), deadline, self.read(f"{name}.txt"))
+            self.assertIsNone(launcher.poll(), self.read(f"{name}.txt"))
+            time.sleep(0.01)
+        return launcher, {rank: pid for pid, rank in self.children(launcher.pid)}
+
+    @staticmethod
+    def children(parent):
+        with open(f"/proc/{parent}/task/{parent}/children") as file:
+            for pid in map(int, file.read().split()):
+                with open(f"/proc/{pid}/environ", "rb") as variables:
+                    rank = [v[12:] for v in variables.read().split(b"\0") if v.startswith(b"REIGEN_RANK=")]
+                yield pid, int(rank[0])
+
+    def test_either_of_two_workers_continues_alone_because_the_launcher_saw_the_other_end(self):
+        for victim in (0, 1):
+            name = f"launched{victim}"
+            launcher, workers = self.launch(name)
+            os.kill(workers[victim], signal.SIGKILL)
+            self.assertEqual(launcher.wait(120), 0, self.read(f"{name}.txt"))
+            self.assertEqual([s["step"] for s in steps_in(self.path(name))], list(range(1, STEPS + 1)))
+            for step in steps_in(self.path(name)):
+                wanted = self.reference[step["step"]]
+                self.assertLessEqual(abs(step["loss"] - wanted), 1e-4 * wanted, step["step"])
+            change, = records_in(self.path(name), "membership")
+            self.assertEqual([lost["worker"] for lost in change["lost"]], [victim])
+
+    def test_ctrl_c_stops_the_survivors_with_a_checkpoint(self):
+        launcher, workers = self.launch("stopped")
+        os.kill(workers[1], signal.SIGKILL)
+        launcher.send_signal(signal.SIGINT)
+        self.assertEqual(launcher.wait(120), 130, self.read("stopped.txt"))
+        self.assertTrue(os.path.exists(self.path("stopped/checkpoints")))
+        self.assertFalse(any(os.path.exists(f"/proc/{pid}") for pid in workers.values()))
 
     def test_refused_with_reasons(self):
         for more, wanted in ((["--compress", "local:4"], "--compress local"),

@@ -249,11 +249,9 @@ void LaunchedWorkers::settle(Worker& worker, int code) {
   if (code > kKilledBase && end.error.empty()) end.error = killed_text(code);
   if (code != 0 && end.error.empty()) end.error = format("exited with status {}", code);
   if (code != 0 && (!failure_ || (!enforced_ && explains(code, failure_->code)))) failure_ = end;
-  if (elastic_) {
-    settle_elastic(worker, end);
-  } else if (code != 0) {
-    note_failure();
-  }
+  if (elastic_) settle_elastic(worker, end);
+  // A worker that was in no membership yet leaves the others waiting for it.
+  if (code != 0 && !(elastic_ && worker.record)) note_failure();
   ended_.push_back(std::move(end));
 }
 

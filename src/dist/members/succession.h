@@ -2,8 +2,7 @@
 //
 // Pure functions of what workers know. Sets of workers that cannot reach each other may all ask:
 // the rule allows at most one of them to form the next membership, whatever was lost, stopped or
-// declared formed unheard. tests/protocol/elastic.pml has the same rule, checked with spin. The
-// training loop does not use it yet.
+// declared formed unheard. tests/protocol/elastic.pml has the same rule, checked with spin.
 #pragma once
 
 #include <compare>

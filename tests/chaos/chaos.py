@@ -102,8 +102,9 @@ class Player:
 
     @staticmethod
     def _inflict(job, schedule, network):
+        recovered = 0  # a later step shows that the job continued after the faults so far
         for moment in schedule.moments:
-            job.wait_for_step(moment.step)
+            job.wait_for_step(max(moment.step, recovered))
             time.sleep(moment.delay)
             for fault in moment.faults:
                 if fault.kind == "kill":
@@ -121,6 +122,7 @@ class Player:
                     network.drop(fault.worker, fault.other)
                 else:
                     network.separate(fault.worker, fault.other)
+            recovered = min(job.last_step() + 6, STEPS)
 
 
 def main():

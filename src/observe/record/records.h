@@ -20,10 +20,10 @@
 
 namespace reigen {
 
-using Record = std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
-                            SpansRecord, SampleRecord, PredictionRecord, DecayRecord,
-                            StartingPointRecord, CopyRecord, SharesRecord, MembershipChangeRecord,
-                            ProcessRecord>;
+using Record =
+    std::variant<StartRecord, StepRecord, EvaluationRecord, CheckpointRecord, EndRecord,
+                 SpansRecord, SampleRecord, PredictionRecord, DecayRecord, StartingPointRecord,
+                 CopyRecord, SharesRecord, MembershipChangeRecord, ProcessRecord>;
 
 uint64_t step_of(const Record& record);
 

@@ -53,12 +53,16 @@ TEST(Records, OfEveryKindReadBackAsWritten) {
   std::set<size_t> kinds;
   CheckpointRecord failed = sample_checkpoint(9);
   failed.error = "No space left on device";
-  for (const Record& record : std::vector<Record>{
-           sample_start(100, 3), restarted, sample_step(101), skipped, sample_evaluation(200),
-           undecoded, sample_checkpoint(200), failed, sample_end(250), sample_spans(20),
-           sample_machine(20), without_gpu, sample_prediction(0), sample_decay(90),
-           sample_copy(200), sample_shares(50), sample_starting_point(), sample_membership(95),
-           sample_process(30), hidden}) {
+  for (const Record& record : std::vector<Record>{sample_start(100, 3),    restarted,
+                                                  sample_step(101),        skipped,
+                                                  sample_evaluation(200),  undecoded,
+                                                  sample_checkpoint(200),  failed,
+                                                  sample_end(250),         sample_spans(20),
+                                                  sample_machine(20),      without_gpu,
+                                                  sample_prediction(0),    sample_decay(90),
+                                                  sample_copy(200),        sample_shares(50),
+                                                  sample_starting_point(), sample_membership(95),
+                                                  sample_process(30),      hidden}) {
     EXPECT_EQ(round_trip(record), record) << one_line(to_json(record));
     kinds.insert(record.index());
   }

@@ -53,6 +53,7 @@ struct WritingClaim {
   bool writes = false;          // now
   bool sees_directory = false;  // may take the run directory over
   uint64_t newest_copy = 0;     // step of the newest copy of a checkpoint that it has
+  // NOLINTNEXTLINE(modernize-use-nullptr): in the code that clang makes of the next line
   auto operator<=>(const WritingClaim&) const = default;
 };
 

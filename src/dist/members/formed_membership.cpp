@@ -28,14 +28,14 @@ std::vector<ServedMember> served_members(const FormedMembership& formed, PeerLin
     ServedMember& one = served.emplace_back();
     one.rank = member.rank;
     one.host = member.host;
-    if (member.rank == formed.rank) {
-      one.channel = std::move(own);
-    } else if (auto taken = links.take(member.id)) {
+    if (member.rank == formed.rank) continue;
+    if (auto taken = links.take(member.id)) {
       one.channel = std::move(taken->channel);
       one.unread = std::move(taken->unread);
       one.unsent = std::move(taken->unsent);
     }
   }
+  served.at(static_cast<size_t>(formed.rank)).channel = std::move(own);
   return served;
 }
 

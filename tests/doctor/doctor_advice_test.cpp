@@ -197,14 +197,15 @@ TEST(DoctorWording, SentencesNameWorkerFigureAndRemedy) {
   e.workers[1].compute *= 2;
   EXPECT_EQ(
       text_of({.kind = Finding::Kind::kSlowWorker, .rank = 1, .value = 1.7, .usual = 0.85}, e),
-      "rank 1 (bert) needs 1.7 s to compute its share, the median worker 0.85 s: all workers "
+      "rank 1 (bert) needs 1.7 s to compute its share of a step, the median worker 0.85 s: all "
+      "workers "
       "wait for it; remove it, or stop other work on that host");
   EXPECT_EQ(
       text_of({.kind = Finding::Kind::kClock, .rank = 1, .value = -300}, e),
       "the clock of rank 1 (bert) is 5m 00s behind rank 0's: time stamps in their logs do not "
       "match; synchronise the clocks (NTP)");
   EXPECT_EQ(text_of({.kind = Suggestion::Kind::kCompress, .setting = parse_compress("int4")}, e),
-            "--compress int4");
+            "--compress int4, which approximates gradients: compare the losses of a short run");
   e.verdict = {.cause = Cause::kStraggler, .rank = 1};
   EXPECT_THAT(verdict_text(e), HasSubstr("bottleneck: straggler; rank 1 (bert) needs 1.7 s"));
 }

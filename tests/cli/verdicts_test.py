@@ -26,6 +26,7 @@ LONG = ["--model.width", 64, "--model.ffn-width", 128, "--batch.target-tokens", 
 SHORT = ["--model.width", 32, "--model.ffn-width", 64, "--batch.target-tokens", 200]
 # Steps that need text faster than a throttled reader delivers it.
 LITTLE = ["--model.width", 16, "--model.ffn-width", 16, "--batch.target-tokens", 400]
+FIVE_SECONDS = ["--max-time", "5s"]
 # Two megabytes of gradient: longer than compute at 100 Mbit/s, almost nothing without a limit.
 HEAVY = ["--model.width", 128, "--model.ffn-width", 512, "--batch.target-tokens", 2000]
 
@@ -292,7 +293,7 @@ class Processors(Planted):
         quota.limit(thread)
 
     def test_a_throttled_reader_is_input(self):
-        worker = subprocess.Popen([REIGEN, *self.arguments(*LITTLE, "--max-steps", 120)], stdout=subprocess.DEVNULL,
+        worker = subprocess.Popen([REIGEN, *self.arguments(*LITTLE, *FIVE_SECONDS)], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True)
         self.throttle_reader(worker)
         error = worker.communicate(timeout=300)[1]
@@ -301,7 +302,7 @@ class Processors(Planted):
         self.assert_spans_add_up(1)
 
     def late_reader(self, rank):
-        self.workers(*LITTLE, "--max-steps", 120, begun=lambda workers: self.throttle_reader(workers[rank]))
+        self.workers(*LITTLE, *FIVE_SECONDS, begun=lambda workers: self.throttle_reader(workers[rank]))
         verdict, all_of_it = self.bottleneck()
         self.assertEqual(verdict, "input", all_of_it)
         self.assertEqual(all_of_it["rank"], rank, all_of_it)

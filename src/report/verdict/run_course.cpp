@@ -10,15 +10,18 @@
 namespace reigen {
 namespace {
 
-constexpr size_t kMostBlocks = 120;
+// Blocks divide the time of a run, and its steps, into at least this many where that is possible: a
+// phase that is short in either still has several.
+constexpr double kBlocks = 120;
 // Scheduling alone makes shorter times differ.
-constexpr double kShortestBlock = 0.25;  // seconds
+constexpr double kShortestBlock = 0.1;  // seconds
 // Attempts begin with a change when one starts within this share of the run's steps.
 constexpr double kNearAttempt = 0.02;
 
-// Consecutive steps of about the same total time.
+// Consecutive steps.
 struct Block {
   double first = 0;
+  double steps = 0;
   double seconds = 0;
   double tokens = 0;
   double begin = 0;  // time stamp of the end of the step before
@@ -30,22 +33,28 @@ std::vector<Block> blocks_of(const RunSummary& run) {
   const size_t seconds = t.column("seconds");
   const size_t tokens = t.column("target_tokens");
   const size_t time = t.column("time");
-  const double least = std::max(kShortestBlock, t.total("seconds") / kMostBlocks);
+  const size_t steps = t.column("steps");
+  const double longest = t.total("seconds") / kBlocks;
+  const double most_steps = t.total("steps") / kBlocks;
+  auto complete = [&](const Block& b) {
+    return b.seconds >= kShortestBlock && (b.seconds >= longest || b.steps >= most_steps);
+  };
   std::vector<Block> blocks;
   double before = 0;
   for (const auto& [number, row] : t.rows()) {
     const bool skipped = before == 0 && t.rows().size() > 1;  // the first step also warms up
     if (!skipped && row[seconds] > 0 && row[tokens] > 0) {
-      if (blocks.empty() || blocks.back().seconds >= least) {
+      if (blocks.empty() || complete(blocks.back())) {
         const auto first = static_cast<double>(number * t.width());
         blocks.push_back({.first = first, .begin = before});
       }
+      blocks.back().steps += row[steps];
       blocks.back().seconds += row[seconds];
       blocks.back().tokens += row[tokens];
     }
     before = row[time];
   }
-  if (blocks.size() > 1 && blocks.back().seconds < least / 2) blocks.pop_back();
+  if (blocks.size() > 1 && blocks.back().seconds < kShortestBlock / 2) blocks.pop_back();
   return blocks;
 }
 

@@ -14,18 +14,19 @@ struct Work {
   double wait = 0;
 };
 
-// 200 steps of two ranks; from step 121 on they are different.
+// 200 steps of two ranks; from step 121 on, or the step after another `last_before`, they are
+// different.
 class ChangedRun {
  public:
   static constexpr int kSteps = 200;
-  static constexpr int kBefore = 120;
+  int last_before = 120;
 
   RunSummary of(std::array<Work, 2> before, std::array<Work, 2> after, double min_wait_before,
                 double min_wait_after) {
     run_.add(0, StartRecord{.time = 1000, .threads = 1, .workers = 2});
     double now = 1000;
     for (int step = 1; step <= kSteps; ++step) {
-      const bool late = step > kBefore;
+      const bool late = step > last_before;
       const std::array<Work, 2>& work = late ? after : before;
       now += work[0].own + work[0].wait;
       for (int rank = 0; rank < 2; ++rank) {
@@ -92,6 +93,19 @@ TEST(RunCourse, ALinkThatDegradesIsNamedFromThatStepOn) {
   EXPECT_EQ(b.cause, Cause::kNetwork);
   EXPECT_EQ(b.confidence, Confidence::kHigh);
   EXPECT_TRUE(slowed_lately(course) == &change);
+}
+
+TEST(RunCourse, AnEarlyChangeIsFoundWhereTheTimeBeforeItIsAVerySmallShare) {
+  for (const int last_before : {80, 40}) {
+    ChangedRun changed;
+    changed.last_before = last_before;
+    const RunSummary run =
+        changed.of({{{0.02, 0.002}, {0.02, 0.002}}}, {{{0.02, 1.5}, {0.02, 1.5}}}, 0.002, 1.5);
+    const RunCourse course = run_course(run);
+    ASSERT_EQ(course.changes.size(), 1u);
+    EXPECT_NEAR(course.changes[0].step, last_before + 1, 6);
+    EXPECT_EQ(course.changes[0].cause, Cause::kNetwork);
+  }
 }
 
 TEST(RunCourse, OtherWorkOnTheCoreOfARankIsTheReasonForItsDelay) {

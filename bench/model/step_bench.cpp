@@ -303,8 +303,8 @@ int run(const std::string& preset, size_t pieces, size_t target_tokens, int thre
     std::vector<double> steps = {};
   };
   std::vector<Measured> all = {{"fp32", device, measure_ceiling(device, products)}};
-  if (const auto bf16 = bf16_cpu_backend()) {
-    const Device on = device.with_backend(bf16);
+  if (cpu_has_bf16()) {
+    const Device on = device.with_backend(bf16_cpu_backend());
     all.push_back({"bf16", on, measure_ceiling(on, products)});
   }
   for (Measured& m : all) one_step(m.device);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/terminal.h"
 #include "device/cuda_info.h"
 #include "ops/backend.h"
 #include "ops/gpu_backend.h"
@@ -37,12 +38,6 @@ namespace {
 OpenedDevice open_cpu(Precision precision, int threads) {
   OpenedDevice opened = {Device::cpu(threads)};
   if (precision == Precision::kAuto || use_precision(opened, precision)) return opened;
-  if (precision == Precision::kBf16) {
-    throw ConfigError(
-        "this processor has no AVX-512 BF16, which --precision bf16 needs on a CPU; use "
-        "--precision "
-        "fp32");
-  }
   throw ConfigError(
       format("precision {} needs a GPU; the CPU computes in fp32 or bf16", name_of(precision)));
 }
@@ -69,9 +64,14 @@ bool use_precision(OpenedDevice& opened, Precision precision) {
   Gpu* gpu = opened.device.gpu();
   if (gpu == nullptr) {
     if (precision != Precision::kFp32 && precision != Precision::kBf16) return false;
-    const auto backend = precision == Precision::kBf16 ? bf16_cpu_backend() : nullptr;
-    if (precision == Precision::kBf16 && backend == nullptr) return false;
-    opened.device = opened.device.with_backend(backend);
+    const bool bf16 = precision == Precision::kBf16;
+    opened.device = opened.device.with_backend(bf16 ? bf16_cpu_backend() : nullptr);
+    if (bf16 && !cpu_has_bf16()) {
+      log_warning(
+          "this processor has no AVX-512 BF16: products in bf16 are emulated, with the same "
+          "results "
+          "up to rounding, and take longer than those of --precision fp32");
+    }
     opened.precision = precision;
     return true;
   }
@@ -104,7 +104,9 @@ std::string describe(const OpenedDevice& opened) {
   if (gpu == nullptr) {
     return format("{} CPU {}{}", opened.device.threads(),
                   opened.device.threads() == 1 ? "thread" : "threads",
-                  opened.precision == Precision::kBf16 ? ", products in bf16" : "");
+                  opened.precision != Precision::kBf16 ? ""
+                  : cpu_has_bf16()                     ? ", products in bf16"
+                                                       : ", products in bf16, emulated");
   }
   const GpuFacts& facts = gpu->facts();
   return format("{} (GPU {}, {}), CUDA {}, driver {}, {}", facts.name, facts.index,

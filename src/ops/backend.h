@@ -119,8 +119,13 @@ Backend& backend_of(const Device& device);
 // The backend of all CPU devices: it has no state, the Device has the number of threads.
 Backend& cpu_backend();
 
+// Whether the processor has instructions for products in bf16.
+bool cpu_has_bf16();
+
 // The CPU's backend with matrix products in bf16: factors are rounded when they are multiplied,
-// sums and everything else are fp32. Null where the processor has no instructions for it.
-std::shared_ptr<DeviceBackend> bf16_cpu_backend();
+// sums and everything else are fp32. Emulated where the processor has no instructions for it: the
+// same up to the order of sums, and slower than fp32.
+enum class Bf16By : uint8_t { kProcessor, kEmulation };
+std::shared_ptr<DeviceBackend> bf16_cpu_backend(Bf16By by = Bf16By::kProcessor);
 
 }  // namespace reigen

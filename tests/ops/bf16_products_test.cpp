@@ -1,4 +1,5 @@
-// Products in bf16 on the CPU, against fp32 products of the rounded factors.
+// Products in bf16 on the CPU, by its own instructions and emulated, against products of the
+// rounded factors.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -29,15 +30,29 @@ Matrix rounded(const Matrix& m) {
   return out;
 }
 
-class Bf16Products : public ::testing::TestWithParam<int> {
+struct Way {
+  int threads;
+  Bf16By by;
+};
+
+class Bf16Products : public ::testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
-    if (bf16_cpu_backend() == nullptr) GTEST_SKIP() << "this processor has no AVX-512 BF16";
-    device_ = Device::cpu(GetParam()).with_backend(bf16_cpu_backend());
+    if (GetParam().by == Bf16By::kProcessor && !cpu_has_bf16()) {
+      GTEST_SKIP() << "this processor has no AVX-512 BF16";
+    }
+    device_ = Device::cpu(GetParam().threads).with_backend(bf16_cpu_backend(GetParam().by));
   }
   Device device_ = Device::cpu(1);
 };
-INSTANTIATE_TEST_SUITE_P(Threads, Bf16Products, ::testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(Ways, Bf16Products,
+                         ::testing::Values(Way{1, Bf16By::kProcessor}, Way{3, Bf16By::kProcessor},
+                                           Way{1, Bf16By::kEmulation}, Way{3, Bf16By::kEmulation}),
+                         [](const auto& info) {
+                           const bool own = info.param.by == Bf16By::kProcessor;
+                           return std::string(own ? "Processor" : "Emulated") +
+                                  std::to_string(info.param.threads);
+                         });
 
 Buffer buffer_of(const Device& device, Matrix m, int64_t stride = 0) {
   return {device, m, DType::kF32, stride};
@@ -99,9 +114,20 @@ TEST_P(Bf16Products, WorkWithPackedWeights) {
     const Buffer fx = buffer_of(device_, x, 48 + gap), fw = buffer_of(device_, w);
     const Buffer y = buffer_of(device_, Matrix(200, 70), 70 + gap);
     const auto packed = pack_weight(device_, fw.tensor());
-    ASSERT_NE(packed, nullptr);
+    EXPECT_EQ(packed != nullptr, GetParam().by == Bf16By::kProcessor);
     linear_forward(device_, fx.tensor(), {fw.tensor(), packed.get()}, y.tensor());
     expect_near(y, multiply(rounded(x), false, rounded(w), true), "packed");
+  }
+}
+
+TEST(RoundToBf16, IsTheSameInFp32) {
+  const Matrix random = normal(1, 99, 4);
+  std::vector<float> from(random.values.begin(), random.values.end());
+  from[7] = INFINITY;
+  for (const size_t n : {size_t{3}, from.size()}) {
+    std::vector<float> wide(n);
+    cpu::round_to_bf16(from.data(), wide.data(), n);
+    for (size_t i = 0; i < n; ++i) EXPECT_EQ(wide[i], round_trip(from[i])) << i;
   }
 }
 

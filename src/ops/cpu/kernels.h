@@ -144,7 +144,9 @@ RowScale quantize_row(const float* x, size_t n, uint8_t* out);
 void scale_sums(const int32_t* sums, RowScale x, const int32_t* weight_sums,
                 const float* weight_scales, float* out, size_t n);
 
+// To the nearest, ties to even; the second form in fp32.
 void round_to_bf16(const float* in, uint16_t* out, size_t n);
+void round_to_bf16(const float* in, float* out, size_t n);
 
 // sums [rows, outputs] = x [rows, inner] weight', exactly.
 struct Int8Task {

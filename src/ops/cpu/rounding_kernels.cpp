@@ -95,19 +95,22 @@ void ScaleInt8Row(const int8_t* in, float scale, const float* add, float* out, s
   for (; i < n; ++i) out[i] = std::fma(scale, static_cast<float>(in[i]), add[i]);
 }
 
-// To the nearest, ties to even, as a GPU rounds; NaN stays NaN.
+// To the nearest, ties to even, as a GPU rounds; NaN stays NaN. The upper 16 bits are the result.
+HWY_INLINE hn::Vec<U32> UpperBf16(Vec v) {
+  const U32 du;
+  const auto bits = hn::BitCast(du, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const auto near = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
+  const auto nan = hn::Or(bits, hn::Set(du, 0x400000));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), nan, near);
+}
+
 void RoundToBf16(const float* in, uint16_t* out, size_t n) {
   const F32 d;
-  const U32 du;
   const hn::Rebind<uint16_t, F32> half;
   const size_t lanes = hn::Lanes(d);
   auto rounded = [&](Vec v) {
-    const auto bits = hn::BitCast(du, v);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-    const auto near = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF)));
-    const auto nan = hn::Or(bits, hn::Set(du, 0x400000));
-    const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), nan, near);
-    return hn::DemoteTo(half, hn::BitCast(I32(), hn::ShiftRight<16>(chosen)));
+    return hn::DemoteTo(half, hn::BitCast(I32(), hn::ShiftRight<16>(UpperBf16(v))));
   };
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(rounded(hn::LoadU(d, in + i)), half, out + i);
@@ -115,6 +118,15 @@ void RoundToBf16(const float* in, uint16_t* out, size_t n) {
     HWY_ALIGN_MAX uint16_t last[64];
     hn::StoreU(rounded(Row(n).load(in, i)), half, last);
     std::copy_n(last, n - i, out + i);
+  }
+}
+
+void RoundToWideBf16(const float* in, float* out, size_t n) {
+  const U32 du;
+  const Row row(n);
+  const auto upper = hn::Set(du, 0xFFFF0000U);
+  for (size_t i = 0; i < n; i += row.lanes) {
+    row.store(hn::BitCast(row.d, hn::And(UpperBf16(row.load(in, i)), upper)), out, i);
   }
 }
 
@@ -188,6 +200,7 @@ HWY_EXPORT(QuantizeRow);
 HWY_EXPORT(ScaleSums);
 HWY_EXPORT(ScaleInt8Row);
 HWY_EXPORT(RoundToBf16);
+HWY_EXPORT(RoundToWideBf16);
 HWY_EXPORT(Int8Dots);
 
 RowScale quantize_row(const float* x, size_t n, uint8_t* out) {
@@ -202,6 +215,9 @@ void scale_int8_row(const int8_t* in, float scale, const float* add, float* out,
 }
 void round_to_bf16(const float* in, uint16_t* out, size_t n) {
   HWY_DYNAMIC_DISPATCH(RoundToBf16)(in, out, n);
+}
+void round_to_bf16(const float* in, float* out, size_t n) {
+  HWY_DYNAMIC_DISPATCH(RoundToWideBf16)(in, out, n);
 }
 void int8_dots(const Int8Task& task) { HWY_DYNAMIC_DISPATCH(Int8Dots)(task); }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -95,6 +96,7 @@ void IncrementalDecoder::reserve(int64_t source_rows, int64_t target_rows) {
   const int64_t layers = model_.options().decoder_layers;
   const int64_t rows = layers * (target_rows + source_rows);
   const size_t bytes = static_cast<size_t>(rows * 2 * d) * size_of(weights_.type);
+  most_cache_bytes_ = std::max(most_cache_bytes_, written_cache_bytes());
   if (caches_.capacity() < bytes) caches_ = Arena(device_.kind());
   caches_.reset();
   Tensor all = caches_.matrix(rows, 2 * d, weights_.type);
@@ -114,10 +116,22 @@ void IncrementalDecoder::reserve(int64_t source_rows, int64_t target_rows) {
   source_picks_.resize(static_cast<size_t>(source_rows));
   std::iota(source_picks_.begin(), source_picks_.end(), 0u);
   groups_.clear();
-  regions_.clear();
   sentences_.clear();
+  promised_ = 0;
   sentence_of_.clear();
+  last_kept_.assign(static_cast<size_t>(target_rows), 0);
+  sweep_ = 0;
   ancestors_ = {};
+}
+
+size_t IncrementalDecoder::written_cache_bytes() const {
+  const ModelOptions& o = model_.options();
+  const int64_t rows = o.decoder_layers * (sources_pool_.highest() + targets_.highest());
+  return static_cast<size_t>(rows * 2 * o.width) * size_of(weights_.type);
+}
+
+size_t IncrementalDecoder::used_memory() const {
+  return std::max(most_cache_bytes_, written_cache_bytes()) + arena_.peak();
 }
 
 uint32_t IncrementalDecoder::new_group(int64_t first, int64_t rows, size_t sentences) {
@@ -159,16 +173,11 @@ void IncrementalDecoder::release(const CachedSource& source) {
   if (--group.sentences == 0) sources_pool_.give_back(group.first, group.rows);
 }
 
-size_t IncrementalDecoder::new_region(int64_t first, int64_t count) {
-  const size_t region = first_free(regions_, [](const Region& r) { return r.count == 0; });
-  regions_[region] = {first, count, 0};
-  return region;
-}
-
 // A row without ancestors, which the first step of the sentence names as its parent.
-void IncrementalDecoder::enter(const CachedSource& source, size_t region) {
+void IncrementalDecoder::enter(const CachedSource& source, int64_t room) {
   const size_t sentence = first_free(sentences_, [](const Sentence& s) { return !s.alive; });
-  sentences_[sentence] = {source, region, true};
+  sentences_[sentence] = {.source = source, .room = room, .alive = true};
+  promised_ += room;
   sentence_of_.push_back(static_cast<uint32_t>(sentence));
   ancestors_.begin.push_back(static_cast<uint32_t>(ancestors_.picks.size()));
   ancestors_.count.push_back(0);
@@ -177,71 +186,79 @@ void IncrementalDecoder::enter(const CachedSource& source, size_t region) {
 bool IncrementalDecoder::add(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
                              std::span<const int64_t> rows) {
   check_lengths(offsets);
-  std::vector<int64_t> firsts;
-  auto give_back = [&] {
-    for (size_t s = 0; s < firsts.size(); ++s) targets_.give_back(firsts[s], rows[s]);
-    return false;
-  };
-  for (const int64_t count : rows) {
-    const auto first = targets_.take(count);
-    if (!first) return give_back();
-    firsts.push_back(*first);
-  }
+  const int64_t wanted = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+  if (promised_ + wanted > targets_.rows()) return false;
   const auto sources = encode(ids, offsets);
-  if (!sources) return give_back();
-  for (size_t s = 0; s < sources->size(); ++s) {
-    enter((*sources)[s], new_region(firsts[s], rows[s]));
-  }
+  if (!sources) return false;
+  for (size_t s = 0; s < sources->size(); ++s) enter((*sources)[s], rows[s]);
   return true;
+}
+
+// There is one, because all sentences together use no more rows than they were promised.
+uint32_t IncrementalDecoder::take_row(uint32_t number, size_t length) {
+  Sentence& sentence = sentences_[number];
+  if (sentence.used == sentence.room || length > static_cast<size_t>(model_.options().max_length)) {
+    throw std::logic_error(
+        format("token {} of a translation exceeds the {} rows it may use", length, sentence.room));
+  }
+  ++sentence.used;
+  return static_cast<uint32_t>(*targets_.take(1));
+}
+
+// Of the cache rows of the last step.
+void IncrementalDecoder::give_back_all_but_ancestors(std::span<const uint32_t> rows) {
+  ++sweep_;
+  for (const uint32_t row : rows) {
+    const auto from = ancestors_.picks.begin() + static_cast<ptrdiff_t>(ancestors_.begin[row]);
+    std::for_each_n(from, ancestors_.count[row], [&](uint32_t at) { last_kept_[at] = sweep_; });
+  }
+  for (size_t row = 0; row < ancestors_.count.size(); ++row) {
+    const auto from = ancestors_.picks.begin() + static_cast<ptrdiff_t>(ancestors_.begin[row]);
+    std::for_each_n(from, ancestors_.count[row], [&](uint32_t at) {
+      if (last_kept_[at] == sweep_) return;
+      last_kept_[at] = sweep_;  // once
+      targets_.give_back(at, 1);
+      --sentences_[sentence_of_[row]].used;
+    });
+  }
 }
 
 // Copies each row's ancestor list from its parent and appends a row of its own.
 void IncrementalDecoder::follow(std::span<const uint32_t> parents) {
+  keep(parents);
   for (auto* list : {&next_.picks, &next_.begin, &next_.count, &next_sentence_, &source_begin_,
                      &source_count_, &places_}) {
     list->clear();
   }
   for (const uint32_t parent : parents) {
     const uint32_t number = sentence_of_[parent];
-    const Sentence& sentence = sentences_[number];
-    Region& region = regions_[sentence.region];
     const uint32_t before = ancestors_.count[parent];
-    if (region.used == region.count || before >= model_.options().max_length) {
-      throw std::logic_error(format("token {} of a translation exceeds the {} rows it may use",
-                                    before + 1, region.count));
-    }
     next_.begin.push_back(static_cast<uint32_t>(next_.picks.size()));
     const auto from = ancestors_.picks.begin() + static_cast<ptrdiff_t>(ancestors_.begin[parent]);
     next_.picks.insert(next_.picks.end(), from, from + static_cast<ptrdiff_t>(before));
-    next_.picks.push_back(static_cast<uint32_t>(region.first + region.used++));
+    next_.picks.push_back(take_row(number, before + 1));
     next_.count.push_back(before + 1);
     next_sentence_.push_back(number);
     places_.push_back(before);
-    source_begin_.push_back(sentence.source.first);
-    source_count_.push_back(sentence.source.count);
+    source_begin_.push_back(sentences_[number].source.first);
+    source_count_.push_back(sentences_[number].source.count);
   }
   std::swap(ancestors_, next_);
-  drop_all_but(next_sentence_);
   std::swap(sentence_of_, next_sentence_);
 }
 
 void IncrementalDecoder::keep(std::span<const uint32_t> rows) {
-  next_sentence_.clear();
-  for (const uint32_t row : rows) next_sentence_.push_back(sentence_of_[row]);
-  drop_all_but(next_sentence_);
-}
-
-void IncrementalDecoder::drop_all_but(std::span<const uint32_t> kept) {
+  give_back_all_but_ancestors(rows);
+  std::vector<bool> kept(ancestors_.count.size());
+  for (const uint32_t row : rows) kept[row] = true;
   for (const uint32_t number : sentence_of_) sentences_[number].alive = false;
-  for (const uint32_t number : kept) sentences_[number].alive = true;
-  for (const uint32_t number : sentence_of_) {
-    Sentence& sentence = sentences_[number];
-    if (sentence.alive || sentence.source.count == 0) continue;
+  for (const uint32_t row : rows) sentences_[sentence_of_[row]].alive = true;
+  for (size_t row = 0; row < kept.size(); ++row) {
+    if (!kept[row]) ancestors_.count[row] = 0;  // its cache rows are not its own any more
+    Sentence& sentence = sentences_[sentence_of_[row]];
+    if (sentence.alive || sentence.room == 0) continue;
     release(sentence.source);
-    sentence.source.count = 0;  // its other rows find it released
-    Region& region = regions_[sentence.region];
-    targets_.give_back(region.first, region.count);
-    region.count = 0;
+    promised_ -= std::exchange(sentence.room, 0);  // its other rows find it released
   }
 }
 

@@ -2,8 +2,9 @@
 // token per step, for sentences that come and go.
 //
 // Keys and values are never moved; a hypothesis is a list of the cache rows of its ancestors. So
-// reordering, dropping and duplicating hypotheses copies only lists of row numbers. A sentence
-// takes rows of the caches when it is added and gives them back when it is done.
+// reordering, dropping and duplicating hypotheses copies only lists of row numbers. A row of which
+// no hypothesis is left is used again by the next step: hypotheses of a sentence share most of
+// their ancestors, so that the rows in use, the lowest ones, are a fraction of those it may need.
 //
 // Two ways to step: step(parents, tokens) keeps the lists on the host; step(lists) reads lists that
 // the caller keeps in the device's memory (decode/device_search.cpp).
@@ -55,40 +56,38 @@ class IncrementalDecoder {
   std::optional<std::vector<CachedSource>> encode(std::span<const uint32_t> ids,
                                                   std::span<const uint32_t> offsets);
   void release(const CachedSource& source);
-  // Adjacent rows of the self-attention caches, in which the caller places hypotheses.
+  // Rows of the self-attention caches, in which the caller of step(lists) places hypotheses.
   RowPool& target_rows() { return targets_; }
   const RowPool& source_rows() const { return sources_pool_; }
   // One new token per row. Returns logits [rows, vocabulary], valid until the next call.
   Tensor step(const StepLists& lists);
 
-  // Adds sentences between two steps, with room for rows[s] tokens in all their hypotheses. In the
-  // next step, parent `rows of the last step + s` means the s-th of them. False, and nothing is
-  // added, when there is no room.
+  // Adds sentences between two steps, with room for rows[s] tokens in all hypotheses that are kept.
+  // In the next step, parent `rows of the last step + s` means the s-th of them. False, and nothing
+  // is added, when there is no room.
   bool add(std::span<const uint32_t> ids, std::span<const uint32_t> offsets,
            std::span<const int64_t> rows);
 
-  // Drops the sentences of the last step that have none of these rows, so that others find room.
+  // Drops all rows of the last step but these, and sentences that have none of them, so that others
+  // find room. No later step extends a dropped row.
   void keep(std::span<const uint32_t> rows);
 
-  // Row r extends row parents[r] of the previous step by tokens[r]. Sentences without a row are
-  // dropped. Returns logits [rows, vocabulary], valid until the next call.
+  // Row r extends row parents[r] of the previous step by tokens[r]. Other rows are dropped. Returns
+  // logits [rows, vocabulary], valid until the next call.
   Tensor step(std::span<const uint32_t> parents, std::span<const uint32_t> tokens);
 
   size_t memory() const { return caches_.capacity() + arena_.capacity(); }
+  // Of that, bytes that were written: on the CPU the others take no memory.
+  size_t used_memory() const;
   const Device& device() const { return device_; }
   const Transformer& model() const { return model_; }
   DType type() const { return weights_.type; }
 
  private:
-  // Rows that the hypotheses of a sentence fill one after the other.
-  struct Region {
-    int64_t first = 0;
-    int64_t count = 0;  // 0: free
-    int64_t used = 0;
-  };
   struct Sentence {
     CachedSource source;
-    size_t region = 0;
+    int64_t room = 0;    // rows of the self-attention caches that it may use at once
+    int64_t used = 0;    // of them
     bool alive = false;  // has a row in this step
   };
   struct Lists {
@@ -106,10 +105,11 @@ class IncrementalDecoder {
   void make_output_bias();
   void check_lengths(std::span<const uint32_t> offsets) const;
   uint32_t new_group(int64_t first, int64_t rows, size_t sentences);
-  void enter(const CachedSource& source, size_t region);
-  size_t new_region(int64_t first, int64_t count);
+  void enter(const CachedSource& source, int64_t room);
+  uint32_t take_row(uint32_t sentence, size_t length);
+  void give_back_all_but_ancestors(std::span<const uint32_t> rows);
   void follow(std::span<const uint32_t> parents);
-  void drop_all_but(std::span<const uint32_t> sentences);
+  size_t written_cache_bytes() const;
   Tensor embed(const Pass& pass, std::span<const uint32_t> tokens,
                std::span<const uint32_t> places) const;
 
@@ -127,9 +127,12 @@ class IncrementalDecoder {
   std::vector<uint32_t> source_picks_;
 
   // Lists on the host.
-  std::vector<Region> regions_;
   std::vector<Sentence> sentences_;
-  std::vector<uint32_t> sentence_of_;  // of each row
+  int64_t promised_ = 0;               // the room of all of them
+  std::vector<uint32_t> sentence_of_;  // of each row of the last step
+  std::vector<uint64_t> last_kept_;    // of each cache row: the sweep that found it in use
+  uint64_t sweep_ = 0;
+  size_t most_cache_bytes_ = 0;  // written, before the last reserve()
   Lists ancestors_;
   Lists next_;
   std::vector<uint32_t> next_sentence_;

@@ -18,6 +18,7 @@ std::optional<int64_t> RowPool::take(int64_t count) {
   free_.erase(found);
   if (room > count) free_[first + count] = room - count;
   free_rows_ -= count;
+  highest_ = std::max(highest_, first + count);
   return first;
 }
 

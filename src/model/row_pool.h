@@ -19,11 +19,13 @@ class RowPool {
 
   int64_t rows() const { return rows_; }
   int64_t free_rows() const { return free_rows_; }
-  int64_t largest_gap() const;  // adjacent free rows
+  int64_t largest_gap() const;                  // adjacent free rows
+  int64_t highest() const { return highest_; }  // no row from here on was ever taken
 
  private:
   int64_t rows_;
   int64_t free_rows_;
+  int64_t highest_ = 0;
   std::map<int64_t, int64_t> free_;  // first row to count; neighbours are joined
 };
 

@@ -156,6 +156,42 @@ TEST(IncrementalDecoder, AddsSentencesBetweenStepsAndReusesTheRowsOfOthers) {
   EXPECT_EQ(decoder.source_rows().free_rows(), 12);
 }
 
+TEST(IncrementalDecoder, UsesTheCacheRowsOfDroppedHypothesesAgain) {
+  TeacherForced wanted(tiny_variant("post"), kTinyPieces, 3);
+  Device device = Device::cpu(1);
+  IncrementalDecoder decoder(device, wanted.model, wanted.parameters);
+  constexpr uint32_t kBeam = 4;
+  constexpr int64_t kSteps = 11;
+  const std::vector<Ids> sources = {{5, 6, 7, 1}};
+  start(decoder, packed(sources), kBeam * kSteps);
+  Ids prefix;
+  decoder.step(Ids{0}, Ids{kBos});
+  for (uint32_t step = 1; step < kSteps; ++step) {
+    // All hypotheses come from the third of the step before.
+    const uint32_t parent = step == 1 ? 0 : 2;
+    Ids tokens;
+    std::vector<Row> rows;
+    for (uint32_t r = 0; r < kBeam; ++r) {
+      tokens.push_back(3 + (7 * step + r) % 20);
+      rows.push_back({0, prefix});
+      rows.back().prefix.push_back(tokens.back());
+    }
+    expect_logits(wanted, sources, rows, decoder.step(Ids(kBeam, parent), tokens));
+    prefix.push_back(tokens[2]);
+  }
+  // One row for each step before the last, and those of the last.
+  EXPECT_EQ(decoder.target_rows().highest(), kSteps - 1 + kBeam);
+  const auto row_bytes = [&](int64_t rows) {
+    const ModelOptions& o = wanted.model.options();
+    return static_cast<size_t>(rows * o.decoder_layers * 2 * o.width) * sizeof(float);
+  };
+  EXPECT_GE(decoder.used_memory(), row_bytes(4 + kSteps - 1 + kBeam));
+  EXPECT_LE(decoder.used_memory() + row_bytes(kBeam * kSteps - (kSteps - 1 + kBeam)),
+            decoder.memory());
+  decoder.keep(Ids{});
+  EXPECT_EQ(decoder.target_rows().free_rows(), kBeam * kSteps);
+}
+
 TEST(IncrementalDecoder, AllocatesNothingForBatchesOfTheSameSize) {
   TeacherForced tiny(tiny_variant("pre"), kTinyPieces, 3);
   Device device = Device::cpu(1);

@@ -23,6 +23,17 @@ TEST(RowPool, TakesTheFirstGapThatIsLargeEnough) {
   EXPECT_EQ(pool.take(3), 4);
 }
 
+TEST(RowPool, KnowsTheHighestRowItEverGave) {
+  RowPool pool(10);
+  EXPECT_EQ(pool.highest(), 0);
+  pool.take(2);
+  pool.take(3);
+  EXPECT_EQ(pool.highest(), 5);
+  pool.give_back(0, 5);
+  pool.take(4);
+  EXPECT_EQ(pool.highest(), 5);
+}
+
 TEST(RowPool, JoinsNeighbours) {
   RowPool pool(9);
   for (int64_t first : {0, 3, 6}) EXPECT_EQ(pool.take(3), first);

@@ -206,7 +206,7 @@ class DecodeBench {
       : device_(Device::cpu(threads)),
         model_(model_preset(preset), {}, pieces),
         parameters_(initial(model_)),
-        rounded_(model_, parameters_),
+        rounded_(model_.layout(), parameters_),
         packed_(device_, model_, parameters_, DType::kF32),
         int8_(device_, model_, rounded_, DType::kF32),
         options_{.beam = beam, .max_ratio = 0.65, .batch_tokens = batch_tokens},

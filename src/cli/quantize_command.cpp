@@ -13,7 +13,7 @@ void run_quantize(const QuantizeOptions& options) {
   if (saved.quantized) {
     throw CheckpointError(format("{}: its weights are int8 already", saved.path));
   }
-  const QuantizedParameters rounded(*saved.model, saved.parameters);
+  const QuantizedParameters rounded(saved.model->layout(), saved.parameters);
   CheckpointFacts facts = saved.facts;
   facts.scores = Json::object();  // of other weights
   facts = write_quantized_checkpoint(options.output, facts, saved.model->layout(),

@@ -13,6 +13,7 @@ PackedParameters::PackedParameters(const Device& device, const Transformer& mode
       slices_.push_back(nullptr);
     } else if (weights.quantized != nullptr) {
       slices_.push_back(pack_int8(device, weights.quantized->matrix(s)));
+      if (slices_.back()->is_copy()) weights.quantized->forget(s);
     } else {
       slices_.push_back(pack_weight(device, matrix_of(layout, s, weights)));
     }

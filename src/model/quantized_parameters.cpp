@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "model/transformer.h"
 
 namespace reigen {
 namespace {
@@ -41,14 +40,18 @@ const SafeTensor& find_tensor(const SafeTensorsFile& file, const std::string& pa
 
 }  // namespace
 
-QuantizedParameters::QuantizedParameters(const Transformer& model,
+bool is_quantizable(const ParameterSlice& slice) {
+  return slice.name.ends_with(".weight") && slice.name != "positions.weight";
+}
+
+QuantizedParameters::QuantizedParameters(const ParameterLayout& layout,
                                          std::span<const float> parameters)
-    : layout_(model.layout()), slices_(model.layout().slices().size()) {
+    : layout_(layout), slices_(layout.slices().size()) {
   for (size_t s = 0; s < slices_.size(); ++s) {
     const ParameterSlice& slice = layout_.slices()[s];
     const std::span<const float> from = parameters.subspan(slice.offset, slice.size());
     Slice& to = slices_[s];
-    if (!model.is_quantizable(s)) {
+    if (!is_quantizable(slice)) {
       to.numbers.assign(from.begin(), from.end());
       continue;
     }
@@ -62,14 +65,14 @@ QuantizedParameters::QuantizedParameters(const Transformer& model,
   }
 }
 
-QuantizedParameters::QuantizedParameters(const Transformer& model, const std::string& path)
-    : layout_(model.layout()),
+QuantizedParameters::QuantizedParameters(const ParameterLayout& layout, const std::string& path)
+    : layout_(layout),
       file_(std::make_unique<SafeTensorsFile>(path)),
-      slices_(model.layout().slices().size()) {
+      slices_(layout.slices().size()) {
   for (size_t s = 0; s < slices_.size(); ++s) {
     const ParameterSlice& slice = layout_.slices()[s];
     Slice& to = slices_[s];
-    if (!model.is_quantizable(s)) {
+    if (!is_quantizable(slice)) {
       to.numbers = find_tensor(*file_, path, slice.name, "F32", dimensions(slice)).f32();
       continue;
     }
@@ -89,6 +92,11 @@ Int8Matrix QuantizedParameters::matrix(size_t index) const {
 Tensor QuantizedParameters::numbers(size_t index) const {
   const ParameterSlice& slice = layout_.slices()[index];
   return f32_matrix(const_cast<float*>(slices_[index].numbers.data()), slice.rows, slice.cols);
+}
+
+void QuantizedParameters::forget(size_t index) const {
+  const std::span values(slices_[index].values, layout_.slices()[index].size());
+  if (file_) file_->forget(std::as_bytes(values));
 }
 
 std::vector<float> QuantizedParameters::expanded() const {

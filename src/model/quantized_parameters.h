@@ -15,18 +15,22 @@
 
 namespace reigen {
 
-class Transformer;
+// Whether a slice of a model is a matrix that becomes int8: a product's weight or an embedding
+// table.
+bool is_quantizable(const ParameterSlice& slice);
 
 class QuantizedParameters {
  public:
-  // Rounds fp32 parameters.
-  QuantizedParameters(const Transformer& model, std::span<const float> parameters);
+  // Rounds fp32 parameters. The layout must outlive this object.
+  QuantizedParameters(const ParameterLayout& layout, std::span<const float> parameters);
   // Reads a verified file, which stays mapped. Throws CheckpointError when a tensor is missing or
   // has a different type or shape.
-  QuantizedParameters(const Transformer& model, const std::string& path);
+  QuantizedParameters(const ParameterLayout& layout, const std::string& path);
 
   Int8Matrix matrix(size_t slice) const;  // empty for a slice that is fp32
   Tensor numbers(size_t slice) const;     // a slice that is fp32
+  // The matrix is read rarely or not at all from now on: a file gives back its memory.
+  void forget(size_t slice) const;
 
   // fp32 parameters again, in the model's layout.
   std::vector<float> expanded() const;

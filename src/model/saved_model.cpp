@@ -63,7 +63,8 @@ SavedModel load_model(const std::string& run_or_checkpoint) {
   check_parameter_count(facts, path, model->layout());
   SavedModel saved{path, std::move(facts), std::move(vocabulary), std::move(model), {}, nullptr};
   if (saved.facts.quantized) {
-    saved.quantized = std::make_unique<QuantizedParameters>(*saved.model, path + "/" + tensors);
+    saved.quantized =
+        std::make_unique<QuantizedParameters>(saved.model->layout(), path + "/" + tensors);
   } else {
     saved.parameters.resize(saved.model->layout().elements());
     read_buffer(path + "/" + tensors, saved.model->layout(), "", saved.parameters);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "model/quantized_parameters.h"
 #include "model/stack.h"
 
 namespace reigen {
@@ -70,13 +71,9 @@ size_t Transformer::vocabulary() const {
   return static_cast<size_t>(layout_.slices()[projection_].rows);
 }
 
-bool Transformer::is_quantizable(size_t slice) const {
-  return layout_.slices()[slice].name.ends_with(".weight") && slice != learned_positions_;
-}
-
 bool Transformer::is_factor(size_t slice) const {
   const bool table = slice == source_table_ || slice == target_table_;
-  return is_quantizable(slice) && (!table || slice == projection_);
+  return is_quantizable(layout_.slices()[slice]) && (!table || slice == projection_);
 }
 
 Tensor Transformer::positions(const Pass& pass) const {

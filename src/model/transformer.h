@@ -39,8 +39,6 @@ class Transformer {
   size_t vocabulary() const;  // of the target
   // Whether a slice is the weight of a product.
   bool is_factor(size_t slice) const;
-  // Whether it is one, or an embedding table.
-  bool is_quantizable(size_t slice) const;
 
   // The piece that a translation begins with. A search of a model with an output bias never emits
   // it: in Marian's models its logit is meaningless.

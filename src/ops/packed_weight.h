@@ -26,6 +26,8 @@ struct Int8Matrix {
 class PackedWeight {
  public:
   virtual ~PackedWeight() = default;
+  // Whether products read a copy, and no longer the matrix itself.
+  virtual bool is_copy() const { return true; }
 };
 
 // Null where the backend has no better form than the matrix itself. Sums may be in a different

@@ -44,6 +44,8 @@ class SafeTensorsFile {
   explicit SafeTensorsFile(const std::string& path);
 
   const SafeTensor& find(const std::string& name) const;  // throws CheckpointError naming both
+  // Gives back the memory of a tensor's bytes until they are used again.
+  void forget(std::span<const std::byte> bytes) const { file_.forget(bytes); }
   const SafeTensorsHeader& header() const { return header_; }
   const std::map<std::string, SafeTensor>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }

@@ -230,7 +230,7 @@ TEST_F(ReadState, ChecksEveryFileFirst) {
 TEST(TrainState, IsNotReadFromAQuantizedCheckpoint) {
   TempDir dir;
   const SmallModel small(tiny_variant("pre"));
-  const QuantizedParameters rounded(small.model, small.parameters);
+  const QuantizedParameters rounded(small.model.layout(), small.parameters);
   write_quantized_checkpoint(dir.path("a"), small.facts(7), small.model.layout(), rounded.tensors(),
                              small.vocabulary, false);
   try {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -113,6 +114,9 @@ class MappedFile {
 
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+
+  // Gives back the memory of whole pages of these bytes, which are read again when they are used.
+  void forget(std::span<const std::byte> bytes) const;
 
  private:
   const std::byte* data_ = nullptr;

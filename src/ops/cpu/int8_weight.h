@@ -16,6 +16,7 @@ class Int8Weight : public CpuWeight {
   explicit Int8Weight(const Int8Matrix& weight, bool library = true);
 
   void multiply(const Device& device, Tensor x, Tensor y) const override;
+  bool is_copy() const override { return !blocks_.empty(); }
 
  private:
   // Columns of y that are computed at once, so that their sums stay in the cache.

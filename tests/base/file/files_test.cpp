@@ -474,6 +474,18 @@ TEST(MappedFile, HasTheBytesOfTheFile) {
   EXPECT_EQ(std::memcmp(file.data(), "mapped", 6), 0);
 }
 
+TEST(MappedFile, ReadsForgottenBytesAgain) {
+  TempDir dir;
+  const std::string text(20'000, 'm');
+  write_text(dir.path("f"), text);
+  const MappedFile file(dir.path("f"));
+  const std::span<const std::byte> all(file.data(), file.size());
+  for (const auto& some : {all, all.subspan(100, 12'000), all.subspan(5, 1), all.subspan(0, 0)}) {
+    file.forget(some);
+    EXPECT_EQ(std::memcmp(file.data(), text.data(), text.size()), 0);
+  }
+}
+
 TEST(MappedFile, AnEmptyFileHasNoBytes) {
   TempDir dir;
   write_text(dir.path("f"), "");

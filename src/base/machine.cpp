@@ -152,10 +152,16 @@ bool is_loopback(const std::string& address) {
   return address == "localhost" || address == "::1";
 }
 
+int cores_within(int cores, double limit) {
+  if (limit <= 0 || limit >= cores) return std::max(1, cores);
+  return std::max(1, static_cast<int>(limit));
+}
+
 int usable_cores() {
   cpu_set_t set;  // has room for 1024 cores; the call fails on a larger machine
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+  const int cores = known ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency());
+  return cores_within(cores, core_limit());
 }
 
 double core_limit(const std::string& root) {

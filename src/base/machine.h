@@ -13,8 +13,11 @@ std::string host_name();  // "unknown" if the system does not report one
 // A name that only begins like an address ("127.0.0.1.example.org") may lead anywhere.
 bool is_loopback(const std::string& address);
 
-// Cores that this process may run on: `taskset` and batch systems grant fewer than the machine has.
+// Cores that this process may use: `taskset` and batch systems grant fewer than the machine has,
+// and a CPU quota the time of fewer: more threads than that would be stopped while others wait for
+// them.
 int usable_cores();
+int cores_within(int cores, double limit);  // of a quota; 0: none
 
 // Cores that a CPU quota of this process's control groups grants (a container's limit), such as
 // 0.5; 0 without one. `root` is for tests: a folder with its own proc/ and sys/.

@@ -84,14 +84,23 @@ TEST(CoreLimit, OfVersion1) {
 
 TEST(UsableCores, AreThoseThatTheProcessMayRunOn) {
   const Affinity affinity;
-  EXPECT_EQ(usable_cores(), affinity.cores());
+  EXPECT_EQ(usable_cores(), cores_within(affinity.cores(), core_limit()));
   affinity.restrict_to_one();
   EXPECT_EQ(usable_cores(), 1);
 }
 
+TEST(UsableCores, AreWholeCoresWithinAQuota) {
+  EXPECT_EQ(cores_within(16, 0), 16);
+  EXPECT_EQ(cores_within(16, 64), 16);
+  EXPECT_EQ(cores_within(16, 4), 4);
+  EXPECT_EQ(cores_within(16, 2.75), 2);
+  EXPECT_EQ(cores_within(16, 0.25), 1);
+  EXPECT_EQ(cores_within(0, 0), 1);
+}
+
 TEST(ThreadCount, OfZeroIsTheNumberOfUsableCores) {
   const Affinity affinity;
-  EXPECT_EQ(thread_count(0), static_cast<unsigned>(affinity.cores()));
+  EXPECT_EQ(thread_count(0), static_cast<unsigned>(usable_cores()));
   affinity.restrict_to_one();
   EXPECT_EQ(thread_count(0), 1u);
   EXPECT_EQ(thread_count(12), 12u);

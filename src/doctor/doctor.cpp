@@ -73,6 +73,9 @@ class Examiner {
                                    .on_gpu = workers_on_gpu(job_, opened_.device)};
     e_.memory = plan_memory(options_, model_, data_, 0, opened_, sharing);
     ready_ = first_batch(options_, data_, e_.memory, job_);
+    if (may_choose_precision(job_, opened_, model_, options_)) {
+      choose_precision(job_, opened_, model_, options_, parameters_, ready_);
+    }
   }
 
   Examination examine() {
@@ -135,6 +138,7 @@ class Examiner {
     if (job_.any(opened_.device.kind() != DeviceKind::kCpu || threads == 1)) return;
     OpenedDevice half = opened_;
     half.device = Device::cpu(threads / 2);
+    use_precision(half, opened_.precision);
     const ComputeTimes times = compute(half, given_.seconds / 4);
     opened_.device.use_threads();
     std::vector<double> seconds(static_cast<size_t>(job_.size()));

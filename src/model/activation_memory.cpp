@@ -75,6 +75,16 @@ ActivationBytes activation_bytes(const ModelOptions& o, size_t vocabulary,
   return bytes;
 }
 
+uint64_t bf16_copies_bytes(const ModelOptions& o, size_t vocabulary, uint64_t tokens) {
+  const auto chunk = static_cast<uint64_t>(projection_loss_chunk(DeviceKind::kCpu));
+  const auto widest = static_cast<uint64_t>(std::max(o.ffn_width, 3 * o.width));
+  const auto width = static_cast<uint64_t>(o.width);
+  const uint64_t elements = std::max(
+      {tokens * widest, std::min(tokens, chunk) * vocabulary, vocabulary * width, widest * width});
+  constexpr uint64_t kFactors = 2;
+  return kFactors * sizeof(uint16_t) * elements;
+}
+
 double decoding_bytes(const ModelOptions& o, size_t vocabulary, double output_ratio,
                       double element) {
   constexpr double kShortSource = 4;  // tokens; shorter sources need more than this estimate

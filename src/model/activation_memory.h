@@ -46,6 +46,10 @@ ActivationShape gpu_activations(const ModelOptions& options, DType type);
 ActivationBytes activation_bytes(const ModelOptions& options, size_t vocabulary,
                                  const ActivationShape& shape = {});
 
+// Upper bound of the rounded copies of a product's factors in a pass over `tokens` tokens on a CPU,
+// with products in bf16.
+uint64_t bf16_copies_bytes(const ModelOptions& options, size_t vocabulary, uint64_t tokens);
+
 // Upper bound of the memory of beam search per hypothesis and source token, where a translation has
 // at most `output_ratio` times the source's tokens plus ten: caches, projected memory, logits.
 double decoding_bytes(const ModelOptions& options, size_t vocabulary, double output_ratio,

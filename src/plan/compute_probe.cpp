@@ -8,6 +8,7 @@
 #include "device/gpu.h"
 #include "model/flops.h"
 #include "ops/adam.h"
+#include "ops/backend.h"
 #include "ops/muon.h"
 #include "optim/muon_plan.h"
 
@@ -219,6 +220,80 @@ ComputeTimes measure_compute(const OpenedDevice& opened, Transformer& model,
   times.muon = passes.muon();
   times.optimizer = passes.adam() + times.muon;
   return times;
+}
+
+namespace {
+
+// A choice that is worth a different rounding, and that noise does not make.
+constexpr double kLeastGain = 1.1;
+// Larger passes take long and gain more: bf16 rounds each weight once for all tokens.
+constexpr size_t kProbeTokens = 256;  // of the target
+
+// The first sentences, at least one.
+PackedBatch first_sentences(const PackedBatch& all) {
+  size_t count = 1;
+  while (count + 1 < all.target_offsets.size() && all.target_offsets[count] < kProbeTokens) ++count;
+  const auto end_of = [&](const std::vector<uint32_t>& offsets) {
+    return static_cast<ptrdiff_t>(offsets[count]);
+  };
+  const auto first = [](const auto& list, ptrdiff_t n) {
+    return std::vector(list.begin(), list.begin() + n);
+  };
+  const auto sentences = static_cast<ptrdiff_t>(count);
+  PackedBatch some;
+  some.source = first(all.source, end_of(all.source_offsets));
+  some.target_in = first(all.target_in, end_of(all.target_offsets));
+  some.target_out = first(all.target_out, end_of(all.target_offsets));
+  some.source_offsets = first(all.source_offsets, sentences + 1);
+  some.target_offsets = first(all.target_offsets, sentences + 1);
+  some.first_source_token = first(all.first_source_token, sentences);
+  some.first_target_token = first(all.first_target_token, sentences);
+  return some;
+}
+
+// Time of a pass in fp32 by that in bf16: the fastest of each, because other load only makes a pass
+// longer.
+double gain_of_bf16(const OpenedDevice& opened, Transformer& model, const TrainOptions& options,
+                    std::span<float> parameters, const ReadyBatch& ready) {
+  constexpr int kRounds = 4;  // the first creates primitives and buffers
+  const PackedBatch some = first_sentences(ready.micro_batches.front());
+  OpenedDevice in_bf16 = opened;
+  use_precision(in_bf16, Precision::kBf16);
+  TimedPasses fp32(opened, model, options, parameters, ready);
+  TimedPasses bf16(in_bf16, model, options, parameters, ready);
+  double best[] = {INFINITY, INFINITY};
+  for (int round = 0; round < kRounds; ++round) {
+    const TimedPasses::Seconds a = fp32.run(some);
+    const TimedPasses::Seconds b = bf16.run(some);
+    if (round == 0) continue;
+    best[0] = std::min(best[0], a.forward + a.backward);
+    best[1] = std::min(best[1], b.forward + b.backward);
+  }
+  return best[0] / best[1];
+}
+
+}  // namespace
+
+bool may_choose_precision(Job& job, const OpenedDevice& opened, const Transformer& model,
+                          const TrainOptions& options) {
+  if (options.device.precision != Precision::kAuto || model.options().width < kLeastWidthOfBf16) {
+    return false;
+  }
+  return !job.any(opened.device.kind() != DeviceKind::kCpu);
+}
+
+std::optional<double> choose_precision(Job& job, OpenedDevice& opened, Transformer& model,
+                                       const TrainOptions& options, std::span<float> parameters,
+                                       const ReadyBatch& ready) {
+  double gain = INFINITY;  // of a worker without a share
+  if (!cpu_has_bf16()) {
+    gain = 0;
+  } else if (!ready.micro_batches.empty()) {
+    gain = gain_of_bf16(opened, model, options, parameters, ready);
+  }
+  if (job.any(gain < kLeastGain)) return {};
+  use_precision(opened, Precision::kBf16);
+  return gain;
 }
 
 Capacity measure_capacity(Job& job, const OpenedDevice& opened) {

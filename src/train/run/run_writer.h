@@ -28,6 +28,7 @@ struct AttemptFacts {
   std::string version;
   std::string device;
   std::string device_kind;
+  std::optional<double> precision_gain;  // of bf16, where --precision auto chose it
   uint64_t threads = 1;
   uint64_t worker_count = 1;
   std::string workers;     // "2 workers over ...", or empty for a single worker

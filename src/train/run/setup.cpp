@@ -15,7 +15,9 @@
 #include "device/gpu.h"
 #include "dist/compress/compressor.h"
 #include "model/activation_memory.h"
+#include "ops/backend.h"
 #include "optim/muon_plan.h"
+#include "plan/compute_probe.h"
 
 namespace reigen {
 namespace {
@@ -139,12 +141,21 @@ uint64_t muon_host_bytes(const TrainOptions& options, const Transformer& model) 
   return muon_cpu_scratch_bytes(muon_plan(model.layout(), options.optimizer).matrices);
 }
 
+// A new run with --precision auto may choose bf16 (plan/compute_probe.h).
+uint64_t bf16_bytes(const TrainOptions& options, const TrainingData& data, uint64_t before,
+                    const OpenedDevice& opened) {
+  const bool automatic = before == 0 && options.device.precision == Precision::kAuto &&
+                         options.model.width >= kLeastWidthOfBf16 && cpu_has_bf16();
+  if (opened.precision != Precision::kBf16 && !automatic) return 0;
+  return bf16_copies_bytes(options.model, data.vocabulary.size(), kMostMicroTokens);
+}
+
 MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const TrainingData& data,
-                    const MemorySharing& sharing) {
+                    uint64_t before, const OpenedDevice& opened, const MemorySharing& sharing) {
   return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
           .fixed = state_bytes(options, model, sharing.moment_shards) +
-                   worker_bytes(options, model) + muon_host_bytes(options, model) + data.bytes +
-                   kProgramBytes,
+                   worker_bytes(options, model) + muon_host_bytes(options, model) +
+                   bf16_bytes(options, data, before, opened) + data.bytes + kProgramBytes,
           .micro_tokens = kMostMicroTokens};
 }
 
@@ -183,8 +194,8 @@ MemoryPlan plan_memory(const TrainOptions& options, const Transformer& model,
                        const TrainingData& data, uint64_t before, const OpenedDevice& opened,
                        const MemorySharing& sharing) {
   const bool gpu = opened.device.kind() == DeviceKind::kGpu;
-  MemoryPlan plan =
-      gpu ? gpu_plan(options, model, opened, sharing) : cpu_plan(options, model, data, sharing);
+  MemoryPlan plan = gpu ? gpu_plan(options, model, opened, sharing)
+                        : cpu_plan(options, model, data, before, opened, sharing);
   const ActivationBytes bytes =
       activation_bytes(options.model, data.vocabulary.size(),
                        gpu ? gpu_activations(options.model, opened.type) : ActivationShape());

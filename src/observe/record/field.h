@@ -24,6 +24,7 @@ using Spans = std::vector<std::pair<std::string, double>>;
 struct RecordKind {
   const char* name;
   const char* help;
+  const char* since = "0.1";  // the first version that writes such records
 };
 
 // Unit of a number, and the precision in which it is written.

@@ -1,5 +1,6 @@
 #include "observe/record/log_reference.h"
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -44,8 +45,8 @@ struct Inner<std::vector<M>> {
 };
 
 template <class F>
-std::string row_text(const F& f, std::string_view tag) {
-  std::string since = f.first_version;
+std::string row_text(const F& f, std::string_view tag, std::string_view kind_since) {
+  std::string since(std::max(kind_since, std::string_view(f.first_version)));
   if (f.old_key != nullptr) since = format("0.2 (0.1: `{}`)", f.old_key);
   return format("| `{}` | {} | {} | {} | {}{} |\n", f.key, f.unit.name, since, tag, f.help,
                 f.may_be_absent() ? " (*optional*)" : "");
@@ -56,7 +57,7 @@ class Reference {
   template <class R>
   void add_record() {
     text_ += format("\n## `{}`\n\n{}\n", R::kKind.name, R::kKind.help);
-    add_table<R>();
+    add_table<R>(R::kKind.since);
     if constexpr (HasDerived<R>) {
       std::string scalars;
       for_each_row(R::derived(), [&](const auto& d) {
@@ -64,30 +65,30 @@ class Reference {
       });
       if (!scalars.empty()) text_ += format("\nTensorBoard also shows {}.\n", scalars);
     }
-    for_each_row(R::fields(), [&](const auto& f) { add_object(f); });
+    for_each_row(R::fields(), [&](const auto& f) { add_object(f, R::kKind.since); });
   }
 
   std::string text() && { return std::move(text_); }
 
  private:
   template <class T>
-  void add_table() {
+  void add_table(std::string_view kind_since) {
     text_ += kTableHead;
     for_each_row(T::fields(), [&]<class R, class M>(const RecordField<R, M>& f) {
       constexpr bool kShown = !std::is_same_v<T, SpansRecord>;  // TensorBoard shows rank 0's steps
       std::string tag = kShown && f.tag != nullptr ? f.tag : "";
       if (!tag.empty()) tag = format("`{}{}`", tag, std::is_same_v<M, Spans> ? "NAME" : "");
-      text_ += row_text(f, tag);
+      text_ += row_text(f, tag, kind_since);
     });
   }
 
   template <class R, class M>
-  void add_object(const RecordField<R, M>& f) {
+  void add_object(const RecordField<R, M>& f, std::string_view kind_since) {
     using T = typename Inner<M>::Type;
     if constexpr (HasFields<T>) {
       if (!described_.insert(f.key).second) return;
       text_ += format("\n### `{}`\n", f.key);
-      add_table<T>();
+      add_table<T>(kind_since);
     } else if constexpr (std::is_same_v<M, Spans>) {
       if (f.combine == Combine::kNone && f.tag == nullptr) return;  // not of a step
       if (!described_.insert(f.key).second) return;

@@ -31,7 +31,8 @@ struct ProcessRecord {
   static constexpr RecordKind kKind = {
       "process",
       "Counters of a worker process over about one second. A figure that the system hides is "
-      "absent."};
+      "absent.",
+      "0.2"};
   static constexpr auto fields() {
     using R = ProcessRecord;
     return std::tuple{

@@ -191,7 +191,8 @@ struct DecayRecord {
   static constexpr RecordKind kKind = {
       "decay",
       "The final decay of the learning rate begins before its scheduled step, and ends the run; or "
-      "such a decay is cancelled."};
+      "such a decay is cancelled.",
+      "0.2"};
   static constexpr auto fields() {
     using R = DecayRecord;
     return std::tuple{field(&R::step, "step", kCount, "last step before the decay, or with it"),
@@ -219,7 +220,7 @@ struct StartingPointRecord {
   bool operator==(const StartingPointRecord&) const = default;
 
   static constexpr RecordKind kKind = {
-      "starting_point", "The checkpoint that the run began with (--from), and its scores."};
+      "starting_point", "The checkpoint that the run began with (--from), and its scores.", "0.2"};
   static constexpr auto fields() {
     using R = StartingPointRecord;
     return std::tuple{
@@ -272,7 +273,8 @@ struct MembershipChangeRecord {
   bool operator==(const MembershipChangeRecord&) const = default;
 
   static constexpr RecordKind kKind = {
-      "membership", "The workers of an elastic job changed, and training continued from memory."};
+      "membership", "The workers of an elastic job changed, and training continued from memory.",
+      "0.2"};
   static constexpr auto fields() {
     using R = MembershipChangeRecord;
     return std::tuple{
@@ -415,7 +417,8 @@ struct CopyRecord {
   bool operator==(const CopyRecord&) const = default;
 
   static constexpr RecordKind kKind = {
-      "copy", "A second copy of a checkpoint (--checkpoint.copy-to) that was written, or failed."};
+      "copy", "A second copy of a checkpoint (--checkpoint.copy-to) that was written, or failed.",
+      "0.2"};
   static constexpr auto fields() {
     using R = CopyRecord;
     return std::tuple{
@@ -438,7 +441,7 @@ struct SharesRecord {
   bool operator==(const SharesRecord&) const = default;
 
   static constexpr RecordKind kKind = {
-      "shares", "The workers' shares of the batch change (--shares measured)."};
+      "shares", "The workers' shares of the batch change (--shares measured).", "0.2"};
   static constexpr auto fields() {
     using R = SharesRecord;
     return std::tuple{

@@ -234,9 +234,9 @@ void Reporter::evaluation(const EvaluationRecord& record) {
       format("evaluation at step {}: loss {:.4f}{}  perplexity {}", with_commas(record.step),
              record.nll, record.is_best_loss ? " (best)" : "", perplexity_text(record.perplexity));
   if (record.bleu) {
-    line += format("  BLEU {:.2f}{}  chrF {:.2f}", *record.bleu,
-                   record.is_best_bleu ? " (best)" : "", *record.chrf);
+    line += format("  BLEU {:.2f}{}", *record.bleu, record.is_best_bleu ? " (best)" : "");
   }
+  if (record.chrf) line += format("  chrF {:.2f}", *record.chrf);
   for (const auto& [name, value] : record.metrics) line += format("  {} {:.4f}", name, value);
   if (record.own_nll && record.average_nll) {
     line += record.averaged()

@@ -115,7 +115,12 @@ class Agent {
   void send_ended() {
     for (const WorkerEnd& end : workers_.take_ended()) {
       send_checkpoint();  // the last one counts, too
-      send({{"kind", "ended"}, {"rank", end.rank}, {"code", end.code}, {"text", end.error}});
+      send({{"kind", "ended"},
+            {"rank", end.rank},
+            {"code", end.code},
+            {"text", end.error},
+            {"joined", end.joined},
+            {"writer", end.writer}});
     }
   }
 

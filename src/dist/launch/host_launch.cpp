@@ -302,9 +302,15 @@ class Launch {
       host.done = true;
     } else if (code) {
       host.done = true;
-      fail({static_cast<int>(ExitCode::kComm), -1, host.slots().host,
-            format("the ssh connection ended ({})",
-                   host.last_line().empty() ? format("status {}", *code) : host.last_line())});
+      const LaunchResult result{
+          static_cast<int>(ExitCode::kComm), -1, host.slots().host,
+          format("the ssh connection ended ({})",
+                 host.last_line().empty() ? format("status {}", *code) : host.last_line())};
+      if (options_.elastic) {
+        lose_one(result, false);
+      } else {
+        fail(result);
+      }
     }
   }
 
@@ -323,15 +329,29 @@ class Launch {
     if (kind == "status") show_.status(rank, text);
     if (kind == "ended" && host.owns(rank)) {
       ++host.ended;
-      const int code = static_cast<int>(number_field(message, "code").value_or(1));
-      if (code != 0) fail({code, rank, host.slots().host, text});
-      if (code == 0 && options_.elastic) succeed();
+      end_worker(host, {.rank = rank,
+                        .code = static_cast<int>(number_field(message, "code").value_or(1)),
+                        .error = text,
+                        .joined = message.value("joined", false),
+                        .writer = message.value("writer", false)});
     }
     const auto proof = message.find("proof");
     if (kind == "proof" && proof != message.end()) {
       for (RemoteHost& other : hosts_) {
         if (&other != &host && !other.done) other.send({{"kind", "proof"}, {"proof", *proof}});
       }
+    }
+  }
+
+  // As LaunchedWorkers does for one host.
+  void end_worker(const RemoteHost& host, const WorkerEnd& end) {
+    const LaunchResult result{end.code, end.rank, host.slots().host, end.error};
+    if (end.code == 0) {
+      if (end.writer) succeed();
+    } else if (end.joined) {
+      lose_one(result, end.writer);
+    } else {
+      fail(result);
     }
   }
 
@@ -342,16 +362,16 @@ class Launch {
     for (RemoteHost& host : hosts_) end_within(host, options_.grace.after_stop);
   }
 
-  // The others continue. The first failure counts if none of them finishes the run, unless the user
-  // has stopped it.
-  void lose_one(const LaunchResult& failure) {
-    const bool stopped = failure.code == static_cast<int>(ExitCode::kInterrupted);
-    if (!failure_ || stopped) failure_ = failure;
+  // The others of an elastic job continue. If none of them finishes the run, the stop by the user
+  // counts, or the failure of the last writer, or the first one.
+  void lose_one(const LaunchResult& failure, bool writer) {
+    constexpr int kInterrupted = static_cast<int>(ExitCode::kInterrupted);
+    const bool stopped = failure_ && failure_->code == kInterrupted;
+    if (!failure_ || failure.code == kInterrupted || (writer && !stopped)) failure_ = failure;
   }
 
   void fail(const LaunchResult& failure) {
-    if (options_.elastic) return lose_one(failure);
-    if (!failure_) {
+    if (!std::exchange(failed_, true)) {
       send_to_all({{"kind", "failed"}});
       const Grace& grace = options_.grace;
       for (RemoteHost& host : hosts_) {
@@ -396,7 +416,8 @@ class Launch {
   int size_ = 0;
   WorkerOutput show_ = show_workers();
   std::optional<LaunchResult> failure_;
-  bool succeeded_ = false;  // a worker of an elastic job has finished the run
+  bool failed_ = false;     // all workers are to end
+  bool succeeded_ = false;  // the writer of an elastic job has finished the run
   bool enforced_ = false;   // a connection was cut by enforce()
 };
 

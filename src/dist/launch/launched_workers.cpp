@@ -248,19 +248,26 @@ void LaunchedWorkers::settle(Worker& worker, int code) {
   WorkerEnd end{.rank = worker.rank, .code = code, .error = worker.error};
   if (code > kKilledBase && end.error.empty()) end.error = killed_text(code);
   if (code != 0 && end.error.empty()) end.error = format("exited with status {}", code);
+  if (worker.record) {
+    end.joined = true;
+    end.writer = is_writer(*worker.record);
+  }
   if (code != 0 && (!failure_ || (!enforced_ && explains(code, failure_->code)))) failure_ = end;
   if (elastic_) settle_elastic(worker, end);
   // A worker that was in no membership yet leaves the others waiting for it.
-  if (code != 0 && !(elastic_ && worker.record)) note_failure();
+  if (code != 0 && !end.joined) note_failure();
   ended_.push_back(std::move(end));
 }
 
-// The others continue without it, unless it has finished the run.
+// The others continue without it, unless it has finished the run. Only the writer can tell: the
+// others end while it still writes the last checkpoint and the report. A failure of the last writer
+// counts for more than the earlier losses, from which the job had recovered.
 void LaunchedWorkers::settle_elastic(Worker& worker, const WorkerEnd& end) {
   prove_end(worker, end.error.empty() ? "has ended" : end.error);
   constexpr int kInterrupted = static_cast<int>(ExitCode::kInterrupted);
-  if (end.code == kInterrupted && !succeeded_) failure_ = end;  // asked for by the user
-  if (end.code == 0) note_success();
+  const bool stopped = failure_ && failure_->code == kInterrupted;  // asked for by the user
+  if (end.code == kInterrupted || (end.code != 0 && end.writer && !stopped)) failure_ = end;
+  if (end.code == 0 && end.writer) note_success();
   if (succeeded_) failure_.reset();
 }
 

@@ -5,7 +5,7 @@
 // ended at once. When rank 0 logs that it waits (log_waiting() in base/terminal.h: for room on a
 // full disk), it has the time that it names, within a limit, and a grace period to save; then it is
 // ended, too. In an elastic job the end of a worker is proven to the others instead, and the job
-// has succeeded when one of them has.
+// has succeeded when its writer has: the others end earlier, and know nothing of the last files.
 #pragma once
 
 #include <chrono>
@@ -50,6 +50,10 @@ struct WorkerEnd {
   int rank = -1;
   int code = 0;
   std::string error;  // its last line with "error: ", or the signal that killed it
+  // In an elastic job: whether it was in a membership yet, and wrote the run as the rank 0 of its
+  // last one.
+  bool joined = false;
+  bool writer = false;
 };
 
 // Waiting times before workers are ended by signals.
@@ -86,11 +90,12 @@ class LaunchedWorkers {
   void end_waits();
   // A worker of this job has failed, here or on a different host.
   void note_failure();
-  // A worker of an elastic job has finished the run, here or on a different host.
+  // The writer of an elastic job has finished the run, here or on a different host.
   void note_success();
 
   bool running() const;
-  // The first failure that a worker caused itself; else the first that was the loss of a worker.
+  // The first failure that a worker caused itself; else the first that was the loss of a worker. In
+  // an elastic job that of the last writer, if it failed.
   const std::optional<WorkerEnd>& failure() const { return failure_; }
   // The workers that ended since the last call.
   std::vector<WorkerEnd> take_ended();
@@ -121,7 +126,7 @@ class LaunchedWorkers {
   std::vector<Json> proofs_;
   int watched_ = -1;
   bool elastic_ = false;
-  bool succeeded_ = false;  // a worker of an elastic job has ended in order
+  bool succeeded_ = false;  // the writer of an elastic job has ended in order
   bool may_wait_ = true;
   bool failed_ = false;    // note_failure() was called
   bool enforced_ = false;  // a worker was ended by a signal of enforce()

@@ -24,6 +24,13 @@ std::optional<Json> end_message(const Json& record_message, const std::string& w
   return message;
 }
 
+bool is_writer(const Json& record_message) {
+  const auto own = proof_in(record_message);
+  if (!own) return false;
+  const std::vector<WorkerId>& members = own->record.formed.members;
+  return !members.empty() && members.front() == own->worker;
+}
+
 // A parent that is stopped holds this worker up: without a stored record its end would prove
 // something that is not so.
 void ParentPipe::store(const WorkerId& self, const MembershipRecord& record) {

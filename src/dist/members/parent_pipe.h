@@ -41,5 +41,7 @@ class ParentPipe {
 Json record_message(const WorkerId& self, const MembershipRecord& record);
 // From the last record message of a worker whose process has ended; nothing if that is malformed.
 std::optional<Json> end_message(const Json& record_message, const std::string& why);
+// Whether the worker with this last record message is rank 0, the writer, of its newest membership.
+bool is_writer(const Json& record_message);
 
 }  // namespace reigen

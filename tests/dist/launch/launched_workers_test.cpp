@@ -280,10 +280,12 @@ TEST(ChildProcess, AMissingExecutableIsAnError) {
   EXPECT_THROW(ChildProcess child(spec), IoError);
 }
 
-// Shell workers that write a record to their pipe, as a worker does before its first step.
-ChildSpec elastic_shell(const std::string& then) {
+// Shell workers that write a record to their pipe, as a worker does before its first step. They are
+// worker 1; worker 0 is the writer as long as it is a member.
+ChildSpec elastic_shell(const std::string& then,
+                        const std::vector<WorkerId>& members = {{0, 4}, {1, 5}}) {
   const Json record =
-      record_message({1, 5}, {.formed = {.epoch = 0, .id = "first", .members = {{0, 4}, {1, 5}}}});
+      record_message({1, 5}, {.formed = {.epoch = 0, .id = "first", .members = members}});
   const std::string bytes = encode_message(record);
   std::string length;
   for (const char byte : bytes.substr(0, 4)) {
@@ -295,15 +297,17 @@ ChildSpec elastic_shell(const std::string& then) {
   return spec;
 }
 
+ChildSpec elastic_writer(const std::string& then) { return elastic_shell(then, {{1, 5}}); }
+
 TEST(LaunchedWorkers, OfAnElasticJobContinueWithAProofWhenOneEnds) {
   LaunchedWorkers set({}, kShort);
   set.set_elastic();
-  set.start(0, shell("sleep 1; exit 0"));
+  set.start(0, elastic_writer("sleep 1; exit 0"));
   set.start(1, elastic_shell("kill -9 $$"));
   wait_for_all(set);
   EXPECT_FALSE(set.failure());
   const std::vector<Json> proofs = set.take_proofs();
-  ASSERT_EQ(proofs.size(), 1u);
+  ASSERT_EQ(proofs.size(), 2u);  // one for each
   EXPECT_EQ(proofs[0]["kind"], "ended");
   EXPECT_EQ(proofs[0]["worker"]["number"], 1);
   EXPECT_EQ(proofs[0]["record"]["formed"]["id"], "first");
@@ -324,9 +328,33 @@ TEST(LaunchedWorkers, OfAnElasticJobThatAreStoppedEndWithTheRun) {
   LaunchedWorkers set({}, kShort);
   set.set_elastic();
   set.start(0, shell("kill -STOP $$"));
-  set.start(1, shell("sleep 0.2; exit 0"));
+  set.start(1, elastic_writer("sleep 0.2; exit 0"));
   wait_for_all(set);
   EXPECT_FALSE(set.failure());
+}
+
+// The others end when the last step is done; the writer still writes the checkpoint of it.
+TEST(LaunchedWorkers, OfAnElasticJobHaveFailedWhenItsWriterFailsAfterTheOthersEnded) {
+  LaunchedWorkers set({}, kShort);
+  set.set_elastic();
+  set.start(0, elastic_writer("sleep 0.5; echo 'error: the disk is full' >&2; exit 7"));
+  set.start(1, elastic_shell("exit 0"));
+  set.start(2, elastic_shell("kill -9 $$"));  // an earlier loss, from which they recovered
+  wait_for_all(set);
+  ASSERT_TRUE(set.failure());
+  EXPECT_EQ(set.failure()->rank, 0);
+  EXPECT_EQ(set.failure()->code, 7);
+  EXPECT_EQ(set.failure()->error, "the disk is full");
+}
+
+TEST(LaunchedWorkers, OfAnElasticJobWaitForASlowWriter) {
+  LaunchedWorkers set({}, kShort);  // any limit would end it
+  set.set_elastic();
+  set.start(0, elastic_writer("sleep 1.5; exit 0"));
+  set.start(1, elastic_shell("exit 0"));
+  wait_for_all(set);
+  EXPECT_FALSE(set.failure());
+  for (const WorkerEnd& end : set.take_ended()) EXPECT_EQ(end.code, 0) << end.rank;
 }
 
 }  // namespace

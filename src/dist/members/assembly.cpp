@@ -142,34 +142,56 @@ void Assembly::join_host() {
                .asking = self_,
                .ended = ended_,
                .lost = {lost_.begin(), lost_.end()},
-               .unreachable = {unreachable_.begin(), unreachable_.end()}});
+               .unreachable = {unreachable_.begin(), unreachable_.end()},
+               .given_up = {given_up_.begin(), given_up_.end()}});
 }
 
 void Assembly::learn(const std::vector<EndProof>& ended, const std::vector<WorkerId>& lost) {
   if (formed_) return;
   ended_.insert(ended_.end(), ended.begin(), ended.end());
   lost_.insert(lost.begin(), lost.end());
-  if (state_ == State::kFollowing) join_host();
+  if (state_ != State::kFollowing) return;
+  // It looks again at the next tick.
+  const auto is_host = [this](const EndProof& proof) { return proof.worker == host_; };
+  if (std::any_of(ended.begin(), ended.end(), is_host)) heard_ -= 2 * times_.silence;
+  join_host();
 }
 
 void Assembly::trust_that_others_ended() {
-  std::vector<EndProof> ended;
+  if (formed_) return;
   std::vector<Proposal> memberships = self_.record.open;
   memberships.push_back(self_.record.formed);
   for (const Proposal& membership : memberships) {
     for (const WorkerId& member : membership.members) {
-      const bool here = member == self_.worker || joined_.contains(member) ||
-                        (state_ == State::kFollowing && member == host_);
-      if (!here) ended.push_back({.worker = member});
+      if (!is_here(member)) given_up_.insert(member);
     }
   }
-  learn(ended, {});
+  begin_with_all();
+  if (state_ == State::kFollowing) join_host();
+}
+
+// With the word of the operator a host that had no quorum may have one: nobody avoids it any more.
+void Assembly::begin_with_all() {
+  left_out_.clear();
+  if (state_ != State::kHosting) return;
+  for (const WorkerId& member : self_.record.formed.members) {
+    if (member == self_.worker) break;
+    if (connected_.contains(member) && !joined_.contains(member))
+      send(member, {.kind = Kind::kAsk});
+  }
+}
+
+// Whoever is connected has not ended, also between two rounds, when it has not joined again yet.
+bool Assembly::is_here(const WorkerId& worker) const {
+  return worker == self_.worker || joined_.contains(worker) || connected_.contains(worker) ||
+         (state_ == State::kFollowing && worker == host_);
 }
 
 void Assembly::receive(const WorkerId& from, const FormingMessage& message, Time now) {
   if (formed_) return;
   lost_.erase(from);
   unreachable_.erase(from);
+  given_up_.erase(from);
   const bool follows = state_ == State::kFollowing;
   switch (message.kind) {
     case Kind::kAsk:
@@ -179,6 +201,7 @@ void Assembly::receive(const WorkerId& from, const FormingMessage& message, Time
       return receive_here(from, message, now);
     case Kind::kJoin:
       if (follows) return send(from, {.kind = Kind::kHere, .follows = host_});
+      if (!message.given_up.empty() && !was_told_to_continue()) begin_with_all();
       joined_[from] = message;
       return;
     case Kind::kLeave:
@@ -218,7 +241,8 @@ void Assembly::receive_as_follower(const FormingMessage& message, Time now) {
     self_.record.learn_formed(proposal);
     formed_ = proposal;
   } else {
-    if (message.proposal.id.empty()) left_out_.insert(host_);
+    // A host that gave up before it heard the word of the operator is asked again.
+    if (message.proposal.id.empty() && given_up_.empty()) left_out_.insert(host_);
     look(now);
   }
 }
@@ -248,16 +272,27 @@ void Assembly::tick(Time now) {
 std::vector<Asking> Assembly::those_to_propose(std::vector<EndProof>& ended) {
   std::vector<Asking> present = {self_};
   std::set<std::pair<WorkerId, WorkerId>> apart;
+  std::set<WorkerId> given_up = given_up_;
   ended = ended_;
   for (const auto& [worker, join] : joined_) {
     present.push_back(join.asking);
     ended.insert(ended.end(), join.ended.begin(), join.ended.end());
+    given_up.insert(join.given_up.begin(), join.given_up.end());
     for (const WorkerId& other : join.unreachable) apart.emplace(worker, other);
+  }
+  for (const WorkerId& worker : given_up) {
+    if (!is_here(worker)) ended.push_back({.worker = worker});
   }
   const Proposal base = succession(present, ended).base;
   std::erase_if(present, [&](const Asking& one) { return !is_member(base, one.worker); });
   leave_out_unconnected(present, std::move(apart));
   return present;
+}
+
+bool Assembly::was_told_to_continue() const {
+  return !given_up_.empty() || std::any_of(joined_.begin(), joined_.end(), [](const auto& join) {
+    return !join.second.given_up.empty();
+  });
 }
 
 // Whether a member of the base may still come: one that no worker has reported as lost.
@@ -296,7 +331,10 @@ void Assembly::try_to_propose(Time now) {
     return look(now);
   }
   if (!quorum_since_) quorum_since_ = now;
-  if (expects_more(result.base, present) && now - *quorum_since_ < times_.gather) return;
+  // By the word of the operator a few may continue at once: the others that are connected first get
+  // the time to end a round in which they followed a different host.
+  const auto patience = was_told_to_continue() ? 3 * times_.gather : times_.gather;
+  if (expects_more(result.base, present) && now - *quorum_since_ < patience) return;
   proven_.clear();
   for (const EndProof& proof : ended) proven_.insert(proof.worker);
   propose(next_proposal(result.base, present, ended), now);

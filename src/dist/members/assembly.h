@@ -36,6 +36,7 @@ struct FormingMessage {
   std::vector<EndProof> ended = {};
   std::vector<WorkerId> lost = {};         // nobody has to wait for them
   std::vector<WorkerId> unreachable = {};  // cannot be in one membership with the sender
+  std::vector<WorkerId> given_up = {};     // have ended, by the word of the operator
   Proposal proposal = {};
 };
 
@@ -61,8 +62,11 @@ class Assembly {
   void tick(Time now);                                // every few milliseconds
   // Known only now: ends that were proven, and workers that nobody has to wait for.
   void learn(const std::vector<EndProof>& ended, const std::vector<WorkerId>& lost);
-  // The operator's word that every worker that is not here has ended.
+  // The operator's word that every worker that is not connected to this one has ended. It does not
+  // count for a worker that is connected, or comes later, to this one or to the host.
   void trust_that_others_ended();
+  // The workers that this one has a proven connection to, with or without a part in this round.
+  void set_connected(std::set<WorkerId> workers) { connected_ = std::move(workers); }
 
   struct Outgoing {
     WorkerId to;
@@ -91,6 +95,9 @@ class Assembly {
   void receive_here(const WorkerId& from, const FormingMessage& message, Time now);
   void receive_as_follower(const FormingMessage& message, Time now);
   void drop(const WorkerId& follower, Time now);
+  bool is_here(const WorkerId& worker) const;
+  bool was_told_to_continue() const;
+  void begin_with_all();
   void try_to_propose(Time now);
   std::vector<Asking> those_to_propose(std::vector<EndProof>& ended);
   bool expects_more(const Proposal& base, const std::vector<Asking>& present) const;
@@ -105,6 +112,8 @@ class Assembly {
   std::vector<EndProof> ended_;
   std::set<WorkerId> lost_;
   std::set<WorkerId> unreachable_;
+  std::set<WorkerId> given_up_;
+  std::set<WorkerId> connected_;
   AssemblyTimes times_;
   State state_ = State::kLooking;
   Time since_;                                           // of the state

@@ -70,7 +70,8 @@ bool read_asking(const Json& json, FormingMessage& message) {
                             .newest_copy = static_cast<uint64_t>(std::max<int64_t>(copy, 0))};
   return read_list(json, "ended", message.ended, proof_in) &&
          read_list(json, "lost", message.lost, worker_in) &&
-         read_list(json, "unreachable", message.unreachable, worker_in);
+         read_list(json, "unreachable", message.unreachable, worker_in) &&
+         read_list(json, "given_up", message.given_up, worker_in);
 }
 
 void write_asking(const FormingMessage& message, Json& json) {
@@ -83,7 +84,8 @@ void write_asking(const FormingMessage& message, Json& json) {
                {"newest_copy", asking.writing.newest_copy},
                {"ended", list_of(message.ended)},
                {"lost", list_of(message.lost)},
-               {"unreachable", list_of(message.unreachable)}});
+               {"unreachable", list_of(message.unreachable)},
+               {"given_up", list_of(message.given_up)}});
 }
 
 }  // namespace

@@ -45,6 +45,14 @@ const PeerLinks::Link* PeerLinks::link_to(const WorkerId& peer) const {
 
 bool PeerLinks::has(const WorkerId& peer) const { return link_to(peer) != nullptr; }
 
+std::set<WorkerId> PeerLinks::connected() const {
+  std::set<WorkerId> peers;
+  for (const Link& link : links_) {
+    if (!link.broken && link.peer) peers.insert(*link.peer);
+  }
+  return peers;
+}
+
 void PeerLinks::dial(const WorkerId& peer, const Endpoint& at) {
   const bool there = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
     return !link.broken && (link.peer == peer || link.dialled == peer);

@@ -12,6 +12,7 @@
 #include <initializer_list>
 #include <list>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/json/json.h"
@@ -44,6 +45,7 @@ class PeerLinks {
   // Sent at once or once the link under way is proven; dropped where there is none.
   void send(const WorkerId& peer, const Json& message);
   bool has(const WorkerId& peer) const;  // proven
+  std::set<WorkerId> connected() const;  // all of them
   // Moves bytes, waits for at most so long, or until one of `others` is readable.
   void poll(std::chrono::milliseconds within, std::initializer_list<int> others);
   std::optional<Event> next_event();

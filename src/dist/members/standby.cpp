@@ -103,7 +103,9 @@ class Standby::Loop {
 
   void trust_that_others_ended() {
     post([this] {
-      if (assembly_) assembly_->trust_that_others_ended();
+      if (!assembly_) return;
+      assembly_->set_connected(links_.connected());
+      assembly_->trust_that_others_ended();
     });
   }
 
@@ -314,6 +316,7 @@ void Standby::Loop::learn_members(const Json& proposal) {
 }
 
 void Standby::Loop::advance() {
+  assembly_->set_connected(links_.connected());
   assembly_->tick(Clock::now());
   record_ = assembly_->record();
   parent_.store(self_, record_);

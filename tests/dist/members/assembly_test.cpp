@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <random>
+#include <set>
 
 #include "base/format.h"
 
@@ -40,6 +41,8 @@ class Network {
     at(i).reach[static_cast<size_t>(j)] = at(j).reach[static_cast<size_t>(i)] = false;
   }
   void prove_ends() { proves_ = true; }
+  // The operator says on worker i's host that all that are not connected to it have ended.
+  void give_up_others(int i, milliseconds when) { at(i).gives_up = when; }
 
   void run(milliseconds until) {
     for (milliseconds now{0}; now < until; now += milliseconds(5)) {
@@ -72,6 +75,7 @@ class Network {
   struct Node {
     milliseconds starts{0};
     milliseconds ends{1'000'000};
+    milliseconds gives_up{-1};
     std::vector<bool> reach;
     MembershipRecord record;
     std::optional<Assembly> assembly;
@@ -107,6 +111,15 @@ class Network {
                           AssemblyTimes{}, time(now));
   }
 
+  std::set<WorkerId> connected_to(int i, milliseconds now) {
+    std::set<WorkerId> peers;
+    for (int j = 0; j < size_; ++j) {
+      const bool here = j != i && alive(j, now) && now >= at(j).starts;
+      if (here && at(i).reach[static_cast<size_t>(j)]) peers.insert(member_number(j));
+    }
+    return peers;
+  }
+
   // A member of the membership that it formed has ended since.
   bool lost_again(int i, milliseconds now) {
     const std::vector<int> members = formed_by(i);
@@ -132,6 +145,8 @@ class Network {
     for (const Sent& sent : arrived) {
       node.assembly->receive(member_number(sent.from), sent.message, time(now));
     }
+    node.assembly->set_connected(connected_to(i, now));
+    if (now == node.gives_up) node.assembly->trust_that_others_ended();
     node.assembly->tick(time(now));
     node.record = node.assembly->record();
     for (Assembly::Outgoing& out : node.assembly->take_outgoing()) deliver(i, std::move(out), now);
@@ -288,6 +303,22 @@ TEST(Assembly, EndsWhileFormingNeverKeepThoseWhoMayContinueFromIt) {
   EXPECT_GT(continued, 120);
 }
 
+// At any moment of the rounds that those who wait go through, and by any of them.
+TEST(Assembly, TheWordOfTheOperatorLeavesOutNoWorkerThatIsConnected) {
+  for_seeds(300, [](Network& net, int size) {
+    if (size < 4) return;
+    std::vector<int> ended;
+    for (int i = 0; i < (size + 1) / 2; ++i) ended.push_back(i);  // the tie-breaker, too
+    for (int i : ended) net.end(i);
+    const std::vector<int> rest = all_but(size, ended);
+    const int asked =
+        rest.at(static_cast<size_t>(net.number(0, static_cast<int>(rest.size()) - 1)));
+    net.give_up_others(asked, milliseconds(5 * net.number(400, 1'200)));
+    net.run(milliseconds(15'000));
+    EXPECT_TRUE(net.together(rest));
+  });
+}
+
 // One worker of three, with the messages of the others made by hand.
 class OneAssembly : public ::testing::Test {
  protected:
@@ -366,6 +397,16 @@ TEST_F(OneAssembly, AFollowerThatLosesItsHostKeepsTheProposalOpen) {
   give(worker, 2, {.kind = Kind::kAccept, .proposal = worker.record().open.back()});
   ASSERT_TRUE(worker.formed());
   EXPECT_EQ(worker.formed()->epoch, 2);
+}
+
+TEST_F(OneAssembly, AFollowerLooksAgainWhenTheEndOfItsHostIsProven) {
+  Assembly worker = assembly(1);
+  give(worker, 0, {.kind = Kind::kHere});
+  pass(worker, milliseconds(0));
+  worker.learn({{.worker = member_number(0), .record = {.formed = before_}}}, {member_number(0)});
+  sent(worker, 0);
+  pass(worker, milliseconds(1));
+  EXPECT_EQ(sent(worker, 0), (std::vector{Kind::kLeave, Kind::kAsk}));
 }
 
 TEST_F(OneAssembly, AHostDeclaresAMembershipFormedWhenAllHaveAccepted) {

@@ -60,9 +60,26 @@ void PeerLinks::dial(const WorkerId& peer, const Endpoint& at) {
   if (there) return;
   Link& link = add_link();
   link.dialled = peer;
+  link.at = at;
+  start_dial(link);
+}
+
+void PeerLinks::start_dial(Link& link) {
   int failed = 0;
-  link.dialling = start_connect(at, failed);
+  link.again.reset();
+  link.dialling = start_connect(link.at, failed);
   if (!link.dialling.open()) link.broken = true;
+}
+
+// What waits for the proof stays.
+void PeerLinks::dial_again(Link& link) {
+  link.broken = false;
+  link.channel = Channel();
+  link.in.clear();
+  link.out.clear();
+  link.theirs.clear();
+  link.nonce = random_hex(kNonceBytes);
+  link.again = Clock::now() + kBetweenTries;
 }
 
 void PeerLinks::send(const WorkerId& peer, const Json& message) {
@@ -95,6 +112,7 @@ void PeerLinks::poll(std::chrono::milliseconds within, std::initializer_list<int
   bool ready = !events_.empty();
   for (Link& link : links_) {
     ready = ready || link.broken || link.channel.pending();
+    if (link.again && Clock::now() >= *link.again) start_dial(link);
     if (link.dialling.open()) {
       waiting.push_back({link.dialling.fd(), POLLOUT, 0});
     } else {
@@ -110,7 +128,9 @@ void PeerLinks::poll(std::chrono::milliseconds within, std::initializer_list<int
     const bool event = waiting[1 + i].revents != 0;
     if (link.broken) continue;
     if (link.dialling.open() && event) finish_dial(link);
-    if (!link.dialling.open() && (event || link.channel.pending())) serve(link);
+    const bool connected = link.channel.open();
+    if (connected && (event || link.channel.pending())) serve(link);
+    if (link.broken && connected && link.dialled && !link.proved) dial_again(link);
     if (!link.peer && Clock::now() - link.since > (link.dialled ? kDialWithin : kProveWithin)) {
       link.dialled.reset();  // no answer: neither here nor gone
       link.broken = true;

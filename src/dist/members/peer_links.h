@@ -34,7 +34,9 @@ class PeerLinks {
  public:
   PeerLinks(const PeerLinksOptions& options, Socket listener);
 
-  // A message from a worker, or without one: no connection to it is left, or it refused one.
+  // A message from a worker, or without one: no connection to it is left, or it refused one, or is
+  // a different worker. A connection that closes before its proof means nothing: strangers may have
+  // taken its place. It is dialled again.
   struct Event {
     WorkerId from = {};
     std::optional<Json> message = {};
@@ -65,8 +67,10 @@ class PeerLinks {
   using Clock = std::chrono::steady_clock;
   struct Link {
     uint64_t id = 0;
-    uint64_t heard = 0;  // the higher, the later
-    Socket dialling;     // open while connecting
+    uint64_t heard = 0;                      // the higher, the later
+    Socket dialling;                         // open while connecting
+    Endpoint at;                             // of a worker that is dialled
+    std::optional<Clock::time_point> again;  // it is to be dialled then
     Channel channel;
     std::optional<WorkerId> dialled;  // the worker that this end connects to
     std::optional<WorkerId> peer;     // proven
@@ -85,7 +89,9 @@ class PeerLinks {
   Link* link_to(const WorkerId& peer);
   const Link* link_to(const WorkerId& peer) const;
   void accept_some();
+  void start_dial(Link& link);
   void finish_dial(Link& link);
+  void dial_again(Link& link);
   void serve(Link& link);
   void handle(Link& link, const Json& message);
   void answer_hello(Link& link, const Json& message);

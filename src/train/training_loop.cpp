@@ -320,6 +320,7 @@ void TrainingLoop::finish(StopReason reason) {
     parts_.job.leave();
   } catch (const WorkerLost& lost) {  // the work is done, and a checkpoint of it is written
     log_note(format("a worker ended before the others left the job: {}", lost.what()));
+    parts_.job.leave();  // the others may be forming the next membership, and need not wait for it
   }
   c.seconds = parts_.run_seconds();
   if (!parts_.writer) {

@@ -324,6 +324,26 @@ TEST_F(TrainingLoopTest, LossesThatAreNotFiniteEndTheRunWithoutACheckpoint) {
   EXPECT_EQ(log_records(options.run, "end").at(0).at("reason"), "diverged");
 }
 
+TEST_F(TrainingLoopTest, TheStartingPointIsScoredAgainAfterALoss) {
+  options.max_steps = 2;
+  RunDirectory before(options.run);
+  attempt(before);
+  options.tune.from = before.checkpoint(2);
+  options.run = dir.path("tuned");
+  options = with_starting_point(options);
+  RunDirectory run(options.run);
+  with_elastic_job(3, [&](Job& job) {
+    const auto parts = prepare_attempt(options, job.first() ? &run : nullptr, job, "test");
+    if (job.rank() == 2) return;
+    TrainingLoop(*parts).run();
+  });
+  EXPECT_EQ(log_records(options.run, "membership").size(), 1u);
+  const std::vector<Json> scores = log_records(options.run, "starting_point");
+  ASSERT_EQ(scores.size(), 1u);
+  EXPECT_GT(scores[0].at("nll").get<double>(), 0.0);
+  EXPECT_THAT(log_steps(options.run, "step"), ElementsAre(1, 2));
+}
+
 TEST_F(TrainingLoopTest, AllRanksStopAfterTheSameStepWhenTheTimeOfRankZeroIsOver) {
   options.max_time = 1e-6;
   RunDirectory run(options.run);

@@ -232,6 +232,9 @@ CommStatus Membership::leave() {
   if (standby_) standby_->leave();
   CommStatus left = group_->leave();
   control_->leave();
+  // The next membership may have been formed already, because others lost somebody.
+  const auto next = standby_ ? standby_->take({}) : nullptr;
+  if (next) next->control->leave();
   // The other workers are about to leave, too, and need the rendezvous until then.
   const auto deadline = CommClock::now() + kLastLeaves;
   while (server_ && server_->left() < control_->size() && CommClock::now() < deadline) {

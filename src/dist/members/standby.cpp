@@ -115,7 +115,10 @@ class Standby::Loop {
   }
 
   void leave() {
-    post([this] { left_ = true; });
+    post([this] {
+      left_ = true;
+      assembly_.reset();  // the others hear of it on the control channel
+    });
   }
 
  private:
@@ -201,6 +204,7 @@ void Standby::Loop::depart(const std::string& forming, const Departure& departur
     // Its word that it ended, so it takes part in nothing any more.
     reasons_[worker] = {"it left", true};
     ended_.push_back({.worker = worker, .record = {.formed = record_.formed}});
+    losses_.lost.push_back(worker);
     if (assembly_) assembly_->learn({ended_.back()}, {worker});
     return;
   }

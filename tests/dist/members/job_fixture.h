@@ -12,4 +12,8 @@ namespace reigen {
 // threw.
 void with_job(int size, const std::function<void(Job&)>& body, int on_each = 1);
 
+// The same for an elastic job. A rank whose body returns without Job::leave() is lost to the
+// others.
+void with_elastic_job(int size, const std::function<void(Job&)>& body);
+
 }  // namespace reigen

@@ -199,10 +199,15 @@ void TrainingLoop::save() {
   snapshot->end();
   state.worker_states.clear();
   // A checkpoint that the writer has copied is completed, whatever happens to the others.
-  if (parts_.writer) at_.checkpoint = {.step = state.counters.step};
+  if (parts_.writer) note_checkpoint();
   parts_.job.barrier();  // the other ranks wait for rank 0 here rather than in the next step
-  at_.checkpoint = {.step = state.counters.step};
+  note_checkpoint();
   since_checkpoint_ = {};
+}
+
+void TrainingLoop::note_checkpoint() {
+  at_.checkpoint = {.step = parts_.state.counters.step};
+  parts_.directory_is_new = false;
 }
 
 uint64_t TrainingLoop::requested_decay() const {

@@ -34,6 +34,7 @@ class TrainingLoop {
   // After a loss in an elastic job: all members continue from the same boundary.
   void recover(const CommStatus& why);
   void save();
+  void note_checkpoint();
   std::string preemption_notice();
   void finish(StopReason reason);
 

@@ -1,6 +1,7 @@
 #include "train/writer_change.h"
 
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file/files.h"
@@ -46,13 +47,13 @@ void begin_new_directory(AttemptParts& parts) {
              parts.options.run, with_commas(parts.state.counters.step), before));
 }
 
-void become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent, bool& new_directory) {
+void become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent) {
   set_quiet(parts.options.quiet);
   if (sees_run(parts.options.run, parts.run_id)) {
     continue_run(parts, recent);
   } else {
     begin_new_directory(parts);
-    new_directory = true;
+    parts.directory_is_new = true;
   }
   const Decay& decay = parts.state.choices.decay;
   if (decay.active()) parts.writer->use_decay(decay);
@@ -61,24 +62,52 @@ void become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent, bo
   log_note(format("this worker writes the run {} from now on", parts.options.run));
 }
 
+// Its disk is full, or it may not write there. A different worker may be able to, unless this one
+// is asked a second time: then all others have failed, too.
+void try_to_become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent) {
+  const std::string run = parts.options.run;
+  const std::string id = parts.run_id;
+  const bool is_new = parts.directory_is_new;
+  try {
+    become_writer(parts, recent);
+  } catch (const WorkerLost&) {
+    throw;
+  } catch (const Error& e) {
+    parts.page.reset();
+    parts.writer.reset();
+    parts.taken_over.reset();
+    parts.options.run = run;
+    parts.run_id = id;
+    parts.directory_is_new = is_new;
+    if (std::exchange(parts.cannot_write, true)) throw;
+    log_warning(format("this worker cannot write the run: {}; a different one is asked", e.what()));
+    set_quiet(true);
+    claim_writing(parts);
+    const CommStatus why = CommStatus::closed("the worker with rank 0 cannot write the run");
+    parts.job.membership()->group().close(why);
+    throw WorkerLost(why);
+  }
+}
+
 }  // namespace
 
 void claim_writing(AttemptParts& parts) {
   if (!parts.job.elastic()) return;
   const bool writes = parts.writer != nullptr;
   parts.job.membership()->set_writing(
-      {.writes = writes, .sees_directory = writes || sees_run(parts.options.run, parts.run_id)});
+      {.able = !parts.cannot_write,
+       .writes = writes,
+       .sees_directory = writes || sees_run(parts.options.run, parts.run_id)});
 }
 
 bool change_writer(AttemptParts& parts, const std::deque<StepRecord>& recent) {
   Job& job = parts.job;
-  bool new_directory = false;
-  if (job.first() && !parts.writer) become_writer(parts, recent, new_directory);
+  if (job.first() && !parts.writer) try_to_become_writer(parts, recent);
   claim_writing(parts);
-  const std::string told = job.broadcast((new_directory ? "new " : "old ") + parts.run_id);
-  new_directory = told.starts_with("new ");
+  const std::string told = job.broadcast((parts.directory_is_new ? "new " : "old ") + parts.run_id);
+  parts.directory_is_new = told.starts_with("new ");
   parts.run_id = told.substr(4);
-  return new_directory;
+  return parts.directory_is_new;
 }
 
 }  // namespace reigen

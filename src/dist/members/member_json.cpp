@@ -65,7 +65,8 @@ bool read_asking(const Json& json, FormingMessage& message) {
   if (!worker || !known) return false;
   message.asking = {.worker = *worker, .record = *known, .has_state = !flag(json, "stateless")};
   const auto copy = number_field(json, "newest_copy").value_or(0);
-  message.asking.writing = {.writes = flag(json, "writes"),
+  message.asking.writing = {.able = !flag(json, "unable"),
+                            .writes = flag(json, "writes"),
                             .sees_directory = flag(json, "sees_directory"),
                             .newest_copy = static_cast<uint64_t>(std::max<int64_t>(copy, 0))};
   return read_list(json, "ended", message.ended, proof_in) &&
@@ -79,6 +80,7 @@ void write_asking(const FormingMessage& message, Json& json) {
   json.update({{"worker", json_of(asking.worker)},
                {"record", json_of(asking.record)},
                {"stateless", !asking.has_state},
+               {"unable", !asking.writing.able},
                {"writes", asking.writing.writes},
                {"sees_directory", asking.writing.sees_directory},
                {"newest_copy", asking.writing.newest_copy},

@@ -50,6 +50,7 @@ struct EndProof {
 
 // What a worker could do as the next rank 0, which writes the run directory. In the order of worth.
 struct WritingClaim {
+  bool able = true;             // it has not failed to take the run over
   bool writes = false;          // now
   bool sees_directory = false;  // may take the run directory over
   uint64_t newest_copy = 0;     // step of the newest copy of a checkpoint that it has

@@ -1,0 +1,113 @@
+// A worker becomes the writer of a run whose writer was lost, in a directory of its own or not at
+// all.
+#include "train/writer_change.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/file/files.h"
+#include "base/terminal.h"
+#include "dist/members/job_fixture.h"
+#include "train/small_run.h"
+
+namespace reigen {
+namespace {
+
+// Three elastic workers of which each has a disk of its own; that with rank 0 is lost.
+class WriterChange : public ::testing::Test {
+ protected:
+  WriterChange() {
+    prepare_small_data(dir.path());
+    options = small_train_options(dir.path());
+    options.threads = 1;
+    set_quiet(true);
+  }
+  ~WriterChange() override { set_quiet(false); }
+
+  using Survivor = std::function<void(AttemptParts&, int number)>;
+  void run_survivors(const Survivor& survivor) {
+    RunDirectory run(options.run);
+    with_elastic_job(3, [&](Job& job) {
+      const int number = job.rank();
+      const auto parts = prepare_attempt(options, job.first() ? &run : nullptr, job, "test");
+      parts->options.run = path(number);
+      claim_writing(*parts);
+      job.barrier();
+      if (number == 0) return;
+      form_next(*parts);
+      survivor(*parts, number);
+    });
+  }
+
+  std::string path(int number) const {
+    return number == 0 ? options.run : dir.path("run-of-" + std::to_string(number));
+  }
+
+  // After the loss of a worker, which this one notices first.
+  static void form_next(AttemptParts& parts) {
+    try {
+      while (true) parts.job.barrier();
+    } catch (const WorkerLost& lost) {
+      parts.job.membership()->form_next(lost.status);
+    }
+  }
+
+  TempDir dir;
+  TrainOptions options;
+};
+
+TEST_F(WriterChange, ANewDirectoryNeedsACheckpointAlsoAfterAFurtherLoss) {
+  run_survivors([&](AttemptParts& parts, int number) {
+    if (number == 2) return;  // lost before it heard of the new directory
+    EXPECT_EQ(parts.job.rank(), 0);
+    // The group is known to have failed, so that the new writer cannot tell anybody.
+    while (parts.job.membership()->group().status().ok()) {
+    }
+    EXPECT_THROW(change_writer(parts, {}), WorkerLost);
+    ASSERT_NE(parts.writer, nullptr);
+    form_next(parts);
+    EXPECT_TRUE(change_writer(parts, {}));
+    EXPECT_EQ(parts.writer->run().path(), path(1));
+    parts.directory_is_new = false;  // as the loop does with the first checkpoint
+    EXPECT_FALSE(change_writer(parts, {}));
+  });
+}
+
+TEST_F(WriterChange, AWorkerThatCannotWriteGivesWayToAnother) {
+  FileWriter file(path(1));  // in place of a directory
+  file.close();
+  run_survivors([&](AttemptParts& parts, int number) {
+    parts.options.run += number == 1 ? "/below/a/file" : "";
+    EXPECT_EQ(parts.job.rank(), number - 1);
+    EXPECT_THROW(change_writer(parts, {}), WorkerLost);
+    form_next(parts);
+    EXPECT_EQ(parts.job.rank(), 2 - number);
+    EXPECT_TRUE(change_writer(parts, {}));
+    EXPECT_EQ(parts.writer != nullptr, number == 2);
+    if (parts.writer) {
+      EXPECT_EQ(parts.writer->run().path(), path(2));
+    }
+    parts.job.leave();
+  });
+}
+
+TEST_F(WriterChange, WithoutAnyWorkerThatCanWriteTheReasonEndsThem) {
+  FileWriter file(path(1));
+  file.close();
+  int failed = 0;
+  run_survivors([&](AttemptParts& parts, int number) {
+    if (number == 2) return;
+    parts.options.run += "/below/a/file";
+    while (parts.job.membership()->group().status().ok()) {
+    }
+    EXPECT_THROW(change_writer(parts, {}), WorkerLost);
+    form_next(parts);
+    EXPECT_TRUE(parts.job.alone());
+    EXPECT_THROW(change_writer(parts, {}), Error);
+    ++failed;
+  });
+  EXPECT_EQ(failed, 1);
+}
+
+}  // namespace
+}  // namespace reigen

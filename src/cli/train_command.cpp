@@ -20,6 +20,8 @@ void train_as_worker(TrainOptions options) {
   Job job = join_job(options, version_line());
   try {
     train(options, version_line(), job);
+  } catch (const WorkerLost& lost) {  // while the run is set up nothing of it can continue
+    throw job.cause_of(lost.status);
   } catch (const CommError&) {
     throw;
   } catch (const std::exception& e) {

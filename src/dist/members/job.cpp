@@ -18,12 +18,16 @@ std::span<std::byte> bytes_of(std::string& text) {
 void Job::check(const CommStatus& status) {
   if (status.ok()) return;
   if (elastic()) throw WorkerLost(status);
+  throw cause_of(status);
+}
+
+CommError Job::cause_of(const CommStatus& status) const {
   const CommStatus why = membership_->explain(status);
   if (const auto error = membership_->control().first_error()) {
-    throw CommError(
+    return CommError(
         format("{} ended with an error: {}", rank_and_host(error->rank, error->host), error->text));
   }
-  throw CommError(describe(why));
+  return CommError(describe(why));
 }
 
 std::vector<int> Job::ranks_here() const {

@@ -62,6 +62,9 @@ class Job {
   // Throws CommError when the status is not ok: WorkerLost at once in an elastic job. Not
   // collective.
   void check(const CommStatus& status);
+  // The error of the worker that ended first, or the loss that all heard of; waits until the
+  // membership must have noticed it. Not collective.
+  CommError cause_of(const CommStatus& status) const;
 
   // Requests travel with the sums of a step, so that all ranks stop, or save, after the same step:
   // each rank votes before the step, and agreed() holds the number of votes after it.

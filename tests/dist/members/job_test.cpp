@@ -42,6 +42,22 @@ TEST(Job, AnyIsTrueOnAllRanksIfItIsTrueOnOne) {
   });
 }
 
+// As while a run is set up, when nothing of it can continue.
+TEST(Job, OfElasticWorkersKnowsTheErrorBehindALoss) {
+  with_elastic_job(3, [](Job& job) {
+    if (job.rank() == 2) {
+      job.membership()->control().report_error("the data differ");
+      return;
+    }
+    try {
+      while (true) job.barrier();
+    } catch (const WorkerLost& lost) {
+      EXPECT_THAT(job.cause_of(lost.status).what(), HasSubstr("the data differ"));
+      EXPECT_THAT(job.cause_of(lost.status).what(), HasSubstr("rank 2 (host2)"));
+    }
+  });
+}
+
 TEST(Job, BarrierWaitsForAllRanks) {
   std::atomic<int> arrived = 0;
   with_job(3, [&](Job& job) {

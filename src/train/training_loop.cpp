@@ -55,11 +55,12 @@ void TrainingLoop::run() {
 
 StopReason TrainingLoop::train() {
   bool started = false;
+  bool score = true;
   while (true) {
     try {
+      if (std::exchange(score, false)) score_starting_point();
       // Once, even if a worker is lost meanwhile: then the votes of a step ask for the decay.
       if (!std::exchange(started, true)) {
-        score_starting_point();
         begin_due_decay(parts_.job.broadcast(requested_decay()));
         if (at_.checkpoint.changed_since) save();
         restart_clocks();
@@ -68,16 +69,21 @@ StopReason TrainingLoop::train() {
       if (reason != StopReason::kNone) return reason;
     } catch (const WorkerLost& lost) {
       recover(lost.status);
+      score = true;
     }
   }
 }
 
 void TrainingLoop::score_starting_point() {
   if (parts_.state.counters.step > 0 || parts_.options.tune.from.empty()) return;
+  // A loss may have left some ranks with the scores and others without: rank 0 logs them.
+  if (parts_.job.elastic()) scored_ = parts_.job.broadcast(uint64_t{scored_}) != 0;
+  if (scored_) return;
   try {
     evaluate_starting_point(parts_);
   } catch (const Interrupted&) {  // nothing is trained yet: the attempt ends at once
   }
+  scored_ = true;
 }
 
 StopReason TrainingLoop::advance() {

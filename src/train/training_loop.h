@@ -56,6 +56,7 @@ class TrainingLoop {
   RankLogs logs_;
   Cursor started_;                 // past the batch of the last step that was started
   LoopPosition at_;                // the last checkpoint, and the membership
+  bool scored_ = false;            // the starting point
   bool at_boundary_ = false;       // whatever the step is, something is due
   std::deque<StepRecord> recent_;  // in an elastic job, unless this worker is the writer
   Stopwatch since_checkpoint_;

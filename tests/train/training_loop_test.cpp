@@ -11,6 +11,7 @@
 #include "base/terminal.h"
 #include "dist/members/job_fixture.h"
 #include "train/run/decay_request.h"
+#include "train/run/starting_point.h"
 #include "train/small_run.h"
 
 namespace reigen {

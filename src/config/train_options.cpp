@@ -462,7 +462,9 @@ TrainOptions options_for_worker(const std::string& of_rank0, const TrainOptions&
   describe(schema, options);
   schema.parse_yaml(of_rank0, "the options of rank 0");
   schema.parse_yaml(to_yaml(mine.own_values()), "the options of this worker");
-  options.eval.command = own.eval.command;  // not recorded; this worker may become rank 0
+  // Not recorded, but this worker may become rank 0.
+  options.eval.command = own.eval.command;
+  options.checkpoint.copy_to = own.checkpoint.copy_to;
   return options;
 }
 

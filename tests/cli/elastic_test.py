@@ -69,7 +69,8 @@ class Survivors(harness.Case):
         self.assertEqual([r["step"] for r in steps_in(self.path(name))], list(range(1, STEPS + 6)))
 
     def test_the_writer_is_killed(self):
-        job = self.start(3)
+        copy = self.path("copy")
+        job = self.start(3, "--checkpoint.copy-to", copy)
         job.wait_for_step(40)
         job.kill(0)
         self.assert_ended_well(job, [0])
@@ -77,6 +78,7 @@ class Survivors(harness.Case):
         self.assertEqual([entry["worker"] for entry in change["lost"]], [0])
         self.assertEqual((change["writer"], change["workers"]), (1, 2))
         self.assertEqual(len(records_in(job.run, "start")), 1)
+        self.assertEqual(os.readlink(f"{copy}/last"), f"step-{STEPS:08}")  # the new writer continues the copies
         self.assert_all_agree("run")
 
     def test_a_writer_that_was_stopped_does_not_write_again(self):

@@ -253,6 +253,8 @@ TEST(OptionsForWorker, AreRank0sExceptForThoseOfTheMachineAndOfTheLaunch) {
   EXPECT_EQ(options_for_worker(text, train_options({})).data, "theirs");
   // Not recorded, but needed by a worker that becomes rank 0.
   EXPECT_EQ(options_for_worker(text, train_options({"--eval.command", "x"})).eval.command, "x");
+  const TrainOptions copies = train_options({"--checkpoint.copy-to", "/copy"});
+  EXPECT_EQ(options_for_worker(text, copies).checkpoint.copy_to, "/copy");
 }
 
 std::vector<std::string> changes_by(const std::vector<std::string>& args) {

@@ -56,6 +56,7 @@ HostLaunch host_launch(const WorkerCommand& command, const WorkerOptions& w) {
   launch.binary = w.remote_binary;
   launch.copy_binary = w.copy_binary;
   launch.run = w.restarts > 0 ? command.run : "";
+  launch.copy = command.copy;
   launch.elastic = w.elastic;
   return launch;
 }

@@ -16,6 +16,7 @@
 #include "dist/launch/host_launch.h"
 #include "observe/record/log_reference.h"
 #include "report/live/page_process.h"
+#include "train/run/checkpoint_copy.h"
 #include "train/run/run_directory.h"
 
 namespace reigen {
@@ -179,6 +180,10 @@ const Command& find_command(const std::vector<Command>& commands, const std::str
                            near ? format(" (did you mean '{}'?)", *near) : ""));
 }
 
+uint64_t restore_copy(const std::string& place, const SshOptions& ssh, const std::string& run) {
+  return restore_run({parse_copy_target(place), ssh}, run);
+}
+
 void run(std::span<const std::string> args) {
   if (args.empty()) return print(overview());
   const std::vector<Command> commands = all_commands();
@@ -196,7 +201,7 @@ void run(std::span<const std::string> args) {
   } else if (name == "help" || name == "--help" || name == "-h") {
     print(overview());
   } else if (name == kAgentCommand) {  // started over ssh by `train --hosts`
-    run_host_agent(version_line(), last_checkpoint);
+    run_host_agent(version_line(), last_checkpoint, restore_copy);
   } else if (name == kPageCommand) {  // started by `train --dashboard`
     run_page_process(rest);
   } else {

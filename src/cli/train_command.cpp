@@ -57,7 +57,8 @@ void run_train(const TrainOptions& options) {
                     .arguments = options.arguments,
                     .rank0_environment = page_secret(options),
                     .longest_wait = options.checkpoint.wait,
-                    .run = options.run},
+                    .run = options.run,
+                    .copy = options.checkpoint.copy_to},
                    options.workers);
   } else {
     train_as_worker(options);

@@ -254,6 +254,32 @@ class OnHosts(RestartsCase):
         self.assertIn("no restart is left of --restarts 2", error)
         self.assertFalse(os.path.exists(self.path("run/config.yaml")))
 
+    def test_a_run_that_no_host_has_continues_from_its_copy(self):
+        copy = self.path("copy")
+        with Network(3) as network:
+            ssh = self.ssh_of(network)
+            process = self.start("run", *STEPS, "--hosts", "vm1,vm2", "--restarts", 5, "--checkpoint.copy-to", copy,
+                                 prefix=network.command(2, "env", f"REIGEN_SSH={ssh}"))
+            self.wait_for_attempt("run", 1, process)
+            self.wait_until("the copy", lambda: os.path.islink(f"{copy}/last"), process)
+            self.kill_host(network, 0)
+            os.rename(self.path("run"), self.path("aside"))  # its disk is gone, too
+            self.wait_for_attempt("run", 1, process)  # on vm2
+            self.kill_rank("run", 0)  # a further restart finds the run there
+            error = process.communicate(timeout=180)[1]
+            self.assertEqual(process.returncode, 0, error)
+        self.assertRegex(error, f"continues on host vm2 from the copy in {copy}, of step")
+        starts = self.starts("run")
+        self.assertEqual([s["restart"] for s in starts], [1, 2])
+        first = starts[0]["step"] + 1
+        self.assertGreater(first, 1)
+        losses = self.losses("run")
+        self.assertEqual(sorted(losses), list(range(first, LAST + 1)))
+        self.train("straight", *STEPS)
+        straight = self.losses("straight")
+        for step in range(first, LAST + 1):
+            self.assertAlmostEqual(losses[step]["loss"] / straight[step]["loss"], 1, delta=2e-3)
+
 
 if __name__ == "__main__":
     harness.main()

@@ -26,10 +26,11 @@ constexpr milliseconds kTimeWithoutLauncher{20'000};
 
 class Agent {
  public:
-  Agent(const std::string& version, LastCheckpoint last_checkpoint)
+  Agent(const std::string& version, LastCheckpoint last_checkpoint, RestoreCopy restore_copy)
       : in_(STDIN_FILENO),
         out_(STDOUT_FILENO),
         last_checkpoint_(std::move(last_checkpoint)),
+        restore_copy_(std::move(restore_copy)),
         workers_(output(), {}) {
     for (int fd : {in_.fd(), out_.fd()}) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     workers_.also_watch(in_.fd());
@@ -104,6 +105,7 @@ class Agent {
       if (kind == "listen") listen(message);
       if (kind == "start") start(message);
       if (kind == "find_run") find_run(message);
+      if (kind == "restore") restore(message);
       if (kind == "failed") workers_.note_failure();
       if (kind == "succeeded") workers_.note_success();
       if (kind == "proof") workers_.tell(message.value("proof", Json::object()));
@@ -132,13 +134,30 @@ class Agent {
     sent_checkpoint_ = step;
   }
 
-  void find_run(const Json& message) {
+  static std::string run_here(const Json& message) {
     std::filesystem::path folder = message.value("folder", "");
     if (!std::filesystem::is_directory(folder)) folder.clear();  // as start() does
+    return folder / message.value("run", "");
+  }
+
+  void find_run(const Json& message) {
     std::optional<uint64_t> step;
-    if (last_checkpoint_) step = last_checkpoint_(folder / message.value("run", ""));
+    if (last_checkpoint_) step = last_checkpoint_(run_here(message));
     Json answer = {{"kind", "run"}};
     if (step) answer["step"] = *step;
+    send(answer);
+  }
+
+  void restore(const Json& message) {
+    const SshOptions ssh = {message.value("ssh_user", ""), message.value("ssh_port", 0)};
+    Json answer = {{"kind", "restored"}};
+    try {
+      if (restore_copy_) {
+        answer["step"] = restore_copy_(message.value("place", ""), ssh, run_here(message));
+      }
+    } catch (const Error& e) {
+      answer["text"] = e.what();
+    }
     send(answer);
   }
 
@@ -223,6 +242,7 @@ class Agent {
   bool ends_soon_ = false;
   Socket listener_;
   LastCheckpoint last_checkpoint_;
+  RestoreCopy restore_copy_;
   std::string watched_run_;  // empty: none
   std::optional<uint64_t> sent_checkpoint_;
   LaunchedWorkers workers_;
@@ -230,9 +250,10 @@ class Agent {
 
 }  // namespace
 
-void run_host_agent(const std::string& version, const LastCheckpoint& last_checkpoint) {
+void run_host_agent(const std::string& version, const LastCheckpoint& last_checkpoint,
+                    const RestoreCopy& restore_copy) {
   try {
-    Agent(version, last_checkpoint).run();
+    Agent(version, last_checkpoint, restore_copy).run();
   } catch (const Json::exception& e) {
     throw CommError(format("the launcher sent a malformed message: {}", e.what()));
   }

@@ -55,6 +55,7 @@ class Launch {
     show_status("");
     LaunchResult result = failure_ && !succeeded_ ? *failure_ : LaunchResult();
     result.checkpoint = checkpoint_;
+    result.restored = restored_;
     result.leaving = leaving_;
     return result;
   }
@@ -109,13 +110,40 @@ class Launch {
     const auto newest = std::max_element(
         hosts_.begin(), hosts_.end(),
         [&](const RemoteHost& a, const RemoteHost& b) { return found[&a] < found[&b]; });
-    const std::optional<uint64_t> step = found[&*newest];
-    if (options_.checkpoint && step < options_.checkpoint) {
-      throw CommError(format("no usable host has the checkpoint of step {} of {}",
-                             with_commas(*options_.checkpoint), options_.run));
+    checkpoint_ = found[&*newest];
+    auto first = newest;
+    if (options_.checkpoint && checkpoint_ < options_.checkpoint) {
+      const std::string missing = format("no usable host has the checkpoint of step {} of {}",
+                                         with_commas(*options_.checkpoint), options_.run);
+      first = restore_copy(missing);
     }
-    checkpoint_ = step;
-    hosts_.splice(hosts_.begin(), hosts_, newest);
+    hosts_.splice(hosts_.begin(), hosts_, first);
+  }
+
+  // The first host that can make the run from the second copy of its last checkpoint.
+  std::list<RemoteHost>::iterator restore_copy(std::string missing) {
+    if (options_.copy.empty()) throw CommError(missing);
+    for (auto host = hosts_.begin(); host != hosts_.end(); ++host) {
+      const std::string& name = host->slots().host;
+      host->send({{"kind", "restore"},
+                  {"place", options_.copy},
+                  {"ssh_user", options_.ssh.user},
+                  {"ssh_port", options_.ssh.port},
+                  {"run", options_.run},
+                  {"folder", folder_here()}});
+      constexpr std::chrono::hours kLongest{1};  // a large model over a slow link
+      answer_by_ = Clock::now() + kLongest;
+      const Json answer = expect(*host, "restored");
+      if (const auto step = number_field(answer, "step")) {
+        restored_ = checkpoint_ = step;
+        log_warning(format("{}; it continues on host {} from the copy in {}, of step {}", missing,
+                           name, options_.copy, with_commas(*checkpoint_)));
+        return host;
+      }
+      missing += format("; the copy cannot be restored on {}: {}", name,
+                        text_field(answer, "text").value_or("not supported"));
+    }
+    throw CommError(missing);
   }
 
   static std::string name_of_copy() {
@@ -412,6 +440,7 @@ class Launch {
   Clock::time_point answer_by_;  // for messages that are waited for at start
   Clock::time_point last_beat_ = Clock::now();
   std::optional<uint64_t> checkpoint_;
+  std::optional<uint64_t> restored_;
   std::vector<std::string> leaving_;
   int size_ = 0;
   WorkerOutput show_ = show_workers();

@@ -37,6 +37,9 @@ struct HostLaunch {
   std::chrono::milliseconds connect_within{60'000};
   // With --restarts: the run directory, whose last checkpoint the result has. Empty: not asked for.
   std::string run = {};
+  // The place of its second copy (--checkpoint.copy-to), from which a restart continues if no host
+  // is usable that has the checkpoint. Empty: there is none.
+  std::string copy = {};
   // A job that starts again leaves out hosts that are not usable. Its rank 0 is on the first host
   // with the latest checkpoint of the run.
   bool restart = false;
@@ -44,7 +47,8 @@ struct HostLaunch {
 };
 
 // Returns when all workers have ended. Throws CommError if a host is not usable: ssh fails, no
-// binary, a different version; at a restart, if no host is usable that has the checkpoint.
+// binary, a different version; at a restart, if no host is usable that has the checkpoint or can
+// restore its copy.
 LaunchResult launch_hosts(const HostLaunch& launch);
 
 // The argument that makes this program an agent.
@@ -53,8 +57,13 @@ inline constexpr const char* kAgentCommand = "host-agent";
 // The step of the last checkpoint of a run; nothing where there is none.
 using LastCheckpoint = std::function<std::optional<uint64_t>(const std::string& run)>;
 
+// Makes a run from the second copy of its last checkpoint; returns its step. Throws Error.
+using RestoreCopy = std::function<uint64_t(const std::string& place, const SshOptions& ssh,
+                                           const std::string& run)>;
+
 // The agent on a host: exchanges messages with the launcher over stdin and stdout, and returns when
 // its workers have ended. Call it on the main thread, after catch_interrupts().
-void run_host_agent(const std::string& version, const LastCheckpoint& last_checkpoint = {});
+void run_host_agent(const std::string& version, const LastCheckpoint& last_checkpoint = {},
+                    const RestoreCopy& restore_copy = {});
 
 }  // namespace reigen

@@ -27,6 +27,7 @@ std::optional<std::chrono::seconds> Restarts::after(const LaunchResult& end) {
   constexpr std::chrono::seconds kLongest{300};
   why_not_.clear();
   if (allowed_ == 0 || !worth_a_restart(end.code)) return std::nullopt;
+  if (end.restored) checkpoint_ = end.restored;
   if (end.checkpoint && (!checkpoint_ || *end.checkpoint > *checkpoint_)) {
     checkpoint_ = end.checkpoint;
     without_progress_ = pauses_ = 0;

@@ -34,7 +34,8 @@ class Restarts {
   int64_t used() const { return used_; }
   int64_t allowed() const { return allowed_; }
   int64_t left() const { return allowed_ - used_; }
-  // The last checkpoint of the run, as far as it is known.
+  // The last checkpoint of the run, as far as it is known. A copy that was restored may be older
+  // than the one before.
   std::optional<uint64_t> checkpoint() const { return checkpoint_; }
 
  private:

@@ -29,6 +29,18 @@ TEST(Restarts, AreCountedOverTheJob) {
   EXPECT_NE(restarts.why_not().find("--restarts 2"), std::string::npos);
 }
 
+// The directory of the run is gone: its copy is older than its last checkpoint was.
+TEST(Restarts, CountProgressFromACopyThatWasRestored) {
+  Restarts restarts(100);
+  EXPECT_TRUE(restarts.after(lost(500)));
+  for (const uint64_t step : {490, 495, 498, 499}) {
+    LaunchResult end = lost(step);
+    if (step == 490) end.restored = 480;
+    EXPECT_EQ(restarts.after(end), std::chrono::seconds(1));
+    EXPECT_EQ(restarts.checkpoint(), step);
+  }
+}
+
 TEST(Restarts, NeedACheckpointBetweenThem) {
   Restarts restarts(100);
   EXPECT_TRUE(restarts.after(lost(10)));

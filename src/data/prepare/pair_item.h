@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "data/input/pair_reader.h"
 #include "data/manifest.h"
+#include "data/prepare/ordered_pipeline.h"
 #include "text/cleaner.h"
 #include "text/vocabulary.h"
 
@@ -25,6 +26,13 @@ struct PairItem {
   std::vector<uint32_t> source_ids;  // without end of sentence
   std::vector<uint32_t> target_ids;
 };
+
+// Pairs that go through a pipeline together.
+struct PairBatch : PipelineItem {
+  std::vector<PairItem> pairs;
+};
+inline constexpr size_t kBatchPairs = 512;
+inline PairBatch& as_batch(PipelineItem& item) { return static_cast<PairBatch&>(item); }
 
 // The identity of a pair when duplicates are searched.
 Hash128 hash_of(const PairItem& pair);

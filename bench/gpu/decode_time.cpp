@@ -103,7 +103,7 @@ int run(const std::string& path, const std::string& text, size_t count, int64_t 
   const DecodeOptions options{.batch_tokens = batch_tokens};
   auto translate = [&](const Device& on, size_t first) {
     Translator translator(on, *saved.model, placed.weights.view(), saved.vocabulary,
-                          saved.facts.text_rules(), options);
+                          text_rules(saved), options);
     watch.lap();
     const EncodedLines encoded = translator.encode(std::span(lines).first(first));
     const double encoding = watch.lap();

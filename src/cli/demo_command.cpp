@@ -92,7 +92,7 @@ void translate_some(const DemoOptions& options, const Places& at) {
   SavedModel saved = load_model(at.run);
   const PlacedModel placed(saved, {}, static_cast<int>(options.threads));
   Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-                        saved.facts.text_rules(), DecodeOptions{});
+                        text_rules(saved), DecodeOptions{});
   const auto found = translator.translate(lines);
   for (size_t i = 0; i < lines.size(); ++i) {
     print(format("  {}\n  {}\n\n", lines[i], found[i][0].text));

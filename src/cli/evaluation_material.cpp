@@ -76,7 +76,7 @@ ValidationSet read_text(const EvaluateOptions& options, SavedModel& saved) {
                            options.sources, set.sources.size(), options.references[0],
                            set.references.size()));
   }
-  const TextRules rules = saved.facts.text_rules();
+  const TextRules rules = text_rules(saved);
   const Cleaner cleaner(normalisation(rules), rules.source_language, rules.target_language,
                         !saved.vocabulary.cuts_text());
   auto encode_all = [&](const Lines& lines, const Vocabulary& vocabulary) {
@@ -115,7 +115,7 @@ EncodedPairs short_enough(const EncodedPairs& pairs, int64_t longest) {
 Lines translate_lines(const PlacedModel& placed, SavedModel& saved, const Lines& sources,
                       const DecodeOptions& options) {
   Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-                        saved.facts.text_rules(), options);
+                        text_rules(saved), options);
   Progress progress("translate", sources.size(), "sentences");
   Lines lines;
   for (auto& found : translator.translate(sources, [&](size_t done) { progress.set(done); })) {

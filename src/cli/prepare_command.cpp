@@ -3,10 +3,11 @@
 #include "data/prepare/prepare.h"
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -20,11 +21,12 @@ namespace reigen {
 namespace {
 
 void check_languages(const PrepareOptions& options) {
-  for (const std::string& language : {options.source, options.target}) {
-    bool plain = !language.empty() && std::all_of(language.begin(), language.end(), [](char c) {
-      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
-    });
-    if (!plain) {
+  std::set<std::string> languages = {options.source, options.target};
+  for (const CorpusSpec& spec : options.train) {
+    if (!spec.to.empty()) languages.insert(spec.to);
+  }
+  for (const std::string& language : languages) {
+    if (!is_language_code(language)) {
       throw ConfigError(
           format("'{}' is not a language code; use one such as en or pt-BR", language));
     }
@@ -41,12 +43,15 @@ void check_languages(const PrepareOptions& options) {
 
 std::string corpora_table(const Manifest& m) {
   Table table;
+  const bool tagged = !m.target_languages.empty();
   table.row({"corpus", "weight", "read", "kept", "dropped", m.source_language + " pieces",
-             m.target_language + " pieces", "unknown"});
-  auto add = [&](const CorpusFacts& c, const std::string& name) {
-    table.row({name, format("{}", c.weight), with_commas(c.lines_read), with_commas(c.lines_kept),
-               with_commas(c.lines_read - c.lines_kept), with_commas(c.source.pieces),
-               with_commas(c.target.pieces), with_commas(c.source.unknown + c.target.unknown)});
+             (tagged ? "target" : m.target_language) + " pieces", "unknown"});
+  auto add = [&](const CorpusFacts& c, std::string name) {
+    if (tagged) name += format(" ({}-{})", m.source_language, c.to);
+    table.row({name, format("{:.4g}", c.weight), with_commas(c.lines_read),
+               with_commas(c.lines_kept), with_commas(c.lines_read - c.lines_kept),
+               with_commas(c.source.pieces), with_commas(c.target.pieces),
+               with_commas(c.source.unknown + c.target.unknown)});
   };
   for (const auto& c : m.train) add(c, c.name);
   for (const auto& c : m.valid) add(c, "valid: " + c.name);
@@ -108,20 +113,25 @@ class ScoringModels {
  public:
   explicit ScoringModels(const PrepareOptions& options)
       : forward_(options.clean.score, static_cast<int>(options.threads)) {
-    check_direction(forward_, options.source, options.target);
+    std::set<std::string> languages;
+    for (const CorpusSpec& spec : options.train) {
+      languages.insert(spec.to.empty() ? options.target : spec.to);
+    }
+    for (const std::string& to : languages) forward_.add_direction(options.source, to);
     if (options.clean.score_reverse.empty()) return;
     reverse_.emplace(options.clean.score_reverse, static_cast<int>(options.threads));
-    check_direction(*reverse_, options.target, options.source);
+    for (const std::string& to : languages) reverse_->add_direction(to, options.source);
+    reverse_target_ = options.source;
   }
 
   PairScoring scoring() {
-    return [this](const Lines& sources, const Lines& targets) {
-      std::vector<double> scores = entropies(forward_, sources, targets);
+    return [this](const Lines& sources, const Lines& targets, const std::string& to) {
+      std::vector<double> scores = entropies(forward_, sources, targets, to);
       if (!reverse_) {
         for (double& score : scores) score = -score;
         return scores;
       }
-      const std::vector<double> other = entropies(*reverse_, targets, sources);
+      const std::vector<double> other = entropies(*reverse_, targets, sources, reverse_target_);
       // Dual cross-entropy (Junczys-Dowmunt 2018): both low, and alike.
       for (size_t i = 0; i < scores.size(); ++i) {
         scores[i] = -(std::abs(scores[i] - other[i]) + (scores[i] + other[i]) / 2);
@@ -133,27 +143,35 @@ class ScoringModels {
  private:
   struct Model {
     Model(const std::string& path, int threads)
-        : saved(load_model(path)),
-          placed(saved, {.device = "cpu"}, threads),
-          scorer(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-                 saved.facts.text_rules()) {}
+        : saved(load_model(path)), placed(saved, {.device = "cpu"}, threads) {}
+
+    // Throws ConfigError where the model does not have it.
+    void add_direction(const std::string& source, const std::string& target) {
+      const CheckpointFacts& facts = saved.facts;
+      const std::vector<std::string>& tagged = facts.target_languages;
+      const bool known = tagged.empty()
+                             ? facts.target_language == target
+                             : std::find(tagged.begin(), tagged.end(), target) != tagged.end();
+      if (facts.source_language != source || !known) {
+        const std::string targets =
+            tagged.empty() ? facts.target_language : format("{}", fmt::join(tagged, ", "));
+        throw ConfigError(format("{}: translates {} to {} but must score {} to {}", saved.path,
+                                 facts.source_language, targets, source, target));
+      }
+      scorers.try_emplace(target, placed.opened.device, *saved.model, placed.weights.view(),
+                          saved.vocabulary, text_rules(saved, tagged.empty() ? "" : target));
+    }
+
     SavedModel saved;
     PlacedModel placed;
-    PairScorer scorer;
+    std::map<std::string, PairScorer> scorers;  // by target language
   };
 
-  static void check_direction(const Model& model, const std::string& source,
-                              const std::string& target) {
-    const CheckpointFacts& facts = model.saved.facts;
-    if (facts.source_language == source && facts.target_language == target) return;
-    throw ConfigError(format("{}: translates {} to {} but must score {} to {}", model.saved.path,
-                             facts.source_language, facts.target_language, source, target));
-  }
-
   // Cross-entropy per token; NaN for a pair that is too long for the model.
-  static std::vector<double> entropies(Model& model, const Lines& sources, const Lines& targets) {
+  static std::vector<double> entropies(Model& model, const Lines& sources, const Lines& targets,
+                                       const std::string& to) {
     std::vector<double> values;
-    for (const PairScore& score : model.scorer.score(sources, targets)) {
+    for (const PairScore& score : model.scorers.at(to).score(sources, targets)) {
       values.push_back(
           score.too_long ? NAN : -score.log_probability() / static_cast<double>(score.ids.size()));
     }
@@ -162,6 +180,7 @@ class ScoringModels {
 
   Model forward_;
   std::optional<Model> reverse_;
+  std::string reverse_target_;
 };
 
 }  // namespace

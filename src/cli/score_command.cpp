@@ -70,7 +70,7 @@ void run_score(const ScoreOptions& options) {
                   saved.facts.target_language, with_commas(saved.facts.step)));
   const PlacedModel placed(saved, options.device, static_cast<int>(options.threads));
   PairScorer scorer(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-                    saved.facts.text_rules());
+                    text_rules(saved));
   LineReader sources(ByteSource(options.sources), kMostLineBytes);
   LineReader targets(ByteSource(options.targets), kMostLineBytes);
   LineOutput output(options.output);

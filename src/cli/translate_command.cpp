@@ -134,7 +134,7 @@ void run_translate(const TranslateOptions& given) {
     further.push_back(std::make_unique<FurtherModel>(more, saved, placed.opened));
   }
   Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-                        saved.facts.text_rules(), options.decode, options.nbest);
+                        text_rules(saved), options.decode, options.nbest);
   for (const auto& model : further) {
     translator.add_model(model->placed.opened.device, *model->saved.model,
                          model->placed.weights.view());

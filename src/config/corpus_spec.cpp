@@ -1,6 +1,7 @@
 #include "config/corpus_spec.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "base/error.h"
@@ -10,7 +11,7 @@
 namespace reigen {
 namespace {
 
-const std::vector<std::string> kAttributes = {"name", "weight", "format", "swap"};
+const std::vector<std::string> kAttributes = {"name", "weight", "format", "swap", "to"};
 const std::vector<std::string> kFormats = {"text", "tsv", "tmx", "po", "mo"};
 
 void set_attribute(CorpusSpec& spec, const std::string& key, const std::string& value) {
@@ -24,6 +25,12 @@ void set_attribute(CorpusSpec& spec, const std::string& key, const std::string& 
     }
   } else if (key == "swap") {
     spec.swap = parse_bool(value);
+  } else if (key == "to") {
+    if (!is_language_code(value)) {
+      throw ConfigError(
+          format("to '{}' is not a language code; use one such as fr or pt-BR", value));
+    }
+    spec.to = value;
   } else {
     // Empty: by the file's name, as a recorded configuration may have it.
     if (!value.empty() && std::find(kFormats.begin(), kFormats.end(), value) == kFormats.end()) {
@@ -112,14 +119,24 @@ void make_names_unique(std::vector<CorpusSpec>& specs) {
 }
 
 Json to_json(const CorpusSpec& spec) {
-  return {{"name", spec.name},
-          {"paths", spec.paths},
-          {"weight", spec.weight},
-          {"format", spec.format},
-          {"swap", spec.swap}};
+  Json json = {{"name", spec.name},
+               {"paths", spec.paths},
+               {"weight", spec.weight},
+               {"format", spec.format},
+               {"swap", spec.swap}};
+  if (!spec.to.empty()) json["to"] = spec.to;
+  return json;
 }
 
 }  // namespace
+
+bool is_language_code(std::string_view text) {
+  constexpr size_t kLongest = 32;
+  return !text.empty() && text.size() <= kLongest &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
+         });
+}
 
 Option corpus_list_option(std::string key, std::vector<CorpusSpec>& target, std::string help,
                           size_t most) {

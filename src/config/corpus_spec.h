@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/schema.h"
@@ -14,10 +15,15 @@ struct CorpusSpec {
   double weight = 1;               // number of times a pair is seen per epoch
   std::string format;              // text, tsv, tmx, po, mo; from the file's name when empty
   bool swap = false;               // the file's first language is the target
+  std::string to;                  // target language; empty: that of all
 };
 
+// Letters, digits, - and _: it becomes part of file names and of a piece of the vocabulary.
+bool is_language_code(std::string_view text);
+
 // `--train A.en A.de name=news weight=2`, `--train B.tsv`; in YAML a list whose items are such
-// lists, single paths, or maps with `paths`, `name`, `weight`, `format`, `swap`.
+// lists, single paths, or maps with `paths`, `name`, `weight`, `format`,
+// `swap`, `to`.
 Option corpus_list_option(std::string key, std::vector<CorpusSpec>& target, std::string help,
                           size_t most);
 

@@ -13,6 +13,7 @@ constexpr int64_t kLeastWithBytes = 4000;  // pieces, from which on auto takes b
 constexpr double kCoverageWithBytes = 0.9999;
 constexpr double kLeastCoverage = 0.98;
 constexpr size_t kMostSymbolBytes = 64;
+constexpr size_t kMostLanguages = 1000;
 
 Option user_symbols_option(std::vector<std::string>& target) {
   Option option{.key = "vocab.user-symbols",
@@ -121,12 +122,22 @@ void describe(Schema& s, PrepareOptions& o) {
   s.option("target", o.target, "LANG", "target language, such as de").required();
   const std::string corpus_help =
       "training corpus: two line-aligned text files, or one .tsv, .tmx, .po or .mo (plain, gzip, "
-      "zstd or xz), then optionally name=NAME weight=W format=F swap=true; may be given again";
+      "zstd or xz), then optionally name=NAME weight=W format=F swap=true to=LANG; may be given "
+      "again; to: its target language, for a model of several";
   s.custom(corpus_list_option("train", o.train, corpus_help, 10'000)).required();
   s.custom(corpus_list_option("valid", o.valid,
-                              "validation corpus: held-out pairs that training scores", 1));
+                              "validation corpus: held-out pairs that training scores; one for "
+                              "each target language, with to=LANG",
+                              kMostLanguages));
   s.custom(corpus_list_option("test", o.test,
-                              "test corpus: held-out pairs for the final evaluation", 1));
+                              "test corpus: held-out pairs for the final evaluation; one for "
+                              "each target language, with to=LANG",
+                              kMostLanguages));
+  s.option("temperature", o.temperature,
+           "evens out the mix: target languages (corpora, where there is one) with n pairs are "
+           "seen in proportion to n^(1/T), by raising the weights of the smaller ones; 1 for the "
+           "weights as given",
+           1, 1000);
   describe_output(s, o.output, o.overwrite, "dataset directory");
   describe_threads(s, o.threads, "; the dataset does not depend on it").unrecorded();
   s.option("seed", o.seed, "random seed for the sample on which the vocabulary is trained", 0,
@@ -143,6 +154,10 @@ void describe(Schema& s, PrepareOptions& o) {
       "reigen prepare --source en --target de --train news.en news.de weight=2 "
       "--train web.tsv.gz \\");
   s.example("    --valid dev.en dev.de --test test.en test.de --vocab-size 32000 --output data");
+  s.example(
+      "reigen prepare --source en --target de --train a.en a.de --train b.en b.fr to=fr "
+      "--temperature 5 \\");
+  s.example("    --valid v.en v.de --valid w.en w.fr to=fr --output data");
 }
 
 VocabOptions resolve(VocabOptions o) {
@@ -156,17 +171,73 @@ VocabOptions resolve(VocabOptions o) {
         format("vocab.coverage is {} but must be at least {}", o.coverage, kLeastCoverage));
   }
   check_user_symbols(o.user_symbols);
-  const auto fixed = static_cast<int64_t>(o.user_symbols.size()) + (bytes ? 256 : 0);
+  const auto fixed =
+      static_cast<int64_t>(o.user_symbols.size() + o.tags.size()) + (bytes ? 256 : 0);
   if (fixed >= o.size) {
     throw ConfigError(
-        format("--vocab-size {} is too small for {} pieces of vocab.byte-fallback and "
-               "vocab.user-symbols; raise it",
+        format("--vocab-size {} is too small for {} pieces of vocab.byte-fallback, "
+               "vocab.user-symbols and target languages; raise it",
                o.size, fixed));
   }
   return o;
 }
 
+namespace {
+
+// One corpus for each language; its language, where `languages` has any, must be among them.
+void check_heldout(const char* split, const std::vector<CorpusSpec>& specs,
+                   const std::vector<std::string>& languages) {
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const std::string& to = specs[i].to;
+    for (size_t j = 0; j < i; ++j) {
+      if (specs[j].to != to) continue;
+      throw ConfigError(
+          to.empty() ? format("--{}: {} corpora given, at most 1 allowed; join their files, or "
+                              "give each its target language with to=LANG",
+                              split, specs.size())
+                     : format("--{}: corpora {} and {} both translate to {}; join their files",
+                              split, specs[j].name, specs[i].name, to));
+    }
+    if (languages.empty() || std::count(languages.begin(), languages.end(), to) > 0) continue;
+    throw ConfigError(
+        format("--{}: corpus {} translates to {}, but training corpora only to {}; add one, or "
+               "correct its to=",
+               split, specs[i].name, to, fmt::join(languages, ", ")));
+  }
+}
+
+void complete_languages(PrepareOptions& options) {
+  const auto splits = {&options.train, &options.valid, &options.test};
+  auto named = [](const CorpusSpec& spec) { return !spec.to.empty(); };
+  const bool any = std::any_of(splits.begin(), splits.end(), [&](const auto* specs) {
+    return std::any_of(specs->begin(), specs->end(), named);
+  });
+  for (auto* specs : splits) {
+    for (CorpusSpec& spec : *specs) {
+      if (any && spec.to.empty()) spec.to = options.target;
+      if (spec.to != options.source || spec.to.empty()) continue;
+      throw ConfigError(format("corpus {}: to={} is the source language (--source {})", spec.name,
+                               spec.to, options.source));
+    }
+  }
+  const std::vector<std::string> languages = target_languages(options);
+  check_heldout("valid", options.valid, languages);
+  check_heldout("test", options.test, languages);
+}
+
+}  // namespace
+
+std::vector<std::string> target_languages(const PrepareOptions& options) {
+  std::vector<std::string> languages;
+  for (const CorpusSpec& spec : options.train) {
+    const bool known = std::count(languages.begin(), languages.end(), spec.to) > 0;
+    if (!spec.to.empty() && !known) languages.push_back(spec.to);
+  }
+  return languages;
+}
+
 PrepareOptions resolve(PrepareOptions options) {
+  complete_languages(options);
   if (options.clean.score.empty() && !options.clean.score_reverse.empty()) {
     throw ConfigError("clean.score-reverse needs the model of the forward direction: clean.score");
   }
@@ -199,6 +270,7 @@ Json recorded_options(const PrepareOptions& options) {
   if (options.clean.score.empty()) {
     for (const char* key : {"score", "score-reverse", "score-share"}) recorded["clean"].erase(key);
   }
+  if (options.temperature == 1) recorded.erase("temperature");
   Json& vocab = recorded["vocab"];
   if (options.vocab.joint) vocab.erase("joint");
   if (options.vocab.byte_fallback != ByteFallback::kOn) vocab.erase("byte-fallback");

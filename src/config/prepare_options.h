@@ -22,6 +22,7 @@ struct VocabOptions {
   bool joint = true;    // one for both languages
   ByteFallback byte_fallback = ByteFallback::kAuto;
   std::vector<std::string> user_symbols;
+  std::vector<std::string> tags;  // of target languages, by the corpora; not an option
 };
 
 // A rule is off when its flag is false or its limit is 0.
@@ -51,6 +52,7 @@ struct PrepareOptions {
   std::vector<CorpusSpec> test;
   VocabOptions vocab;
   CleanOptions clean;
+  double temperature = 1;
   int64_t examples = 0;
   int64_t shard_tokens = 16'000'000;
   int64_t seed = 1;
@@ -65,6 +67,10 @@ void describe(Schema& schema, PrepareOptions& options);
 // Completes the options; throws ConfigError when they contradict each other.
 PrepareOptions resolve(PrepareOptions options);
 VocabOptions resolve(VocabOptions options);
+
+// The target languages of completed options, in the order of the training corpora, where corpora
+// name theirs (`to`); else none.
+std::vector<std::string> target_languages(const PrepareOptions& options);
 
 // The options in a dataset's manifest: all that can change the result, nothing else.
 Json recorded_options(const PrepareOptions& options);

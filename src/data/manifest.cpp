@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kFormatVersion = 1;
 constexpr int kSeparateVersion = 2;  // with a vocabulary for each language
+constexpr int kTaggedVersion = 3;    // with target languages
 
 Json to_json(const OutputFile& file) {
   return {{"file", file.file}, {"bytes", file.bytes}, {"sha256", file.sha256}};
@@ -51,15 +52,17 @@ Json to_json(const CorpusFacts& corpus) {
   }
   Json shards = Json::array();
   for (const auto& shard : corpus.shards) shards.push_back(to_json(shard));
-  return {{"name", corpus.name},
-          {"weight", corpus.weight},
-          {"inputs", inputs},
-          {"lines_read", corpus.lines_read},
-          {"lines_kept", corpus.lines_kept},
-          {"dropped", dropped},
-          {"source", to_json(corpus.source)},
-          {"target", to_json(corpus.target)},
-          {"shards", shards}};
+  Json json = {{"name", corpus.name}};
+  if (!corpus.to.empty()) json["to"] = corpus.to;
+  json["weight"] = corpus.weight;
+  json["inputs"] = inputs;
+  json["lines_read"] = corpus.lines_read;
+  json["lines_kept"] = corpus.lines_kept;
+  json["dropped"] = dropped;
+  json["source"] = to_json(corpus.source);
+  json["target"] = to_json(corpus.target);
+  json["shards"] = shards;
+  return json;
 }
 
 template <class T>
@@ -99,7 +102,9 @@ double weight_from(const JsonView& json) {
 }
 
 CorpusFacts corpus_from(const JsonView& json) {
-  CorpusFacts corpus{.name = json.at("name"), .weight = weight_from(json.at("weight"))};
+  CorpusFacts corpus{.name = json.at("name")};
+  if (json.contains("to")) corpus.to = plain_name(json.at("to"));
+  corpus.weight = weight_from(json.at("weight"));
   for (const JsonView& input : json.at("inputs").elements()) {
     corpus.inputs.push_back({input.at("path"), input.at("bytes"), input.at("sha256")});
   }
@@ -125,17 +130,36 @@ std::vector<CorpusFacts> corpora_from(const JsonView& json) {
   return corpora;
 }
 
+// A corpus has a language if the dataset has tags, and it is one of them.
+void check_language(const CorpusFacts& corpus, const Manifest& m, const JsonView& json) {
+  const auto& all = m.target_languages;
+  const bool known = std::find(all.begin(), all.end(), corpus.to) != all.end();
+  if (all.empty() ? corpus.to.empty() : known) return;
+  json.refuse(format("one of its target languages in \"to\" of corpus {}", corpus.name));
+}
+
 Manifest manifest_from(const JsonView& json) {
   Manifest m;
   m.source_language = plain_name(json.at("source_language"));
   m.target_language = plain_name(json.at("target_language"));
   m.vocab = vocab_from(json.at("vocabulary"));
-  if (json.at("version").json() == kSeparateVersion) {
+  const Json& version = json.at("version").json();
+  const bool tagged = version == kTaggedVersion;
+  if (tagged) {
+    for (const JsonView& language : json.at("target_languages").elements()) {
+      m.target_languages.push_back(plain_name(language));
+    }
+    if (m.target_languages.empty()) json.at("target_languages").refuse("at least one");
+  }
+  if (version == kSeparateVersion || (tagged && json.contains("source_vocabulary"))) {
     m.source_vocab = vocab_from(json.at("source_vocabulary"));
   }
   m.train = corpora_from(json.at("train"));
   m.valid = corpora_from(json.at("valid"));
   m.test = corpora_from(json.at("test"));
+  for (const auto* split : {&m.train, &m.valid, &m.test}) {
+    for (const CorpusFacts& corpus : *split) check_language(corpus, m, json);
+  }
   for (const JsonView& text : json.at("texts").elements()) m.texts.push_back(file_from(text));
   m.options = json.at("options").object();
   // A checkpoint records these two, for translation.
@@ -208,12 +232,22 @@ Json vocab_json(const VocabFacts& facts) {
 
 }  // namespace
 
+namespace {
+
+int version_of(const Manifest& m) {
+  if (!m.target_languages.empty()) return kTaggedVersion;
+  return m.source_vocab ? kSeparateVersion : kFormatVersion;
+}
+
+}  // namespace
+
 Json to_json(const Manifest& m) {
   Json json = {{"format", "reigen-data"},
-               {"version", m.source_vocab ? kSeparateVersion : kFormatVersion},
+               {"version", version_of(m)},
                {"source_language", m.source_language},
-               {"target_language", m.target_language},
-               {"vocabulary", vocab_json(m.vocab)}};
+               {"target_language", m.target_language}};
+  if (!m.target_languages.empty()) json["target_languages"] = m.target_languages;
+  json["vocabulary"] = vocab_json(m.vocab);
   if (m.source_vocab) json["source_vocabulary"] = vocab_json(*m.source_vocab);
   json["train"] = list_to_json(m.train);
   json["valid"] = list_to_json(m.valid);
@@ -221,6 +255,15 @@ Json to_json(const Manifest& m) {
   json["texts"] = list_to_json(m.texts);
   json["options"] = m.options;
   return json;
+}
+
+HeldoutFiles::HeldoutFiles(const Manifest& manifest, const std::string& split,
+                           const std::string& to) {
+  const std::string& from = manifest.source_language;
+  const std::string stem = to.empty() ? split : format("{}.{}-{}", split, from, to);
+  shard = stem + ".shard";
+  source = format("{}.{}", stem, from);
+  target = format("{}.{}", stem, to.empty() ? manifest.target_language : to);
 }
 
 bool is_plain_file_name(std::string_view name) {
@@ -238,10 +281,10 @@ Manifest parse_manifest(std::string_view text, const std::string& name) {
       throw DataError(format("{}: not a manifest of reigen prepare", name));
     }
     const Json& version = view.at("version").json();
-    if (version != kFormatVersion && version != kSeparateVersion) {
+    if (version != kFormatVersion && version != kSeparateVersion && version != kTaggedVersion) {
       throw DataError(format(
-          "{}: format version {}, but this reigen reads versions {} and {}; prepare the data again",
-          name, one_line(version), kFormatVersion, kSeparateVersion));
+          "{}: format version {}, but this reigen reads versions {} to {}; prepare the data again",
+          name, one_line(version), kFormatVersion, kTaggedVersion));
     }
     return manifest_from(view);
   } catch (const FieldError& e) {

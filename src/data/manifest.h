@@ -42,6 +42,7 @@ struct SideFacts {
 
 struct CorpusFacts {
   std::string name;
+  std::string to;  // target language, in a dataset with tags
   double weight = 1;
   std::vector<InputFile> inputs;
   uint64_t lines_read = 0;
@@ -67,10 +68,13 @@ struct VocabFacts {
 struct Manifest {
   std::string source_language;
   std::string target_language;
+  // Those of the vocabulary's tags (text/language_tag.h): each source begins with that of its
+  // language. Empty for a dataset without tags.
+  std::vector<std::string> target_languages;
   VocabFacts vocab;  // joint, or that of the target language
   std::optional<VocabFacts> source_vocab;
   std::vector<CorpusFacts> train;
-  std::vector<CorpusFacts> valid;  // at most one
+  std::vector<CorpusFacts> valid;  // at most one for each target language
   std::vector<CorpusFacts> test;
   std::vector<OutputFile> texts;  // valid and test as text, for scoring
   Json options;
@@ -80,6 +84,14 @@ struct Manifest {
 };
 
 Json to_json(const Manifest& manifest);
+
+// The files of a validation or test corpus: STEM.shard, and as text STEM.SOURCE and STEM.TARGET.
+struct HeldoutFiles {
+  HeldoutFiles(const Manifest& manifest, const std::string& split, const std::string& to);
+  std::string shard;
+  std::string source;
+  std::string target;
+};
 
 // A file of its own directory: no slash, not "." or "..", no control character. Every file name
 // and both languages of a manifest that was read are such names, so that a path made from one stays

@@ -63,11 +63,14 @@ Translator::Translator(const Device& device, Transformer& model, const Weights& 
     : vocabulary_(vocabulary),
       cleaner_(normalisation(rules), rules.source_language, rules.target_language,
                !vocabulary.cuts_text()),
+      tag_(rules.tag),
       target_encoder_(vocabulary),
       options_(options),
       nbest_(static_cast<size_t>(std::max<int64_t>(1, nbest))) {
   add_model(device, model, weights);
-  while (encoders_.size() < encoding_threads(device)) encoders_.emplace_back(vocabulary.source());
+  while (encoders_.size() < encoding_threads(device)) {
+    encoders_.emplace_back(vocabulary.source(), rules.line_tags());
+  }
 }
 
 void Translator::add_model(const Device& device, Transformer& model, const Weights& weights) {
@@ -129,7 +132,7 @@ EncodedLines Translator::encode(std::span<const std::string> lines, uint64_t fir
       all[l] = ids_of(lines[l], encoders_[thread]);
     }
   });
-  const size_t most = most_tokens() - 1;
+  const size_t most = std::max<size_t>(most_tokens() - (tag_ ? 2 : 1), 1);
   const uint32_t unk = vocabulary_.source().unk();
   EncodedLines out;
   out.counts.lines = lines.size();
@@ -149,7 +152,9 @@ EncodedLines Translator::encode(std::span<const std::string> lines, uint64_t fir
       out.unknown.emplace_back(std::make_move_iterator(unknown),
                                std::make_move_iterator(unknown + count));
       unknown += count;
-      out.sources.emplace_back(fragment.begin(), fragment.end());
+      out.sources.emplace_back();
+      if (tag_) out.sources.back().push_back(*tag_);
+      out.sources.back().insert(out.sources.back().end(), fragment.begin(), fragment.end());
       out.sources.back().push_back(vocabulary_.source().eos());
       out.counts.source_tokens += out.sources.back().size();
     }

@@ -1,7 +1,8 @@
 // Text in, text out: lines are normalised as training did, cut into pieces, searched, and joined.
 //
 // Each input line gives one output line, in order: an empty one for a line without words; for a
-// line longer than the model accepts, the translations of its fragments joined by spaces.
+// line longer than the model accepts, the translations of its fragments joined by spaces. Where the
+// rules have the tag of a target language, each source begins with it.
 //
 // A translation never has <unk>: the first one is replaced by the first unknown piece of the
 // source, and so on; those beyond the number of unknown pieces are left out.
@@ -93,6 +94,7 @@ class Translator {
   std::vector<std::unique_ptr<IncrementalDecoder>> decoders_;
   const Vocabulary& vocabulary_;
   Cleaner cleaner_;
+  std::optional<uint32_t> tag_;    // the first token of each source
   std::vector<Encoder> encoders_;  // one for each thread
   Encoder target_encoder_;         // of prefixes
   DecodeOptions options_;

@@ -24,7 +24,8 @@ PairScorer::PairScorer(const Device& device, Transformer& model, const Weights& 
       vocabulary_(vocabulary),
       cleaner_(normalisation(rules), rules.source_language, rules.target_language,
                !vocabulary.cuts_text()),
-      source_encoder_(vocabulary.source()),
+      tag_(rules.tag),
+      source_encoder_(vocabulary.source(), rules.line_tags()),
       target_encoder_(vocabulary),
       arena_(device.kind()) {}
 
@@ -39,6 +40,7 @@ std::vector<PairScore> PairScorer::score(const Lines& sources, const Lines& targ
     std::string target = targets[i];
     cleaner_.normalise(source);
     cleaner_.normalise(target);
+    if (tag_) source_ids[i].push_back(*tag_);
     source_encoder_.encode(source, source_ids[i]);
     source_ids[i].push_back(vocabulary_.source().eos());
     target_encoder_.encode(target, scores[i].ids);

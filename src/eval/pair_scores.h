@@ -37,6 +37,7 @@ class PairScorer {
   const Weights& weights_;
   const Vocabulary& vocabulary_;
   Cleaner cleaner_;
+  std::optional<uint32_t> tag_;
   Encoder source_encoder_;
   Encoder target_encoder_;
   Arena arena_;

@@ -18,6 +18,7 @@ constexpr const char* kFormat = "reigen checkpoint";
 constexpr int kVersion = 1;
 constexpr int kSeparateVersion = 2;  // with a vocabulary for each language
 constexpr int kQuantizedVersion = 3;
+constexpr int kTaggedVersion = 4;      // with target languages; also quantised ones
 constexpr const char* kInt8 = "int8";  // value of the field `quantized`
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kSums = "SHA256SUMS";
@@ -68,13 +69,15 @@ Json to_json(const CheckpointFacts& facts) {
   const auto vocabularies =
       std::count_if(facts.files.begin(), facts.files.end(),
                     [](const CheckpointFile& file) { return Vocabulary::is_file_name(file.file); });
-  const int version = facts.quantized    ? kQuantizedVersion
-                      : vocabularies > 1 ? kSeparateVersion
-                                         : kVersion;
+  const int version = !facts.target_languages.empty() ? kTaggedVersion
+                      : facts.quantized               ? kQuantizedVersion
+                      : vocabularies > 1              ? kSeparateVersion
+                                                      : kVersion;
   Json json = {{"format", kFormat}, {"version", version}, {"step", facts.step}};
   if (facts.quantized) json["quantized"] = kInt8;
   json["source_language"] = facts.source_language;
   json["target_language"] = facts.target_language;
+  if (!facts.target_languages.empty()) json["target_languages"] = facts.target_languages;
   json["parameters"] = facts.parameters;
   json["vocabulary_pieces"] = facts.pieces;
   if (facts.source_pieces > 0) json["source_vocabulary_pieces"] = facts.source_pieces;
@@ -129,7 +132,14 @@ CheckpointFacts from_json(const JsonView& json, const std::string& name) {
   for (const JsonView& file : json.at("files").elements()) {
     facts.files.push_back(checkpoint_file_from(file));
   }
-  if (json.at("version").json() == kQuantizedVersion) {
+  const Json& version = json.at("version").json();
+  if (version == kTaggedVersion) {
+    for (const JsonView& language : json.at("target_languages").elements()) {
+      facts.target_languages.push_back(language);
+    }
+    if (facts.target_languages.empty()) json.at("target_languages").refuse("at least one");
+  }
+  if (version == kQuantizedVersion || (version == kTaggedVersion && json.contains("quantized"))) {
     if (static_cast<std::string>(json.at("quantized")) != kInt8) {
       json.at("quantized").refuse(kInt8);
     }
@@ -184,6 +194,7 @@ void describe(CheckpointFacts& facts, const ParameterLayout& layout, const Vocab
   facts.pieces = vocabulary.size();
   const PieceCounts pieces = vocabulary.pieces();
   facts.source_pieces = pieces.joint ? 0 : pieces.source;
+  facts.target_languages = vocabulary.source().tagged_languages();
   facts.files.clear();
 }
 
@@ -263,10 +274,11 @@ CheckpointFacts parse_checkpoint_manifest(std::string_view text, const std::stri
       throw CheckpointError(format("{}: not the manifest of a checkpoint", name));
     }
     const Json& version = view.at("version").json();
-    if (version != kVersion && version != kSeparateVersion && version != kQuantizedVersion) {
+    if (version != kVersion && version != kSeparateVersion && version != kQuantizedVersion &&
+        version != kTaggedVersion) {
       throw CheckpointError(
           format("{}: has format version {}, but this reigen reads versions {} to {}", name,
-                 one_line(version), kVersion, kQuantizedVersion));
+                 one_line(version), kVersion, kTaggedVersion));
     }
     return from_json(view, name);
   } catch (const FieldError& e) {

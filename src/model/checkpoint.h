@@ -47,7 +47,8 @@ struct CheckpointFacts {
   uint64_t source_pieces = 0;  // where the source has an embedding table of its own; else 0
   std::string source_language;
   std::string target_language;
-  bool nfkc = true;  // normalisation of the training text
+  std::vector<std::string> target_languages;  // with tags in the vocabulary; empty: no tags
+  bool nfkc = true;                           // normalisation of the training text
   bool whitespace = true;
   Json scores = Json::object();    // on the validation set at this step, if it was evaluated
   Json training = Json::object();  // options and counters, for a resume
@@ -58,7 +59,6 @@ struct CheckpointFacts {
   PieceCounts piece_counts() const {
     return source_pieces > 0 ? PieceCounts::separate(source_pieces, pieces) : pieces;
   }
-  TextRules text_rules() const { return {source_language, target_language, nfkc, whitespace}; }
 };
 
 // A buffer of the model's layout under a prefix: "" for parameters, "first_moment." for moments.

@@ -1,5 +1,6 @@
 #include "model/saved_model.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -70,6 +71,35 @@ SavedModel load_model(const std::string& run_or_checkpoint) {
     read_buffer(path + "/" + tensors, saved.model->layout(), "", saved.parameters);
   }
   return saved;
+}
+
+TextRules text_rules(const SavedModel& saved, const std::string& to) {
+  const CheckpointFacts& facts = saved.facts;
+  TextRules rules = {.source_language = facts.source_language,
+                     .target_language = facts.target_language,
+                     .nfkc = facts.nfkc,
+                     .whitespace = facts.whitespace};
+  const std::vector<std::string>& known = facts.target_languages;
+  if (known.empty()) {
+    if (to.empty()) return rules;
+    throw ConfigError(
+        format("--to {}: {} has no choice of languages, it translates to {}; leave "
+               "out --to",
+               to, saved.path, facts.target_language));
+  }
+  const std::string list = format("{}", fmt::join(known, ", "));
+  if (to.empty() && saved.vocabulary.source().takes_tags_of_lines()) return rules;
+  if (to.empty() && known.size() > 1) {
+    throw ConfigError(
+        format("{}: translates to several languages; choose one with --to: {}", saved.path, list));
+  }
+  rules.target_language = to.empty() ? known[0] : to;
+  rules.tag = saved.vocabulary.source().tag(rules.target_language);
+  if (!rules.tag || std::find(known.begin(), known.end(), rules.target_language) == known.end()) {
+    throw ConfigError(
+        format("--to {}: {} does not translate to it; its languages: {}", to, saved.path, list));
+  }
+  return rules;
 }
 
 void require_fp32(const SavedModel& saved, const std::string& use) {

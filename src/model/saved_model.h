@@ -25,6 +25,11 @@ struct SavedModel {
   std::unique_ptr<QuantizedParameters> quantized;
 };
 
+// The form of text for translations to a language; empty: the only one. Throws ConfigError where
+// the model has several and none is named, or not the named one. A model that takes tags of lines
+// needs no name. Without `to` in a model without tags it is a copy of its facts.
+TextRules text_rules(const SavedModel& saved, const std::string& to = {});
+
 // Throws CheckpointError for a quantised model. `use` is what needs fp32: "averaged".
 void require_fp32(const SavedModel& saved, const std::string& use);
 

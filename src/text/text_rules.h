@@ -1,9 +1,13 @@
-// The normalisation of a model's text: a checkpoint records it, and translation applies it again.
+// The form of a model's text: its normalisation, which a checkpoint records and translation applies
+// again, and the tag of the chosen target language.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "config/prepare_options.h"
+#include "text/vocabulary.h"
 
 namespace reigen {
 
@@ -12,6 +16,10 @@ struct TextRules {
   std::string target_language;
   bool nfkc = true;
   bool whitespace = true;
+  std::optional<uint32_t> tag;  // the first token of each source (text/language_tag.h)
+
+  // With a tag, one that a line begins with is text.
+  LineTags line_tags() const { return tag ? LineTags::kText : LineTags::kTaken; }
 };
 
 // The options of a Cleaner that normalises by these rules.

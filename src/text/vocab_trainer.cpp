@@ -136,6 +136,9 @@ std::string train_here(const VocabOptions& options,
   if (!options.user_symbols.empty()) {
     arguments["user_defined_symbols"] = format("{}", fmt::join(options.user_symbols, ","));
   }
+  if (!options.tags.empty()) {
+    arguments["control_symbols"] = format("{}", fmt::join(options.tags, ","));
+  }
   LogListener listener(options.size, on_progress);
   std::string model;
   auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &feed, &model);
@@ -186,6 +189,14 @@ std::string train_vocabulary(const VocabOptions& given, const WordCounts& words,
         "vocab.user-symbols: \"{}\" is not in Unicode's form NFKC, which text is brought to; "
         "use {}",
         symbol, is_valid_utf8(symbol) ? to_nfkc(symbol) : "valid UTF-8"));
+  }
+  for (const std::string& tag : options.tags) {
+    const auto& symbols = options.user_symbols;
+    if (std::find(symbols.begin(), symbols.end(), tag) == symbols.end()) continue;
+    throw ConfigError(format(
+        "vocab.user-symbols: {} is the tag of a target language, which text must not contain; "
+        "leave it out",
+        tag));
   }
   auto feed_words = words.sorted();
   if (feed_words.empty()) {

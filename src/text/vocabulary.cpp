@@ -9,6 +9,7 @@
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "text/language_tag.h"
 #include "text/model_facts.h"
 #include "text/unicode.h"
 
@@ -30,7 +31,7 @@ struct Vocabulary::Impl {
   bool words_alone = false;    // a word's pieces do not depend on its neighbours
   size_t listed = 0;           // ids from here on are unknown (text/renumbered_model.h)
   bool hidden_pieces = false;  // SentencePiece would leave out pieces when it joins them
-  bool has_codes = false;      // pieces such as >>fra<<, which may begin a line
+  bool line_tags = false;      // a line may begin with a tag such as >>fra<<
   // ...or a list of pieces.
   std::vector<std::string> pieces;
   TextMap<uint32_t> ids;
@@ -110,14 +111,6 @@ bool loads(sentencepiece::SentencePieceProcessor& model, const std::string& byte
 
 }  // namespace
 
-namespace {
-
-bool is_language_code(std::string_view piece) {
-  return piece.size() > 4 && piece.starts_with(">>") && piece.ends_with("<<");
-}
-
-}  // namespace
-
 Vocabulary Vocabulary::from_model_bytes(std::string bytes, const std::string& name) {
   const ModelFacts facts = read_model_facts(bytes);
   auto impl = std::make_unique<Impl>();
@@ -142,8 +135,8 @@ Vocabulary Vocabulary::from_model_bytes(std::string bytes, const std::string& na
   if (std::max({impl->eos, impl->bos, impl->unk}) >= impl->listed) {
     throw DataError(format("{}: its special pieces are not among the listed ones", name));
   }
-  for (size_t id = 0; facts.listed_pieces > 0 && id < impl->listed && !impl->has_codes; ++id) {
-    impl->has_codes = is_language_code(impl->model.IdToPiece(static_cast<int>(id)));
+  for (size_t id = 0; facts.listed_pieces > 0 && id < impl->listed && !impl->line_tags; ++id) {
+    impl->line_tags = is_language_tag(impl->model.IdToPiece(static_cast<int>(id)));
   }
   return Vocabulary(std::move(impl));
 }
@@ -249,6 +242,29 @@ std::string Vocabulary::piece(uint32_t id) const {
   return impl_->cuts_text ? impl_->model.IdToPiece(static_cast<int>(id)) : impl_->pieces.at(id);
 }
 
+std::optional<uint32_t> Vocabulary::tag(std::string_view language) const {
+  if (!impl_->cuts_text) return std::nullopt;
+  const int id = impl_->model.PieceToId(language_tag(language));
+  // SentencePiece never finds pieces of these two kinds in text.
+  const bool apart = impl_->model.IsControl(id) || impl_->model.IsUnused(id);
+  if (!apart || static_cast<size_t>(id) >= impl_->listed) return std::nullopt;
+  return static_cast<uint32_t>(id);
+}
+
+std::vector<std::string> Vocabulary::tagged_languages() const {
+  std::vector<std::string> languages;
+  if (!impl_->cuts_text) return languages;
+  for (uint32_t id = 0; id < size(); ++id) {
+    const std::string text = piece(id);
+    if (!is_language_tag(text)) continue;
+    const std::string language(language_of_tag(text));
+    if (tag(language) == id) languages.push_back(language);
+  }
+  return languages;
+}
+
+bool Vocabulary::takes_tags_of_lines() const { return impl_->line_tags; }
+
 std::string Vocabulary::decode(std::span<const uint32_t> ids) const {
   if (impl_->cuts_text && !impl_->hidden_pieces) {
     return impl_->model.DecodeIds(std::vector<int>(ids.begin(), ids.end()));
@@ -282,7 +298,7 @@ std::string Vocabulary::decode(std::span<const uint32_t> ids,
 std::vector<std::string> Vocabulary::unknown_pieces(std::string_view line) const {
   std::vector<std::string> unknown;
   if (impl_->cuts_text) {
-    if (impl_->has_codes && line.starts_with(">>")) {
+    if (impl_->line_tags && line.starts_with(">>")) {
       const size_t end = line.find("<<");
       if (end != std::string_view::npos) line.remove_prefix(end + 2);
     }
@@ -324,15 +340,12 @@ struct Encoder::Cache {
   std::vector<uint32_t> ids;
 };
 
-Encoder::Encoder(const Vocabulary& vocabulary)
-    : vocabulary_(vocabulary.impl_.get()), cache_(std::make_unique<Cache>()) {}
+Encoder::Encoder(const Vocabulary& vocabulary, LineTags tags)
+    : vocabulary_(vocabulary.impl_.get()), tags_(tags), cache_(std::make_unique<Cache>()) {}
 Encoder::~Encoder() = default;
 Encoder::Encoder(Encoder&&) noexcept = default;
 
-// A line for a model of several target languages may begin with the code of one, a piece of its
-// own.
-std::string_view Encoder::take_language_code(std::string_view line,
-                                             std::vector<uint32_t>& ids) const {
+std::string_view Encoder::take_tag(std::string_view line, std::vector<uint32_t>& ids) const {
   const size_t end = line.starts_with(">>") ? line.find("<<") : std::string_view::npos;
   if (end == std::string_view::npos) return line;
   const int id = vocabulary_->model.PieceToId({line.data(), end + 2});
@@ -342,7 +355,7 @@ std::string_view Encoder::take_language_code(std::string_view line,
 }
 
 void Encoder::encode(std::string_view line, std::vector<uint32_t>& ids) {
-  if (vocabulary_->has_codes) line = take_language_code(line, ids);
+  if (vocabulary_->line_tags && tags_ == LineTags::kTaken) line = take_tag(line, ids);
   if (!vocabulary_->cuts_text) {
     look_up_pieces(line, ids);
   } else if (vocabulary_->words_alone && line.find(kSpaceMark) == std::string_view::npos) {

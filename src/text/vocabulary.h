@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,13 @@ class Vocabulary {
   uint32_t bos() const;  // eos if the vocabulary has no beginning-of-sentence piece
   uint32_t unk() const;
   std::string piece(uint32_t id) const;
+
+  // The tag of a target language (text/language_tag.h). None where there is no such piece, and
+  // where it could also come from text: such a piece is an ordinary one.
+  std::optional<uint32_t> tag(std::string_view language) const;
+  std::vector<std::string> tagged_languages() const;  // by the ids of their tags
+  // Of models that others made: a line may begin with a tag itself.
+  bool takes_tags_of_lines() const;
 
   bool cuts_text() const;  // false: text must come already cut into pieces
   std::string decode(std::span<const uint32_t> ids) const;
@@ -77,11 +85,15 @@ class Vocabulary {
   std::unique_ptr<Impl> impl_;
 };
 
+enum class LineTags { kTaken, kText };
+
 // Cuts lines into pieces, with a cache of words. Not thread-safe: one per thread. The vocabulary
 // must outlive it.
 class Encoder {
  public:
-  explicit Encoder(const Vocabulary& vocabulary);
+  // kTaken: a tag that a line begins with names its target language, if the vocabulary takes such
+  // tags; kText: it is text.
+  explicit Encoder(const Vocabulary& vocabulary, LineTags tags = LineTags::kTaken);
   ~Encoder();
   Encoder(Encoder&&) noexcept;
 
@@ -90,12 +102,13 @@ class Encoder {
 
  private:
   struct Cache;
-  std::string_view take_language_code(std::string_view line, std::vector<uint32_t>& ids) const;
+  std::string_view take_tag(std::string_view line, std::vector<uint32_t>& ids) const;
   void encode_words(std::string_view line, std::vector<uint32_t>& ids);
   void encode_whole(std::string_view line, std::vector<uint32_t>& ids) const;
   void look_up_pieces(std::string_view line, std::vector<uint32_t>& ids) const;
 
   const Vocabulary::Impl* vocabulary_;
+  LineTags tags_;
   std::unique_ptr<Cache> cache_;
 };
 

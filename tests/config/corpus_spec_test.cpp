@@ -191,6 +191,16 @@ TEST(CorpusSpec, IsRecordedInFull) {
   option.assign(Json::parse(R"([["a.en", "a.de", "weight=2"]])"));
   EXPECT_EQ(one_line(option.current()),
             R"([{"name":"a","paths":["a.en","a.de"],"weight":2.0,"format":"","swap":false}])");
+  option.assign(Json::parse(R"([["a.tsv", "to=pt-BR"]])"));
+  EXPECT_EQ(option.current().at(0).at("to"), "pt-BR");
+}
+
+TEST(CorpusSpec, ALanguageThatCannotBePartOfAFileNameIsRefused) {
+  for (const char* to : {"to=", "to=../x", "to=a b", "to=a,b", "to=<<"}) {
+    EXPECT_PRED_FORMAT2(testing::IsSubstring, "is not a language code", spec_error([&] {
+                          specs_of_words({"--train", "a.tsv", to});
+                        }));
+  }
 }
 
 }  // namespace

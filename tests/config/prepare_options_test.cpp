@@ -74,10 +74,13 @@ TEST(RecordedOptions, HasAllOtherOptions) {
   options.vocab.byte_fallback = ByteFallback::kOn;
   options.vocab.user_symbols = {"<x>"};
   options.clean.score = "a model";
+  options.temperature = 5;
   EXPECT_EQ(keys_of(recorded_options(options)), keys_of(everything));
   // Without these choices the record is as before there were any.
   options.vocab = {};
   options.clean = {};
+  options.temperature = 1;
+  everything.erase("temperature");
   for (const char* key : {"joint", "byte-fallback", "user-symbols"}) everything["vocab"].erase(key);
   for (const char* key : {"score", "score-reverse", "score-share"}) everything["clean"].erase(key);
   EXPECT_EQ(keys_of(recorded_options(options)), keys_of(everything));
@@ -119,9 +122,30 @@ TEST(PrepareOptions, CanBeGivenAsOneYamlFile) {
   EXPECT_EQ(options.clean.max_pieces, 100);
 }
 
-TEST(PrepareOptions, TakesOneValidationCorpus) {
-  EXPECT_THROW(prepare_options({"--valid", "a.tsv", "--valid", "b.tsv"}), ConfigError);
-  EXPECT_THROW(prepare_options({"--test", "a.tsv", "--test", "b.tsv"}), ConfigError);
+TEST(PrepareOptions, TakesOneValidationCorpusForEachTargetLanguage) {
+  auto resolved = [](const Args& args) { return resolve(prepare_options(args)); };
+  for (const char* split : {"--valid", "--test"}) {
+    EXPECT_THROW(resolved({split, "a.tsv", split, "b.tsv"}), ConfigError);
+    const Args french = {"--train", "f.tsv", "to=fr"};
+    Args both = french;
+    both.insert(both.end(), {split, "a.tsv", split, "b.tsv", "to=fr"});
+    EXPECT_EQ(target_languages(resolved(both)), (Args{"de", "fr"}));
+    both.insert(both.end(), {split, "c.tsv", "to=de"});
+    EXPECT_THROW(resolved(both), ConfigError);
+    Args other = french;
+    other.insert(other.end(), {split, "a.tsv", "to=es"});
+    EXPECT_THROW(resolved(other), ConfigError);
+  }
+}
+
+TEST(PrepareOptions, ACorpusWithoutALanguageHasThatOfAllWhereOthersNameTheirs) {
+  const PrepareOptions options = resolve(prepare_options({"--train", "f.tsv", "to=fr"}));
+  EXPECT_EQ(options.train.at(0).to, "de");
+  EXPECT_EQ(options.train.at(1).to, "fr");
+  const PrepareOptions plain = resolve(prepare_options({"--train", "f.tsv"}));
+  EXPECT_EQ(plain.train.at(1).to, "");
+  EXPECT_TRUE(target_languages(plain).empty());
+  EXPECT_THROW(resolve(prepare_options({"--train", "f.tsv", "to=en"})), ConfigError);
 }
 
 }  // namespace

@@ -118,6 +118,22 @@ TEST_F(ManifestTest, WeightsOutsideOfTheLimitsOfPrepareAreRefused) {
   }
 }
 
+TEST_F(ManifestTest, ALanguageThatTheDatasetLacksIsRefused) {
+  Json json = *json_;
+  json["valid"][0]["to"] = "fr";
+  EXPECT_THAT(error_of(json), HasSubstr("to"));
+  json["version"] = 3;
+  EXPECT_THAT(error_of(json), HasSubstr("target_languages"));
+  json["target_languages"] = {"fr"};
+  EXPECT_THAT(error_of(json), HasSubstr("corpus a"));  // which has none
+  json["train"][0]["to"] = "fr";
+  EXPECT_EQ(error_of(json), "no error");
+  json["target_languages"] = Json::array();
+  EXPECT_THAT(error_of(json), HasSubstr("target_languages"));
+  json["target_languages"] = {"../x", "fr"};
+  EXPECT_THAT(error_of(json), HasSubstr("target_languages"));
+}
+
 TEST_F(ManifestTest, FilesThatDifferFromTheManifestAreNamed) {
   EXPECT_EQ(error_of_opening([](Manifest&) {}), "no error");
   EXPECT_THAT(error_of_opening([](Manifest& m) { ++m.vocab.size; }), HasSubstr("vocab.model"));

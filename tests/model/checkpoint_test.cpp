@@ -223,7 +223,8 @@ TEST_F(CheckpointTest, RefusesAManifestOfADifferentFormatOrVersion) {
     return error;
   };
   EXPECT_THAT(rewritten("format", "a cake"), HasSubstr("manifest.json"));
-  EXPECT_THAT(rewritten("version", 4), HasSubstr("version 4,"));
+  EXPECT_THAT(rewritten("version", 5), HasSubstr("version 5,"));
+  EXPECT_THAT(rewritten("version", 4), HasSubstr("target_languages"));
   EXPECT_THAT(rewritten("version", 3), HasSubstr("quantized"));
   EXPECT_THAT(rewritten("step", "many"), HasSubstr("manifest.json: damaged"));
   EXPECT_THAT(rewritten("files", 3), HasSubstr("manifest.json: damaged"));

@@ -128,7 +128,7 @@ TEST(QuantizedParameters, AreNamedByTheManifest) {
   };
   EXPECT_THAT(with("\"int8\"", "\"int2\""), HasSubstr("quantized"));
   EXPECT_THAT(with("\"quantized\"", "\"quantised\""), HasSubstr("quantized"));
-  EXPECT_THAT(with("\"version\": 3", "\"version\": 4"), HasSubstr("version 4"));
+  EXPECT_THAT(with("\"version\": 3", "\"version\": 5"), HasSubstr("version 5"));
 }
 
 }  // namespace

@@ -179,6 +179,41 @@ TEST(Vocabulary, AUserSymbolIsOnePieceWhereverItOccurs) {
   }
 }
 
+TEST(Vocabulary, TheTagOfALanguageIsOnePieceThatTextCannotContain) {
+  for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
+    VocabOptions options;
+    options.type = type;
+    options.size = 120;
+    options.tags = {">>de<<", ">>pt-BR<<"};
+    const Vocabulary vocabulary = Vocabulary::from_model_bytes(
+        train_vocabulary(options, sample_words(), [] { return [](uint64_t) {}; }), "test");
+    EXPECT_EQ(vocabulary.size(), 120u);
+    EXPECT_EQ(vocabulary.tagged_languages(), (std::vector<std::string>{"de", "pt-BR"}));
+    EXPECT_FALSE(vocabulary.takes_tags_of_lines());
+    const std::optional<uint32_t> tag = vocabulary.tag("de");
+    ASSERT_TRUE(tag);
+    EXPECT_EQ(vocabulary.piece(*tag), ">>de<<");
+    EXPECT_FALSE(vocabulary.tag("fr"));
+    for (const std::string line : {">>de<< die Zahl", "die >>de<<Zahl", ">>de<<"}) {
+      const std::vector<uint32_t> ids = encode(vocabulary, line);
+      EXPECT_EQ(std::count(ids.begin(), ids.end(), *tag), 0) << line;
+    }
+    options.user_symbols = {">>de<<"};
+    EXPECT_THROW(train_vocabulary(options, sample_words(), [] { return [](uint64_t) {}; }),
+                 ConfigError);
+  }
+}
+
+TEST(Vocabulary, AUserSymbolIsNoTag) {
+  VocabOptions options;
+  options.size = 120;
+  options.user_symbols = {">>de<<"};
+  const Vocabulary vocabulary = Vocabulary::from_model_bytes(
+      train_vocabulary(options, sample_words(), [] { return [](uint64_t) {}; }), "test");
+  EXPECT_FALSE(vocabulary.tag("de"));
+  EXPECT_TRUE(vocabulary.tagged_languages().empty());
+}
+
 TEST(Vocabulary, EncodedTextDecodesToItself) {
   for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
     auto vocabulary = Vocabulary::from_model_bytes(train(type, 80), "test");

@@ -22,9 +22,10 @@ std::string scoring_text(const std::string& line, const Vocabulary& vocabulary) 
 
 HeldoutSplit::HeldoutSplit(std::string name, const CorpusSpec& spec, const PrepareOptions& options,
                            const Cleaner& cleaner)
-    : name_(std::move(name)), languages_{options.source, options.target} {
-  auto reader = open_pairs(spec, options.source, options.target);
+    : name_(std::move(name)) {
+  auto reader = open_pairs(spec, options.source, target_of(spec, options));
   facts_.name = spec.name;
+  facts_.to = spec.to;
   for (RawPair raw; reader->next(raw); raw = {}) {
     if (++facts_.lines_read % 1024 == 0) check_interrupt();
     if (std::max(raw.source.size(), raw.target.size()) > kMaxLineBytes) {
@@ -67,17 +68,19 @@ void HeldoutSplit::add(RawPair raw, const Cleaner& cleaner) {
 }
 
 void HeldoutSplit::add_to(PairSet& set) const {
-  for (const auto& pair : pairs_) set.insert(hash_of(pair));
+  for (const auto& pair : pairs_) set.insert(hash_of(pair, facts_.to));
 }
 
 CorpusFacts HeldoutSplit::write(const std::string& directory, const Vocabulary& vocabulary,
-                                std::vector<OutputFile>& texts) {
-  PairEncoder encoder(vocabulary);
+                                Manifest& manifest) {
+  PairEncoder encoder(vocabulary, facts_.to.empty() ? LineTags::kTaken : LineTags::kText);
+  const std::optional<uint32_t> tag = tag_of(vocabulary, facts_.to);
+  const HeldoutFiles files(manifest, name_, facts_.to);
   ShardBuilder builder(std::max(vocabulary.source().size(), vocabulary.size()));
-  FileWriter source(format("{}/{}.{}", directory, name_, languages_[0]));
-  FileWriter target(format("{}/{}.{}", directory, name_, languages_[1]));
+  FileWriter source(format("{}/{}", directory, files.source));
+  FileWriter target(format("{}/{}", directory, files.target));
   for (auto& pair : pairs_) {
-    encoder.encode(pair);
+    encoder.encode(pair, tag);
     count_pair(facts_, pair, vocabulary);
     builder.add(pair.source_ids, pair.target_ids, vocabulary.source().eos(), vocabulary.eos());
     source.write(scoring_text(pair.original.source, vocabulary) + "\n");
@@ -85,9 +88,9 @@ CorpusFacts HeldoutSplit::write(const std::string& directory, const Vocabulary& 
   }
   source.close();
   target.close();
-  texts.push_back({format("{}.{}", name_, languages_[0]), source.bytes(), source.sha256()});
-  texts.push_back({format("{}.{}", name_, languages_[1]), target.bytes(), target.sha256()});
-  facts_.shards.push_back(builder.write(directory, name_ + ".shard"));
+  manifest.texts.push_back({files.source, source.bytes(), source.sha256()});
+  manifest.texts.push_back({files.target, target.bytes(), target.sha256()});
+  facts_.shards.push_back(builder.write(directory, files.shard));
   return facts_;
 }
 

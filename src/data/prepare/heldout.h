@@ -16,21 +16,19 @@ namespace reigen {
 
 class HeldoutSplit {
  public:
-  // `name` is "valid" or "test".
+  // `name` is "valid" or "test"; the spec has its language where the dataset has tags.
   HeldoutSplit(std::string name, const CorpusSpec& spec, const PrepareOptions& options,
                const Cleaner& cleaner);
 
   void add_to(PairSet& set) const;
 
-  // Encodes all pairs and writes NAME.shard, NAME.<source> and NAME.<target>.
-  CorpusFacts write(const std::string& directory, const Vocabulary& vocabulary,
-                    std::vector<OutputFile>& texts);
+  // Encodes all pairs and writes the HeldoutFiles of the corpus into a dataset with this manifest.
+  CorpusFacts write(const std::string& directory, const Vocabulary& vocabulary, Manifest& manifest);
 
  private:
   void add(RawPair raw, const Cleaner& cleaner);
 
   std::string name_;
-  std::string languages_[2];
   CorpusFacts facts_;
   std::vector<PairItem> pairs_;
   uint64_t repaired_ = 0;

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/format.h"
+#include "text/language_tag.h"
+
 namespace reigen {
 namespace {
 
@@ -15,15 +19,32 @@ void count_side(SideFacts& side, const std::string& text, const std::vector<uint
 
 }  // namespace
 
-Hash128 hash_of(const PairItem& pair) {
+Hash128 hash_of(const PairItem& pair, std::string_view to) {
   thread_local std::string joined;
   joined = pair.source;
   joined += '\0';
   joined += pair.target;
+  if (!to.empty()) (joined += '\0') += to;
   return xxh3_128(joined);
 }
 
-void PairEncoder::encode(PairItem& pair) {
+const std::string& target_of(const CorpusSpec& spec, const PrepareOptions& options) {
+  return spec.to.empty() ? options.target : spec.to;
+}
+
+std::optional<uint32_t> tag_of(const Vocabulary& vocabulary, const std::string& to) {
+  if (to.empty()) return std::nullopt;
+  const std::optional<uint32_t> tag = vocabulary.source().tag(to);
+  if (tag) return tag;
+  const std::vector<std::string> known = vocabulary.source().tagged_languages();
+  throw DataError(format(
+      "the vocabulary has no tag {} for the target language {}{}; train a vocabulary with "
+      "these corpora, or correct to=",
+      language_tag(to), to, known.empty() ? "" : format(", only for {}", fmt::join(known, ", "))));
+}
+
+void PairEncoder::encode(PairItem& pair, std::optional<uint32_t> tag) {
+  if (tag) pair.source_ids.push_back(*tag);
   source_.encode(pair.source, pair.source_ids);
   (target_ ? *target_ : source_).encode(pair.target, pair.target_ids);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/hash.h"
@@ -34,16 +35,23 @@ struct PairBatch : PipelineItem {
 inline constexpr size_t kBatchPairs = 512;
 inline PairBatch& as_batch(PipelineItem& item) { return static_cast<PairBatch&>(item); }
 
-// The identity of a pair when duplicates are searched.
-Hash128 hash_of(const PairItem& pair);
+// The identity of a pair when duplicates are searched; `to`: its target language, if it has a tag.
+Hash128 hash_of(const PairItem& pair, std::string_view to);
+
+// The target language of a corpus.
+const std::string& target_of(const CorpusSpec& spec, const PrepareOptions& options);
+
+// The tag of that language; none for none. Throws DataError where the vocabulary lacks it.
+std::optional<uint32_t> tag_of(const Vocabulary& vocabulary, const std::string& to);
 
 // Encodes pairs with the vocabularies of both sides. Not thread-safe: one per thread.
 class PairEncoder {
  public:
-  explicit PairEncoder(const Vocabulary& vocabulary)
-      : source_(vocabulary.source()),
+  PairEncoder(const Vocabulary& vocabulary, LineTags tags)
+      : source_(vocabulary.source(), tags),
         target_(vocabulary.has_source() ? std::optional<Encoder>(vocabulary) : std::nullopt) {}
-  void encode(PairItem& pair);
+  // The source begins with the tag, if there is one.
+  void encode(PairItem& pair, std::optional<uint32_t> tag);
 
  private:
   Encoder source_;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/machine.h"
 #include "base/terminal.h"
+#include "data/prepare/corpus_weights.h"
 #include "data/prepare/dataset_files.h"
 #include "data/prepare/heldout.h"
 #include "data/prepare/ordered_pipeline.h"
@@ -16,6 +18,7 @@
 #include "data/prepare/prepare_checks.h"
 #include "data/prepare/shard_series.h"
 #include "data/prepare/spooled_pairs.h"
+#include "text/language_tag.h"
 #include "text/vocab_trainer.h"
 #include "text/vocabulary.h"
 
@@ -34,20 +37,23 @@ class Preparation {
         staged_(options.output, options.overwrite) {}
 
   PrepareResult run() {
-    if (!options_.vocab.file.empty()) vocabulary_ = Vocabulary::load_given(options_.vocab.file);
-    cleaner_.emplace(options_.clean, options_.source, options_.target,
-                     vocabulary_ && !vocabulary_->cuts_text());
+    if (!options_.vocab.file.empty()) {
+      vocabulary_ = Vocabulary::load_given(options_.vocab.file);
+      tag_all_if_needed();
+      for (const auto& spec : options_.train) tag_of(*vocabulary_, spec.to);
+    }
+    for (const auto* specs : {&options_.train, &options_.valid, &options_.test}) {
+      for (const auto& spec : *specs) make_cleaner(target_of(spec, options_));
+    }
     begin_manifest();
-    for (const auto& spec : options_.valid) valid_.emplace("valid", spec, options_, *cleaner_);
-    for (const auto& spec : options_.test) test_.emplace("test", spec, options_, *cleaner_);
-    if (valid_) valid_->add_to(heldout_);
-    if (test_) test_->add_to(heldout_);
+    read_heldout("valid", options_.valid, valid_);
+    read_heldout("test", options_.test, test_);
     if (vocabulary_ && !scoring_) {
       start_encoding();
       clean_all();
     } else {
       clean_to_spool();
-      if (scoring_) spool_->mark_worst(scoring_, options_.clean.score_share);
+      if (scoring_) spool_->mark_worst(scoring_, options_.clean.score_share, languages());
       if (!vocabulary_) train_on_spool();
       start_encoding();
       encode_spool();
@@ -60,18 +66,52 @@ class Preparation {
   }
 
  private:
+  // A model with this vocabulary expects a tag: the corpora do not name their language, because
+  // all have the same.
+  void tag_all_if_needed() {
+    const Vocabulary& source = vocabulary_->source();
+    if (!target_languages(options_).empty() || source.takes_tags_of_lines()) return;
+    if (source.tagged_languages().empty()) return;
+    for (auto* specs : {&options_.train, &options_.valid, &options_.test}) {
+      for (auto& spec : *specs) spec.to = options_.target;
+    }
+  }
+
+  void make_cleaner(const std::string& to) {
+    cleaners_.try_emplace(to, options_.clean, options_.source, to,
+                          vocabulary_ && !vocabulary_->cuts_text());
+  }
+
+  void read_heldout(const char* split, const std::vector<CorpusSpec>& specs,
+                    std::vector<HeldoutSplit>& corpora) {
+    for (const auto& spec : specs) {
+      corpora.emplace_back(split, spec, options_, cleaners_.at(target_of(spec, options_)));
+      corpora.back().add_to(heldout_);
+    }
+  }
+
+  // The target language of each training corpus.
+  std::vector<std::string> languages() const {
+    std::vector<std::string> all;
+    for (const auto& spec : options_.train) all.push_back(target_of(spec, options_));
+    return all;
+  }
+
   void begin_manifest() {
     Manifest& m = result_.manifest;
     m.source_language = options_.source;
     m.target_language = options_.target;
     m.options = recorded_options(options_);
     for (const auto& spec : options_.train) {
-      m.train.push_back({.name = spec.name, .weight = spec.weight});
+      m.train.push_back({.name = spec.name, .to = spec.to, .weight = spec.weight});
     }
   }
 
   void start_encoding() {
-    for (unsigned t = 0; t < threads_; ++t) encoders_.emplace_back(*vocabulary_);
+    for (const auto& spec : options_.train) tags_.push_back(tag_of(*vocabulary_, spec.to));
+    const bool tagged = !target_languages(options_).empty();
+    const LineTags of_lines = tagged ? LineTags::kText : LineTags::kTaken;
+    for (unsigned t = 0; t < threads_; ++t) encoders_.emplace_back(*vocabulary_, of_lines);
     shards_.emplace(staged_.path(), *vocabulary_, static_cast<uint64_t>(options_.shard_tokens));
   }
 
@@ -98,7 +138,8 @@ class Preparation {
       auto batch = std::make_unique<PairBatch>();
       while (batch->pairs.empty() && corpus < options_.train.size()) {
         if (!reader) {
-          reader = open_pairs(options_.train[corpus], options_.source, options_.target);
+          const CorpusSpec& spec = options_.train[corpus];
+          reader = open_pairs(spec, options_.source, target_of(spec, options_));
         }
         if (!read_batch(*reader, corpus, *batch)) {
           // The write stage may still be at this corpus, but never touches its inputs.
@@ -144,10 +185,11 @@ class Preparation {
 
   void clean_pair(PairItem& pair, unsigned thread) {
     if (pair.rule != Rule::kKept) return;
-    pair.rule = cleaner_->clean(pair.source, pair.target);
+    const CorpusSpec& spec = options_.train[pair.corpus];
+    pair.rule = cleaners_.at(target_of(spec, options_)).clean(pair.source, pair.target);
     if (pair.rule != Rule::kKept) return;
-    pair.hash = hash_of(pair);
-    if (!spool_) encoders_[thread].encode(pair);
+    pair.hash = hash_of(pair, spec.to);
+    if (!spool_) encoders_[thread].encode(pair, tags_[pair.corpus]);
   }
 
   void accept_cleaned(PairItem& pair) {
@@ -183,7 +225,8 @@ class Preparation {
 
   void accept_encoded(PairItem& pair) {
     CorpusFacts& corpus = result_.manifest.train[pair.corpus];
-    pair.rule = cleaner_->check_lengths(pair.source_ids.size(), pair.target_ids.size());
+    pair.rule =
+        cleaners_.begin()->second.check_lengths(pair.source_ids.size(), pair.target_ids.size());
     if (pair.rule != Rule::kKept) {
       drop(pair);
       return;
@@ -211,6 +254,12 @@ class Preparation {
   }
 
   Vocabulary trained(const std::string& name, bool of_source, bool of_target) {
+    VocabOptions vocab = options_.vocab;
+    if (of_source) {
+      for (const auto& language : target_languages(options_)) {
+        vocab.tags.push_back(language_tag(language));
+      }
+    }
     const auto [words, pairs] =
         spool_->count_words({.of_source = of_source,
                              .of_target = of_target,
@@ -220,7 +269,7 @@ class Preparation {
     log_note(format("training a {} of {} pieces on {} pairs", name,
                     with_commas(static_cast<uint64_t>(options_.vocab.size)), with_commas(pairs)));
     std::optional<Progress> progress;
-    std::string model = train_vocabulary(options_.vocab, words, [&]() -> ReportProgress {
+    std::string model = train_vocabulary(vocab, words, [&]() -> ReportProgress {
       progress.emplace(name, static_cast<uint64_t>(options_.vocab.size));
       return [&](uint64_t done) { progress->set(done); };
     });
@@ -229,7 +278,7 @@ class Preparation {
 
   void encode_spool() {
     auto encode = [this](PairItem& pair, unsigned thread) {
-      if (pair.rule == Rule::kKept) encoders_[thread].encode(pair);
+      if (pair.rule == Rule::kKept) encoders_[thread].encode(pair, tags_[pair.corpus]);
     };
     auto write = [this](PairItem& pair) {
       if (pair.rule == Rule::kKept) {
@@ -243,24 +292,29 @@ class Preparation {
 
   void finish() {
     Manifest& m = result_.manifest;
-    if (valid_) m.valid = {valid_->write(staged_.path(), *vocabulary_, m.texts)};
-    if (test_) m.test = {test_->write(staged_.path(), *vocabulary_, m.texts)};
+    for (auto& one : valid_) m.valid.push_back(one.write(staged_.path(), *vocabulary_, m));
+    for (auto& one : test_) m.test.push_back(one.write(staged_.path(), *vocabulary_, m));
+    if (!target_languages(options_).empty()) {
+      m.target_languages = vocabulary_->source().tagged_languages();
+    }
+    even_out(m.train, options_.temperature);
     complete_dataset(staged_, *vocabulary_, m);
     staged_.commit();
   }
 
-  const PrepareOptions options_;
+  PrepareOptions options_;
   const PairScoring& scoring_;  // empty without clean.score
   const unsigned threads_;
   StagedDirectory staged_;
   PrepareResult result_;
   std::optional<Vocabulary> vocabulary_;
-  std::optional<Cleaner> cleaner_;
+  std::map<std::string, Cleaner> cleaners_;    // by target language
+  std::vector<std::optional<uint32_t>> tags_;  // of the sources of each corpus
   std::vector<PairEncoder> encoders_;
   std::optional<ShardSeries> shards_;
   std::optional<SpooledPairs> spool_;
-  std::optional<HeldoutSplit> valid_;
-  std::optional<HeldoutSplit> test_;
+  std::vector<HeldoutSplit> valid_;
+  std::vector<HeldoutSplit> test_;
   PairSet heldout_;
   PairSet seen_;
 };

@@ -27,10 +27,12 @@ struct PrepareResult {
   std::array<std::vector<DroppedExample>, kRuleCount> examples;
 };
 
-// A score for each pair of lines, higher for a better translation; NaN where there is none. Models
-// are above this folder, so the command passes them on (clean.score).
+// A score for each pair of lines, higher for a better translation; NaN where there is none. All
+// have the target language `to`. Models are above this folder, so the command passes them on
+// (clean.score).
 using PairScoring = std::function<std::vector<double>(const std::vector<std::string>& sources,
-                                                      const std::vector<std::string>& targets)>;
+                                                      const std::vector<std::string>& targets,
+                                                      const std::string& to)>;
 
 // Writes options.output, complete or absent. With `scoring`, the share options.clean.score_share
 // with the lowest scores is dropped.

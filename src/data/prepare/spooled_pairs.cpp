@@ -41,20 +41,24 @@ void SpooledPairs::close() {
   writer_.reset();
 }
 
-void SpooledPairs::mark_worst(const PairScoring& scoring, double share) {
+void SpooledPairs::mark_worst(const PairScoring& scoring, double share,
+                              const std::vector<std::string>& languages) {
   Progress progress("score", pairs_, "pairs");
   SpoolReader spool(path_);
   std::vector<double> scores;
   SpooledPair pair;
-  for (bool more = true; more;) {
+  bool more = spool.next(pair);
+  while (more) {
     check_interrupt();
+    const std::string& to = languages[pair.corpus];
     std::vector<std::string> sources;
     std::vector<std::string> targets;
-    while (sources.size() < kBatchPairs && (more = spool.next(pair))) {
+    for (; more && sources.size() < kBatchPairs && languages[pair.corpus] == to;
+         more = spool.next(pair)) {
       sources.push_back(std::move(pair.source));
       targets.push_back(std::move(pair.target));
     }
-    const std::vector<double> found = scoring(sources, targets);
+    const std::vector<double> found = scoring(sources, targets, to);
     scores.insert(scores.end(), found.begin(), found.end());
     progress.set(scores.size());
   }

@@ -28,7 +28,9 @@ class SpooledPairs {
   uint64_t pairs() const { return pairs_; }
 
   // Marks the share with the lowest scores: they are not counted, and come with the rule kScore.
-  void mark_worst(const PairScoring& scoring, double share);
+  // `languages`: the target language of each corpus.
+  void mark_worst(const PairScoring& scoring, double share,
+                  const std::vector<std::string>& languages);
 
   // Words over at most `most` pairs, the first of a random order of all: an even sample that does
   // not depend on the number of threads.

@@ -54,7 +54,9 @@ TEST(Prepare, DropsTheShareWithTheLowestScores) {
   for (const bool given : {false, true}) {
     size_t seen = 0;
     const PairScoring scoring = [&](const std::vector<std::string>& sources,
-                                    const std::vector<std::string>& targets) {
+                                    const std::vector<std::string>& targets,
+                                    const std::string& to) {
+      EXPECT_EQ(to, "de");
       EXPECT_EQ(sources.size(), targets.size());
       std::vector<double> scores;
       for (size_t i = 0; i < sources.size(); ++i, ++seen) {
@@ -184,6 +186,111 @@ TEST(Prepare, NamesTheRulesThatDroppedEveryPair) {
   }
   EXPECT_FALSE(path_exists(dir.path("out")));
   EXPECT_FALSE(path_exists(dir.path("out.partial")));
+}
+
+// Pairs of two target languages, German and, by its name alone, French.
+PrepareOptions two_languages(const TempDir& dir, const std::string& output) {
+  PrepareOptions options =
+      sample_options(write_sample_corpus(dir.path(), "a", 600), dir.path(output));
+  CorpusSpec french = write_sample_corpus(dir.path(), "b", 200);
+  french.to = "fr";
+  options.train.push_back(french);
+  CorpusSpec valid = write_sample_corpus(dir.path(), "v", 20);
+  options.valid = {valid};
+  valid.to = "fr";
+  options.valid.push_back(valid);
+  options.vocab.size = 140;
+  return options;
+}
+
+TEST(PrepareTagged, EachSourceBeginsWithTheTagOfItsLanguage) {
+  TempDir dir;
+  prepare(two_languages(dir, "out"));
+  EXPECT_EQ(verify_directory(dir.path("out")), 10u);
+  const Manifest manifest = read_manifest(dir.path("out"));
+  EXPECT_EQ(manifest.target_languages, (std::vector<std::string>{"de", "fr"}));
+  EXPECT_EQ(manifest.train.at(0).to, "de");
+  EXPECT_EQ(manifest.train.at(1).to, "fr");
+  EXPECT_TRUE(path_exists(dir.path("out/valid.en-fr.fr")));
+  EXPECT_FALSE(path_exists(dir.path("out/valid.shard")));
+  const Vocabulary vocabulary = open_vocabulary(dir.path("out"), manifest);
+  for (const auto* split : {&manifest.train, &manifest.valid}) {
+    const Dataset dataset(dir.path("out"), *split, vocabulary.pieces());
+    for (size_t c = 0; c < split->size(); ++c) {
+      const Dataset::CorpusRange& range = dataset.corpora()[c];
+      EXPECT_GT(range.pairs, 0u);
+      for (uint64_t p = range.first; p < range.first + range.pairs; ++p) {
+        std::vector<uint32_t> source;
+        std::vector<uint32_t> target;
+        dataset.append_source(p, source);
+        dataset.append_target(p, target);
+        ASSERT_EQ(source.at(0), vocabulary.tag(split->at(c).to));
+        for (const auto language : {"de", "fr"}) {
+          const uint32_t tag = *vocabulary.tag(language);
+          ASSERT_EQ(std::count(source.begin() + 1, source.end(), tag), 0);
+          ASSERT_EQ(std::count(target.begin(), target.end(), tag), 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(PrepareTagged, WithAVocabularyThatHasTagsAllCorporaGetOne) {
+  TempDir dir;
+  prepare(two_languages(dir, "both"));
+  PrepareOptions options = two_languages(dir, "one");
+  options.train.pop_back();
+  options.valid.pop_back();
+  options.vocab.file = dir.path("both");
+  prepare(options);
+  const Manifest manifest = read_manifest(dir.path("one"));
+  EXPECT_EQ(manifest.target_languages, (std::vector<std::string>{"de", "fr"}));
+  EXPECT_EQ(manifest.train.at(0).to, "de");
+  EXPECT_EQ(contents(dir.path("one"))["valid.en-de.shard"],
+            contents(dir.path("both"))["valid.en-de.shard"]);
+  options.train[0].to = "es";
+  options.valid.clear();
+  options.overwrite = true;
+  try {
+    prepare(options);
+    FAIL() << "expected an error";
+  } catch (const DataError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("only for de, fr"));
+  }
+}
+
+TEST(PrepareTagged, TheSourceAloneHasTagsInTwoVocabularies) {
+  TempDir dir;
+  PrepareOptions options = two_languages(dir, "out");
+  options.vocab.joint = false;
+  options.vocab.size = 100;
+  prepare(options);
+  const Manifest manifest = read_manifest(dir.path("out"));
+  const Vocabulary vocabulary = open_vocabulary(dir.path("out"), manifest);
+  EXPECT_EQ(vocabulary.source().tagged_languages(), (std::vector<std::string>{"de", "fr"}));
+  EXPECT_TRUE(vocabulary.tagged_languages().empty());
+}
+
+TEST(PrepareTagged, EqualPairsOfTwoLanguagesAreNotDuplicates) {
+  TempDir dir;
+  PrepareOptions options = two_languages(dir, "out");
+  options.train[1].paths = options.train[0].paths;
+  options.valid.clear();
+  prepare(options);
+  const Manifest manifest = read_manifest(dir.path("out"));
+  EXPECT_EQ(manifest.train.at(0).lines_kept, 600u);
+  EXPECT_EQ(manifest.train.at(1).lines_kept, 600u);
+}
+
+TEST(PrepareTagged, WeightsFollowTheTemperature) {
+  TempDir dir;
+  PrepareOptions options = two_languages(dir, "out");
+  options.temperature = 2;
+  prepare(options);
+  const Manifest manifest = read_manifest(dir.path("out"));
+  EXPECT_EQ(manifest.train.at(0).weight, 1);
+  EXPECT_NEAR(manifest.train.at(1).weight, std::sqrt(3), 1e-9);
+  EXPECT_EQ(manifest.options.at("temperature"), 2);
 }
 
 TEST(VerifyDirectory, DetectsAnyChangedFileAndNamesIt) {

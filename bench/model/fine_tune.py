@@ -2,11 +2,12 @@
 """Compares fine-tuning on a second domain (`train --from`) with training from nothing on it.
 
     bench/model/fine_tune.py --reigen build/release/reigen --work /tmp/ft --old europarl/train europarl/valid \
-        --new multi30k/train multi30k/valid --base-steps 1500 --steps 400 --seeds 1 2 3
+        --new multi30k/train multi30k/valid --base-steps 1500 --steps 400 --seeds 1 2 3 --mix 0.015 0.15
 
 Each path is the part of a pair of files before .en and .de. One model is trained on the old domain, with its own
 vocabulary. With each seed, the new domain is then trained in that vocabulary, with the same steps, rate and schedule, once
-from that model and once from random weights. Printed as JSON: BLEU and loss on the new validation set, and on the old one.
+from that model and once from random weights. With --mix, the model is also trained on the new domain and a share of the
+old one, by each of the weights. Printed as JSON: BLEU and loss on the new validation set, and on the old one.
 """
 
 import argparse
@@ -39,6 +40,8 @@ def main():
     parser.add_argument("--rate", type=float, default=0.001)
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--sentences", type=int, default=500)
+    parser.add_argument("--mix", nargs="*", default=[], metavar="WEIGHT", help="weights of the old pairs in a mix")
+    parser.add_argument("--threads", type=int, default=2)
     o = parser.parse_args()
     place = lambda name: os.path.join(o.work, name)
     os.makedirs(o.work, exist_ok=True)
@@ -52,7 +55,7 @@ def main():
 
     common = ["--recipe", "classic", "--optimizer.kind", "adam", "--batch.target-tokens", 2000,
               "--eval.sentences", o.sentences, "--schedule.kind", "wsd", "--schedule.rate", o.rate,
-              "--schedule.warmup-steps", o.warmup, "--threads", 2, "--quiet"]
+              "--schedule.warmup-steps", o.warmup, "--threads", o.threads, "--quiet"]
 
     def train(name, *more):
         if not os.path.exists(place(name) + "/report.json"):
@@ -62,13 +65,20 @@ def main():
     prepare("old", o.old, "--vocab-size", o.vocab_size)
     base = train("base", "--preset", "tiny", "--data", place("old"), "--max-steps", o.base_steps, "--eval.every", 0)
     prepare("new", o.new, "--vocab", base)
+    for weight in o.mix:
+        # As a test set, the old validation pairs stay out of training.
+        prepare(f"mix-{weight}", o.new, "--vocab", base, "--train", f"{o.old[0]}.en", f"{o.old[0]}.de", f"weight={weight}",
+                "--test", f"{o.old[1]}.en", f"{o.old[1]}.de")
     rows = []
     for seed in o.seeds:
         steps = ["--data", place("new"), "--max-steps", o.steps, "--eval.every", 0, "--seed", seed]
         tuned = train(f"tuned-{seed}", "--from", base, *steps)
         fresh = train(f"fresh-{seed}", "--preset", "tiny", "--eval.old-data", place("old"), *steps)
+        mixed = [(f"from the old domain, old pairs by {weight}",
+                  train(f"mixed-{weight}-{seed}", "--from", base, "--eval.old-data", place("old"),
+                        "--data", place(f"mix-{weight}"), *steps[2:])) for weight in o.mix]
         start = records(tuned, "starting_point")[-1]
-        for name, run in (("from the old domain", tuned), ("from nothing", fresh)):
+        for name, run in (("from the old domain", tuned), ("from nothing", fresh), *mixed):
             last = records(run, "evaluation")[-1]
             rows.append([seed, name, *(round(last[key], 3) for key in ("bleu", "nll", "old_bleu", "old_nll"))])
     rows.append([0, "the old domain's model itself",

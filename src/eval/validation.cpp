@@ -1,8 +1,8 @@
 #include "eval/validation.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "base/clock.h"
@@ -62,12 +62,33 @@ double score(ScoreMetric metric, const Lines& hypotheses, const Lines& reference
   return score_of(metric, sum_of(table));
 }
 
+struct TextPairs {
+  Lines hypotheses;
+  Lines references;
+};
+
+TextPairs of_direction(const ValidationSet& set, uint32_t direction, const Lines& hypotheses) {
+  TextPairs own;
+  for (size_t i = 0; i < hypotheses.size(); ++i) {
+    if (set.pairs.direction[i] != direction) continue;
+    own.hypotheses.push_back(hypotheses[i]);
+    own.references.push_back(set.references[i]);
+  }
+  return own;
+}
+
 void score_lines(const ValidationSet& set, const Lines& hypotheses, const ValidationPlan& plan,
                  EvaluationRecord& record) {
   const Lines references(set.references.begin(),
                          set.references.begin() + static_cast<ptrdiff_t>(hypotheses.size()));
   record.bleu = score(ScoreMetric::kBleu, hypotheses, references);
   record.chrf = score(ScoreMetric::kChrf, hypotheses, references);
+  for (uint32_t d = 0; d < set.directions.size(); ++d) {
+    const TextPairs own = of_direction(set, d, hypotheses);
+    if (own.hypotheses.empty()) continue;
+    record.directions[d].bleu = score(ScoreMetric::kBleu, own.hypotheses, own.references);
+    record.directions[d].chrf = score(ScoreMetric::kChrf, own.hypotheses, own.references);
+  }
   for (size_t at : sample_places(plan.samples, hypotheses.size())) {
     record.samples.push_back({set.sources[at], references[at], hypotheses[at]});
   }
@@ -75,9 +96,30 @@ void score_lines(const ValidationSet& set, const Lines& hypotheses, const Valida
 
 }  // namespace
 
+namespace {
+
+// The text of one corpus of a split.
+void append_text(const std::string& data, const Manifest& manifest, const std::string& split,
+                 const CorpusFacts& corpus, ValidationSet& set) {
+  const HeldoutFiles files(manifest, split, corpus.to);
+  const Lines sources = read_text_lines(data + "/" + files.source, corpus.lines_kept);
+  const Lines references = read_text_lines(data + "/" + files.target, corpus.lines_kept);
+  if (sources.size() != corpus.lines_kept || references.size() != corpus.lines_kept) {
+    throw DataError(format(
+        "{}: {} has {} pairs but its text files have {} and {} lines; run reigen prepare again",
+        data, split, corpus.lines_kept, sources.size(), references.size()));
+  }
+  set.sources.insert(set.sources.end(), sources.begin(), sources.end());
+  set.references.insert(set.references.end(), references.begin(), references.end());
+  for (const std::string& name : {files.source, files.target}) check_text(data, manifest, name);
+}
+
+}  // namespace
+
 ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
                            const std::string& split, const PieceCounts& pieces) {
-  const Dataset dataset(data, split == "valid" ? manifest.valid : manifest.test, pieces);
+  const std::vector<CorpusFacts>& corpora = split == "valid" ? manifest.valid : manifest.test;
+  const Dataset dataset(data, corpora, pieces);
   ValidationSet set;
   set.pairs.sources.resize(dataset.pairs());
   set.pairs.targets.resize(dataset.pairs());
@@ -85,17 +127,38 @@ ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
     dataset.append_source(p, set.pairs.sources[p]);
     dataset.append_target(p, set.pairs.targets[p]);
   }
-  const std::array names = {format("{}.{}", split, manifest.source_language),
-                            format("{}.{}", split, manifest.target_language)};
-  set.sources = read_text_lines(data + "/" + names[0], dataset.pairs());
-  set.references = read_text_lines(data + "/" + names[1], dataset.pairs());
-  if (set.sources.size() != dataset.pairs() || set.references.size() != dataset.pairs()) {
-    throw DataError(format(
-        "{}: {} has {} pairs but its text files have {} and {} lines; run reigen prepare again",
-        data, split, dataset.pairs(), set.sources.size(), set.references.size()));
+  for (const CorpusFacts& corpus : corpora) append_text(data, manifest, split, corpus, set);
+  if (corpora.size() < 2) return set;
+  for (const CorpusFacts& corpus : corpora) {
+    const auto number = static_cast<uint32_t>(set.directions.size());
+    set.pairs.direction.insert(set.pairs.direction.end(), corpus.lines_kept, number);
+    set.directions.push_back(format("{}-{}", manifest.source_language, corpus.to));
+    set.target_languages.push_back(corpus.to);
   }
-  for (const std::string& name : names) check_text(data, manifest, name);
+  set.pairs.directions = set.directions.size();
   return set;
+}
+
+ValidationSet in_turn(ValidationSet set) {
+  const std::vector<uint32_t>& direction = set.pairs.direction;
+  if (direction.empty()) return set;
+  std::vector<size_t> places;  // of each pair among those of its direction
+  std::vector<size_t> counts(set.directions.size());
+  for (const uint32_t d : direction) places.push_back(counts[d]++);
+  std::vector<size_t> order(direction.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return places[a] < places[b]; });
+  ValidationSet sorted{.directions = set.directions, .target_languages = set.target_languages};
+  sorted.pairs.directions = set.pairs.directions;
+  for (const size_t i : order) {
+    sorted.pairs.sources.push_back(std::move(set.pairs.sources[i]));
+    sorted.pairs.targets.push_back(std::move(set.pairs.targets[i]));
+    sorted.pairs.direction.push_back(direction[i]);
+    sorted.sources.push_back(std::move(set.sources[i]));
+    sorted.references.push_back(std::move(set.references[i]));
+  }
+  return sorted;
 }
 
 PairsLoss loss_of(const Device& device, Transformer& model, const Weights& weights,
@@ -104,6 +167,8 @@ PairsLoss loss_of(const Device& device, Transformer& model, const Weights& weigh
   Arena arena(device.kind());
   Progress progress("loss", count, "pairs");
   PairsLoss loss;
+  loss.directions.resize(pairs.directions);
+  std::vector<float> token_nll;
   for (size_t first = 0; first < count;) {
     check_interrupt();
     size_t last = first;
@@ -114,10 +179,23 @@ PairsLoss loss_of(const Device& device, Transformer& model, const Weights& weigh
       loss.tokens += pairs.targets[last++].size();
     }
     const PackedBatch batch = packed(pairs, first, last, bos);
-    loss.nll += model.evaluate(device, batch, weights, 0, arena).nll;
+    const bool apart = pairs.directions > 0;
+    loss.nll += model.evaluate(device, batch, weights, 0, arena, apart ? &token_nll : nullptr).nll;
+    auto token = token_nll.begin();
+    for (size_t i = first; apart && i < last; ++i) {
+      MeanLoss& direction = loss.directions[pairs.direction[i]];
+      const auto end = token + static_cast<ptrdiff_t>(pairs.targets[i].size());
+      direction.nll = std::accumulate(token, end, direction.nll);
+      direction.tokens += pairs.targets[i].size();
+      token = end;
+    }
     progress.set(first = last);
   }
-  loss.nll /= static_cast<double>(std::max<uint64_t>(1, loss.tokens));
+  auto divide = [](MeanLoss& sum) {
+    sum.nll /= static_cast<double>(std::max<uint64_t>(1, sum.tokens));
+  };
+  divide(loss);
+  for (MeanLoss& direction : loss.directions) divide(direction);
   return loss;
 }
 
@@ -159,14 +237,24 @@ EncodedPairs share_of(const EncodedPairs& pairs, size_t count, const Job& job) {
   for (auto i = static_cast<size_t>(job.rank()); i < count; i += static_cast<size_t>(job.size())) {
     mine.sources.push_back(pairs.sources[i]);
     mine.targets.push_back(pairs.targets[i]);
+    if (pairs.directions > 0) mine.direction.push_back(pairs.direction[i]);
   }
+  mine.directions = pairs.directions;
   return mine;
 }
 
-PairsLoss shared_loss(PairsLoss mine, Job& job) {
+MeanLoss shared_loss(const MeanLoss& mine, Job& job) {
   double values[] = {mine.nll * static_cast<double>(mine.tokens), static_cast<double>(mine.tokens)};
   job.sum(values);
   return {values[0] / std::max(1.0, values[1]), static_cast<uint64_t>(values[1])};
+}
+
+PairsLoss shared_losses(const PairsLoss& mine, Job& job) {
+  PairsLoss shared{shared_loss(mine, job), {}};
+  for (const MeanLoss& direction : mine.directions) {
+    shared.directions.push_back(shared_loss(direction, job));
+  }
+  return shared;
 }
 
 // The translations of all ranks in the order of the set, at rank 0.
@@ -206,13 +294,18 @@ EvaluationRecord validate(const Device& device, Transformer& model, const Weight
   Stopwatch watch;
   const PairsLoss loss =
       plan.known_loss ? *plan.known_loss
-                      : shared_loss(loss_of(device, model, weights, share_of(set.pairs, 0, all),
-                                            vocabulary.bos(), plan.micro_tokens),
-                                    all);
+                      : shared_losses(loss_of(device, model, weights, share_of(set.pairs, 0, all),
+                                              vocabulary.bos(), plan.micro_tokens),
+                                      all);
   record.nll = loss.nll;
   record.perplexity = std::exp(loss.nll);
   record.tokens = loss.tokens;
   record.sentences = set.sources.size();
+  for (size_t d = 0; d < set.directions.size(); ++d) {
+    record.directions.push_back({.name = set.directions[d],
+                                 .nll = loss.directions.at(d).nll,
+                                 .tokens = loss.directions.at(d).tokens});
+  }
   if (!plan.known_loss) record.spans.emplace_back("loss", watch.lap());
   if (plan.decode && std::isfinite(record.nll)) {  // a model with NaN parameters cannot be decoded
     const TranslatedPairs translated = shared_translations(

@@ -24,6 +24,9 @@ namespace reigen {
 struct EncodedPairs {
   std::vector<std::vector<uint32_t>> sources;
   std::vector<std::vector<uint32_t>> targets;
+  // Of a set with several directions: the number of each pair's, and how many there are.
+  std::vector<uint32_t> direction;
+  size_t directions = 0;
 };
 
 // A held-out split: ids, and the text to score against.
@@ -31,17 +34,27 @@ struct ValidationSet {
   EncodedPairs pairs;
   Lines sources;
   Lines references;
+  // Names by number, such as en-fr, of a dataset with several target languages.
+  std::vector<std::string> directions;
+  std::vector<std::string> target_languages;  // of them
 };
 
 // From a directory written by `reigen prepare`; `split` is "valid" or "test", `pieces` the sizes
 // of the vocabularies. Throws DataError when the text does not match the pairs line by line.
+// Corpora of several target languages follow each other.
 ValidationSet open_heldout(const std::string& data, const Manifest& manifest,
                            const std::string& split, const PieceCounts& pieces);
 
+// The directions take turns, so that the first pairs of the set have all of them.
+ValidationSet in_turn(ValidationSet set);
+
 // Loss without dropout and label smoothing.
-struct PairsLoss {
+struct MeanLoss {
   double nll = 0;  // per target token, ends of sentences included
   uint64_t tokens = 0;
+};
+struct PairsLoss : MeanLoss {
+  std::vector<MeanLoss> directions;  // where the pairs have several
 };
 PairsLoss loss_of(const Device& device, Transformer& model, const Weights& weights,
                   const EncodedPairs& pairs, uint32_t bos, uint64_t micro_tokens);

@@ -56,6 +56,14 @@ void add_old_scores(AttemptParts& parts, ValidationPlan plan, EvaluationRecord& 
   record.spans.emplace_back("old data", old.seconds);
 }
 
+PairsLoss loss_in(const EvaluationRecord& record) {
+  PairsLoss loss{{record.nll, record.tokens}, {}};
+  for (const DirectionScores& direction : record.directions) {
+    loss.directions.push_back({direction.nll, direction.tokens});
+  }
+  return loss;
+}
+
 // The scores of the weights or of their average, whichever has the lower loss: translation uses
 // that one, and only its text is decoded.
 EvaluationRecord scores_of_better(AttemptParts& parts, const ValidationPlan& plan) {
@@ -72,7 +80,7 @@ EvaluationRecord scores_of_better(AttemptParts& parts, const ValidationPlan& pla
   record.spans.clear();
   if (plan.decode) {
     ValidationPlan rest = plan;
-    rest.known_loss = PairsLoss{record.nll, record.tokens};
+    rest.known_loss = loss_in(record);
     record = scores(parts, rest);
   }
   add_old_scores(parts, plan, record);

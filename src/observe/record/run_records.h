@@ -314,6 +314,25 @@ struct SampleTranslation {
   }
 };
 
+struct DirectionScores {
+  std::string name;
+  double nll = 0;
+  std::optional<double> bleu;
+  std::optional<double> chrf;
+  uint64_t tokens = 0;
+  bool operator==(const DirectionScores&) const = default;
+
+  static constexpr auto fields() {
+    using R = DirectionScores;
+    return std::tuple{
+        field(&R::name, "name", kNoUnit, "source and target language, such as en-fr").since("0.2"),
+        field(&R::nll, "nll", kNats, "negative log-likelihood").since("0.2"),
+        field(&R::bleu, "bleu", kNoUnit, "BLEU of its decoded sentences").since("0.2"),
+        field(&R::chrf, "chrf", kNoUnit, "chrF of its decoded sentences").since("0.2"),
+        field(&R::tokens, "tokens", kTokens, "its target tokens").since("0.2")};
+  }
+};
+
 struct EvaluationRecord {
   uint64_t step = 0;
   double time = unix_now();
@@ -329,6 +348,7 @@ struct EvaluationRecord {
   std::optional<double> old_bleu;
   std::optional<double> old_chrf;
   Spans metrics;
+  std::vector<DirectionScores> directions;
   uint64_t sentences = 0;
   uint64_t tokens = 0;
   bool is_best_loss = false;
@@ -371,6 +391,11 @@ struct EvaluationRecord {
             .scalar("eval/old-chrF"),
         field(&R::metrics, "metrics", kNoUnit,
               "what eval.command printed: names and values; TensorBoard: eval/NAME")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::directions, "directions", kNoUnit,
+              "of a model of several target languages, each by itself; TensorBoard: "
+              "eval/loss/NAME, eval/BLEU/NAME, eval/chrF/NAME")
             .since("0.2")
             .omitted_when_empty(),
         field(&R::sentences, "sentences", kCount, "sentences of the validation set"),

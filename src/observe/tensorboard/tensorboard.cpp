@@ -85,6 +85,11 @@ void TensorBoard::add_evaluation(const EvaluationRecord& evaluation) {
   for (const auto& [name, value] : evaluation.metrics) {
     scalars.push_back({"eval/" + name, value});
   }
+  for (const DirectionScores& direction : evaluation.directions) {
+    scalars.push_back({"eval/loss/" + direction.name, direction.nll});
+    if (direction.bleu) scalars.push_back({"eval/BLEU/" + direction.name, *direction.bleu});
+    if (direction.chrf) scalars.push_back({"eval/chrF/" + direction.name, *direction.chrf});
+  }
   file_.add_scalars(evaluation.step, evaluation.time, scalars);
   if (!evaluation.samples.empty()) {
     file_.add_text(evaluation.step, evaluation.time, "eval/samples",

@@ -244,6 +244,12 @@ void Reporter::evaluation(const EvaluationRecord& record) {
                 : format("  of the weights; loss of the average {:.4f}", *record.average_nll);
   }
   log_note(line + old_scores(record) + format("  {}", human_seconds(record.seconds)));
+  for (const DirectionScores& direction : record.directions) {
+    line = format("  {}: loss {:.4f}", direction.name, direction.nll);
+    if (direction.bleu) line += format("  BLEU {:.2f}", *direction.bleu);
+    if (direction.chrf) line += format("  chrF {:.2f}", *direction.chrf);
+    log_note(line);
+  }
   for (const SampleTranslation& sample : record.samples) {
     log_note(format("  source      {}\n  reference   {}\n  translation {}", sample.source,
                     sample.reference, sample.hypothesis));

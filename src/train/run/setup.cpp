@@ -74,7 +74,7 @@ std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manif
     return std::nullopt;
   }
   check_lengths(options, "the validation set", manifest.valid);
-  return open_heldout(options.data, manifest, "valid", pieces);
+  return in_turn(open_heldout(options.data, manifest, "valid", pieces));
 }
 
 }  // namespace

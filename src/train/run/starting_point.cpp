@@ -196,7 +196,7 @@ std::optional<ValidationSet> open_old_valid(const TrainOptions& options, const T
                "--vocab of the other, or set --eval.old-data {}",
                data, options.data, kNoOldData));
   }
-  ValidationSet set = open_heldout(data, manifest, "valid", own.vocabulary.pieces());
+  ValidationSet set = in_turn(open_heldout(data, manifest, "valid", own.vocabulary.pieces()));
   const auto most = static_cast<size_t>(options.model.max_length);
   for (size_t i = 0; i < set.pairs.sources.size(); ++i) {
     const size_t longest = std::max(set.pairs.sources[i].size(), set.pairs.targets[i].size());

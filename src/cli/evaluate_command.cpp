@@ -121,6 +121,54 @@ Json to_json(ScoreMetric metric, const Scored& scored) {
   return json;
 }
 
+// Of one direction, without intervals.
+struct DirectionResult {
+  std::string name;
+  size_t sentences = 0;
+  double nll = 0;
+  std::vector<double> scores;  // by the metrics of the options
+};
+
+std::vector<DirectionResult> by_direction(const EvaluateOptions& options,
+                                          const EvaluationMaterial& material) {
+  std::vector<DirectionResult> results;
+  for (uint32_t d = 0; d < material.directions.size(); ++d) {
+    const Lines hypotheses = of_direction(material, d, material.hypotheses);
+    DirectionResult result = {material.directions[d], hypotheses.size(), 0, {}};
+    if (material.loss) result.nll = material.loss->directions[d].nll;
+    const Lines references = of_direction(material, d, material.references[0]);
+    for (ScoreMetric metric : options.metrics) {
+      result.scores.push_back(
+          score_of(metric, sum_of(count_sentences(metric, hypotheses, {references}))));
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+Json json_of(const DirectionResult& result, const EvaluateOptions& options) {
+  Json json = {{"name", result.name}, {"sentences", result.sentences}, {"nll", result.nll}};
+  for (size_t m = 0; m < options.metrics.size(); ++m) {
+    json["scores"][metric_name(options.metrics[m])] = result.scores[m];
+  }
+  return json;
+}
+
+std::string text_of(const std::vector<DirectionResult>& results, const EvaluateOptions& options) {
+  if (results.empty()) return "";
+  Table table;
+  std::vector<std::string> head = {"by direction", "sentences", "loss"};
+  for (ScoreMetric metric : options.metrics) head.push_back(metric_name(metric));
+  table.row(head);
+  for (const DirectionResult& result : results) {
+    std::vector<std::string> row = {result.name, with_commas(result.sentences),
+                                    format("{:.4f}", result.nll)};
+    for (const double score : result.scores) row.push_back(format("{:.2f}", score));
+    table.row(row);
+  }
+  return "\n" + table.text();
+}
+
 Json json_report(const EvaluateOptions& options, const EvaluationMaterial& material,
                  const std::vector<Result>& results) {
   Json json = {{options.model.empty() ? "hypotheses" : "model", material.name},
@@ -149,6 +197,9 @@ Json json_report(const EvaluateOptions& options, const EvaluationMaterial& mater
                               {"p_value", result.comparison->p_value}};
     }
     json["metrics"].push_back(metric);
+  }
+  for (const DirectionResult& result : by_direction(options, material)) {
+    json["directions"].push_back(json_of(result, options));
   }
   return json;
 }
@@ -206,7 +257,7 @@ std::string text_report(const EvaluateOptions& options, const EvaluationMaterial
     if (result.baseline)
       details += format("{} (baseline)\n", bleu_of(result.baseline->sums).text());
   }
-  out += scores.text() + details;
+  out += scores.text() + text_of(by_direction(options, material), options) + details;
   if (options.bootstrap && !options.baseline.empty()) out += comparison_text(options, results);
   out += "\nSignatures: sacreBLEU 2.6 gives the same scores with these settings\n\n";
   size_t width = 0;

@@ -44,9 +44,15 @@ bool same_vocabularies(const Manifest& manifest, const SavedModel& saved) {
          (!manifest.source_vocab || has(*manifest.source_vocab));
 }
 
-ValidationSet open_split(const EvaluateOptions& options, const std::string& data,
-                         const SavedModel& saved) {
-  const Manifest manifest = read_manifest(data);
+struct OpenedSplit {
+  ValidationSet set;
+  std::vector<std::string> languages;  // of the directions, or of all pairs
+  std::vector<std::string> references;
+};
+
+OpenedSplit open_split(const EvaluateOptions& options, const std::string& data,
+                       const SavedModel& saved) {
+  Manifest manifest = read_manifest(data);
   check_files(data, manifest);
   if (!same_vocabularies(manifest, saved)) {
     throw CheckpointError(format(
@@ -58,14 +64,29 @@ ValidationSet open_split(const EvaluateOptions& options, const std::string& data
     throw DataError(format("{}/manifest.json: records {} pieces but its vocabulary has {}", data,
                            with_commas(manifest.vocab.size), with_commas(saved.facts.pieces)));
   }
-  const auto& split = options.split == "valid" ? manifest.valid : manifest.test;
+  auto& split = options.split == "valid" ? manifest.valid : manifest.test;
+  if (!options.to.empty() && !split.empty()) {
+    text_rules(saved, options.to);  // the model may not have it
+    std::erase_if(split, [&](const CorpusFacts& corpus) { return corpus.to != options.to; });
+    if (split.empty()) {
+      throw DataError(format("{}: has no {} pairs to {}; prepare it with --{} FILE... to={}", data,
+                             options.split, options.to, options.split, options.to));
+    }
+  }
   if (split.empty() || split[0].lines_kept == 0) {
     throw DataError(
         format("{}: has no {} pairs; prepare it with --{}, or give --sources and "
                "--references",
                data, options.split, options.split));
   }
-  return open_heldout(data, manifest, options.split, saved.facts.piece_counts());
+  OpenedSplit opened;
+  opened.set = open_heldout(data, manifest, options.split, saved.facts.piece_counts());
+  for (const CorpusFacts& corpus : split) {
+    opened.languages.push_back(corpus.to);
+    opened.references.push_back(
+        format("{}/{}", data, HeldoutFiles(manifest, options.split, corpus.to).target));
+  }
+  return opened;
 }
 
 ValidationSet read_text(const EvaluateOptions& options, SavedModel& saved) {
@@ -76,21 +97,24 @@ ValidationSet read_text(const EvaluateOptions& options, SavedModel& saved) {
                            options.sources, set.sources.size(), options.references[0],
                            set.references.size()));
   }
-  const TextRules rules = text_rules(saved);
+  const TextRules rules = text_rules(saved, options.to);
   const Cleaner cleaner(normalisation(rules), rules.source_language, rules.target_language,
                         !saved.vocabulary.cuts_text());
-  auto encode_all = [&](const Lines& lines, const Vocabulary& vocabulary) {
-    Encoder encoder(vocabulary);
+  auto encode_all = [&](const Lines& lines, const Vocabulary& vocabulary,
+                        const std::optional<uint32_t>& tag) {
+    Encoder encoder(vocabulary, rules.line_tags());
     std::vector<std::vector<uint32_t>> all;
     for (std::string line : lines) {
       cleaner.normalise(line);
-      encoder.encode(line, all.emplace_back());
+      all.emplace_back();
+      if (tag) all.back().push_back(*tag);
+      encoder.encode(line, all.back());
       all.back().push_back(vocabulary.eos());
     }
     return all;
   };
-  set.pairs.sources = encode_all(set.sources, saved.vocabulary.source());
-  set.pairs.targets = encode_all(set.references, saved.vocabulary);
+  set.pairs.sources = encode_all(set.sources, saved.vocabulary.source(), rules.tag);
+  set.pairs.targets = encode_all(set.references, saved.vocabulary, std::nullopt);
   return set;
 }
 
@@ -102,7 +126,9 @@ EncodedPairs short_enough(const EncodedPairs& pairs, int64_t longest) {
     if (most > static_cast<size_t>(longest)) continue;
     shorter.sources.push_back(pairs.sources[i]);
     shorter.targets.push_back(pairs.targets[i]);
+    if (pairs.directions > 0) shorter.direction.push_back(pairs.direction[i]);
   }
+  shorter.directions = pairs.directions;
   if (shorter.sources.size() < pairs.sources.size()) {
     log_warning(
         format("{} of {} pairs are longer than the model's maximum of {} tokens; they are "
@@ -113,9 +139,9 @@ EncodedPairs short_enough(const EncodedPairs& pairs, int64_t longest) {
 }
 
 Lines translate_lines(const PlacedModel& placed, SavedModel& saved, const Lines& sources,
-                      const DecodeOptions& options) {
+                      const std::string& to, const DecodeOptions& options) {
   Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-                        text_rules(saved), options);
+                        text_rules(saved, to), options);
   Progress progress("translate", sources.size(), "sentences");
   Lines lines;
   for (auto& found : translator.translate(sources, [&](size_t done) { progress.set(done); })) {
@@ -124,7 +150,36 @@ Lines translate_lines(const PlacedModel& placed, SavedModel& saved, const Lines&
   return lines;
 }
 
+// Each direction by itself, in the order of the set.
+Lines translate_set(const PlacedModel& placed, SavedModel& saved, const ValidationSet& set,
+                    const std::vector<std::string>& languages, const DecodeOptions& options) {
+  if (set.directions.empty()) {
+    return translate_lines(placed, saved, set.sources, languages.front(), options);
+  }
+  Lines lines(set.sources.size());
+  for (uint32_t d = 0; d < set.directions.size(); ++d) {
+    Lines sources;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (set.pairs.direction[i] != d) continue;
+      sources.push_back(set.sources[i]);
+      places.push_back(i);
+    }
+    Lines found = translate_lines(placed, saved, sources, languages[d], options);
+    for (size_t i = 0; i < found.size(); ++i) lines[places[i]] = std::move(found[i]);
+  }
+  return lines;
+}
+
 }  // namespace
+
+Lines of_direction(const EvaluationMaterial& material, uint32_t direction, const Lines& lines) {
+  Lines own;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (material.direction[i] == direction) own.push_back(lines[i]);
+  }
+  return own;
+}
 
 Lines read_scored_lines(const std::string& path) {
   LineReader reader(path);
@@ -159,11 +214,14 @@ EvaluationMaterial translate_material(const EvaluateOptions& options) {
   EvaluationMaterial material;
   material.name = saved.path;
   ValidationSet set;
+  std::vector<std::string> languages = {options.to};
   if (options.sources.empty()) {
-    const std::string data = data_of(options, saved);
-    set = open_split(options, data, saved);
-    material.reference_names = {
-        format("{}/{}.{}", data, options.split, saved.facts.target_language)};
+    OpenedSplit split = open_split(options, data_of(options, saved), saved);
+    set = std::move(split.set);
+    languages = std::move(split.languages);
+    material.reference_names = std::move(split.references);
+    material.directions = set.directions;
+    material.direction = set.pairs.direction;
   } else {
     set = read_text(options, saved);
     material.reference_names = options.references;
@@ -181,7 +239,7 @@ EvaluationMaterial translate_material(const EvaluateOptions& options) {
   const PairsLoss loss = loss_of(placed.opened.device, *saved.model, placed.weights.view(), pairs,
                                  saved.vocabulary.bos(), kLossTokens);
   if (loss.tokens > 0) material.loss = loss;
-  material.hypotheses = translate_lines(placed, saved, set.sources, options.decode);
+  material.hypotheses = translate_set(placed, saved, set, languages, options.decode);
   if (output) {
     for (const auto& line : material.hypotheses) output->write(line + "\n");
     output->close();

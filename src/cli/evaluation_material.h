@@ -17,7 +17,13 @@ struct EvaluationMaterial {
   Lines hypotheses;
   std::vector<Lines> references;
   std::optional<PairsLoss> loss;  // only with a model
+  // Of a dataset with several target languages: their names, and the number of each line's.
+  std::vector<std::string> directions;
+  std::vector<uint32_t> direction;
 };
+
+// The lines of one direction.
+Lines of_direction(const EvaluationMaterial& material, uint32_t direction, const Lines& lines);
 
 // All lines of a file, which must not be empty. Bytes that are not UTF-8 are repaired with a
 // warning, because a translation with a bad byte should still get a score (sacreBLEU refuses it).

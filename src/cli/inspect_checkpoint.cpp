@@ -65,6 +65,7 @@ Json to_json(const std::string& path, const CheckpointFacts& facts, const Parame
       {"source_vocabulary_pieces", facts.source_pieces > 0 ? facts.source_pieces : facts.pieces},
       {"model", model_json(facts.model)},
       {"scores", facts.scores}};
+  if (!facts.target_languages.empty()) json["target_languages"] = facts.target_languages;
   if (facts.training.contains("device")) json["device"] = facts.training.at("device");
   json["quantized"] = facts.quantized;
   json["weights"] = facts.use_average ? "average" : "model";
@@ -118,6 +119,9 @@ std::string text_report(const std::string& path, const CheckpointFacts& facts,
   out += format("{} parameters, vocabulary of {}{} pieces\n", with_commas(facts.parameters),
                 facts.source_pieces > 0 ? with_commas(facts.source_pieces) + " + " : "",
                 with_commas(facts.pieces));
+  if (!facts.target_languages.empty()) {
+    out += format("target languages: {}\n", fmt::join(facts.target_languages, ", "));
+  }
   if (facts.quantized) out += "matrices in int8 with a scale for each row, for inference only\n";
   if (facts.training.contains("device")) {
     out += format("trained on {}\n", facts.training.at("device").get<std::string>());

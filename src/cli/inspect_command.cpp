@@ -89,9 +89,12 @@ std::string text_report(const std::string& path, const Manifest& m) {
     SplitSum sum = sum_of(corpora);
     sizes.row({name, with_commas(sum.read), with_commas(sum.kept), human_bytes(sum.source.bytes),
                human_bytes(sum.target.bytes), with_commas(sum.source.pieces),
-               with_commas(sum.target.pieces), weight > 0 ? format("{}", weight) : ""});
+               with_commas(sum.target.pieces), weight > 0 ? format("{:.4g}", weight) : ""});
   };
-  for (const auto& corpus : m.train) add("train: " + corpus.name, {corpus}, corpus.weight);
+  for (const auto& corpus : m.train) {
+    const std::string to = corpus.to.empty() ? "" : format(" (to {})", corpus.to);
+    add("train: " + corpus.name + to, {corpus}, corpus.weight);
+  }
   if (m.train.size() > 1) add("train", m.train, 0);
   if (!m.valid.empty()) add("valid", m.valid, 0);
   if (!m.test.empty()) add("test", m.test, 0);

@@ -66,11 +66,12 @@ bool read_window(LineReader& sources, LineReader& targets, const ScoreOptions& o
 void run_score(const ScoreOptions& options) {
   set_quiet(options.quiet);
   SavedModel saved = load_model(options.model);
-  log_note(format("{}: {} to {}, step {}", saved.path, saved.facts.source_language,
-                  saved.facts.target_language, with_commas(saved.facts.step)));
+  const TextRules rules = text_rules(saved, options.to);
+  log_note(format("{}: {} to {}, step {}", saved.path, rules.source_language, rules.target_language,
+                  with_commas(saved.facts.step)));
   const PlacedModel placed(saved, options.device, static_cast<int>(options.threads));
   PairScorer scorer(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-                    text_rules(saved));
+                    rules);
   LineReader sources(ByteSource(options.sources), kMostLineBytes);
   LineReader targets(ByteSource(options.targets), kMostLineBytes);
   LineOutput output(options.output);

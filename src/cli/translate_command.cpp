@@ -126,15 +126,16 @@ void run_translate(const TranslateOptions& given) {
                           warm_up(opened, facts.model, facts.pieces, {1, 0}, options.decode);
                         });
   SavedModel saved = load_model(path);
-  log_note(format("{}: {} to {}, step {}", saved.path, saved.facts.source_language,
-                  saved.facts.target_language, with_commas(saved.facts.step)));
+  const TextRules rules = text_rules(saved, options.to);
+  log_note(format("{}: {} to {}, step {}", saved.path, rules.source_language, rules.target_language,
+                  with_commas(saved.facts.step)));
   const PlacedModel placed(saved, opening.take());
   std::vector<std::unique_ptr<FurtherModel>> further;
   for (const std::string& more : options.ensemble) {
     further.push_back(std::make_unique<FurtherModel>(more, saved, placed.opened));
   }
   Translator translator(placed.opened.device, *saved.model, placed.weights.view(), saved.vocabulary,
-                        text_rules(saved), options.decode, options.nbest);
+                        rules, options.decode, options.nbest);
   for (const auto& model : further) {
     translator.add_model(model->placed.opened.device, *model->saved.model,
                          model->placed.weights.view());

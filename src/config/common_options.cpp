@@ -15,6 +15,11 @@ Schema& describe_threads(Schema& s, int64_t& threads, const std::string& note) {
   return s.option("threads", threads, "number of CPU threads; 0 for all cores" + note, 0, 1024);
 }
 
+void describe_to(Schema& s, std::string& to) {
+  s.option("to", to, "LANG",
+           "target language, for a model of several, whose sources begin with the tag of theirs");
+}
+
 Schema& describe_quiet(Schema& s, bool& quiet, const std::string& note) {
   return s.option("quiet", quiet, "print only warnings and errors" + note);
 }

@@ -17,6 +17,9 @@ void describe_output(Schema& schema, std::string& output, bool& overwrite, const
 // depend on it".
 Schema& describe_threads(Schema& schema, int64_t& threads, const std::string& note = "");
 
+// --to, of the commands that use a model.
+void describe_to(Schema& schema, std::string& to);
+
 Schema& describe_quiet(Schema& schema, bool& quiet, const std::string& note = "");
 
 }  // namespace reigen

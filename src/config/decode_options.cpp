@@ -75,6 +75,7 @@ void describe_choice(Schema& s, DecodeOptions& o) {
 
 void describe(Schema& s, TranslateOptions& o) {
   s.option("model", o.model, "PATH", "run directory or checkpoint of the model").required();
+  describe_to(s, o.to);
   s.custom(ensemble_option(o.ensemble));
   s.option("input", o.input, "FILE",
            "text to translate, one sentence per line (plain, gzip, zstd or xz); - for standard "
@@ -102,6 +103,7 @@ void describe(Schema& s, TranslateOptions& o) {
   describe_quiet(s, o.quiet);
   describe(s, o.decode);
   s.example("reigen translate --model runs/demo < test.en > test.de");
+  s.example("reigen translate --model runs/several --to fr < test.en > test.fr");
   s.example("reigen translate --model runs/demo --input test.en.gz --beam 8 --nbest 8");
   s.example("reigen translate --model runs/de-en --sample --seed 7 < mono.de > mono.en");
 }

@@ -40,6 +40,7 @@ struct DecodeOptions {
 
 struct TranslateOptions {
   std::string model;
+  std::string to;                     // target language; empty: the only one
   std::string input = "-";            // standard input
   std::string output = "-";           // standard output
   std::vector<std::string> ensemble;  // further models

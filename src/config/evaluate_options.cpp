@@ -83,6 +83,9 @@ void describe(Schema& s, EvaluateOptions& o) {
   s.option("model", o.model, "DIR",
            "run directory or checkpoint of a model to translate with and to score, loss and "
            "perplexity included");
+  s.option("to", o.to, "LANG",
+           "with --model: target language, for a model of several; required with --sources; of a "
+           "dataset all languages are scored without it");
   s.option("data", o.data, "DIR",
            "with --model: dataset with the split to translate; the run's own when empty");
   s.option("split", o.split, "NAME", "with --model: split of the dataset, test or valid");
@@ -116,9 +119,9 @@ void check_evaluate_options(const EvaluateOptions& o) {
     if (o.references.empty()) {
       throw ConfigError("--references is required (reference translations, line by line)");
     }
-    if (!o.data.empty() || !o.sources.empty() || !o.output.empty()) {
+    if (!o.data.empty() || !o.sources.empty() || !o.output.empty() || !o.to.empty()) {
       throw ConfigError(
-          "--data, --sources and --output need --model; leave them out with --hypotheses");
+          "--data, --sources, --output and --to need --model; leave them out with --hypotheses");
     }
     return;
   }

@@ -17,6 +17,7 @@ enum class ScoreMetric { kBleu, kChrf, kChrfPlusPlus };
 struct EvaluateOptions {
   std::string hypotheses;
   std::string model;
+  std::string to;    // target language; empty: the only one, or all of a dataset
   std::string data;  // empty: the run's own
   std::string split = "test";
   std::string sources;

@@ -6,6 +6,7 @@ namespace reigen {
 
 void describe(Schema& s, ScoreOptions& o) {
   s.option("model", o.model, "PATH", "run directory or checkpoint of the model").required();
+  describe_to(s, o.to);
   s.option("sources", o.sources, "FILE",
            "source text, one sentence per line (plain, gzip, zstd or xz)")
       .required();

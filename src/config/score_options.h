@@ -11,6 +11,7 @@ namespace reigen {
 
 struct ScoreOptions {
   std::string model;
+  std::string to;  // target language; empty: the only one
   std::string sources;
   std::string targets;
   std::string output = "-";  // standard output

@@ -57,8 +57,11 @@ void RunWriter::take_over(Counters& counters, const AttemptFacts& facts, uint64_
 void RunWriter::announce(const AttemptFacts& attempt) {
   attempt_ = attempt;
   const ModelOptions& m = options_.model;
+  const auto& languages = data_.manifest.target_languages;
+  const std::string targets =
+      languages.empty() ? data_.manifest.target_language : format("{}", fmt::join(languages, ", "));
   log_note(format("data: {} to {}, {} training pairs, vocabulary of {} pieces",
-                  data_.manifest.source_language, data_.manifest.target_language,
+                  data_.manifest.source_language, targets,
                   with_commas(data_.manifest.train_pairs()), with_commas(data_.vocabulary.size())));
   log_note(format("model: width {}, {} heads, ffn {}, {}+{} layers, {} parameters", m.width,
                   m.heads, m.ffn_width, m.encoder_layers, m.decoder_layers,
@@ -178,6 +181,11 @@ CheckpointFacts RunWriter::facts(const TrainState& state) const {
     if (last_evaluation_->bleu) facts.scores["bleu"] = *last_evaluation_->bleu;
     if (last_evaluation_->chrf) facts.scores["chrf"] = *last_evaluation_->chrf;
     for (const auto& [name, value] : last_evaluation_->metrics) facts.scores[name] = value;
+    for (const DirectionScores& direction : last_evaluation_->directions) {
+      if (std::isfinite(direction.nll)) facts.scores["nll of " + direction.name] = direction.nll;
+      if (direction.bleu) facts.scores["bleu of " + direction.name] = *direction.bleu;
+      if (direction.chrf) facts.scores["chrf of " + direction.name] = *direction.chrf;
+    }
   }
   facts.use_average = options_.ema_decay > 0 && state.counters.average_better;
   facts.training = {{"reigen", attempt_.version},

@@ -127,11 +127,20 @@ void continue_optimizer(const SavedModel& saved, TrainState& state) {
   state.counters.loss_scale = before.counters.loss_scale;
 }
 
+void check_tags(const SavedModel& saved, const Manifest& manifest, const std::string& data) {
+  const bool model = !saved.facts.target_languages.empty();
+  if (model == !manifest.target_languages.empty()) return;
+  if (model && saved.vocabulary.source().takes_tags_of_lines()) return;
+  throw CheckpointError(
+      format("{}: its sources begin with{} the tag of a target language, unlike those of the "
+             "dataset {}; prepare the data {} to=LANG",
+             saved.path, model ? "" : "out", data, model ? "with" : "without"));
+}
+
 void warn_of_languages(const CheckpointFacts& facts, const TrainingData& data) {
-  if (facts.source_language == data.manifest.source_language &&
-      facts.target_language == data.manifest.target_language) {
-    return;
-  }
+  const bool same_target =
+      !facts.target_languages.empty() || facts.target_language == data.manifest.target_language;
+  if (facts.source_language == data.manifest.source_language && same_target) return;
   log_warning(format("the starting point translates {} to {}, the dataset {} to {}",
                      facts.source_language, facts.target_language, data.manifest.source_language,
                      data.manifest.target_language));
@@ -159,6 +168,7 @@ TrainState starting_state(const TrainOptions& options, const Transformer& model,
   SavedModel saved = load_model(options.tune.from);
   require_fp32(saved, "trained");
   check_vocabulary(saved.facts, saved.path, options);
+  check_tags(saved, data.manifest, options.data);
   warn_of_languages(saved.facts, data);
   TrainState state;
   const size_t n = model.layout().elements();

@@ -50,6 +50,32 @@ Json gain_json(const ExpectedGain& gain) {
 
 }  // namespace
 
+// Of a model of several target languages: the last scores of each direction, and their course.
+void ReportMaker::add_directions(Answer& answer) {
+  if (run_.evaluations.empty() || run_.evaluations.back().directions.empty()) return;
+  const EvaluationRecord& last = run_.evaluations.back();
+  for (const DirectionScores& direction : last.directions) {
+    std::string scores = format("loss {:.4f}", direction.nll);
+    Json numbers = {{"name", direction.name}, {"nll", direction.nll}};
+    if (direction.bleu) {
+      scores += format(", BLEU {:.2f}", *direction.bleu);
+      numbers["bleu"] = *direction.bleu;
+    }
+    if (direction.chrf) {
+      scores += format(", chrF {:.2f}", *direction.chrf);
+      numbers["chrf"] = *direction.chrf;
+    }
+    answer.figures.emplace_back(format("{} at step {}", direction.name, with_commas(last.step)),
+                                scores);
+    report_.numbers["directions"].push_back(std::move(numbers));
+  }
+  const DirectionCurves curves = direction_curves(run_);
+  answer.plots.push_back({.title = "Validation loss by direction",
+                          .y = "per target token",
+                          .series = dots_of(curves.losses)});
+  answer.plots.push_back({.title = "BLEU by direction", .series = dots_of(curves.bleu)});
+}
+
 void ReportMaker::is_trained() {
   Answer& a = add("trained", "Is the model fully trained, and how can you tell?");
   a.answer = text_of(report_.trained).verdict;
@@ -103,6 +129,7 @@ void ReportMaker::is_trained() {
   }
   bleu.series.push_back(std::move(scores));
   a.plots.push_back(std::move(bleu));
+  add_directions(a);
   for (const auto& [name, points] : metric_points(run_)) {
     const auto best =
         std::max_element(points.begin(), points.end(),

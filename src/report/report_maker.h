@@ -64,6 +64,7 @@ class ReportMaker {
   void numbers();
 
   Answer& add(const char* id, const char* question);
+  void add_directions(Answer& answer);
   void add_cost(Answer& answer, double seconds);
   void advise_saving(Answer& answer);
   std::string repeated_text() const;

@@ -145,6 +145,13 @@ std::string escaped_html(std::string_view text) {
   return out;
 }
 
+std::vector<PlotSeries> dots_of(
+    const std::map<std::string, std::vector<std::pair<double, double>>>& points) {
+  std::vector<PlotSeries> series;
+  for (const auto& [name, values] : points) series.push_back({name, values, true});
+  return series;
+}
+
 bool is_empty(const Plot& plot) {
   return std::none_of(plot.series.begin(), plot.series.end(), [](const PlotSeries& series) {
     return std::any_of(series.points.begin(), series.points.end(),

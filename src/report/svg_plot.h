@@ -2,6 +2,7 @@
 // its light and dark schemes; screen readers get the title and a summary.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,10 @@ struct Plot {
   std::vector<PlotSeries> series;
   bool from_zero = false;
 };
+
+// A series of dots for each name.
+std::vector<PlotSeries> dots_of(
+    const std::map<std::string, std::vector<std::pair<double, double>>>& points);
 
 bool is_empty(const Plot& plot);
 std::string svg_of(const Plot& plot);

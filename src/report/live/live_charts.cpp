@@ -147,6 +147,14 @@ Json live_charts(const RunSummary& run) {
                .y = "0 to 100, higher is better",
                .series = {bleu},
                .from_zero = true});
+  const DirectionCurves directions = direction_curves(run);
+  add("loss-directions", {.title = "Validation loss by direction",
+                          .y = "per target token",
+                          .series = dots_of(directions.losses)});
+  add("bleu-directions", {.title = "BLEU by direction",
+                          .y = "0 to 100, higher is better",
+                          .series = dots_of(directions.bleu),
+                          .from_zero = true});
   for (const auto& [name, points] : metric_points(run)) {
     add(("metric-" + name).c_str(), {.title = format("{} on the validation set", name),
                                      .y = "by eval.command, higher is better",

@@ -74,6 +74,13 @@ Json facts_of(const RunSummary& run, const std::optional<TrainOptions>& options,
               format("at step {}", with_commas(e.step)));
     if (e.bleu)
       facts.add("BLEU", format("{:.2f}", *e.bleu), format("at step {}", with_commas(e.step)));
+    for (size_t d = 0; d < std::min(e.directions.size(), kMostDirections); ++d) {
+      const DirectionScores& direction = e.directions[d];
+      facts.add(direction.name,
+                direction.bleu ? format("BLEU {:.2f}", *direction.bleu)
+                               : format("loss {:.4f}", direction.nll),
+                format("at step {}", with_commas(e.step)));
+    }
     for (const auto& [name, value] : e.metrics) {
       facts.add(name, format("{:.4f}", value), format("at step {}", with_commas(e.step)));
     }

@@ -119,6 +119,22 @@ std::map<std::string, Points> metric_points(const RunSummary& run) {
   return points;
 }
 
+DirectionCurves direction_curves(const RunSummary& run) {
+  DirectionCurves curves;
+  for (const EvaluationRecord& e : run.evaluations) {
+    const auto step = static_cast<double>(e.step);
+    for (const DirectionScores& direction : e.directions) {
+      const bool shown =
+          curves.losses.size() < kMostDirections || curves.losses.contains(direction.name);
+      if (!shown) continue;
+      Points& losses = curves.losses[direction.name];
+      if (std::isfinite(direction.nll)) losses.emplace_back(step, direction.nll);
+      if (direction.bleu) curves.bleu[direction.name].emplace_back(step, *direction.bleu);
+    }
+  }
+  return curves;
+}
+
 Points validation_losses(const RunSummary& run) {
   Points points;
   for (const EvaluationRecord& e : run.evaluations) {

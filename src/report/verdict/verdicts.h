@@ -277,6 +277,15 @@ LearningCurve learning_curve(const RunSummary& run, const LearningContext& conte
 Points validation_losses(const RunSummary& run);
 // Of each metric of eval.command, by name.
 std::map<std::string, Points> metric_points(const RunSummary& run);
+
+// Loss and BLEU of each direction of a model of several target languages, by its name; of at most
+// kMostDirections.
+inline constexpr size_t kMostDirections = 6;  // a line for each, in different colours
+struct DirectionCurves {
+  std::map<std::string, Points> losses;
+  std::map<std::string, Points> bleu;
+};
+DirectionCurves direction_curves(const RunSummary& run);
 Points training_losses(const RunSummary& run);  // without smoothing, with dropout
 
 // Limits of the verdicts on learning.

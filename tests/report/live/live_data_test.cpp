@@ -67,9 +67,17 @@ TEST(LiveData, EveryChartHasSeriesAndASummary) {
   write_rank(run, 0, "a", 1);
   write_rank(run, 1, "b", 1);
   const Json json = shown(run);
-  EXPECT_EQ(charts_in(json), (std::set<std::string>{"loss", "bleu", "metric-COMET",
-                                                    "metric-ter-neg", "rate", "throughput", "split",
-                                                    "network-out", "network-in", "gpu", "cpu"}));
+  EXPECT_EQ(charts_in(json),
+            (std::set<std::string>{"loss", "bleu", "loss-directions", "bleu-directions",
+                                   "metric-COMET", "metric-ter-neg", "rate", "throughput", "split",
+                                   "network-out", "network-in", "gpu", "cpu"}));
+  EXPECT_EQ(chart(json, "loss-directions")["series"].size(), 2u);
+  EXPECT_EQ(chart(json, "bleu-directions")["series"].size(), 1u);
+  bool shown_fact = false;
+  for (const Json& fact : json["facts"]) {
+    shown_fact |= fact.at("name") == "en-de" && fact.at("value") == "BLEU 30.50";
+  }
+  EXPECT_TRUE(shown_fact);
   for (const Json& chart : json["charts"]) {
     EXPECT_FALSE(chart["series"].empty()) << chart["id"];
     EXPECT_THAT(chart["summary"].get<std::string>(), HasSubstr("from ")) << chart["id"];

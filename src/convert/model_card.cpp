@@ -8,17 +8,31 @@
 #include "convert/export_format.h"
 #include "data/manifest.h"
 #include "eval/scores.h"
+#include "text/language_tag.h"
 
 namespace reigen {
 namespace {
 
+std::vector<std::string> targets_of(const CheckpointFacts& facts) {
+  if (facts.target_languages.empty()) return {facts.target_language};
+  return facts.target_languages;
+}
+
+// That of the examples; empty for a model without tags.
+std::string first_tag(const CheckpointFacts& facts) {
+  return facts.target_languages.empty() ? "" : language_tag(facts.target_languages.front());
+}
+
 std::string front_matter(const SavedModel& saved, ExportFormat to) {
   const CheckpointFacts& facts = saved.facts;
+  std::string languages = format("- {}\n", Json(facts.source_language).dump());
+  for (const std::string& language : targets_of(facts)) {
+    languages += format("- {}\n", Json(language).dump());
+  }
   return format(
-      "---\nlanguage:\n- {}\n- {}\nlibrary_name: {}\npipeline_tag: translation\ntags:\n"
+      "---\nlanguage:\n{}library_name: {}\npipeline_tag: translation\ntags:\n"
       "- translation\n- reigen\n---\n\n",
-      Json(facts.source_language).dump(), Json(facts.target_language).dump(),
-      to == ExportFormat::kHf ? "transformers" : "ctranslate2");
+      languages, to == ExportFormat::kHf ? "transformers" : "ctranslate2");
 }
 
 std::string hf_use(const SavedModel& saved) {
@@ -28,9 +42,9 @@ std::string hf_use(const SavedModel& saved) {
       "```python\nfrom transformers import MarianTokenizer, {0}\n\n"
       "tokenizer = MarianTokenizer.from_pretrained(\".\")\n"
       "model = {0}.from_pretrained(\".\")\n"
-      "batch = tokenizer([\"...\"], return_tensors=\"pt\", padding=True)\n"
+      "batch = tokenizer([\"{1}...\"], return_tensors=\"pt\", padding=True)\n"
       "print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))\n```\n\n",
-      name);
+      name, first_tag(saved.facts).empty() ? "" : first_tag(saved.facts) + " ");
   if (!pre) {
     out +=
         "For CTranslate2, use `reigen export --to ctranslate2`. CTranslate2's own converter starts "
@@ -46,12 +60,33 @@ std::string ct2_use(const SavedModel& saved) {
            "pieces = \"...\".split()  # text that is already split into pieces\n"
            "print(translator.translate_batch([pieces])[0].hypotheses[0])\n```\n\n";
   }
-  return "```python\nimport ctranslate2\nimport sentencepiece\n\n"
-         "source = sentencepiece.SentencePieceProcessor(model_file=\"source.spm\")\n"
-         "target = sentencepiece.SentencePieceProcessor(model_file=\"target.spm\")\n"
-         "translator = ctranslate2.Translator(\".\")\n"
-         "pieces = source.encode(\"...\", out_type=str)  # the end of sentence is added\n"
-         "print(target.decode(translator.translate_batch([pieces])[0].hypotheses[0]))\n```\n\n";
+  const std::string tag = first_tag(saved.facts);
+  return format(
+      "```python\nimport ctranslate2\nimport sentencepiece\n\n"
+      "source = sentencepiece.SentencePieceProcessor(model_file=\"source.spm\")\n"
+      "target = sentencepiece.SentencePieceProcessor(model_file=\"target.spm\")\n"
+      "translator = ctranslate2.Translator(\".\")\n"
+      "pieces = {}source.encode(\"...\", out_type=str)  # the end of sentence is added\n"
+      "print(target.decode(translator.translate_batch([pieces])[0].hypotheses[0]))\n```\n\n",
+      tag.empty() ? "" : format("[\"{}\"] + ", tag));
+}
+
+// How a caller names the target language.
+std::string tag_section(const SavedModel& saved, ExportFormat to) {
+  const CheckpointFacts& facts = saved.facts;
+  if (facts.target_languages.empty()) return "";
+  std::string out = "Each source begins with the tag of its target language, one piece:\n\n";
+  for (const std::string& language : facts.target_languages) {
+    out += format("- `{}`\n", language_tag(language));
+  }
+  out +=
+      to == ExportFormat::kHf
+          ? "\nMarianTokenizer takes a tag at the beginning of any text, so text from others "
+            "should not begin with `>>`.\nA tag elsewhere in a text is cut into ordinary "
+            "pieces.\n\n"
+          : "\nThe tag is a piece of its own before those of the text. SentencePiece never finds "
+            "it in text.\n\n";
+  return out;
 }
 
 std::string limits(const SavedModel& saved) {
@@ -113,8 +148,10 @@ std::string score_section(const CheckpointFacts& facts) {
   out += "| metric | value | signature |\n| --- | --- | --- |\n";
   for (const auto& [name, value] : facts.scores.items()) {
     std::string settings;
-    if (name == "bleu") settings = signature(ScoreMetric::kBleu, 1, std::nullopt);
-    if (name == "chrf") settings = signature(ScoreMetric::kChrf, 1, std::nullopt);
+    if (name == "bleu" || name.starts_with("bleu of "))
+      settings = signature(ScoreMetric::kBleu, 1, std::nullopt);
+    if (name == "chrf" || name.starts_with("chrf of "))
+      settings = signature(ScoreMetric::kChrf, 1, std::nullopt);
     std::string escaped;
     for (const char c : settings) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
     out += format("| {} | {:.4f} | {} |\n", name, value.get<double>(), escaped);
@@ -147,10 +184,11 @@ std::string model_card(const SavedModel& saved, ExportFormat to, ExportWeights w
   out += format(
       "# {} to {}\n\nA translation model trained with Reigen, written by `reigen export` "
       "for {} with {} weights.\n\n",
-      facts.source_language, facts.target_language,
+      facts.source_language, fmt::join(targets_of(facts), ", "),
       hf ? "Hugging Face transformers" : "CTranslate2",
       weights == ExportWeights::kInt8 ? "int8" : "float32");
-  out += "## Use\n\n" + (hf ? hf_use(saved) : ct2_use(saved)) + limits(saved) + "\n";
+  out += "## Use\n\n" + (hf ? hf_use(saved) : ct2_use(saved));
+  out += tag_section(saved, to) + limits(saved) + "\n";
   return out + data_section(facts) + score_section(facts) + settings_section(facts);
 }
 

@@ -96,7 +96,13 @@ TEST_P(Renumbered, CutsTextAsBeforeWithTheIdsOfTheList) {
   EXPECT_EQ(pieces_of(after, ">>de<< " + line), wanted);
   wanted[0] = "<unk>";
   EXPECT_EQ(pieces_of(after, ">>fr<< " + line), wanted);
+  EXPECT_TRUE(after.takes_tags_of_lines());
+  EXPECT_THAT(after.tagged_languages(), ElementsAre("de"));
+  ASSERT_TRUE(after.tag("de"));
   std::vector<uint32_t> ids;
+  Encoder(after, LineTags::kText).encode(">>de<< " + line, ids);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), *after.tag("de")), 0);
+  ids.clear();
   Encoder(after).encode("the number is", ids);
   ids.push_back(after.eos());
   EXPECT_EQ(after.decode(ids), "the number is");

@@ -91,6 +91,24 @@ TEST(Translator, TranslatesALongLineInFragmentsAndJoinsThem) {
   EXPECT_EQ(small.translator.counts().source_tokens, tokens);
 }
 
+TEST(Translator, EachFragmentBeginsWithTheTagOfTheLanguage) {
+  const Vocabulary& vocabulary = small_vocabulary();
+  constexpr uint32_t kTag = 7;  // any piece
+  SmallTranslator small(vocabulary, 1, {.beam = 2}, {.tag = kTag});
+  std::string line;
+  for (int i = 0; i < 10; ++i) line += "the number 12 is followed. ";
+  const std::vector<std::string> lines = {line, "", "the"};
+  const EncodedLines encoded = small.translator.encode(lines);
+  ASSERT_GT(encoded.first_source[1], 3u);
+  EXPECT_EQ(encoded.first_source[2], encoded.first_source[1]);  // nothing to translate
+  for (const std::vector<uint32_t>& source : encoded.sources) {
+    EXPECT_EQ(source.front(), kTag);
+    EXPECT_EQ(source.back(), vocabulary.eos());
+    EXPECT_GT(source.size(), 2u);
+    EXPECT_LE(source.size(), 12u);  // the model accepts no more
+  }
+}
+
 TEST(Translator, ListsTheBestTranslationsInOrder) {
   SmallTranslator small(small_vocabulary(), 4, {.beam = 4, .max_ratio = 1});
   auto lists = small.translator.translate(

@@ -144,6 +144,56 @@ TEST_F(ValidationTest, PassesTheTranslationsOn) {
   EXPECT_EQ(calls, 1u);
 }
 
+TEST_F(ValidationTest, ScoresEachDirectionByItself) {
+  set.directions = {"en-de", "en-fr"};
+  set.pairs.directions = 2;
+  for (size_t i = 0; i < 20; ++i) set.pairs.direction.push_back(i < 6 ? 1 : 0);
+  ValidationPlan plan{.sentences = 18, .samples = 0, .micro_tokens = 200, .options = {.beam = 1}};
+  const EvaluationRecord found = record(plan);
+  ASSERT_EQ(found.directions.size(), 2u);
+  for (size_t d = 0; d < 2; ++d) {
+    const DirectionScores& direction = found.directions[d];
+    EXPECT_EQ(direction.name, set.directions[d]);
+    EncodedPairs own;
+    const auto [first, last] = d == 0 ? std::pair{6, 20} : std::pair{0, 6};
+    own.sources = {set.pairs.sources.begin() + first, set.pairs.sources.begin() + last};
+    own.targets = {set.pairs.targets.begin() + first, set.pairs.targets.begin() + last};
+    const PairsLoss alone =
+        loss_of(device, small.model, parameters, own, small.data.vocabulary.bos(), 200);
+    EXPECT_NEAR(direction.nll, alone.nll, 1e-5);
+    EXPECT_EQ(direction.tokens, alone.tokens);
+    ASSERT_TRUE(direction.bleu && direction.chrf);
+  }
+  EXPECT_EQ(found.directions[0].tokens + found.directions[1].tokens, found.tokens);
+  // The decoded lines of the second direction score 100 against themselves.
+  const Lines decoded = translate_pairs(device, small.model, parameters, set.pairs, 18,
+                                        small.data.vocabulary, plan.options)
+                            .lines;
+  std::copy(decoded.begin(), decoded.begin() + 6, set.references.begin());
+  EXPECT_NEAR(*record(plan).directions[1].chrf, 100, 1e-9);
+  EXPECT_LT(*record(plan).directions[0].chrf, 100);
+}
+
+TEST_F(ValidationTest, DirectionsTakeTurns) {
+  set.directions = {"en-de", "en-fr"};
+  set.pairs.directions = 2;
+  for (size_t i = 0; i < 20; ++i) set.pairs.direction.push_back(i < 15 ? 0 : 1);
+  const ValidationSet sorted = in_turn(set);
+  EXPECT_EQ(sorted.directions, set.directions);
+  for (size_t i = 0; i < 20; ++i) {
+    const size_t before = i >= 10 ? i - 5 : (i % 2 == 0 ? i / 2 : 15 + i / 2);
+    EXPECT_EQ(sorted.pairs.direction[i], set.pairs.direction[before]);
+    EXPECT_EQ(sorted.pairs.sources[i], set.pairs.sources[before]);
+    EXPECT_EQ(sorted.pairs.targets[i], set.pairs.targets[before]);
+    EXPECT_EQ(sorted.sources[i], set.sources[before]);
+    EXPECT_EQ(sorted.references[i], set.references[before]);
+  }
+  ValidationSet one = set;
+  one.directions.clear();
+  one.pairs.direction.clear();
+  EXPECT_EQ(in_turn(one).sources, set.sources);
+}
+
 TEST(ChrfOfSentences, IsThatOfEachSentence) {
   const std::vector<double> scores = chrf_of_sentences({"the same", "other"}, {"the same", "xyz"});
   ASSERT_EQ(scores.size(), 2u);

@@ -8,9 +8,11 @@
 
 #include "base/error.h"
 #include "base/file/files.h"
+#include "base/format.h"
 #include "support/small_model.h"
 #include "support/teacher_forced.h"
 #include "support/temp_dir.h"
+#include "text/vocab_trainer.h"
 
 namespace reigen {
 namespace {
@@ -51,6 +53,57 @@ TEST(LoadModel, ReturnsTheModelAsWritten) {
     EXPECT_EQ(read.model->evaluate(device, batch, read.parameters, 0, arena).nll,
               written.model.evaluate(device, batch, written.parameters, 0, arena).nll);
   }
+}
+
+// A checkpoint with a vocabulary of 64 pieces that has these tags.
+SavedModel tagged_model(const TempDir& dir, const std::vector<std::string>& tags) {
+  WordCounts words;
+  for (int i = 0; i < 200; ++i) words.add(format("the number {} follows {}", i, i * i));
+  VocabOptions options;
+  options.size = 64;
+  options.tags = tags;
+  SmallModel small(tiny_variant("pre"), 64);
+  small.vocabulary = Vocabulary::from_model_bytes(
+      train_vocabulary(options, words, [] { return [](uint64_t) {}; }), "test");
+  small.write(dir.path("a"));
+  return load_model(dir.path("a"));
+}
+
+std::string rules_error(const SavedModel& saved, const std::string& to) {
+  try {
+    text_rules(saved, to);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+TEST(TextRulesOfAModel, SeveralLanguagesNeedAChoice) {
+  const TempDir dir;
+  const SavedModel saved = tagged_model(dir, {">>de<<", ">>fr<<"});
+  EXPECT_EQ(saved.facts.target_languages, (std::vector<std::string>{"de", "fr"}));
+  const TextRules rules = text_rules(saved, "fr");
+  EXPECT_EQ(rules.target_language, "fr");
+  ASSERT_TRUE(rules.tag);
+  EXPECT_EQ(saved.vocabulary.piece(*rules.tag), ">>fr<<");
+  EXPECT_EQ(rules.line_tags(), LineTags::kText);
+  EXPECT_THAT(rules_error(saved, ""), HasSubstr("--to: de, fr"));
+  EXPECT_THAT(rules_error(saved, "es"), HasSubstr("its languages: de, fr"));
+}
+
+TEST(TextRulesOfAModel, OneLanguageNeedsNone) {
+  const TempDir dir;
+  EXPECT_TRUE(text_rules(tagged_model(dir, {">>fr<<"})).tag);
+}
+
+TEST(TextRulesOfAModel, AModelWithoutTagsHasNoChoice) {
+  const TempDir dir;
+  const SavedModel saved = tagged_model(dir, {});
+  EXPECT_TRUE(saved.facts.target_languages.empty());
+  EXPECT_FALSE(text_rules(saved).tag);
+  EXPECT_THAT(rules_error(saved, saved.facts.target_language), HasSubstr("leave out --to"));
+  EXPECT_NE(read_file(dir.path("a/manifest.json")).find("\"version\": 1"), std::string::npos);
 }
 
 TEST(LoadModel, UsesTheAverageWhereItScoredBetter) {

@@ -183,11 +183,11 @@ TEST(Vocabulary, TheTagOfALanguageIsOnePieceThatTextCannotContain) {
   for (VocabType type : {VocabType::kBpe, VocabType::kUnigram}) {
     VocabOptions options;
     options.type = type;
-    options.size = 120;
+    options.size = 80;
     options.tags = {">>de<<", ">>pt-BR<<"};
     const Vocabulary vocabulary = Vocabulary::from_model_bytes(
         train_vocabulary(options, sample_words(), [] { return [](uint64_t) {}; }), "test");
-    EXPECT_EQ(vocabulary.size(), 120u);
+    EXPECT_EQ(vocabulary.size(), 80u);
     EXPECT_EQ(vocabulary.tagged_languages(), (std::vector<std::string>{"de", "pt-BR"}));
     EXPECT_FALSE(vocabulary.takes_tags_of_lines());
     const std::optional<uint32_t> tag = vocabulary.tag("de");

@@ -63,6 +63,8 @@ EvaluationRecord sample_evaluation(uint64_t step) {
           .old_nll = 2.5,
           .old_bleu = 12.5,
           .metrics = {{"COMET", 0.75}, {"ter-neg", -60.5}},
+          .directions = {{.name = "en-de", .nll = 1.5, .bleu = 30.5, .tokens = 40'000},
+                         {.name = "en-fr", .nll = 2.25, .tokens = 24'000}},
           .sentences = 3000,
           .tokens = 64'000,
           .is_best_loss = true,

@@ -97,6 +97,9 @@ TEST(TensorBoard, ShowsEveryEvaluation) {
   EXPECT_EQ(series.at("eval/perplexity").size(), 2u);
   EXPECT_EQ(series.at("eval/BLEU"), (Points{{7, 27.25f}}));
   EXPECT_EQ(series.at("eval/chrF"), (Points{{7, 55.5f}}));
+  EXPECT_EQ(series.at("eval/loss/en-fr"), (Points{{7, 2.25f}, {8, 2.25f}}));
+  EXPECT_EQ(series.at("eval/BLEU/en-de").at(0), (Points{{7, 30.5f}}).at(0));
+  EXPECT_FALSE(series.contains("eval/BLEU/en-fr"));
   const std::vector<ReadEvent> events = events_in(board.path());
   ASSERT_EQ(events.size(), 4u);  // version, scalars, samples, scalars
   const ReadValue& samples = events[2].values.at(0);

@@ -1,7 +1,9 @@
 """Elastic training through the real binary: workers that end or stop, and the loss curve of a run to which nothing
 happened. tests/chaos has random schedules of faults."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -80,6 +82,24 @@ class Survivors(harness.Case):
         self.assertEqual(len(records_in(job.run, "start")), 1)
         self.assertEqual(os.readlink(f"{copy}/last"), f"step-{STEPS:08}")  # the new writer continues the copies
         self.assert_all_agree("run")
+
+    def test_a_run_of_from_outlives_its_starting_point_and_the_worker_that_read_it(self):
+        start = self.path("start")
+        run("train", *[a if a != STEPS else 20 for a in self.arguments()], "--run", start)
+        arguments = self.arguments("--from", start, "--seed", 3)
+        reference = reference_losses(REIGEN, arguments, self.path("one"))
+        self.assertLess(reference[1], self.reference[1] - 0.2)  # it begins with a trained model
+        job = ElasticJob(REIGEN, arguments, self.path("run"), 3)
+        self.addCleanup(job.close)
+        job.wait_for_step(20)
+        shutil.rmtree(start)
+        job.kill(0)
+        codes = job.wait([1, 2])
+        self.assertEqual((codes[1], codes[2]), (0, 0), job.all_output())
+        job.check_steps(reference, STEPS, 1e-4)
+        self.assertEqual(len(records_in(job.run, "starting_point")), 1)
+        recorded = json.loads(self.read("run/last/manifest.json"))["training"]["state"]["starting_point"]
+        self.assertEqual(recorded["sha256"], records_in(job.run, "starting_point")[0]["sha256"])
 
     def test_a_writer_that_was_stopped_does_not_write_again(self):
         job = self.start(3, "--silence", "1")

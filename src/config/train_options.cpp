@@ -203,8 +203,8 @@ void describe_eval(Schema& s, TrainOptions& o) {
            "shell command for any other metric, run by rank 0 after each translation of the "
            "validation set with the paths of plain text in $SOURCE, $HYPOTHESIS and $REFERENCE; "
            "prints lines `name value`, where higher is better; the best checkpoint by each is "
-           "best-NAME, and eval.stop-on command watches the first; not taken from files and not "
-           "recorded, so a resume needs it again")
+           "best-NAME, and eval.stop-on command watches the first; not taken from files, so a "
+           "resume needs it again")
       .free_on_resume()
       .command_line_only();
   s.custom(seconds_option("eval.command-limit", o.eval.command_limit,

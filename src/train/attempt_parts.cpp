@@ -236,8 +236,8 @@ void describe_attempt(AttemptParts& parts) {
   }
   if (parts.options.eval.command.empty() && !parts.state.counters.best_metrics.empty()) {
     facts.warnings.emplace_back(
-        "earlier evaluations of the run had scores by eval.command, which is not recorded; give "
-        "--eval.command again to continue them");
+        "earlier evaluations of the run had scores by eval.command, which is not taken from a run "
+        "directory; give --eval.command again to continue them");
   }
   if (parts.job.alone()) return;
   const Membership& membership = *parts.job.membership();

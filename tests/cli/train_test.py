@@ -486,6 +486,8 @@ class AnyMetric(TrainCase):
         self.assertNotIn("falling", self.read("run/config.yaml"))
         done = run("train", "--run", self.path("run"), "--max-steps", 60)
         self.assertIn("--eval.command again", done.stderr)
+        starts = [r.get("eval_command") for r in self.records("run") if r["kind"] == "start"]
+        self.assertEqual(starts, [command, command, None])  # for information
         config = self.read("run/config.yaml").replace('command: ""', f'command: "touch {self.path("harmed")}"')
         self.assertIn("harmed", config)
         self.write("run/config.yaml", config)

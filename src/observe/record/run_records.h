@@ -43,6 +43,7 @@ struct StartRecord {
   uint64_t last_step = 0;
   uint64_t vocabulary = 0;
   double piece_entropy = 0;
+  std::string eval_command;
   bool operator==(const StartRecord&) const = default;
 
   static constexpr RecordKind kKind = {
@@ -114,6 +115,11 @@ struct StartRecord {
         field(&R::piece_entropy, "piece_entropy", kNats,
               "entropy of single target pieces of the training data: the nll of a model that "
               "knows only how often each piece occurs")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(
+            &R::eval_command, "eval_command", kNoUnit,
+            "command of eval.command, which made the metrics of this attempt; never run from here")
             .since("0.2")
             .omitted_when_empty()};
   }

@@ -114,6 +114,7 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.last_step = static_cast<uint64_t>(last > 0 ? last : options_.max_steps);
   start.vocabulary = data_.vocabulary.pieces().target;
   start.piece_entropy = piece_entropy(data_.train, start.vocabulary);
+  start.eval_command = options_.eval.command;
   reporter_->start(start);
   if (attempt.prediction) reporter_->prediction(*attempt.prediction);
 }

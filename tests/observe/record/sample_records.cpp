@@ -29,7 +29,8 @@ StartRecord sample_start(uint64_t step, uint64_t attempt) {
           .capacity = 6.5e14,
           .capacity_low = 6.25e14,
           .setup_seconds = 7.5,
-          .data_seconds = 5.25};
+          .data_seconds = 5.25,
+          .eval_command = "score \"$HYPOTHESIS\" | awk '{print $1}'"};
 }
 
 StepRecord sample_step(uint64_t step) {

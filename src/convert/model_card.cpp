@@ -82,8 +82,8 @@ std::string tag_section(const SavedModel& saved, ExportFormat to) {
   out +=
       to == ExportFormat::kHf
           ? "\nMarianTokenizer takes a tag at the beginning of any text, so text from others "
-            "should not begin with `>>`.\nA tag elsewhere in a text is cut into ordinary "
-            "pieces.\n\n"
+            "must not begin with `>>`.\nElsewhere in a text it cuts a tag into ordinary pieces; "
+            "older versions of transformers leave out\neverything from `>>` to `<<`.\n\n"
           : "\nThe tag is a piece of its own before those of the text. SentencePiece never finds "
             "it in text.\n\n";
   return out;

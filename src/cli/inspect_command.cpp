@@ -72,9 +72,12 @@ void add_lengths(Table& table, const std::string& name, const LengthHistogram& l
 
 std::string text_report(const std::string& path, const Manifest& m) {
   SplitSum train = sum_of(m.train);
+  const bool tagged = !m.target_languages.empty();
+  const std::string targets =
+      tagged ? format("{}", fmt::join(m.target_languages, ", ")) : m.target_language;
+  const std::string target = tagged ? "target" : m.target_language;  // of a column
   std::string out =
-      format("{}: {} to {}, {}vocabulary of {} pieces ({})\n\n", path, m.source_language,
-             m.target_language,
+      format("{}: {} to {}, {}vocabulary of {} pieces ({})\n\n", path, m.source_language, targets,
              m.source_vocab ? format("vocabulary of {} pieces ({}), ",
                                      with_commas(m.source_vocab->size), m.source_vocab->file.file)
                             : "",
@@ -83,8 +86,8 @@ std::string text_report(const std::string& path, const Manifest& m) {
       format("Training set: {} lines, {} of text, {} as shards\n\n", with_commas(train.kept),
              human_bytes(train.source.bytes + train.target.bytes), human_bytes(train.shard_bytes));
   Table sizes;
-  sizes.row({"", "lines read", "kept", m.source_language + " text", m.target_language + " text",
-             m.source_language + " pieces", m.target_language + " pieces", "weight"});
+  sizes.row({"", "lines read", "kept", m.source_language + " text", target + " text",
+             m.source_language + " pieces", target + " pieces", "weight"});
   auto add = [&](const std::string& name, const std::vector<CorpusFacts>& corpora, double weight) {
     SplitSum sum = sum_of(corpora);
     sizes.row({name, with_commas(sum.read), with_commas(sum.kept), human_bytes(sum.source.bytes),
@@ -102,10 +105,10 @@ std::string text_report(const std::string& path, const Manifest& m) {
   Table lengths;
   lengths.row({"", "mean", "median", "90%", "99%", "longest"});
   add_lengths(lengths, m.source_language, train.source.lengths);
-  add_lengths(lengths, m.target_language, train.target.lengths);
+  add_lengths(lengths, target, train.target.lengths);
   out += lengths.text();
-  out += format("\nLines by {} pieces (training):\n{}", m.target_language,
-                histogram_text(train.target.lengths));
+  out +=
+      format("\nLines by {} pieces (training):\n{}", target, histogram_text(train.target.lengths));
   return out;
 }
 

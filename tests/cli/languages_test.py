@@ -123,6 +123,11 @@ class Languages(harness.Case):
         self.assertAlmostEqual(text["nll"], one["nll"], places=4)
         self.assertIn("en-xr", run("evaluate", "--model", self.model, "--no-bootstrap").stdout)
 
+    def test_a_dataset_is_described(self):
+        text = run("inspect", self.made.path("data")).stdout
+        self.assertIn("en to xc, xr", text)
+        self.assertIn("(to xr)", text)
+
     def test_score_depends_on_the_language(self):
         right, wrong = (
             sum(map(float, run("score", "--model", self.model, "--to", to, "--sources", self.made.path("test-xr.en"),

@@ -8,7 +8,8 @@ against the rest: one report for each run. The exit status is 1 where a limit of
     python3 bench/observe/calibration.py --reigen build/release/reigen --work DIR --real DIR --seed 2
 
 --real has folders with train.en and train.de (Multi30k, Europarl); regimes that need them are left out without it.
-Runs that are in --work are not trained again. With --minutes it stops training in time and is called again.
+Runs that are in --work are not trained again. With --minutes it stops training in time, and the table is of the runs that
+are there; the next call continues.
 """
 
 import argparse
@@ -173,10 +174,10 @@ def summarise(results):
             for more in HORIZONS:
                 inside, count = coverage(some, kind, more)
                 row.append(cell(inside, count))
-                if kind == "gains" and count and regime != "all":
-                    low, high_end = binomial_interval(inside, count)
-                    if not low <= 0.8 <= high_end:
-                        missed.append(f"{regime}: {inside} of {count} at +{100 * more:.0f}%")
+                low, high_end = binomial_interval(inside, count) if count else (0, 1)
+                if not low <= 0.8 <= high_end:
+                    name = "BLEU" if kind == "bleu" else "loss"
+                    missed.append(f"{regime}: {name}: {inside} of {count} at +{100 * more:.0f}%")
         rows.append([*row, f"{wrong} of {high}"])
         if len(straight) >= FEWEST and given < MIN_PREDICTED * len(straight):
             missed.append(f"{regime}: a prediction for {given} of {len(straight)} runs without a bend")
@@ -226,8 +227,9 @@ def main():
         for regime in regimes:
             folder = os.path.join(options.work, f"{options.seed}-{regime}-{number}")
             plans.append((folder, runs.draw(options.seed, regime, number, folders)))
-    if not train_all(options, plans):
-        sys.exit("not all runs are trained yet; call it again")
+    complete = train_all(options, plans)
+    drawn = len(plans)
+    plans = [plan for plan in plans if os.path.exists(f"{plan[0]}/done")]
     lost = [folder for folder, _ in plans if runs.diverged(folder)]
     if lost:
         print(f"diverged and left out: {' '.join(map(os.path.basename, lost))}", file=sys.stderr)
@@ -253,6 +255,8 @@ def main():
         write_result(options, results, rows)
     if missed:
         sys.exit("missed: " + "; ".join(missed))
+    if not complete:
+        sys.exit(f"{len(plans)} of {drawn} runs are trained; call it again for the others")
 
 
 if __name__ == "__main__":

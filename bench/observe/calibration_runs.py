@@ -225,21 +225,22 @@ def take_weights(checkpoint, run):
 
 
 def read_curve(folder):
-    """Evaluations as (step, validation loss, mean training loss since the previous one, BLEU), and the rate of
+    """Evaluations as (step, validation loss, mean training loss since the previous one, BLEU, epochs), and the rate of
     every step."""
-    evaluations, rates, losses = [], [], []
+    evaluations, rates, losses, epochs = [], [], [], 0.0
     with open(f"{folder}/run/measurements/rank-0.jsonl", encoding="utf-8") as log:
         for line in log:
             record = json.loads(line)
             if record["kind"] == "step":
                 rates.append(record["rate"])
+                epochs = record["epoch"]
                 if record["nll"] is not None:
                     losses.append(record["nll"])
             elif record["kind"] == "evaluation" and record["nll"] is not None:
                 if not evaluations:  # before the first, the loss falls steeply
                     losses = losses[-max(1, len(losses) // 10):]
                 mean = sum(losses) / len(losses) if losses else evaluations[-1][2]
-                evaluations.append((record["step"], record["nll"], mean, record.get("bleu") or 0.0))
+                evaluations.append((record["step"], record["nll"], mean, record.get("bleu") or 0.0, epochs))
                 losses = []
     return evaluations, rates
 
@@ -250,6 +251,6 @@ def write_curves(path, folders):
         for name, regime, folder in folders:
             evaluations, rates = read_curve(folder)
             file.write(f"{name} {regime} {len(evaluations)} {len(rates)}\n")
-            for step, valid, train, bleu in evaluations:
-                file.write(f"{step} {valid:.6g} {train:.6g} {bleu:.4g}\n")
+            for step, valid, train, bleu, epochs in evaluations:
+                file.write(f"{step} {valid:.6g} {train:.6g} {bleu:.4g} {epochs:.5g}\n")
             file.write(" ".join(f"{rate:.4g}" for rate in rates) + "\n")

@@ -16,6 +16,8 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "report/verdict/expected_gain.h"
 
@@ -24,6 +26,7 @@ namespace reigen {
 namespace {
 
 constexpr size_t kFolds = 5;
+constexpr double kGoodBleu = 0.4;  // as a share of 100
 
 struct Run {
   std::string name;
@@ -39,6 +42,7 @@ struct CaseOf {
   double weight = 1;
   double came = 0;
   double scale = 1;
+  double reached = 0;  // of BLEU, as a share of 100
   std::array<double, kGains> gain;
   std::array<double, kErrors> error;
 };
@@ -52,6 +56,12 @@ struct Fitted {
   std::array<double, kErrors> error = {};
   double low = 0;
   double high = 0;
+  double low_good = 0;
+  double high_good = 0;
+
+  std::pair<double, double> interval(const CaseOf<kGains, kErrors>& c) const {
+    return {low + c.reached * (low_good - low), high + c.reached * (high_good - high)};
+  }
 };
 
 std::vector<Run> read_runs(const char* path) {
@@ -70,7 +80,7 @@ std::vector<Run> read_runs(const char* path) {
       EvaluatedPoint p;
       double bleu = 0;
       std::getline(file, line);
-      std::istringstream(line) >> p.step >> p.valid >> p.train >> bleu;
+      std::istringstream(line) >> p.step >> p.valid >> p.train >> bleu >> p.epochs;
       run.whole.points.push_back(p);
       if (bleu > 0) has_bleu = true;
       run.bleu.push_back({p.step, p.valid, bleu});
@@ -182,6 +192,7 @@ std::vector<BleuCase> bleu_cases_of(const std::vector<Run>& runs, size_t horizon
       BleuCase c = {.run = r, .came = later - bleu->bleu, .scale = 1};
       c.gain = bleu_gain_terms(*bleu, loss);
       c.error = bleu_error_terms(*bleu, loss);
+      c.reached = bleu->level / 100;
       all.push_back(c);
     }
     share_weight(all, begin);
@@ -273,11 +284,27 @@ Fitted<kGains, kErrors> fit(const std::vector<CaseOf<kGains, kErrors>>& cases) {
   return w;
 }
 
-// The quantiles of error / deviation among runs that had no part in the fit.
+// The 10% and 90% quantiles of values with weights.
+std::pair<double, double> quantiles_of(std::vector<std::pair<double, double>> values) {
+  std::sort(values.begin(), values.end());
+  double sum = 0;
+  for (const auto& [value, weight] : values) sum += weight;
+  std::pair<double, double> found;
+  double below = 0;
+  for (const auto& [value, weight] : values) {
+    if (below <= 0.1 * sum) found.first = value;
+    if (below <= 0.9 * sum) found.second = value;
+    below += weight;
+  }
+  return found;
+}
+
+// The quantiles of error / deviation among runs that had no part in the fit. A low BLEU may leap,
+// a high one cannot: of good translations, the quantiles are different.
 template <size_t kGains, size_t kErrors>
 void fit_quantiles(const std::vector<CaseOf<kGains, kErrors>>& cases, Fitted<kGains, kErrors>& w) {
-  std::vector<std::pair<double, double>> z;
-  double sum = 0;
+  std::vector<std::pair<double, double>> any;
+  std::vector<std::pair<double, double>> good;
   for (size_t fold = 0; fold < kFolds; ++fold) {
     std::vector<CaseOf<kGains, kErrors>> rest;
     for (const auto& c : cases) {
@@ -287,17 +314,12 @@ void fit_quantiles(const std::vector<CaseOf<kGains, kErrors>>& cases, Fitted<kGa
     for (const auto& c : cases) {
       if (c.run % kFolds != fold) continue;
       const double off = c.came - dot(part.gain, c.gain);
-      z.emplace_back(off / std::sqrt(variance_of(part.error, c.error)), c.weight);
-      sum += c.weight;
+      auto& group = c.reached < kGoodBleu ? any : good;
+      group.emplace_back(off / std::sqrt(variance_of(part.error, c.error)), c.weight);
     }
   }
-  std::sort(z.begin(), z.end());
-  double below = 0;
-  for (const auto& [value, weight] : z) {
-    if (below <= 0.1 * sum) w.low = value;
-    if (below <= 0.9 * sum) w.high = value;
-    below += weight;
-  }
+  std::tie(w.low, w.high) = quantiles_of(any);
+  std::tie(w.low_good, w.high_good) = quantiles_of(good.empty() ? any : good);
 }
 
 struct Tally {
@@ -322,12 +344,13 @@ void check(const std::vector<Run>& runs, const std::vector<CaseOf<kGains, kError
     for (const auto& c : tested) {
       const double deviation = std::sqrt(variance_of(w.error, c.error));
       const double off = c.came - dot(w.gain, c.gain);
+      const auto [low, high] = w.interval(c);
       for (const std::string& name : {runs[c.run].regime + (c.copy ? " noisy" : ""),
                                       std::string(c.copy ? "all noisy" : "all")}) {
         Tally& t = tallies[name][horizon];
-        t.in += off >= w.low * deviation && off <= w.high * deviation ? c.weight : 0;
+        t.in += off >= low * deviation && off <= high * deviation ? c.weight : 0;
         t.all += c.weight;
-        t.width += c.weight * (w.high - w.low) * deviation / c.scale;
+        t.width += c.weight * (high - low) * deviation / c.scale;
         t.error += c.weight * std::abs(off) / c.scale;
       }
     }
@@ -361,7 +384,11 @@ void print_weights(double more, const std::vector<CaseOf<kGains, kErrors>>& case
   print_terms(w.gain);
   std::printf(",\n     .error = ");
   print_terms(w.error);
-  std::printf(",\n     .low = %.3f,\n     .high = %.3f},\n", w.low, w.high);
+  std::printf(",\n     .low = %.3f,\n     .high = %.3f", w.low, w.high);
+  if constexpr (kGains == kBleuTerms) {
+    std::printf(",\n     .low_good = %.3f,\n     .high_good = %.3f", w.low_good, w.high_good);
+  }
+  std::printf("},\n");
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ constexpr size_t kFewestInLong = 5;
 constexpr double kThirdOrder = 0.05;
 // No curve is trusted to fit better than this share of the loss.
 constexpr double kLeastNoise = 0.0005;
+constexpr double kMostGap = 0.9;
+constexpr double kMostBleu = 100;
 constexpr double kLeastBleuNoise = 0.05;
 
 struct Line {
@@ -132,6 +134,9 @@ double deviation_of(const std::array<double, kTerms>& weights,
   return std::sqrt(variance);
 }
 
+// BLEU nears its end of 100 ever more slowly.
+double room_of(const BleuShape& s) { return 1 - std::clamp(s.level / kMostBleu, 0.0, 1.0); }
+
 ExpectedGain gain_by(const GainWeights& weights, const CurveShape& shape, const RateAhead& ahead) {
   ExpectedGain g;
   g.gain = sum_of(weights.gain, gain_terms(shape, ahead));
@@ -162,6 +167,9 @@ std::optional<CurveShape> shape_of(const LearningCurve& curve) {
   s.long_slope = line_through(points, many, time, valid).slope;
   s.short_train = line_through(points, few, time, train).slope;
   s.long_train = line_through(points, many, time, train).slope;
+  // Text of the first epoch is as new to the model as validation text: a gap there is no memory.
+  s.gap = std::clamp(1 - points.back().train / s.valid, -kMostGap, kMostGap);
+  s.epochs = points.back().epochs;
   s.rate = mean_rate(curve, points[few].step, s.step);
   s.peak = highest_rate(curve, s.step);
   return s;
@@ -170,6 +178,7 @@ std::optional<CurveShape> shape_of(const LearningCurve& curve) {
 RateAhead rate_ahead(const LearningCurve& curve, const CurveShape& shape, double more) {
   RateAhead ahead = {.span = std::log1p(more)};
   const double end = shape.step * (1 + more);
+  ahead.known = 1 - 1 / std::max(1.0, shape.epochs * (1 + more));
   if (shape.rate <= 0) return ahead;
   ahead.amount = std::min(mean_rate(curve, shape.step + 1, end) / shape.rate, 2.0);
   ahead.fall = std::clamp(1 - curve.rate(end) / shape.rate, -1.0, 1.0);
@@ -200,7 +209,15 @@ GainTerms gain_terms(const CurveShape& s, const RateAhead& ahead) {
           s.level * fall * decayed,
           -s.long_slope * fall,
           -s.short_slope * decayed * d,
-          -s.bend * d};
+          -s.bend * d,
+          ahead.known * d * s.level * s.gap,
+          -ahead.known * d * s.short_slope,
+          -ahead.known * d * s.short_train,
+          -ahead.known * d * s.short_train * s.gap,
+          -ahead.known * d * s.short_slope * s.gap,
+          ahead.known * d * s.level * s.gap * s.gap,
+          -s.short_slope * d * std::log1p(s.level),
+          -ahead.known * d * (s.short_train - s.short_slope) * std::max(0.0, s.gap)};
 }
 
 ErrorTerms error_terms(const CurveShape& s, const RateAhead& ahead) {
@@ -214,7 +231,11 @@ ErrorTerms error_terms(const CurveShape& s, const RateAhead& ahead) {
           s.level * std::max(0.0, ahead.fall),
           s.level * d,
           s.noise * d / kShort,
-          s.bend * d};
+          s.bend * d,
+          ahead.known * s.level * s.gap * d,
+          ahead.known * s.short_train * d,
+          ahead.known * s.short_slope * d,
+          s.short_slope * d * std::log1p(s.level)};
 }
 
 ExpectedGain expected_gain(const LearningCurve& curve, const CurveShape& shape, double more) {
@@ -257,13 +278,14 @@ std::optional<BleuShape> bleu_shape_of(const std::vector<BleuPoint>& points) {
 }
 
 BleuTerms bleu_gain_terms(const BleuShape& s, const ExpectedGain& loss) {
-  return {s.level - s.bleu, -s.short_slope * loss.gain, -s.long_slope * loss.gain,
-          s.level * loss.gain / s.valid};
+  const double left = loss.gain * room_of(s);
+  return {s.level - s.bleu, -s.short_slope * left, -s.long_slope * left, s.level * left / s.valid};
 }
 
 BleuTerms bleu_error_terms(const BleuShape& s, const ExpectedGain& loss) {
-  return {s.noise, s.long_slope * loss.deviation, s.long_slope * loss.gain,
-          std::sqrt(std::max(0.0, s.level)) * loss.gain / s.valid};
+  const double room = room_of(s);
+  return {s.noise, s.long_slope * loss.deviation, s.long_slope * loss.gain * room,
+          std::sqrt(std::max(0.0, s.level)) * loss.gain * room / s.valid};
 }
 
 ExpectedGain expected_bleu(const BleuShape& shape, const ExpectedGain& loss) {
@@ -273,8 +295,13 @@ ExpectedGain expected_bleu(const BleuShape& shape, const ExpectedGain& loss) {
   ExpectedGain g = {.more = loss.more};
   g.gain = sum_of(weights.gain, bleu_gain_terms(shape, loss));
   g.deviation = deviation_of(weights.error, bleu_error_terms(shape, loss));
-  g.low = g.gain + weights.low * g.deviation;
-  g.high = g.gain + weights.high * g.deviation;
+  // A low BLEU may leap, a high one cannot.
+  const double reached = std::clamp(shape.level / kMostBleu, 0.0, 1.0);
+  g.low = g.gain + std::lerp(weights.low, weights.low_good, reached) * g.deviation;
+  g.high = g.gain + std::lerp(weights.high, weights.high_good, reached) * g.deviation;
+  for (double* value : {&g.gain, &g.low, &g.high}) {
+    *value = std::clamp(*value, -shape.bleu, kMostBleu - shape.bleu);
+  }
   return g;
 }
 

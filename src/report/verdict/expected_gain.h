@@ -22,7 +22,8 @@ using Points = std::vector<std::pair<double, double>>;  // step and value
 struct EvaluatedPoint {
   double step = 0;
   double valid = 0;
-  double train = 0;  // mean of the steps since the previous evaluation
+  double train = 0;   // mean of the steps since the previous evaluation
+  double epochs = 0;  // trained until then
 };
 
 // The losses of a run at its evaluations, and its learning rate at any step, past or planned.
@@ -53,8 +54,10 @@ struct CurveShape {
   double long_slope = 0;   // over the last 60%
   double short_train = 0;  // the same of training loss
   double long_train = 0;
-  double rate = 0;  // mean learning rate of the last third
-  double peak = 0;  // highest rate so far
+  double gap = 0;     // validation loss above training loss, as a share of it
+  double epochs = 0;  // trained so far
+  double rate = 0;    // mean learning rate of the last third
+  double peak = 0;    // highest rate so far
 };
 // Nothing with fewer than kFewestEvaluations.
 std::optional<CurveShape> shape_of(const LearningCurve& curve);
@@ -64,11 +67,12 @@ struct RateAhead {
   double span = 0;    // ln(1 + more)
   double amount = 1;  // mean rate ahead / mean rate of the last third
   double fall = 0;    // 1 - rate at the end / mean rate of the last third
+  double known = 0;   // 1 - 1 / epochs at the end: 0 in the first epoch, whose text is new
 };
 RateAhead rate_ahead(const LearningCurve& curve, const CurveShape& shape, double more);
 
-inline constexpr size_t kGainTerms = 15;
-inline constexpr size_t kErrorTerms = 10;
+inline constexpr size_t kGainTerms = 23;
+inline constexpr size_t kErrorTerms = 14;
 using GainTerms = std::array<double, kGainTerms>;
 using ErrorTerms = std::array<double, kErrorTerms>;
 GainTerms gain_terms(const CurveShape& shape, const RateAhead& ahead);
@@ -113,12 +117,14 @@ struct BleuWeights {
   double more = 0;
   BleuTerms gain;
   BleuTerms error;
-  double low = 0;
+  double low = 0;  // quantiles at a BLEU of 0
   double high = 0;
+  double low_good = 0;  // at a BLEU of 100
+  double high_good = 0;
 };
 extern const std::array<BleuWeights, kMoreSteps.size()> kBleuWeights;
 
-// `loss`: the expected gain of loss of one of kMoreSteps. A gain of BLEU is a rise.
+// `loss`: the expected gain of loss of one of kMoreSteps. A gain of BLEU is a rise, to 100 at most.
 ExpectedGain expected_bleu(const BleuShape& shape, const ExpectedGain& loss);
 
 }  // namespace reigen

@@ -166,9 +166,16 @@ std::optional<LossTrend> loss_trend(const RunSummary& run) {
 LearningCurve learning_curve(const RunSummary& run, const LearningContext& context) {
   LearningCurve curve;
   const Points valid = validation_losses(run);
+  const Points epochs = run.steps.values("epoch");
+  size_t row = 0;
   for (size_t i = 0; i < valid.size(); ++i) {
-    if (valid[i].first < 1) continue;
-    curve.points.push_back({valid[i].first, valid[i].second, training_loss_at(run, valid, i)});
+    const double step = valid[i].first;
+    if (step < 1) continue;
+    while (row + 1 < epochs.size() && epochs[row].first < step) ++row;
+    curve.points.push_back({.step = step,
+                            .valid = valid[i].second,
+                            .train = training_loss_at(run, valid, i),
+                            .epochs = epochs.empty() ? 0 : epochs[row].second});
   }
   const std::optional<ScheduleOptions> schedule = schedule_of(run, context);
   if (!schedule) {

@@ -65,6 +65,11 @@ std::string correlation_text(double r) {
 
 }  // namespace
 
+bool ReportMaker::several() const {
+  return run_.ranks.size() > 1 || std::any_of(run_.starts.begin(), run_.starts.end(),
+                                              [](const StartRecord& s) { return s.workers > 1; });
+}
+
 // "no: 51% of the time was spent computing; the rest was evaluation 32%, input 10%"
 std::string ReportMaker::use_text(const Efficiency& products) const {
   const TimeShares& s = report_.shares;
@@ -218,8 +223,7 @@ void ReportMaker::is_network() {
     a.answer = kNoStep;
     return;
   }
-  const bool several = run_.ranks.size() > 1;
-  if (!several) {
+  if (!several()) {
     a.answer = "no: a single worker uses no network";
     return;
   }
@@ -364,7 +368,7 @@ void ReportMaker::correlation() {
     a.answer = kNoStep;
     return;
   }
-  if (first() == nullptr || run_.ranks.size() < 2) {
+  if (first() == nullptr || !several()) {
     a.answer = "not at all: a single worker uses no network";
     return;
   }

@@ -163,6 +163,7 @@ void ReportMaker::notes() {
                                                        whole(run_.steps.total("skipped")),
                                                        whole(run_.steps.total("steps"))));
   }
+  note_failed_checkpoints();
   if (reader_.damaged_lines() > 0) {
     report_.notes.emplace_back("damaged lines",
                                format("{} ignored", with_commas(reader_.damaged_lines())));
@@ -212,6 +213,22 @@ void ReportMaker::notes() {
         "steps repeated after a resume",
         format("{}, in {}", with_commas(lost), human_seconds(time_.repeated)));
   }
+}
+
+void ReportMaker::note_failed_checkpoints() {
+  uint64_t failures = 0;
+  const CheckpointRecord* last = nullptr;
+  for (const CheckpointRecord& c : run_.checkpoints) {
+    if (c.error.empty()) continue;
+    ++failures;
+    last = &c;
+  }
+  if (last == nullptr) return;
+  report_.notes.emplace_back(
+      "checkpoints that could not be written",
+      format("{} of {}, the last after step {}: {}", with_commas(failures),
+             with_commas(run_.checkpoints.size()), with_commas(last->step), last->error));
+  report_.numbers["failed_checkpoints"] = failures;
 }
 
 void ReportMaker::note_memberships() {
@@ -353,9 +370,10 @@ Json to_json(const Report& report) {
                                  {"figures", table(a.figures)}});
   }
   for (const VerdictText& v : report.verdicts) {
-    json["verdicts"][v.about] = {
-        {"verdict", v.verdict}, {"since", v.since}, {"confidence", v.confidence},
-        {"because", v.because}, {"rule", v.rule},   {"advice", v.advice}};
+    json["verdicts"][v.about] = {{"verdict", v.verdict},       {"since", v.since},
+                                 {"confidence", v.confidence}, {"summary", v.summary},
+                                 {"because", v.because},       {"rule", v.rule},
+                                 {"advice", v.advice}};
   }
   add_bottleneck(report.bottleneck, json["verdicts"]["bottleneck"]);
   json["verdicts"]["trained"]["answer"] = id_of(report.trained.answer);
@@ -374,18 +392,24 @@ Json to_json(const Report& report) {
   return json;
 }
 
+// What to know first comes first: the verdict and what to do, then the evidence.
 std::string to_text(const Report& report) {
   std::string text = format("{} ({})\n\n", report.name, report.state.text);
-  for (const Answer& a : report.answers) text += format("  {}\n      {}\n", a.question, a.answer);
-  text += "\n";
   for (const VerdictText& v : report.verdicts) {
-    text += format("  {}: {}\n      {}\n", v.about, headline(v), v.because);
-    if (!v.advice.empty()) text += format("      advice: {}\n", v.advice);
+    text += format("  {}: {}\n", v.about, headline(v));
+    if (!v.summary.empty()) text += format("      {}\n", v.summary);
+    for (const std::string& advice : clauses_of(v.advice)) {
+      text += format("      advice: {}\n", advice);
+    }
+    for (const std::string& clause : clauses_of(v.because)) text += format("      - {}\n", clause);
+    text += "\n";
   }
+  for (const auto& [name, value] : report.notes) text += format("  note: {}: {}\n", name, value);
+  if (!report.notes.empty()) text += "\n";
+  for (const Answer& a : report.answers) text += format("  {}\n      {}\n", a.question, a.answer);
   if (!report.fine_tuning.empty()) text += "  compared with the starting point\n";
   for (const auto& [name, value] : report.fine_tuning)
     text += format("      {}: {}\n", name, value);
-  for (const auto& [name, value] : report.notes) text += format("  note: {}: {}\n", name, value);
   return text;
 }
 

@@ -60,6 +60,7 @@ class ReportMaker {
   void fine_tuning();
   void environment();
   void notes();
+  void note_failed_checkpoints();
   void note_memberships();
   void numbers();
 
@@ -82,6 +83,7 @@ class ReportMaker {
   std::string ending() const;
   uint64_t limit_to_continue() const;
   bool started() const;  // at least one step is finished
+  bool several() const;  // workers; the log of rank 0 knows them before those of the others exist
   std::string schedule_text(const Points& rates) const;
 
   const std::string& directory_;

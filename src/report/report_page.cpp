@@ -64,13 +64,18 @@ std::string plots(const std::vector<Plot>& all) {
 std::string verdict_cards(const Report& report) {
   std::string out = "<div class=\"verdicts\">";
   for (const VerdictText& v : report.verdicts) {
-    out += format(
-        "<section><h2>{}</h2><p class=\"answer\">{}{}</p><p>{}</p>", escaped_html(v.about),
-        escaped_html(v.since.empty() ? v.verdict : v.verdict + " " + v.since),
-        v.confidence.empty() ? ""
-                             : format(" <span class=\"soft\">confidence {}</span>", v.confidence),
-        escaped_html(v.because));
+    out += format("<section><h2>{}</h2><p class=\"answer\">{}{}</p>", escaped_html(v.about),
+                  escaped_html(v.since.empty() ? v.verdict : v.verdict + " " + v.since),
+                  v.confidence.empty()
+                      ? ""
+                      : format(" <span class=\"soft\">confidence {}</span>", v.confidence));
+    if (!v.summary.empty()) out += format("<p>{}</p>", escaped_html(v.summary));
     if (!v.advice.empty()) out += format("<p>Advice: {}.</p>", escaped_html(v.advice));
+    out += "<ul>";
+    for (const std::string& clause : clauses_of(v.because)) {
+      out += format("<li>{}</li>", escaped_html(clause));
+    }
+    out += "</ul>";
     out += format(
         "<details><summary class=\"soft\">Rule</summary><p class=\"soft\">{}.</p></details>"
         "</section>",

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "observe/record/measurement_log.h"
 #include "support/temp_dir.h"
@@ -109,6 +110,66 @@ TEST(Report, JsonHasAVersionAndItsVerdictsAsIds) {
   EXPECT_EQ(json["verdicts"]["bottleneck"]["rank"], -1);
   EXPECT_EQ(json["verdicts"]["trained"]["answer"], "unknown");  // no evaluations
   EXPECT_EQ(json["verdicts"]["overfitting"]["answer"], "unknown");
+}
+
+// The logs of other ranks arrive every --log-every steps; a killed job may have none.
+TEST(Report, AJobWithoutTheLogsOfItsOtherRanksStillHasANetwork) {
+  TempDir run;
+  write_run(run.path(), 9.9e6, 0.7);
+  std::filesystem::remove(run.path("measurements/rank-1.jsonl"));
+  const Report report = report_of(run.path());
+  EXPECT_EQ(report.bottleneck.cause, Cause::kNetwork);
+  EXPECT_EQ(answer_to(report, "network"), "yes");
+  EXPECT_THAT(answer_to(report, "correlation"), Not(HasSubstr("a single worker")));
+}
+
+TEST(Report, WithoutTheLogsOfOtherRanksASlowOneHasNoNumber) {
+  TempDir run;
+  MeasurementLog log(run.path(), 0, 0);
+  log.append(StartRecord{.time = 1000, .workers = 2});
+  for (uint64_t step = 1; step <= 40; ++step) {
+    log.append(StepRecord{.step = step,
+                          .time = 1000 + static_cast<double>(step),
+                          .target_tokens = 100,
+                          .seconds = 1,
+                          .spans = {{"backward", 0.4}, {"communication", 0.6}},
+                          .communication = CommunicationTimes{.min_wait = 0.01, .sent = 1000}});
+  }
+  log.flush();
+  const Report report = report_of(run.path());
+  EXPECT_EQ(report.bottleneck.cause, Cause::kStraggler);
+  EXPECT_EQ(report.bottleneck.confidence, Confidence::kLow);
+  EXPECT_EQ(report.bottleneck.rank, -1);
+  EXPECT_THAT(report.verdicts[0].summary, HasSubstr("their logs have not arrived yet"));
+}
+
+TEST(Report, TheVerdictsComeFirstEachAsASentenceWithItsEvidenceAsAList) {
+  TempDir run;
+  write_run(run.path(), 9.9e6, 0.7);
+  const std::string text = to_text(report_of(run.path()));
+  const size_t verdict = text.find("bottleneck: network (confidence high)");
+  const size_t sentence = text.find("Steps waited for the network for 70% of the time.");
+  const size_t evidence = text.find("      - of the time in steps");
+  const size_t question = text.find("How long did it take?");
+  EXPECT_LT(verdict, sentence);
+  EXPECT_LT(sentence, evidence);
+  EXPECT_LT(evidence, question);
+  EXPECT_NE(question, std::string::npos);
+}
+
+TEST(Report, NamesCheckpointsThatCouldNotBeWritten) {
+  TempDir run;
+  write_run(run.path(), 2e6, 0.02);
+  MeasurementLog log(run.path(), 0, 40);
+  log.append(CheckpointRecord{.step = 20, .bytes = 100});
+  log.append(CheckpointRecord{.step = 40, .error = "model: No space left on device"});
+  log.flush();
+  const Report report = report_of(run.path());
+  const auto note = std::find_if(report.notes.begin(), report.notes.end(), [](const auto& n) {
+    return n.first == "checkpoints that could not be written";
+  });
+  ASSERT_NE(note, report.notes.end());
+  EXPECT_EQ(note->second, "1 of 2, the last after step 40: model: No space left on device");
 }
 
 TEST(Report, JsonNamesTheStepOfADivergence) {

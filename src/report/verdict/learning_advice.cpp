@@ -129,9 +129,13 @@ std::string useless_advice(const Trained& t) {
     return "prepare the dataset again with validation pairs of the kind that the model is for "
            "(`reigen prepare --valid`), and with training pairs of that kind";
   }
-  return lower_rate_command(t, 10) +
-         " starts anew with a tenth of the learning rate; the loss has "
-         "to fall below the figure above within as many steps";
+  const std::string anew = lower_rate_command(t, 10) +
+                           " starts anew with a tenth of the learning rate; the loss has to fall "
+                           "below the figure above within as many steps";
+  if (t.level.fault == LossLevel::Fault::kWorseThanGuessing || t.level.clipped()) return anew;
+  return format("{} trains for as many steps again; if the loss still stands there, {}",
+                resume_command(t, format("--max-steps {:.0f}", 2 * std::max(t.plan.step, 1.0))),
+                anew);
 }
 
 std::string best_checkpoint_advice(const std::string& run, const LossTrend& trend) {

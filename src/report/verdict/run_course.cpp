@@ -164,6 +164,9 @@ void explain(const RunSummary& run, const Stretch& before, const Stretch& after,
     change.reason = change.slower() ? gpu_reason(run, rank, before.steps, after.steps)
                                     : gpu_reason(run, rank, after.steps, before.steps);
   }
+  // What the difference is made of cannot have a different reason.
+  if (change.cause == Cause::kInterference) change.reason = SlowReason::kOthers;
+  if (change.cause == Cause::kSharedCores) change.reason = SlowReason::kSharedCores;
   for (const StartRecord& start : run.starts) {
     const double near = kNearAttempt * run.steps.total("steps") + 1;
     if (start.attempt > 1 && std::abs(static_cast<double>(start.step) + 1 - change.step) <= near) {

@@ -170,12 +170,18 @@ void split_waiting(const RunSummary& run, const StepInterval& steps, double wait
   shares.comparable = ranks_compare(run, steps);
   if (shares.comparable) find_slowest(run, steps, uses, shares);
   shares.network = waited;
-  if (run.ranks.size() < 2) return;
+  const bool alone = run.ranks.size() < 2;
+  if (alone && (run.starts.empty() || run.starts.back().workers < 2)) return;
   const RollupTable& mine = run.ranks.at(0).spans;
   const double count = mine.total("steps", steps);
   const double first_wait = first_step.communication ? first_step.communication->min_wait : 0;
   shares.network = std::clamp(mine.total("min_wait", steps) - first_wait, 0.0, waited);
   shares.straggler = waited - shares.network;
+  if (alone) {  // the logs of the others arrive from time to time
+    shares.slowest_rank = -1;
+    shares.slowest_ratio = kSlowRankInRun;
+    return;
+  }
   find_late_input(run, steps, shares);
   const double late_input = shares.late_input * count;
   if (is_late(shares, 0)) {

@@ -130,6 +130,7 @@ Judgement judge(const RunSummary& run, const StepInterval& interval, TimeShares 
   if (j.cause == Cause::kStraggler) {
     j.rank = s.slowest_rank;
     j.cause = cause_of_straggler(s);
+    if (j.rank < 0) j.confidence = Confidence::kLow;
   }
   if (j.cause == Cause::kInput) j.rank = s.late_input_rank;
   j.advice = advice_for(j, efficiency, run);

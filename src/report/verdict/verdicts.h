@@ -28,7 +28,7 @@ enum class Confidence : uint8_t { kNone, kLow, kMedium, kHigh };
 
 // Why a rank works longer than the others, the likeliest reason that the records support.
 enum class SlowReason : uint8_t {
-  kUnknown,      // the system hides who had its cores
+  kUnknown,      // too few samples, or the system hides who had its cores
   kQuota,        // descheduled
   kOthers,       // other processes had its cores
   kSharedCores,  // other workers of the job had them
@@ -207,6 +207,7 @@ struct LossLevel {
   double norm = 0;         // mean gradient norm of the last tenth of the steps
   double clip = 0;         // 0: none
   double rate = 0;         // mean learning rate of the last tenth
+  bool clipped() const { return clip > 0 && norm > clip; }
   bool useless() const {
     return fault == Fault::kWorseThanGuessing || fault == Fault::kFrequenciesOnly;
   }

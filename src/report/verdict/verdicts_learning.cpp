@@ -200,6 +200,13 @@ bool has_dropout(const DropoutOptions& d) {
   return d.embedding > 0 || d.attention > 0 || d.activation > 0 || d.residual > 0;
 }
 
+// Many models stand at the frequencies of pieces for a while and leave them later; where gradients
+// are clipped all the time, the learning rate is the likely reason.
+Confidence useless_confidence(const LossLevel& level) {
+  if (level.fault == LossLevel::Fault::kWorseThanGuessing) return Confidence::kHigh;
+  return level.clipped() ? Confidence::kMedium : Confidence::kLow;
+}
+
 bool diverged(const RunSummary& run) { return run.ended && run.ends.back().reason == "diverged"; }
 
 }  // namespace
@@ -303,7 +310,8 @@ Trained trained(const RunSummary& run, const LearningContext& context) {
     t.confidence = overfits.confidence;
   } else if (t.level.useless()) {
     t.answer = Trained::Answer::kUseless;
-    t.confidence = Confidence::kHigh;
+    t.confidence = useless_confidence(t.level);
+    if (t.level.fault == LossLevel::Fault::kFrequenciesOnly) predict(run, decay, curve, t);
   } else if (t.losses.size() >= kFewestForTrend && trend->worse >= kWorseInRow) {
     t.answer = Trained::Answer::kGettingWorse;
     t.confidence = confidence_by_trend(curve, *trend);

@@ -59,7 +59,10 @@ std::string cores_evidence(const Bottleneck& b) {
   if (!about_cores || use == b.uses.end()) return "";
   const auto late = b.of_last_stretch ? b.course->stretches.back().uses : b.uses;
   std::string text;
-  if (late.at(0).lost_to_workers >= kLostShare) text = "rank 0: " + sharing_text(late.at(0));
+  if (late.at(0).lost_to_workers >= kLostShare) {
+    text = late.at(0).sharing.size() < 2 ? "rank 0: " + sharing_text(late.at(0))
+                                         : sharing_text(late.at(0));
+  }
   append(text, format("cores of rank 0: {}", text_of(late.at(0))));
   return text;
 }
@@ -379,6 +382,7 @@ VerdictText text_of(const Bottleneck& b) {
     if (ranks.empty()) ranks.push_back(b.rank);
     v.verdict = format("{}: {}", id_of(b.cause), ranks_text(ranks));
   }
+  v.summary = summary_of(b);
   if (b.time.slow_start()) {
     append(v.because, start_up_text(b.time));
     append(v.advice, start_up_advice(b.time));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "report/verdict/run_course.h"
 #include "report/verdict/verdicts.h"
@@ -16,11 +17,17 @@ struct VerdictText {
   std::string confidence;  // high, medium, low; empty when it cannot tell
   std::string because;     // the evidence, or why it cannot tell
   std::string rule;
-  std::string advice;  // may be empty
+  std::string advice;   // may be empty
+  std::string summary;  // the verdict as one sentence; may be empty
 };
 VerdictText text_of(const Bottleneck& bottleneck);
 VerdictText text_of(const Trained& trained);
 VerdictText text_of(const Overfitting& overfitting);
+
+// "From step 246 on, steps waited for the network for 90% of the time."
+std::string summary_of(const Bottleneck& bottleneck);
+// The clauses of evidence or advice, between semicolons.
+std::vector<std::string> clauses_of(const std::string& text);
 
 // "network from step 246 on (23 s after the start) (confidence high)"
 std::string headline(const VerdictText& verdict);
@@ -28,9 +35,10 @@ std::string headline(const VerdictText& verdict);
 // "from step 246 on (23 s after the start) a step took 0.72 s instead of 91 ms; 99% of the
 // difference was waiting for the network (1 ms before, 631 ms after)"
 std::string text_of(const Change& change);
-// Who had the cores of a rank: "1.0 of 2 cores (0-1) itself, 1.0 other processes".
+// Who had the cores of a rank: "this worker used 1.0 of its 2 cores (cores 0-1), other processes
+// 1.0, and ...".
 std::string text_of(const WorkerUse& use);
-// "ranks 0, 1 and 2 share 2 cores (0-1)", or that its threads are more than its cores.
+// "ranks 0, 1 and 2 share 2 cores (cores 0-1)", or that its threads are more than its cores.
 std::string sharing_text(const WorkerUse& use);
 // "ranks 1 and 2"
 std::string ranks_text(const std::vector<int>& ranks);

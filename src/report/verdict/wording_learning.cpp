@@ -144,15 +144,15 @@ std::string useless_reason(const Trained& t) {
         "different kind (domain, language, direction, preparation)",
         t.level.train);
   }
-  if (t.level.clip > 0 && t.level.norm > t.level.clip) {
+  if (t.level.clipped()) {
     return format(
         "the likely reason is a learning rate that is too high: its mean was {:.2g}, and "
         "gradients had a mean norm of {:.2g}, above optimizer.clip {:.2g}",
         t.level.rate, t.level.norm, t.level.clip);
   }
   return format(
-      "likely reasons, the first first: a learning rate (mean {:.2g}) that is too high or "
-      "far too low, too few steps, or pairs that are no translations of each other",
+      "likely reasons, the likeliest first: too few steps so far, a learning rate (mean {:.2g}) "
+      "that is too high or far too low, or pairs that are no translations of each other",
       t.level.rate);
 }
 
@@ -229,9 +229,10 @@ void describe_known(const Trained& t, VerdictText& v) {
     case Trained::Answer::kUseless:
       v.verdict = t.level.fault == LossLevel::Fault::kWorseThanGuessing
                       ? "no, validation loss is worse than guessing"
-                      : "no, the model has learnt only how often each piece occurs";
+                      : "no, so far the model has learnt only how often each piece occurs";
       v.because = level_text(t.level);
       add_clause(v.because, useless_reason(t));
+      if (!t.gains.empty()) add_clause(v.because, half_text(t));
       v.advice = useless_advice(t);
       break;
     case Trained::Answer::kDiverged:

@@ -20,10 +20,21 @@ std::string short_seconds(double seconds) {
 
 std::string core_word(double cores) { return cores == 1 ? "core" : "cores"; }
 
-// "other processes had 1.0 of its 2 cores"
+// "core 1", "cores 0-1"
+std::string core_names(const WorkerUse& use) {
+  const bool one = use.list.find_first_of(",-") == std::string::npos;
+  return format("{} {}", one ? "core" : "cores", use.list);
+}
+
+// "its only core (core 1)", "its 2 cores (cores 0-1)"
+std::string its_cores(const WorkerUse& use) {
+  return use.cores == 1 ? format("its only core ({})", core_names(use))
+                        : format("its {:g} cores ({})", use.cores, core_names(use));
+}
+
+// "other processes had 1.0 of its 2 cores (cores 0-1)"
 std::string others_text(const WorkerUse& use) {
-  return format("other processes had {} of its {:g} {} ({})", cores_text(use.others), use.cores,
-                core_word(use.cores), use.list);
+  return format("other processes had {} of {}", cores_text(use.others), its_cores(use));
 }
 
 std::string reason_text(SlowReason reason, const WorkerUse& use) {
@@ -37,7 +48,7 @@ std::string reason_text(SlowReason reason, const WorkerUse& use) {
       return sharing_text(use);
     case SlowReason::kFewerCores:
       return format("it may use {:g} {} ({}), fewer than others", use.cores, core_word(use.cores),
-                    use.list);
+                    core_names(use));
     case SlowReason::kMemory:
       return format("it was short of memory: {:.0f} pages per second came from disk",
                     use.major_faults);
@@ -53,7 +64,7 @@ std::string reason_text(SlowReason reason, const WorkerUse& use) {
     case SlowReason::kUnknown:
       break;
   }
-  return "the reason is unknown: the system hides who had its cores";
+  return "who had its cores is unknown: too few samples, or hidden by the system";
 }
 
 }  // namespace
@@ -104,30 +115,30 @@ std::string ranks_text(const std::vector<int>& ranks) {
 std::string sharing_text(const WorkerUse& use) {
   if (use.sharing.size() < 2) {
     return format("it runs more threads than the {:g} {} it may use ({})", use.cores,
-                  core_word(use.cores), use.list);
+                  core_word(use.cores), core_names(use));
   }
   return format("{} share {:g} {} ({})", ranks_text(use.sharing), use.cores, core_word(use.cores),
-                use.list);
+                core_names(use));
 }
 
 std::string text_of(const WorkerUse& use) {
   if (!use.known) return "unknown: too few samples, or a log of version 0.1";
-  std::string text = format("{} of {:g} {} ({}) itself", cores_text(use.own), use.cores,
-                            core_word(use.cores), use.list);
-  if (use.quota > 0) text += format(", CPU quota {:g}", use.quota);
+  std::string text = format("this worker used {} of {}", cores_text(use.own), its_cores(use));
+  if (use.quota > 0) text += format(" under a CPU quota of {:g}", use.quota);
   if (use.sharing.size() > 1) {
-    text += format(", {} other workers on the same cores", cores_text(use.siblings));
+    text += format(", other workers of the job {}", cores_text(use.siblings));
   }
-  text += format(", {} other processes", cores_text(use.others));
-  text += use.denied_known
-              ? format(
-                    "; its threads waited for a core for {:.0f}% of the time in which they could "
-                    "run",
-                    100 * use.denied)
-              : "; waiting for a core: unknown, hidden by the system";
-  if (use.stolen > 0.005) text += format("; {} cores stolen by the hypervisor", use.stolen);
+  text += format(", other processes {}", cores_text(use.others));
+  text += use.denied_known ? format(
+                                 ", and its threads were ready but without a core for {:.0f}% "
+                                 "of the time",
+                                 100 * use.denied)
+                           : ", and the system hides how long its threads waited for a core";
+  if (use.stolen > 0.005) {
+    text += format(", and the hypervisor gave {:.2f} of its cores to others", use.stolen);
+  }
   if (use.major_faults >= 1) {
-    text += format("; {:.0f} pages per second from disk", use.major_faults);
+    text += format(", and {:.0f} pages per second came from disk", use.major_faults);
   }
   return text;
 }
@@ -145,8 +156,7 @@ std::string late_ranks_text(const TimeShares& shares, const std::map<int, Worker
       text +=
           format("rank {} worked {:.2f} times as long as the faster ranks", late.rank, late.ratio);
     }
-    text +=
-        format(" ({})", reason_text(late.reason, use == uses.end() ? WorkerUse{} : use->second));
+    text += format(": {}", reason_text(late.reason, use == uses.end() ? WorkerUse{} : use->second));
   }
   if (shares.late.size() > kMostNamed) {
     text += format("; so did {} more ranks", shares.late.size() - kMostNamed);
@@ -168,7 +178,7 @@ std::string text_of(const Change& c) {
   }
   const bool own_work = c.cause == Cause::kStraggler || c.cause == Cause::kCompute ||
                         c.cause == Cause::kInterference || c.cause == Cause::kSharedCores;
-  if (!own_work) return text;
+  if (!own_work || (!c.slower() && c.reason == SlowReason::kUnknown)) return text;
   const WorkerUse& use = c.slower() ? c.use_after : c.use_before;
   const std::string who = c.rank >= 0 ? format("rank {}", c.rank) : "";
   if (!who.empty()) {

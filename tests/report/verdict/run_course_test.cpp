@@ -38,7 +38,9 @@ class ChangedRun {
     return std::move(run_);
   }
 
-  double others_after = 0;  // cores of rank 1 that other processes have after the change
+  int crowded = 1;  // rank whose cores other processes have
+  double others_before = 0;
+  double others_after = 0;  // after the change
 
  private:
   void add(int rank, int step, double now, const Work& work, double min_wait) {
@@ -61,7 +63,7 @@ class ChangedRun {
     }
   }
   void add_use(int rank, int step, double now, bool late) {
-    const double others = rank == 1 && late ? others_after : 0;
+    const double others = rank != crowded ? 0 : late ? others_after : others_before;
     run_.add(rank, ProcessRecord{.step = static_cast<uint64_t>(step),
                                  .time = now,
                                  .seconds = 0.1,
@@ -125,6 +127,20 @@ TEST(RunCourse, OtherWorkOnTheCoreOfARankIsTheReasonForItsDelay) {
   EXPECT_TRUE(b.of_last_stretch);
   ASSERT_EQ(b.shares.late.size(), 1u);
   EXPECT_EQ(b.shares.late[0].reason, SlowReason::kOthers);
+}
+
+// Where others had most of the cores before, too, their share grows by little.
+TEST(RunCourse, TheReasonIsThatOfTheLargestPartOfTheDifference) {
+  ChangedRun made;
+  made.crowded = 0;
+  made.others_before = 0.85;
+  made.others_after = 0.93;
+  const RunSummary run =
+      made.of({Work{0.3, 0.01}, Work{0.3, 0.01}}, {Work{0.9, 0.01}, Work{0.9, 0.01}}, 0.01, 0.01);
+  const RunCourse course = run_course(run);
+  ASSERT_EQ(course.changes.size(), 1);
+  EXPECT_EQ(course.changes[0].cause, Cause::kInterference);
+  EXPECT_EQ(course.changes[0].reason, SlowReason::kOthers);
 }
 
 TEST(RunCourse, ASlowRankWhoseCoreNobodyElseHadIsSlowHardware) {

@@ -110,10 +110,17 @@ TEST(Wording, ALossThatMeansNothingHasItsReason) {
              .clip = 1,
              .rate = 0.03};
   VerdictText v = text_of(t);
-  EXPECT_EQ(v.verdict, "no, the model has learnt only how often each piece occurs");
+  EXPECT_EQ(v.verdict, "no, so far the model has learnt only how often each piece occurs");
   EXPECT_THAT(v.because, HasSubstr("a learning rate that is too high"));
+  EXPECT_THAT(v.advice, Not(HasSubstr("for as many steps again")));
   EXPECT_THAT(v.advice, HasSubstr("`reigen train --config r/config.yaml --run r-lower-rate "
                                   "--schedule.rate 0.003`"));
+  t.level.norm = 0.5;  // not clipped: the model may only need more steps
+  t.plan.step = 200;
+  v = text_of(t);
+  EXPECT_THAT(v.because, HasSubstr("too few steps so far"));
+  EXPECT_THAT(v.advice, HasSubstr("`reigen train --run r --max-steps 400` trains for as many steps "
+                                  "again; if the loss still stands there, "));
   t.level = {.fault = LossLevel::Fault::kWorseThanGuessing,
              .unlike = true,
              .unlike_valid = 7.7,

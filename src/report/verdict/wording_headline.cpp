@@ -1,0 +1,104 @@
+// What limited a run, in one sentence without figures that need an explanation.
+#include <algorithm>
+#include <cctype>
+
+#include "base/format.h"
+#include "report/verdict/thresholds.h"
+#include "report/verdict/wording.h"
+
+namespace reigen {
+namespace {
+
+double share_of(const Bottleneck& b, Cause cause) {
+  const auto part = std::find_if(b.parts.begin(), b.parts.end(),
+                                 [&](const CauseShare& p) { return p.cause == cause; });
+  return part == b.parts.end() ? b.largest.share : part->share;
+}
+
+std::string share_text(const Bottleneck& b, Cause cause) {
+  return format("{:.0f}% of the time", 100 * share_of(b, cause));
+}
+
+std::string late_text(const Bottleneck& b) {
+  std::vector<int> ranks;
+  for (const LateRank& late : b.shares.late) ranks.push_back(late.rank);
+  std::sort(ranks.begin(), ranks.end());
+  if (ranks.empty()) ranks.push_back(b.rank);
+  std::string text = format("the other ranks waited for {} for {}", ranks_text(ranks),
+                            share_text(b, Cause::kStraggler));
+  if (b.cause == Cause::kInterference) text += ", because other processes had its cores";
+  if (b.cause == Cause::kSharedCores) text += ", because workers share cores there";
+  return text;
+}
+
+std::string cause_text(const Bottleneck& b) {
+  if (b.rank >= 0 && b.cause != Cause::kInput) return late_text(b);
+  switch (b.cause) {
+    case Cause::kCompute: {
+      const double computing = b.shares.all_compute() / std::max(1e-9, b.shares.total);
+      std::string text = format("the run computed for {:.0f}% of the time", 100 * computing);
+      if (b.efficiency.low()) {
+        text += format(", at {:.0f}% of the speed of large matrix products",
+                       100 * b.efficiency.share());
+      }
+      if (b.largest.share < kMentionedShare) text += "; nothing else slowed it down much";
+      return text;
+    }
+    case Cause::kNetwork:
+      return "steps waited for the network for " + share_text(b, b.cause);
+    case Cause::kLocalExchange:
+      return format("workers of one host exchanged gradients for {}", share_text(b, b.cause));
+    case Cause::kInterference:
+      return format("other processes had the cores of this run: {} was lost waiting for them",
+                    share_text(b, b.cause));
+    case Cause::kSharedCores:
+      return format("there are more threads than cores: {} was lost waiting for one",
+                    share_text(b, b.cause));
+    case Cause::kInput:
+      return format("{} waited for input for {}",
+                    b.rank >= 0 ? format("rank {}", b.rank) : std::string("steps"),
+                    share_text(b, b.cause));
+    case Cause::kCompression:
+      return "compressing gradients took " + share_text(b, b.cause);
+    case Cause::kGradientCopy:
+      return "copying gradients took " + share_text(b, b.cause);
+    case Cause::kEvaluation:
+      return "evaluations took " + share_text(b, b.cause);
+    case Cause::kCheckpoint:
+      return "checkpoints took " + share_text(b, b.cause);
+    case Cause::kStraggler:
+      return format("rank 0 waited for slower ranks for {}; their logs have not arrived yet",
+                    share_text(b, b.cause));
+    case Cause::kContention:
+    case Cause::kOther:
+    case Cause::kUnknown:
+      break;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string summary_of(const Bottleneck& b) {
+  std::string text = cause_text(b);
+  if (text.empty()) return text;
+  if (b.of_last_stretch) {
+    const double step = b.course->changes.back().step;
+    text = format("from step {} on, {}", with_commas(static_cast<uint64_t>(step)), text);
+  }
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text + ".";
+}
+
+std::vector<std::string> clauses_of(const std::string& text) {
+  constexpr std::string_view kBetween = "; ";
+  std::vector<std::string> clauses;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(kBetween, begin), text.size());
+    clauses.push_back(text.substr(begin, end - begin));
+    begin = end + kBetween.size();
+  }
+  return clauses;
+}
+
+}  // namespace reigen

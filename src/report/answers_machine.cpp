@@ -78,7 +78,7 @@ std::string ReportMaker::use_text(const Efficiency& products) const {
   const bool fully = computing >= kFullyUsedShare && !products.low() && !time_.slow_start();
   std::string text = format("{}: {:.0f}% of the time was spent computing{}", fully ? "yes" : "no",
                             100 * computing, time_.slow_start() ? " after the start-up" : "");
-  const std::string rest = text_of(report_.bottleneck.parts);
+  const std::string rest = text_of(report_.bottleneck.whole.parts);
   if (!rest.empty()) text += "; the rest was " + rest;
   if (products.capacity > 0) {
     text += format("; computing reached {:.0f}% of the speed of large matrix products",

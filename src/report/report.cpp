@@ -398,9 +398,7 @@ std::string to_text(const Report& report) {
   for (const VerdictText& v : report.verdicts) {
     text += format("  {}: {}\n", v.about, headline(v));
     if (!v.summary.empty()) text += format("      {}\n", v.summary);
-    for (const std::string& advice : clauses_of(v.advice)) {
-      text += format("      advice: {}\n", advice);
-    }
+    if (!v.advice.empty()) text += format("      advice: {}\n", v.advice);
     for (const std::string& clause : clauses_of(v.because)) text += format("      - {}\n", clause);
     text += "\n";
   }

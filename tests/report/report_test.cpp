@@ -149,12 +149,35 @@ TEST(Report, TheVerdictsComeFirstEachAsASentenceWithItsEvidenceAsAList) {
   const std::string text = to_text(report_of(run.path()));
   const size_t verdict = text.find("bottleneck: network (confidence high)");
   const size_t sentence = text.find("Steps waited for the network for 70% of the time.");
-  const size_t evidence = text.find("      - of the time in steps");
+  const size_t evidence = text.find("      - of all time in steps");
   const size_t question = text.find("How long did it take?");
   EXPECT_LT(verdict, sentence);
   EXPECT_LT(sentence, evidence);
   EXPECT_LT(evidence, question);
   EXPECT_NE(question, std::string::npos);
+}
+
+// The headline is of the last stretch; the use of the cores is of the whole run, and adds up.
+TEST(Report, TheUseOfTheCoresIsOfTheWholeRunWhereTheHeadlineIsOfItsEnd) {
+  TempDir run;
+  MeasurementLog log(run.path(), 0, 0);
+  log.append(StartRecord{.time = 1000, .workers = 1});
+  double now = 1000;
+  for (uint64_t step = 1; step <= 120; ++step) {
+    const double reading = step <= 60 ? 0.0 : 0.7;
+    now += 0.3 + reading;
+    log.append(StepRecord{.step = step,
+                          .time = now,
+                          .target_tokens = 100,
+                          .seconds = 0.3 + reading,
+                          .spans = {{"input", reading}, {"backward", 0.3}}});
+  }
+  log.flush();
+  const Report report = report_of(run.path());
+  EXPECT_EQ(report.verdicts[0].summary,
+            "From step 61 on, steps waited for input for 70% of the time.");
+  EXPECT_THAT(answer_to(report, "busy"), StartsWith("no: 46% of the time was spent computing; the "
+                                                    "rest was waiting for input 54%"));
 }
 
 TEST(Report, NamesCheckpointsThatCouldNotBeWritten) {

@@ -96,12 +96,17 @@ void compare_kinds(const RunSummary& run, const Points& valid, LossLevel& level)
   }
 }
 
+// The best losses of both halves are compared: a single evaluation may be a jump.
 bool stands(const Points& valid) {
   if (valid.size() < kFewestForTrend) return false;
   const double half = valid.back().first / 2;
-  const auto middle = std::find_if(valid.begin(), valid.end(),
-                                   [&](const auto& point) { return point.first >= half; });
-  return valid.back().second > (1 - kStandingFall) * middle->second;
+  double before = INFINITY;
+  double after = INFINITY;
+  for (const auto& [step, loss] : valid) {
+    double& best = step <= half ? before : after;
+    best = std::min(best, loss);
+  }
+  return after > (1 - kStandingFall) * before;
 }
 
 }  // namespace
@@ -258,10 +263,14 @@ LossLevel loss_level(const RunSummary& run, const LearningContext& context) {
   const bool begun = valid.size() >= kFewestForTrend && newest_step(run) > 2 * warmup;
   if (begun && level.guessing > 0 && level.valid >= level.guessing) {
     level.fault = LossLevel::Fault::kWorseThanGuessing;
+  } else if (level.unlike && stands(valid) &&
+             level.unlike_train < (1 - kFarGap) * level.unlike_valid) {
+    level.fault = LossLevel::Fault::kUnlikeValidation;
   } else if (begun && level.frequencies > 0 && stands(valid) &&
              level.valid >= kFrequencyShare * level.frequencies) {
     level.fault = LossLevel::Fault::kFrequenciesOnly;
-  } else if (measured && level.valid < kGoodLoss && level.bleu < kUselessBleu) {
+  } else if (measured && level.valid < std::max(kGoodLoss, kGoodShare * level.frequencies) &&
+             level.bleu < kUselessBleu) {
     level.fault = LossLevel::Fault::kUselessBleu;
   }
   return level;
@@ -273,6 +282,8 @@ const char* id_of(LossLevel::Fault fault) {
       return "worse-than-guessing";
     case LossLevel::Fault::kFrequenciesOnly:
       return "frequencies-only";
+    case LossLevel::Fault::kUnlikeValidation:
+      return "unlike-validation";
     case LossLevel::Fault::kUselessBleu:
       return "useless-bleu";
     case LossLevel::Fault::kNone:

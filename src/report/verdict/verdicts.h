@@ -161,6 +161,7 @@ struct Overfitting {
   size_t evaluations = 0;
   double speed = 0;  // slope of validation loss / slope of training loss; below 0.15 it is near
   double epochs = 0;
+  bool turned = false;  // validation loss rises while training loss falls
   bool dropout = true;
   std::string run;  // directory
   LossTrend trend;  // where it is known
@@ -193,6 +194,7 @@ struct LossLevel {
     kNone,
     kWorseThanGuessing,  // above ln(vocabulary)
     kFrequenciesOnly,    // at the entropy of single pieces, and no longer falling
+    kUnlikeValidation,   // stands far above training loss in the first epoch, where text is new
     kUselessBleu,        // a low loss, and text that shares next to nothing with its references
   };
   Fault fault = Fault::kNone;
@@ -209,7 +211,8 @@ struct LossLevel {
   double rate = 0;         // mean learning rate of the last tenth
   bool clipped() const { return clip > 0 && norm > clip; }
   bool useless() const {
-    return fault == Fault::kWorseThanGuessing || fault == Fault::kFrequenciesOnly;
+    return fault == Fault::kWorseThanGuessing || fault == Fault::kFrequenciesOnly ||
+           fault == Fault::kUnlikeValidation;
   }
 };
 LossLevel loss_level(const RunSummary& run, const LearningContext& context);
@@ -314,9 +317,12 @@ constexpr double kAdvisedDecay = 0.25;
 // Slope of training loss by ln(step), as a share of the loss, below which little is learnt.
 constexpr double kLearningSlope = 0.03;
 constexpr double kUnlikeGap = 0.1;        // of validation loss, within the first epoch
+constexpr double kFarGap = 0.5;           // the same, where validation loss does not fall
 constexpr double kFrequencyShare = 0.95;  // of the entropy of single pieces
 constexpr double kUselessBleu = 2;        // BLEU that is nothing
-constexpr double kGoodLoss = 1.2;         // loss below which BLEU is something
-constexpr double kStandingFall = 0.02;    // share that a loss falls by over half of the steps
+// Loss below which BLEU is something; also as a share of the entropy of single pieces.
+constexpr double kGoodLoss = 1.2;
+constexpr double kGoodShare = 0.35;
+constexpr double kStandingFall = 0.02;  // share that a loss falls by over half of the steps
 
 }  // namespace reigen

@@ -204,6 +204,7 @@ bool has_dropout(const DropoutOptions& d) {
 // are clipped all the time, the learning rate is the likely reason.
 Confidence useless_confidence(const LossLevel& level) {
   if (level.fault == LossLevel::Fault::kWorseThanGuessing) return Confidence::kHigh;
+  if (level.fault == LossLevel::Fault::kUnlikeValidation) return Confidence::kMedium;
   return level.clipped() ? Confidence::kMedium : Confidence::kLow;
 }
 
@@ -259,7 +260,10 @@ Overfitting overfitting(const RunSummary& run, const LearningContext& context) {
   if (!trend || o.evaluations < kFewestForTrend) return o;
   o.trend = *trend;
   const LearningCurve curve = learning_curve(run, context);
-  if (trend->worse >= kWorseInRow && trend->train_now < trend->train_at_best) {
+  o.turned = trend->worse >= kWorseInRow && trend->train_now < trend->train_at_best;
+  // Text of the first epoch is new to the model: nothing of it is memory.
+  const bool seen_before = o.epochs > 1 || o.epochs == 0;
+  if (o.turned && seen_before) {
     o.answer = Overfitting::Answer::kYes;
     o.confidence = confidence_by_trend(curve, *trend);
     return o;
@@ -273,7 +277,7 @@ Overfitting overfitting(const RunSummary& run, const LearningContext& context) {
     return o;
   }
   o.answer = Overfitting::Answer::kNo;
-  const bool apart = learning && o.speed < 2 * kNearTurn;
+  const bool apart = o.turned || (learning && o.speed < 2 * kNearTurn);
   o.confidence = trend->later == 0 && !apart ? Confidence::kHigh
                  : trend->later >= 3         ? Confidence::kLow
                                              : Confidence::kMedium;
@@ -305,13 +309,14 @@ Trained trained(const RunSummary& run, const LearningContext& context) {
   const LearningCurve curve = learning_curve(run, context);
   note_rates(curve, t);
   const Overfitting overfits = overfitting(run, context);
-  if (overfits.answer == Overfitting::Answer::kYes) {
+  const bool unlike = t.level.fault == LossLevel::Fault::kUnlikeValidation;
+  if (overfits.turned && !unlike) {
     t.answer = Trained::Answer::kPastItsBest;
-    t.confidence = overfits.confidence;
+    t.confidence = confidence_by_trend(curve, *trend);
   } else if (t.level.useless()) {
     t.answer = Trained::Answer::kUseless;
     t.confidence = useless_confidence(t.level);
-    if (t.level.fault == LossLevel::Fault::kFrequenciesOnly) predict(run, decay, curve, t);
+    if (t.level.fault != LossLevel::Fault::kWorseThanGuessing) predict(run, decay, curve, t);
   } else if (t.losses.size() >= kFewestForTrend && trend->worse >= kWorseInRow) {
     t.answer = Trained::Answer::kGettingWorse;
     t.confidence = confidence_by_trend(curve, *trend);

@@ -26,7 +26,7 @@ std::string first_step_text(double step) { return with_commas(static_cast<uint64
 std::string shares_text(const Judgement& j, const std::string& of) {
   const TimeShares& s = j.shares;
   std::string text =
-      format("of {}, {} was compute", of, percent_text(s.all_compute() / std::max(1e-9, s.total)));
+      format("{}: {} compute", of, percent_text(s.all_compute() / std::max(1e-9, s.total)));
   for (const CauseShare& part : j.parts) {
     text += format(", {} {}", percent_text(part.share), info_of(part.cause).label);
   }
@@ -67,12 +67,25 @@ std::string cores_evidence(const Bottleneck& b) {
   return text;
 }
 
+// Of a single worker as well: nothing else shows that a host swaps.
+std::string memory_evidence(const Bottleneck& b) {
+  std::string text;
+  for (const auto& [rank, use] : b.uses) {
+    if (use.major_faults < kManyFaults) continue;
+    append(text, format("rank {} read {:.0f} pages per second back from disk: its host is short of "
+                        "memory, or reads the program and the data for the first time",
+                        rank, use.major_faults));
+  }
+  return text;
+}
+
 std::string evidence_of(const Bottleneck& b) {
   const TimeShares& s = b.shares;
   std::string text = changes_text(b);
-  if (b.of_last_stretch) append(text, shares_text(b, "the time since then"));
-  append(text, shares_text(b.whole, "the time in steps, evaluations and checkpoints of the run"));
+  if (b.of_last_stretch) append(text, shares_text(b, "since then"));
+  append(text, shares_text(b.whole, "of all time in steps, evaluations and checkpoints"));
   append(text, cores_evidence(b));
+  append(text, memory_evidence(b));
   if (late_ranks(b)) {
     append(text, late_ranks_text(s, b.of_last_stretch ? b.course->stretches.back().uses : b.uses));
   }

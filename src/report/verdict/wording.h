@@ -26,7 +26,7 @@ VerdictText text_of(const Overfitting& overfitting);
 
 // "From step 246 on, steps waited for the network for 90% of the time."
 std::string summary_of(const Bottleneck& bottleneck);
-// The clauses of evidence or advice, between semicolons.
+// The clauses of evidence, between semicolons.
 std::vector<std::string> clauses_of(const std::string& text);
 
 // "network from step 246 on (23 s after the start) (confidence high)"

@@ -24,6 +24,8 @@ std::string plan_text(const Plan& plan) {
   return "";
 }
 
+bool in_first_epoch(const Plan& plan) { return plan.epochs > 0 && plan.epochs <= 1; }
+
 // "0.006 less", or "0.006 more", "0" without a sign.
 std::string change_text(double gain, const char* less, const char* more, int digits) {
   return format("{:.{}f} {}", std::abs(gain), digits, gain >= 0 ? less : more);
@@ -121,16 +123,16 @@ std::string level_text(const LossLevel& level) {
     text = format(
         "validation loss fell to {:.3f}, but the best BLEU is {:.2f}: the model predicts "
         "the next piece and yet its translations are unlike the references, so look at "
-        "the translations in the report (segmentation, letter case, language of the "
-        "references, a length limit)",
+        "the translations in the report (training pairs that are no translations of each other, "
+        "segmentation, letter case, language of the references, a length limit)",
         level.valid, level.bleu);
   }
   if (level.unlike) {
     add_clause(
         text,
-        format("validation text is unlike training text: in the first epoch, in which training "
-               "text is new to the model as well, training loss was {:.3f} and validation loss "
-               "{:.3f}",
+        format("validation text is unlike training text (domain, language, direction or "
+               "preparation): in the first epoch, in which training text is new to the model as "
+               "well, training loss was {:.3f} and validation loss {:.3f}",
                level.unlike_train, level.unlike_valid));
   }
   return text;
@@ -199,8 +201,15 @@ void describe_known(const Trained& t, VerdictText& v) {
       break;
     case Trained::Answer::kPastItsBest:
       v.verdict = "yes, and past its best";
-      v.because = format("the model overfits: validation loss is {:.3f} and was {:.3f} at step {}",
-                         t.trend.last, t.trend.best, step_number(t.trend.best_step));
+      v.because = format("{}validation loss is {:.3f} and was {:.3f} at step {}",
+                         in_first_epoch(t.plan) ? "" : "the model overfits: ", t.trend.last,
+                         t.trend.best, step_number(t.trend.best_step));
+      if (in_first_epoch(t.plan)) {
+        add_clause(
+            v.because,
+            "training loss fell further, and in the first epoch that is no memory: the model "
+            "learns what validation text does not have");
+      }
       v.advice = best_checkpoint_advice(t.run, t.trend);
       break;
     case Trained::Answer::kNearBest:
@@ -229,6 +238,8 @@ void describe_known(const Trained& t, VerdictText& v) {
     case Trained::Answer::kUseless:
       v.verdict = t.level.fault == LossLevel::Fault::kWorseThanGuessing
                       ? "no, validation loss is worse than guessing"
+                  : t.level.fault == LossLevel::Fault::kUnlikeValidation
+                      ? "cannot be judged by this validation text"
                       : "no, so far the model has learnt only how often each piece occurs";
       v.because = level_text(t.level);
       add_clause(v.because, useless_reason(t));
@@ -276,7 +287,8 @@ VerdictText text_of(const Overfitting& o) {
                 "validation loss is {:.3f}, its best was {:.3f} at step {}; training "
                 "loss{} was {:.3f} then and is {:.3f} now",
                 t.last, t.best, step_number(t.best_step), dropout, t.train_at_best, t.train_now);
-  add_clause(because, format("the gap is {:+.3f} after {:.3g} epochs", t.gap(), o.epochs));
+  add_clause(because, format("validation loss is {:.3f} {} training loss after {:.2g} epochs",
+                             std::abs(t.gap()), t.gap() >= 0 ? "above" : "below", o.epochs));
   switch (o.answer) {
     case Overfitting::Answer::kUnknown:
       v.verdict = id_of(Cause::kUnknown);
@@ -286,6 +298,11 @@ VerdictText text_of(const Overfitting& o) {
     case Overfitting::Answer::kNo:
       v.verdict = "no";
       v.because = because;
+      if (o.turned) {
+        add_clause(v.because,
+                   "in the first epoch all training text is new, so nothing of it is "
+                   "memory");
+      }
       break;
     case Overfitting::Answer::kNear:
       v.verdict = "not yet, but near";

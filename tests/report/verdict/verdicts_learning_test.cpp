@@ -1,10 +1,12 @@
 // Verdicts on learning: synthetic runs with one known course of their losses each.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "report/verdict/verdicts.h"
+#include "report/verdict/wording.h"
 
 namespace reigen {
 namespace {
@@ -249,6 +251,45 @@ TEST(Level, ALossThatStandsAtTheEntropyOfSinglePiecesIsUseless) {
             Trained::Answer::kUseless);
 }
 
+TEST(Level, ALossThatJumpsWhileItStandsIsUselessToo) {
+  RunSummary run = run_at_level(5.55, 5.6, 0.02, 1e-4);
+  run.evaluations[4].nll = 5.9;  // in the middle of the run: what comes later is lower
+  EXPECT_EQ(loss_level(run, context_with({})).fault, LossLevel::Fault::kFrequenciesOnly);
+}
+
+// Source and target swapped in the validation pairs: training loss falls, validation loss cannot.
+TEST(Level, AValidationLossThatStandsFarAboveTrainingLossInTheFirstEpochCannotJudge) {
+  RunSummary run = run_at_level(7.3, 3, 0, 1e-4);
+  for (size_t i = 3; i < run.evaluations.size(); ++i) run.evaluations[i].nll = 7.5;
+  const Trained t = trained(run, context_with({}));
+  EXPECT_EQ(t.answer, Trained::Answer::kUseless);
+  EXPECT_EQ(t.level.fault, LossLevel::Fault::kUnlikeValidation);
+  EXPECT_EQ(t.confidence, Confidence::kMedium);
+  const VerdictText v = text_of(t);
+  EXPECT_EQ(v.verdict, "cannot be judged by this validation text");
+  EXPECT_THAT(v.because, testing::HasSubstr("direction"));
+  EXPECT_THAT(v.advice, testing::HasSubstr("`reigen prepare --valid`"));
+  // Where it falls, it still says something.
+  EXPECT_NE(trained(run_at_level(7.3, 3, 2, 1e-4), context_with({})).level.fault,
+            LossLevel::Fault::kUnlikeValidation);
+}
+
+TEST(Overfitting, NothingOfTheFirstEpochIsMemory) {
+  const auto turned = [](double epochs_per_step) {
+    RunSummary run = run_at_level(4, 3.9, 1, epochs_per_step);
+    for (size_t i = 5; i < run.evaluations.size(); ++i) run.evaluations[i].nll = 4.5;
+    return run;
+  };
+  EXPECT_EQ(overfitting(turned(1), context_with({})).answer, Overfitting::Answer::kYes);
+  const Overfitting early = overfitting(turned(1e-4), context_with({}));
+  EXPECT_EQ(early.answer, Overfitting::Answer::kNo);
+  EXPECT_TRUE(early.turned);
+  EXPECT_NE(early.confidence, Confidence::kHigh);
+  const Trained t = trained(turned(1e-4), context_with({}));
+  EXPECT_EQ(t.answer, Trained::Answer::kPastItsBest);
+  EXPECT_THAT(text_of(t).because, testing::Not(testing::HasSubstr("overfits")));
+}
+
 TEST(Level, AGapWithinTheFirstEpochIsADifferentKindOfText) {
   EXPECT_TRUE(loss_level(run_at_level(4, 3, 1, 1e-4), context_with({})).unlike);
   EXPECT_FALSE(loss_level(run_at_level(4, 3.9, 1, 1e-4), context_with({})).unlike);
@@ -259,6 +300,11 @@ TEST(Level, AGapWithinTheFirstEpochIsADifferentKindOfText) {
 TEST(Level, ALowLossWithoutBleuIsAFaultOfTheText) {
   EXPECT_EQ(loss_level(run_at_level(0.8, 0.8, 0.1, 1e-4, 0.3), context_with({})).fault,
             LossLevel::Fault::kUselessBleu);
+  // 35% of the entropy of single pieces: targets in a random order are learnt as text, too.
+  EXPECT_EQ(loss_level(run_at_level(1.8, 1.8, 0.1, 1e-4, 0.3), context_with({})).fault,
+            LossLevel::Fault::kUselessBleu);
+  EXPECT_EQ(loss_level(run_at_level(2.2, 2.2, 0.1, 1e-4, 0.3), context_with({})).fault,
+            LossLevel::Fault::kNone);
   EXPECT_EQ(loss_level(run_at_level(0.8, 0.8, 0.1, 1e-4, 40), context_with({})).fault,
             LossLevel::Fault::kNone);
   EXPECT_EQ(loss_level(run_at_level(0.8, 0.8, 0.1, 1e-4), context_with({})).fault,

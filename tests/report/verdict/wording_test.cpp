@@ -31,7 +31,7 @@ TEST(Wording, ABottleneckHasEvidenceAndAdvice) {
   EXPECT_EQ(v.confidence, "medium");
   EXPECT_EQ(
       v.because,
-      "of the time in steps, evaluations and checkpoints of the run, 79% was compute, 20% "
+      "of all time in steps, evaluations and checkpoints: 79% compute, 20% "
       "evaluation, 1% other work; compute reached 320 TFLOP/s, 84% of 381 TFLOP/s in large matrix "
       "products; the largest avoidable part was evaluation with 20%");
   EXPECT_EQ(v.advice,
@@ -100,6 +100,14 @@ TEST(Wording, AllSlowRanksAreNamedWithTheirReasons) {
   EXPECT_THAT(v.because, HasSubstr("rank 2 worked 1.95 times as long as the faster ranks: ranks 2 "
                                    "and 3 share 1 core (core 2); rank 1 worked 1.90"));
   EXPECT_THAT(v.because, HasSubstr(": other processes had 0.5 of its only core (core 1)"));
+}
+
+TEST(Wording, PagesThatComeFromDiskAreEvidenceOfASingleWorkerToo) {
+  Bottleneck b = sample_bottleneck();
+  b.uses[0] = {.known = true, .list = "0", .cores = 1, .own = 1, .major_faults = 400};
+  EXPECT_THAT(text_of(b).because, HasSubstr("rank 0 read 400 pages per second back from disk"));
+  b.uses[0].major_faults = 2;
+  EXPECT_THAT(text_of(b).because, Not(HasSubstr("from disk")));
 }
 
 TEST(Wording, ALinkIsSlowAgainstItsOtherDirectionAndItsInterface) {

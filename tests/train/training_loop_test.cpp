@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <thread>
 
 #include "base/error.h"
 #include "base/terminal.h"
@@ -323,6 +324,39 @@ TEST_F(TrainingLoopTest, LossesThatAreNotFiniteEndTheRunWithoutACheckpoint) {
   EXPECT_EQ(parts->state.counters.updates, 0u);
   EXPECT_THAT(run.checkpoints(), IsEmpty());
   EXPECT_EQ(log_records(options.run, "end").at(0).at("reason"), "diverged");
+}
+
+// The loss falls into the end of a run: those who still wait for it learn that this worker has
+// left.
+TEST_F(TrainingLoopTest, AWorkerWhoseRunIsDoneLeavesInOrderAlsoWhenTheOthersFail) {
+  options.max_steps = 2;
+  RunDirectory run(options.run);
+  attempt(run);
+  with_elastic_job(3, [&](Job& job) {
+    const int number = job.rank();
+    const auto parts = prepare_attempt(options, job.first() ? &run : nullptr, job, "test");
+    if (number == 0) return TrainingLoop(*parts).run();
+    // The run is at its limit. Worker 0 asks whether a decay is requested, and then for the logs.
+    job.broadcast(uint64_t{0});
+    std::vector<double> lengths = {0.0, 1.0, 1.0};
+    if (number == 1) {
+      job.sum(lengths);  // worker 0 asks for the logs
+      job.membership()->group().close();
+    } else {
+      EXPECT_THROW(
+          {
+            job.sum(lengths);
+            while (true) job.barrier();
+          },
+          WorkerLost);
+    }
+    while (log_records(options.run, "end").size() < 2) std::this_thread::yield();
+    const MembershipChange change = job.membership()->form_next(CommStatus::closed("a test"));
+    ASSERT_EQ(change.lost.size(), 1u);
+    EXPECT_EQ(change.lost[0].member.id.number, 0);
+    EXPECT_TRUE(change.lost[0].reason.proven);
+    job.leave();
+  });
 }
 
 TEST_F(TrainingLoopTest, TheStartingPointIsScoredAgainAfterALoss) {

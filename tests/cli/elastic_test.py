@@ -1,12 +1,15 @@
 """Elastic training through the real binary: workers that end or stop, and the loss curve of a run to which nothing
 happened. tests/chaos has random schedules of faults."""
 
+import collections
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 import harness
@@ -134,6 +137,51 @@ class Survivors(harness.Case):
         checkpoint = [r["step"] for r in records_in(self.path("disk/run"), "checkpoint")]
         self.assertEqual(checkpoint[0], after[0]["step"] - 1)  # at once
         self.assertIn(self.path("shared/run"), job.output(1))
+
+    @staticmethod
+    def listening_ports(pid):
+        """The TCP ports on which a process waits for connections."""
+        sockets = set()
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                sockets.add(os.readlink(f"/proc/{pid}/fd/{number}"))
+            except FileNotFoundError:
+                pass
+        listening = "0A"
+        with open(f"/proc/{pid}/net/tcp") as table:
+            rows = [line.split() for line in table][1:]
+        return [int(row[1].split(":")[1], 16) for row in rows if row[3] == listening and f"socket:[{row[9]}]" in sockets]
+
+    def test_strangers_that_flood_the_ports_of_the_survivors_make_no_loss(self):
+        job = self.start(3)
+        job.wait_for_step(20)
+        ports = [port for rank in (0, 1) for port in self.listening_ports(job.workers[rank].pid)]
+        self.assertGreaterEqual(len(ports), 4)  # for data and standby, of each
+        over = threading.Event()
+
+        def flood(port):
+            held = collections.deque()
+            while not over.is_set():
+                try:
+                    held.append(socket.create_connection(("127.0.0.1", port), 1))
+                except OSError:
+                    time.sleep(0.01)
+                if len(held) > 100:
+                    held.popleft().close()
+            for connection in held:
+                connection.close()
+        floods = [threading.Thread(target=flood, args=[port]) for port in ports]
+        for thread in floods:
+            thread.start()
+        try:
+            time.sleep(0.3)
+            job.kill(2)
+            self.assert_ended_well(job, [2])
+        finally:
+            over.set()
+            for thread in floods:
+                thread.join()
+        self.assertEqual([len(change["lost"]) for change in records_in(job.run, "membership")], [1])
 
     def test_one_after_the_other_until_one_is_left(self):
         job = self.start(3, "--compress", "int4")

@@ -18,6 +18,7 @@ sys.path += [HERE, os.path.join(HERE, "..", "dist")]
 from elastic_job import TOLERANCE, Broken, ElasticJob, reference_losses, steps_in  # noqa: E402
 from namespaces import Network, permitted  # noqa: E402
 from schedule import schedule_of  # noqa: E402
+from skew import Clocks, Disk, shim_in  # noqa: E402
 
 STEPS = 100
 SILENCE = 1  # seconds
@@ -25,6 +26,8 @@ PAUSE = 8  # seconds, of a worker that was cut off
 # Losses of lossy methods depend on the shares of the workers: as far as different seeds of them are apart, from
 # an undisturbed run of two workers.
 LOSSY = 0.05
+# Left on a disk that is full: room for logs, and for their copies when the writer changes, but for no checkpoint.
+ROOM_FOR_LOGS = 300_000
 
 MODEL = ["--preset", "tiny", "--recipe", "classic", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
          "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 800,
@@ -53,7 +56,9 @@ class Player:
         self.folder = folder
         self.data = data
         self.may_lose_writer = may_lose_writer
-        self.namespaces = permitted()
+        self.shim = shim_in(folder)
+        self.able = {name for name, possible in (("namespaces", permitted()), ("clocks", self.shim is not None),
+                                                 ("disk", Disk.permitted(folder))) if possible}
         self.lock = threading.Lock()
         self.references = {"none": reference_losses(reigen, self._arguments("none"), os.path.join(folder, "one"))}
 
@@ -75,15 +80,20 @@ class Player:
         return self.references[compress]
 
     def schedule(self, seed):
-        return schedule_of(seed, self.namespaces, self.may_lose_writer, STEPS, SILENCE)
+        return schedule_of(seed, self.able, self.may_lose_writer, STEPS, SILENCE)
 
     def play(self, schedule):
         """Raises Broken if something that must hold does not."""
-        run = os.path.join(self.folder, f"run-{schedule.seed}")
+        at = os.path.join(self.folder, f"schedule-{schedule.seed}")
+        disk = Disk(at) if schedule.disk else None
+        if not disk:
+            os.mkdir(at)
         network = Network(schedule.workers) if schedule.namespaces else None
-        job = ElasticJob(self.reigen, self._arguments(schedule.compress), run, schedule.workers, network)
+        clocks = Clocks(self.shim, os.path.join(self.folder, f"schedule-{schedule.seed}")) if self.shim else None
+        job = ElasticJob(self.reigen, self._arguments(schedule.compress), os.path.join(at, "run"), schedule.workers,
+                         network, clocks=clocks)
         try:
-            self._inflict(job, schedule, network)
+            Faults(job, network, disk, clocks).inflict(schedule)
             survivors = [w for w in job.workers if w not in schedule.lost]
             codes = job.wait(survivors)
             for worker in list(job.stopped):
@@ -95,34 +105,71 @@ class Player:
                 raise Broken(f"survivors ended with {wrong}\n{job.all_output()}")
             job.check_steps(self._reference(schedule.compress), STEPS,
                             TOLERANCE if schedule.compress == "none" else LOSSY)
+            job.check_last_checkpoint(STEPS)
         finally:
             job.close()
+            if disk:
+                disk.close()
             if network:
                 network.close()
 
-    @staticmethod
-    def _inflict(job, schedule, network):
+
+class Faults:
+    """Inflicts the faults of a schedule on a job."""
+
+    def __init__(self, job, network, disk, clocks):
+        self.job = job
+        self.network = network
+        self.disk = disk
+        self.clocks = clocks
+
+    def inflict(self, schedule):
         recovered = 0  # a later step shows that the job continued after the faults so far
         for moment in schedule.moments:
-            job.wait_for_step(max(moment.step, recovered))
+            self.job.wait_for_step(max(moment.step, recovered))
             time.sleep(moment.delay)
             for fault in moment.faults:
-                if fault.kind == "kill":
-                    job.kill(fault.worker)
-                elif fault.kind == "stop":
-                    job.stop(fault.worker)
-                elif fault.kind == "pause":
-                    job.stop(fault.worker)
-                    timer = threading.Timer(fault.seconds, job.resume, [fault.worker])
-                    timer.daemon = True
-                    timer.start()
-                elif fault.kind == "isolate":
-                    network.isolate(fault.worker)
-                elif fault.kind == "one_way":
-                    network.drop(fault.worker, fault.other)
-                else:
-                    network.separate(fault.worker, fault.other)
-            recovered = min(job.last_step() + 6, STEPS)
+                getattr(self, fault.kind)(fault)
+            recovered = min(self.job.last_step() + 6, STEPS)
+
+    @staticmethod
+    def _later(seconds, call, *arguments):
+        timer = threading.Timer(seconds, call, arguments)
+        timer.daemon = True
+        timer.start()
+
+    def kill(self, fault):
+        self.job.kill(fault.worker)
+
+    def stop(self, fault):
+        self.job.stop(fault.worker)
+
+    def pause(self, fault):
+        self.job.stop(fault.worker)
+        self._later(fault.seconds, self.job.resume, fault.worker)
+
+    def isolate(self, fault):
+        self.network.isolate(fault.worker)
+        if fault.seconds:
+            self._later(fault.seconds, self.network.heal, fault.worker, fault.far)
+
+    def cut(self, fault):
+        for other in fault.far:
+            self.network.separate(fault.worker, other)
+        self._later(fault.seconds, self.network.heal, fault.worker, fault.far)
+
+    def one_way(self, fault):
+        self.network.drop(fault.worker, fault.other)
+
+    def separate(self, fault):
+        self.network.separate(fault.worker, fault.other)
+
+    def fill(self, fault):
+        self.disk.fill(ROOM_FOR_LOGS)
+        self._later(fault.seconds, self.disk.make_room)
+
+    def clock(self, fault):
+        self.clocks.jump(fault.worker, fault.seconds)
 
 
 def main():

@@ -36,9 +36,9 @@ def records_in(run, kind):
 
 class ElasticJob:
     """`workers` processes of one job; `arguments` are those of all of them, without --elastic. `prefixes`: what
-    the command of a worker begins with, by number."""
+    the command of a worker begins with, by number. `clocks`: their wall clocks can jump (skew.Clocks)."""
 
-    def __init__(self, reigen, arguments, run, workers, network=None, prefixes=None):
+    def __init__(self, reigen, arguments, run, workers, network=None, prefixes=None, clocks=None):
         self.run = run
         self.workers = {}
         self.stopped = set()
@@ -58,7 +58,8 @@ class ElasticJob:
                 "REIGEN_LOCAL_RANK": str(0 if network else rank),
                 "REIGEN_LOCAL_SIZE": str(1 if network else workers),
                 "REIGEN_HOSTS": ",".join(f"h{i}" for i in range(workers)) if network else "",
-                **{"REIGEN_LISTEN_FD": str(fd) for fd in inherited}}
+                **{"REIGEN_LISTEN_FD": str(fd) for fd in inherited},
+                **(clocks.variables(rank) if clocks else {})}
             output = open(f"{run}.worker-{rank}.txt", "w+", encoding="utf-8")
             command = [*(prefixes or {}).get(rank, []), reigen, "train", *map(str, arguments), "--run", run, "--elastic"]
             self.workers[rank] = subprocess.Popen(
@@ -146,6 +147,12 @@ class ElasticJob:
             off = abs(record["loss"] - wanted) / wanted
             if not off <= tolerance:
                 raise Broken(f"step {record['step']}: loss {record['loss']}, wanted {wanted}\n{self.all_output()}")
+
+    def check_last_checkpoint(self, last):
+        """The run directory has the state after the last step."""
+        found = os.readlink(os.path.join(self.run, "last"))
+        if int(found[-8:]) != last:
+            raise Broken(f"the last checkpoint is {found}, wanted step {last}\n{self.all_output()}")
 
     def check_ended(self):
         if self.alive():

@@ -1,14 +1,17 @@
 """Schedules of faults, each a pure function of its seed.
 
 A schedule is a list of moments. At each, faults hit some workers at once, and what they leave must be able to
-continue by the rule of succession: more than half of the workers before, or half of them with rank 0. Workers
-of which the others lose sight do not come back. The order of ranks stays, so the tie-breaker is the lowest.
+continue by the rule of succession: more than half of the workers before, or half of them with rank 0. The order of
+ranks stays, so the tie-breaker is the lowest. Harmless faults must change nothing: pauses and cuts that are shorter
+than --silence, a disk without room for a checkpoint, a clock that jumps.
 """
 
 import dataclasses
 import random
 
 LOSSES = ("kill", "stop", "isolate", "one_way", "separate")
+# What each fault needs: nothing, or namespaces, or a disk of its own, or clocks of its own.
+HARMLESS = {"pause": "", "cut": "namespaces", "fill": "disk", "clock": "clocks"}
 
 
 @dataclasses.dataclass
@@ -16,11 +19,14 @@ class Fault:
     kind: str
     worker: int
     other: int = -1  # of separate and one_way: the far end
-    seconds: float = 0  # of pause: until it continues
+    seconds: float = 0  # until it continues, or the cut heals, or there is room; of clock: the jump
+    far: tuple = ()  # of cut and isolate: the workers that it cannot reach, and can again when the cut heals
 
     def __str__(self):
         far = f"-{self.other}" if self.other >= 0 else ""
-        return f"{self.kind} {self.worker}{far}" + (f" for {self.seconds:.2f} s" if self.seconds else "")
+        by = "by" if self.kind == "clock" else "for"
+        who = f" {self.worker}{far}" if self.worker >= 0 else " the disk"
+        return f"{self.kind}{who}" + (f" {by} {self.seconds:.2f} s" if self.seconds else "")
 
 
 @dataclasses.dataclass
@@ -39,6 +45,7 @@ class Schedule:
     workers: int
     compress: str
     namespaces: bool
+    disk: bool  # the run is on a disk of its own
     moments: list
     lost: set  # by number
     writer_lost: bool
@@ -53,9 +60,23 @@ def _can_go_on(before, after):
     return 2 * len(after) > len(before) or (2 * len(after) == len(before) and before[0] in after)
 
 
-def _losses(rng, alive, namespaces, may_lose_writer, silence):
+def _harmless(rng, alive, able, silence):
+    kind = rng.choice([kind for kind, needs in HARMLESS.items() if not needs or needs in able])
+    worker = rng.choice(alive)
+    if kind == "pause":
+        return Fault(kind, worker, seconds=rng.uniform(0.05, 0.5 * silence))
+    if kind == "cut":
+        # TCP sends again after 0.2, 0.6 and 1.4 s.
+        others = tuple(w for w in alive if w != worker)
+        return Fault(kind, worker, seconds=rng.uniform(0.05, 0.35 * silence), far=others)
+    if kind == "fill":
+        return Fault(kind, -1, seconds=rng.uniform(0.2, 3))
+    return Fault(kind, worker, seconds=rng.choice((-86400, -3600, -2, 2, 3600, 86400)))
+
+
+def _losses(rng, alive, able, may_lose_writer, silence):
     """Faults that take one or two workers at once, and what is left."""
-    kinds = LOSSES if namespaces else LOSSES[:2]
+    kinds = LOSSES if "namespaces" in able else LOSSES[:2]
     for _ in range(50):
         candidates = alive if may_lose_writer else alive[1:]
         count = rng.choice((1, 1, 1, 2))
@@ -72,26 +93,33 @@ def _losses(rng, alive, namespaces, may_lose_writer, silence):
             if kind in ("one_way", "separate") and (not others or count > 1):
                 kind = "isolate"  # of two that do not reach each other, the higher rank is left out
             other = rng.choice(others) if kind in ("one_way", "separate") else -1
-            faults.append(Fault(kind, victim, other))
+            # Some cuts heal when the others have continued.
+            heals = rng.uniform(2, 4) * silence if kind == "isolate" and rng.random() < 0.5 else 0
+            faults.append(Fault(kind, victim, other, heals, tuple(left)))
         rng.shuffle(faults)
         return faults, left
-    return [Fault("pause", rng.choice(alive), seconds=rng.uniform(0.05, 0.5 * silence))], alive
+    return [_harmless(rng, alive, able, silence)], alive
 
 
-def schedule_of(seed, namespaces, may_lose_writer, steps, silence):
+def schedule_of(seed, able, may_lose_writer, steps, silence):
+    """`able`: what the machine permits, of namespaces, disk, clocks."""
     rng = random.Random(seed)
     workers = rng.choice((2, 3, 3, 4, 4, 5, 6))
     compress = rng.choice(("none", "none", "none", "bf16", "int8", "int4", "powersgd:2"))
-    isolated = namespaces and rng.random() < 0.4
+    isolated = "namespaces" in able and rng.random() < 0.4
+    able = set(able) - (set() if isolated else {"namespaces"})
     alive = list(range(workers))
     moments = []
     step = rng.randint(1, 12)
     while step < steps - 12 and len(moments) < 4:
         if rng.random() < 0.3:
-            faults = [Fault("pause", rng.choice(alive), seconds=rng.uniform(0.05, 0.5 * silence))]
+            faults = [_harmless(rng, alive, able, silence)]
         else:
-            faults, alive = _losses(rng, alive, isolated, may_lose_writer, silence)
+            faults, alive = _losses(rng, alive, able, may_lose_writer, silence)
+            if rng.random() < 0.3:
+                faults.append(_harmless(rng, alive, able - {"namespaces"}, silence))
         moments.append(Moment(step, rng.uniform(0, 0.1), faults))
         step += rng.randint(6, 30)
     lost = set(range(workers)) - set(alive)
-    return Schedule(seed, workers, compress, isolated, moments, lost, 0 in lost)
+    disk = any(fault.kind == "fill" for moment in moments for fault in moment.faults)
+    return Schedule(seed, workers, compress, isolated, disk, moments, lost, 0 in lost)

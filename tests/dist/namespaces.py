@@ -113,6 +113,12 @@ class Network:
             if other != host:
                 self.separate(host, other)
 
+    def heal(self, host, others):
+        """Ends isolate(), drop() and separate() between a host and others."""
+        for other in others:
+            for a, b in ((host, other), (other, host)):
+                _ip("-n", self.names[a], "route", "del", "blackhole", f"{self.address(b)}/32", check=False)
+
     def add_interface(self, name, net):
         """One more link between two hosts: 10.<net>.0.1 and 10.<net>.0.2."""
         _ip("-n", self.names[0], "link", "add", name, "type", "veth", "peer", "name", name, "netns", self.names[1])

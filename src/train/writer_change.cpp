@@ -1,11 +1,15 @@
 #include "train/writer_change.h"
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "base/terminal.h"
 #include "train/run/take_over.h"
 
@@ -62,30 +66,58 @@ void become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent) {
   log_note(format("this worker writes the run {} from now on", parts.options.run));
 }
 
-// Its disk is full, or it may not write there. A different worker may be able to, unless this one
-// is asked a second time: then all others have failed, too.
-void try_to_become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent) {
-  const std::string run = parts.options.run;
-  const std::string id = parts.run_id;
-  const bool is_new = parts.directory_is_new;
-  try {
-    become_writer(parts, recent);
-  } catch (const WorkerLost&) {
-    throw;
-  } catch (const Error& e) {
+// Half of a new writer is none.
+class WriterBefore {
+ public:
+  explicit WriterBefore(const AttemptParts& parts)
+      : run_(parts.options.run), id_(parts.run_id), is_new_(parts.directory_is_new) {}
+  void restore(AttemptParts& parts) const {
     parts.page.reset();
     parts.writer.reset();
     parts.taken_over.reset();
-    parts.options.run = run;
-    parts.run_id = id;
-    parts.directory_is_new = is_new;
-    if (std::exchange(parts.cannot_write, true)) throw;
-    log_warning(format("this worker cannot write the run: {}; a different one is asked", e.what()));
-    set_quiet(true);
-    claim_writing(parts);
-    const CommStatus why = CommStatus::closed("the worker with rank 0 cannot write the run");
-    parts.job.membership()->group().close(why);
-    throw WorkerLost(why);
+    parts.options.run = run_;
+    parts.run_id = id_;
+    parts.directory_is_new = is_new_;
+  }
+
+ private:
+  std::string run_;
+  std::string id_;
+  bool is_new_;
+};
+
+// The next membership has a different rank 0, unless all others have failed at it, too.
+[[noreturn]] void give_way(AttemptParts& parts, const Error& e) {
+  parts.cannot_write = true;
+  log_warning(format("this worker cannot write the run: {}; a different one is asked", e.what()));
+  set_quiet(true);
+  claim_writing(parts);
+  const CommStatus why = CommStatus::closed("the worker with rank 0 cannot write the run");
+  parts.job.membership()->group().close(why);
+  throw WorkerLost(why);
+}
+
+// A disk is full, or this worker may not write there. Nothing is lost as long as all wait.
+void try_to_become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent) {
+  const WriterBefore before(parts);
+  const Stopwatch waited;
+  bool warned = false;
+  while (true) {
+    try {
+      return become_writer(parts, recent);
+    } catch (const Error& e) {
+      before.restore(parts);
+      if (!parts.cannot_write) give_way(parts, e);
+      const double limit = parts.options.checkpoint.wait;
+      if (interrupt_requested() || waited.seconds() >= limit) throw;
+      if (!std::exchange(warned, true)) {
+        log_warning(
+            format("no worker can write the run: {}; trying again for {} (--checkpoint.wait)",
+                   e.what(), human_seconds(limit)));
+      }
+    }
+    constexpr std::chrono::milliseconds kPause{200};
+    std::this_thread::sleep_for(kPause);
   }
 }
 

@@ -16,7 +16,7 @@ void claim_writing(AttemptParts& parts);
 // and logs the steps of `recent` that the log lacks. True if the run continues in a new directory,
 // because rank 0 does not see the one before, and has no checkpoint there: it needs one now, also
 // if a further worker is lost before. Throws WorkerLost, with the group closed, if rank 0 cannot
-// write: the next membership has a different one.
+// write: the next membership has a different one. Where none can, all wait for --checkpoint.wait.
 bool change_writer(AttemptParts& parts, const std::deque<StepRecord>& recent);
 
 }  // namespace reigen

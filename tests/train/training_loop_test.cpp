@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <latch>
 #include <thread>
 
 #include "base/error.h"
@@ -367,8 +368,10 @@ TEST_F(TrainingLoopTest, TheStartingPointIsScoredAgainAfterALoss) {
   options.run = dir.path("tuned");
   options = with_starting_point(options);
   RunDirectory run(options.run);
+  std::latch prepared(3);
   with_elastic_job(3, [&](Job& job) {
     const auto parts = prepare_attempt(options, job.first() ? &run : nullptr, job, "test");
+    prepared.arrive_and_wait();
     if (job.rank() == 2) return;
     TrainingLoop(*parts).run();
   });

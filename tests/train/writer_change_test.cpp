@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <latch>
 #include <thread>
 
 #include "base/file/files.h"
@@ -31,12 +32,13 @@ class WriterChange : public ::testing::Test {
   using Survivor = std::function<void(AttemptParts&, int number)>;
   void run_survivors(const Survivor& survivor) {
     RunDirectory run(options.run);
+    std::latch prepared(3);
     with_elastic_job(3, [&](Job& job) {
       const int number = job.rank();
       const auto parts = prepare_attempt(options, job.first() ? &run : nullptr, job, "test");
       parts->options.run = path(number);
       claim_writing(*parts);
-      job.barrier();
+      prepared.arrive_and_wait();
       if (number == 0) return;
       form_next(*parts);
       survivor(*parts, number);

@@ -22,8 +22,9 @@ void describe(Schema& s, DecodeOptions& o) {
       .free_on_resume();
   s.option("decode.batch-tokens", o.batch_tokens,
            "number of source tokens times beam size translated at once; larger is faster until "
-           "memory runs out, and changes results only by rounding; 0 for 8192 on the CPU and "
-           "393216 (131072 in a validation of train), or less if memory requires it, on a GPU",
+           "memory runs out, and changes results only by rounding; 0 for 8192 on the CPU, or "
+           "less for large models, and 393216 (131072 in a validation of train), or less if memory "
+           "requires it, on a GPU",
            0, 10'000'000)
       .free_on_resume();
 }

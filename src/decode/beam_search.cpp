@@ -17,6 +17,10 @@ namespace {
 
 // Hypotheses times source tokens searched at once, unless the options say otherwise.
 constexpr int64_t kCpuTokens = 8192;
+// On a CPU for caches and logits at their worst, of which most searches write less than half.
+// `base` with 32,000 pieces then searches 3,000 tokens at once: 4% slower than 8,192, with half
+// of the memory.
+constexpr double kCpuBytes = 512 << 20;
 constexpr int64_t kGpuTokens = 393'216;
 constexpr int64_t kMostGpuRows = 8192;  // more gain nothing; their logits take 64 KB each
 constexpr int64_t kFreeTokens = 10;     // beyond max-ratio, so that short sources may grow
@@ -79,9 +83,9 @@ int64_t decoding_tokens(const Device& device, const Transformer& model, DType ty
                         const DecodeOptions& options) {
   if (options.batch_tokens > 0) return options.batch_tokens;
   const Gpu* gpu = device.gpu();
-  if (gpu == nullptr) return kCpuTokens;
   const double each = decoding_bytes(model.options(), model.vocabulary(), options.max_ratio,
                                      static_cast<double>(size_of(type)));
+  if (gpu == nullptr) return std::min(kCpuTokens, static_cast<int64_t>(kCpuBytes / each) + 1);
   const double room = static_cast<double>(gpu->free_memory()) / 2;
   return std::min(kGpuTokens, static_cast<int64_t>(room / each) + 1);
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "device/cuda_info.h"
+#include "model/activation_memory.h"
 #include "ops/gpu_backend.h"
 #include "support/teacher_forced.h"
 
@@ -219,6 +220,42 @@ TEST(BeamSearch, ReservesNoMoreThanAListNeeds) {
   beam_search({&of_feed}, feed, kSpecial, options);
   EXPECT_LT(of_list.source_rows().rows(), of_feed.source_rows().rows());
   for (size_t s = 0; s < sources.size(); ++s) expect_same(feed.results[s], wanted[s]);
+}
+
+// A sentence may need beam x limit rows of the caches, and uses those of ancestors that its
+// hypotheses share: memory that is reserved and not written costs nothing on a CPU.
+TEST(BeamSearch, WritesAFractionOfTheCachesItReserves) {
+  TeacherForced model = eager_model("post", 5);
+  const std::vector<Ids> sources = some_sources(300, 11);
+  const Device device = Device::cpu(1);
+  const DecodeOptions options{.beam = 8, .batch_tokens = 800};
+  IncrementalDecoder decoder(device, model.model, model.parameters);
+  beam_search({&decoder}, sources, kSpecial, options);
+  const int64_t reserved = decoder.target_rows().rows();
+  EXPECT_LT(decoder.target_rows().highest(), reserved / 2);
+  EXPECT_EQ(decoder.target_rows().free_rows(), reserved);
+  const ModelOptions& o = model.model.options();
+  const int64_t written = decoder.target_rows().highest() + decoder.source_rows().highest();
+  const auto caches = static_cast<size_t>(written * o.decoder_layers * 2 * o.width) * sizeof(float);
+  EXPECT_GE(decoder.used_memory(), caches);
+  EXPECT_LT(decoder.used_memory(), decoder.memory());
+  const double each = decoding_bytes(o, kPieces, options.max_ratio);
+  EXPECT_LT(static_cast<double>(caches), each * static_cast<double>(options.batch_tokens) / 2);
+}
+
+TEST(BeamSearch, TakesFewerTokensAtOnceOnACpuForLargeModels) {
+  constexpr double kMost = 512 << 20;  // bytes of caches and logits, at their worst
+  const Device device = Device::cpu(1);
+  const TeacherForced tiny(tiny_variant("post"), kPieces, 5);
+  EXPECT_EQ(decoding_tokens(device, tiny.model, DType::kF32, {}), 8192);
+  EXPECT_EQ(decoding_tokens(device, tiny.model, DType::kF32, {.batch_tokens = 77}), 77);
+  constexpr size_t kManyPieces = 32'768;
+  ModelOptions base;  // the defaults are those of the preset
+  const Transformer large(base, {}, kManyPieces);
+  const int64_t tokens = decoding_tokens(device, large, DType::kF32, {});
+  const double each = decoding_bytes(base, kManyPieces, DecodeOptions().max_ratio);
+  EXPECT_LE(static_cast<double>(tokens - 1) * each, kMost);
+  EXPECT_GT(static_cast<double>(tokens + 1) * each, kMost);
 }
 
 TEST(BeamSearch, SearchesAgainAfterAnErrorInTheMiddle) {

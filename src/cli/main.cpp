@@ -10,6 +10,7 @@
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "base/own_program.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "config/suggest.h"
@@ -215,7 +216,7 @@ void run(std::span<const std::string> args) {
 void spin_less(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("GOMP_SPINCOUNT", "1000", 1);
-  execv("/proc/self/exe", argv);  // if it fails, training is only slower
+  execv(own_program().file.c_str(), argv);  // if it fails, training is only slower
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "base/own_program.h"
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/host_launch.h"
 #include "dist/launch/launch.h"
@@ -204,7 +205,7 @@ class Agent {
       for (const Json& argument : message.value("arguments", Json::array())) {
         spec.command.push_back(argument.get<std::string>());
       }
-      spec.file = "/proc/self/exe";
+      spec.file = own_program().file;
       spec.folder = folder;
       if (place.rank == 0) spec.inherited = listener_.fd();
       spec.environment = place_environment(place, spec.inherited);

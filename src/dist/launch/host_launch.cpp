@@ -17,6 +17,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
+#include "base/own_program.h"
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "config/schema.h"
@@ -30,8 +31,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
-
-std::string own_binary() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 class Launch {
  public:
@@ -81,7 +80,7 @@ class Launch {
     const std::string binary =
         options_.copy_binary
             ? "\"$HOME/.cache/reigen/" + name + "\""
-            : shell_quoted(options_.binary.empty() ? own_binary() : options_.binary);
+            : shell_quoted(options_.binary.empty() ? own_program().path : options_.binary);
     for_usable_hosts([&](RemoteHost& host) {
       if (options_.copy_binary) copy_to(host.slots().host, name);
     });
@@ -148,7 +147,7 @@ class Launch {
 
   static std::string name_of_copy() {
     constexpr size_t kDigits = 16;
-    return "reigen-" + sha256_of_file(own_binary()).substr(0, kDigits);
+    return "reigen-" + sha256_of_file(own_program().path).substr(0, kDigits);
   }
 
   // Throws CommError if no byte is taken for as long as a connection may take.
@@ -162,7 +161,7 @@ class Launch {
                name));
     spec.with_input = true;
     ChildProcess copy(spec);
-    std::ifstream file("/proc/self/exe", std::ios::binary);
+    std::ifstream file(own_program().file, std::ios::binary);
     std::string block;
     std::string errors;
     auto progress = Clock::now();
@@ -219,7 +218,7 @@ class Launch {
       return format(
           "host {} has no program at {}; install it there, set its path with --remote-binary, or "
           "copy it with --copy-binary",
-          name, options_.binary.empty() ? own_binary() : options_.binary);
+          name, options_.binary.empty() ? own_program().path : options_.binary);
     }
     if (code == kSshFailed) return format("ssh to {} failed: {}", name, host.last_line());
     return format(

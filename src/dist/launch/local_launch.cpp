@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
+#include "base/own_program.h"
 #include "base/terminal.h"
 #include "dist/launch/launch.h"
 
@@ -43,7 +44,7 @@ LaunchResult launch_local(int workers, const std::vector<std::string>& arguments
     place.local_rank = rank;
     ChildSpec spec;
     spec.command = {"reigen"};
-    spec.file = "/proc/self/exe";
+    spec.file = own_program().file;
     spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
     if (rank == 0) spec.inherited = listener.fd();
     spec.environment = place_environment(place, spec.inherited);

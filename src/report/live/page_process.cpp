@@ -17,6 +17,7 @@
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/machine.h"
+#include "base/own_program.h"
 #include "base/terminal.h"
 #include "base/thread.h"
 #include "config/schema.h"
@@ -129,7 +130,7 @@ std::string PageProcess::serve_once() {
     ChildSpec spec;
     spec.command = {"reigen", kPageCommand, options_.run, options_.address,
                     std::to_string(listener_.fd())};
-    spec.file = "/proc/self/exe";
+    spec.file = own_program().file;
     spec.inherited = listener_.fd();
     spec.with_input = true;
     // It needs no secret but its own, which it gets through the pipe.

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -78,6 +78,26 @@ void expect_sum_over_all(Membership& membership) {
   EXPECT_THAT(ones, testing::Each(static_cast<float>(membership.members().size())));
 }
 
+// A worker that ends while others still add up takes that sum from them. One that is to be lost after a
+// sum waits here until all have it.
+class Finished {
+ public:
+  void note() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    changed_.notify_all();
+  }
+  void wait_for(int count) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, milliseconds(20'000), [&] { return count_ >= count; }));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
 TEST(NextMembership, SurvivorsOfAnyWorkerContinue) {
   for (const int lost : {0, 1, 3}) {
     const auto errors = run_elastic(4, [&](Membership& membership, int rank) {
@@ -101,11 +121,13 @@ TEST(NextMembership, SurvivorsOfAnyWorkerContinue) {
 }
 
 TEST(NextMembership, LossesFollowEachOtherUntilOneWorkerIsLeft) {
+  Finished sums;
   const auto errors = run_elastic(4, [&](Membership& membership, int rank) {
     // Worker 3 ends first, then 2, then 1.
-    for (int size = 4; size > 1; --size) {
+    for (int size = 4, finished = 4; size > 1; --size, finished += size) {
       expect_sum_over_all(membership);
-      if (rank == size - 1) return;
+      sums.note();
+      if (rank == size - 1) return sums.wait_for(finished);
       membership.form_next(until_a_loss(membership));
       EXPECT_EQ(membership.members().size(), static_cast<size_t>(size - 1));
       EXPECT_EQ(membership.epoch(), 5 - size);
@@ -181,6 +203,7 @@ TEST(NextMembership, OfTwoWorkersTheLowerRankContinuesAloneAndTheOtherPauses) {
 }
 
 TEST(NextMembership, TheWriterBecomesRank0AndElseOneThatCouldWrite) {
+  Finished sums;
   const auto errors = run_elastic(4, [&](Membership& membership, int rank) {
     membership.set_writing({.writes = rank == 1, .sees_directory = rank == 3});
     membership.group().barrier().wait();
@@ -188,7 +211,8 @@ TEST(NextMembership, TheWriterBecomesRank0AndElseOneThatCouldWrite) {
     membership.form_next(until_a_loss(membership));
     EXPECT_THAT(numbers(membership), ElementsAre(1, 2, 3));
     expect_sum_over_all(membership);
-    if (rank == 1) return;
+    sums.note();
+    if (rank == 1) return sums.wait_for(3);
     membership.form_next(until_a_loss(membership));
     EXPECT_THAT(numbers(membership), ElementsAre(3, 2));
     EXPECT_EQ(membership.group().rank(), rank == 3 ? 0 : 1);

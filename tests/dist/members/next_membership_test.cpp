@@ -78,8 +78,8 @@ void expect_sum_over_all(Membership& membership) {
   EXPECT_THAT(ones, testing::Each(static_cast<float>(membership.members().size())));
 }
 
-// A worker that ends while others still add up takes that sum from them. One that is to be lost after a
-// sum waits here until all have it.
+// A worker that ends while others still add up takes that sum from them. One that is to be lost
+// after a sum waits here until all have it.
 class Finished {
  public:
   void note() {

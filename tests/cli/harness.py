@@ -1,10 +1,12 @@
 """Shared by the whole-run tests: the binary under test, scratch folders, small corpora."""
 
+import functools
 import hashlib
 import json
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -18,6 +20,21 @@ os.environ.setdefault("REIGEN_METADATA_URL", "http://127.0.0.1:9")
 # same behaviour.
 TEST_ALL = bool(os.environ.get("REIGEN_TEST_ALL"))
 long_test = unittest.skipUnless(TEST_ALL, "only in make test-all")
+
+
+def second_try(test):
+    """For a test of what a real run measured, on which other work of the machine may have had a larger effect
+    than what the test planted: if it fails, it is tried once more with new runs, and fails if they fail, too."""
+    @functools.wraps(test)
+    def tried(case):
+        try:
+            return test(case)
+        except AssertionError as error:
+            print(f"\n{case.id()} is tried again: {error}", file=sys.stderr, flush=True)
+        case.doCleanups()
+        case.setUp()
+        return test(case)
+    return tried
 
 
 def run(*args, check=True, **kwargs):

@@ -10,7 +10,7 @@ import sys
 import time
 
 import harness
-from harness import REIGEN, run
+from harness import REIGEN, run, second_try
 from quota import Quota, thread_of
 from slow_disk import SlowDisk
 
@@ -99,6 +99,7 @@ class Links(Planted):
         if not namespaces.permitted():
             self.skipTest("network namespaces are not permitted here")
 
+    @second_try
     def test_a_slow_link_is_the_network_and_gradients_explain_its_traffic(self):
         with namespaces.Network(2, rate="100mbit") as network:
             self.workers(*HEAVY, "--max-steps", 30, network=network)
@@ -123,6 +124,7 @@ class Links(Planted):
         self.assertGreater(numbers["forecast"]["exposed"], 0.2 * numbers["forecast"]["seconds"])
         self.assertEqual(numbers["forecast"]["measured_median"], numbers["median_step_seconds"])
 
+    @second_try
     def test_with_two_workers_per_host_only_part_of_the_traffic_is_inter_node(self):
         with namespaces.Network(2, rate="100mbit") as network:
             self.workers(*HEAVY, "--max-steps", 12, network=network, on_each=2)
@@ -134,6 +136,7 @@ class Links(Planted):
         for wire in numbers["wire"]:
             self.assertAlmostEqual(wire["explained"], 1, delta=0.1, msg=wire)
 
+    @second_try
     def test_the_same_without_a_limit_is_compute(self):
         with namespaces.Network(2) as network:
             self.workers(*HEAVY, "--max-steps", 20, network=network)
@@ -153,6 +156,7 @@ class Links(Planted):
         self.assertGreaterEqual(flops["achieved"], work / sum(r["seconds"] for r in steps))
 
 
+    @second_try
     def test_a_link_that_is_slow_in_one_direction_is_named_with_it(self):
         with namespaces.Network(2) as network:
             shape = ["tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "60mbit", "burst", "256kb",
@@ -164,27 +168,30 @@ class Links(Planted):
         self.assertIn("from rank 1 to rank 0", all_of_it["because"])
         self.assertNotIn("from rank 0 to rank 1", all_of_it["because"])
 
+    @second_try
     def test_a_link_that_degrades_is_the_network_from_that_step_on(self):
-        steps = 110
+        degraded = []
         with namespaces.Network(2) as network:
             def degrade(workers):
                 while self.steps_taken() < 80 and workers[0].poll() is None:
                     time.sleep(0.05)
                 network.shape("40mbit")
-            self.workers(*HEAVY, "--max-steps", steps, network=network, begun=degrade)
+                degraded.append(self.steps_taken())
+            self.workers(*HEAVY, "--max-steps", 120, network=network, begun=degrade)
+        self.assertLess(degraded[0], 100, "the run was over before its link became slow")
         verdict, all_of_it = self.bottleneck()
         self.assertEqual(verdict, "network", all_of_it)
         self.assertTrue(all_of_it["of_last_stretch"], all_of_it)
         change = all_of_it["changes"][-1]
         self.assertGreater(change["after"], change["before"])
         self.assertEqual(change["cause"], "network", change)
-        self.assertGreater(change["step"], 60, change)
-        self.assertLess(change["step"], 100, change)
+        self.assertAlmostEqual(change["step"], degraded[0], delta=15, msg=change)
 
 
 class Cores(Planted):
     """Who had the cores. Other work on this machine only adds to what is planted."""
 
+    @second_try
     def test_other_processes_on_the_cores_of_a_worker_are_interference(self):
         hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
         try:
@@ -201,6 +208,7 @@ class Cores(Planted):
         self.assertGreater(cores["others"], 0.3 * cores["cores"])
         self.assertGreater(cores["lost_to_others"], 0.3)
 
+    @second_try
     def test_workers_that_may_use_the_same_core_only_are_told_so(self):
         core = min(os.sched_getaffinity(0))
         pin = lambda: os.sched_setaffinity(0, {core})
@@ -221,6 +229,7 @@ class Advice(Planted):
         self.assertTrue(typed, self.bottleneck()[1])
         return shlex.split(typed[0])[1:]
 
+    @second_try
     def test_fewer_evaluations_take_less_of_the_time(self):
         run(*self.arguments(*SHORT, "--max-steps", 60, "--eval.every", 2))
         # Each evaluation also saves.
@@ -235,6 +244,7 @@ class Advice(Planted):
         both = [shares["evaluation"] + shares["checkpoint"] for shares in (before, after)]
         self.assertLess((both[1] - both[0]) / 30, both[0] / 60)
 
+    @second_try
     def test_compression_shortens_the_steps_on_a_slow_link(self):
         if not namespaces.permitted():
             self.skipTest("network namespaces are not permitted here")
@@ -267,15 +277,19 @@ class Processors(Planted):
         self.assertIn("quota", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(2)
 
+    @second_try
     def test_a_rank_with_a_quota_is_the_straggler(self):
         self.throttled_rank(1)
 
     @harness.long_test
+    @second_try
     def test_rank_0_with_a_quota_is_the_straggler(self):
         self.throttled_rank(0)
 
+    @second_try
     def test_a_rank_with_a_quota_is_the_straggler_of_steps_shorter_than_its_pauses(self):
         self.workers(*SHORT, "--max-steps", 250, starts=[None, self.quota(0.2).limit_this_process])
+        # A period of the quota has 0.1 s: most steps end within one.
         steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
         steps = sorted(r["seconds"] for r in steps if r["kind"] == "step")
         self.assertLess(steps[len(steps) // 4], 0.1)
@@ -292,6 +306,7 @@ class Processors(Planted):
         self.assertIsNotNone(thread, "it ended before its reader was found")
         quota.limit(thread)
 
+    @second_try
     def test_a_throttled_reader_is_input(self):
         worker = subprocess.Popen([REIGEN, *self.arguments(*LITTLE, *FIVE_SECONDS)], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True)
@@ -308,15 +323,18 @@ class Processors(Planted):
         self.assertEqual(all_of_it["rank"], rank, all_of_it)
         self.assert_spans_add_up(2)
 
+    @second_try
     def test_a_throttled_reader_of_rank_1_is_input_and_no_straggler(self):
         self.late_reader(1)
 
     @harness.long_test
+    @second_try
     def test_a_throttled_reader_of_rank_0_is_input_and_no_straggler(self):
         self.late_reader(0)
 
 
 class Disks(Planted):
+    @second_try
     def test_a_slow_start_from_a_slow_disk_is_in_the_verdict(self):
         size = sum(os.path.getsize(os.path.join(self.data, name)) for name in os.listdir(self.data))
         try:
@@ -327,7 +345,7 @@ class Disks(Planted):
             data = os.path.join(disk.path, "data")
             shutil.copytree(self.data, data)
             disk.forget()
-            run(*self.arguments(*SHORT, "--max-steps", 50, "--data", data), preexec_fn=disk.limit_this_process)
+            run(*self.arguments(*SHORT, "--max-steps", 20, "--data", data), preexec_fn=disk.limit_this_process)
         self.assertIn("start-up took", self.bottleneck()[1]["because"])
         busy = next(q["answer"] for q in self.report()["questions"] if q["id"] == "busy")
         self.assertTrue(busy.startswith("no: "), busy)

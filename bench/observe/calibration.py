@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """How often the report's predictions of loss and BLEU are right, and how often "high" is wrong.
 
-Real runs of nine regimes (calibration_runs.py) are trained to their end, seconds each on one thread. The log of
-each is cut at a random evaluation, the report is made of the part, and its 80% intervals and its verdicts are held
-against the rest: one report for each run. The exit status is 1 where a limit of docs/design/verdicts.md is missed.
+Real runs of ten regimes (calibration_runs.py) are trained to their end, seconds each on one core, and their logs are
+kept in --logs, one archive each. A log is cut at a random evaluation, the report is made of the part, and its 80%
+intervals and its verdicts are held against the rest: one report for each run. The exit status is 1 where a limit of
+docs/design/verdicts.md is missed.
 
-    python3 bench/observe/calibration.py --reigen build/release/reigen --work DIR --real DIR --seed 2
+    python3 bench/observe/calibration.py --reigen build/release/reigen --logs DIR --real DIR --seed 5
 
---real has folders with train.en and train.de (Multi30k, Europarl); regimes that need them are left out without it.
-Runs that are in --work are not trained again. With --minutes it stops training in time, and the table is of the runs that
-are there; the next call continues.
+Runs whose archive is there are not trained again. With --minutes no run begins that would end later; the next call
+continues, also on a different machine, with the same --logs. --train-only makes no reports. --real has folders with
+train.en and train.de (Multi30k, Europarl); without it, regimes that need them are left out. Nothing but Python's own
+library and the program is needed.
 """
 
 import argparse
@@ -20,8 +22,10 @@ import math
 import os
 import shutil
 import sys
+import tempfile
 import time
 
+import calibration_pool as pool
 import calibration_runs as runs
 
 HORIZONS = [0.1, 0.5, 1.0]
@@ -29,26 +33,6 @@ WORSE = 0.01  # share of the loss, as in the report
 MIN_PREDICTED = 0.7
 FEWEST = 5  # runs without a turn, in a regime in which most runs turn
 MAX_WRONG_HIGH = 0.02
-
-
-def train_all(options, plans):
-    """Trains what is missing; False when time is over before all are trained."""
-    end = time.monotonic() + 60 * options.minutes if options.minutes else math.inf
-
-    def one(plan):
-        folder, settings = plan
-        if os.path.exists(f"{folder}/done"):
-            return True
-        if time.monotonic() > end:
-            return False
-        shutil.rmtree(folder, ignore_errors=True)
-        os.makedirs(folder)
-        runs.train(options.reigen, folder, settings, options.real)
-        open(f"{folder}/done", "w").close()
-        return True
-
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        return all(list(pool.map(one, plans)))
 
 
 def report_at(reigen, folder, stop):
@@ -74,8 +58,21 @@ def at(points, step):
     return None
 
 
-def compare(options, folder, plan):
-    """A report against what came of its run."""
+def compare(options, path):
+    """A report against what came of its run; only the name of a run that diverged."""
+    facts = pool.read_facts(path)
+    folder = tempfile.mkdtemp(prefix="reigen-calibration-")
+    try:
+        pool.unpack(path, folder)
+        if runs.diverged(folder):  # it has no later losses
+            return {"diverged": facts["name"]}
+        return {"machine": facts["machine"], **compare_run(options, folder, facts)}
+    finally:
+        shutil.rmtree(folder)
+
+
+def compare_run(options, folder, facts):
+    plan = facts["plan"]
     evaluations, _ = runs.read_curve(folder)
     stop = plan["stop"]
     report = report_at(options.reigen, folder, stop)
@@ -95,38 +92,57 @@ def compare(options, folder, plan):
             rows.append({**gain, "came": came, "inside": gain["low"] <= came <= gain["high"]})
         return rows
 
+    verdicts = report["verdicts"]
     before = [v for s, v in loss if s <= stop]
     after = [(s, v) for s, v in loss if s > stop]
-    numbers = report["numbers"]
-    return {"regime": plan["regime"], "run": os.path.basename(folder), "stop": stop, "loss": before[-1],
+    high = [name for name in ("bottleneck", "trained", "overfitting") if verdicts[name]["confidence"] == "high"]
+    wrong = [*wrong_learning(verdicts, before, after, stop),
+             *wrong_bottleneck(verdicts["bottleneck"], evaluated_share(folder, stop), facts["others"])]
+    return {"regime": plan["regime"], "run": facts["name"], "stop": stop, "loss": before[-1],
             "bend": min(v for _, v in loss) * (1 + WORSE) < loss[-1][1],
-            "over": report["verdicts"]["trained"]["answer"] == "schedule-over",
-            "gains": tally(numbers.get("expected_gains", []), loss, 1),
-            "bleu": tally(numbers.get("expected_bleu_gains", []), bleu, -1),
-            "trained": report["verdicts"]["trained"], "overfitting": report["verdicts"]["overfitting"],
-            "wrong": [name for name, is_wrong in wrong_verdicts(report["verdicts"], before, after, stop) if is_wrong]}
+            "over": verdicts["trained"]["answer"] == "schedule-over",
+            "gains": tally(report["numbers"].get("expected_gains", []), loss, 1),
+            "bleu": tally(report["numbers"].get("expected_bleu_gains", []), bleu, -1),
+            "bleu_now": dict(bleu)[stop], "others": facts["others"], "verdicts": verdicts, "high": high,
+            "wrong": [name for name in wrong if name.split(":")[0] in high]}
 
 
-def wrong_verdicts(verdicts, before, after, stop):
-    """(verdict, whether it was wrong) for each verdict on learning with confidence high."""
+def evaluated_share(folder, stop):
+    """Of the time of steps and evaluations."""
+    seconds = collections.Counter()
+    with open(f"{folder}/run/measurements/rank-0.jsonl", encoding="utf-8") as log:
+        for record in map(json.loads, log):
+            if record["kind"] in ("step", "evaluation") and 1 < record["step"] <= stop:
+                seconds[record["kind"]] += record["seconds"]
+    return seconds["evaluation"] / max(1e-9, sum(seconds.values()))
+
+
+def wrong_learning(verdicts, before, after, stop):
+    """Verdicts on learning that what came does not bear out."""
     now, best = before[-1], min(before)
     half = [v for s, v in after if s <= 1.5 * stop + 0.5]
     lowest = min(v for _, v in after)
-    judged = []
-    trained, overfitting = verdicts["trained"], verdicts["overfitting"]
-    if trained["confidence"] == "high":
-        wrong = {"improving": half[-1] >= now,
-                 "yes": min(half) < now * (1 - WORSE),
-                 "past-its-best": lowest < best * (1 - WORSE),
-                 "getting-worse": lowest < best * (1 - WORSE),
-                 "schedule-over": max(abs(v - now) for _, v in after) > WORSE * now,
-                 "useless": lowest < best * 0.9}
-        judged.append((f"trained: {trained['answer']}", wrong[trained["answer"]]))
-    if overfitting["confidence"] == "high":
-        wrong = {"yes": lowest < best * (1 - WORSE),  # it was to become better still
-                 "no": lowest > best * (1 + WORSE)}   # it had turned
-        judged.append((f"overfitting: {overfitting['answer']}", wrong[overfitting["answer"]]))
-    return judged
+    trained, overfitting = verdicts["trained"]["answer"], verdicts["overfitting"]["answer"]
+    wrong = {"improving": half[-1] >= now,
+             "yes": min(half) < now * (1 - WORSE),
+             "near-its-best": min(half) < now * (1 - 3 * WORSE),
+             "past-its-best": lowest < best * (1 - WORSE),
+             "getting-worse": lowest < best * (1 - WORSE),
+             "schedule-over": max(abs(v - now) for _, v in after) > WORSE * now,
+             "useless": lowest < best * 0.9}.get(trained, False)
+    over = {"yes": lowest < best * (1 - WORSE),  # it was to become better still
+            "no": lowest > best * (1 + WORSE)}.get(overfitting, False)  # it had turned
+    return ([f"trained: {trained}"] if wrong else []) + ([f"overfitting: {overfitting}"] if over else [])
+
+
+def wrong_bottleneck(verdict, evaluated, others):
+    """Nothing slow is planted in these runs: one worker on a core of its own, with evaluations close to each other. What
+    other processes had of that core is measured beside the program; None is not known."""
+    cause = verdict["cause"]
+    right = {"compute": evaluated < 0.5 and (others or 0) < 0.5,
+             "evaluation": evaluated > 0.1,
+             "interference": others is not None and others > 0.1}.get(cause, False)
+    return [] if right else [f"bottleneck: {cause}"]
 
 
 def binomial_interval(inside, count):
@@ -167,7 +183,7 @@ def summarise(results):
     for regime, some in [*by_regime.items(), ("all", results)]:
         straight = [r for r in some if not r["bend"] and not r["over"]]
         given = sum(bool(r["gains"]) for r in straight)
-        high = sum((r["trained"]["confidence"] == "high") + (r["overfitting"]["confidence"] == "high") for r in some)
+        high = sum(len(r["high"]) for r in some)
         wrong = sum(len(r["wrong"]) for r in some)
         row = [regime, len(some), sum(r["bend"] for r in some), f"{given} of {len(straight)}"]
         for kind in ("gains", "bleu"):
@@ -181,7 +197,7 @@ def summarise(results):
         rows.append([*row, f"{wrong} of {high}"])
         if len(straight) >= FEWEST and given < MIN_PREDICTED * len(straight):
             missed.append(f"{regime}: a prediction for {given} of {len(straight)} runs without a bend")
-    if sum(len(r["wrong"]) for r in results) > MAX_WRONG_HIGH * 2 * len(results):
+    if sum(len(r["wrong"]) for r in results) > MAX_WRONG_HIGH * sum(len(r["high"]) for r in results):
         missed.append("verdicts with confidence high that were wrong")
     return rows, missed
 
@@ -192,54 +208,33 @@ COLUMNS = [("regime", "regime"), ("runs", "runs"), ("bend", "turn"), ("given", "
 
 
 def write_result(options, results, rows):
+    machines = ", ".join(sorted({r["machine"] for r in results}))
     result = {"title": "How often what came was inside the predicted 80% interval, by regime",
-              "machine": options.machine, "commit": options.commit, "date": time.strftime("%Y-%m-%d"),
+              "machine": machines, "commit": options.commit, "date": time.strftime("%Y-%m-%d"),
               "program": "bench/observe/calibration.py",
               "setting": f"Seed {options.seed}: {len(results)} runs of seconds each, their logs cut at a random "
                          "evaluation, one report for each. In brackets the 95% interval of the share. "
-                         "High and wrong: of the verdicts on learning with confidence high.",
+                         "High and wrong: of all verdicts (bottleneck, trained, overfitting) with confidence high.",
               "columns": [{"key": key, "head": head} for key, head in COLUMNS], "rows": rows}
     with open(options.result, "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)
         file.write("\n")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--reigen", required=True)
-    parser.add_argument("--work", required=True)
-    parser.add_argument("--real", default="")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--runs", type=int, default=30, help="of each regime")
-    parser.add_argument("--regimes", default=",".join(runs.REGIMES))
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--minutes", type=float, default=0)
-    parser.add_argument("--curves", help="file for the curves of the runs, for gain_fit")
-    parser.add_argument("--result", help="file for the table, as in bench/results")
-    parser.add_argument("--details", help="file for every report and what came")
-    parser.add_argument("--machine", default="two cores")
-    parser.add_argument("--commit", default="")
-    options = parser.parse_args()
-    folders = sorted(os.listdir(options.real)) if options.real else []
-    regimes = [r for r in options.regimes.split(",") if folders or r not in runs.NEED_TEXT]
-    plans = []
-    for number in range(options.runs):
-        for regime in regimes:
-            folder = os.path.join(options.work, f"{options.seed}-{regime}-{number}")
-            plans.append((folder, runs.draw(options.seed, regime, number, folders)))
-    complete = train_all(options, plans)
-    drawn = len(plans)
-    plans = [plan for plan in plans if os.path.exists(f"{plan[0]}/done")]
-    lost = [folder for folder, _ in plans if runs.diverged(folder)]
-    if lost:
-        print(f"diverged and left out: {' '.join(map(os.path.basename, lost))}", file=sys.stderr)
-    plans = [plan for plan in plans if plan[0] not in lost]
+def make_reports(options, plans):
+    """Holds the reports of the runs that are there against what came; the exit status."""
+    paths = [f"{options.logs}/{name}.tar.xz" for name, _ in plans]
+    paths = [path for path in paths if os.path.exists(path)]
     if options.curves:
-        runs.write_curves(options.curves, [(os.path.basename(f), p["regime"], f) for f, p in plans])
+        pool.write_curves(options.curves, paths)
         return
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        results = list(pool.map(lambda plan: compare(options, *plan), plans))
-    results.sort(key=lambda r: regimes.index(r["regime"]))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs or os.cpu_count()) as threads:
+        results = list(threads.map(lambda path: compare(options, path), paths))
+    lost = [result["diverged"] for result in results if "diverged" in result]
+    if lost:
+        print(f"diverged and left out: {' '.join(lost)}", file=sys.stderr)
+    results = [result for result in results if "diverged" not in result]
+    results.sort(key=lambda r: runs.REGIMES.index(r["regime"]))
     rows, missed = summarise(results)
     print("| " + " | ".join(head for _, head in COLUMNS) + " |")
     print("|" + " --- |" * len(COLUMNS))
@@ -255,8 +250,38 @@ def main():
         write_result(options, results, rows)
     if missed:
         sys.exit("missed: " + "; ".join(missed))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--reigen", required=True)
+    parser.add_argument("--logs", required=True, help="folder of the archives, one for each run")
+    parser.add_argument("--work", help="folder for runs while they train")
+    parser.add_argument("--real", default="")
+    parser.add_argument("--seed", default="1", help="or several, as in 1,2")
+    parser.add_argument("--runs", type=int, default=30, help="of each regime")
+    parser.add_argument("--regimes", default=",".join(runs.REGIMES))
+    parser.add_argument("--jobs", type=int, default=0, help="runs at a time; by default one for each core")
+    parser.add_argument("--minutes", type=float, default=0)
+    parser.add_argument("--train-only", action="store_true")
+    parser.add_argument("--no-train", action="store_true", help="reports of the archives that are there")
+    parser.add_argument("--curves", help="file for the curves of the runs, for gain_fit")
+    parser.add_argument("--result", help="file for the table, as in bench/results")
+    parser.add_argument("--details", help="file for every report and what came")
+    parser.add_argument("--machine", default="two cores", help="that trains, for the table")
+    parser.add_argument("--commit", default="", help="of the program that reports, for the table")
+    options = parser.parse_args()
+    options.work = options.work or tempfile.mkdtemp(prefix="reigen-calibration-")
+    folders = sorted(os.listdir(options.real)) if options.real else []
+    # Which runs need text is part of the drawing: archives are read without it.
+    regimes = [r for r in options.regimes.split(",") if folders or options.no_train or r not in runs.NEED_TEXT]
+    plans = [(f"{seed}-{regime}-{number}", None if options.no_train else runs.draw(int(seed), regime, number, folders))
+             for number in range(options.runs) for seed in options.seed.split(",") for regime in regimes]
+    complete = options.no_train or pool.train_all(options, plans)
+    if not options.train_only:
+        make_reports(options, plans)
     if not complete:
-        sys.exit(f"{len(plans)} of {drawn} runs are trained; call it again for the others")
+        sys.exit("not all runs are trained; call it again for the others")
 
 
 if __name__ == "__main__":

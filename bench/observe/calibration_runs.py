@@ -1,8 +1,9 @@
-"""The runs of calibration.py: drawn from a seed, trained for seconds each, kept as logs without checkpoints.
+"""The runs of calibration.py: drawn from a seed and trained for seconds each.
 
 A run of a regime is drawn from (seed, regime, number) alone, so that seeds never share a run.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,8 +15,8 @@ EVALUATIONS = 40  # of a run; its report is read after one of the first half of 
 
 # Schedules that have no end within a run.
 ENDLESS = ("fixed", "noam", "inverse-polynomial", "exponential")
-REGIMES = ("plain", "real", "overfitting", "tiny-corpus", "ends", "high-rate", "far-too-high", "fine-tuning",
-           "other-domain")
+REGIMES = ("plain", "real", "overfitting", "tiny-corpus", "ends", "high-rate", "far-too-high", "low-rate",
+           "fine-tuning", "other-domain")
 WITH_BLEU = ("plain", "overfitting", "ends", "fine-tuning")  # the built-in text, soon translated well
 NEED_TEXT = ("real", "other-domain")  # --real DIR
 
@@ -85,6 +86,9 @@ def draw(seed, regime, number, folders):
     elif regime == "far-too-high":
         rates = [0.1, 0.2, 0.4]
         kind = rng.choice(["fixed", "inverse-polynomial"])
+    elif regime == "low-rate":
+        rates = [0.00001, 0.00003, 0.0001, 0.0003]
+        kind = rng.choice(["fixed", "inverse-polynomial", "exponential"])
     elif regime == "ends":
         kind = rng.choice(["cosine", "polynomial", "wsd", "wsd"])
         rates = [0.002, 0.004, 0.008]
@@ -147,8 +151,8 @@ def options_of(plan):
             for part in (f"--{name}", value)]
 
 
-def train(reigen, folder, plan, real_text):
-    """Trains a drawn run in `folder`; config.yaml and measurements stay."""
+def train(reigen, folder, plan, real_text, watch=contextlib.nullcontext):
+    """Trains a drawn run as FOLDER/run; `watch()` is a context around the training."""
     settings = plan["train"]
     write_text(reigen, settings["train_text"], folder, "text", 150, real_text)
     valid = "text.valid"
@@ -172,20 +176,11 @@ def train(reigen, folder, plan, real_text):
         call(reigen, *command, "--max-steps", 1)
         take_weights(f"{folder}/first-run/last", f"{folder}/run")
     try:
-        call(reigen, *command, "--max-steps", plan["steps"])
+        with watch():
+            call(reigen, *command, "--max-steps", plan["steps"])
     except RuntimeError:
         if not diverged(folder):
             raise
-    for name in os.listdir(folder):
-        path = f"{folder}/{name}"
-        if name != "run":
-            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-    for name in os.listdir(f"{folder}/run"):
-        path = f"{folder}/run/{name}"
-        if name not in ("config.yaml", "measurements"):
-            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.remove(path)
-    if os.path.exists(f"{folder}/run/measurements/rollup.json"):
-        os.remove(f"{folder}/run/measurements/rollup.json")
 
 
 def diverged(folder):
@@ -243,14 +238,3 @@ def read_curve(folder):
                 evaluations.append((record["step"], record["nll"], mean, record.get("bleu") or 0.0, epochs))
                 losses = []
     return evaluations, rates
-
-
-def write_curves(path, folders):
-    """The curves of runs as compact text, which gain_fit reads."""
-    with open(path, "w", encoding="utf-8") as file:
-        for name, regime, folder in folders:
-            evaluations, rates = read_curve(folder)
-            file.write(f"{name} {regime} {len(evaluations)} {len(rates)}\n")
-            for step, valid, train, bleu, epochs in evaluations:
-                file.write(f"{step} {valid:.6g} {train:.6g} {bleu:.4g} {epochs:.5g}\n")
-            file.write(" ".join(f"{rate:.4g}" for rate in rates) + "\n")

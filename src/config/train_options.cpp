@@ -337,14 +337,6 @@ TrainOptions resolve(TrainOptions options) {
           options.timeline, options.max_steps));
     }
   }
-  const bool own_shares =
-      options.workers.shares == Shares::kMeasured || !options.workers.shares_of.empty();
-  if (own_shares && options.workers.elastic) {
-    throw ConfigError(
-        "--shares measured and --shares-of cannot be combined with --elastic, whose workers "
-        "change; "
-        "leave out one of them");
-  }
   if (options.workers.shares == Shares::kMeasured &&
       options.workers.compress.method == CompressMethod::kLocal) {
     throw ConfigError(

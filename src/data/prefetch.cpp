@@ -6,6 +6,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 
 #include "base/thread.h"
@@ -65,6 +66,10 @@ struct Prefetcher::State {
 
 Prefetcher::Prefetcher(const Dataset& dataset, BatchStream stream, PrefetchOptions options)
     : state_(new State{dataset, std::move(stream), std::move(options)}) {
+  const PrefetchOptions& given = state_->options;
+  if (!given.shares.empty() && given.shares.size() != static_cast<size_t>(given.workers)) {
+    throw std::logic_error("the shares of a batch are those of other workers");
+  }
   state_->thread = thread_without_signals([state = state_.get()] { state->fill(); });
   pthread_setname_np(state_->thread.native_handle(), "reigen-input");  // for top and ps
 }

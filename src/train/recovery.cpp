@@ -46,6 +46,7 @@ Position own_position(const AttemptParts& parts, const LoopPosition& loop) {
   own.unsaved = loop.checkpoint.changed_since;
   own.votes = parts.job.agreed();
   own.state = one_line(manifest_state(parts.state));
+  own.workers = parts.shares->workers();
   return own;
 }
 
@@ -75,6 +76,7 @@ void adopt(const Position& furthest, AttemptParts& parts, Recovered& out) {
   }
   out.loop.checkpoint = {.changed_since = furthest.unsaved};
   if (furthest.checkpoint > 0) out.loop.checkpoint.step = furthest.checkpoint;
+  parts.shares->adopt(furthest.workers);
   parts.job.adopt(furthest.votes);
 }
 
@@ -107,6 +109,7 @@ void rebuild(AttemptParts& parts) {
     drop_nccl_if_unused(parts.transport, compress);
   }
   parts.stepper->rejoin(parts.transport.direct.get());
+  parts.shares->rejoin(parts.state.counters.step);
   parts.input = make_input(parts);
 }
 

@@ -23,7 +23,8 @@ Json json_of(const Position& p) {
           {"checkpoint", p.checkpoint},
           {"unsaved", p.unsaved},
           {"votes", {p.votes.interrupted, p.votes.time_over, p.votes.decay_steps, p.votes.save}},
-          {"state", p.state}};
+          {"state", p.state},
+          {"workers", p.workers}};
 }
 
 Position position_of(const Json& json) {
@@ -40,6 +41,7 @@ Position position_of(const Json& json) {
   const auto votes = json.at("votes").get<std::vector<double>>();
   p.votes = {votes.at(0), votes.at(1), votes.at(2), votes.at(3)};
   p.state = json.at("state").get<std::string>();
+  p.workers = json.at("workers").get<std::vector<int>>();
   return p;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "dist/members/job.h"
 
@@ -18,12 +19,13 @@ struct Position {
   bool reduced = false;    // the reduced gradient of that step is in this worker's memory,
   std::string forming;     // and was reduced in the membership with this id
   // Progress at the boundary after `committed`.
-  uint64_t evaluated = 0;   // step of the last evaluation
-  uint64_t decay = 0;       // step at which a decay began
-  uint64_t checkpoint = 0;  // step of the last checkpoint
-  bool unsaved = false;     // something after it is worth a checkpoint
-  Job::StopVotes votes;     // of the agreement of `committed`
-  std::string state;        // manifest_state() as text
+  uint64_t evaluated = 0;    // step of the last evaluation
+  uint64_t decay = 0;        // step at which a decay began
+  uint64_t checkpoint = 0;   // step of the last checkpoint
+  bool unsaved = false;      // something after it is worth a checkpoint
+  Job::StopVotes votes;      // of the agreement of `committed`
+  std::string state;         // manifest_state() as text,
+  std::vector<int> workers;  // the shares in it being those of these workers (WorkerShares)
 };
 
 enum class Settled { kKept, kRolledForward, kRepeated };

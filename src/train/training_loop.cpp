@@ -190,6 +190,7 @@ void TrainingLoop::recover(const CommStatus& why) {
                                   .cause = requested ? "request" : "stalled"});
     }
     parts_.writer->membership(done.record);
+    if (!parts_.state.choices.shares.empty()) parts_.writer->shares(parts_.shares->record());
   }
   restart_clocks();
 }

@@ -67,6 +67,21 @@ class Survivors(harness.Case):
             self.assertEqual(changes[-1]["writer"], 0)
             self.assertIn(f"lost {len(kills)} worker", run("report", job.run).stdout)
 
+    def test_shares_of_the_batch_stay_with_the_workers_that_are_left(self):
+        planned = self.path("planned/measurements")
+        os.makedirs(planned)
+        with open(f"{planned}/rank-0.jsonl", "w", encoding="utf-8") as log:
+            log.write(json.dumps({"kind": "shares", "step": 10, "time": 0, "shares": [0.5, 0.3, 0.2]},
+                                 separators=(",", ":")) + "\n")
+        job = self.start(3, "--shares-of", self.path("planned"))
+        job.wait_for_step(20)
+        job.kill(1)
+        self.assert_ended_well(job, [1])
+        first, second = records_in(job.run, "shares")
+        self.assertEqual((first["shares"], first["workers"]), ([0.5, 0.3, 0.2], [0, 1, 2]))
+        self.assertEqual((second["shares"], second["workers"]), ([0.5, 0.2], [0, 2]))
+        self.assertEqual(second["step"], records_in(job.run, "membership")[0]["step"])
+
     def assert_all_agree(self, name):
         """A single worker resumes the run, with the state that the survivors left."""
         more = [a if a != STEPS else STEPS + 5 for a in self.arguments()]

@@ -201,5 +201,11 @@ TEST_F(PrefetchDeathTest, AnErrorOfTheInputThreadIsRethrownByNext) {
   EXPECT_EXIT(ask_for_an_endless_batch(*dataset_), ::testing::ExitedWithCode(0), "");
 }
 
+TEST_F(PrefetchTest, RefusesTheSharesOfOtherWorkers) {
+  const PrefetchOptions options{
+      .micro_tokens = 100, .bos = kBos, .rank = 1, .workers = 2, .shares = {0.5, 0.3, 0.2}};
+  EXPECT_THROW(Prefetcher(*dataset_, stream(), options), std::logic_error);
+}
+
 }  // namespace
 }  // namespace reigen

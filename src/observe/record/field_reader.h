@@ -103,6 +103,11 @@ void read_value(const Value& value, const char* key, M& into) {
       into.push_back(converted(element.number(), "a list of numbers"));
     });
     if (!is_list) throw wrong_type(key, "a list");
+  } else if constexpr (std::is_same_v<M, std::vector<uint64_t>>) {
+    const bool is_list = value.each_element([&](const Value& element) {
+      into.push_back(converted(element.count(), "a list of whole numbers"));
+    });
+    if (!is_list) throw wrong_type(key, "a list");
   } else if constexpr (kIsList<M>) {
     const bool is_list = value.each_element([&](const Value& element) {
       into.push_back(read_fields<typename M::value_type>(element));

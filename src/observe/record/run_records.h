@@ -469,10 +469,13 @@ struct SharesRecord {
   double time = unix_now();
   std::vector<double> shares;
   std::vector<double> speeds;
+  std::vector<uint64_t> workers;
   bool operator==(const SharesRecord&) const = default;
 
   static constexpr RecordKind kKind = {
-      "shares", "The workers' shares of the batch change (--shares measured).", "0.2"};
+      "shares",
+      "The workers' shares of the batch change (--shares measured); also where workers are lost.",
+      "0.2"};
   static constexpr auto fields() {
     using R = SharesRecord;
     return std::tuple{
@@ -482,7 +485,11 @@ struct SharesRecord {
         field(
             &R::speeds, "speeds", kNoUnit,
             "measured speed of each rank: batches per second that it would compute alone, without "
-            "exchange and update; empty where recorded shares are repeated")
+            "exchange and update; empty where recorded shares are repeated, or workers are lost")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::workers, "workers", kNoUnit,
+              "number of each worker, by rank, in an elastic job; else the ranks")
             .since("0.2")
             .omitted_when_empty()};
   }

@@ -172,7 +172,11 @@ CopyRecord sample_copy(uint64_t step) {
 }
 
 SharesRecord sample_shares(uint64_t step) {
-  return {.step = step, .time = time_of(step), .shares = {0.667, 0.333}, .speeds = {12.5, 6.25}};
+  return {.step = step,
+          .time = time_of(step),
+          .shares = {0.667, 0.333},
+          .speeds = {12.5, 6.25},
+          .workers = {0, 2}};
 }
 
 MembershipChangeRecord sample_membership(uint64_t step) {

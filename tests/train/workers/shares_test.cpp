@@ -111,5 +111,28 @@ TEST(WorkerShares, OfARunAreRepeatedAfterTheSameSteps) {
   });
 }
 
+TEST(WorkerShares, StayWithTheirWorkersInTheNextMembership) {
+  with_elastic_job(3, [](Job& job) {
+    const int number = job.rank();
+    TrainOptions options;
+    options.workers.shares = Shares::kMeasured;
+    Choices choices;
+    WorkerShares shares(job, options, choices);
+    choices.shares = {0.5, 0.3, 0.2};
+    job.barrier();
+    if (number == 1) return;
+    EXPECT_THROW(while (true) job.barrier(), WorkerLost);
+    job.membership()->form_next({});
+    shares.rejoin(57);
+    EXPECT_THAT(choices.shares, ElementsAre(0.5, 0.2));
+    EXPECT_THAT(shares.workers(), ElementsAre(0, 2));
+    EXPECT_EQ(shares.record().step, 57u);
+    EXPECT_THAT(shares.record().workers, ElementsAre(0u, 2u));
+    shares.rejoin(57);  // once more
+    EXPECT_THAT(choices.shares, ElementsAre(0.5, 0.2));
+    job.leave();
+  });
+}
+
 }  // namespace
 }  // namespace reigen

@@ -4,7 +4,10 @@
 
 namespace reigen {
 
-cpu::CpuBackend::CpuBackend() { avoid_broken_instructions(); }
+cpu::CpuBackend::CpuBackend() {
+  avoid_broken_instructions();
+  keep_no_products();
+}
 
 Backend& cpu_backend() {
   static cpu::CpuBackend backend;

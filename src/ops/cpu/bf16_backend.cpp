@@ -74,22 +74,17 @@ class Bf16Backend : public CpuBackend {
     const int64_t inner = ta == Transpose::kYes ? a.rows : a.cols;
     if (c.rows == 0 || c.cols == 0 || inner == 0) return;
     Bf16Scratch& scratch = bf16_scratch();
-    Bf16Product product{.ta = ta, .tb = tb, .rows = c.rows, .inner = inner, .cols = c.cols};
-    product.a = rounded(device, a, scratch.a);
-    product.b = rounded(device, b, scratch.b);
-    const bool direct = alpha == 1 && (beta == 0 || beta == 1) && c.stride == c.cols;
-    product.add = direct && beta == 1;
-    product.c = direct ? c.row(0) : room_for(scratch.c, c.rows * c.cols);
-    multiply_bf16(product);
-    if (direct) return;
-    for (int64_t r = 0; r < c.rows; ++r) {
-      const float* from = product.c + r * c.cols;
-      float* to = c.row(r);
-      // With beta 0 the old value may be anything.
-      for (int64_t i = 0; i < c.cols; ++i) {
-        to[i] = alpha * from[i] + (beta == 0 ? 0 : beta * to[i]);
-      }
-    }
+    multiply_bf16({.a = rounded(device, a, scratch.a),
+                   .ta = ta,
+                   .b = rounded(device, b, scratch.b),
+                   .tb = tb,
+                   .c = c.row(0),
+                   .c_stride = c.stride,
+                   .rows = c.rows,
+                   .inner = inner,
+                   .cols = c.cols,
+                   .alpha = alpha,
+                   .beta = beta});
   }
 
   std::unique_ptr<PackedWeight> pack_weight(const Device& device, Tensor weight) override {

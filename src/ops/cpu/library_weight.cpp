@@ -12,6 +12,13 @@
 #include "base/error.h"
 #include "base/format.h"
 
+// oneDNN exports it beside dnnl_sgemm, of the same form, and declares it only in its own tests.
+extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char ta, char tb, dnnl_dim_t rows, dnnl_dim_t cols,
+                                               dnnl_dim_t inner, float alpha, const uint16_t* a,
+                                               dnnl_dim_t a_stride, const uint16_t* b,
+                                               dnnl_dim_t b_stride, float beta, float* c,
+                                               dnnl_dim_t c_stride);
+
 namespace reigen::cpu {
 namespace {
 
@@ -137,69 +144,20 @@ bool has_bf16_products() {
 #endif
 }
 
-namespace {
-
-// The products of recent shapes: the number of tokens varies from batch to batch, and each product
-// has compiled code.
-class Bf16Products {
- public:
-  // Calls `use` with a product that exists as long as the call.
-  template <class Use>
-  void with(const Bf16Product& p, Use use) {
-    const Key key = {p.rows, p.inner, p.cols, p.ta, p.tb, p.add};
-    const std::lock_guard lock(mutex_);
-    auto found = products_.find(key);
-    if (found == products_.end()) {
-      if (products_.size() == kMost) products_.clear();
-      found = products_.emplace(key, made(p)).first;
-    }
-    use(found->second);
-  }
-
-  static dnnl::memory::desc factor(int64_t rows, int64_t cols, Transpose transposed) {
-    return {{rows, cols}, Type::bf16, transposed == Transpose::kYes ? Plain::ba : Plain::ab};
-  }
-
- private:
-  using Key = std::tuple<int64_t, int64_t, int64_t, Transpose, Transpose, bool>;
-  static constexpr size_t kMost = 512;
-
-  static dnnl::matmul made(const Bf16Product& p) {
-    dnnl::primitive_attr attributes;
-    if (p.add) {
-      dnnl::post_ops after;
-      after.append_sum(1);
-      attributes.set_post_ops(after);
-    }
-    return dnnl::matmul({{factor(p.rows, p.inner, p.ta), factor(p.inner, p.cols, p.tb),
-                          plain(Type::f32, p.rows, p.cols)},
-                         attributes,
-                         library_engine()});
-  }
-
-  std::mutex mutex_;
-  std::map<Key, dnnl::matmul> products_;
-};
-
-}  // namespace
-
 void multiply_bf16(const Bf16Product& p) {
-  static Bf16Products products;
-  const auto memory = [](const dnnl::memory::desc& layout, const void* data) {
-    return dnnl::memory(layout, library_engine(), const_cast<void*>(data));
-  };
-  try {
-    products.with(p, [&](const dnnl::matmul& product) {
-      product.execute(library_stream(),
-                      {{DNNL_ARG_SRC, memory(Bf16Products::factor(p.rows, p.inner, p.ta), p.a)},
-                       {DNNL_ARG_WEIGHTS, memory(Bf16Products::factor(p.inner, p.cols, p.tb), p.b)},
-                       {DNNL_ARG_DST, memory(plain(Type::f32, p.rows, p.cols), p.c)}});
-      library_stream().wait();
-    });
-  } catch (const dnnl::error& e) {
-    throw DeviceError(format("oneDNN could not multiply [{}, {}] by [{}, {}] in bf16 (status {})",
-                             p.rows, p.inner, p.inner, p.cols, static_cast<int>(e.status)));
-  }
+#if defined(__x86_64__)
+  const auto flag = [](Transpose t) { return t == Transpose::kYes ? 'T' : 'N'; };
+  const int64_t a_stride = p.ta == Transpose::kYes ? p.rows : p.inner;
+  const int64_t b_stride = p.tb == Transpose::kYes ? p.inner : p.cols;
+  const dnnl_status_t status =
+      dnnl_gemm_bf16bf16f32(flag(p.ta), flag(p.tb), p.rows, p.cols, p.inner, p.alpha, p.a, a_stride,
+                            p.b, b_stride, p.beta, p.c, p.c_stride);
+  if (status == dnnl_success) return;
+  throw DeviceError(format("oneDNN could not multiply [{}, {}] by [{}, {}] in bf16 (status {})",
+                           p.rows, p.inner, p.inner, p.cols, static_cast<int>(status)));
+#else
+  throw DeviceError(format("no products in bf16 of {} rows on this processor", p.rows));
+#endif
 }
 
 void avoid_broken_instructions() {
@@ -211,6 +169,11 @@ void avoid_broken_instructions() {
   if (limited || !__builtin_cpu_supports("avx512bf16")) return;
   dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
 #endif
+}
+
+void keep_no_products() {
+  // By default oneDNN keeps the last 1,024 products beside those of `product_of`: 60 KB each.
+  dnnl_set_primitive_cache_capacity(0);
 }
 
 }  // namespace reigen::cpu

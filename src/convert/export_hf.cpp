@@ -102,7 +102,7 @@ Json hf_generation(const SavedModel& saved) {
                {"eos_token_id", end},
                {"decoder_start_token_id", start},
                {"forced_eos_token_id", end},
-               {"max_length", saved.facts.model.max_length},
+               {"max_length", saved.facts.model.max_length + 1},  // the start piece is counted
                {"num_beams", DecodeOptions().beam}};
   // Where a search here never emits the start piece (Transformer::set_start_piece).
   if (saved.facts.model.output_bias && start != end) {
@@ -122,6 +122,12 @@ class HfTensors {
     if (!has("final_logits_bias")) {
       const auto pieces = static_cast<int64_t>(saved.vocabulary.size());
       add("final_logits_bias", {1, pieces}, zeros(pieces));
+    }
+    // Tied to a table that is not the shared one: not every version of transformers fills it in.
+    if (saved.facts.model.tied && !saved.vocabulary.pieces().joint) {
+      const ParameterSlice& table = saved.model->layout().find("target_embedding.weight");
+      add("lm_head.weight", shape_of(table, table.size()),
+          std::span(saved.parameters).subspan(table.offset, table.size()));
     }
     const ModelOptions& m = saved.facts.model;
     for (const char* stack : {"model.encoder", "model.decoder"}) {

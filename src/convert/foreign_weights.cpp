@@ -106,8 +106,14 @@ class WeightReader {
     refuse(format("has no tensor {}", *names.begin()));
   }
 
+  // transformers 5 has tables of the two sides and a shared one that nothing reads, where
+  // config.json shares them but does not tie them to the projection.
+  bool has_own_tables() const {
+    return !config_.tied_projection && has(kEncoderTable) && has(kDecoderTable);
+  }
+
   void choose_tables() {
-    if (config_.shared_tables) {
+    if (config_.shared_tables && !has_own_tables()) {
       source_ = target_ = first_of({kShared, kEncoderTable, kDecoderTable, kProjection});
     } else {
       source_ = first_of({kEncoderTable});
@@ -115,7 +121,11 @@ class WeightReader {
                                         : first_of({kDecoderTable});
     }
     projection_ = config_.tied_projection ? target_ : first_of({kProjection});
-    check_copies();
+    if (has_own_tables()) {
+      used_.insert(kShared);
+    } else {
+      check_copies();
+    }
     // Before a model of this width and a table of its positions are made.
     find(source_, {static_cast<int64_t>(pieces_.source), options_.width});
     find(target_, {static_cast<int64_t>(pieces_.target), options_.width});

@@ -83,6 +83,7 @@ class UnrecordedQueue : public GpuStepQueue {
   }
   void finish() override { inner_->finish(); }
   GpuStepResult take() override { return inner_->take(); }
+  void abandon() override { inner_->abandon(); }
 
  private:
   std::unique_ptr<GpuStepQueue> inner_;

@@ -64,9 +64,10 @@ CopyRecord CheckpointCopier::copy_now(uint64_t step) {
   record.target = name_;
   const auto stop = [this] {
     std::lock_guard lock(mutex_);
-    return ended_;
+    return ended_ || run_.taken_over();  // the one that took it over makes the copies
   };
   try {
+    if (stop()) throw IoError("the run is written by a different worker now");
     // Children of this process follow its descriptors, also if the run is moved meanwhile.
     const std::string checkpoint = run_.lasting_path() + "/" + RunDirectory::path_of(step);
     for (const auto& file : std::filesystem::directory_iterator(checkpoint)) {

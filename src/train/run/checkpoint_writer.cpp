@@ -119,11 +119,22 @@ std::optional<CheckpointRecord> CheckpointWriter::wait() {
   return finished();
 }
 
+// A stopped writer that wakes changes no link and no copy of the one that took the run over.
+void CheckpointWriter::check_owner() const {
+  const uint64_t step = copy_.counters.step;
+  const std::optional<uint64_t> last = run_.linked("last");
+  const bool newer = last && *last > step && run_.has_checkpoint(*last);
+  if (!newer && !run_.taken_over()) return;
+  throw IoError(format("the run {} is written by a different worker now{}", run_.path(),
+                       newer ? format(", which has saved step {}", with_commas(*last)) : ""));
+}
+
 void CheckpointWriter::write_copy() {
   if (const std::optional<std::string> place = run_.moved_to()) {
     throw IoError(format("the run directory {} was {}", run_.path(),
                          place->empty() ? "removed" : format("moved to {}", *place)));
   }
+  check_owner();
   const Counters& counters = copy_.counters;
   const std::string lasting = run_.lasting_path();
   CheckpointFacts written;
@@ -139,6 +150,7 @@ void CheckpointWriter::write_copy() {
   }
   record_.bytes = 0;
   for (const auto& file : written.files) record_.bytes += file.bytes;
+  check_owner();  // this process may have been stopped meanwhile
   run_.link("last", counters.step);
   std::vector<uint64_t> needed;
   if (copier_ != nullptr) {

@@ -72,6 +72,7 @@ class CheckpointWriter {
   void work();
   void write_pending();
   void write_copy();
+  void check_owner() const;
   void use_present_place();
   Room room_of_copy() const;
 

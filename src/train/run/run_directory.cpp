@@ -131,6 +131,13 @@ std::optional<std::string> RunDirectory::moved_to() const {
   return error ? "" : place.string();
 }
 
+bool RunDirectory::taken_over() const {
+  struct stat present = {};
+  struct stat own = {};
+  if (stat(at(kLock).c_str(), &present) != 0 || fstat(lock_fd_, &own) != 0) return false;
+  return present.st_dev != own.st_dev || present.st_ino != own.st_ino;
+}
+
 std::string RunDirectory::lasting_path() const {
   const std::string path = format("/proc/{}/fd/{}", getpid(), directory_fd_);
   return is_directory(path) ? path : path_;

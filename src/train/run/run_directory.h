@@ -67,6 +67,9 @@ class RunDirectory {
   // Whether the directory is not at the path that was given, also after follow().
   bool moved() const { return followed_ || moved_to(); }
 
+  // Whether a different process has replaced the lock, and writes the run now (take_over.h).
+  bool taken_over() const;
+
   // A path that leads to the directory also if it is moved while a file is being written; for this
   // process and its children.
   std::string lasting_path() const;

@@ -293,8 +293,8 @@ void RunWriter::finish(uint64_t step, const char* reason, double seconds,
 void RunWriter::wait_for_room() {
   constexpr double kRetryEvery = 10;  // seconds, where the free bytes show no reason for a failure
   const double limit = options_.checkpoint.wait;
-  const bool removed = run_.moved_to() == "";
-  if (waited_ || removed || limit <= 0 || !checkpoints_ || !checkpoints_->unsaved()) return;
+  const bool lost = run_.moved_to() == "" || run_.taken_over();
+  if (waited_ || lost || limit <= 0 || !checkpoints_ || !checkpoints_->unsaved()) return;
   waited_ = true;
   const bool signalled = interrupt_requested();  // before the line that a user may react to
   const CheckpointWriter::Room room = checkpoints_->room();

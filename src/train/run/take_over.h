@@ -2,7 +2,8 @@
 //
 // The old writer may only be stopped, with its files open: logs are replaced by copies, so that it
 // writes into files that nobody reads any more. Checkpoints need no such fence
-// (docs/design/elastic.md).
+// (docs/design/elastic.md); links to them, and the copy of the last one, are left alone by whoever
+// has lost the lock.
 #pragma once
 
 #include <cstdint>

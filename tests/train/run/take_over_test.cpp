@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "base/file/append_file.h"
 #include "base/file/files.h"
 #include "observe/record/measurement_log.h"
 #include "support/temp_dir.h"
+#include "train/run/checkpoint_writer.h"
+#include "train/small_run.h"
 
 namespace reigen {
 namespace {
@@ -84,6 +88,51 @@ TEST_F(TakeOver, ALogWithoutStepsEndsAtZero) {
   EXPECT_EQ(last_logged_step(path), 0u);
   MeasurementLog(path, 0, 0).append(StartRecord{});
   EXPECT_EQ(last_logged_step(path), 0u);
+}
+
+// Stopped while it wrote a checkpoint, or before: it wakes when the new writer has saved more.
+TEST(TakenOver, TheOldWriterChangesNoLinkAndNoCopy) {
+  SmallRun small;
+  const auto save = [&](CheckpointWriter& writer, uint64_t step) {
+    TrainState state = small.state(step);
+    state.counters.best_loss = {.step = step, .value = 1};
+    writer.save(state, small.facts(state));
+    return writer.wait()->error;
+  };
+  const CopyPlace place{parse_copy_target(small.dir.path("copy")), {}};
+  const auto writer_of = [&](RunDirectory& run, CheckpointCopier& copier) {
+    auto writer =
+        std::make_unique<CheckpointWriter>(run, small.model.layout(), small.data.vocabulary, 9);
+    writer->use(&copier);
+    return writer;
+  };
+  const auto copied = [](CheckpointCopier& copier) {
+    copier.wait([] { return false; });
+    return copier.finished();
+  };
+  RunDirectory old_run(small.options.run);
+  old_run.write("config.yaml", "seed: 1\n");
+  CheckpointCopier old_copier(old_run, place, "copy");
+  const auto old_writer = writer_of(old_run, old_copier);
+  EXPECT_EQ(save(*old_writer, 10), "");
+  EXPECT_EQ(copied(old_copier)->error, "");
+  EXPECT_FALSE(old_run.taken_over());
+
+  const std::unique_ptr<RunDirectory> run = take_over_run(small.options.run);
+  EXPECT_TRUE(old_run.taken_over());
+  EXPECT_NE(save(*old_writer, 12), "");
+  EXPECT_EQ(run->linked("last"), 10u);
+  EXPECT_EQ(run->linked("best-loss"), 10u);
+  CheckpointCopier copier(*run, place, "copy");
+  const auto writer = writer_of(*run, copier);
+  EXPECT_EQ(save(*writer, 20), "");
+  EXPECT_EQ(copied(copier)->error, "");
+  EXPECT_NE(save(*old_writer, 15), "");
+  old_copier.copy(10);
+  EXPECT_NE(copied(old_copier)->error, "");
+  EXPECT_EQ(run->linked("last"), 20u);
+  EXPECT_EQ(run->linked("best-loss"), 20u);
+  EXPECT_EQ(std::filesystem::read_symlink(small.dir.path("copy/last")), "step-00000020");
 }
 
 }  // namespace

@@ -49,9 +49,11 @@ struct AttemptParts {
   std::unique_ptr<Stepper> stepper;
   std::string run_id;                        // of an elastic job's run (take_over.h)
   std::unique_ptr<RunDirectory> taken_over;  // if this worker became the writer
-  bool directory_is_new = false;             // begun after a loss; it has no checkpoint yet
-  bool cannot_write = false;                 // this worker failed to become the writer
-  std::unique_ptr<PageProcess> page;         // of such a run
+  // Since a loss the run lacks its last checkpoint: its directory is new, or the writer before had
+  // it in memory only.
+  bool lacks_checkpoint = false;
+  bool cannot_write = false;          // this worker failed to become the writer
+  std::unique_ptr<PageProcess> page;  // of such a run
   // Null except on rank 0. Its thread writes checkpoints that the stepper copies.
   std::unique_ptr<RunWriter> writer;
   std::unique_ptr<TracedSteps> traced;  // null without --timeline

@@ -133,7 +133,9 @@ Recovered recover(AttemptParts& parts, const CommStatus& why, const LoopPosition
     }
     try {
       settle_step(parts, services, out);
-      if (change_writer(parts, services.recent)) out.loop.checkpoint = {.changed_since = true};
+      if (change_writer(parts, services.recent, out.loop.checkpoint.step)) {
+        out.loop.checkpoint = {.changed_since = true};
+      }
       rebuild(parts);
       membership.forget_old_groups();
       break;

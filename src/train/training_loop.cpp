@@ -56,6 +56,7 @@ void TrainingLoop::run() {
 StopReason TrainingLoop::train() {
   bool started = false;
   bool score = true;
+  auto reason = StopReason::kNone;
   while (true) {
     try {
       if (std::exchange(score, false)) score_starting_point();
@@ -65,13 +66,35 @@ StopReason TrainingLoop::train() {
         if (at_.checkpoint.changed_since) save();
         restart_clocks();
       }
-      const StopReason reason = advance();
-      if (reason != StopReason::kNone) return reason;
+      reason = advance();
+      if (reason == StopReason::kNone) continue;
+      agree_on_end();
+      return reason;
     } catch (const WorkerLost& lost) {
-      recover(lost.status);
+      try {
+        recover(lost.status);
+      } catch (const CommError& e) {
+        if (!complete_) throw;
+        log_note(format("the run is complete; the other workers are not waited for: {}", e.what()));
+        return reason;
+      }
       score = true;
+      complete_ = complete_ && !at_.checkpoint.changed_since;
     }
   }
+}
+
+// The members of an elastic job stay until the last checkpoint is on the disk: if the writer is
+// lost before, a different one writes it. A worker that returns knows that all others know it, too,
+// and may leave at once; one that fails at the second barrier helps those that failed at the first,
+// and is not needed by anybody else.
+void TrainingLoop::agree_on_end() {
+  if (!parts_.job.elastic()) return;
+  if (parts_.writer) parts_.writer->wait_for_checkpoint();
+  parts_.job.barrier();
+  complete_ = true;
+  parts_.job.membership()->need_no_others();
+  parts_.job.barrier();
 }
 
 void TrainingLoop::score_starting_point() {
@@ -214,7 +237,7 @@ void TrainingLoop::save() {
 
 void TrainingLoop::note_checkpoint() {
   at_.checkpoint = {.step = parts_.state.counters.step};
-  parts_.directory_is_new = false;
+  parts_.lacks_checkpoint = false;
 }
 
 uint64_t TrainingLoop::requested_decay() const {

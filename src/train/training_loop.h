@@ -24,6 +24,7 @@ class TrainingLoop {
 
  private:
   StopReason train();
+  void agree_on_end();
   void score_starting_point();
   // Does what is due after the last step, then one step; the reason to stop, if there is one.
   StopReason advance();
@@ -57,6 +58,7 @@ class TrainingLoop {
   Cursor started_;                 // past the batch of the last step that was started
   LoopPosition at_;                // the last checkpoint, and the membership
   bool scored_ = false;            // the starting point
+  bool complete_ = false;          // all is trained, and the last checkpoint is on the disk
   bool at_boundary_ = false;       // whatever the step is, something is due
   std::deque<StepRecord> recent_;  // in an elastic job, unless this worker is the writer
   Stopwatch since_checkpoint_;

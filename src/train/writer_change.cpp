@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -21,8 +22,11 @@ void make_writer(AttemptParts& parts) {
       std::make_unique<RunWriter>(*parts.taken_over, parts.options, parts.data, parts.model);
 }
 
-void continue_run(AttemptParts& parts, const std::deque<StepRecord>& recent) {
+void continue_run(AttemptParts& parts, const std::deque<StepRecord>& recent,
+                  std::optional<uint64_t> saved) {
   parts.taken_over = take_over_run(parts.options.run);
+  const std::vector<uint64_t> on_disk = parts.taken_over->checkpoints();
+  parts.lacks_checkpoint = saved && (on_disk.empty() || on_disk.back() < *saved);
   make_writer(parts);
   const uint64_t logged = last_logged_step(parts.options.run);
   parts.writer->take_over(parts.state.counters, parts.facts, logged);
@@ -51,13 +55,14 @@ void begin_new_directory(AttemptParts& parts) {
              parts.options.run, with_commas(parts.state.counters.step), before));
 }
 
-void become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent) {
+void become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent,
+                   std::optional<uint64_t> saved) {
   set_quiet(parts.options.quiet);
   if (sees_run(parts.options.run, parts.run_id)) {
-    continue_run(parts, recent);
+    continue_run(parts, recent, saved);
   } else {
     begin_new_directory(parts);
-    parts.directory_is_new = true;
+    parts.lacks_checkpoint = true;
   }
   const Decay& decay = parts.state.choices.decay;
   if (decay.active()) parts.writer->use_decay(decay);
@@ -70,20 +75,20 @@ void become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent) {
 class WriterBefore {
  public:
   explicit WriterBefore(const AttemptParts& parts)
-      : run_(parts.options.run), id_(parts.run_id), is_new_(parts.directory_is_new) {}
+      : run_(parts.options.run), id_(parts.run_id), lacks_(parts.lacks_checkpoint) {}
   void restore(AttemptParts& parts) const {
     parts.page.reset();
     parts.writer.reset();
     parts.taken_over.reset();
     parts.options.run = run_;
     parts.run_id = id_;
-    parts.directory_is_new = is_new_;
+    parts.lacks_checkpoint = lacks_;
   }
 
  private:
   std::string run_;
   std::string id_;
-  bool is_new_;
+  bool lacks_;
 };
 
 // The next membership has a different rank 0, unless all others have failed at it, too.
@@ -98,13 +103,14 @@ class WriterBefore {
 }
 
 // A disk is full, or this worker may not write there. Nothing is lost as long as all wait.
-void try_to_become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent) {
+void try_to_become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent,
+                          std::optional<uint64_t> saved) {
   const WriterBefore before(parts);
   const Stopwatch waited;
   bool warned = false;
   while (true) {
     try {
-      return become_writer(parts, recent);
+      return become_writer(parts, recent, saved);
     } catch (const Error& e) {
       before.restore(parts);
       if (!parts.cannot_write) give_way(parts, e);
@@ -132,14 +138,16 @@ void claim_writing(AttemptParts& parts) {
        .sees_directory = writes || sees_run(parts.options.run, parts.run_id)});
 }
 
-bool change_writer(AttemptParts& parts, const std::deque<StepRecord>& recent) {
+bool change_writer(AttemptParts& parts, const std::deque<StepRecord>& recent,
+                   std::optional<uint64_t> saved) {
   Job& job = parts.job;
-  if (job.first() && !parts.writer) try_to_become_writer(parts, recent);
+  if (job.first() && !parts.writer) try_to_become_writer(parts, recent, saved);
   claim_writing(parts);
-  const std::string told = job.broadcast((parts.directory_is_new ? "new " : "old ") + parts.run_id);
-  parts.directory_is_new = told.starts_with("new ");
-  parts.run_id = told.substr(4);
-  return parts.directory_is_new;
+  const std::string told =
+      job.broadcast((parts.lacks_checkpoint ? "lacks " : "saved ") + parts.run_id);
+  parts.lacks_checkpoint = told.starts_with("lacks ");
+  parts.run_id = told.substr(6);
+  return parts.lacks_checkpoint;
 }
 
 }  // namespace reigen

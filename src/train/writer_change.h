@@ -2,7 +2,9 @@
 // (docs/design/elastic.md).
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "observe/record/records.h"
 #include "train/attempt_parts.h"
@@ -13,10 +15,12 @@ namespace reigen {
 void claim_writing(AttemptParts& parts);
 
 // On all members after the step is settled: rank 0 takes the run over if it is not the writer yet,
-// and logs the steps of `recent` that the log lacks. True if the run continues in a new directory,
-// because rank 0 does not see the one before, and has no checkpoint there: it needs one now, also
-// if a further worker is lost before. Throws WorkerLost, with the group closed, if rank 0 cannot
-// write: the next membership has a different one. Where none can, all wait for --checkpoint.wait.
-bool change_writer(AttemptParts& parts, const std::deque<StepRecord>& recent);
+// and logs the steps of `recent` that the log lacks. True if the run needs a checkpoint now, also
+// if a further worker is lost before: it continues in a new directory, because rank 0 does not see
+// the one before, or the writer was lost before `saved`, the step of the last checkpoint, was on
+// its disk. Throws WorkerLost, with the group closed, if rank 0 cannot write: the next membership
+// has a different one. Where none can, all wait for --checkpoint.wait.
+bool change_writer(AttemptParts& parts, const std::deque<StepRecord>& recent,
+                   std::optional<uint64_t> saved);
 
 }  // namespace reigen

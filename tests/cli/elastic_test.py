@@ -14,9 +14,12 @@ import time
 
 import harness
 from harness import REIGEN, run
+from slurm import Slurm
+from workers_test import MPIRUN, worker_rank, workers_of
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chaos"))
 from elastic_job import ElasticJob, records_in, reference_losses, steps_in  # noqa: E402
+from skew import Disk  # noqa: E402
 
 SMALL = ["--preset", "tiny", "--recipe", "classic", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
          "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 600,
@@ -152,6 +155,30 @@ class Survivors(harness.Case):
         checkpoint = [r["step"] for r in records_in(self.path("disk/run"), "checkpoint")]
         self.assertEqual(checkpoint[0], after[0]["step"] - 1)  # at once
         self.assertIn(self.path("shared/run"), job.output(1))
+
+    def test_the_last_checkpoint_survives_the_writer_that_had_it_in_memory(self):
+        try:
+            disk = Disk(self.path("disk"))
+        except PermissionError as reason:
+            self.skipTest(str(reason))
+        self.addCleanup(disk.close)
+        job = self.start(3, name="disk/run")
+        job.wait_for_step(80)  # the next checkpoint is the last one
+        disk.fill(300_000)
+        self.wait_for_output(job, 0, "for room on the disk")
+        job.kill(0)
+        self.wait_for_output(job, 1, "for room on the disk")
+        disk.make_room()
+        self.assert_ended_well(job, [0])
+        job.check_last_checkpoint(STEPS)
+
+    @staticmethod
+    def wait_for_output(job, rank, text):
+        deadline = time.monotonic() + 60
+        while text not in job.output(rank):
+            if time.monotonic() > deadline or job.workers[rank].poll() is not None:
+                raise AssertionError(job.all_output())
+            time.sleep(0.01)
 
     @staticmethod
     def listening_ports(pid):

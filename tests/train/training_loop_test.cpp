@@ -327,8 +327,8 @@ TEST_F(TrainingLoopTest, LossesThatAreNotFiniteEndTheRunWithoutACheckpoint) {
   EXPECT_EQ(log_records(options.run, "end").at(0).at("reason"), "diverged");
 }
 
-// The loss falls into the end of a run: those who still wait for it learn that this worker has
-// left.
+// The loss falls into the end of a run, when all know that it is saved: those who still wait for
+// this worker learn that it has left.
 TEST_F(TrainingLoopTest, AWorkerWhoseRunIsDoneLeavesInOrderAlsoWhenTheOthersFail) {
   options.max_steps = 2;
   RunDirectory run(options.run);
@@ -337,11 +337,14 @@ TEST_F(TrainingLoopTest, AWorkerWhoseRunIsDoneLeavesInOrderAlsoWhenTheOthersFail
     const int number = job.rank();
     const auto parts = prepare_attempt(options, job.first() ? &run : nullptr, job, "test");
     if (number == 0) return TrainingLoop(*parts).run();
-    // The run is at its limit. Worker 0 asks whether a decay is requested, and then for the logs.
+    // The run is at its limit. Worker 0 asks whether a decay is requested, makes sure that the run
+    // is saved, and asks for the logs.
     job.broadcast(uint64_t{0});
+    job.barrier();
+    job.barrier();
     std::vector<double> lengths = {0.0, 1.0, 1.0};
     if (number == 1) {
-      job.sum(lengths);  // worker 0 asks for the logs
+      job.sum(lengths);
       job.membership()->group().close();
     } else {
       EXPECT_THROW(

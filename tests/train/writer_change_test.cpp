@@ -69,14 +69,33 @@ TEST_F(WriterChange, ANewDirectoryNeedsACheckpointAlsoAfterAFurtherLoss) {
     // The group is known to have failed, so that the new writer cannot tell anybody.
     while (parts.job.membership()->group().status().ok()) {
     }
-    EXPECT_THROW(change_writer(parts, {}), WorkerLost);
+    EXPECT_THROW(change_writer(parts, {}, std::nullopt), WorkerLost);
     ASSERT_NE(parts.writer, nullptr);
     form_next(parts);
-    EXPECT_TRUE(change_writer(parts, {}));
+    EXPECT_TRUE(change_writer(parts, {}, std::nullopt));
     EXPECT_EQ(parts.writer->run().path(), path(1));
-    parts.directory_is_new = false;  // as the loop does with the first checkpoint
-    EXPECT_FALSE(change_writer(parts, {}));
+    parts.lacks_checkpoint = false;  // as the loop does with the first checkpoint
+    EXPECT_FALSE(change_writer(parts, {}, std::nullopt));
   });
+}
+
+TEST_F(WriterChange, ACheckpointThatTheLostWriterHadInMemoryIsDueAgain) {
+  for (const bool written : {false, true}) {
+    options.run = dir.path(written ? "written" : "run");
+    run_survivors([&](AttemptParts& parts, int number) {
+      parts.options.run = options.run;
+      const uint64_t step = 3;
+      if (number == 1 && written) {
+        const std::string checkpoint = options.run + "/" + RunDirectory::path_of(step);
+        std::filesystem::create_directories(checkpoint);
+        write_text(checkpoint + "/manifest.json", "{}");
+      }
+      claim_writing(parts);
+      EXPECT_EQ(change_writer(parts, {}, step), !written);
+      EXPECT_EQ(parts.lacks_checkpoint, !written);
+      parts.job.leave();
+    });
+  }
 }
 
 TEST_F(WriterChange, AWorkerThatCannotWriteGivesWayToAnother) {
@@ -86,14 +105,14 @@ TEST_F(WriterChange, AWorkerThatCannotWriteGivesWayToAnother) {
     if (number == 1) {
       parts.options.run += "/below/a/file";
       EXPECT_TRUE(parts.job.first());
-      EXPECT_THROW(change_writer(parts, {}), WorkerLost);
+      EXPECT_THROW(change_writer(parts, {}, std::nullopt), WorkerLost);
       form_next(parts);
     } else if (!parts.job.first()) {  // worker 1 may have given way before this one heard of it
-      EXPECT_THROW(change_writer(parts, {}), WorkerLost);
+      EXPECT_THROW(change_writer(parts, {}, std::nullopt), WorkerLost);
       form_next(parts);
     }
     EXPECT_EQ(parts.job.rank(), 2 - number);
-    EXPECT_TRUE(change_writer(parts, {}));
+    EXPECT_TRUE(change_writer(parts, {}, std::nullopt));
     EXPECT_EQ(parts.writer != nullptr, number == 2);
     if (parts.writer) {
       EXPECT_EQ(parts.writer->run().path(), path(2));
@@ -113,18 +132,18 @@ TEST_F(WriterChange, WithoutAnyWorkerThatCanWriteItIsTriedAgainUntilTheLimit) {
       parts.options.run += "/below/a/file";
       while (parts.job.membership()->group().status().ok()) {
       }
-      EXPECT_THROW(change_writer(parts, {}), WorkerLost);
+      EXPECT_THROW(change_writer(parts, {}, std::nullopt), WorkerLost);
       form_next(parts);
       EXPECT_TRUE(parts.job.alone());
       if (!possible) {
-        EXPECT_THROW(change_writer(parts, {}), Error);
+        EXPECT_THROW(change_writer(parts, {}, std::nullopt), Error);
         return;
       }
       std::thread operators([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(500));
         std::filesystem::remove(path(1));
       });
-      EXPECT_TRUE(change_writer(parts, {}));
+      EXPECT_TRUE(change_writer(parts, {}, std::nullopt));
       EXPECT_NE(parts.writer, nullptr);
       operators.join();
     });

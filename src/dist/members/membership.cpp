@@ -256,6 +256,7 @@ std::unique_ptr<FormedMembership> Membership::next_membership(MembershipChange& 
       throw Interrupted("stopped by a signal while the workers of this job were lost");
     }
     if (!paused) continue;
+    if (!needs_others_) throw CommError(waiting.why);
     change.paused = watch.seconds();
     if (continue_requested() && warned) {
       log_warning("continuing without the workers that are not here, as `reigen continue` asked");

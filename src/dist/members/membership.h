@@ -94,6 +94,8 @@ class Membership {
   // others continued without this worker; Interrupted after a signal during a pause.
   MembershipChange form_next(const CommStatus& noticed);
   void forget_old_groups() { old_groups_.clear(); }
+  // From now on form_next() throws CommError at once instead of waiting.
+  void need_no_others() { needs_others_ = false; }
   // To be told whenever it changes; any thread.
   void set_writing(const WritingClaim& claim);
 
@@ -118,6 +120,7 @@ class Membership {
   Socket listener_;  // for data, also of the next membership
   Socket standby_listener_;
   int encrypted_peers_ = 0;
+  bool needs_others_ = true;
   std::unique_ptr<Standby> standby_;  // null in a job that is not elastic
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<ControlChannel> control_;

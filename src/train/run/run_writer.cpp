@@ -270,14 +270,19 @@ void RunWriter::end(uint64_t step, const char* reason, double seconds) {
   write_reports();
 }
 
-void RunWriter::finish(uint64_t step, const char* reason, double seconds,
-                       const std::string& notice) {
+void RunWriter::wait_for_checkpoint() {
   look_for_move();
   const Stopwatch stall;
   std::optional<CheckpointRecord> last = checkpoints_->wait();
   if (last) last->stall_seconds += stall.seconds();
   log(last);
   wait_for_room();
+}
+
+void RunWriter::finish(uint64_t step, const char* reason, double seconds,
+                       const std::string& notice) {
+  const Stopwatch stall;
+  wait_for_checkpoint();
   wait_for_copy();
   // With the wait for the last checkpoint, which its record counts as a stall of this attempt.
   reporter_->end(

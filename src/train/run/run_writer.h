@@ -89,8 +89,10 @@ class RunWriter {
   bool moved();
 
   void end(uint64_t step, const char* reason, double seconds);
-  // Waits for the last checkpoint, and for room if the disk is full; throws IoError when it could
-  // not be written. `notice`: of preemption.
+  // Waits for the checkpoint under way, and for room if the disk is full.
+  void wait_for_checkpoint();
+  // Does so, and waits for the copy of the last checkpoint; throws IoError when the checkpoint
+  // could not be written. `notice`: of preemption.
   void finish(uint64_t step, const char* reason, double seconds, const std::string& notice = "");
   // If the disk was full for the last checkpoint: waits up to --checkpoint.wait until it is
   // written. The first signal after this call ends the wait.

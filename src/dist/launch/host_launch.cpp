@@ -56,6 +56,7 @@ class Launch {
     result.checkpoint = checkpoint_;
     result.restored = restored_;
     result.leaving = leaving_;
+    result.unseen = unseen_;
     return result;
   }
 
@@ -334,6 +335,7 @@ class Launch {
           format("the ssh connection ended ({})",
                  host.last_line().empty() ? format("status {}", *code) : host.last_line())};
       if (options_.elastic) {
+        unseen_.push_back(host.slots().host);
         lose_one(result, false);
       } else {
         fail(result);
@@ -441,6 +443,7 @@ class Launch {
   std::optional<uint64_t> checkpoint_;
   std::optional<uint64_t> restored_;
   std::vector<std::string> leaving_;
+  std::vector<std::string> unseen_;
   int size_ = 0;
   WorkerOutput show_ = show_workers();
   std::optional<LaunchResult> failure_;

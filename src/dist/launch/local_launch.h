@@ -22,6 +22,8 @@ struct LaunchResult {
   std::optional<uint64_t> restored = {};
   bool started = true;                    // workers were started
   std::vector<std::string> leaving = {};  // hosts that will be taken away (log_leaving())
+  // Hosts on which workers of an elastic job may still train: only the connection to them ended.
+  std::vector<std::string> unseen = {};
   bool ok() const { return code == 0; }
 };
 

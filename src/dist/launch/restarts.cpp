@@ -27,6 +27,13 @@ std::optional<std::chrono::seconds> Restarts::after(const LaunchResult& end) {
   constexpr std::chrono::seconds kLongest{300};
   why_not_.clear();
   if (allowed_ == 0 || !worth_a_restart(end.code)) return std::nullopt;
+  if (!end.unseen.empty()) {
+    why_not_ = format(
+        "no restart, because workers of this job may still train on {}, to which only the "
+        "connection ended; if they have ended, start the job again",
+        fmt::join(end.unseen, ", "));
+    return std::nullopt;
+  }
   if (end.restored) checkpoint_ = end.restored;
   if (end.checkpoint && (!checkpoint_ || *end.checkpoint > *checkpoint_)) {
     checkpoint_ = end.checkpoint;

@@ -55,6 +55,16 @@ TEST(Restarts, NeedACheckpointBetweenThem) {
   EXPECT_FALSE(from_nothing.after(lost(std::nullopt)));
 }
 
+// Their workers may be the ones that continue.
+TEST(Restarts, AreNotBesideAJobThatMayStillLive) {
+  Restarts restarts(3);
+  LaunchResult end = lost(10);
+  end.unseen = {"vm2", "vm3"};
+  EXPECT_FALSE(restarts.after(end));
+  EXPECT_NE(restarts.why_not().find("vm2, vm3"), std::string::npos);
+  EXPECT_EQ(restarts.used(), 0);
+}
+
 TEST(Restarts, PauseLongerEachTimeUntilACheckpoint) {
   Restarts restarts(100);
   LaunchResult no_host = lost(std::nullopt);

@@ -86,6 +86,7 @@ void Membership::open_standby() {
                             .first_forming = forming_id(),
                             .encryption = encryption_,
                             .silence = options_.silence,
+                            .stall = options_.timeout,
                             .parent = std::move(options_.parent)};
   standby_ = std::make_unique<Standby>(std::move(standby), std::move(standby_listener_), members_,
                                        control_->rank());

@@ -37,7 +37,8 @@ struct MembershipOptions {
   std::map<std::string, std::string> facts;  // must be equal on all workers
   std::chrono::milliseconds start_within{60'000};
   std::chrono::milliseconds silence{10'000};  // a worker without a heartbeat for this long is lost
-  std::chrono::milliseconds timeout{0};       // for one message between workers; 0 for none
+  // For one message between workers, and for a sign of a worker's training thread; 0 for none.
+  std::chrono::milliseconds timeout{0};
   Socket parent;         // the pipe to the process that started this one, if that wants to know
   bool elastic = false;  // survivors of a loss form the next membership
   // A worker that may not continue without the others waits for so long; 0 for ever.
@@ -63,7 +64,12 @@ class Membership {
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
-  Group& group() { return *group_; }
+  // For the training thread: using it is a sign of life.
+  Group& group() {
+    if (standby_) standby_->note_training();
+    return *group_;
+  }
+  const Group& group() const { return *group_; }
   ControlChannel& control() { return *control_; }
   const ControlChannel& control() const { return *control_; }
   bool elastic() const { return options_.elastic; }

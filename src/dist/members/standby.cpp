@@ -88,7 +88,10 @@ class Standby::Loop {
     return forming == newest_ && !under_way_;
   }
 
+  void note_training() { trained_ = Clock::now().time_since_epoch(); }
+
   std::unique_ptr<FormedMembership> take(milliseconds within) {
+    note_training();
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, within, [this] { return formed_ || !waiting_.excluded.empty(); });
     return std::move(formed_);
@@ -117,6 +120,7 @@ class Standby::Loop {
   void leave() {
     post([this] {
       left_ = true;
+      silent_ = false;
       assembly_.reset();  // the others hear of it on the control channel
     });
   }
@@ -126,6 +130,11 @@ class Standby::Loop {
   void learn_end(const ToldEnd& end);
   void depart(const std::string& forming, const Departure& departure, bool certain);
   void begin(const CommStatus& why);
+  void assemble();
+  bool is_training() const {
+    const auto since = Clock::now().time_since_epoch() - trained_.load();
+    return options_.stall.count() == 0 || since < options_.stall;
+  }
   void handle(const PeerLinks::Event& event);
   void handle_ask(const WorkerId& from, const Json& message);
   void handle_forming(const WorkerId& from, const Json& message);
@@ -147,6 +156,7 @@ class Standby::Loop {
   ParentPipe parent_;
   WakePipe wake_;
   std::atomic<bool> stopping_ = false;
+  std::atomic<Clock::duration> trained_ = Clock::now().time_since_epoch();  // last sign of it
 
   // Of the thread alone.
   MembershipRecord record_;
@@ -156,6 +166,8 @@ class Standby::Loop {
   Assembly::Losses losses_;
   std::vector<EndProof> ended_;
   std::map<WorkerId, LossReason> reasons_;
+  std::map<WorkerId, LossReason> untaken_reasons_;  // of memberships that were replaced at once
+  bool silent_ = false;  // a membership is due, and the training thread gives no sign
   bool left_ = false;
 
   std::mutex call_mutex_;  // locked during a call, so that unsubscribing waits for it
@@ -182,8 +194,9 @@ void Standby::Loop::run() {
       tasks.swap(tasks_);
     }
     for (const auto& task : tasks) task();
+    if (silent_ && is_training()) assemble();
     if (assembly_) advance();
-    links_.poll(assembly_ ? kFormingTick : kIdleTick, {wake_.fd(), parent_.fd()});
+    links_.poll(assembly_ || silent_ ? kFormingTick : kIdleTick, {wake_.fd(), parent_.fd()});
     wake_.drain();
     while (const auto end = parent_.next_end()) learn_end(*end);
     while (const auto event = links_.next_event()) {
@@ -216,7 +229,7 @@ void Standby::Loop::depart(const std::string& forming, const Departure& departur
     if (departure.unreachable) losses_.unreachable.push_back(worker);
     if (assembly_) assembly_->learn({}, {worker});
   }
-  if (!assembly_) begin(status);
+  if (!assembly_ && !silent_) begin(status);
 }
 
 // Its parent has seen it end: it takes part in nothing any more.
@@ -229,25 +242,35 @@ void Standby::Loop::learn_end(const ToldEnd& end) {
   const auto& members = record_.formed.members;
   if (std::find(members.begin(), members.end(), worker) == members.end()) return;
   losses_.lost.push_back(worker);
-  begin(CommStatus::closed(format("{} {}", name_of(directory_[worker]), end.why)));
+  if (!silent_) begin(CommStatus::closed(format("{} {}", name_of(directory_[worker]), end.why)));
 }
 
 // The old group ends before this worker says anything to the others: nothing that it does from now
 // on helps anybody to commit a step in the old membership.
 void Standby::Loop::begin(const CommStatus& why) {
   std::unique_ptr<FormedMembership> untaken;
-  Asking self{.worker = self_, .record = record_};
   {
     std::lock_guard lock(mutex_);
-    self.writing = writing_;
     under_way_ = true;
     began_ = Clock::now();
     untaken = std::move(formed_);
   }
+  if (untaken) untaken_reasons_.merge(untaken->reasons);
   untaken.reset();  // without the lock: its thread may be in notice()
   {
     std::lock_guard calling(call_mutex_);
     if (on_forming_) on_forming_(why);
+  }
+  silent_ = !is_training();
+  if (!silent_) assemble();
+}
+
+void Standby::Loop::assemble() {
+  silent_ = false;
+  Asking self{.worker = self_, .record = record_};
+  {
+    std::lock_guard lock(mutex_);
+    self.writing = writing_;
   }
   AssemblyTimes times;
   times.silence = options_.silence;
@@ -266,7 +289,7 @@ void Standby::Loop::handle(const PeerLinks::Event& event) {
   }
   const Json& message = *event.message;
   const std::string kind = text_field(message, "kind").value_or("");
-  if (kind == "elsewhere" && assembly_) {
+  if (kind == "elsewhere" && (assembly_ || silent_)) {
     exclude(event.from, number_field(message, "epoch").value_or(0));
   } else if (assembly_) {
     handle_forming(event.from, message);
@@ -288,6 +311,7 @@ void Standby::Loop::handle_ask(const WorkerId& from, const Json& message) {
     return;
   }
   asked_.insert(from);
+  if (silent_) return;
   if (text_field(message, "id") != formed.id) return;  // an old question, or it will ask again
   begin(CommStatus::closed(format("{} lost a worker", name_of(directory_[from]))));
 }
@@ -385,6 +409,7 @@ void Standby::Loop::adopt() {
   }
   formed->reasons =
       assembly_->host() == self_ ? reasons_to_leave_out(proposal) : std::exchange(reasons_, {});
+  formed->reasons.merge(std::exchange(untaken_reasons_, {}));
   connect_control(*formed, links_, assembly_->host(), options_.silence);
   formed->control->on_departure(
       [this, id = formed->id](const Departure& departure) { notice(id, departure, true); });
@@ -409,6 +434,7 @@ void Standby::Loop::adopt() {
 void Standby::Loop::exclude(const WorkerId& by, int64_t epoch) {
   if (epoch <= record_.formed.epoch) return;
   assembly_.reset();
+  silent_ = false;
   left_ = true;
   std::lock_guard lock(mutex_);
   waiting_ = {};
@@ -440,6 +466,8 @@ void Standby::notice(const std::string& forming, const Departure& departure, boo
 void Standby::on_forming(const std::string& forming, std::function<void(const CommStatus&)> call) {
   loop_->on_forming(forming, std::move(call));
 }
+
+void Standby::note_training() { loop_->note_training(); }
 
 bool Standby::stands(const std::string& forming) const { return loop_->stands(forming); }
 

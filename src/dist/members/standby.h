@@ -5,7 +5,8 @@
 // closes the group and forms the next membership with those that it reaches, by the messages of
 // Assembly (assembly.h) as JSON over proven links (peer_links.h). The links between host and
 // followers then become the control channel, which beats from that moment on; the training thread
-// takes the membership when it gets there.
+// takes the membership when it gets there. Without a sign of that thread for --stall this one is
+// silent, so that the others continue without a worker that can only answer.
 #pragma once
 
 #include <chrono>
@@ -24,6 +25,7 @@ struct StandbyOptions {
   std::string first_forming;  // the id of the job's first forming
   Encryption encryption;
   std::chrono::milliseconds silence{10'000};
+  std::chrono::milliseconds stall{0};  // 0: no limit
   Socket parent = {};  // the pipe to the process that started this one (parent_pipe.h), if any
 };
 
@@ -43,6 +45,9 @@ class Standby {
   void on_forming(const std::string& forming, std::function<void(const CommStatus&)> call);
   // Whether this is the newest membership, and no other is being formed.
   bool stands(const std::string& forming) const;
+
+  // The training thread is alive; so it is when it calls take().
+  void note_training();
 
   // The newest membership that was formed and not taken yet; null if there is none in time.
   std::unique_ptr<FormedMembership> take(std::chrono::milliseconds within);

@@ -58,7 +58,8 @@ std::unique_ptr<Group> form(Job& job, const Gpu& gpu, const TrainOptions& option
   nccl.size = job.size();
   nccl.gpu = gpu.facts().index;
   nccl.id = id;
-  nccl.outside = [&membership] { return membership.group().status(); };
+  // On a thread of its own, which is no sign of this one.
+  nccl.outside = [group = &membership.group()] { return group->status(); };
   nccl.start_within = milliseconds(options.workers.start_within);
   nccl.timeout = milliseconds(options.workers.stall);
   for (const Member& member : membership.control().members())

@@ -22,7 +22,8 @@ using Body = std::function<void(Membership&, int rank)>;
 
 // The body of a worker that is to be lost returns without leave(). Adds what it threw.
 std::vector<std::string> run_elastic(int size, const Body& body,
-                                     milliseconds pause_limit = milliseconds(60'000)) {
+                                     milliseconds pause_limit = milliseconds(60'000),
+                                     milliseconds stall = milliseconds(0)) {
   Socket listener = listen_on("127.0.0.1", 0);
   const Endpoint at{"127.0.0.1", port_of(listener)};
   std::vector<std::thread> threads;
@@ -40,6 +41,7 @@ std::vector<std::string> run_elastic(int size, const Body& body,
       options.start_within = milliseconds(20'000);
       options.elastic = true;
       options.pause_limit = pause_limit;
+      options.timeout = stall;
       try {
         Membership membership(std::move(options));
         body(membership, rank);
@@ -117,6 +119,33 @@ TEST(NextMembership, SurvivorsOfAnyWorkerContinue) {
       EXPECT_TRUE(membership.leave().ok());
     });
     EXPECT_THAT(errors, testing::Each("")) << lost;
+  }
+}
+
+// Its other threads answer all the time.
+TEST(NextMembership, AWorkerWhoseTrainingThreadHangsIsLeftOut) {
+  for (const int hangs : {0, 2}) {
+    Finished continued;
+    Finished excluded;
+    const auto errors = run_elastic(
+        3,
+        [&](Membership& membership, int rank) {
+          expect_sum_over_all(membership);
+          if (rank == hangs) {
+            continued.wait_for(2);
+            EXPECT_THROW(membership.form_next(until_a_loss(membership)), CommError);
+            return excluded.note();
+          }
+          const MembershipChange change = membership.form_next(until_a_loss(membership));
+          EXPECT_THAT(numbers_lost(change), ElementsAre(hangs));
+          EXPECT_EQ(membership.members().size(), 2u);
+          expect_sum_over_all(membership);
+          continued.note();
+          excluded.wait_for(1);
+          membership.leave();
+        },
+        milliseconds(60'000), milliseconds(1'000));
+    EXPECT_THAT(errors, testing::Each(""));
   }
 }
 

@@ -23,6 +23,7 @@
 #include "base/machine.h"
 #include "base/terminal.h"
 #include "observe/record/records.h"
+#include "observe/record/run_reader.h"
 #include "train/run/run_directory.h"
 
 namespace reigen {
@@ -224,17 +225,23 @@ void throw_end(const Note& note) {
               note.error.empty() ? "the run failed" : note.error);
 }
 
-// Prints the complete lines of console.log that were not printed before.
-class ConsoleReader {
+// Prints the complete lines of a file that were not printed before.
+class LineReader {
  public:
-  explicit ConsoleReader(const std::string& run) {
-    if (path_exists(console(run))) fd_ = open_own_for_reading(console(run));
+  explicit LineReader(const std::string& path) {
+    if (path_exists(path)) fd_ = open_own_for_reading(path);
   }
-  ~ConsoleReader() {
+  ~LineReader() {
     if (fd_ >= 0) ::close(fd_);
   }
-  ConsoleReader(const ConsoleReader&) = delete;
-  ConsoleReader& operator=(const ConsoleReader&) = delete;
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  // The file may be replaced by one that begins with the same lines (take_over.h).
+  void open_again(const std::string& path) {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = path_exists(path) ? open_own_for_reading(path) : -1;
+  }
 
   void show() {
     struct stat facts = {};
@@ -297,11 +304,46 @@ void run_in_background(const std::string& run, const std::function<void()>& work
   throw_early_end(run, child);
 }
 
+namespace {
+
+// After the launcher of an elastic job has ended without a word: its workers on other hosts train.
+// False if none does, or if they end before the run does.
+bool attach_to_workers(const std::string& run, const Note& note) {
+  constexpr double kWriterChange = 10;  // seconds, in which a lost writer's run is taken over
+  if (!is_training(run)) return false;
+  log_warning(format(
+      "the launcher, process {} of host {}, has ended; workers of its job train without it, with "
+      "this log from the beginning:",
+      note.process, note.host));
+  LineReader log(run + "/log.txt");
+  RunReader reader(run);
+  Stopwatch since_trained;
+  bool ended = false;
+  while (!ended && since_trained.seconds() < kWriterChange) {
+    if (interrupt_requested()) {
+      log_note(format("the run continues; `reigen attach {}` shows it again", run));
+      return true;
+    }
+    std::this_thread::sleep_for(kTick);
+    if (is_training(run)) {
+      since_trained = {};
+    } else {
+      reader.refresh();
+      ended = reader.run().ended;
+    }
+    log.open_again(run + "/log.txt");
+    log.show();
+  }
+  return ended;
+}
+
+}  // namespace
+
 void attach(const std::string& run) {
   Note note = read_note(run);
-  ConsoleReader console(run);
+  LineReader lines(console(run));
   while (!note.code && is_alive(run, note)) {
-    console.show();
+    lines.show();
     if (interrupt_requested()) {
       log_note(format("the run continues; `reigen attach {}` shows it again", run));
       return;
@@ -309,7 +351,8 @@ void attach(const std::string& run) {
     std::this_thread::sleep_for(kTick);
     note = read_note(run);
   }
-  console.show();
+  lines.show();
+  if (!note.code && attach_to_workers(run, note)) return;
   if (!note.code) {
     throw CommError(format(
         "{}: process {} of host {} {}; `reigen train --run {}` resumes from the last checkpoint",

@@ -191,6 +191,22 @@ Json ranks_of(const RunSummary& run) {
   return rows;
 }
 
+// The last changes of the workers of an elastic job.
+void note_memberships(const RunSummary& run, Json& notes) {
+  constexpr size_t kMost = 5;
+  const std::vector<MembershipChangeRecord>& changes = run.memberships;
+  for (size_t i = changes.size() - std::min(changes.size(), kMost); i < changes.size(); ++i) {
+    const MembershipChangeRecord& change = changes[i];
+    std::string text = format("after step {}: ", with_commas(change.step));
+    for (const LostWorkerEntry& lost : change.lost) {
+      text += format("worker {} ({}) was lost, {}; ", lost.worker, lost.host, lost.why);
+    }
+    text += format("{} since then, after {}", counted(change.workers, "worker"),
+                   human_seconds(change.seconds));
+    notes.push_back(std::move(text));
+  }
+}
+
 Json notes_of(const RunReader& reader) {
   const RunSummary& run = reader.run();
   Json notes = Json::array();
@@ -219,6 +235,7 @@ Json notes_of(const RunReader& reader) {
     }
   }
   if (lost > 0) notes.push_back(format("steps repeated after a resume: {}", with_commas(lost)));
+  note_memberships(run, notes);
   for (const CheckpointRecord& c : run.checkpoints) {
     if (!c.error.empty()) {
       notes.push_back(format("the checkpoint of step {} could not be written: {}",

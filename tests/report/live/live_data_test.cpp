@@ -162,6 +162,20 @@ TEST(LiveData, SizeDoesNotGrowWithTheRun) {
   EXPECT_EQ(chart(json, "loss")["series"][0]["points"].back()[0].get<double>() >= 4999, true);
 }
 
+TEST(LiveData, NotesNameTheLastChangesOfTheWorkers) {
+  TempDir run;
+  {
+    MeasurementLog log(run.path(), 0, 0);
+    log.append(StartRecord{});
+    log.append(sample_step(1));
+    for (uint64_t step = 1; step <= 7; ++step) log.append(sample_membership(step));
+  }
+  const Json json = shown(run);
+  ASSERT_EQ(json["notes"].size(), 5u) << json["notes"];
+  EXPECT_THAT(json["notes"][4].get<std::string>(), HasSubstr("after step 7: worker 1 (vm1)"));
+  EXPECT_THAT(json["notes"][4].get<std::string>(), HasSubstr("3 workers"));
+}
+
 TEST(LiveData, NotesNameDamageAndClockJumps) {
   TempDir run;
   {

@@ -104,10 +104,10 @@ class Survivors(harness.Case):
         self.assertEqual(os.readlink(f"{copy}/last"), f"step-{STEPS:08}")  # the new writer continues the copies
         self.assert_all_agree("run")
 
-    def test_a_run_of_from_outlives_its_starting_point_and_the_worker_that_read_it(self):
+    def test_a_run_of_from_with_muon_outlives_its_starting_point_and_the_worker_that_read_it(self):
         start = self.path("start")
         run("train", *[a if a != STEPS else 20 for a in self.arguments()], "--run", start)
-        arguments = self.arguments("--from", start, "--seed", 3)
+        arguments = self.arguments("--from", start, "--seed", 3, "--optimizer.kind", "muon")
         reference = reference_losses(REIGEN, arguments, self.path("one"))
         self.assertLess(reference[1], self.reference[1] - 0.2)  # it begins with a trained model
         job = ElasticJob(REIGEN, arguments, self.path("run"), 3)
@@ -283,6 +283,41 @@ class Survivors(harness.Case):
                 self.assertLessEqual(abs(step["loss"] - wanted), 1e-4 * wanted, step["step"])
             change, = records_in(self.path(name), "membership")
             self.assertEqual([lost["worker"] for lost in change["lost"]], [victim])
+
+    def lose_one_under(self, launcher, rank_variable, **kwargs):
+        """Three workers of a foreign launcher, of which one is killed: the others finish the run, and it has succeeded."""
+        command = [*launcher, REIGEN, "train", *map(str, self.arguments("--run", self.path("run"), "--elastic"))]
+        with open(self.path("output"), "w", encoding="utf-8") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, **kwargs)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 120
+        while len(steps_in(self.path("run"))) < 20:
+            self.assertLess(time.monotonic(), deadline, self.read("output"))
+            time.sleep(0.01)
+        victim, = (pid for pid, _ in workers_of(self.path("run")) if worker_rank(pid, rank_variable) == "1")
+        os.kill(victim, signal.SIGKILL)
+        process.wait(120)
+        self.assertEqual([s["step"] for s in steps_in(self.path("run"))], list(range(1, STEPS + 1)), self.read("output"))
+        change, = records_in(self.path("run"), "membership")
+        self.assertEqual([lost["worker"] for lost in change["lost"]], [1])
+        self.assertEqual(records_in(self.path("run"), "end")[-1]["reason"], "max-steps")
+        return process.returncode
+
+    def test_under_mpirun_that_lets_the_others_live(self):
+        if not shutil.which("mpirun"):
+            self.skipTest("mpirun is not installed")
+        self.assertEqual(self.lose_one_under([*MPIRUN, "--enable-recovery", "-n", "3"], "OMPI_COMM_WORLD_RANK"), 0)
+
+    def test_under_srun_that_lets_the_others_live(self):
+        try:
+            slurm = Slurm(self.path("slurm"))
+        except (FileNotFoundError, RuntimeError) as error:
+            self.skipTest(str(error))
+        with slurm:
+            command = [*slurm.command(3), "--no-kill", "--kill-on-bad-exit=0"]
+            # The exit status of srun is that of the worker that failed.
+            self.assertEqual(self.lose_one_under(command, "SLURM_PROCID", env=slurm.environment), 137)
 
     def test_ctrl_c_stops_the_survivors_with_a_checkpoint(self):
         launcher, workers = self.launch("stopped")

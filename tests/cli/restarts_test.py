@@ -179,6 +179,18 @@ class ByOtherLaunchers(RestartsCase):
         self.assert_as_without_a_loss("run")
         self.assert_no_worker_left("run")
 
+    def test_all_workers_start_again_as_torchrun_does_it(self):
+        port = free_port()  # the same one after a restart
+        for attempt in (1, 2):
+            workers = [self.start_as_torchrun("run", rank, 2, port, *STEPS) for rank in range(2)]
+            if attempt == 1:
+                self.wait_for_attempt("run", 1, workers[0])
+                workers[1].kill()
+            errors = [worker.communicate(timeout=120)[1] for worker in workers]
+        self.assertEqual([worker.returncode for worker in workers], [0, 0], errors)
+        self.assertEqual(len(self.starts("run")), 2)
+        self.assert_as_without_a_loss("run")
+
     def test_mpirun(self):
         if not shutil.which("mpirun"):
             self.skipTest("mpirun is not installed")

@@ -35,7 +35,7 @@ fuzz: setup-test ## fuzz every reader of outside input with libFuzzer; `make fuz
 chaos: setup-test ## elastic jobs under random schedules of faults; `make chaos SEEDS=1000`
 	@cmake --preset release -DREIGEN_TESTS=ON >/dev/null
 	@scripts/build.sh release reigen
-	@python3 tests/chaos/chaos.py --reigen build/release/reigen --jobs 2 --seeds $(or $(SEEDS),100) --first $(or $(FIRST),1)
+	@python3 tests/chaos/chaos.py --reigen build/release/reigen --jobs 2 --slack $(or $(SLACK),1) --seeds $(or $(SEEDS),100) --first $(or $(FIRST),1)
 
 bench: setup-test ## measure against peers in the same run
 	@cmake --preset release -DREIGEN_TESTS=ON >/dev/null

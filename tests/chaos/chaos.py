@@ -7,6 +7,7 @@ Prints each schedule that breaks something, with the output of its workers; the 
 import argparse
 import concurrent.futures
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [HERE, os.path.join(HERE, "..", "dist")]
 from elastic_job import TOLERANCE, Broken, ElasticJob, reference_losses, steps_in  # noqa: E402
 from namespaces import Network, permitted  # noqa: E402
-from schedule import schedule_of  # noqa: E402
+from schedule import NOTICED_AT_ONCE, schedule_of  # noqa: E402
 from skew import Clocks, Disk, shim_in  # noqa: E402
 
 STEPS = 100
@@ -26,6 +27,8 @@ PAUSE = 8  # seconds, of a worker that was cut off
 # Losses of lossy methods depend on the shares of the workers: as far as different seeds of them are apart, from
 # an undisturbed run of two workers.
 LOSSY = 0.05
+# Of the next step after a kill; after a cut or a stop --silence is added.
+NEXT_STEP = 2  # seconds
 # Left on a disk that is full: room for logs, and for their copies when the writer changes, but for no checkpoint.
 ROOM_FOR_LOGS = 300_000
 
@@ -51,7 +54,7 @@ def prepare(reigen, folder):
 class Player:
     """Plays schedules against the binary."""
 
-    def __init__(self, reigen, folder, data, may_lose_writer):
+    def __init__(self, reigen, folder, data, may_lose_writer, slack=None):
         self.reigen = reigen
         self.folder = folder
         self.data = data
@@ -59,25 +62,33 @@ class Player:
         self.shim = shim_in(folder)
         self.able = {name for name, possible in (("namespaces", permitted()), ("clocks", self.shim is not None),
                                                  ("disk", Disk.permitted(folder))) if possible}
+        self.slack = slack
         self.lock = threading.Lock()
-        self.references = {"none": reference_losses(reigen, self._arguments("none"), os.path.join(folder, "one"))}
+        self.references = {}
+        self.times = {"kill": [], "silence": []}  # until the next step, after the fault or after --silence
 
-    def _arguments(self, compress):
-        return ["--data", self.data, *MODEL, "--compress", compress, "--silence", SILENCE, "--pause", PAUSE]
+    def _arguments(self, optimizer, compress):
+        return ["--data", self.data, *MODEL, "--optimizer.kind", optimizer, "--compress", compress, "--silence",
+                SILENCE, "--pause", PAUSE]
 
-    def _reference(self, compress):
+    def _reference(self, optimizer, compress):
         with self.lock:
-            return self._known_reference(compress)
+            known = (optimizer, compress)
+            if known not in self.references:
+                self.references[known] = self._undisturbed(optimizer, compress)
+            return self.references[known]
 
-    def _known_reference(self, compress):
-        if compress not in self.references:
-            job = ElasticJob(self.reigen, self._arguments(compress), os.path.join(self.folder, compress), 2)
-            try:
-                job.wait()
-                self.references[compress] = {r["step"]: r["loss"] for r in steps_in(job.run)}
-            finally:
-                job.close()
-        return self.references[compress]
+    def _undisturbed(self, optimizer, compress):
+        arguments = self._arguments(optimizer, compress)
+        run = os.path.join(self.folder, f"{optimizer}-{compress}")
+        if compress == "none":
+            return reference_losses(self.reigen, arguments, run)
+        job = ElasticJob(self.reigen, arguments, run, 2)
+        try:
+            job.wait()
+            return {r["step"]: r["loss"] for r in steps_in(job.run)}
+        finally:
+            job.close()
 
     def schedule(self, seed):
         return schedule_of(seed, self.able, self.may_lose_writer, STEPS, SILENCE)
@@ -90,10 +101,12 @@ class Player:
             os.mkdir(at)
         network = Network(schedule.workers) if schedule.namespaces else None
         clocks = Clocks(self.shim, os.path.join(self.folder, f"schedule-{schedule.seed}")) if self.shim else None
-        job = ElasticJob(self.reigen, self._arguments(schedule.compress), os.path.join(at, "run"), schedule.workers,
-                         network, clocks=clocks)
+        job = ElasticJob(self.reigen, self._arguments(schedule.optimizer, schedule.compress), os.path.join(at, "run"),
+                         schedule.workers, network, clocks=clocks)
         try:
-            Faults(job, network, disk, clocks).inflict(schedule)
+            faults = Faults(job, network, disk, clocks)
+            faults.inflict(schedule)
+            self._judge(faults.times)
             survivors = [w for w in job.workers if w not in schedule.lost]
             codes = job.wait(survivors)
             for worker in list(job.stopped):
@@ -103,7 +116,7 @@ class Player:
             wrong = {w: codes[w] for w in survivors if codes[w] != 0}
             if wrong:
                 raise Broken(f"survivors ended with {wrong}\n{job.all_output()}")
-            job.check_steps(self._reference(schedule.compress), STEPS,
+            job.check_steps(self._reference(schedule.optimizer, schedule.compress), STEPS,
                             TOLERANCE if schedule.compress == "none" else LOSSY)
             job.check_last_checkpoint(STEPS)
         finally:
@@ -114,6 +127,22 @@ class Player:
                 network.close()
 
 
+    def _judge(self, times):
+        for kind, seconds in times:
+            self.times[kind].append(seconds)
+            if self.slack is not None and seconds > NEXT_STEP + self.slack:
+                raise Broken(f"the next step came {seconds:.1f} s after the {'kill' if kind == 'kill' else 'silence'}")
+
+    def summary(self):
+        texts = []
+        for kind, after in (("kill", "a kill"), ("silence", "the silence limit")):
+            times = sorted(self.times[kind])
+            if times:
+                texts.append(f"next step after {after}: median {statistics.median(times):.2f} s, 95% within "
+                             f"{times[int(0.95 * (len(times) - 1))]:.2f} s, at most {times[-1]:.2f} s ({len(times)})")
+        return "; ".join(texts)
+
+
 class Faults:
     """Inflicts the faults of a schedule on a job."""
 
@@ -122,21 +151,43 @@ class Faults:
         self.network = network
         self.disk = disk
         self.clocks = clocks
+        self.timers = []
 
     def inflict(self, schedule):
         recovered = 0  # a later step shows that the job continued after the faults so far
-        for moment in schedule.moments:
-            self.job.wait_for_step(max(moment.step, recovered))
+        self.times = []
+        for moment, after in zip(schedule.moments, [*schedule.moments[1:], None]):
+            if not moment.follows:
+                self.job.wait_for_step(max(moment.step, recovered))
             time.sleep(moment.delay)
+            begin, step = time.monotonic(), self.job.last_step()
             for fault in moment.faults:
                 getattr(self, fault.kind)(fault)
+            if moment.faults[0].kind == "restart":
+                recovered = 0
+                continue
             recovered = min(self.job.last_step() + 6, STEPS)
+            if not (after and after.follows):
+                self._measure(moment, step, begin)
 
-    @staticmethod
-    def _later(seconds, call, *arguments):
+    def _measure(self, moment, step, begin):
+        """The time until the next step, unless other faults prolong it. The step that was under way may be that of
+        the workers before."""
+        kinds = {fault.kind for fault in moment.faults}
+        if step + 2 > STEPS or moment.follows or not kinds <= {"kill", "stop", "isolate", "link_down", "clock"}:
+            return
+        lossy = kinds - {"clock"}
+        if not lossy:
+            return
+        self.job.wait_for_step(step + 2)
+        seconds = time.monotonic() - begin
+        self.times.append(("kill", seconds) if lossy <= set(NOTICED_AT_ONCE) else ("silence", seconds - SILENCE))
+
+    def _later(self, seconds, call, *arguments):
         timer = threading.Timer(seconds, call, arguments)
         timer.daemon = True
         timer.start()
+        self.timers.append(timer)
 
     def kill(self, fault):
         self.job.kill(fault.worker)
@@ -152,6 +203,23 @@ class Faults:
         self.network.isolate(fault.worker)
         if fault.seconds:
             self._later(fault.seconds, self.network.heal, fault.worker, fault.far)
+
+    def link_down(self, fault):
+        self.network.cut(fault.worker)
+        if fault.seconds:
+            self._later(fault.seconds, self.network.uncut, fault.worker)
+
+    def restart(self, fault):
+        for timer in self.timers:
+            timer.cancel()
+        if self.network:
+            hosts = range(len(self.network.names))
+            for host in hosts:
+                self.network.uncut(host)
+                self.network.heal(host, [other for other in hosts if other != host])
+        if self.disk:
+            self.disk.make_room()
+        self.job.restart(fault.worker)
 
     def cut(self, fault):
         for other in fault.far:
@@ -179,13 +247,15 @@ def main():
     parser.add_argument("--first", type=int, default=1, help="seed of the first one")
     parser.add_argument("--jobs", type=int, default=1, help="schedules that are played at once")
     parser.add_argument("--minutes", type=float, default=0, help="begin no schedule after this time; 0: no limit")
+    parser.add_argument("--slack", type=float, help="seconds in addition to those that the next step after a fault may "
+                        "take; without it they are only measured")
     parser.add_argument("--keep-writer", action="store_true", help="no faults of the worker that writes the run")
     options = parser.parse_args()
     begin = time.monotonic()
     broken = []
     with tempfile.TemporaryDirectory(prefix="reigen-chaos-") as folder:
         player = Player(os.path.abspath(options.reigen), folder, prepare(options.reigen, folder),
-                        not options.keep_writer)
+                        not options.keep_writer, options.slack)
 
         def play(seed):
             if options.minutes and time.monotonic() - begin > 60 * options.minutes:
@@ -202,7 +272,7 @@ def main():
             played = sum(pool.map(play, range(options.first, options.first + options.seeds)))
     seconds = time.monotonic() - begin
     print(f"{played} schedules in {seconds:.0f} s, {len(broken)} broken{': ' if broken else ''}"
-          f"{', '.join(map(str, broken))}")
+          f"{', '.join(map(str, broken))}\n{player.summary()}")
     return min(len(broken), 100)
 
 

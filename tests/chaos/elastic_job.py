@@ -31,7 +31,8 @@ def steps_in(run):
 
 def records_in(run, kind):
     with open(os.path.join(run, "measurements/rank-0.jsonl"), encoding="utf-8") as log:
-        return [r for r in map(json.loads, log) if r["kind"] == kind]
+        lines = [line for line in log if line.endswith("\n")]
+    return [r for r in map(json.loads, lines) if r["kind"] == kind]
 
 
 class ElasticJob:
@@ -39,13 +40,21 @@ class ElasticJob:
     the command of a worker begins with, by number. `clocks`: their wall clocks can jump (skew.Clocks)."""
 
     def __init__(self, reigen, arguments, run, workers, network=None, prefixes=None, clocks=None):
+        self.reigen = reigen
+        self.arguments = arguments
         self.run = run
+        self.network = network
+        self.prefixes = prefixes or {}
+        self.clocks = clocks
         self.workers = {}
         self.stopped = set()
-        self.killed = set()
         self.outputs = {}
-        self.network = network
+        self.earlier = ""  # output of workers before a restart
+        self.start(workers)
+
+    def start(self, workers):
         # Namespaces have ports of their own; on loopback rank 0 inherits a socket, so that no port is taken twice.
+        network = self.network
         listener = None if network else socket.create_server(("127.0.0.1", 0), backlog=64)
         if listener:
             listener.setblocking(False)
@@ -59,22 +68,36 @@ class ElasticJob:
                 "REIGEN_LOCAL_SIZE": str(1 if network else workers),
                 "REIGEN_HOSTS": ",".join(f"h{i}" for i in range(workers)) if network else "",
                 **{"REIGEN_LISTEN_FD": str(fd) for fd in inherited},
-                **(clocks.variables(rank) if clocks else {})}
-            output = open(f"{run}.worker-{rank}.txt", "w+", encoding="utf-8")
-            command = [*(prefixes or {}).get(rank, []), reigen, "train", *map(str, arguments), "--run", run, "--elastic"]
+                **(self.clocks.variables(rank) if self.clocks else {})}
+            output = open(f"{self.run}.worker-{rank}.txt", "w+", encoding="utf-8")
+            command = [*self.prefixes.get(rank, []), self.reigen, "train", *map(str, self.arguments), "--run", self.run,
+                       "--elastic"]
             self.workers[rank] = subprocess.Popen(
-                network.command(rank, *command) if network else command, env=environment, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
-                pass_fds=inherited)
+                network.command(rank, *command) if network else command, env=environment, stdout=output, stderr=output,
+                stdin=subprocess.DEVNULL, pass_fds=inherited)
             self.outputs[rank] = output
         if listener:
             listener.close()
+
+    def restart(self, workers):
+        """Ends all workers; as many as given resume from the last checkpoint. Returns when they train."""
+        attempts = len(records_in(self.run, "start"))
+        self.close()
+        self.earlier += self.all_output() + "\n--- restart\n"
+        self.workers, self.outputs, self.stopped = {}, {}, set()
+        self.start(workers)
+        deadline = time.monotonic() + 120
+        while len(records_in(self.run, "start")) == attempts:
+            if not self.alive() or time.monotonic() > deadline:
+                raise Broken(f"the job does not start again\n{self.all_output()}")
+            time.sleep(0.02)
 
     def output(self, rank):
         with open(self.outputs[rank].name, encoding="utf-8", errors="replace") as text:
             return text.read()
 
     def all_output(self):
-        return "\n".join(f"--- worker {rank} (exit {process.poll()}):\n{self.output(rank)}"
+        return self.earlier + "\n".join(f"--- worker {rank} (exit {process.poll()}):\n{self.output(rank)}"
                          for rank, process in self.workers.items())
 
     def alive(self):
@@ -87,7 +110,6 @@ class ElasticJob:
             self.workers[rank].send_signal(number)
 
     def kill(self, rank):
-        self.killed.add(rank)
         self._signal(rank, signal.SIGKILL)
 
     def stop(self, rank):

@@ -2,14 +2,17 @@
 
 A schedule is a list of moments. At each, faults hit some workers at once, and what they leave must be able to
 continue by the rule of succession: more than half of the workers before, or half of them with rank 0. The order of
-ranks stays, so the tie-breaker is the lowest. Harmless faults must change nothing: pauses and cuts that are shorter
-than --silence, a disk without room for a checkpoint, a clock that jumps.
+ranks stays, so the tie-breaker is the lowest. A moment may follow the one before so soon that the workers still form
+their next membership, or settle; then what is left must be able to continue from both. Harmless faults must change
+nothing: pauses and cuts that are shorter than --silence, a disk without room for a checkpoint, a clock that jumps. A
+restart ends all workers, and others resume from the last checkpoint.
 """
 
 import dataclasses
 import random
 
-LOSSES = ("kill", "stop", "isolate", "one_way", "separate")
+LOSSES = ("kill", "stop", "isolate", "link_down", "one_way", "separate")
+NOTICED_AT_ONCE = ("kill",)  # the others only after --silence
 # What each fault needs: nothing, or namespaces, or a disk of its own, or clocks of its own.
 HARMLESS = {"pause": "", "cut": "namespaces", "fill": "disk", "clock": "clocks"}
 
@@ -17,12 +20,14 @@ HARMLESS = {"pause": "", "cut": "namespaces", "fill": "disk", "clock": "clocks"}
 @dataclasses.dataclass
 class Fault:
     kind: str
-    worker: int
+    worker: int  # of restart: how many begin
     other: int = -1  # of separate and one_way: the far end
     seconds: float = 0  # until it continues, or the cut heals, or there is room; of clock: the jump
     far: tuple = ()  # of cut and isolate: the workers that it cannot reach, and can again when the cut heals
 
     def __str__(self):
+        if self.kind == "restart":
+            return f"restart with {self.worker} workers"
         far = f"-{self.other}" if self.other >= 0 else ""
         by = "by" if self.kind == "clock" else "for"
         who = f" {self.worker}{far}" if self.worker >= 0 else " the disk"
@@ -34,9 +39,11 @@ class Moment:
     step: int  # the faults begin when this step is in the log,
     delay: float  # and so much later
     faults: list
+    follows: bool = False  # at once after the moment before, without a step between them
 
     def __str__(self):
-        return f"step {self.step} + {self.delay:.3f} s: " + ", ".join(map(str, self.faults))
+        begin = "at once" if self.follows else f"step {self.step}"
+        return f"{begin} + {self.delay:.3f} s: " + ", ".join(map(str, self.faults))
 
 
 @dataclasses.dataclass
@@ -47,12 +54,12 @@ class Schedule:
     namespaces: bool
     disk: bool  # the run is on a disk of its own
     moments: list
-    lost: set  # by number
-    writer_lost: bool
+    lost: set  # by number, of the workers since the last restart
+    optimizer: str
 
     def __str__(self):
         where = "namespaces" if self.namespaces else "loopback"
-        return (f"seed {self.seed}: {self.workers} workers in {where}, --compress {self.compress}; " +
+        return (f"seed {self.seed}: {self.workers} workers in {where}, {self.optimizer}, --compress {self.compress}; " +
                 "; ".join(map(str, self.moments)))
 
 
@@ -74,8 +81,10 @@ def _harmless(rng, alive, able, silence):
     return Fault(kind, worker, seconds=rng.choice((-86400, -3600, -2, 2, 3600, 86400)))
 
 
-def _losses(rng, alive, able, may_lose_writer, silence):
-    """Faults that take one or two workers at once, and what is left."""
+def _losses(rng, bases, able, may_lose_writer, silence):
+    """Faults that take one or two workers at once, and what is left. `bases`: the memberships that the workers may be
+    in, the newest last."""
+    alive = bases[-1]
     kinds = LOSSES if "namespaces" in able else LOSSES[:2]
     for _ in range(50):
         candidates = alive if may_lose_writer else alive[1:]
@@ -84,21 +93,21 @@ def _losses(rng, alive, able, may_lose_writer, silence):
             continue
         victims = rng.sample(candidates, count)
         left = [w for w in alive if w not in victims]
-        if not _can_go_on(alive, left) or not left:
+        if not left or not all(_can_go_on(base, left) for base in bases):
             continue
         faults = []
         for victim in victims:
             kind = rng.choice(kinds)
             others = [w for w in left if w < victim]
-            if kind in ("one_way", "separate") and (not others or count > 1):
+            if kind in ("one_way", "separate") and (not others or count > 1 or len(bases) > 1):
                 kind = "isolate"  # of two that do not reach each other, the higher rank is left out
             other = rng.choice(others) if kind in ("one_way", "separate") else -1
             # Some cuts heal when the others have continued.
-            heals = rng.uniform(2, 4) * silence if kind == "isolate" and rng.random() < 0.5 else 0
+            heals = rng.uniform(2, 4) * silence if kind in ("isolate", "link_down") and rng.random() < 0.5 else 0
             faults.append(Fault(kind, victim, other, heals, tuple(left)))
         rng.shuffle(faults)
         return faults, left
-    return [_harmless(rng, alive, able, silence)], alive
+    return [], alive
 
 
 def schedule_of(seed, able, may_lose_writer, steps, silence):
@@ -106,20 +115,36 @@ def schedule_of(seed, able, may_lose_writer, steps, silence):
     rng = random.Random(seed)
     workers = rng.choice((2, 3, 3, 4, 4, 5, 6))
     compress = rng.choice(("none", "none", "none", "bf16", "int8", "int4", "powersgd:2"))
+    optimizer = rng.choice(("adam", "adam", "muon"))
     isolated = "namespaces" in able and rng.random() < 0.4
     able = set(able) - (set() if isolated else {"namespaces"})
     alive = list(range(workers))
+    hosts = workers
     moments = []
     step = rng.randint(1, 12)
-    while step < steps - 12 and len(moments) < 4:
+    while step < steps and len(moments) < 5:
+        before = alive
         if rng.random() < 0.3:
             faults = [_harmless(rng, alive, able, silence)]
+        elif rng.random() < 0.1 and step > 15:  # there is a checkpoint
+            count = rng.randint(2, hosts)
+            faults, alive = [Fault("restart", count)], list(range(count))
+            before = alive
         else:
-            faults, alive = _losses(rng, alive, able, may_lose_writer, silence)
-            if rng.random() < 0.3:
+            faults, alive = _losses(rng, [alive], able, may_lose_writer, silence)
+            if not faults or rng.random() < 0.3:
                 faults.append(_harmless(rng, alive, able - {"namespaces"}, silence))
         moments.append(Moment(step, rng.uniform(0, 0.1), faults))
+        if alive != before and rng.random() < 0.35:  # a double fault
+            more, alive = _losses(rng, [before, alive], able, may_lose_writer, silence)
+            # Until the loss is noticed, while the next membership is formed, while the step is settled.
+            slow = any(fault.kind not in NOTICED_AT_ONCE for fault in faults)
+            delay = rng.uniform(0, 0.4) + (rng.uniform(0.8, 1.2) * silence if slow and rng.random() < 0.7 else 0)
+            if more:
+                moments.append(Moment(step, delay, more, follows=True))
         step += rng.randint(6, 30)
-    lost = set(range(workers)) - set(alive)
+    last = max((i for i, m in enumerate(moments) if m.faults[0].kind == "restart"), default=-1)
+    present = moments[last].faults[0].worker if last >= 0 else workers
+    lost = set(range(present)) - set(alive)
     disk = any(fault.kind == "fill" for moment in moments for fault in moment.faults)
-    return Schedule(seed, workers, compress, isolated, disk, moments, lost, 0 in lost)
+    return Schedule(seed, workers, compress, isolated, disk, moments, lost, optimizer)

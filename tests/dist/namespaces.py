@@ -98,6 +98,13 @@ class Network:
         else:
             _ip("-n", self.switch, "link", "set", f"port{host}", "down")
 
+    def uncut(self, host):
+        """Ends cut()."""
+        if len(self.names) == 2:
+            _ip("-n", self.names[1 - host], "link", "set", "eth0", "up")
+        else:
+            _ip("-n", self.switch, "link", "set", f"port{host}", "up")
+
     def drop(self, a, b):
         """Drops what host a sends to host b; the other direction works."""
         _ip("-n", self.names[a], "route", "replace", "blackhole", f"{self.address(b)}/32")

@@ -14,7 +14,7 @@ test_packages=(
   libgtest-dev libgmock-dev
   clang libclang-rt-14-dev clang-format clang-tidy shellcheck
   sentencepiece gettext time gzip zstd xz-utils curl
-  openmpi-bin slurmctld slurmd slurm-client iproute2 faketime chromium spin
+  openmpi-bin slurmctld slurmd slurm-client iproute2 faketime chromium spin python3-yaml
 )
 [ "${1:-}" = --test ] && packages+=("${test_packages[@]}")
 

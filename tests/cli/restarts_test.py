@@ -11,7 +11,7 @@ import threading
 import time
 
 import harness
-from harness import REIGEN, run
+from harness import REIGEN, free_port, run
 from slurm import Slurm
 from workers_test import MPIRUN, WorkersCase, worker_rank, workers_of
 

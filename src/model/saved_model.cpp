@@ -60,7 +60,7 @@ SavedModel load_model(const std::string& run_or_checkpoint) {
   const std::string tensors = facts.use_average ? kAverageFile : "model.safetensors";
   verify_checkpoint_file(path, find_file(facts, path, tensors));
   auto model = std::make_unique<Transformer>(facts.model, DropoutOptions{}, facts.piece_counts());
-  model->set_start_piece(vocabulary.bos());
+  if (vocabulary.bos() != vocabulary.eos()) model->set_start_piece(vocabulary.bos());
   check_parameter_count(facts, path, model->layout());
   SavedModel saved{path, std::move(facts), std::move(vocabulary), std::move(model), {}, nullptr};
   if (saved.facts.quantized) {

@@ -281,7 +281,8 @@ AttemptParts::AttemptParts(const TrainOptions& given, Job& workers)
       opened(open_device(given.device, static_cast<int>(given.threads))),
       data(open_data(given)),
       model(given.model, given.dropout, data.vocabulary.pieces()) {
-  model.set_start_piece(data.vocabulary.bos());
+  const Vocabulary& vocabulary = data.vocabulary;
+  if (vocabulary.bos() != vocabulary.eos()) model.set_start_piece(vocabulary.bos());
   options.schedule.last_step = planned_last_step(options, data.train);
 }
 

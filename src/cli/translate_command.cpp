@@ -80,7 +80,7 @@ std::optional<Calibration> calibration_of(const SavedModel& saved,
                                           const TranslateOptions& options) {
   if (!options.json || !options.decode.plain() || !options.ensemble.empty()) return std::nullopt;
   const JsonView training(saved.facts.training, "training");
-  if (!training.contains("calibration")) {
+  if (!training.contains(kCalibration)) {
     log_note(
         format("{}: has no calibration, so translations have no confidence; checkpoints have "
                "one from an evaluation of at least 100 translated sentences on",
@@ -88,7 +88,7 @@ std::optional<Calibration> calibration_of(const SavedModel& saved,
     return std::nullopt;
   }
   try {
-    return Calibration::from_json(training.at("calibration"));
+    return Calibration::from_json(training.at(kCalibration));
   } catch (const FieldError& e) {
     throw CheckpointError(format("{}: {}", saved.path, e.what()));
   }

@@ -12,6 +12,7 @@
 #include "config/decode_options.h"
 #include "convert/export_format.h"
 #include "convert/foreign_names.h"
+#include "decode/calibration.h"
 #include "tensor/safetensors.h"
 
 namespace reigen {
@@ -216,14 +217,15 @@ void write_hf(const SavedModel& saved, const StagedDirectory& out) {
   write_export_file(out, "target.spm", vocabulary.bytes());
   // For `reigen import`: the facts of a checkpoint that the other files have no place for.
   const CheckpointFacts& facts = saved.facts;
-  write_export_file(out, "reigen.json",
-                    pretty({{"format", "reigen export"},
-                            {"step", facts.step},
-                            {"source_language", facts.source_language},
-                            {"target_language", facts.target_language},
-                            {"nfkc", facts.nfkc},
-                            {"whitespace", facts.whitespace},
-                            {"scores", facts.scores}}));
+  Json own = {{"format", "reigen export"},
+              {"step", facts.step},
+              {"source_language", facts.source_language},
+              {"target_language", facts.target_language},
+              {"nfkc", facts.nfkc},
+              {"whitespace", facts.whitespace},
+              {"scores", facts.scores}};
+  if (facts.training.contains(kCalibration)) own[kCalibration] = facts.training.at(kCalibration);
+  write_export_file(out, "reigen.json", pretty(own));
   FileWriter file(out.file("model.safetensors"));
   write_safetensors(file, HfTensors(saved).list(), {{"format", "pt"}, {"writer", "reigen"}});
   file.close();

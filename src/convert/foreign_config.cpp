@@ -1,5 +1,8 @@
 #include "convert/foreign_config.h"
 
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
 #include "base/format.h"
 #include "base/json/json_view.h"
@@ -33,7 +36,16 @@ class ConfigReader {
     config.start =
         piece_id(given("decoder_start_token_id") ? "decoder_start_token_id" : "pad_token_id",
                  config.target_pieces);
+    read_forbidden(config);
+    check_layers(config);
     return config;
+  }
+
+  void read_generation(ForeignConfig& config) const {
+    if (given("decoder_start_token_id")) {
+      config.start = piece_id("decoder_start_token_id", config.target_pieces);
+    }
+    read_forbidden(config);
   }
 
  private:
@@ -55,6 +67,33 @@ class ConfigReader {
     const uint64_t id = view_.at(key);
     if (id >= pieces) refuse(format("{} is {}, but there are only {} pieces", key, id, pieces));
     return static_cast<uint32_t>(id);
+  }
+
+  void read_forbidden(ForeignConfig& config) const {
+    if (!given("bad_words_ids")) return;
+    config.start_forbidden = false;
+    config.forbidden_sequences = 0;
+    for (const JsonView& sequence : view_.at("bad_words_ids").elements()) {
+      const std::vector<JsonView> ids = sequence.elements();
+      const bool start = ids.size() == 1 && static_cast<uint64_t>(ids[0]) == config.start;
+      if (start) config.start_forbidden = true;
+      if (!start) ++config.forbidden_sequences;
+    }
+  }
+
+  // Settings of other models of their families, which neither class reads.
+  void check_layers(const ForeignConfig& config) const {
+    const bool pre = config.model.norm == NormPlace::kPre;
+    const std::pair<const char*, bool> wanted[] = {{"normalize_before", pre},
+                                                   {"add_final_layer_norm", pre},
+                                                   {"normalize_embedding", false},
+                                                   {"static_position_embeddings", true},
+                                                   {"is_encoder_decoder", true}};
+    for (const auto& [key, value] : wanted) {
+      if (!given(key) || flag(key, value) == value) continue;
+      refuse(
+          format("{} is {}, but models of type {} have {}", key, !value, config.model_type, value));
+    }
   }
 
   // A setting that both sides have and that is one here.
@@ -102,15 +141,24 @@ class ConfigReader {
   const std::string& name_;
 };
 
-}  // namespace
-
-ForeignConfig parse_foreign_config(std::string_view text, const std::string& name) {
+template <class Read>
+auto read_json_text(std::string_view text, const std::string& name, Read read) {
   const Json json = parse_json(text, name);
   try {
-    return ConfigReader(json, name).read();
+    return read(ConfigReader(json, name));
   } catch (const FieldError& e) {
     throw DataError(format("{}: {}", name, e.what()));
   }
+}
+
+}  // namespace
+
+ForeignConfig parse_foreign_config(std::string_view text, const std::string& name) {
+  return read_json_text(text, name, [](const ConfigReader& reader) { return reader.read(); });
+}
+
+void read_generation_config(std::string_view text, const std::string& name, ForeignConfig& config) {
+  read_json_text(text, name, [&](const ConfigReader& reader) { reader.read_generation(config); });
 }
 
 }  // namespace reigen

@@ -1,4 +1,5 @@
-// config.json of a Hugging Face MarianMT or Pegasus model, as far as it is a model of ours.
+// config.json of a Hugging Face MarianMT or Pegasus model, as far as it is a model of ours, and the
+// settings of generation_config.json that change what it is.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,16 @@ struct ForeignConfig {
   bool scaled_embeddings = true;  // by sqrt(width)
   uint32_t eos = 0;
   uint32_t start = 0;
+  // Of bad_words_ids: whether the start piece alone is one, and the number of all others.
+  bool start_forbidden = false;
+  uint64_t forbidden_sequences = 0;
 };
 
 // Throws DataError, which begins with `name`, for a class or a setting that has no equivalent here;
 // it names the setting.
 ForeignConfig parse_foreign_config(std::string_view text, const std::string& name);
+
+// What generation_config.json says takes precedence, as it does in transformers. Throws as above.
+void read_generation_config(std::string_view text, const std::string& name, ForeignConfig& config);
 
 }  // namespace reigen

@@ -29,7 +29,8 @@ class WeightReader {
   ForeignModel read() {
     choose_tables();
     options_.biases = has_attention_biases();
-    options_.output_bias = has(kOutputBias) && !all_zero(kOutputBias);
+    // A search of a model with an output bias never emits the start piece.
+    options_.output_bias = config_.start_forbidden || (has(kOutputBias) && !all_zero(kOutputBias));
     used_.insert(kOutputBias);
     ForeignModel out;
     out.model = std::make_unique<Transformer>(options_, DropoutOptions{}, pieces_);
@@ -197,7 +198,10 @@ class WeightReader {
     if (slice.name == "source_embedding.weight") return read_table(source_, slice, values, true);
     if (slice.name == "target_embedding.weight") return read_table(target_, slice, values, true);
     if (slice.name == "projection.weight") return read_table(projection_, slice, values, false);
-    if (slice.name == "projection.bias") return copy(kOutputBias, {1, slice.cols}, values);
+    if (slice.name == "projection.bias") {
+      if (has(kOutputBias)) copy(kOutputBias, {1, slice.cols}, values);
+      return;  // zeros otherwise
+    }
     const std::vector<std::string> names = hf_names(slice.name);
     const size_t each = values.size() / names.size();
     const int64_t rows = slice.rows / static_cast<int64_t>(names.size());

@@ -10,9 +10,11 @@
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/json/json_view.h"
+#include "base/terminal.h"
 #include "convert/foreign_config.h"
 #include "convert/foreign_vocabulary.h"
 #include "convert/foreign_weights.h"
+#include "decode/calibration.h"
 
 namespace reigen {
 namespace {
@@ -201,6 +203,9 @@ void read_own_facts(const ForeignFiles& files, CheckpointFacts& facts) {
       if (!score.json().is_number()) score.refuse("a number");
     }
     facts.scores = view.at("scores").object();
+    if (view.contains(kCalibration)) {
+      facts.training[kCalibration] = Calibration::from_json(view.at(kCalibration)).to_json();
+    }
   } catch (const FieldError& e) {
     throw DataError(format("{}: {}", path, e.what()));
   }
@@ -212,14 +217,23 @@ CheckpointFacts imported_facts(const ForeignFiles& files, const ForeignConfig& c
   facts.source_language = tokenizer.source_language;
   facts.target_language = tokenizer.target_language;
   facts.nfkc = false;  // their SentencePiece models normalise by themselves
+  facts.training = {{"imported", config.model_type}};
   read_own_facts(files, facts);
   if (!options.source.empty()) facts.source_language = options.source;
   if (!options.target.empty()) facts.target_language = options.target;
   if (facts.source_language.empty() || facts.target_language.empty()) {
     throw ConfigError("the files do not name the languages; give --source LANG and --target LANG");
   }
-  facts.training = {{"imported", config.model_type}};
   return facts;
+}
+
+// What a search there does and one here cannot.
+void warn_of_forbidden(const ForeignConfig& config, const std::string& output) {
+  if (config.forbidden_sequences == 0) return;
+  log_warning(
+      format("bad_words_ids: {} may write what transformers never does (other sequences than the "
+             "start piece: {})",
+             output, config.forbidden_sequences));
 }
 
 SafeTensorsFile open_tensors(const std::string& path) {
@@ -248,8 +262,11 @@ void check_piece_counts(const ForeignConfig& config, const SafeTensorsHeader& fi
 
 CheckpointFacts import_model(const ImportOptions& options) {
   const ForeignFiles files(options.inputs);
-  const ForeignConfig config =
-      parse_foreign_config(files.text("config.json"), files.path("config.json"));
+  ForeignConfig config = parse_foreign_config(files.text("config.json"), files.path("config.json"));
+  if (files.has("generation_config.json")) {
+    read_generation_config(files.text("generation_config.json"),
+                           files.path("generation_config.json"), config);
+  }
   const TokenizerFacts tokenizer = tokenizer_facts(files);
   CheckpointFacts facts = imported_facts(files, config, tokenizer, options);
   const std::string& path = files.path("model.safetensors");
@@ -259,8 +276,10 @@ CheckpointFacts import_model(const ImportOptions& options) {
   const ForeignModel foreign =
       read_foreign_weights(tensors.header(), config, vocabulary.pieces(), path);
   facts.model = foreign.model->options();
-  return write_checkpoint(options.output, facts, foreign.model->layout(), foreign.parameters, {},
-                          vocabulary, options.overwrite);
+  facts = write_checkpoint(options.output, facts, foreign.model->layout(), foreign.parameters, {},
+                           vocabulary, options.overwrite);
+  warn_of_forbidden(config, options.output);
+  return facts;
 }
 
 }  // namespace reigen

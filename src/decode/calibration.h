@@ -15,6 +15,8 @@
 
 namespace reigen {
 
+inline constexpr const char* kCalibration = "calibration";  // field of a checkpoint's `training`
+
 struct ExpectedChrf {
   double expected = 0;  // chrF, 0 to 100
   double low = 0;       // of 80% of such translations, the lowest and the highest

@@ -195,7 +195,7 @@ CheckpointFacts RunWriter::facts(const TrainState& state) const {
                     {"state", manifest_state(state)},
                     {"options", recorded_options(options_)}};
   if (calibration_ && last_evaluation_ && last_evaluation_->step == facts.step) {
-    facts.training["calibration"] = calibration_->to_json();
+    facts.training[kCalibration] = calibration_->to_json();
   }
   return facts;
 }

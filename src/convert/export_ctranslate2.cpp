@@ -1,5 +1,6 @@
 // A checkpoint as a model of CTranslate2: the file format of its version 6 and the variables of
-// TransformerSpec, revision 7, as its loader reads them (CTranslate2 3.0 and later).
+// TransformerSpec, revision 7, as its loader reads them; vocabularies as JSON (CTranslate2 3.16 and
+// later).
 //
 // Positions are written as a table, because the sinusoids that CTranslate2 computes itself have
 // other frequencies and start at 1. A table that serves several variables is written once, the
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 
 #include "base/error.h"
@@ -21,6 +23,10 @@ namespace {
 
 constexpr uint32_t kBinaryVersion = 6;
 constexpr uint32_t kSpecRevision = 7;
+// CTranslate2 takes up to max_input_length tokens, 1024 by default, and fails for a position that
+// the table lacks. On a GPU it pads a batch to a multiple of up to 16 tokens.
+constexpr int64_t kFewestPositions = 1025;
+constexpr int64_t kPositionMultiple = 16;
 // As in CTranslate2's DataType.
 enum class Ct2Type : uint8_t { kFloat32 = 0, kInt8 = 1, kInt16 = 2 };
 
@@ -148,11 +154,12 @@ class Ct2Model {
     add_int8(name, slice, values);
   }
 
-  // CTranslate2 has no setting for a piece that is never emitted (Transformer::set_start_piece).
+  // CTranslate2 has no setting for a piece that is never emitted (Transformer::set_start_piece). It
+  // may hold the bias in fp16, whose largest number is 65504.
   void add_output_bias(const std::string& name, std::span<const float> values) {
     output_bias_.assign(values.begin(), values.end());
     if (saved_.vocabulary.bos() != saved_.vocabulary.eos()) {
-      output_bias_[saved_.vocabulary.bos()] = -1e9F;
+      output_bias_[saved_.vocabulary.bos()] = -1e4F;
     }
     add_floats(name, {static_cast<int64_t>(values.size())}, output_bias_);
   }
@@ -187,11 +194,16 @@ class Ct2Model {
   }
 
   void add_positions() {
-    const ModelOptions& m = saved_.facts.model;
-    std::span<const float> table = saved_.model->sinusoids();
-    if (table.empty()) {
+    ModelOptions m = saved_.facts.model;
+    std::span<const float> table;
+    if (m.positions == Positions::kLearned) {
       const ParameterSlice& slice = saved_.model->layout().find("positions.weight");
       table = std::span(saved_.parameters).subspan(slice.offset, slice.size());
+    } else {
+      const int64_t rows = std::max(m.max_length, kFewestPositions);
+      m.max_length = (rows + kPositionMultiple - 1) / kPositionMultiple * kPositionMultiple;
+      longer_ = std::make_unique<Transformer>(m, DropoutOptions{}, saved_.vocabulary.pieces());
+      table = longer_->sinusoids();
     }
     add_floats("decoder/position_encodings/encodings", {m.max_length, m.width}, table);
     aliases_.emplace_back("encoder/position_encodings/encodings",
@@ -201,6 +213,7 @@ class Ct2Model {
   const SavedModel& saved_;
   ExportWeights weights_;
   std::vector<float> output_bias_;
+  std::unique_ptr<Transformer> longer_;  // for its sinusoids
   std::vector<Ct2Variable> variables_;
   std::vector<std::pair<std::string, std::string>> aliases_;  // and the variable
 };

@@ -42,7 +42,7 @@ std::string hf_use(const SavedModel& saved) {
       "```python\nfrom transformers import MarianTokenizer, {0}\n\n"
       "tokenizer = MarianTokenizer.from_pretrained(\".\")\n"
       "model = {0}.from_pretrained(\".\")\n"
-      "batch = tokenizer([\"{1}...\"], return_tensors=\"pt\", padding=True)\n"
+      "batch = tokenizer([\"{1}...\"], return_tensors=\"pt\", padding=True, truncation=True)\n"
       "print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))\n```\n\n",
       name, first_tag(saved.facts).empty() ? "" : first_tag(saved.facts) + " ");
   if (!pre) {
@@ -54,11 +54,21 @@ std::string hf_use(const SavedModel& saved) {
   return out;
 }
 
+// The limits that CTranslate2 does not read from a model.
+std::string ct2_limits(const SavedModel& saved) {
+  const int64_t length = saved.facts.model.max_length;
+  return format("max_input_length={0}, max_decoding_length={0}", length);
+}
+
 std::string ct2_use(const SavedModel& saved) {
+  const std::string limits = ct2_limits(saved);
   if (!saved.vocabulary.cuts_text()) {
-    return "```python\nimport ctranslate2\n\ntranslator = ctranslate2.Translator(\".\")\n"
-           "pieces = \"...\".split()  # text that is already split into pieces\n"
-           "print(translator.translate_batch([pieces])[0].hypotheses[0])\n```\n\n";
+    return format(
+        "```python\nimport ctranslate2\n\ntranslator = ctranslate2.Translator(\".\")\n"
+        "pieces = \"...\".split()  # text that is already split into pieces\n"
+        "found = translator.translate_batch([pieces], {})\n"
+        "print(found[0].hypotheses[0])\n```\n\n",
+        limits);
   }
   const std::string tag = first_tag(saved.facts);
   return format(
@@ -67,8 +77,9 @@ std::string ct2_use(const SavedModel& saved) {
       "target = sentencepiece.SentencePieceProcessor(model_file=\"target.spm\")\n"
       "translator = ctranslate2.Translator(\".\")\n"
       "pieces = {}source.encode(\"...\", out_type=str)  # the end of sentence is added\n"
-      "print(target.decode(translator.translate_batch([pieces])[0].hypotheses[0]))\n```\n\n",
-      tag.empty() ? "" : format("[\"{}\"] + ", tag));
+      "found = translator.translate_batch([pieces], {})\n"
+      "print(target.decode(found[0].hypotheses[0]))\n```\n\n",
+      tag.empty() ? "" : format("[\"{}\"] + ", tag), limits);
 }
 
 // How a caller names the target language.
@@ -89,10 +100,38 @@ std::string tag_section(const SavedModel& saved, ExportFormat to) {
   return out;
 }
 
-std::string limits(const SavedModel& saved) {
+// Whether generation_config.json forbids the start piece (export_hf.cpp).
+bool forbids_start(const SavedModel& saved) {
+  return saved.facts.model.output_bias && saved.vocabulary.bos() != saved.vocabulary.eos();
+}
+
+// How a caller prevents `<unk>`, which `reigen translate` replaces.
+std::string unknown_piece(const SavedModel& saved, ExportFormat to) {
+  const uint32_t unk = saved.vocabulary.unk();
+  const std::string piece = saved.vocabulary.piece(unk);
+  if (to == ExportFormat::kCtranslate2) {
+    return format(
+        "- The model may emit `{}`, in whose place `reigen translate` puts the unknown piece of "
+        "the source.\n  `translate_batch` never emits it with `disable_unk=True`.\n",
+        piece);
+  }
+  std::string out = format(
+      "- The model may emit `{}`, in whose place `reigen translate` puts the unknown piece of the "
+      "source.\n  `generate` never emits it with `bad_words_ids=[{}[{}]]`",
+      piece, forbids_start(saved) ? format("[{}], ", saved.vocabulary.bos()) : "", unk);
+  if (forbids_start(saved)) {
+    out +=
+        "; the start piece is there because\n  a list that is given replaces the one of "
+        "`generation_config.json`";
+  }
+  return out + ".\n";
+}
+
+std::string limits(const SavedModel& saved, ExportFormat to) {
   const CheckpointFacts& facts = saved.facts;
   std::string out = format("- A sentence has at most {} tokens, end of sentence included.\n",
                            facts.model.max_length);
+  out += unknown_piece(saved, to);
   if (facts.nfkc) {
     out +=
         "- Training text was normalised to Unicode NFKC. `reigen translate` does so by itself; "
@@ -188,7 +227,7 @@ std::string model_card(const SavedModel& saved, ExportFormat to, ExportWeights w
       hf ? "Hugging Face transformers" : "CTranslate2",
       weights == ExportWeights::kInt8 ? "int8" : "float32");
   out += "## Use\n\n" + (hf ? hf_use(saved) : ct2_use(saved));
-  out += tag_section(saved, to) + limits(saved) + "\n";
+  out += tag_section(saved, to) + limits(saved, to) + "\n";
   return out + data_section(facts) + score_section(facts) + settings_section(facts);
 }
 

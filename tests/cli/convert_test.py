@@ -4,9 +4,11 @@ The other programs are not here; their files are read by readers of our own.
 """
 
 import json
+import math
 import os
 import shutil
 import struct
+import subprocess
 import unittest
 
 import harness
@@ -26,8 +28,25 @@ def tensors_of(path):
             for name, t in header.items()}
 
 
+def write_tensors(path, tensors):
+    """The opposite of tensors_of."""
+    header, body = {}, b""
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + body)
+
+
 def floats(data):
     return struct.unpack(f"<{len(data) // 4}f", data)
+
+
+def spm_encode(model, lines):
+    done = subprocess.run(["spm_encode", f"--model={model}", "--output_format=piece"], input="\n".join(lines),
+                          capture_output=True, encoding="utf-8", check=True)
+    return [line.split(" ") for line in done.stdout.split("\n")[:len(lines)]]
 
 
 class Made(harness.Case):
@@ -42,6 +61,7 @@ class Made(harness.Case):
                       "--model.activation", "gelu-erf"],
         "post_two": ["--model.norm", "post"],
         "pre_two": [],
+        "pre_bf16": ["--precision", "bf16"],
         "learned": ["--model.positions", "learned"],
         "pre_untied": ["--model.tied=false"],
     }
@@ -83,6 +103,10 @@ class Converted(harness.Case):
     def export(self, name, to="hf", *more):
         run("export", self.checkpoint(name), "--to", to, "-o", self.path(f"{name}-{to}"), *more)
         return self.path(f"{name}-{to}")
+
+    def manifest(self, folder):
+        with open(f"{folder}/manifest.json") as file:
+            return json.load(file)
 
     def scores(self, model, *more):
         done = run("score", "--model", model, "--sources", self.made("text/test.en"),
@@ -126,11 +150,14 @@ class ToTransformers(Converted):
         bias = out["model.decoder.layers.0.encoder_attn.k_proj.bias"]
         self.assertEqual((bias[1], set(bias[2])), ([32], {0}))
         self.assertEqual(out["final_logits_bias"][1], [1, 300])
+        self.assertNotIn("lm_head.weight", out)
+        two = tensors_of(f"{self.export('post_two')}/model.safetensors")
+        self.assertEqual(two["lm_head.weight"], two["model.decoder.embed_tokens.weight"])
         positions = floats(out["model.encoder.embed_positions.weight"][2])
         self.assertEqual(positions[:32], (0.0,) * 16 + (1.0,) * 16)
 
     def test_a_round_trip_gives_the_same_bytes_and_scores(self):
-        for name in ["pre", "pre_biases", "post", "post_untied", "post_bias", "post_two"]:
+        for name in ["pre", "pre_biases", "pre_bf16", "post", "post_untied", "post_bias", "post_two"]:
             with self.subTest(name=name):
                 back = self.path(f"{name}-back")
                 run("import", self.export(name), "-o", back)
@@ -147,10 +174,26 @@ class ToTransformers(Converted):
             self.assert_fails(done, 2, setting, "--to ctranslate2")
             self.assert_nothing_left("out")
 
-    def test_the_card_has_data_scores_and_settings(self):
-        card = self.read(f"{self.export('post')}/README.md")
-        for part in ["MarianMTModel", "--to ctranslate2", "| train |", '"norm": "post"']:
-            self.assertIn(part, card)
+    def test_the_calibration_of_confidence_comes_back(self):
+        wanted = self.manifest(self.checkpoint("post"))["training"]["calibration"]
+        self.assertGreater(len(wanted), 1)
+        run("import", self.export("post"), "-o", self.path("back"))
+        self.assertEqual(self.manifest(self.path("back"))["training"]["calibration"], wanted)
+        translate = lambda model: run("translate", "--model", model, "--json", input="one two\n").stdout
+        self.assertIn('"chrf"', translate(self.path("back")))
+        self.assertEqual(translate(self.path("back")), translate(self.checkpoint("post")))
+
+    def test_the_card_has_data_scores_settings_and_limits(self):
+        for name, to, parts in [
+                ("post", "hf", ["MarianMTModel", "--to ctranslate2", "| train |", '"norm": "post"',
+                                "truncation=True", "bad_words_ids=[[3]]`"]),
+                ("post_bias", "hf", ["bad_words_ids=[[2], [3]]`"]),
+                ("pre", "ctranslate2", ["max_input_length=80, max_decoding_length=80", "disable_unk=True"])]:
+            card = self.read(f"{self.export(name, to)}/README.md")
+            for part in parts:
+                self.assertIn(part, card)
+        with open(self.path("post-hf/generation_config.json")) as file:
+            self.assertEqual(json.load(file)["max_length"], 81)  # with the start piece
 
 
 class ToCtranslate2(Converted):
@@ -187,6 +230,18 @@ class ToCtranslate2(Converted):
             self.assertEqual("decoder/projection/bias" in names, name == "post_bias")
             self.assertEqual("decoder/layer_norm/gamma" in names, not name.startswith("post"))
 
+    def test_positions_reach_as_far_as_its_inputs_do_by_default(self):
+        code, shape, values = Ct2File(f"{self.export('pre', 'ctranslate2')}/model.bin").variables[
+            "decoder/position_encodings/encodings"]
+        self.assertEqual((code, shape), ("f", [1040, 32]))
+        for row in (0, 79, 80, 1024, 1039):
+            angles = [row * 10_000**(-2 * i / 32) for i in range(16)]
+            wanted = [*map(math.sin, angles), *map(math.cos, angles)]
+            for found, value in zip(values[row * 32:(row + 1) * 32], wanted):
+                self.assertAlmostEqual(found, value, delta=1e-6)
+        learned = Ct2File(f"{self.export('learned', 'ctranslate2')}/model.bin")
+        self.assertEqual(learned.variables["decoder/position_encodings/encodings"][1], [80, 32])
+
     def test_int8_rounds_each_row_to_its_largest_weight(self):
         exact = Ct2File(f"{self.export('post', 'ctranslate2')}/model.bin").variables
         folder = self.path("int8")
@@ -210,24 +265,38 @@ class ToCtranslate2(Converted):
             ids = {piece: i for i, piece in enumerate(json.load(file))}
         return [ids[piece] for piece in pieces]
 
-    def source_pieces(self, name, count):
-        """The first source sentences in pieces of a joint vocabulary."""
-        done = run("score", "--model", self.checkpoint(name), "--sources", self.made("text/test.de"),
-                   "--targets", self.made("text/test.en"), "--tokens", "--quiet")
-        return [json.loads(line)["pieces"] for line in done.stdout.splitlines()[:count]]
+    def found_and_wanted(self, folder, name, count):
+        """The log-probabilities by the export and by Reigen, of the first sentences."""
+        model = Ct2Model(folder)
+        source, target = ("source", "target") if name.endswith("_two") else ("shared", "shared")
+        start = self.ids_of(folder, target, [model.config["decoder_start_token"]])[0]
+        if bias := model.file.variables.get("decoder/projection/bias"):
+            # That of the start piece keeps a search from it; scores here have the model's own.
+            self.assertEqual(bias[2][start], -10_000)
+            own = floats(self.parameters(name)["projection.bias"][2])
+            self.assertEqual(own[:start] + own[start + 1:], bias[2][:start] + bias[2][start + 1:])
+            model.file.variables["decoder/projection/bias"] = (*bias[:2], own)
+        lines = self.read(self.made("text/test.en")).split("\n")[:count]
+        pieces = spm_encode(f"{folder}/source.spm", lines)
+        for line, wanted in zip(pieces, self.scores(self.checkpoint(name))):
+            found = model.score(self.ids_of(folder, source, [*line, "</s>"]), start,
+                                self.ids_of(folder, target, wanted["pieces"]))
+            yield from zip(found, wanted["log_probabilities"], strict=True)
 
     def test_the_written_model_computes_the_same_log_probabilities(self):
-        sources = self.source_pieces("pre", 2)
-        for name in ["pre", "pre_biases", "post", "post_untied", "learned", "pre_untied"]:
+        for name in self.SHAPES:
             with self.subTest(name=name):
                 folder = self.export(name, "ctranslate2")
-                model = Ct2Model(folder)
-                start = self.ids_of(folder, "shared", [model.config["decoder_start_token"]])[0]
-                for source, wanted in zip(sources, self.scores(self.checkpoint(name))):
-                    found = model.score(self.ids_of(folder, "shared", source), start,
-                                        self.ids_of(folder, "shared", wanted["pieces"]))
-                    for a, b in zip(found, wanted["log_probabilities"], strict=True):
-                        self.assertAlmostEqual(a, b, delta=1e-4)
+                for a, b in self.found_and_wanted(folder, name, 1):
+                    self.assertAlmostEqual(a, b, delta=1e-4)
+
+    def test_int8_changes_log_probabilities_little(self):
+        for name in ["pre", "post_bias", "post_two"]:
+            with self.subTest(name=name):
+                folder = self.export(name, "ctranslate2", "--weights", "int8")
+                differences = [abs(a - b) for a, b in self.found_and_wanted(folder, name, 1)]
+                self.assertLess(max(differences), 0.1)
+                self.assertGreater(max(differences), 1e-4)
 
     def test_int8_is_not_for_transformers(self):
         done = run("export", self.checkpoint("pre"), "--to", "hf", "--weights", "int8", "-o",
@@ -288,6 +357,80 @@ class FromTransformers(Converted):
         self.broken(self.edit("vocab.json", extra=300), "vocab.json", "300")
         self.broken(self.edit("vocab.json", extra=5), "vocab.json", "5")
 
+    def edit_tensors(self, change):
+        def changed(folder):
+            tensors = tensors_of(f"{folder}/model.safetensors")
+            change(tensors)
+            write_tensors(f"{folder}/model.safetensors", tensors)
+        return changed
+
+    def test_wrong_tensors_are_refused_by_name(self):
+        weight = "model.encoder.layers.0.fc1.weight"
+        dtype, shape, data = tensors_of(f"{self.exported}/model.safetensors")[weight]
+        nothing = (dtype, [1], b"\0" * 4)
+        for name, tensor in [(weight, None), ("model.decoder.layers.0.encoder_attn.k_proj.bias", None),
+                             ("model.shared.weight", None), ("model.encoder.layers.2.fc1.weight", nothing),
+                             ("model.encoder.layernorm_embedding.weight", nothing),
+                             (weight, (dtype, shape[::-1], data)), (weight, (dtype, [*shape, 1], data)),
+                             (weight, ("I32", shape, data)),
+                             (weight, (dtype, shape, struct.pack("<f", math.nan) + data[4:])),
+                             (weight, (dtype, shape, data[:-4] + struct.pack("<f", -math.inf))),
+                             ("final_logits_bias", (dtype, [300], b"\1" * 1200)),
+                             ("lm_head.weight", (dtype, [300, 32], b"\0" * 38_400)),
+                             ("model.decoder.embed_positions.weight", (dtype, [80, 32], b"\0" * 10_240))]:
+            with self.subTest(name=name):
+                def change(tensors):
+                    tensors.pop(name, None)
+                    if tensor:
+                        tensors[name] = tensor
+                self.broken(self.edit_tensors(change), "model.safetensors", name)
+
+    def test_a_hostile_reigen_json_is_refused(self):
+        for values in [{"step": -1}, {"step": 1.5}, {"step": 10**30}, {"source_language": 5}, {"nfkc": "yes"},
+                       {"scores": [1]}, {"scores": {"bleu": "high"}}, {"scores": None}, {"calibration": "x"},
+                       {"calibration": []}, {"calibration": [{"chrf": 1}]},
+                       {"calibration": [{"log_probability": p, "chrf": 1, "low": 0, "high": 2} for p in (0, -1)]}]:
+            with self.subTest(values=values):
+                self.broken(self.edit("reigen.json", **values), "reigen.json", *values)
+        for text in ["", "[]", "{}", "[" * 100_000, '{"step": 1e999}', "\xff\x00"]:
+            def write(folder):
+                with open(f"{folder}/reigen.json", "w", encoding="latin-1") as file:
+                    file.write(text)
+            self.broken(write, "reigen.json")
+
+    def test_settings_that_contradict_the_class_are_refused_by_name(self):
+        for key, value in [("normalize_before", True), ("add_final_layer_norm", True),
+                           ("normalize_embedding", True), ("static_position_embeddings", False),
+                           ("is_encoder_decoder", False)]:
+            self.broken(self.edit("config.json", **{key: value}), "config.json", key, "marian")
+        self.exported = self.export("pre")
+        self.broken(self.edit("config.json", normalize_before=False), "config.json", "normalize_before", "pegasus")
+
+    def test_generation_settings_are_read(self):
+        shutil.copytree(self.exported, self.path("changed"))
+        self.edit("generation_config.json", decoder_start_token_id=0, bad_words_ids=[[0], [7, 8]])(
+            self.path("changed"))
+        done = run("import", self.path("changed"), "-o", self.path("read"))
+        self.assertIn("bad_words_ids", done.stderr)
+        run("export", self.path("read"), "--to", "hf", "-o", self.path("again"))
+        with open(self.path("again/generation_config.json")) as file:
+            again = json.load(file)
+        self.assertEqual((again["decoder_start_token_id"], again["bad_words_ids"]), (0, [[0]]))
+        own = tensors_of(self.path("read/model.safetensors"))
+        self.assertEqual(set(own["projection.bias"][2]), {0})
+        for values in [{"bad_words_ids": 5}, {"bad_words_ids": [5]}, {"bad_words_ids": [[-1]]},
+                       {"decoder_start_token_id": 300}]:
+            self.broken(self.edit("generation_config.json", **values), "generation_config.json", *values)
+
+    def test_untied_tables_of_both_sides_are_read_as_transformers_5_does(self):
+        folder = self.export("post_untied")
+        self.edit_tensors(lambda tensors: tensors.update(
+            {"model.shared.weight": ("F32", [300, 32], b"\0" * 38_400)}))(folder)
+        self.edit("config.json", share_encoder_decoder_embeddings=True)(folder)
+        run("import", folder, "-o", self.path("out"))
+        self.assertEqual(self.read("out/model.safetensors", "rb"),
+                         self.read(f"{self.checkpoint('post_untied')}/model.safetensors", "rb"))
+
     def test_a_pickle_is_refused_with_the_command_that_converts_it(self):
         def pickled(folder):
             os.rename(f"{folder}/model.safetensors", f"{folder}/pytorch_model.bin")
@@ -301,10 +444,6 @@ class FromTransformers(Converted):
 
 
 class TwoVocabularies(Converted):
-    def manifest(self, folder):
-        with open(f"{folder}/manifest.json") as file:
-            return json.load(file)
-
     def test_dataset_and_checkpoint_have_a_vocabulary_for_each_language(self):
         data = self.manifest(self.made("data_two"))
         self.assertEqual(data["version"], 2)

@@ -149,6 +149,14 @@ class Translating(ModelCase):
     def test_unknown_characters_are_copied(self):
         out = self.translate("Simon moved to 東京.\n日本\n")
         self.assertNotIn("⁇", out)
+        # Forced pieces that are unknown stand for translations with <unk>: the first one becomes the source's.
+        self.write("prefix", "語\n語 語\n語\n")
+        found = self.translate("Simon moved to 東京.\n日本 and 東京\nSimon moved.\n", "--prefix", self.path("prefix"))
+        lines = found.split("\n")
+        self.assertTrue(lines[0].startswith("東京"), found)
+        self.assertTrue(lines[1].startswith("日本 東京"), found)
+        self.assertNotIn("語", lines[2])
+        self.assertNotIn("⁇", found)
 
     def test_prepare_drops_the_pairs_with_the_worst_scores(self):
         pair = [self.data + "/test.en", self.data + "/test.de"]
@@ -162,6 +170,22 @@ class Translating(ModelCase):
         self.assertEqual(manifest["train"][0]["dropped"]["score"], 25)
         dropped = {int(line.split("line ")[1]) - 1 for line in done.stdout.splitlines() if ", line " in line}
         self.assertEqual(dropped, set(worst))
+        # Two models, here one in both roles: |H1 - H2| + (H1 + H2) / 2 of entropies H per token.
+        shutil.copytree(os.path.realpath(self.model + "/best-loss"), self.path("reverse"))
+        shutil.copytree(self.path("reverse"), self.path("forward"))
+        self.change_manifest(self.path("reverse"),
+                             lambda manifest: manifest.update(source_language="de", target_language="en"))
+        entropies = [[-float(score) for score in run(
+            "score", "--model", self.path(model), "--sources", sources, "--targets", targets, "--normalize",
+            "--quiet").stdout.split()] for model, sources, targets in
+            (("forward", *pair), ("reverse", *pair[::-1]))]
+        worth = [abs(a - b) + (a + b) / 2 for a, b in zip(*entropies, strict=True)]
+        common[common.index("--clean.score") + 1] = self.path("forward")
+        done = run("prepare", *common, "--clean.score-reverse", self.path("reverse"), "--output", self.path("both"),
+                   "--examples", 100)
+        dropped = {int(line.split("line ")[1]) - 1 for line in done.stdout.splitlines() if ", line " in line}
+        self.assertEqual(dropped, set(sorted(range(100), key=lambda line: -worth[line])[:25]))
+        self.assertNotEqual(dropped, set(worst))
         backwards = run("prepare", *common, "--clean.score-reverse", self.model, "--output", self.path("no"),
                         check=False)
         self.assert_fails(backwards, 2, "de to en")

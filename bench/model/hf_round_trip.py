@@ -107,9 +107,9 @@ def batches(lines, size=20):
     return [slice(i, i + size) for i in range(0, len(lines), size)]
 
 
-def token_ids(tokenizer, lines, target=False):
+def token_ids(tokenizer, lines, target=False, **more):
     given = {"text_target": list(lines)} if target else {"text": list(lines)}
-    return tokenizer(**given, return_tensors="pt", padding=True)
+    return tokenizer(**given, return_tensors="pt", padding=True, **more)
 
 
 @torch.no_grad()
@@ -181,9 +181,9 @@ def compare_greedy(model, tokenizer, ours, sources, limit):
             other += 1
             if other == 1:
                 print(f"  greedy there {text}\n  greedy here  {own}", file=sys.stderr)
-    ended = sum(model.config.eos_token_id in ids for ids, _, _ in theirs)
-    return other == 0, (f"{equal} of {len(theirs)} equal, {other} different; not compared: {unknown} with <unk>, "
-                        f"{ties} with a tie, {cut} cut at the end; {ended} ended by themselves")
+    return (other == 0 and equal > len(theirs) // 2,
+            f"{equal} of {len(theirs)} equal, {other} different; not compared: {unknown} with <unk>, {ties} with a "
+            f"tie, {cut} of the largest length")
 
 
 # A: models made by transformers.
@@ -226,10 +226,9 @@ def write_json(path, value):
 
 
 def train(model, tokenizer, texts, steps, seed, prefix=""):
-    """Some steps of Adam, so that the model has learnt to end a sentence."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    """Some steps of Adam on the CPU, so that the model has learnt to end a sentence."""
     torch.manual_seed(seed)
-    model.to(device).train()
+    model.train()
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=3e-3, betas=(0.9, 0.98))
     order = random.Random(seed)
@@ -237,14 +236,14 @@ def train(model, tokenizer, texts, steps, seed, prefix=""):
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = 3e-3 * min(1, (step + 1) / 20)
         chosen = order.sample(pairs, 48)
-        source = token_ids(tokenizer, [prefix + pair[0] for pair in chosen]).to(device)
-        target = token_ids(tokenizer, [pair[1] for pair in chosen], target=True).to(device)
+        source = token_ids(tokenizer, [prefix + pair[0] for pair in chosen], truncation=True)
+        target = token_ids(tokenizer, [pair[1] for pair in chosen], target=True, truncation=True)
         labels = target["input_ids"].masked_fill(target["attention_mask"] == 0, -100)
         loss = model(input_ids=source["input_ids"], attention_mask=source["attention_mask"], labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return model.cpu().eval(), loss.item()
+    return model.eval(), loss.item()
 
 
 class Made:
@@ -268,7 +267,7 @@ class Made:
             write_json(f"{folder}/target_vocab.json", lists[1])
             files["target_vocab_file"] = f"{folder}/target_vocab.json"
         self.tokenizer = MarianTokenizer(**files, source_lang="en", target_lang="de", separate_vocabs=separate,
-                                         model_max_length=config.get("max_position_embeddings", 96))
+                                         model_max_length=config.get("max_position_embeddings", 128))
         self.models = models
         self.missing = {models[i].id_to_piece(p) for i in (0, 1) for p in range(3, models[i].get_piece_size())
                         if models[i].id_to_piece(p) not in lists[-i if separate else 0]}
@@ -289,7 +288,7 @@ class Made:
         torch.manual_seed(seed)
         shape = {"vocab_size": len(lists[0]), "d_model": 64, "encoder_layers": 2, "decoder_layers": 2,
                  "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 128,
-                 "decoder_ffn_dim": 128, "max_position_embeddings": 96, "activation_function": "swish",
+                 "decoder_ffn_dim": 128, "max_position_embeddings": 128, "activation_function": "swish",
                  "scale_embedding": True, "dropout": 0.1, "init_std": 0.1, "tie_word_embeddings": tied,
                  "pad_token_id": lists[-1]["<pad>"], "decoder_start_token_id": lists[-1]["<pad>"],
                  "eos_token_id": 0, "forced_eos_token_id": 0, **config}
@@ -420,8 +419,9 @@ def trained(reigen, name, options, data, folder):
     chosen = data[next(key for key in ("two", "unigram-bytes", "tags", "") if key in name)]
     reigen("train", "--data", chosen, "--run", run, "--preset", "tiny", "--model.width", 64, "--model.heads", 4,
            "--model.ffn-width", 96, "--model.encoder-layers", 2, "--model.decoder-layers", 2,
-           "--model.max-length", LENGTH, "--max-steps", 250, "--batch.target-tokens", 2000, "--eval.every", 0,
-           "--recipe", "classic",           "--schedule.rate", 0.003, "--schedule.warmup-steps", 40, "--device", "cpu", "--threads", 2,
+           "--model.max-length", LENGTH, "--max-steps", 400, "--batch.target-tokens", 2000, "--eval.every", 0,
+           "--recipe", "classic", "--schedule.rate", 0.002, "--schedule.warmup-steps", 60, "--device", "cpu",
+           "--threads", 2,
            "--seed", 1, "--quiet", *options)
 
 
@@ -458,7 +458,7 @@ def exported(report, reigen, texts, folder, data):
     runs = {name: pool.submit(trained, reigen, name, options, data, folder) for name, options in SHAPES.items()}
     for name in SHAPES:
         run, out = f"{folder}/{name}", f"{folder}/{name}-hf"
-        if not report.check("C", name, "train", lambda: (True, runs[name].result() or "250 steps")):
+        if not report.check("C", name, "train", lambda: (True, runs[name].result() or "400 steps")):
             continue
         if not report.check("C", name, "export", lambda: (True, reigen(
                 "export", run, "--to", "hf", "-o", out, "--overwrite"))):
@@ -512,21 +512,19 @@ def exported(report, reigen, texts, folder, data):
 # D: ONNX.
 
 def onnx(report, script, made, folder):
-    for name, exporter in [("pre", "torchscript"), ("post-bias", "torchscript"), ("post-two", "torchscript"),
-                           ("pre", "dynamo")]:
+    for name in ("pre", "post-two"):
         if name not in made:
             continue
 
         def export():
-            done = subprocess.run([sys.executable, script, made[name], f"{folder}/{name}-{exporter}.onnx", "--check",
-                                   "--exporter", exporter], check=False, capture_output=True, encoding="utf-8",
-                                  timeout=100)
+            done = subprocess.run([sys.executable, script, made[name], f"{folder}/{name}.onnx", "--check"], check=False,
+                                  capture_output=True, encoding="utf-8", timeout=100)
             if done.returncode != 0:
                 print(done.stdout + done.stderr, file=sys.stderr)
                 raise RuntimeError((done.stderr or done.stdout).strip()[-300:])
             return True, done.stdout.strip().splitlines()[-1]
 
-        report.check("D", name, f"ONNX by {exporter}", export)
+        report.check("D", name, "export_onnx.py --check", export)
 
 
 # The fixture of tests/fixtures.
@@ -549,16 +547,15 @@ def fixture(texts, folder):
             "target.spm", "vocab.json", "target_vocab.json"}
     expected = {"transformers": transformers.__version__, "torch": torch.__version__}
     for seed, (name, options) in enumerate(FIXTURE.items(), start=100):
-        made = Made(f"{place}/{name}", texts, seed, dtype=torch.float16, rule="identity", steps=250,
-                    max_position_embeddings=64, **options)
+        made = Made(f"{place}/{name}", texts, seed, dtype=torch.float16, rule="identity", steps=300, **options)
         pairs = [pair for pair in zip(texts.sources, texts.targets) if made.usable(*pair)]
         pairs = pairs[:12] + pairs[-4:]
         sources, targets = [p[0] for p in pairs], [p[1] for p in pairs]
         lines = []
         for pair, (ids, values), (found, text, lead) in zip(
                 pairs, log_probabilities(made.model, made.tokenizer, sources, targets),
-                greedy(made.model, made.tokenizer, sources, 65), strict=True):
-            compared = lead > TIE and made.tokenizer.unk_token_id not in found and len(found) < 64
+                greedy(made.model, made.tokenizer, sources, 129), strict=True):
+            compared = lead > TIE and made.tokenizer.unk_token_id not in found and len(found) < 128
             lines.append({"source": pair[0], "target": pair[1], "ids": ids,
                           "log_probabilities": [round(v, 6) for v in values], "greedy": text if compared else None})
         expected[name] = lines
@@ -584,7 +581,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reigen", required=True)
     parser.add_argument("--out", required=True, help="folder for models and results")
-    parser.add_argument("--threads", type=int, default=min(8, os.cpu_count() or 1))
+    parser.add_argument("--threads", type=int, default=min(16, os.cpu_count() or 1))
     parser.add_argument("--parts", default="ABCDF", help="letters of the parts to run; F is the fixture")
     parser.add_argument("--seconds", type=int, default=330, help="no check begins after this time")
     o = parser.parse_args()
@@ -595,19 +592,20 @@ def main():
     reigen = Reigen(os.path.abspath(o.reigen), o.threads)
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts/export_onnx.py")
     print(f"transformers {transformers.__version__}, torch {torch.__version__}, sentencepiece "
-          f"{sentencepiece.__version__}, {'GPU' if torch.cuda.is_available() else 'no GPU'}", flush=True)
+          f"{sentencepiece.__version__}", flush=True)
     texts = Texts(reigen, f"{o.out}/text")
+    made = {}
     if "C" in o.parts or "D" in o.parts:
         data = {}
         if report.check("C", "-", "prepare", lambda: (True, ", ".join(
                 sorted(data.update(prepared(reigen, texts, o.out)) or data)))):
             made = exported(report, reigen, texts, o.out, data)
-            if "D" in o.parts:
-                onnx(report, script, made, o.out)
     if "F" in o.parts:
         report.check("F", "-", "fixture", lambda: fixture(texts, o.out))
     if "A" in o.parts or "B" in o.parts:
         imported(report, reigen, texts, o.out)
+    if "D" in o.parts:
+        onnx(report, script, made, o.out)
     write_json(f"{o.out}/results.json", report.rows)
     count = lambda result: sum(row["result"] == result for row in report.rows)
     print(f"{count('pass')} passed, {count('FAIL')} failed, {count('SKIP')} skipped")

@@ -31,7 +31,7 @@ constexpr int64_t kLongest = 12;
 constexpr size_t kSentences = 30;
 constexpr size_t kNotFiniteSentence = 7;
 
-enum class Logits { kAny, kManyEqual, kSomeInfinite };
+enum class Logits { kAny, kManyEqual };
 
 // A pure function of the sentence and the tokens before.
 std::vector<double> made_up_logits(size_t sentence, const Ids& prefix, Logits kind) {
@@ -43,9 +43,6 @@ std::vector<double> made_up_logits(size_t sentence, const Ids& prefix, Logits ki
     double value = 8 * static_cast<double>(bits >> 40) / static_cast<double>(1 << 24) - 4;
     if (token == kSearchEos) value += 1;
     if (kind == Logits::kManyEqual) value = std::round(value);
-    if (kind == Logits::kSomeInfinite && bits % 4 == 0) {
-      value = -std::numeric_limits<double>::infinity();
-    }
     if (sentence == kNotFiniteSentence) value = std::numeric_limits<double>::quiet_NaN();
     logits.push_back(static_cast<float>(value));
   }
@@ -280,7 +277,6 @@ TEST_F(GpuSearchSteps, FindAPlainSearchsHypothesesWithABeamOfFour) { run(4, Logi
 TEST_F(GpuSearchSteps, FindAPlainSearchsHypothesesWithABeamOfEight) { run(8, Logits::kAny, 1); }
 TEST_F(GpuSearchSteps, FindAPlainSearchsHypothesesWithTheWidestBeam) { run(32, Logits::kAny, 1); }
 TEST_F(GpuSearchSteps, TakeTheLowerTokenOfEqualOnes) { run(4, Logits::kManyEqual, 1); }
-TEST_F(GpuSearchSteps, NeverTakeATokenOfProbabilityZero) { run(8, Logits::kSomeInfinite, 1); }
 
 }  // namespace
 }  // namespace reigen

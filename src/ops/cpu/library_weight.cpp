@@ -1,13 +1,15 @@
 #include "ops/cpu/library_weight.h"
 
+#include <omp.h>
 #include <dnnl.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <map>
 #include <mutex>
-#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -58,11 +60,36 @@ bool is_fast(const dnnl::matmul::primitive_desc& product) {
   return std::strncmp(product.impl_info_str(), "brg:", 4) == 0;
 }
 
+// The products with weights of one layout, by rows and threads: oneDNN divides a product among the
+// threads when it compiles it, and chooses a layout by their number. Elements of a map stay where
+// they are.
+struct Products {
+  dnnl::memory::desc layout;
+  std::mutex mutex;
+  std::map<std::pair<int64_t, int>, dnnl::matmul> compiled;
+};
+
+Products& products_of(const dnnl::memory::desc& layout) {
+  static std::mutex mutex;
+  static std::list<Products> all;
+  const std::lock_guard lock(mutex);
+  for (Products& one : all) {
+    if (one.layout == layout) return one;
+  }
+  Products& one = all.emplace_back();
+  one.layout = layout;
+  return one;
+}
+
 class PackedLibraryWeight : public LibraryWeight {
  public:
   PackedLibraryWeight(ProductType type, const void* values, int64_t out, int64_t in,
                       const dnnl::memory::desc& layout)
-      : type_(type), out_(out), in_(in), weight_(layout, library_engine()) {
+      : type_(type),
+        out_(out),
+        in_(in),
+        weight_(layout, library_engine()),
+        products_(products_of(layout)) {
     // The transpose of [out, in], without moving anything.
     const dnnl::memory::desc given({in, out}, types_of(type).weight, Plain::ba);
     dnnl::memory from(given, library_engine(), const_cast<void*>(values));
@@ -93,27 +120,23 @@ class PackedLibraryWeight : public LibraryWeight {
   }
 
  private:
-  // Weights of one shape have one layout, so that they share products. Elements of a map stay where
-  // they are.
   const dnnl::matmul& product_of(int64_t rows) const {
-    using Key = std::tuple<ProductType, int64_t, int64_t, int64_t>;
-    static std::mutex mutex;
-    static std::map<Key, dnnl::matmul> products;
-    const std::lock_guard lock(mutex);
-    const Key key = {type_, rows, out_, in_};
-    const auto found = products.find(key);
-    if (found != products.end()) return found->second;
+    const std::pair key(rows, omp_get_max_threads());
+    const std::lock_guard lock(products_.mutex);
+    const auto found = products_.compiled.find(key);
+    if (found != products_.compiled.end()) return found->second;
     const ProductTypes types = types_of(type_);
     const dnnl::matmul::primitive_desc product(
         {plain(types.x, rows, in_), weight_.get_desc(), plain(types.y, rows, out_)},
         library_engine());
-    return products.emplace(key, dnnl::matmul(product)).first->second;
+    return products_.compiled.emplace(key, dnnl::matmul(product)).first->second;
   }
 
   ProductType type_;
   int64_t out_;
   int64_t in_;
   dnnl::memory weight_;
+  Products& products_;
 };
 
 }  // namespace

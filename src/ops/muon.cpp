@@ -23,11 +23,16 @@ size_t muon_scratch_bytes(std::span<const MatrixRange> matrices, DType type) {
   return kWorkspaces + 4 * size_of(type) * in_flight;
 }
 
-// Two copies of the largest matrix, and two products that are no larger.
-size_t muon_cpu_scratch_bytes(std::span<const MatrixRange> matrices) {
-  size_t largest = 0;
-  for (const MatrixRange& m : matrices) largest = std::max(largest, m.size());
-  return 4 * sizeof(float) * largest;
+// Of each thread: two copies of the largest matrix, and two products that are no larger.
+size_t muon_cpu_scratch_bytes(std::span<const MatrixRange> matrices, int threads) {
+  size_t copies = 0;
+  size_t products = 0;
+  for (const MatrixRange& m : matrices) {
+    const auto side = static_cast<size_t>(std::min(m.rows, m.cols));
+    copies = std::max(copies, m.size());
+    products = std::max(products, side * side);
+  }
+  return static_cast<size_t>(threads) * 2 * sizeof(float) * (copies + products);
 }
 
 }  // namespace reigen

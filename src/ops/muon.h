@@ -64,7 +64,7 @@ inline constexpr size_t kMuonLanes = 3;
 
 // The most memory that the iterations need on a GPU, and on the CPU.
 size_t muon_scratch_bytes(std::span<const MatrixRange> matrices, DType type);
-size_t muon_cpu_scratch_bytes(std::span<const MatrixRange> matrices);
+size_t muon_cpu_scratch_bytes(std::span<const MatrixRange> matrices, int threads);
 
 // Factor of the orthogonalised update of a matrix.
 double muon_scale(int64_t rows, int64_t cols);
@@ -74,7 +74,7 @@ struct MuonStep {
   double momentum = 0.95;
   double weight_decay = 0.01;    // decoupled
   double gradient_scale = 1;     // factor of the gradient: clipping
-  DType products = DType::kF32;  // type of the iterations on a GPU; fp32 on the CPU
+  DType products = DType::kF32;  // type of the iterations on a GPU; on the CPU its backend's
   bool timed = true;  // on a GPU: the fastest algorithm; false: the library's first choice
 };
 

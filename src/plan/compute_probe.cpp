@@ -35,21 +35,26 @@ double iteration_flops(const MatrixRange& m) {
   return 2 * side * static_cast<double>(m.size()) + side * side * side;
 }
 
-// Muon's part of an update, from the first of its matrices.
+// Muon's part of an update, from the first of its matrices, one for each thread.
 double muon_seconds(const Device& device, std::span<const MatrixRange> matrices) {
   if (matrices.empty()) return 0;
-  const MatrixRange sample{0, matrices[0].rows, matrices[0].cols};
-  std::vector<float> gradient(sample.size(), 1e-3F), parameters(sample.size()),
-      momentum(sample.size());
+  const size_t size = matrices[0].size();
+  const size_t count = std::min(matrices.size(), static_cast<size_t>(device.threads()));
+  std::vector<MatrixRange> sample;
+  for (size_t i = 0; i < count; ++i) {
+    sample.push_back({i * size, matrices[0].rows, matrices[0].cols});
+  }
+  std::vector<float> gradient(count * size, 1e-3F), parameters(count * size),
+      momentum(count * size);
   double best = INFINITY;
   for (int i = 0; i < 3; ++i) {
     Stopwatch watch;
-    muon_step(device, {}, {&sample, 1}, gradient, parameters, momentum);
+    muon_step(device, {}, sample, gradient, parameters, momentum);
     best = std::min(best, watch.seconds());
   }
   double flops = 0;
   for (const MatrixRange& m : matrices) flops += iteration_flops(m);
-  return best * flops / iteration_flops(sample);
+  return best * flops / (iteration_flops(sample[0]) * static_cast<double>(count));
 }
 
 // An update reads and writes about four times as much memory as a copy, and neither computes much.

@@ -8,6 +8,7 @@
 
 #include "ops/backend.h"
 #include "ops/cpu/kernels.h"
+#include "ops/muon.h"
 #include "ops/op_case.h"
 
 namespace reigen {
@@ -118,6 +119,22 @@ TEST_P(Bf16Products, WorkWithPackedWeights) {
     linear_forward(device_, fx.tensor(), {fw.tensor(), packed.get()}, y.tensor());
     expect_near(y, multiply(rounded(x), false, rounded(w), true), "packed");
   }
+}
+
+TEST_P(Bf16Products, AreThoseOfMuon) {
+  const int64_t rows = 96, cols = 200;
+  Matrix p = normal(rows, cols, 1, 0.02), m(rows, cols);
+  const Matrix g = normal(rows, cols, 2, 1e-4);
+  std::vector<float> parameters(p.values.begin(), p.values.end()), momentum(p.values.size());
+  const std::vector<float> gradient(g.values.begin(), g.values.end());
+  const MatrixRange all{0, rows, cols};
+  muon_step(device_, {.rate = 0.1, .momentum = 0.9}, {&all, 1}, gradient, parameters, momentum);
+  reference::muon({0.9, 0.01}, 0.1, 1, g, p, m);
+  Matrix got(rows, cols);
+  got.values.assign(parameters.begin(), parameters.end());
+  const double error = relative_error(got, p);
+  EXPECT_LE(error, 0.03);
+  EXPECT_GE(error, 1e-4);  // rounded to bf16
 }
 
 TEST(RoundToBf16, IsTheSameInFp32) {

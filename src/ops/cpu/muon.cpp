@@ -1,8 +1,9 @@
-// One matrix after the other; the products use all threads. Sums do not depend on the number of
-// threads.
+// Matrices are updated beside each other, each by one thread, so that sums do not depend on the
+// number of threads, and the steps between the products find their numbers in the thread's cache.
 #include "ops/muon.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
@@ -12,20 +13,14 @@
 namespace reigen::cpu {
 namespace {
 
-constexpr int64_t kMuonGrain = 1 << 14;  // elements
-
-// Memory for the largest matrix.
+// A thread's memory for the largest matrix that it has had.
 struct MuonScratch {
-  explicit MuonScratch(std::span<const MatrixRange> matrices) {
-    size_t most = 0;
-    size_t most_gram = 0;
-    for (const MatrixRange& m : matrices) {
-      const auto side = static_cast<size_t>(std::min(m.rows, m.cols));
-      most = std::max(most, m.size());
-      most_gram = std::max(most_gram, side * side);
+  void make_room(const MatrixRange& m) {
+    const auto side = static_cast<size_t>(std::min(m.rows, m.cols));
+    for (auto* buffer : {&x, &next}) buffer->resize(std::max(buffer->size(), m.size()));
+    for (auto* buffer : {&gram, &polynomial}) {
+      buffer->resize(std::max(buffer->size(), side * side));
     }
-    for (auto* buffer : {&x, &next}) buffer->resize(most);
-    for (auto* buffer : {&gram, &polynomial}) buffer->resize(most_gram);
   }
   std::vector<float> x;
   std::vector<float> next;
@@ -33,10 +28,9 @@ struct MuonScratch {
   std::vector<float> polynomial;  // b A + c A A
 };
 
-// In fp32 with every backend, as all of the optimizer on a CPU.
-//
 // Newton-Schulz: `x`, of norm 1, keeps its singular vectors, and its singular values come near 1.
-void orthogonalise(const Device& device, int64_t rows, int64_t cols, MuonScratch& scratch) {
+void orthogonalise(CpuBackend& backend, const Device& device, int64_t rows, int64_t cols,
+                   MuonScratch& scratch) {
   const bool tall = rows > cols;
   const int64_t side = std::min(rows, cols);
   const Tensor gram = f32_matrix(scratch.gram.data(), side, side);
@@ -44,25 +38,25 @@ void orthogonalise(const Device& device, int64_t rows, int64_t cols, MuonScratch
   for (int i = 0; i < kNewtonSchulzSteps; ++i) {
     const Tensor x = f32_matrix(scratch.x.data(), rows, cols);
     const Tensor next = f32_matrix(scratch.next.data(), rows, cols);
-    cpu_backend().matmul(device, x, Transpose(tall), x, Transpose(!tall), gram, 1, 0);
+    backend.matmul(device, x, Transpose(tall), x, Transpose(!tall), gram, 1, 0);
     std::copy_n(scratch.gram.begin(), side * side, scratch.polynomial.begin());
-    cpu_backend().matmul(device, gram, Transpose::kNo, gram, Transpose::kNo, polynomial,
-                         static_cast<float>(kNewtonSchulzC), static_cast<float>(kNewtonSchulzB));
+    backend.matmul(device, gram, Transpose::kNo, gram, Transpose::kNo, polynomial,
+                   static_cast<float>(kNewtonSchulzC), static_cast<float>(kNewtonSchulzB));
     std::copy_n(scratch.x.begin(), rows * cols, scratch.next.begin());
     const Tensor& left = tall ? x : polynomial;
     const Tensor& right = tall ? polynomial : x;
-    cpu_backend().matmul(device, left, Transpose::kNo, right, Transpose::kNo, next, 1,
-                         static_cast<float>(kNewtonSchulzA));
+    backend.matmul(device, left, Transpose::kNo, right, Transpose::kNo, next, 1,
+                   static_cast<float>(kNewtonSchulzA));
     scratch.x.swap(scratch.next);
   }
 }
 
 // The momentum, and its Nesterov form in `x`.
 void add_to_momentum(const MuonStep& options, const float* gradient, float* momentum, float* x,
-                     int64_t count) {
+                     size_t count) {
   const auto mu = static_cast<float>(options.momentum);
   const auto fresh = static_cast<float>((1 - options.momentum) * options.gradient_scale);
-  for (int64_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const float g = fresh * gradient[i];
     const float m = mu * momentum[i] + g;
     momentum[i] = m;
@@ -70,32 +64,43 @@ void add_to_momentum(const MuonStep& options, const float* gradient, float* mome
   }
 }
 
+// The order in which threads take matrices: the ones that take longest first.
+std::vector<size_t> longest_first(std::span<const MatrixRange> matrices) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < matrices.size(); ++i) order.push_back(i);
+  const auto cost = [&](size_t i) {
+    const MatrixRange& m = matrices[i];
+    return std::min(m.rows, m.cols) * m.rows * m.cols;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return cost(a) > cost(b); });
+  return order;
+}
+
 }  // namespace
 
 void CpuBackend::muon_step(const Device& device, const MuonStep& options,
                            std::span<const MatrixRange> matrices, std::span<const float> gradient,
                            std::span<float> parameters, std::span<float> momentum) {
-  MuonScratch scratch(matrices);
   const auto keep = static_cast<float>(1 - options.rate * options.weight_decay);
-  for (const MatrixRange& m : matrices) {
-    const auto count = static_cast<int64_t>(m.size());
-    parallel_for(device, count, kMuonGrain, [&](int64_t begin, int64_t end, int) {
-      const auto at = m.offset + static_cast<size_t>(begin);
-      add_to_momentum(options, gradient.data() + at, momentum.data() + at, scratch.x.data() + begin,
-                      end - begin);
-    });
+  const auto update = [&](const MatrixRange& m, MuonScratch& scratch) {
+    scratch.make_room(m);
+    add_to_momentum(options, gradient.data() + m.offset, momentum.data() + m.offset,
+                    scratch.x.data(), m.size());
     const double norm = std::sqrt(sum_of_squares(scratch.x.data(), m.size()));
     const auto to_one = static_cast<float>(norm > 0 ? 1 / norm : 0);
     for (size_t i = 0; i < m.size(); ++i) scratch.x[i] *= to_one;
-    orthogonalise(device, m.rows, m.cols, scratch);
+    orthogonalise(*this, device, m.rows, m.cols, scratch);
     const auto rate = static_cast<float>(options.rate * muon_scale(m.rows, m.cols));
-    parallel_for(device, count, kMuonGrain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) {
-        float& w = parameters[m.offset + static_cast<size_t>(i)];
-        w = keep * w - rate * scratch.x[static_cast<size_t>(i)];
-      }
-    });
-  }
+    float* w = parameters.data() + m.offset;
+    for (size_t i = 0; i < m.size(); ++i) w[i] = keep * w[i] - rate * scratch.x[i];
+  };
+  const std::vector<size_t> order = longest_first(matrices);
+  std::atomic<size_t> next = 0;
+  parallel_for(device, device.threads(), 1, [&](int64_t, int64_t, int) {
+    thread_local MuonScratch scratch;
+    for (size_t i = next++; i < order.size(); i = next++) update(matrices[order[i]], scratch);
+  });
 }
 
 }  // namespace reigen::cpu

@@ -137,8 +137,8 @@ uint64_t worker_bytes(const TrainOptions& options, const Transformer& model) {
   return buffers * sizeof(float) * model.layout().elements();
 }
 
-uint64_t muon_host_bytes(const TrainOptions& options, const Transformer& model) {
-  return muon_cpu_scratch_bytes(muon_plan(model.layout(), options.optimizer).matrices);
+uint64_t muon_host_bytes(const TrainOptions& options, const Transformer& model, int threads) {
+  return muon_cpu_scratch_bytes(muon_plan(model.layout(), options.optimizer).matrices, threads);
 }
 
 // A new run with --precision auto may choose bf16 (plan/compute_probe.h).
@@ -154,7 +154,8 @@ MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const
                     uint64_t before, const OpenedDevice& opened, const MemorySharing& sharing) {
   return {.budget = options.memory > 0 ? options.memory : available_memory() / 2,
           .fixed = state_bytes(options, model, sharing.moment_shards) +
-                   worker_bytes(options, model) + muon_host_bytes(options, model) +
+                   worker_bytes(options, model) +
+                   muon_host_bytes(options, model, opened.device.threads()) +
                    bf16_bytes(options, data, before, opened) + data.bytes + kProgramBytes,
           .micro_tokens = kMostMicroTokens};
 }

@@ -70,7 +70,7 @@ DOORS = {
     r"expat": r"data/input/tmx_reader\.cpp",
     r"omp\.h": r"device/device\.cpp",
     r"dnnl": r"ops/cpu/(matmul|library_weight)\.cpp",
-    r"hwy/": r"ops/cpu/(vector_inl\.h|row_kernels\.cpp|attention_kernels\.cpp|decode_kernels\.cpp|rounding_kernels\.cpp)",
+    r"hwy/": r"ops/cpu/(vector_inl\.h|row_kernels\.cpp|attention_kernels\.cpp|decode_kernels\.cpp|rounding_kernels\.cpp|bf16_kernels\.cpp)",
     r"cuda": r"device/cuda/.*",
     r"simdjson": r"observe/record/simdjson_value\.h",
     r"pmix": r"dist/launch/pmix\.cpp",

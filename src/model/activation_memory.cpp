@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/weights.h"
+#include "ops/backend.h"
 #include "ops/projection_loss.h"
 
 namespace reigen {
@@ -75,14 +76,20 @@ ActivationBytes activation_bytes(const ModelOptions& o, size_t vocabulary,
   return bytes;
 }
 
-uint64_t bf16_copies_bytes(const ModelOptions& o, size_t vocabulary, uint64_t tokens) {
+uint64_t bf16_copies_bytes(const ModelOptions& o, size_t vocabulary, uint64_t tokens, int threads) {
   const auto chunk = static_cast<uint64_t>(projection_loss_chunk(DeviceKind::kCpu));
   const auto widest = static_cast<uint64_t>(std::max(o.ffn_width, 3 * o.width));
   const auto width = static_cast<uint64_t>(o.width);
+  if (cpu_has_bf16()) {
+    // Gradients of weights have the longest sums, and the output projection's input gradient has;
+    // the other products have a weight as their smaller factor.
+    const uint64_t longest = std::max({widest, tokens, uint64_t{vocabulary}});
+    return bf16_products_bytes(o.width, static_cast<int64_t>(longest), threads);
+  }
   const uint64_t elements = std::max(
       {tokens * widest, std::min(tokens, chunk) * vocabulary, vocabulary * width, widest * width});
   constexpr uint64_t kFactors = 2;
-  return kFactors * sizeof(uint16_t) * elements;
+  return kFactors * sizeof(float) * elements;
 }
 
 double decoding_bytes(const ModelOptions& o, size_t vocabulary, double output_ratio,

@@ -48,7 +48,8 @@ ActivationBytes activation_bytes(const ModelOptions& options, size_t vocabulary,
 
 // Upper bound of the rounded copies of a product's factors in a pass over `tokens` tokens on a CPU,
 // with products in bf16.
-uint64_t bf16_copies_bytes(const ModelOptions& options, size_t vocabulary, uint64_t tokens);
+uint64_t bf16_copies_bytes(const ModelOptions& options, size_t vocabulary, uint64_t tokens,
+                           int threads);
 
 // Upper bound of the memory of beam search per hypothesis and source token, where a translation has
 // at most `output_ratio` times the source's tokens plus ten: caches, projected memory, logits.

@@ -128,4 +128,8 @@ bool cpu_has_bf16();
 enum class Bf16By : uint8_t { kProcessor, kEmulation };
 std::shared_ptr<DeviceBackend> bf16_cpu_backend(Bf16By by = Bf16By::kProcessor);
 
+// Memory that the processor's products in bf16 keep: `outer` is the smaller side of a result,
+// `inner` the length of its sums.
+uint64_t bf16_products_bytes(int64_t outer, int64_t inner, int threads);
+
 }  // namespace reigen

@@ -1,4 +1,5 @@
-// Matrix products: C = alpha * op(A) op(B) + beta * C, always by a library (oneDNN, cuBLASLt).
+// Matrix products: C = alpha * op(A) op(B) + beta * C, by a library (oneDNN, cuBLASLt),
+// but on a CPU in bf16 by our own kernels.
 #pragma once
 
 #include "device/device.h"

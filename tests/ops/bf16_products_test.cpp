@@ -2,11 +2,14 @@
 // rounded factors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 
 #include "ops/backend.h"
+#include "ops/cpu/bf16_gemm.h"
 #include "ops/cpu/kernels.h"
 #include "ops/muon.h"
 #include "ops/op_case.h"
@@ -40,7 +43,7 @@ class Bf16Products : public ::testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
     if (GetParam().by == Bf16By::kProcessor && !cpu_has_bf16()) {
-      GTEST_SKIP() << "this processor has no AVX-512 BF16";
+      GTEST_SKIP() << "this processor has neither AMX nor AVX-512 BF16";
     }
     device_ = Device::cpu(GetParam().threads).with_backend(bf16_cpu_backend(GetParam().by));
   }
@@ -135,6 +138,118 @@ TEST_P(Bf16Products, AreThoseOfMuon) {
   const double error = relative_error(got, p);
   EXPECT_LE(error, 0.03);
   EXPECT_GE(error, 1e-4);  // rounded to bf16
+}
+
+// Kernels of one unit, on one or more threads.
+struct KernelCase {
+  cpu::Bf16Unit unit;
+  int threads;
+};
+
+class Bf16KernelCases : public ::testing::TestWithParam<KernelCase> {
+ protected:
+  void SetUp() override {
+    if (kernels() == nullptr) GTEST_SKIP() << "this processor does not have it";
+  }
+  const cpu::Bf16Kernels* kernels() const { return cpu::bf16_kernels(GetParam().unit); }
+
+  Matrix product(const Matrix& a, bool ta, const Matrix& b, bool tb, const Matrix& before,
+                 float alpha, float beta, int64_t gap) const {
+    const Buffer fa = buffer_of(device_, a, a.cols + gap), fb = buffer_of(device_, b, b.cols + gap);
+    const Buffer c = buffer_of(device_, before, before.cols + gap);
+    cpu::multiply_bf16(device_, *kernels(),
+                       {.a = fa.tensor(),
+                        .ta = Transpose(ta),
+                        .b = fb.tensor(),
+                        .tb = Transpose(tb),
+                        .c = c.tensor(),
+                        .alpha = alpha,
+                        .beta = beta});
+    return c.values();
+  }
+
+  Device device_ = Device::cpu(GetParam().threads);
+};
+std::string name_of_case(const ::testing::TestParamInfo<KernelCase>& info) {
+  const char* names[] = {"Amx", "Avx512", "EmulatedAmx", "Portable"};
+  return names[static_cast<int>(info.param.unit)] + std::to_string(info.param.threads);
+}
+INSTANTIATE_TEST_SUITE_P(Units, Bf16KernelCases,
+                         ::testing::Values(KernelCase{cpu::Bf16Unit::kAmx, 1},
+                                           KernelCase{cpu::Bf16Unit::kAmx, 3},
+                                           KernelCase{cpu::Bf16Unit::kAvx512, 1},
+                                           KernelCase{cpu::Bf16Unit::kAvx512, 3},
+                                           KernelCase{cpu::Bf16Unit::kEmulatedAmx, 3},
+                                           KernelCase{cpu::Bf16Unit::kPortable, 1}),
+                         name_of_case);
+
+// Whole numbers from -7 to 7, whose products and sums are exact.
+Matrix integers(int64_t rows, int64_t cols, uint64_t seed) {
+  Matrix m = normal(rows, cols, seed);
+  for (double& v : m.values) v = std::clamp(std::round(3 * v), -7.0, 7.0);
+  return m;
+}
+
+TEST_P(Bf16KernelCases, AreExactForWholeNumbersInEveryOrientation) {
+  struct Case {
+    int64_t rows, inner, cols;
+    float alpha, beta;
+    int64_t gap;
+  };
+  for (const auto& [rows, inner, cols, alpha, beta, gap] :
+       {Case{1, 1, 1, 1, 0, 0}, Case{64, 64, 64, 1, 0, 0}, Case{64, 96, 32, 1, 1, 0},
+        Case{33, 31, 17, 1, 1, 0}, Case{17, 65, 100, 1, 0, 3}, Case{7, 33, 49, 2, 1, 0},
+        Case{161, 1100, 80, 1, 1, 5}, Case{70, 530, 300, 4, 0.5, 0}}) {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        const Matrix a = ta ? integers(inner, rows, 1) : integers(rows, inner, 1);
+        const Matrix b = tb ? integers(cols, inner, 2) : integers(inner, cols, 2);
+        const Matrix before = integers(rows, cols, 3);
+        Matrix wanted = multiply(a, ta, b, tb);
+        for (size_t i = 0; i < wanted.values.size(); ++i) {
+          wanted.values[i] = wanted.values[i] * static_cast<double>(alpha) +
+                             before.values[i] * static_cast<double>(beta);
+        }
+        EXPECT_EQ(product(a, ta, b, tb, before, alpha, beta, gap).values, wanted.values)
+            << rows << " x " << inner << " x " << cols << ", " << ta << tb;
+      }
+    }
+  }
+}
+
+// What the tile registers compute is emulated to the last bit.
+TEST_P(Bf16KernelCases, AreTheSameAsOnePortableThread) {
+  const bool tiles = GetParam().unit != cpu::Bf16Unit::kAvx512;
+  const Matrix before = normal(100, 70, 3);
+  const cpu::Bf16Kernels& portable = *cpu::bf16_kernels(cpu::Bf16Unit::kPortable);
+  for (const bool ta : {false, true}) {
+    const Matrix a = ta ? normal(600, 100, 1) : normal(100, 600, 1);
+    const Matrix b = normal(600, 70, 2);
+    const Buffer c = buffer_of(device_, before);
+    cpu::multiply_bf16(Device::cpu(1), portable,
+                       {.a = buffer_of(device_, a).tensor(),
+                        .ta = Transpose(ta),
+                        .b = buffer_of(device_, b).tensor(),
+                        .c = c.tensor(),
+                        .beta = 1});
+    device_.use_threads();
+    const Matrix got = product(a, ta, b, false, before, 1, 1, 0);
+    if (tiles) {
+      EXPECT_EQ(got.values, c.values().values);
+    }
+    expect_near(c, got, "portable");
+  }
+}
+
+TEST_P(Bf16KernelCases, PackWeights) {
+  for (const auto& [rows, in, out] :
+       {std::array<int64_t, 3>{1, 600, 70}, {5, 48, 33}, {200, 64, 96}}) {
+    const Matrix x = integers(rows, in, 1), w = integers(out, in, 2);
+    const Buffer y = buffer_of(device_, Matrix(rows, out), out + 3);
+    const cpu::Bf16Weight packed(device_, *kernels(), buffer_of(device_, w, in + 1).tensor());
+    packed.multiply(device_, buffer_of(device_, x, in + 2).tensor(), y.tensor());
+    EXPECT_EQ(y.values().values, multiply(x, false, w, true).values) << rows;
+  }
 }
 
 TEST(RoundToBf16, IsTheSameInFp32) {

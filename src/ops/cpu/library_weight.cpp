@@ -14,13 +14,6 @@
 #include "base/error.h"
 #include "base/format.h"
 
-// oneDNN exports it beside dnnl_sgemm, of the same form, and declares it only in its own tests.
-extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char ta, char tb, dnnl_dim_t rows, dnnl_dim_t cols,
-                                               dnnl_dim_t inner, float alpha, const uint16_t* a,
-                                               dnnl_dim_t a_stride, const uint16_t* b,
-                                               dnnl_dim_t b_stride, float beta, float* c,
-                                               dnnl_dim_t c_stride);
-
 namespace reigen::cpu {
 namespace {
 
@@ -46,7 +39,6 @@ struct ProductTypes {
   int64_t x_size, y_size;  // bytes of an element
 };
 ProductTypes types_of(ProductType type) {
-  if (type == ProductType::kBf16) return {Type::bf16, Type::bf16, Type::f32, 2, 4};
   if (type == ProductType::kInt8) return {Type::u8, Type::s8, Type::s32, 1, 4};
   return {Type::f32, Type::f32, Type::f32, 4, 4};
 }
@@ -157,7 +149,17 @@ std::unique_ptr<LibraryWeight> LibraryWeight::pack(ProductType type, const void*
   }
 }
 
-bool has_bf16_products() {
+namespace {
+
+// Null without one.
+const char* limit_of_user() {
+  const char* limit = std::getenv("ONEDNN_MAX_CPU_ISA");
+  return limit != nullptr ? limit : std::getenv("DNNL_MAX_CPU_ISA");
+}
+
+}  // namespace
+
+bool may_use_avx512_bf16() {
 #if defined(__x86_64__)
   const auto instructions = dnnl::get_effective_cpu_isa();
   const auto bf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
@@ -167,29 +169,16 @@ bool has_bf16_products() {
 #endif
 }
 
-void multiply_bf16(const Bf16Product& p) {
-#if defined(__x86_64__)
-  const auto flag = [](Transpose t) { return t == Transpose::kYes ? 'T' : 'N'; };
-  const int64_t a_stride = p.ta == Transpose::kYes ? p.rows : p.inner;
-  const int64_t b_stride = p.tb == Transpose::kYes ? p.inner : p.cols;
-  const dnnl_status_t status =
-      dnnl_gemm_bf16bf16f32(flag(p.ta), flag(p.tb), p.rows, p.cols, p.inner, p.alpha, p.a, a_stride,
-                            p.b, b_stride, p.beta, p.c, p.c_stride);
-  if (status == dnnl_success) return;
-  throw DeviceError(format("oneDNN could not multiply [{}, {}] by [{}, {}] in bf16 (status {})",
-                           p.rows, p.inner, p.inner, p.cols, static_cast<int>(status)));
-#else
-  throw DeviceError(format("no products in bf16 of {} rows on this processor", p.rows));
-#endif
+bool may_use_amx() {
+  const char* limit = limit_of_user();
+  return may_use_avx512_bf16() && (limit == nullptr || std::strstr(limit, "AMX") != nullptr);
 }
 
 void avoid_broken_instructions() {
 #if defined(__x86_64__)
   // The limit is set only where it is the best that the processor has beside AMX: elsewhere it
   // would take away other instructions. A limit that the user gave has precedence.
-  const bool limited =
-      std::getenv("DNNL_MAX_CPU_ISA") != nullptr || std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr;
-  if (limited || !__builtin_cpu_supports("avx512bf16")) return;
+  if (limit_of_user() != nullptr || !__builtin_cpu_supports("avx512bf16")) return;
   dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
 #endif
 }

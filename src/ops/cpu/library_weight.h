@@ -7,13 +7,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "ops/matmul.h"
-
 namespace reigen::cpu {
 
 enum class ProductType : uint8_t {
   kFloat,  // fp32 times fp32
-  kBf16,   // bf16 times bf16, summed in fp32
   kInt8,   // u8 times s8, summed in s32; only where VNNI sums without saturation
 };
 
@@ -29,27 +26,10 @@ class LibraryWeight {
   virtual void multiply(const void* x, int64_t rows, void* y) const = 0;
 };
 
-// Whether products in bf16 are made of the processor's own instructions.
-bool has_bf16_products();
-
-// c [rows, cols] = alpha op(a) op(b) + beta c; factors without gaps between rows.
-//
-// Not by the primitive `matmul`: it is compiled for one shape, and the number of tokens varies from
-// batch to batch (measured: 70 MB more after 20 steps, and not faster).
-struct Bf16Product {
-  const uint16_t* a = nullptr;
-  Transpose ta = Transpose::kNo;
-  const uint16_t* b = nullptr;
-  Transpose tb = Transpose::kNo;
-  float* c = nullptr;
-  int64_t c_stride = 0;
-  int64_t rows = 0;
-  int64_t inner = 0;
-  int64_t cols = 0;
-  float alpha = 1;
-  float beta = 0;
-};
-void multiply_bf16(const Bf16Product& product);
+// What ONEDNN_MAX_CPU_ISA leaves, by which a user limits oneDNN; it holds for our own products,
+// too.
+bool may_use_avx512_bf16();
+bool may_use_amx();
 
 // oneDNN 2.6 chooses AMX kernels where the processor has AMX, and they end in SIGILL. Call it
 // before the first product.

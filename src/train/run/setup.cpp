@@ -147,7 +147,8 @@ uint64_t bf16_bytes(const TrainOptions& options, const TrainingData& data, uint6
   const bool automatic = before == 0 && options.device.precision == Precision::kAuto &&
                          options.model.width >= kLeastWidthOfBf16 && cpu_has_bf16();
   if (opened.precision != Precision::kBf16 && !automatic) return 0;
-  return bf16_copies_bytes(options.model, data.vocabulary.size(), kMostMicroTokens);
+  return bf16_copies_bytes(options.model, data.vocabulary.size(), kMostMicroTokens,
+                           opened.device.threads());
 }
 
 MemoryPlan cpu_plan(const TrainOptions& options, const Transformer& model, const TrainingData& data,

@@ -1,25 +1,32 @@
 // A training step on CPU beside the ceiling of its own matrix products.
 //
-//     step_bench [preset] [pieces] [target tokens] [threads]
+//     step_bench [preset] [pieces] [target tokens] [threads] [JSON file]
 //
 // First the products of the step alone, on the same shapes; then whole steps (forward, backward,
-// norm, Adam) with dropout on, in fp32 and where the processor has it in bf16, in alternation; then
-// each operation alone, as often as a step has it. Reports medians and their ratio.
+// norm, Adam or Muon) with dropout on, in fp32 and where the processor has it in bf16, in
+// alternation; then each operation alone in fp32, as often as a step has it. Reports medians and
+// their ratio.
 #include <time.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <numeric>
+#include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "base/format.h"
 #include "base/hash.h"
+#include "base/json/json.h"
 #include "base/terminal.h"
+#include "model/step_products.h"
 #include "model/transformer.h"
 #include "ops/adam.h"
 #include "ops/backend.h"
 #include "ops/matmul.h"
+#include "optim/muon_plan.h"
 
 namespace reigen {
 namespace {
@@ -66,35 +73,15 @@ PackedBatch make_batch(size_t pieces, size_t target_tokens) {
   return batch;
 }
 
-struct Product {
-  int64_t rows;  // tokens
-  int64_t in;
-  int64_t out;
-  int64_t times;
-};
-
-// Every linear layer of the model; each takes three products a step.
-std::vector<Product> products_of(const ModelOptions& o, int64_t pieces, int64_t source,
-                                 int64_t target) {
-  const int64_t d = o.width;
-  return {
-      {source, d, 3 * d, o.encoder_layers},       {source, d, d, o.encoder_layers},
-      {source, d, o.ffn_width, o.encoder_layers}, {source, o.ffn_width, d, o.encoder_layers},
-      {target, d, 3 * d, o.decoder_layers},       {target, d, d, 3 * o.decoder_layers},
-      {source, d, 2 * d, o.decoder_layers},       {target, d, o.ffn_width, o.decoder_layers},
-      {target, o.ffn_width, d, o.decoder_layers}, {target, d, pieces, 1},
-  };
-}
-
 struct Ceiling {
   double seconds = 0;
   double gigaflops = 0;
 };
 
-Ceiling measure_ceiling(const Device& device, const std::vector<Product>& products) {
+Ceiling measure_ceiling(const Device& device, const std::vector<LinearProduct>& products) {
   Ceiling sum;
   for (const auto& p : products) {
-    const int64_t rows = p.out > 4096 ? 512 : p.rows;  // the projection comes in chunks
+    const int64_t rows = rows_at_once(p);
     const double chunks = static_cast<double>(p.rows) / static_cast<double>(rows);
     std::vector<float> x(static_cast<size_t>(rows * p.in), 0.5F);
     std::vector<float> w(static_cast<size_t>(p.out * p.in), 0.25F);
@@ -262,77 +249,159 @@ std::string op_table(const Device& device, const ModelOptions& o, const PackedBa
   return table.text();
 }
 
-int run(const std::string& preset, size_t pieces, size_t target_tokens, int threads) {
+// Seconds of one precision: its products alone, and steps with either optimizer.
+struct Measured {
+  std::string name;
+  Device device;
+  Ceiling ceiling;
+  std::vector<double> with_adam = {};
+  std::vector<double> with_muon = {};
+  std::vector<double> adam = {};  // the optimizers alone, with the norm
+  std::vector<double> muon = {};
+};
+
+// The model, its batch and both optimizers' states.
+class StepBench {
+ public:
+  StepBench(const ModelOptions& options, size_t pieces, size_t target_tokens)
+      : model_(options, {}, pieces),
+        batch_(make_batch(pieces, target_tokens)),
+        plan_(muon_plan(model_.layout(), true)),
+        parameters_(model_.layout().elements()),
+        gradients_(parameters_.size()),
+        first_(parameters_.size()),
+        second_(parameters_.size()) {
+    model_.initialise(parameters_, 1);
+  }
+
+  const Transformer& model() const { return model_; }
+  const PackedBatch& batch() const { return batch_; }
+  const Arena& arena() const { return arena_; }
+
+  void measure(Measured& m) {
+    m.with_adam.push_back(step(m.device, false, m.adam));
+    m.with_muon.push_back(step(m.device, true, m.muon));
+  }
+
+ private:
+  double step(const Device& on, bool muon, std::vector<double>& optimizer) {
+    const double start = now();
+    std::fill(gradients_.begin(), gradients_.end(), 0.0F);
+    const auto target = static_cast<float>(batch_.target_out.size());
+    model_.forward_backward(on,
+                            {.batch = batch_,
+                             .seed = 1,
+                             .step = ++step_,
+                             .loss_scale = 1.0F / target,
+                             .smoothing = 0.1F},
+                            parameters_, gradients_, arena_);
+    const double update = now();
+    const double norm = global_norm(on, gradients_);
+    const double scale = norm > 1 ? 1 / norm : 1;
+    const AdamStep adam{.rate = 1e-4, .step = step_, .gradient_scale = scale};
+    if (!muon) {
+      adam_step(on, adam, gradients_, parameters_, first_, second_);
+    } else {
+      muon_step(on, {.rate = 1e-4, .gradient_scale = scale}, plan_.matrices, gradients_,
+                parameters_, first_);
+      for (const ElementRange& r : plan_.rest) {
+        const auto part = [&](std::vector<float>& v) {
+          return std::span(v).subspan(r.begin, r.size());
+        };
+        adam_step(on, adam, part(gradients_), part(parameters_), part(first_), part(second_));
+      }
+    }
+    optimizer.push_back(now() - update);
+    return now() - start;
+  }
+
+  Transformer model_;
+  PackedBatch batch_;
+  MuonPlan plan_;
+  std::vector<float> parameters_, gradients_, first_, second_;
+  Arena arena_;
+  uint64_t step_ = 0;
+};
+
+double median(std::vector<double>& seconds) {
+  const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
+// Prints the table of steps; returns it as JSON.
+Json steps_table(std::vector<Measured>& all, double target) {
+  Table table;
+  table.row({"", "ms a step", "target tok/s", "GFLOP/s", "of ceiling", "times fp32"});
+  Json rows = Json::array();
+  double fp32[3] = {};
+  for (Measured& m : all) {
+    size_t row = 0;
+    const auto add = [&](const std::string& name, double s) {
+      double& base = fp32[row++];
+      if (base == 0) base = s;
+      table.row({m.name + ", " + name, format("{:.1f}", s * 1e3),
+                 with_commas(static_cast<uint64_t>(target / s)),
+                 format("{:.0f}", m.ceiling.gigaflops / s),
+                 format("{:.0f}%", 100 * m.ceiling.seconds / s), format("{:.2f}", base / s)});
+      rows.push_back({{"precision", m.name},
+                      {"what", name},
+                      {"ms", s * 1e3},
+                      {"target_tokens_per_second", target / s},
+                      {"gflops", m.ceiling.gigaflops / s},
+                      {"times_fp32", base / s}});
+    };
+    add("products alone (ceiling)", m.ceiling.seconds);
+    add("step with Adam", median(m.with_adam));
+    add("step with Muon", median(m.with_muon));
+  }
+  print(table.text());
+  for (Measured& m : all) {
+    const double adam = median(m.adam) * 1e3;
+    const double muon = median(m.muon) * 1e3;
+    print(format("  {}: norm and Adam {:.1f} ms, norm and Muon {:.1f} ms\n", m.name, adam, muon));
+    rows.push_back({{"precision", m.name}, {"adam_ms", adam}, {"muon_ms", muon}});
+  }
+  return rows;
+}
+
+int run(const std::string& preset, size_t pieces, size_t target_tokens, int threads,
+        const char* file) {
+  constexpr int kRepeat = 7;
   Device device = Device::cpu(threads);
   if (device.threads() == 1) g_clock = CLOCK_PROCESS_CPUTIME_ID;
-  ModelOptions options = model_preset(preset);
-  Transformer model(options, {}, pieces);
-  const size_t n = model.layout().elements();
-  std::vector<float> parameters(n), gradients(n), first(n), second(n);
-  model.initialise(parameters, 1);
-  PackedBatch batch = make_batch(pieces, target_tokens);
-  const auto source = static_cast<int64_t>(batch.source.size());
-  const auto target = static_cast<int64_t>(batch.target_out.size());
+  const ModelOptions options = model_preset(preset);
+  StepBench bench(options, pieces, target_tokens);
+  const auto source = static_cast<int64_t>(bench.batch().source.size());
+  const auto target = static_cast<int64_t>(bench.batch().target_out.size());
   print(format("{}: {} parameters, {} pieces, {} source and {} target tokens, {} threads\n", preset,
-               with_commas(model.layout().parameters()), with_commas(pieces), source, target,
-               device.threads()));
-
-  const auto products = products_of(options, static_cast<int64_t>(pieces), source, target);
-  Arena arena;
-  uint64_t step = 0;
-  double backward = 0;
-  auto one_step = [&](const Device& on) {
-    std::fill(gradients.begin(), gradients.end(), 0.0F);
-    model.forward_backward(on,
-                           {.batch = batch,
-                            .seed = 1,
-                            .step = ++step,
-                            .loss_scale = 1.0F / static_cast<float>(target),
-                            .smoothing = 0.1F},
-                           parameters, gradients, arena);
-    double start = now();
-    double norm = global_norm(on, gradients);
-    adam_step(on, {.rate = 1e-4, .step = step, .gradient_scale = norm > 1 ? 1 / norm : 1},
-              gradients, parameters, first, second);
-    backward += now() - start;
-  };
-  struct Measured {
-    std::string name;
-    Device device;
-    Ceiling ceiling;
-    std::vector<double> steps = {};
-  };
+               with_commas(bench.model().layout().parameters()), with_commas(pieces), source,
+               target, device.threads()));
+  const auto products = step_products(options, static_cast<int64_t>(pieces), source, target);
   std::vector<Measured> all = {{"fp32", device, measure_ceiling(device, products)}};
   if (cpu_has_bf16()) {
     const Device on = device.with_backend(bf16_cpu_backend());
     all.push_back({"bf16", on, measure_ceiling(on, products)});
   }
-  for (Measured& m : all) one_step(m.device);
-  backward = 0;
-  constexpr int kRepeat = 7;
+  for (Measured m : all) bench.measure(m);  // memory and code are warm afterwards
   for (int i = 0; i < kRepeat; ++i) {  // alternating, so that a busy neighbour slows both alike
-    for (Measured& m : all) m.steps.push_back(median_seconds(1, [&] { one_step(m.device); }));
+    for (Measured& m : all) bench.measure(m);
   }
-  Table table;
-  table.row({"", "ms a step", "target tok/s", "GFLOP/s", "of ceiling"});
-  double seconds = 0;
-  for (Measured& m : all) {
-    std::nth_element(m.steps.begin(), m.steps.begin() + kRepeat / 2, m.steps.end());
-    auto add = [&](const std::string& name, double s) {
-      table.row({m.name + ", " + name, format("{:.1f}", s * 1e3),
-                 with_commas(static_cast<uint64_t>(static_cast<double>(target) / s)),
-                 format("{:.0f}", m.ceiling.gigaflops / s),
-                 format("{:.0f}%", 100 * m.ceiling.seconds / s)});
-    };
-    add("products alone (ceiling)", m.ceiling.seconds);
-    add("whole step", m.steps[kRepeat / 2]);
-    if (seconds == 0) seconds = m.steps[kRepeat / 2];
+  const Json rows = steps_table(all, static_cast<double>(target));
+  print(format("  arena {}\n", human_bytes(bench.arena().capacity())));
+  if (file != nullptr) {
+    const Json json = {{"preset", preset},
+                       {"pieces", pieces},
+                       {"target_tokens", target},
+                       {"threads", device.threads()},
+                       {"rows", rows}};
+    FILE* out = std::fopen(file, "w");
+    if (out == nullptr) throw std::runtime_error(format("{} cannot be written", file));
+    std::fputs((json.dump(1) + "\n").c_str(), out);
+    std::fclose(out);
   }
-  print(table.text());
-  print(format("  norm and optimizer {:.1f} ms; arena {}\n",
-               backward / kRepeat / static_cast<double>(all.size()) * 1e3,
-               human_bytes(arena.capacity())));
-  print("\n" + op_table(device, options, batch, static_cast<int64_t>(pieces), seconds));
+  print("\n" + op_table(device, options, bench.batch(), static_cast<int64_t>(pieces),
+                        median(all[0].with_adam)));
   return 0;
 }
 
@@ -344,5 +413,6 @@ int main(int argc, char** argv) {
     return argc > at ? std::strtol(argv[at], nullptr, 10) : otherwise;
   };
   return reigen::run(argc > 1 ? argv[1] : "small", static_cast<size_t>(number(2, 8000)),
-                     static_cast<size_t>(number(3, 4096)), static_cast<int>(number(4, 0)));
+                     static_cast<size_t>(number(3, 4096)), static_cast<int>(number(4, 0)),
+                     argc > 5 ? argv[5] : nullptr);
 }

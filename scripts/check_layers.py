@@ -68,7 +68,7 @@ DOORS = {
     r"sentencepiece": r"text/(vocabulary|vocab_trainer)\.cpp",
     r"zlib|zstd|lzma": r"data/input/byte_source\.cpp",
     r"expat": r"data/input/tmx_reader\.cpp",
-    r"omp\.h": r"device/device\.cpp",
+    r"omp\.h": r"device/device\.cpp|ops/cpu/library_weight\.cpp",
     r"dnnl": r"ops/cpu/(matmul|library_weight)\.cpp",
     r"hwy/": r"ops/cpu/(vector_inl\.h|row_kernels\.cpp|attention_kernels\.cpp|decode_kernels\.cpp|rounding_kernels\.cpp|bf16_kernels\.cpp)",
     r"cuda": r"device/cuda/.*",

@@ -20,18 +20,18 @@ LAYERS = [
     ["data/input"],
     ["data"],
     ["data/prepare"],
-    ["device", "device/cuda", "device/stub"],
+    ["device", "device/cuda", "device/loaded"],
     ["tensor"],
     ["ops"],
     ["ops/cpu"],
     ["ops/cuda", "ops/cuda/attention"],
-    ["ops/stub"],
+    ["ops/stub", "ops/loaded"],
     ["model"],
     ["optim"],
     ["dist/net"],
     ["dist/mesh"],
     ["dist/group"],
-    ["dist/group/nccl", "dist/group/stub"],
+    ["dist/group/nccl", "dist/group/stub", "dist/group/loaded"],
     ["dist/members"],
     ["dist/compress"],
     ["dist/launch"],
@@ -55,7 +55,8 @@ LAYERS = [
 ]
 
 # Implementations behind a contract: private to the folder of the contract.
-PRIVATE = {"ops/cpu": "ops", "ops/cuda": "ops", "ops/cuda/attention": "ops", "ops/stub": "ops"}
+PRIVATE = {"ops/cpu": "ops", "ops/cuda": "ops", "ops/cuda/attention": "ops", "ops/stub": "ops",
+           "ops/loaded": "ops"}
 
 # Library header -> the only files that may include it.
 DOORS = {

@@ -47,13 +47,15 @@ cuda() {
   fi
   if [ -n "$all" ]; then
     cmake --preset cuda -DREIGEN_CUDA_ARCHITECTURES=90 >/dev/null
-    cmake --build build/cuda --target all benchmarks
+    cmake --build build/cuda --target all benchmarks  # the program with the backend in it
   else
     # Nothing runs here, so device code is compiled without optimisation and only to PTX, which is much
     # faster. With --all the assembler checks it, too.
-    cmake --preset cuda -B build/cuda-check -DREIGEN_CUDA_ARCHITECTURES=90-virtual \
-      -DCMAKE_CUDA_FLAGS="-Xcicc -O0" >/dev/null
-    cmake --build build/cuda-check --target reigen
+    cmake --preset cuda-library -B build/cuda-check -DREIGEN_CUDA_ARCHITECTURES=90-virtual \
+      -DREIGEN_TESTS=OFF -DCMAKE_CUDA_FLAGS="-Xcicc -O0" >/dev/null
+    cmake --build build/cuda-check --target reigen reigen_cuda
+    # The program finds all symbols of the library, and the library all of its own: "13.0, no driver found".
+    build/cuda-check/reigen --version | tee /dev/stderr | grep -qE 'cuda +[0-9]+\.[0-9]+,'
   fi
 }
 

@@ -48,6 +48,5 @@ void run_doctor(const DoctorOptions& options);
 void run_demo(const DemoOptions& options);
 
 std::string version_text();  // for `reigen --version`
-std::string version_line();  // "reigen 0.1.0 (2524397)", for records
 
 }  // namespace reigen

@@ -1,4 +1,5 @@
 // `reigen doctor`: alone, as one of several workers, or as the process that starts them.
+#include "base/build.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/launching.h"

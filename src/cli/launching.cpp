@@ -1,4 +1,5 @@
 #include "cli/launching.h"
+#include "base/build.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 
+#include "base/build.h"
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"

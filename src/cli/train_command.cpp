@@ -1,4 +1,5 @@
 // `reigen train`: alone, as one of several workers, or as the process that starts them.
+#include "base/build.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/terminal.h"

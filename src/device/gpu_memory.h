@@ -1,4 +1,5 @@
-// Memory on the current GPU. Defined in cuda/gpu_memory.cpp, or in stub/ where there is no backend.
+// Memory on the current GPU. Defined in cuda/gpu_memory.cpp, and in loaded/, which loads the
+// library that has it.
 #pragma once
 
 #include <cstddef>

@@ -48,6 +48,9 @@ OpenedDevice open_device(const DeviceOptions& options, int threads) {
   const DeviceChoice choice = parse_device(options.device);
   const bool gpu = choice.gpu || (choice.automatic && usable_gpus() > 0);
   if (!gpu) {
+    if (choice.automatic && !why_gpu_unused().empty()) {
+      log_warning(format("the GPU of this machine is not used: {}", why_gpu_unused()));
+    }
     return open_cpu(options.precision, threads);
   }
   Device device = open_gpu(choice.gpu.value_or(0));

@@ -4,9 +4,9 @@
 // The contract of an operation is in its own header. Tensors are in the device's memory, and a GPU
 // backend only appends work to its queue. Memory and copies are in device/gpu.h.
 //
-// The CUDA backend can become a library loaded at run time: open_gpu() is the only symbol of
-// ops/cuda that the rest of the program refers to, and everything else is reached through the
-// virtual functions here, in gpu_backend.h and in device/gpu.h.
+// The CUDA backend can be a library loaded at run time (device/cuda_entry.h): open_gpu() is the
+// only symbol of ops/cuda that the rest of the program refers to, and everything else is reached
+// through the virtual functions here, in gpu_backend.h and in device/gpu.h.
 #pragma once
 
 #include <cstddef>

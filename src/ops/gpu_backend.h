@@ -41,7 +41,7 @@ class GpuBackend {
 // Null on the CPU.
 GpuBackend* gpu_backend(const Device& device);
 
-// GPU number `index`. Throws DeviceError when there is none, or this program has no CUDA backend.
+// GPU number `index`. Throws DeviceError when there is none, or the CUDA part is not installed.
 Device open_gpu(int index);
 
 }  // namespace reigen

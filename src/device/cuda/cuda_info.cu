@@ -36,6 +36,8 @@ std::string describe_cuda() {
   return text;
 }
 
+std::string why_gpu_unused() { return ""; }  // describe_cuda() says it
+
 int usable_gpus() {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;

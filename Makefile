@@ -1,6 +1,6 @@
 # The two commands a new user needs: `make demo` and `make test`, each from a clean clone.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo test test-all asan tsan fuzz chaos bench docs format lint clean
+.PHONY: help setup setup-test build demo package package-cuda test test-all asan tsan fuzz chaos bench docs format lint clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -16,6 +16,14 @@ build: setup ## build the release binary: build/release/reigen
 
 demo: build ## prepare, train and translate the built-in corpus, in demo/
 	build/release/reigen demo --output demo --overwrite
+
+package: setup ## write the relocatable archive and the .deb: build/package
+	@scripts/build.sh release reigen reigen_launcher
+	@packaging/package.sh
+
+package-cuda: setup ## write the archive of the CUDA part, where nvcc is: build/package
+	@scripts/build.sh cuda-library reigen_cuda
+	@packaging/package.sh cuda
 
 test: setup-test ## lint, build and run the tests: about 14 minutes on two cores from cold
 	@scripts/test.sh

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -203,7 +204,11 @@ ProcessMemory process_memory() {
 }
 
 uint64_t available_memory(const std::string& root) {
-  const uint64_t machine = named_number(root + "/proc/meminfo", "MemAvailable:").value_or(0) * 1024;
+  const std::optional<uint64_t> kib = named_number(root + "/proc/meminfo", "MemAvailable:");
+  // Where /proc is not mounted the kernel names only the memory that caches do not use either.
+  struct sysinfo facts = {};
+  if (!kib) sysinfo(&facts);
+  const uint64_t machine = kib ? *kib * 1024 : (facts.freeram + facts.bufferram) * facts.mem_unit;
   return std::min(machine, group_room(root));
 }
 

@@ -24,15 +24,15 @@ std::string launcher() {
 
 OwnProgram find_own_program(const std::string& link) {
   const std::string launched_by = launcher();
-  if (!launched_by.empty()) return {launched_by, launched_by};
+  if (!launched_by.empty()) return {launched_by, launched_by, true};
   std::error_code error;
   const std::string target = std::filesystem::read_symlink(link, error);
-  if (!error) return {link, target};
+  if (!error) return {link, target, false};
   // AT_EXECFN: the path that was given to exec.
   const auto* executed = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
-  if (executed == nullptr) return {"reigen", "reigen"};  // searched in $PATH
+  if (executed == nullptr) return {"reigen", "reigen", false};  // searched in $PATH
   const std::string path = std::filesystem::canonical(executed, error);
-  return error ? OwnProgram{executed, executed} : OwnProgram{path, path};
+  return error ? OwnProgram{executed, executed, false} : OwnProgram{path, path, false};
 }
 
 const OwnProgram& own_program() {

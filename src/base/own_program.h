@@ -10,8 +10,9 @@
 namespace reigen {
 
 struct OwnProgram {
-  std::string file;  // to execute
-  std::string path;  // absolute, for people and for other hosts
+  std::string file;       // to execute
+  std::string path;       // absolute, for people and for other hosts
+  bool launched = false;  // by the launcher of the relocatable archive, whose path this is
 };
 
 // Found once, at the first call, which comes before any change of the working directory.

@@ -1,10 +1,12 @@
 // The entry point: finds the command, parses its options, turns errors into exit codes.
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <memory>
 
 #include "base/build.h"
 #include "base/error.h"
@@ -14,6 +16,7 @@
 #include "base/own_program.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
+#include "config/command_pages.h"
 #include "config/suggest.h"
 #include "dist/launch/host_launch.h"
 #include "observe/record/log_reference.h"
@@ -38,11 +41,17 @@ void hide_from_ps(const std::vector<std::string>& secrets) {
   }
 }
 
+// A table of options, with the struct that it is bound to.
+struct Described {
+  std::shared_ptr<void> options;
+  Schema schema;
+};
+
 struct Command {
   std::string name;
   std::string summary;
   std::function<void(std::span<const std::string>)> run;
-  std::function<std::string()> markdown;
+  std::function<Described()> described;
 };
 
 template <class Options>
@@ -78,13 +87,13 @@ Command command(const std::string& name, const std::string& summary, void (*body
     }
     body(options);
   };
-  auto markdown = [=] {
-    Options options;
+  auto described = [=] {
+    auto options = std::make_shared<Options>();
     Schema schema(name, summary);
-    describe(schema, options);
-    return schema.markdown();
+    describe(schema, *options);
+    return Described{options, schema};
   };
-  return {name, summary, run, markdown};
+  return {name, summary, run, described};
 }
 
 struct CommandGroup {
@@ -167,8 +176,20 @@ std::string options_page(const std::vector<Command>& commands) {
       "Every option can be given on the command line as `--key value` or `--key=value`, by the\n"
       "short spelling shown, or by its YAML key in a file given with `--config FILE.yaml`. The\n"
       "command line takes precedence. `--no-key` or `--key=false` turns a switch off.\n";
-  for (const auto& c : commands) out += "\n" + c.markdown();
+  for (const auto& c : commands) out += "\n" + c.described().schema.markdown();
   return out;
+}
+
+// Calls `page` with the tables of all commands.
+std::string page_of_all(const std::vector<Command>& commands,
+                        const std::function<std::string(std::span<const Schema>)>& page) {
+  std::vector<Described> described;
+  std::vector<Schema> schemas;
+  for (const Command& c : commands) {
+    described.push_back(c.described());
+    schemas.push_back(described.back().schema);
+  }
+  return page(schemas);
 }
 
 const Command& find_command(const std::vector<Command>& commands, const std::string& name) {
@@ -197,6 +218,13 @@ void run(std::span<const std::string> args) {
     print(options_page(commands));
   } else if (name == "help" && !rest.empty() && rest[0] == "--measurement-log") {
     print(log_reference());
+  } else if (name == "help" && !rest.empty() && rest[0] == "--man") {
+    print(page_of_all(commands, [](std::span<const Schema> all) {
+      return man_page(all, version_line(), overview());
+    }));
+  } else if (name == "help" && rest.size() == 2 && rest[0] == "--completion") {
+    print(page_of_all(commands,
+                      [&](std::span<const Schema> all) { return completion(all, rest[1]); }));
   } else if (name == "help" && !rest.empty() && rest[0] != "help") {
     std::vector<std::string> help = {"--help"};
     find_command(commands, rest[0]).run(help);
@@ -224,6 +252,7 @@ void spin_less(char** argv) {
 }  // namespace reigen
 
 int main(int argc, char** argv) {
+  prctl(PR_SET_NAME, "reigen");  // in the relocatable archive, the kernel sees the loader's name
   reigen::spin_less(argv);
   std::vector<std::string> args(argv + 1, argv + argc);
   reigen::g_arguments = {argv + 1, argv + argc};

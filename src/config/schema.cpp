@@ -151,6 +151,7 @@ Schema& Schema::choice_text(std::string key, std::vector<std::string> names,
                  .help = std::move(help),
                  .default_text = names[get()],
                  .limits = alternatives(names),
+                 .choices = names,
                  .assign = assign,
                  .current = [names, get] { return Json(names[get()]); }});
 }

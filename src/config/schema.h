@@ -39,7 +39,8 @@ struct Option {
   std::string value_name;  // "N"; empty for a switch
   std::string help;
   std::string default_text;
-  std::string limits;  // "1 to 64", "bpe or unigram"
+  std::string limits;                     // "1 to 64", "bpe or unigram"
+  std::vector<std::string> choices = {};  // all allowed values, where they are names
   bool required = false;
   bool positional = false;
   bool many = false;  // takes several values, and may be repeated
@@ -121,6 +122,7 @@ class Schema {
   const std::vector<Option>& options() const { return options_; }
   const std::string& command() const { return command_; }
   const std::string& summary() const { return summary_; }
+  const std::vector<std::string>& examples() const { return examples_; }
 
  private:
   Schema& choice_text(std::string key, std::vector<std::string> names, std::function<size_t()> get,

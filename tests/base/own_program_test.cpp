@@ -34,11 +34,13 @@ TEST(OwnProgram, IsTheLauncherThatNamesThisProcess) {
   const Launcher launcher(std::to_string(getpid()) + ":/opt/a:b/reigen");
   EXPECT_EQ(find_own_program(kLink).file, "/opt/a:b/reigen");
   EXPECT_EQ(find_own_program(kLink).path, "/opt/a:b/reigen");
+  EXPECT_TRUE(find_own_program(kLink).launched);
 }
 
 TEST(OwnProgram, IsNotTheLauncherOfTheParent) {
   const Launcher launcher(std::to_string(getppid()) + ":/opt/reigen");
   EXPECT_EQ(find_own_program(kLink).file, kLink);
+  EXPECT_FALSE(find_own_program(kLink).launched);
 }
 
 }  // namespace

@@ -7,13 +7,11 @@
 #include <array>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <list>
 #include <map>
 #include <utility>
 
 #include "base/error.h"
-#include "base/file/files.h"
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
@@ -23,6 +21,7 @@
 #include "config/schema.h"
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/launch.h"
+#include "dist/launch/program_copy.h"
 #include "dist/launch/remote_host.h"
 #include "dist/net/message.h"
 
@@ -77,14 +76,13 @@ class Launch {
   }
 
   void connect() {
-    const std::string name = options_.copy_binary ? name_of_copy() : "";
-    const std::string binary =
-        options_.copy_binary
-            ? "\"$HOME/.cache/reigen/" + name + "\""
-            : shell_quoted(options_.binary.empty() ? own_program().path : options_.binary);
-    for_usable_hosts([&](RemoteHost& host) {
-      if (options_.copy_binary) copy_to(host.slots().host, name);
-    });
+    std::string binary =
+        shell_quoted(options_.binary.empty() ? own_program().path : options_.binary);
+    if (options_.copy_binary) {
+      const ProgramCopy copy;
+      for_usable_hosts([&](RemoteHost& host) { copy_to(host.slots().host, copy); });
+      binary = copy.path();
+    }
     for (RemoteHost& host : hosts_) host.connect(options_.ssh, binary);
     answer_by_ = Clock::now() + options_.connect_within;
     for_usable_hosts([this](RemoteHost& host) { check_version(host, expect(host, "hello")); });
@@ -146,23 +144,14 @@ class Launch {
     throw CommError(missing);
   }
 
-  static std::string name_of_copy() {
-    constexpr size_t kDigits = 16;
-    return "reigen-" + sha256_of_file(own_program().path).substr(0, kDigits);
-  }
-
   // Throws CommError if no byte is taken for as long as a connection may take.
-  void copy_to(const std::string& host, const std::string& name) {
+  void copy_to(const std::string& host, const ProgramCopy& program) {
     ChildSpec spec;
-    spec.command = ssh_command(
-        options_.ssh, host,
-        format("d=\"$HOME/.cache/reigen\"; f=\"$d/{}\"; mkdir -p \"$d\" && "
-               "if [ -x \"$f\" ]; then cat >/dev/null; else cat >\"$f.$$\" && chmod 755 \"$f.$$\" "
-               "&& mv \"$f.$$\" \"$f\"; fi",
-               name));
+    spec.command = ssh_command(options_.ssh, host, program.receive());
+    spec.command.insert(spec.command.begin() + 1, "-C");  // compressed
     spec.with_input = true;
     ChildProcess copy(spec);
-    std::ifstream file(own_program().file, std::ios::binary);
+    ProgramCopy::Stream program_bytes(program);
     std::string block;
     std::string errors;
     auto progress = Clock::now();
@@ -174,9 +163,7 @@ class Launch {
                                errors.empty() ? "check its disk and the connection" : errors));
       }
       if (block.empty() && copy.in().open()) {
-        block.resize(size_t{1} << 20);
-        file.read(block.data(), static_cast<std::streamsize>(block.size()));
-        block.resize(static_cast<size_t>(file.gcount()));
+        block = program_bytes.next();
         if (block.empty()) copy.in().close();
       }
       pollfd waiting[] = {{copy.in().fd(), POLLOUT, 0}, {copy.err().fd(), POLLIN, 0}};

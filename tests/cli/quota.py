@@ -1,6 +1,7 @@
 """A CPU quota for a process or for one of its threads, enforced by the kernel (control groups)."""
 
 import os
+import time
 
 V1 = "/sys/fs/cgroup/cpu"
 V2 = "/sys/fs/cgroup"
@@ -10,10 +11,11 @@ PERIOD = 100_000  # microseconds, as container runtimes set it
 class Quota:
     """`with Quota(0.2) as quota: quota.limit(pid)` limits a process, or a thread by its id, to a fifth of a processor.
 
-    Raises PermissionError where control groups cannot be made here.
+    Raises PermissionError where control groups cannot be made here, or have no effect.
     """
 
     count = 0
+    effective = None  # not known yet
 
     def __init__(self, share, period=PERIOD):
         Quota.count += 1
@@ -29,13 +31,22 @@ class Quota:
                 self.folder, self.tasks = f"{V2}/{name}", "cgroup.procs"
                 os.mkdir(self.folder)
                 self._write("cpu.max", f"{limit} {period}")
+            if Quota.effective is None:
+                Quota.effective = True  # while it is measured
+                Quota.effective = has_effect()
+            if not Quota.effective:
+                raise OSError("a quota of a fifth of a processor has no effect")
         except OSError as error:
             self.close()
             raise PermissionError(f"no quota can be set here: {error}")
 
     def _write(self, name, text):
-        with open(f"{self.folder}/{name}", "w") as file:
-            file.write(str(text))
+        # The file exists in a control group; in any other folder it is not made.
+        file = os.open(f"{self.folder}/{name}", os.O_WRONLY)
+        try:
+            os.write(file, str(text).encode())
+        finally:
+            os.close(file)
 
     def limit(self, task):
         self._write(self.tasks, task)
@@ -55,6 +66,24 @@ class Quota:
 
     def __exit__(self, *_):
         self.close()
+
+
+def has_effect():
+    """Whether a process that computes all the time is stopped by a quota of a fifth of a processor."""
+    with Quota(0.2) as quota:
+        child = os.fork()
+        if child == 0:
+            try:
+                quota.limit_this_process()
+                end = time.monotonic() + 0.5
+                while time.monotonic() < end:
+                    pass
+            except OSError:
+                os._exit(1)
+            os._exit(0)
+        begun = time.monotonic()
+        _, status, used = os.wait4(child, 0)
+        return status == 0 and used.ru_utime + used.ru_stime < 0.5 * (time.monotonic() - begun)
 
 
 def thread_of(pid, name):

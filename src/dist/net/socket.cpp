@@ -29,8 +29,12 @@ Addresses resolve(const std::string& host, int port, bool to_listen, std::string
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
   addrinfo* found = nullptr;
-  const int failed = getaddrinfo(host.empty() ? nullptr : host.c_str(),
-                                 std::to_string(port).c_str(), &hints, &found);
+  const auto look_up = [&](const char* name) {
+    return getaddrinfo(name, std::to_string(port).c_str(), &hints, &found);
+  };
+  int failed = look_up(host.empty() ? nullptr : host.c_str());
+  // A root without /etc/hosts does not know the name that every machine has (RFC 6761).
+  if (failed != 0 && host == "localhost") failed = look_up("127.0.0.1");
   if (failed != 0) why = format("{}: {}", host, gai_strerror(failed));
   return {failed == 0 ? found : nullptr, &freeaddrinfo};
 }

@@ -1,6 +1,6 @@
 # The two commands a new user needs: `make demo` and `make test`, each from a clean clone.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo package package-cuda test test-all asan tsan fuzz chaos bench docs format lint clean
+.PHONY: help setup setup-test build demo package package-cuda test test-fast test-all asan tsan fuzz chaos bench docs format lint clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,10 @@ package: setup ## write the relocatable archive and the .deb: build/package
 package-cuda: setup ## write the archive of the CUDA part, where nvcc is: build/package
 	@scripts/build.sh cuda-library reigen_cuda
 	@packaging/package.sh cuda
+
+test-fast: ## lint, unit tests and a few whole runs, in about 7 minutes on two cores from cold
+	@scripts/setup.sh --unit
+	@scripts/test.sh fast
 
 test: setup-test ## lint, build and run the tests: about 14 minutes on two cores from cold
 	@scripts/test.sh

@@ -2,6 +2,7 @@
 # Runs the tests in stages: scripts/test.sh [--all] [STAGE...]
 #   lint release asan tsan cuda      `make test`: about 14 minutes on two cores from cold
 #   fuzz long                        with --all, which also widens the stages above
+#   fast                             `make test-fast`: lint, unit tests, a few whole runs
 # CONTRIBUTING.md lists which checks run only with --all. The time of each stage is printed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +21,14 @@ release() {
   cmake --build build/release --target all ${all:+benchmarks}
   # Many of these wait for each other's processes more than they compute.
   ctest --test-dir build/release --output-on-failure -j $((jobs + 2))
+}
+
+fast() {
+  lint
+  cmake --preset release -DREIGEN_TESTS=ON >/dev/null
+  cmake --build build/release
+  ctest --test-dir build/release --output-on-failure -j "$((jobs + 2))" -E '^(cli|processes|protocol|recipes)\.'
+  ctest --test-dir build/release --output-on-failure -j "$jobs" -R '^cli\.(help|package|translate)$'
 }
 
 asan() {

@@ -82,6 +82,17 @@ class OldFiles(harness.Case):
             sent = sum(r["communication"]["sent"] for r in self.records(folder, "step").values())
             self.assertEqual(numbers["ranks"][0]["bytes_sent"], sent)
 
+    def test_a_later_version_is_refused_with_both_numbers(self):
+        later = lambda manifest: manifest.update(version=99)
+        for folder, _ in self.each():
+            name = os.path.basename(folder)
+            self.change_manifest(f"{name}/run/last", later)
+            done = run("translate", "--model", f"{folder}/run/last", input="x", check=False)
+            self.assert_fails(done, 4, "version 99", "1 to 4")
+            self.change_manifest(f"{name}/dataset", later)
+            done = run("inspect", f"{folder}/dataset", check=False)
+            self.assert_fails(done, 3, "version 99", "1 to 3")
+
 
 if __name__ == "__main__":
     harness.main()

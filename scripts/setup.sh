@@ -1,21 +1,26 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that Reigen builds with; with --test also those of tests, lint and
-# benchmarks. Does nothing when all are there, so it needs root (or sudo) only once.
+# Installs the Debian 12 packages that Reigen builds with; with --unit also those of lint and unit tests,
+# with --test those of all tests and benchmarks. Does nothing when all are there, so it needs root (or
+# sudo) only once.
 set -euo pipefail
 
 packages=(
-  build-essential cmake ninja-build ccache pkg-config git python3
+  build-essential cmake ninja-build pkg-config git
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libxxhash-dev libssl-dev
   libicu-dev libsentencepiece-dev libexpat1-dev zlib1g-dev libzstd-dev liblzma-dev
   libdnnl-dev libhwy-dev libpmix-dev
   libsimdjson-dev libjs-chart.js
 )
+unit_packages=(
+  ccache python3 libgtest-dev libgmock-dev clang-format shellcheck gettext gzip zstd xz-utils
+)
 test_packages=(
-  libgtest-dev libgmock-dev
-  clang libclang-rt-14-dev clang-format clang-tidy shellcheck
-  sentencepiece gettext time gzip zstd xz-utils curl
+  "${unit_packages[@]}"
+  clang libclang-rt-14-dev clang-tidy
+  sentencepiece time curl
   openmpi-bin slurmctld slurmd slurm-client iproute2 faketime chromium spin python3-yaml
 )
+[ "${1:-}" = --unit ] && packages+=("${unit_packages[@]}")
 [ "${1:-}" = --test ] && packages+=("${test_packages[@]}")
 
 missing=()

@@ -2,6 +2,8 @@
 //
 // Each stage is a command with the options a user would give. Stages that an earlier demo finished
 // are reused, so an interrupted demo resumes where it stopped.
+#include <filesystem>
+
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/terminal.h"
@@ -78,9 +80,9 @@ TrainOptions training(const DemoOptions& options, const Places& at) {
   train.schedule.warmup_steps = 100;
   train.schedule.decay_steps = options.steps;
   train.log_every = 100;
-  train.eval.every = 600;
+  train.eval.every = 300;
   train.eval.sentences = 200;
-  train.checkpoint.every = 600;
+  train.checkpoint.every = 300;
   return train;
 }
 
@@ -123,6 +125,10 @@ void run_demo(const DemoOptions& options) {
              "      reigen prepare --help, reigen train --help     training on your own text\n"
              "      recipes/ and configs/ have complete examples",
              at.run, at.text));
+  log_note(
+      format("\nThe report of the run is one page: open file://{} in a browser, or copy it to a "
+             "machine that has one.",
+             std::filesystem::absolute(at.run + "/report.html").string()));
 }
 
 }  // namespace reigen

@@ -12,7 +12,7 @@ struct DemoOptions {
   std::string output;
   int64_t pairs = 100'000;
   int64_t vocab_size = 2'000;
-  int64_t steps = 1'800;
+  int64_t steps = 900;
   int64_t threads = 0;
   bool overwrite = false;
 };

@@ -14,6 +14,9 @@ import time
 import harness
 from harness import REIGEN, run
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chaos"))
+from elastic_job import ElasticJob, records_in, reference_losses  # noqa: E402
+
 SMALL = ["--preset", "tiny", "--recipe", "classic", "--batch.target-tokens", 1500, "--schedule.kind", "fixed",
          "--schedule.rate", "0.001", "--schedule.warmup-steps", 20, "--eval.sentences", 20,
          "--eval.samples", 1]
@@ -271,6 +274,61 @@ def has_fault_injection():
     """A build with -DREIGEN_FAULT_INJECTION=ON knows the variable that the two tests below set."""
     with open(REIGEN, "rb") as binary:
         return b"REIGEN_BREAK_GPU_AT_STEP" in binary.read()
+
+
+class Elastic(GpuCase):
+    """Processes on one GPU of which some end: the others keep the state on the device and continue."""
+
+    STEPS = 300
+
+    def job(self, name, workers, *more, **kwargs):
+        job = ElasticJob(REIGEN, self.arguments(*more), self.path(name), workers, **kwargs)
+        self.addCleanup(job.close)
+        return job
+
+    def arguments(self, *more):
+        return ["--data", self.data, *SMALL, "--device", "cuda:0", "--memory", "4GB", "--precision", "fp32",
+                "--max-steps", self.STEPS, "--eval.every", 100, "--checkpoint.every", 50, "--silence", "3s", *more]
+
+    def losses_after(self, job, lost, reference, tolerance=1e-3):
+        codes = job.wait([rank for rank in job.workers if rank not in lost])
+        self.assertTrue(all(codes[rank] == 0 for rank in codes if rank not in lost), job.all_output())
+        job.check_steps(reference, self.STEPS, tolerance)  # sums have another order, over 300 steps
+        changes = records_in(job.run, "membership")
+        self.assertEqual(sorted(entry["worker"] for change in changes for entry in change["lost"]), sorted(lost))
+
+    def test_survivors_continue_through_host_memory(self):
+        for optimizer, tolerance in (("adam", 1e-3), ("muon", 0.03)):  # Muon iterates in bf16
+            chosen = ["--optimizer.kind", optimizer]
+            reference = reference_losses(REIGEN, self.arguments(*chosen), self.path(f"one-{optimizer}"))
+            for name, workers, lost in (("last", 2, [1]), ("first", 3, [0]), ("two", 5, [0, 2])):
+                with self.subTest(optimizer=optimizer, lost=lost):
+                    job = self.job(f"{name}-{optimizer}", workers, *chosen)
+                    job.wait_for_step(60)
+                    for rank in lost:
+                        job.kill(rank)
+                    self.losses_after(job, lost, reference, tolerance)
+
+    def test_rounded_gradients_after_a_loss(self):
+        job = self.job("int4", 3, "--compress", "int4")
+        job.wait_for_step(60)
+        job.kill(1)
+        codes = job.wait([0, 2])
+        self.assertEqual((codes[0], codes[2]), (0, 0), job.all_output())
+        reference = reference_losses(REIGEN, self.arguments(), self.path("one"))
+        job.check_steps(reference, self.STEPS, 0.1)
+
+    def test_nccl_is_formed_again(self):
+        reference = reference_losses(REIGEN, self.arguments(), self.path("one"))
+        machines = {rank: ["env", f"NCCL_HOSTID=machine-{rank}", "NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1"]
+                    for rank in range(3)}
+        for name, fault in (("killed", "kill"), ("stopped", "stop")):
+            with self.subTest(name):
+                job = self.job(f"nccl-{name}", 3, "--transport", "nccl", prefixes=machines)
+                job.wait_for_step(60)
+                getattr(job, fault)(1)
+                self.losses_after(job, [1], reference)
+                self.assertIn("gradients over NCCL", job.output(0))
 
 
 class Failures(GpuCase):

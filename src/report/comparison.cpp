@@ -88,7 +88,7 @@ Scatter scatter(const std::vector<Variant>& variants, std::vector<double> Varian
 }
 
 Effect effect_of(const std::vector<double>& before, const std::vector<double>& after,
-                 const Scatter& noise) {
+                 const Scatter& noise, size_t comparisons) {
   Effect e = {.runs_before = before.size(), .runs_after = after.size()};
   if (before.empty() || after.empty()) {
     e.answer = Effect::Answer::kIncomparable;
@@ -99,7 +99,7 @@ Effect effect_of(const std::vector<double>& before, const std::vector<double>& a
   if (noise.freedom == 0) return e;
   const double error = noise.deviation() * std::sqrt(1.0 / static_cast<double>(before.size()) +
                                                      1.0 / static_cast<double>(after.size()));
-  const double reach = student_t(noise.freedom) * error;
+  const double reach = student_t(noise.freedom, comparisons) * error;
   e.low = e.after - e.before - reach;
   e.high = e.after - e.before + reach;
   e.answer = e.low > 0 || e.high < 0 ? Effect::Answer::kClear : Effect::Answer::kNone;
@@ -110,6 +110,23 @@ Effect effect_of(const std::vector<double>& before, const std::vector<double>& a
 std::string text_identity(const Report& report) {
   return setting_text(number_table(report, "dataset"), "validation set") + " " +
          setting_text(number_table(report, "dataset"), "vocabulary");
+}
+
+// Each variant against the first. Where that changes several things, the variants that differ from
+// it in one thing alone tell more.
+void add_pairs(Comparison& c) {
+  for (size_t v = 1; v < c.variants.size(); ++v) {
+    for (size_t base = 0; base < v; ++base) {
+      VariantPair pair = {.base = base, .variant = v};
+      for (size_t d = 0; d < c.differences.size(); ++d) {
+        const auto& values = c.differences[d].values;
+        if (values[c.variants[base].runs[0]] != values[c.variants[v].runs[0]]) {
+          pair.changed.push_back(d);
+        }
+      }
+      if (base == 0 || pair.changed.size() == 1) c.pairs.push_back(std::move(pair));
+    }
+  }
 }
 
 std::vector<Variant> variants_of(const std::vector<Report>& reports, const Comparison& c) {
@@ -131,13 +148,43 @@ std::vector<Variant> variants_of(const std::vector<Report>& reports, const Compa
 
 }  // namespace
 
-double student_t(size_t freedom) {
-  constexpr std::array kQuantiles = {12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
-                                     2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131};
+namespace {
+
+// The regularised incomplete beta function, by its continued fraction (Lentz).
+double incomplete_beta(double a, double b, double x) {
+  constexpr double kTiny = 1e-300;
+  const double front = std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) +
+                                a * std::log(x) + b * std::log1p(-x)) /
+                       a;
+  if (x > (a + 1) / (a + b + 2)) return 1 - incomplete_beta(b, a, 1 - x);
+  double c = 1;
+  double d = 1 / std::max(kTiny, 1 - (a + b) * x / (a + 1));
+  double sum = d;
+  for (int m = 1; m < 300; ++m) {
+    for (const double term : {m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+                              -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))}) {
+      d = 1 / (1 + term * d);
+      c = 1 + term / c;
+      sum *= c * d;
+    }
+    if (std::abs(c * d - 1) < 1e-12) break;
+  }
+  return front * sum;
+}
+
+}  // namespace
+
+double student_t(size_t freedom, size_t comparisons) {
   if (freedom == 0) return std::numeric_limits<double>::infinity();
-  if (freedom <= kQuantiles.size()) return kQuantiles[freedom - 1];
   const auto n = static_cast<double>(freedom);
-  return 1.95996 + 2.372 / n + 2.82 / (n * n);  // Cornish-Fisher, right to three digits here
+  const double both_tails = 0.05 / static_cast<double>(std::max<size_t>(1, comparisons));
+  double low = 0;
+  double high = 1e6;
+  for (int i = 0; i < 100; ++i) {
+    const double t = (low + high) / 2;
+    (incomplete_beta(n / 2, 0.5, n / (n + t * t)) > both_tails ? low : high) = t;
+  }
+  return low;
 }
 
 const char* id_of(Effect::Answer answer) {
@@ -177,20 +224,15 @@ Comparison compare(const std::vector<Report>& reports, const std::vector<std::st
   const Scatter speeds = scatter(c.variants, &Variant::speeds);
   c.loss_noise = losses.deviation();
   c.speed_noise = speeds.deviation();
-  for (size_t v = 1; v < c.variants.size(); ++v) {
-    const Variant& first = c.variants[0];
-    const Variant& other = c.variants[v];
-    VariantPair pair = {.variant = v};
-    for (size_t d = 0; d < c.differences.size(); ++d) {
-      const auto& values = c.differences[d].values;
-      if (values[first.runs[0]] != values[other.runs[0]]) pair.changed.push_back(d);
-    }
-    pair.loss = effect_of(first.losses, other.losses, losses);
-    pair.speed = effect_of(first.speeds, other.speeds, speeds);
-    if (text_identity(reports[first.runs[0]]) != text_identity(reports[other.runs[0]])) {
+  add_pairs(c);
+  for (VariantPair& pair : c.pairs) {
+    const Variant& base = c.variants[pair.base];
+    const Variant& other = c.variants[pair.variant];
+    pair.loss = effect_of(base.losses, other.losses, losses, c.pairs.size());
+    pair.speed = effect_of(base.speeds, other.speeds, speeds, c.pairs.size());
+    if (text_identity(reports[base.runs[0]]) != text_identity(reports[other.runs[0]])) {
       pair.loss.answer = Effect::Answer::kIncomparable;
     }
-    c.pairs.push_back(std::move(pair));
   }
   return c;
 }
@@ -205,7 +247,7 @@ std::string quoted_names(const Comparison& c, const Variant& variant) {
 
 std::string changes_text(const Comparison& c, const VariantPair& pair) {
   std::string text;
-  const size_t before = c.variants[0].runs[0];
+  const size_t before = c.variants[pair.base].runs[0];
   const size_t after = c.variants[pair.variant].runs[0];
   for (const size_t d : pair.changed) {
     const Difference& difference = c.differences[d];
@@ -250,6 +292,34 @@ std::string speed_sentence(const Effect& e) {
                            : "within the noise between repetitions");
 }
 
+// The variants by their loss, the best first. Those that are not clearly worse than the best may be
+// as good.
+std::string ranking_sentence(const Comparison& c) {
+  std::vector<size_t> order;
+  for (size_t v = 0; v < c.variants.size(); ++v) {
+    if (!c.variants[v].losses.empty()) order.push_back(v);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return mean(c.variants[a].losses) < mean(c.variants[b].losses);
+  });
+  if (order.size() < 2) return "order by loss: cannot tell, because runs have no evaluation";
+  std::string text = format("best validation loss up to step {}, the lowest first: ",
+                            with_commas(static_cast<uint64_t>(c.common_step)));
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Variant& v = c.variants[order[i]];
+    text += format("{}{} {:.4f}", i > 0 ? ", " : "", quoted_names(c, v), mean(v.losses));
+    if (!v.speeds.empty()) {
+      text += format(" ({} target tokens per second)",
+                     with_commas(static_cast<uint64_t>(std::exp(mean(v.speeds)))));
+    }
+  }
+  const bool comparable = std::none_of(c.pairs.begin(), c.pairs.end(), [](const VariantPair& p) {
+    return p.loss.answer == Effect::Answer::kIncomparable;
+  });
+  if (!comparable) return text + "; losses of different validation sets are not comparable";
+  return text;
+}
+
 // Commands that make the repetitions which are missing.
 std::string repeat_advice(const Comparison& c) {
   std::string text =
@@ -276,9 +346,10 @@ std::vector<std::string> sentences_of(const Comparison& c) {
     return all;
   }
   bool told = true;
+  if (c.variants.size() > 2) all.push_back(ranking_sentence(c));
   for (const VariantPair& pair : c.pairs) {
     all.push_back(format("{} against {}: {}", quoted_names(c, c.variants[pair.variant]),
-                         quoted_names(c, c.variants[0]), changes_text(c, pair)));
+                         quoted_names(c, c.variants[pair.base]), changes_text(c, pair)));
     all.push_back(loss_sentence(c, pair.loss));
     all.push_back(speed_sentence(pair.speed));
     if (pair.changed.size() > 1) {

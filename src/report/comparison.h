@@ -35,7 +35,7 @@ struct Effect {
   Answer answer = Answer::kCannotTell;
   double before = 0;  // means of the two variants
   double after = 0;
-  double low = 0;  // the 95% interval of after - before
+  double low = 0;  // the 95% interval of after - before, of all pairs together
   double high = 0;
   size_t runs_before = 0;
   size_t runs_after = 0;
@@ -50,7 +50,8 @@ struct Variant {
 };
 
 struct VariantPair {
-  size_t variant = 0;           // held against the first
+  size_t base = 0;  // the variant that it is held against
+  size_t variant = 0;
   std::vector<size_t> changed;  // indices of the differences
   Effect loss;                  // best validation loss
   Effect speed;                 // target tokens per second, relative: 0.1 is 10% more
@@ -61,6 +62,7 @@ struct Comparison {
   std::vector<std::string> paths;
   std::vector<Difference> differences;  // without the seed
   std::vector<Variant> variants;
+  // Each against the first, and others that differ in one thing.
   std::vector<VariantPair> pairs;
   double loss_noise = 0;  // standard deviation between repetitions; 0: not known
   double speed_noise = 0;
@@ -71,8 +73,9 @@ struct Comparison {
 // At least two reports. `paths`: their run directories.
 Comparison compare(const std::vector<Report>& reports, const std::vector<std::string>& paths);
 
-// The 97.5% quantile of Student's t.
-double student_t(size_t freedom);
+// The quantile of Student's t that leaves 2.5% above it, divided by `comparisons`: of so many
+// differences, 95% of the time none is beyond its own by chance.
+double student_t(size_t freedom, size_t comparisons = 1);
 
 std::vector<std::string> sentences_of(const Comparison& comparison);
 Json to_json(const Comparison& comparison);

@@ -94,8 +94,41 @@ TEST(Comparison, LossesAreComparedUpToACommonStep) {
   EXPECT_EQ(c.pairs[0].loss.before, 2);
 }
 
+// A, B: the rate. C: rate and threads, so that it is held against B, too, which differs in one.
+TEST(Comparison, ThreeVariantsAreRankedAndEachChangeIsIsolated) {
+  std::vector<Report> runs = {
+      run_with("a", 1, 0.001, 2.0, 1000), run_with("a2", 2, 0.001, 2.01, 990),
+      run_with("b", 1, 0.002, 1.8, 1000), run_with("b2", 2, 0.002, 1.81, 1010),
+      run_with("c", 1, 0.002, 1.8, 500),  run_with("c2", 2, 0.002, 1.79, 505)};
+  for (size_t i : {4, 5}) runs[i].numbers["machine"]["threads"] = 1;
+  const Comparison c = compare(runs, {"a", "a2", "b", "b2", "c", "c2"});
+  ASSERT_EQ(c.variants.size(), 3U);
+  ASSERT_EQ(c.pairs.size(), 3U);
+  EXPECT_EQ(c.pairs[1].base, 0U);
+  EXPECT_EQ(c.pairs[1].changed.size(), 2U);
+  const VariantPair& isolated = c.pairs[2];
+  EXPECT_EQ(isolated.base, 1U);
+  EXPECT_EQ(isolated.variant, 2U);
+  ASSERT_EQ(isolated.changed.size(), 1U);
+  EXPECT_EQ(c.differences[isolated.changed[0]].kind, Difference::Kind::kMachine);
+  EXPECT_EQ(isolated.loss.answer, Effect::Answer::kNone);
+  EXPECT_EQ(isolated.speed.answer, Effect::Answer::kClear);
+  EXPECT_EQ(c.pairs[0].loss.answer, Effect::Answer::kClear);
+  const std::string text = text_of_all(c);
+  EXPECT_THAT(text,
+              HasSubstr("the lowest first: c, c2 1.7950 (502 target tokens per second), b, b2"));
+  EXPECT_THAT(text, HasSubstr("c, c2 against b, b2: threads 1 instead of 2"));
+  // Three comparisons share their 5%: the interval of one alone is narrower.
+  const Comparison two = compare({runs[0], runs[1], runs[2], runs[3]}, {"a", "a2", "b", "b2"});
+  EXPECT_NEAR(two.pairs[0].loss.high - two.pairs[0].loss.low, 2 * 4.303 * two.loss_noise, 1e-4);
+  EXPECT_NEAR(c.pairs[0].loss.high - c.pairs[0].loss.low, 2 * student_t(3, 3) * c.loss_noise * 1.0,
+              1e-9);
+}
+
 TEST(Comparison, QuantilesOfStudentsT) {
-  EXPECT_NEAR(student_t(1), 12.71, 0.01);
+  EXPECT_NEAR(student_t(1), 12.706, 0.001);
+  EXPECT_NEAR(student_t(4), 2.776, 0.001);
+  EXPECT_NEAR(student_t(3, 3), 4.857, 0.001);  // 0.05 / 3
   EXPECT_NEAR(student_t(20), 2.086, 0.002);
   EXPECT_NEAR(student_t(1000), 1.962, 0.001);
 }

@@ -292,12 +292,14 @@ function showVerdicts(verdicts) {
     const card = element('article');
     const rule = element('details');
     rule.append(element('summary', '', 'Rule'), element('p', 'soft'));
-    card.append(element('h3'), element('p', 'verdict'), element('p'), element('p'), rule);
+    card.append(element('h3'), element('p', 'verdict'), element('p'), element('p'), element('p'), rule);
     return card;
   }, (card, v) => {
-    const [about, verdict, because, advice, rule] = card.children;
+    const [about, verdict, summary, because, advice, rule] = card.children;
     setText(about, v.about);
     setText(verdict, v.confidence ? `${v.verdict} (confidence ${v.confidence})` : v.verdict);
+    setText(summary, v.summary);
+    summary.hidden = !v.summary;
     setText(because, v.because);
     setText(advice, v.advice ? `Advice: ${v.advice}.` : '');
     advice.hidden = !v.advice;

@@ -38,6 +38,8 @@ def alarms(report):
         found.append(f"trained: {trained(report)['verdict']}")
     if trained(report)["level"] != "none" or trained(report)["validation_unlike_training"]:
         found.append(f"level: {trained(report)['because']}")
+    found += [f"data: {fault}" for fault in report["verdicts"]["data"]["faults"]]
+    found += [f"training loss rose at step {rise['step']:.0f}" for rise in trained(report).get("rises", [])]
     if report["verdicts"]["overfitting"]["answer"] in ("yes", "near"):
         found.append(f"overfitting: {report['verdicts']['overfitting']['verdict']}")
     if not times_add_up(report):

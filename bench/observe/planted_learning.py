@@ -58,6 +58,22 @@ def rate_too_high(b):
     return r, trained(r)["answer"] == "useless" and "--schedule.rate 0.01" in trained(r)["advice"]
 
 
+@case("11b", "learning rate 100 times too low: it hardly learns")
+def rate_too_low(b):
+    r = b.finish([b.worker(*SMALL, "--schedule.rate", 0.00002, "--max-steps", b.steps(200), "--eval.every", 20)])
+    return r, trained(r)["level"] == "hardly-learns" and "--schedule.rate 0.0002" in trained(r)["advice"]
+
+
+@case("11c", "learning rate 75 times higher from the middle on: training loss rises")
+def rate_rises(b):
+    half = b.steps(300) // 2
+    r = b.finish([b.worker(*SMALL, "--schedule.kind", "piecewise", "--schedule.boundaries", half, "--schedule.values",
+                           "0.004,0.3", "--max-steps", 2 * half, "--eval.every", half // 5)])
+    rises = trained(r).get("rises", [])
+    return r, trained(r)["answer"] in ("diverged", "getting-worse") and bool(rises) and \
+        abs(rises[-1]["step"] - half) <= 0.1 * half
+
+
 @case("12", "interrupted after 5% of its steps, within the warm-up")
 def interrupted(b):
     p = b.worker(*SMALL, "--schedule.kind", "noam", "--schedule.warmup-steps", 200, "--max-steps", 600,
@@ -101,11 +117,43 @@ def shuffled(b):
     b.data = prepare(b.reigen, b.folder, text)
     r = b.finish([b.worker(*SMALL, "--max-steps", b.steps(400), "--eval.every", 40, "--eval.bleu", "--eval.sentences",
                            50)])
-    return r, "no translations of each other" in trained(r)["because"]
+    return r, r["verdicts"]["data"]["faults"] == ["unused-sources"]
+
+
+@case("15d", "validation targets shifted by one line")
+def shifted(b):
+    text = corpus(b.reigen, b.folder)
+    with open(f"{text}/valid.de") as file:
+        lines = file.readlines()
+    with open(f"{text}/valid.de", "w") as file:
+        file.writelines(lines[1:] + lines[:1])
+    b.data = prepare(b.reigen, b.folder, text)
+    r = b.finish([b.worker(*SMALL, "--max-steps", b.steps(400), "--eval.every", 40)])
+    return r, "misaligned-validation" in r["verdicts"]["data"]["faults"]
+
+
+@case("15e", "30 validation pairs")
+def few_validation_pairs(b):
+    text = corpus(b.reigen, b.folder)
+    for language in ("en", "de"):
+        with open(f"{text}/valid.{language}") as file:
+            lines = file.readlines()
+        with open(f"{text}/valid.{language}", "w") as file:
+            file.writelines(lines[:30])
+    b.data = prepare(b.reigen, b.folder, text)
+    r = b.finish([b.worker(*SMALL, "--max-steps", b.steps(300), "--eval.every", 30)])
+    return r, r["verdicts"]["data"]["faults"] == ["few-validation-pairs"] and trained(r)["confidence"] != "high"
+
+
+@case("15f", "dropout 0.7")
+def too_much_dropout(b):
+    r = b.finish([b.worker(*SMALL, "--dropout", 0.7, "--max-steps", b.steps(300), "--eval.every", 30)])
+    return r, r["verdicts"]["overfitting"]["dropout_too_high"]
 
 
 @case("8b", "nothing: the loss falls as it should")
 def healthy(b):
     r = b.finish([b.worker(*SMALL, "--max-steps", b.steps(300), "--eval.every", 30)])
     sure = [g for g in r["numbers"].get("expected_gains", []) if g["low"] > 0]
-    return r, trained(r)["answer"] == "improving" and sure and r["verdicts"]["overfitting"]["answer"] == "no"
+    return r, trained(r)["answer"] == "improving" and sure and r["verdicts"]["overfitting"]["answer"] == "no" \
+        and not r["verdicts"]["data"]["faults"]

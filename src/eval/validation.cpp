@@ -257,6 +257,28 @@ PairsLoss shared_losses(const PairsLoss& mine, Job& job) {
   return shared;
 }
 
+// The first pairs, and the same with the source of the next pair of the same direction each.
+struct ProbePairs {
+  EncodedPairs own;
+  EncodedPairs rotated;
+};
+
+ProbePairs probe_pairs(const EncodedPairs& pairs) {
+  constexpr size_t kMostProbed = 200;
+  ProbePairs probe;
+  const size_t count = std::min(pairs.sources.size(), kMostProbed);
+  auto direction = [&](size_t i) { return pairs.directions > 0 ? pairs.direction[i] : 0; };
+  for (size_t i = 0; i < count; ++i) {
+    size_t next = (i + 1) % count;
+    while (direction(next) != direction(i)) next = (next + 1) % count;
+    probe.own.sources.push_back(pairs.sources[i]);
+    probe.rotated.sources.push_back(pairs.sources[next]);
+    probe.own.targets.push_back(pairs.targets[i]);
+    probe.rotated.targets.push_back(pairs.targets[i]);
+  }
+  return probe;
+}
+
 // The translations of all ranks in the order of the set, at rank 0.
 TranslatedPairs shared_translations(const TranslatedPairs& mine, Job& job) {
   if (job.alone()) return mine;
@@ -307,6 +329,19 @@ EvaluationRecord validate(const Device& device, Transformer& model, const Weight
                                  .tokens = loss.directions.at(d).tokens});
   }
   if (!plan.known_loss) record.spans.emplace_back("loss", watch.lap());
+  if (plan.probe && std::isfinite(record.nll)) {
+    const ProbePairs probe = probe_pairs(set.pairs);
+    auto probe_loss = [&](const EncodedPairs& pairs) {
+      return shared_loss(loss_of(device, model, weights, share_of(pairs, 0, all), vocabulary.bos(),
+                                 plan.micro_tokens),
+                         all)
+          .nll;
+    };
+    const bool whole_set = probe.own.sources.size() == set.pairs.sources.size();
+    record.probe_nll = whole_set ? record.nll : probe_loss(probe.own);
+    record.rotated_nll = probe_loss(probe.rotated);
+    record.spans.emplace_back("probe", watch.lap());
+  }
   if (plan.decode && std::isfinite(record.nll)) {  // a model with NaN parameters cannot be decoded
     const TranslatedPairs translated = shared_translations(
         translate_pairs(device, model, weights, share_of(set.pairs, plan.sentences, all), 0,

@@ -74,6 +74,7 @@ std::vector<double> chrf_of_sentences(const Lines& hypotheses, const Lines& refe
 
 struct ValidationPlan {
   bool decode = true;
+  bool probe = false;    // compares the loss with that of the sources of other pairs
   size_t sentences = 0;  // 0 for all
   size_t samples = 3;
   uint64_t micro_tokens = 0;

@@ -60,11 +60,12 @@ Report ReportMaker::make() {
   report_.bottleneck.place = {directory_, options_, limit_to_continue()};
   report_.shares = report_.bottleneck.whole.shares;
   time_ = report_.bottleneck.time;
-  const LearningContext learning = {.run = directory_, .options = options_};
+  const LearningContext learning = learning_context(directory_, options_);
   report_.trained = trained(run_, learning);
   report_.overfitting = overfitting(run_, learning);
+  report_.data = data_health(run_, learning);
   report_.verdicts = {text_of(report_.bottleneck), text_of(report_.trained),
-                      text_of(report_.overfitting)};
+                      text_of(report_.overfitting), text_of(report_.data)};
   how_long();
   is_trained();
   is_overfitting();
@@ -382,7 +383,20 @@ Json to_json(const Report& report) {
   }
   json["verdicts"]["trained"]["level"] = id_of(report.trained.level.fault);
   json["verdicts"]["trained"]["validation_unlike_training"] = report.trained.level.unlike;
+  for (const LossRise& rise : report.trained.rises) {
+    json["verdicts"]["trained"]["rises"].push_back({{"step", rise.step},
+                                                    {"end", rise.lasts() ? Json() : Json(rise.end)},
+                                                    {"before", rise.before},
+                                                    {"after", rise.after},
+                                                    {"norm_before", rise.norm_before},
+                                                    {"norm_after", rise.norm_after}});
+  }
+  json["verdicts"]["data"]["faults"] = Json::array();
+  for (const DataHealth::Fault fault : report.data.faults) {
+    json["verdicts"]["data"]["faults"].push_back(id_of(fault));
+  }
   json["verdicts"]["overfitting"]["answer"] = id_of(report.overfitting.answer);
+  json["verdicts"]["overfitting"]["dropout_too_high"] = report.overfitting.less_dropout > 0;
   json["verdicts"]["overfitting"]["best_step"] = report.overfitting.trend.best_step;
   if (!report.fine_tuning.empty()) json["fine_tuning"] = table(report.fine_tuning);
   json["environment"] = table(report.environment);

@@ -34,7 +34,8 @@ struct Report {
   Bottleneck bottleneck;
   Trained trained;
   Overfitting overfitting;
-  std::vector<VerdictText> verdicts;  // of those three
+  DataHealth data;
+  std::vector<VerdictText> verdicts;  // of those four
   TimeShares shares;
   Figures fine_tuning;  // scores now and at the starting point; empty for other runs
   Figures environment;

@@ -1,6 +1,7 @@
 #include "train/evaluation.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/terminal.h"
@@ -46,6 +47,7 @@ EvaluationRecord scores(AttemptParts& parts, const ValidationPlan& plan) {
 void add_old_scores(AttemptParts& parts, ValidationPlan plan, EvaluationRecord& record) {
   if (!parts.old_valid) return;
   plan.samples = 0;
+  plan.probe = false;
   plan.more_scores = {};
   plan.known_loss.reset();
   const EvaluationRecord old = scores(parts, plan, *parts.old_valid);
@@ -69,6 +71,7 @@ PairsLoss loss_in(const EvaluationRecord& record) {
 EvaluationRecord scores_of_better(AttemptParts& parts, const ValidationPlan& plan) {
   ValidationPlan loss = plan;
   loss.decode = false;
+  loss.probe = plan.probe && !plan.decode;  // once
   const EvaluationRecord own = scores(parts, loss);
   SwappedWeights swapped = parts.stepper->averaged_weights();
   const EvaluationRecord average = scores(parts, loss);
@@ -121,6 +124,12 @@ ValidationPlan plan_of(AttemptParts& parts) {
   return plan;
 }
 
+// Rarely enough to cost next to nothing, and once in the last half of any run.
+bool probes(uint64_t step, int64_t every) {
+  if (every <= 0) return true;
+  return std::has_single_bit(std::max<uint64_t>(1, step / static_cast<uint64_t>(every)));
+}
+
 EvaluationRecord scores_of_weights(AttemptParts& parts, const ValidationPlan& plan) {
   EvaluationRecord record = scores(parts, plan);
   add_old_scores(parts, plan, record);
@@ -150,7 +159,8 @@ void evaluate_starting_point(AttemptParts& parts) {
 
 void evaluate(AttemptParts& parts) {
   const EvalOptions& options = parts.options.eval;
-  const ValidationPlan plan = plan_of(parts);
+  ValidationPlan plan = plan_of(parts);
+  plan.probe = probes(parts.state.counters.step, options.every);
   SwappedWeights shared = parts.stepper->shared_weights();
   EvaluationRecord record =
       parts.options.ema_decay > 0 ? scores_of_better(parts, plan) : scores_of_weights(parts, plan);

@@ -104,6 +104,67 @@ class Advice(harness.Case):
         self.assertLess(min(self.losses("run-lower-rate").values()), 0.8 * min(self.losses("run").values()))
         self.assertNotEqual(self.verdict("run-lower-rate")["answer"], "useless")
 
+    def test_a_rate_that_is_too_low_is_raised(self):
+        self.train("run", "--schedule.kind", "fixed", "--schedule.rate", "0.00002", "--max-steps", 200)
+        verdict = self.verdict("run")
+        self.assertEqual((verdict["answer"], verdict["level"]), ("useless", "hardly-learns"), verdict)
+        self.assertIn("too low", verdict["because"])
+        self.assertNotIn("too high", verdict["because"] + verdict["advice"])
+        command = self.commands(verdict)[0]
+        self.assertEqual(command[command.index("--schedule.rate") + 1], "0.0002")
+        run(*command, "--quiet")
+        self.assertLess(min(self.losses("run-higher-rate").values()), min(self.losses("run").values()) - 0.5)
+
+    def test_a_run_that_diverged_starts_anew_with_a_lower_rate(self):
+        self.train("run", "--schedule.kind", "fixed", "--schedule.rate", 2, "--max-steps", 200)
+        verdict = self.verdict("run")
+        self.assertEqual(verdict["answer"], "diverged", verdict)
+        self.assertTrue(verdict["summary"].startswith("Training diverged at step "), verdict)
+        self.assertLess(verdict["diverged_step"], 40)  # soon after the warm-up
+        command = self.commands(verdict)[0]
+        self.assertEqual(command[command.index("--schedule.rate") + 1], "0.67")
+        run(*command, "--quiet")
+        self.assertLess(min(self.losses("run-lower-rate").values()), min(self.losses("run").values()))
+
+    def test_a_run_that_got_worse_starts_anew_with_a_lower_rate(self):
+        # The rate rises 75-fold in mid-run, as a schedule typed wrongly does.
+        self.train("run", "--schedule.kind", "piecewise", "--schedule.boundaries", "120", "--schedule.values",
+                   "0.004,0.3", "--max-steps", 240)
+        verdict = self.verdict("run")
+        self.assertIn(verdict["answer"], ("getting-worse", "diverged"), verdict)
+        if verdict["answer"] == "diverged":
+            self.assertLess(abs(verdict["rises"][-1]["step"] - 120), 30, verdict)
+        anew, best = self.commands(verdict)
+        self.assertEqual(anew[anew.index("--schedule.values") + 1], "0.0013,0.1")
+        run(*anew, "--quiet")
+        losses, again = self.losses("run"), self.losses("run-lower-rate")
+        self.assertLess(again[240], losses[240])
+        chosen = json.loads(self.read(f"{best[best.index('--model') + 1]}/manifest.json"))
+        self.assertEqual(chosen["step"], min(losses, key=losses.get))
+
+    def test_training_pairs_in_a_different_order_are_no_use_and_are_named(self):
+        text = self.corpus(pairs=3000, name="other")
+        lines = self.read("other/train.de").splitlines(keepends=True)
+        self.write("other/train.de", "".join(lines[1500:] + lines[:1500]))
+        run(*self.prepare_args(text, output="shifted", vocab_size=400), "--quiet")
+        self.train("run", "--schedule.kind", "fixed", "--schedule.rate", "0.01", "--max-steps", 640,
+                   "--eval.every", 80, data=self.path("shifted"))
+        data = self.verdict("run", "data")
+        self.assertEqual(data["faults"], ["unused-sources"], data)
+        self.assertIn("no translations of each other", data["because"])
+        # Followed: with its own lines again, the sources are used.
+        self.train("sound", "--schedule.kind", "fixed", "--schedule.rate", "0.01", "--max-steps", 640,
+                   "--eval.every", 80)
+        self.assertEqual(self.verdict("sound", "data")["faults"], [])
+        self.assertLess(self.losses("sound")[640], self.losses("run")[640] - 0.3)
+
+    def test_too_much_dropout_is_halved(self):
+        self.train("run", *FIXED, "--dropout", 0.6, "--max-steps", 400)
+        verdict = self.verdict("run", "overfitting")
+        self.assertTrue(verdict["dropout_too_high"], verdict)
+        run(*self.commands(verdict)[0], "--quiet")
+        self.assertLess(self.losses("run-less-dropout")[400], self.losses("run")[400])
+
     def test_the_best_checkpoint_of_a_run_that_overfits_is_better(self):
         text = self.corpus(pairs=60, name="little")
         run(*self.prepare_args(text, output="small", vocab_size=300), "--quiet")

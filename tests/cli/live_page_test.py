@@ -460,7 +460,7 @@ class Page(PageCase):
         self.assertEqual(tab.js("document.activeElement.closest('figure').id"), "chart-loss")
         charts = tab.js("[...document.querySelectorAll('figure')].map(f => f.id.slice(6))")
         self.assertEqual([c for c in NEEDED + ["network-out", "network-in"] if c not in charts], [])
-        self.assertEqual(tab.js("document.querySelectorAll('#verdict-cards article').length"), 3)
+        self.assertEqual(tab.js("document.querySelectorAll('#verdict-cards article').length"), 4)
         self.assertEqual(tab.js("document.querySelectorAll('#rank-rows tr').length"), 2)
         self.assertIn("evaluation", tab.text("#log-lines"))
         self.assert_clean()

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -158,6 +159,11 @@ class OneWorker(ReportCase):
         self.assertIn(f"--run {self.path('run')} --checkpoint.every 30", answer["figures"]["to repeat less"])
         run("report", self.path("run"), "--price-per-hour", 3600)
         self.assertAlmostEqual(self.report("run")["numbers"]["cost"], times["wall"], places=3)
+        # Followed: a stop at any later step repeats fewer than half as many.
+        command = shlex.split(re.search(r"`reigen ([^`]+)`", answer["figures"]["to repeat less"])[1])
+        run(*command, "--max-steps", 400, "--quiet")
+        saved = {r["step"] for r in self.records("run") if r["kind"] == "checkpoint" and r["step"] > 300}
+        self.assertLessEqual({330, 360, 390}, saved)  # and after evaluations
 
     def test_a_folder_that_is_no_run_is_refused(self):
         self.assert_fails(run("report", self.folder, check=False), 3, "is not a run")

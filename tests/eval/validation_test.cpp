@@ -129,6 +129,34 @@ TEST_F(ValidationTest, RecordsLossAndScoresOfTheTextThatWasDecoded) {
   EXPECT_NEAR(*record(plan).chrf, 100, 1e-9);
 }
 
+TEST_F(ValidationTest, ProbesTheLossWithSourcesOfOtherPairs) {
+  ValidationPlan plan{.decode = false, .micro_tokens = 200};
+  EXPECT_FALSE(record(plan).rotated_nll.has_value());
+  plan.probe = true;
+  const EvaluationRecord found = record(plan);
+  EXPECT_EQ(found.probe_nll, found.nll);  // of the whole set, which has 20 pairs
+  set.pairs.direction.assign(20, 0);
+  set.pairs.direction[3] = set.pairs.direction[7] = 1;
+  set.pairs.directions = 2;
+  set.directions = {"en-de", "en-fr"};
+  const EvaluationRecord apart = record(plan);
+  std::rotate(set.pairs.sources.begin(), set.pairs.sources.begin() + 1, set.pairs.sources.end());
+  EXPECT_NEAR(*found.rotated_nll, loss(200).nll, 1e-6);
+  EXPECT_NE(*found.rotated_nll, found.nll);
+  // Sources stay within their direction: 2 and 4 follow each other, as 3 and 7 do.
+  std::rotate(set.pairs.sources.rbegin(), set.pairs.sources.rbegin() + 1, set.pairs.sources.rend());
+  auto& sources = set.pairs.sources;
+  const auto before = sources;
+  for (size_t i = 0; i < 20; ++i) {
+    size_t next = (i + 1) % 20;
+    if (i == 2 || i == 6) next = i + 2;
+    if (i == 3) next = 7;
+    if (i == 7) next = 3;
+    sources[i] = before[next];
+  }
+  EXPECT_NEAR(*apart.rotated_nll, loss(200).nll, 1e-6);
+}
+
 TEST_F(ValidationTest, PassesTheTranslationsOn) {
   ValidationPlan plan{.sentences = 6, .samples = 0, .micro_tokens = 200, .options = {.beam = 2}};
   size_t calls = 0;

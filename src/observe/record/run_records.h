@@ -348,6 +348,8 @@ struct EvaluationRecord {
   double perplexity = 0;
   std::optional<double> own_nll;
   std::optional<double> average_nll;
+  std::optional<double> probe_nll;
+  std::optional<double> rotated_nll;
   std::optional<double> bleu;
   std::optional<double> chrf;
   std::optional<double> old_nll;
@@ -372,7 +374,7 @@ struct EvaluationRecord {
         field(&R::step, "step", kCount, "step after which the model was evaluated"),
         field(&R::time, "time", kUnixTime, "end of the evaluation"),
         field(&R::seconds, "seconds", kSeconds, "duration of the evaluation"),
-        field(&R::spans, "spans", kSeconds, "parts of the duration: loss, decode, score"),
+        field(&R::spans, "spans", kSeconds, "parts of the duration: loss, probe, decode, score"),
         field(&R::nll, "nll", kNats, "negative log-likelihood").scalar("eval/loss"),
         field(&R::perplexity, "perplexity", kNoUnit, "exp(nll)").scalar("eval/perplexity"),
         field(&R::own_nll, "own_nll", kNats,
@@ -383,6 +385,15 @@ struct EvaluationRecord {
         field(&R::average_nll, "average_nll", kNats, "with ema.decay: nll of the averaged weights")
             .since("0.2")
             .scalar("eval/average-loss"),
+        field(
+            &R::probe_nll, "probe_nll", kNats,
+            "nll of at most 200 pairs of the set, measured after the evaluations 1, 2, 4, 8 and so "
+            "on")
+            .since("0.2"),
+        field(&R::rotated_nll, "rotated_nll", kNats,
+              "nll of the same pairs, each with the source of the next pair: not higher where a "
+              "translation does not depend on its source")
+            .since("0.2"),
         field(&R::bleu, "bleu", kNoUnit, "BLEU of the decoded sentences").scalar("eval/BLEU"),
         field(&R::chrf, "chrf", kNoUnit, "chrF of the decoded sentences").scalar("eval/chrF"),
         field(&R::old_nll, "old_nll", kNats,

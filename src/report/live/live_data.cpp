@@ -97,10 +97,12 @@ Json verdicts_of(const RunSummary& run, const LearningContext& learning) {
   Bottleneck found = bottleneck(run);
   found.place = {learning.run, learning.options};
   for (const VerdictText& v :
-       {text_of(found), text_of(trained(run, learning)), text_of(overfitting(run, learning))}) {
+       {text_of(found), text_of(trained(run, learning)), text_of(overfitting(run, learning)),
+        text_of(data_health(run, learning))}) {
     all.push_back({{"about", v.about},
                    {"verdict", v.since.empty() ? v.verdict : v.verdict + " " + v.since},
                    {"confidence", v.confidence},
+                   {"summary", v.summary},
                    {"because", v.because},
                    {"advice", v.advice},
                    {"rule", v.rule}});
@@ -264,7 +266,7 @@ Json live_data(const std::string& run_directory, const RunReader& reader, double
   Json json = live_placeholder(run_directory, name_of(state.kind), state.text);
   const std::optional<TrainOptions> options = options_of(run_directory);
   json["facts"] = facts_of(run, options, state.kind == RunStateKind::kRunning);
-  json["verdicts"] = verdicts_of(run, {.run = run_directory, .options = options});
+  json["verdicts"] = verdicts_of(run, learning_context(run_directory, options));
   json["charts"] = live_charts(run);
   json["hosts"] = hosts_of(run);
   json["ranks"] = ranks_of(run);

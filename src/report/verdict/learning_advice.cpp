@@ -42,7 +42,8 @@ std::string new_run_command(const std::string& run, const std::string& suffix,
 // "0.05", with two digits.
 std::string short_number(double value) { return format("{:.2g}", value); }
 
-std::string lower_rate_command(const Trained& t, double divisor) {
+// A divisor below 1 raises the rate.
+std::string other_rate_command(const Trained& t, double divisor) {
   std::string change = "--schedule.rate R";
   if (t.schedule && t.schedule->kind == ScheduleKind::kNoam) {
     change = "--schedule.factor " + short_number(t.schedule->factor / divisor);
@@ -55,7 +56,7 @@ std::string lower_rate_command(const Trained& t, double divisor) {
     }
     change = "--schedule.values " + values;
   }
-  return new_run_command(t.run, "lower-rate", change);
+  return new_run_command(t.run, divisor < 1 ? "higher-rate" : "lower-rate", change);
 }
 
 std::string longer_command(const Trained& t) {
@@ -119,8 +120,19 @@ std::string longer_run_advice(const Trained& t) {
 }
 
 std::string lower_rate_advice(const Trained& t, double divisor) {
-  return format("{} starts anew with {} of the learning rate", lower_rate_command(t, divisor),
+  return format("{} starts anew with {} of the learning rate", other_rate_command(t, divisor),
                 divided_text(divisor));
+}
+
+std::string wider_range_advice(const Trained& t) {
+  return new_run_command(t.run, "bf16", "--precision bf16") +
+         " starts anew in bf16, which has the range of fp32";
+}
+
+std::string less_dropout_advice(const Overfitting& o) {
+  return format(
+      "{} starts anew with half of the dropout",
+      new_run_command(o.run, "less-dropout", format("--dropout {}", short_number(o.less_dropout))));
 }
 
 std::string useless_advice(const Trained& t) {
@@ -129,7 +141,13 @@ std::string useless_advice(const Trained& t) {
     return "prepare the dataset again with validation pairs of the kind that the model is for "
            "(`reigen prepare --valid`), and with training pairs of that kind";
   }
-  const std::string anew = lower_rate_command(t, 10) +
+  if (t.level.fault == LossLevel::Fault::kHardlyLearns && t.level.rate_too_low()) {
+    return format(
+        "{} starts anew with ten times the learning rate; the loss has to fall below {:.3f} within "
+        "as many steps",
+        other_rate_command(t, 0.1), t.level.valid);
+  }
+  const std::string anew = other_rate_command(t, 10) +
                            " starts anew with a tenth of the learning rate; the loss has to fall "
                            "below the figure above within as many steps";
   if (t.level.fault == LossLevel::Fault::kWorseThanGuessing || t.level.clipped()) return anew;

@@ -19,6 +19,8 @@ std::string expected_text(const Trained& t, size_t horizon);
 std::string train_on_advice(const Trained& t);
 std::string longer_run_advice(const Trained& t);
 std::string lower_rate_advice(const Trained& t, double divisor);
+std::string wider_range_advice(const Trained& t);  // bf16 instead of fp16
+std::string less_dropout_advice(const Overfitting& o);
 std::string useless_advice(const Trained& t);
 std::string best_checkpoint_advice(const std::string& run, const LossTrend& trend);
 

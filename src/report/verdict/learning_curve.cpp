@@ -150,6 +150,10 @@ Points validation_losses(const RunSummary& run) {
 
 Points training_losses(const RunSummary& run) { return run.steps.ratio("nll", "finite"); }
 
+LearningContext learning_context(const std::string& run, std::optional<TrainOptions> options) {
+  return {.run = run, .options = std::move(options), .data = data_facts(run)};
+}
+
 std::optional<LossTrend> loss_trend(const RunSummary& run) {
   const Points valid = validation_losses(run);
   if (valid.empty() || training_losses(run).empty()) return std::nullopt;
@@ -261,14 +265,20 @@ LossLevel loss_level(const RunSummary& run, const LearningContext& context) {
   const double warmup =
       context.options ? static_cast<double>(context.options->schedule.warmup_steps) : 0;
   const bool begun = valid.size() >= kFewestForTrend && newest_step(run) > 2 * warmup;
-  if (begun && level.guessing > 0 && level.valid >= level.guessing) {
+  level.travel = run.steps.total("rate");
+  // Of a model that has learnt neither the frequencies of pieces nor, without those, anything.
+  const double learnt = level.frequencies > 0 ? kFrequencyMost * level.frequencies : level.guessing;
+  const bool nothing = begun && learnt > 0 && level.valid >= learnt;
+  if (nothing && level.rate_too_low()) {
+    level.fault = LossLevel::Fault::kHardlyLearns;
+  } else if (begun && level.guessing > 0 && level.valid >= level.guessing) {
     level.fault = LossLevel::Fault::kWorseThanGuessing;
   } else if (level.unlike && stands(valid) &&
              level.unlike_train < (1 - kFarGap) * level.unlike_valid) {
     level.fault = LossLevel::Fault::kUnlikeValidation;
   } else if (begun && level.frequencies > 0 && stands(valid) &&
              level.valid >= kFrequencyShare * level.frequencies) {
-    level.fault = LossLevel::Fault::kFrequenciesOnly;
+    level.fault = nothing ? LossLevel::Fault::kHardlyLearns : LossLevel::Fault::kFrequenciesOnly;
   } else if (measured && level.valid < std::max(kGoodLoss, kGoodShare * level.frequencies) &&
              level.bleu < kUselessBleu) {
     level.fault = LossLevel::Fault::kUselessBleu;
@@ -282,6 +292,8 @@ const char* id_of(LossLevel::Fault fault) {
       return "worse-than-guessing";
     case LossLevel::Fault::kFrequenciesOnly:
       return "frequencies-only";
+    case LossLevel::Fault::kHardlyLearns:
+      return "hardly-learns";
     case LossLevel::Fault::kUnlikeValidation:
       return "unlike-validation";
     case LossLevel::Fault::kUselessBleu:

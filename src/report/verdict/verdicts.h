@@ -18,7 +18,9 @@
 #include "config/train_options.h"
 #include "observe/record/run_summary.h"
 #include "report/verdict/causes.h"
+#include "report/verdict/data_health.h"
 #include "report/verdict/expected_gain.h"
+#include "report/verdict/loss_rises.h"
 #include "report/verdict/run_time.h"
 #include "report/verdict/worker_use.h"
 
@@ -138,7 +140,11 @@ Bottleneck bottleneck(const RunSummary& run);
 struct LearningContext {
   std::string run;  // directory, for commands
   std::optional<TrainOptions> options;
+  DataFacts data;
 };
+// Of a run directory, with the options that it recorded, where they can be read.
+LearningContext learning_context(const std::string& run, std::optional<TrainOptions> options);
+DataHealth data_health(const RunSummary& run, const LearningContext& context);
 
 // Validation loss against its best. Training loss is the mean of the steps since the previous
 // evaluation.
@@ -163,6 +169,10 @@ struct Overfitting {
   double epochs = 0;
   bool turned = false;  // validation loss rises while training loss falls
   bool dropout = true;
+  // Dropout so high that training loss stays far above validation loss: the rate to try; 0: it is
+  // not.
+  double less_dropout = 0;
+  double dropout_rate = 0;
   std::string run;  // directory
   LossTrend trend;  // where it is known
 };
@@ -187,6 +197,9 @@ int64_t last_step_of(const RunSummary& run, const TrainOptions& options);
 // `options`: those of the run.
 RateDecay rate_decay(const RunSummary& run, const std::optional<TrainOptions>& options);
 
+// Sum of learning rates below which weights have hardly moved: initial weights are about as large.
+constexpr double kLittleTravel = 0.03;
+
 // Whether the validation loss means anything, held against a model that knows nothing, and one that
 // knows only how often each piece occurs.
 struct LossLevel {
@@ -194,8 +207,9 @@ struct LossLevel {
     kNone,
     kWorseThanGuessing,  // above ln(vocabulary)
     kFrequenciesOnly,    // at the entropy of single pieces, and no longer falling
-    kUnlikeValidation,   // stands far above training loss in the first epoch, where text is new
-    kUselessBleu,        // a low loss, and text that shares next to nothing with its references
+    kHardlyLearns,      // above both of these, because the weights can hardly have moved, or stands
+    kUnlikeValidation,  // stands far above training loss in the first epoch, where text is new
+    kUselessBleu,       // a low loss, and text that shares next to nothing with its references
   };
   Fault fault = Fault::kNone;
   bool unlike = false;      // validation text is of a different kind than training text
@@ -209,11 +223,10 @@ struct LossLevel {
   double norm = 0;         // mean gradient norm of the last tenth of the steps
   double clip = 0;         // 0: none
   double rate = 0;         // mean learning rate of the last tenth
+  double travel = 0;  // sum of all learning rates: about the most that Adam has moved any weight
   bool clipped() const { return clip > 0 && norm > clip; }
-  bool useless() const {
-    return fault == Fault::kWorseThanGuessing || fault == Fault::kFrequenciesOnly ||
-           fault == Fault::kUnlikeValidation;
-  }
+  bool rate_too_low() const { return travel > 0 && travel < kLittleTravel; }
+  bool useless() const { return fault != Fault::kNone && fault != Fault::kUselessBleu; }
 };
 LossLevel loss_level(const RunSummary& run, const LearningContext& context);
 const char* id_of(LossLevel::Fault fault);  // in report.json
@@ -250,7 +263,11 @@ struct Trained {
   Evidence evidence = Evidence::kPrediction;
   Confidence confidence = Confidence::kNone;
   uint64_t step = 0;           // at which it diverged
-  uint64_t skipped_steps = 0;  // of a run that diverged
+  uint64_t skipped_steps = 0;  // loss or gradient was not finite
+  double skipped_share = 0;    // of the steps
+  bool fp16 = false;
+  bool stopped = false;         // diverged, and ended itself
+  std::vector<LossRise> rises;  // of training loss
   LossTrend trend;
   LossLevel level;
   Plan plan;
@@ -319,7 +336,14 @@ constexpr double kLearningSlope = 0.03;
 constexpr double kUnlikeGap = 0.1;        // of validation loss, within the first epoch
 constexpr double kFarGap = 0.5;           // the same, where validation loss does not fall
 constexpr double kFrequencyShare = 0.95;  // of the entropy of single pieces
-constexpr double kUselessBleu = 2;        // BLEU that is nothing
+constexpr double kFrequencyMost = 1.1;    // the same, above which not even frequencies are learnt
+constexpr double kDivergedRise = 1.5;     // of training loss, where it lasts
+constexpr double kManySkipped = 0.05;     // share of the steps
+// Training loss (with dropout) against validation loss, from which on dropout is too high, and the
+// dropout rate from which on it may be.
+constexpr double kHeldBack = 1.1;
+constexpr double kMuchDropout = 0.4;  // 0.3 is usual for small corpora
+constexpr double kUselessBleu = 2;    // BLEU that is nothing
 // Loss below which BLEU is something; also as a share of the entropy of single pieces.
 constexpr double kGoodLoss = 1.2;
 constexpr double kGoodShare = 0.35;

@@ -196,15 +196,43 @@ Confidence confidence_by_trend(const LearningCurve& curve, const LossTrend& tren
                                                                      : Confidence::kMedium;
 }
 
-bool has_dropout(const DropoutOptions& d) {
-  return d.embedding > 0 || d.attention > 0 || d.activation > 0 || d.residual > 0;
+double most_dropout(const DropoutOptions& d) {
+  return std::max({d.embedding, d.attention, d.activation, d.residual});
 }
+
+// Dropout that is too high keeps training loss far above validation loss, which has none.
+void look_for_underfitting(const CurveShape& shape, Overfitting& o) {
+  const bool held_back = shape.valid > 0 && o.trend.train_now > kHeldBack * o.trend.last;
+  if (held_back && o.dropout_rate >= kMuchDropout) {
+    o.less_dropout = std::round(50 * o.dropout_rate) / 100;
+  }
+}
+
+// What a small validation set shows may be chance.
+Confidence capped(Confidence confidence, const LearningContext& context) {
+  const uint64_t pairs = context.data.validation_pairs;
+  const bool few = pairs > 0 && pairs < kFewValidationPairs;
+  return few && confidence == Confidence::kHigh ? Confidence::kMedium : confidence;
+}
+
+// A rise of training loss that lasts, and that validation loss confirms where it was measured
+// since.
+const LossRise* lasting_rise(const Trained& t) {
+  if (t.rises.empty() || !t.rises.back().lasts()) return nullptr;
+  const LossRise& rise = t.rises.back();
+  const bool measured = !t.losses.empty() && t.losses.back().first > rise.step;
+  const bool confirmed = !measured || t.trend.last > kDivergedRise * t.trend.best;
+  return rise.after > kDivergedRise * rise.before && confirmed ? &rise : nullptr;
+}
+
+bool trains_in_fp16(const RunSummary& run) { return run.steps.total("loss_scale") > 0; }
 
 // Many models stand at the frequencies of pieces for a while and leave them later; where gradients
 // are clipped all the time, the learning rate is the likely reason.
 Confidence useless_confidence(const LossLevel& level) {
   if (level.fault == LossLevel::Fault::kWorseThanGuessing) return Confidence::kHigh;
   if (level.fault == LossLevel::Fault::kUnlikeValidation) return Confidence::kMedium;
+  if (level.rate_too_low()) return Confidence::kMedium;
   return level.clipped() ? Confidence::kMedium : Confidence::kLow;
 }
 
@@ -250,23 +278,18 @@ const char* id_of(Trained::Answer answer) {
   return "unknown";
 }
 
-Overfitting overfitting(const RunSummary& run, const LearningContext& context) {
-  Overfitting o;
-  o.run = context.run;
-  o.evaluations = validation_losses(run).size();
-  o.epochs = run.steps.total("epoch");
-  if (context.options) o.dropout = has_dropout(context.options->dropout);
-  const std::optional<LossTrend> trend = loss_trend(run);
-  if (!trend || o.evaluations < kFewestForTrend) return o;
-  o.trend = *trend;
+namespace {
+
+void judge_overfitting(const RunSummary& run, const LearningContext& context, Overfitting& o) {
+  const LossTrend& trend = o.trend;
   const LearningCurve curve = learning_curve(run, context);
-  o.turned = trend->worse >= kWorseInRow && trend->train_now < trend->train_at_best;
+  o.turned = trend.worse >= kWorseInRow && trend.train_now < trend.train_at_best;
   // Text of the first epoch is new to the model: nothing of it is memory.
   const bool seen_before = o.epochs > 1 || o.epochs == 0;
   if (o.turned && seen_before) {
     o.answer = Overfitting::Answer::kYes;
-    o.confidence = confidence_by_trend(curve, *trend);
-    return o;
+    o.confidence = confidence_by_trend(curve, trend);
+    return;
   }
   const auto shape = shape_of(curve);
   const bool learning = shape && learns(*shape);
@@ -274,35 +297,29 @@ Overfitting overfitting(const RunSummary& run, const LearningContext& context) {
   if (learning && o.speed < kNearTurn && o.epochs > 1) {
     o.answer = Overfitting::Answer::kNear;
     o.confidence = o.speed < 0 ? Confidence::kMedium : Confidence::kLow;
-    return o;
+    return;
   }
   o.answer = Overfitting::Answer::kNo;
+  if (shape) look_for_underfitting(*shape, o);
   const bool apart = o.turned || (learning && o.speed < 2 * kNearTurn);
-  o.confidence = trend->later == 0 && !apart ? Confidence::kHigh
-                 : trend->later >= 3         ? Confidence::kLow
-                                             : Confidence::kMedium;
-  return o;
+  o.confidence = trend.later == 0 && !apart ? Confidence::kHigh
+                 : trend.later >= 3         ? Confidence::kLow
+                                            : Confidence::kMedium;
 }
 
-Trained trained(const RunSummary& run, const LearningContext& context) {
-  Trained t;
-  t.run = context.run;
-  if (context.options) t.schedule = context.options->schedule;
-  t.losses = validation_losses(run);
-  t.plan = plan_of(run, context);
-  if (diverged(run)) {
-    t.answer = Trained::Answer::kDiverged;
-    t.confidence = Confidence::kHigh;
-    t.step = run.ends.back().step;
-    t.skipped_steps = static_cast<uint64_t>(run.steps.total("skipped"));
-    return t;
-  }
+void judge_trained(const RunSummary& run, const LearningContext& context, Trained& t) {
   const std::optional<LossTrend> trend = loss_trend(run);
+  if (trend) t.trend = *trend;
+  if (const LossRise* rise = lasting_rise(t)) {
+    t.answer = Trained::Answer::kDiverged;
+    t.confidence = Confidence::kMedium;
+    t.step = static_cast<uint64_t>(rise->step);
+    return;
+  }
   if (t.losses.empty() || !trend) {  // says nothing, wherever the learning rate is
     judge_few(run, t);
-    return t;
+    return;
   }
-  t.trend = *trend;
   t.level = loss_level(run, context);
   const RateDecay decay = rate_decay(run, context.options);
   t.phase = decay.phase;
@@ -323,6 +340,47 @@ Trained trained(const RunSummary& run, const LearningContext& context) {
   } else {
     judge_by_schedule(run, decay, curve, t);
   }
+}
+
+}  // namespace
+
+Overfitting overfitting(const RunSummary& run, const LearningContext& context) {
+  Overfitting o;
+  o.run = context.run;
+  o.evaluations = validation_losses(run).size();
+  o.epochs = run.steps.total("epoch");
+  if (context.options) {
+    o.dropout_rate = most_dropout(context.options->dropout);
+    o.dropout = o.dropout_rate > 0;
+  }
+  const std::optional<LossTrend> trend = loss_trend(run);
+  if (!trend || o.evaluations < kFewestForTrend) return o;
+  o.trend = *trend;
+  judge_overfitting(run, context, o);
+  o.confidence = capped(o.confidence, context);
+  return o;
+}
+
+Trained trained(const RunSummary& run, const LearningContext& context) {
+  Trained t;
+  t.run = context.run;
+  if (context.options) t.schedule = context.options->schedule;
+  t.losses = validation_losses(run);
+  t.plan = plan_of(run, context);
+  t.rises = loss_rises(run);
+  t.skipped_steps = static_cast<uint64_t>(run.steps.total("skipped"));
+  t.skipped_share = run.steps.total("skipped") / std::max(1.0, run.steps.total("steps"));
+  t.fp16 = trains_in_fp16(run);
+  if (diverged(run)) {
+    t.answer = Trained::Answer::kDiverged;
+    t.confidence = Confidence::kHigh;
+    t.step = run.ends.back().step;
+    t.stopped = true;
+    if (const std::optional<LossTrend> trend = loss_trend(run)) t.trend = *trend;
+    return t;
+  }
+  judge_trained(run, context, t);
+  t.confidence = capped(t.confidence, context);
   return t;
 }
 

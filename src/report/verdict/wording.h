@@ -23,9 +23,12 @@ struct VerdictText {
 VerdictText text_of(const Bottleneck& bottleneck);
 VerdictText text_of(const Trained& trained);
 VerdictText text_of(const Overfitting& overfitting);
+VerdictText text_of(const DataHealth& data);
 
 // "From step 246 on, steps waited for the network for 90% of the time."
 std::string summary_of(const Bottleneck& bottleneck);
+std::string summary_of(const Trained& trained);
+std::string summary_of(const Overfitting& overfitting);
 // The clauses of evidence, between semicolons.
 std::vector<std::string> clauses_of(const std::string& text);
 

@@ -108,6 +108,34 @@ std::string over_text(const Trained& t) {
   return text;
 }
 
+// "training loss rose from 1.210 to 6.400 at step 240 and was back at step 260; ..."
+std::string rise_text(const LossRise& rise) {
+  std::string text =
+      format("training loss rose from {:.3f} to {:.3f} at step {} and {}", rise.before, rise.after,
+             step_number(rise.step),
+             rise.lasts() ? "has not come back" : "was back at step " + step_number(rise.end));
+  if (std::isfinite(rise.norm_after) && rise.norm_before > 0) {
+    text += format(", with a mean gradient norm of {:.2g} instead of {:.2g}", rise.norm_after,
+                   rise.norm_before);
+  }
+  return text;
+}
+
+// Rises of training loss, and steps that changed nothing.
+std::string unrest_text(const Trained& t) {
+  constexpr size_t kMostRises = 3;
+  std::string text;
+  const size_t first = t.rises.size() - std::min(t.rises.size(), kMostRises);
+  for (size_t i = first; i < t.rises.size(); ++i) add_clause(text, rise_text(t.rises[i]));
+  if (t.skipped_share >= kManySkipped && !t.stopped) {
+    add_clause(text, format("{} of the steps ({}) changed nothing, because loss or gradient was "
+                            "not finite{}",
+                            percent_of(t.skipped_share), with_commas(t.skipped_steps),
+                            t.fp16 ? ": numbers of fp16 have too small a range for this run" : ""));
+  }
+  return text;
+}
+
 // Why the best loss of the run is no better than that of a model that cannot translate.
 std::string level_text(const LossLevel& level) {
   std::string text;
@@ -119,6 +147,15 @@ std::string level_text(const LossLevel& level) {
         "the best validation loss is {:.3f} and no longer falls; a model that knows only "
         "how often each piece occurs has about {:.3f}",
         level.valid, level.frequencies);
+  } else if (level.fault == LossLevel::Fault::kHardlyLearns) {
+    text = format("the best validation loss is {:.3f}", level.valid);
+    if (level.frequencies > 0) {
+      text += format("; a model that knows only how often each piece occurs has about {:.3f}",
+                     level.frequencies);
+    }
+    if (level.guessing > 0) {
+      text += format("; guessing evenly among all pieces has {:.3f}", level.guessing);
+    }
   } else if (level.fault == LossLevel::Fault::kUselessBleu) {
     text = format(
         "validation loss fell to {:.3f}, but the best BLEU is {:.2f}: the model predicts "
@@ -146,6 +183,12 @@ std::string useless_reason(const Trained& t) {
         "different kind (domain, language, direction, preparation)",
         t.level.train);
   }
+  if (t.level.fault == LossLevel::Fault::kHardlyLearns && t.level.rate_too_low()) {
+    return format(
+        "the likely reason is a learning rate that is too low: the rates of all steps sum to "
+        "{:.2g}, about the most that any weight can have moved; mean rate now {:.2g}",
+        t.level.travel, t.level.rate);
+  }
   if (t.level.clipped()) {
     return format(
         "the likely reason is a learning rate that is too high: its mean was {:.2g}, and "
@@ -167,7 +210,9 @@ std::string trained_rule() {
       "loss still falls, or the interval shows no gain above {:.0f}%. Past its best: it overfits. "
       "Getting worse: at least {} in a row at the end are {} "
       "above the best and training loss did not fall either. Of no use: the best loss is not below "
-      "ln(vocabulary), or stands at the entropy of single pieces. As far as its schedule goes: the "
+      "ln(vocabulary), or stands at the entropy of single pieces or above it. Diverged: loss or "
+      "gradient was not finite for many steps, or training loss rose by half and stays there. As "
+      "far as its schedule goes: the "
       "mean learning rate ahead is below {:.0f}% of the peak. With fewer than {}: still improving "
       "when the last loss is the best and more than {} below the previous one",
       100 * kSmallGain, 100 * kTrainedGain, counted(kWorseInRow, "evaluation"),
@@ -240,6 +285,8 @@ void describe_known(const Trained& t, VerdictText& v) {
                       ? "no, validation loss is worse than guessing"
                   : t.level.fault == LossLevel::Fault::kUnlikeValidation
                       ? "cannot be judged by this validation text"
+                  : t.level.fault == LossLevel::Fault::kHardlyLearns
+                      ? "no, it hardly learns"
                       : "no, so far the model has learnt only how often each piece occurs";
       v.because = level_text(t.level);
       add_clause(v.because, useless_reason(t));
@@ -248,9 +295,17 @@ void describe_known(const Trained& t, VerdictText& v) {
       break;
     case Trained::Answer::kDiverged:
       v.verdict = format("no, diverged at step {}", with_commas(t.step));
-      v.because = format("loss or gradient was not finite, and the run stopped after skipping {}",
-                         counted(t.skipped_steps, "step"));
+      if (t.stopped) {
+        v.because = format("loss or gradient was not finite, and the run stopped after skipping {}",
+                           counted(t.skipped_steps, "step"));
+      } else if (t.trend.best > 0) {
+        v.because = format("validation loss is {:.3f} and was {:.3f} at step {}", t.trend.last,
+                           t.trend.best, step_number(t.trend.best_step));
+      }
       v.advice = lower_rate_advice(t, 3);
+      if (!t.stopped && t.trend.last > t.trend.best) {
+        add_clause(v.advice, best_checkpoint_advice(t.run, t.trend));
+      }
       break;
     case Trained::Answer::kUnknown:
       break;
@@ -296,8 +351,15 @@ VerdictText text_of(const Overfitting& o) {
                          counted(kFewestForTrend, "evaluation"), o.evaluations);
       break;
     case Overfitting::Answer::kNo:
-      v.verdict = "no";
+      v.verdict = o.less_dropout > 0 ? "no, dropout rather holds it back" : "no";
       v.because = because;
+      if (o.less_dropout > 0) {
+        add_clause(v.because,
+                   format("with dropout {:.2g}, training loss is more than {} above validation "
+                          "loss, which has none",
+                          o.dropout_rate, percent_of(kHeldBack - 1)));
+        v.advice = less_dropout_advice(o);
+      }
       if (o.turned) {
         add_clause(v.because,
                    "in the first epoch all training text is new, so nothing of it is "
@@ -324,6 +386,7 @@ VerdictText text_of(const Overfitting& o) {
                         best_checkpoint_advice(o.run, t));
       break;
   }
+  v.summary = summary_of(o);
   return v;
 }
 
@@ -341,6 +404,9 @@ VerdictText text_of(const Trained& t) {
     describe_known(t, v);
   }
   if (t.answer != Trained::Answer::kUseless) add_clause(v.because, level_text(t.level));
+  add_clause(v.because, unrest_text(t));
+  if (t.fp16 && t.skipped_share >= kManySkipped) add_clause(v.advice, wider_range_advice(t));
+  v.summary = summary_of(t);
   return v;
 }
 

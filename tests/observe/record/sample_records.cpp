@@ -59,6 +59,8 @@ EvaluationRecord sample_evaluation(uint64_t step) {
           .spans = {{"loss", 1.5}, {"decode", 5.5}, {"score", 0.5}},
           .nll = 1.75,
           .perplexity = 5.754602676005731,
+          .probe_nll = 1.625,
+          .rotated_nll = 4.5,
           .bleu = 27.25,
           .chrf = 55.5,
           .old_nll = 2.5,

@@ -85,7 +85,7 @@ TEST(LiveData, EveryChartHasSeriesAndASummary) {
   EXPECT_EQ(chart(json, "loss")["series"][0]["points"].size(), 30u);
   EXPECT_EQ(chart(json, "network-in")["series"].size(), 2u);
   EXPECT_DOUBLE_EQ(chart(json, "network-in")["series"][0]["points"][3][1].get<double>(), 5);
-  EXPECT_EQ(json["verdicts"].size(), 3u);
+  EXPECT_EQ(json["verdicts"].size(), 4u);
   EXPECT_EQ(json["ranks"].size(), 2u);
   EXPECT_EQ(json["samples"].size(), sample_evaluation(30).samples.size());
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "report/verdict/verdicts.h"
 #include "report/verdict/wording.h"
@@ -255,6 +256,150 @@ TEST(Level, ALossThatJumpsWhileItStandsIsUselessToo) {
   RunSummary run = run_at_level(5.55, 5.6, 0.02, 1e-4);
   run.evaluations[4].nll = 5.9;  // in the middle of the run: what comes later is lower
   EXPECT_EQ(loss_level(run, context_with({})).fault, LossLevel::Fault::kFrequenciesOnly);
+}
+
+// A run whose rate is far too low or far too high: where the loss stands, how far weights can have
+// moved, and whether gradients are clipped.
+LossLevel level_of(double valid, double fall, double rate, double norm = 0.5) {
+  RunSummary run;
+  run.add(0, StartRecord{.vocabulary = 600, .piece_entropy = 5.378});
+  for (uint64_t step = 1; step <= 400; ++step) {
+    StepRecord record{.step = step, .epoch = 0.1, .loss = 1, .rate = rate, .norm = norm};
+    record.nll = valid + fall * (1 - static_cast<double>(step) / 400);
+    run.add(0, record);
+    if (step % 20 == 0) run.add(0, EvaluationRecord{.step = step, .nll = record.nll});
+  }
+  return loss_level(run, context_with({}));
+}
+
+TEST(Level, ARateThatIsTooLowIsNotCalledTooHigh) {
+  // As measured at rates of 1e-6 (post-norm, gradients just clipped) and 3e-5 (pre-norm).
+  for (const LossLevel& level : {level_of(7.102, 0.03, 1e-6, 1.05), level_of(6.336, 0.77, 3e-5)}) {
+    EXPECT_EQ(level.fault, LossLevel::Fault::kHardlyLearns);
+    EXPECT_TRUE(level.rate_too_low());
+    EXPECT_LT(level.travel, 0.013);
+  }
+  // A higher rate: the same loss is that of guessing, or stands above piece frequencies.
+  EXPECT_EQ(level_of(7.102, 0.03, 0.1, 7).fault, LossLevel::Fault::kWorseThanGuessing);
+  const LossLevel stands = level_of(6.1, 0.05, 0.1, 7);
+  EXPECT_EQ(stands.fault, LossLevel::Fault::kHardlyLearns);
+  EXPECT_FALSE(stands.rate_too_low());
+  EXPECT_EQ(level_of(6.1, 1, 0.1, 7).fault, LossLevel::Fault::kNone);  // it falls
+}
+
+TEST(Level, FrequenciesOnlyIsALossNearTheirEntropy) {
+  EXPECT_EQ(level_of(5.15, 0.05, 0.1).fault, LossLevel::Fault::kFrequenciesOnly);
+  EXPECT_EQ(level_of(5.85, 0.05, 0.1).fault, LossLevel::Fault::kFrequenciesOnly);
+  EXPECT_EQ(level_of(5.95, 0.05, 0.1).fault, LossLevel::Fault::kHardlyLearns);
+  EXPECT_EQ(level_of(5.05, 0.05, 0.1).fault, LossLevel::Fault::kNone);
+  // A low rate alone is no fault: this run has learnt something.
+  EXPECT_EQ(level_of(5.5, 1, 1e-5).fault, LossLevel::Fault::kNone);
+}
+
+// Training loss of 400 steps by `loss`, with an evaluation after every 20.
+RunSummary run_of(const std::function<double(uint64_t step)>& loss) {
+  RunSummary run;
+  for (uint64_t step = 1; step <= 400; ++step) {
+    StepRecord record{.step = step, .epoch = 0.1, .loss = 1, .rate = 0.004};
+    const double noise = 0.1 * std::sin(12.9 * static_cast<double>(step * step));
+    record.nll = loss(step) + noise;
+    record.norm = record.nll > 5 ? 9 : 0.5;
+    run.add(0, record);
+    if (step % 20 == 0) run.add(0, EvaluationRecord{.step = step, .nll = loss(step)});
+  }
+  return run;
+}
+
+double falling(uint64_t step) { return 1 + 6 / std::sqrt(static_cast<double>(step)); }
+
+TEST(Rises, NoneInALossThatFallsOrStands) {
+  EXPECT_TRUE(loss_rises(run_of(falling)).empty());
+  EXPECT_TRUE(loss_rises(run_of([](uint64_t) { return 3.0; })).empty());
+  // Slowly rising by a tenth in all.
+  EXPECT_TRUE(loss_rises(run_of([](uint64_t step) {
+                return 3 + 0.3 * static_cast<double>(step) / 400;
+              })).empty());
+}
+
+TEST(Rises, ASpikeHasItsStepsAndItsGradientNorm) {
+  const auto spike = [](uint64_t step) {
+    return falling(step) + (step > 200 && step <= 228 ? 5 : 0);
+  };
+  const std::vector<LossRise> rises = loss_rises(run_of(spike));
+  ASSERT_EQ(rises.size(), 1U);
+  EXPECT_EQ(rises[0].step, 201);
+  EXPECT_EQ(rises[0].end, 229);
+  EXPECT_NEAR(rises[0].before, falling(199), 0.1);
+  EXPECT_NEAR(rises[0].after, falling(215) + 5, 0.5);
+  EXPECT_NEAR(rises[0].norm_before, 0.5, 1e-9);
+  EXPECT_NEAR(rises[0].norm_after, 9, 0.5);
+  const Trained t = trained(run_of(spike));
+  EXPECT_NE(t.answer, Trained::Answer::kDiverged);
+  EXPECT_THAT(text_of(t).because, testing::HasSubstr("and was back at step 2"));
+}
+
+TEST(Rises, OneThatLastsIsADivergence) {
+  const RunSummary run =
+      run_of([](uint64_t step) { return step < 300 ? falling(step) : 6 + 0.2 * (step % 3); });
+  const Trained t = trained(run, context_with({}));
+  EXPECT_EQ(t.answer, Trained::Answer::kDiverged);
+  EXPECT_FALSE(t.stopped);
+  EXPECT_NEAR(static_cast<double>(t.step), 300, 4);
+  const VerdictText v = text_of(t);
+  EXPECT_THAT(v.verdict, testing::HasSubstr("diverged at step"));
+  EXPECT_THAT(v.because, testing::HasSubstr("has not come back"));
+  EXPECT_THAT(v.advice, testing::HasSubstr("best-loss"));
+}
+
+TEST(Trained, ManySkippedStepsAreTold) {
+  RunSummary run = run_of(falling);
+  for (uint64_t step = 401; step <= 430; ++step) {
+    run.add(0, StepRecord{.step = step, .loss_scale = 1024, .skipped = true});
+  }
+  const Trained t = trained(run);
+  EXPECT_NEAR(t.skipped_share, 30 / 430.0, 1e-9);
+  EXPECT_THAT(text_of(t).because, testing::HasSubstr("7% of the steps (30) changed nothing"));
+  EXPECT_THAT(text_of(t).because, testing::HasSubstr("fp16"));
+  EXPECT_THAT(text_of(t).advice, testing::HasSubstr("--run RUN-bf16 --precision bf16`"));
+  EXPECT_THAT(text_of(trained(run_of(falling))).because,
+              testing::Not(testing::HasSubstr("changed nothing")));
+}
+
+TEST(Overfitting, DropoutThatIsTooHighHoldsTrainingLossAboveValidationLoss) {
+  const auto with_dropout = [](double dropout, double train) {
+    TrainOptions options;
+    options.dropout = {dropout, dropout, dropout, dropout};
+    RunSummary run;
+    for (uint64_t i = 1; i <= 10; ++i) {
+      evaluate(run, 100 * i, 2 + 1.0 / static_cast<double>(i), train);
+    }
+    return overfitting(run, context_with(options));
+  };
+  const Overfitting o = with_dropout(0.5, 3);
+  EXPECT_EQ(o.answer, Overfitting::Answer::kNo);
+  EXPECT_EQ(o.less_dropout, 0.25);
+  EXPECT_THAT(text_of(o).advice,
+              testing::HasSubstr("--run runs/first-less-dropout --dropout 0.25"));
+  EXPECT_EQ(with_dropout(0.1, 3).less_dropout, 0);
+  EXPECT_EQ(with_dropout(0.5, 2.25).less_dropout, 0);
+  EXPECT_EQ(with_dropout(0.5, 2.35).less_dropout, 0.25);
+}
+
+// What few pairs show may be chance.
+TEST(Trained, FewValidationPairsCapTheConfidence) {
+  RunSummary run;
+  for (uint64_t step = 100; step <= 2000; step += 100) {
+    const double loss = 1.5 + 60 / std::sqrt(static_cast<double>(step));
+    evaluate(run, step, loss, loss);
+  }
+  LearningContext context;
+  context.data = {.known = true, .validation_pairs = 99};
+  EXPECT_EQ(trained(run).confidence, Confidence::kHigh);
+  EXPECT_EQ(overfitting(run).confidence, Confidence::kHigh);
+  EXPECT_EQ(trained(run, context).confidence, Confidence::kMedium);
+  EXPECT_EQ(overfitting(run, context).confidence, Confidence::kMedium);
+  context.data.validation_pairs = 100;
+  EXPECT_EQ(trained(run, context).confidence, Confidence::kHigh);
 }
 
 // Source and target swapped in the validation pairs: training loss falls, validation loss cannot.

@@ -150,6 +150,7 @@ TEST(Wording, ADivergedRunNamesItsStep) {
   Trained t;
   t.answer = Trained::Answer::kDiverged;
   t.step = 101;
+  t.stopped = true;
   t.skipped_steps = 1;
   EXPECT_EQ(text_of(t).verdict, "no, diverged at step 101");
   EXPECT_THAT(text_of(t).because, HasSubstr("after skipping 1 step"));

@@ -4,7 +4,6 @@ A run of a regime is drawn from (seed, regime, number) alone, so that seeds neve
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import random
@@ -173,8 +172,7 @@ def train(reigen, folder, plan, real_text, watch=contextlib.nullcontext):
     prepare(reigen, folder, "text", valid, vocabulary, "data")
     command = ["train", "--data", f"{folder}/data", "--run", f"{folder}/run", *fixed, "--eval.every", plan["every"]]
     if "first" in plan:
-        call(reigen, *command, "--max-steps", 1)
-        take_weights(f"{folder}/first-run/last", f"{folder}/run")
+        command += ["--from", f"{folder}/first-run/last"]
     try:
         with watch():
             call(reigen, *command, "--max-steps", plan["steps"])
@@ -187,36 +185,6 @@ def diverged(folder):
     """Such a run has no later losses to hold a prediction against."""
     with open(f"{folder}/run/measurements/rank-0.jsonl", encoding="utf-8") as log:
         return json.loads(log.readlines()[-1]).get("reason") == "diverged"
-
-
-def take_weights(checkpoint, run):
-    """A run of one step goes on with the weights of a different run, as fine-tuning does; its evaluation of the
-    random weights is removed from its log."""
-    last = os.path.realpath(f"{run}/last")
-    shutil.copy(f"{checkpoint}/model.safetensors", f"{last}/model.safetensors")
-
-    def digest(name):
-        with open(f"{last}/{name}", "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
-
-    with open(f"{last}/manifest.json", encoding="utf-8") as file:
-        manifest = json.load(file)
-    for entry in manifest["files"]:
-        entry["bytes"] = os.path.getsize(f"{last}/{entry['file']}")
-        entry["sha256"] = digest(entry["file"])
-    with open(f"{last}/manifest.json", "w", encoding="utf-8") as file:
-        json.dump(manifest, file)
-    with open(f"{last}/SHA256SUMS", encoding="utf-8") as file:
-        names = [line.split("  ", 1)[1].strip() for line in file]
-    with open(f"{last}/SHA256SUMS", "w", encoding="utf-8") as file:
-        file.writelines(f"{digest(name)}  {name}\n" for name in names)
-    shutil.rmtree(f"{run}/tensorboard")
-    log = f"{run}/measurements/rank-0.jsonl"
-    with open(log, encoding="utf-8") as file:
-        lines = [line for line in file if '"kind":"evaluation"' not in line]
-    with open(log, "w", encoding="utf-8") as file:
-        file.writelines(lines)
-    os.remove(f"{run}/measurements/rollup.json")
 
 
 def read_curve(folder):

@@ -25,7 +25,7 @@ package-cuda: setup ## write the archive of the CUDA part, where nvcc is: build/
 	@scripts/build.sh cuda-library reigen_cuda
 	@packaging/package.sh cuda
 
-test-fast: ## lint, unit tests and a few whole runs, in about 7 minutes on two cores from cold
+test-fast: ## lint, unit tests and a few whole runs; the aim is under 8 minutes on two cores
 	@scripts/setup.sh --unit
 	@scripts/test.sh fast
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Writes packages of the release build, the same bytes for the same commit on the same Debian release:
 #   packaging/package.sh               build/package/reigen-VERSION-linux-ARCH.tar.xz and .deb
+#   packaging/package.sh deb           only the .deb
 #   packaging/package.sh tree FOLDER   only the content of the archive, as a folder (for tests)
 #   packaging/package.sh cuda          the CUDA part, reigen-VERSION-cuda-ARCH.tar.xz, from the preset
 #                                      cuda-library
@@ -81,7 +82,8 @@ deb() {
   gzip -9n "$folder/usr/share/man/man1/reigen.1"
   put 644 CHANGELOG.md "$folder/usr/share/doc/reigen/changelog"
   gzip -9n "$folder/usr/share/doc/reigen/changelog"
-  put 644 LICENSE "$folder/usr/share/doc/reigen/copyright"
+  # The program, and what it has inside of it.
+  cat LICENSE /usr/share/doc/{nlohmann-json3-dev,libjs-chart.js}/copyright > "$folder/usr/share/doc/reigen/copyright"
   mkdir -p "$folder/debian" "$folder/DEBIAN"
   printf 'Source: reigen\n\nPackage: reigen\nArchitecture: any\n' > "$folder/debian/control"
   depends=$(cd "$folder" && dpkg-shlibdeps -O -eusr/bin/reigen | sed -n 's/^shlibs:Depends=//p')
@@ -96,6 +98,7 @@ deb() {
 
 case ${1:-all} in
   tree) tree "$2" ;;
+  deb) mkdir -p "$out" && deb && ls -l "$out" ;;
   cuda)
     name=reigen-$version-linux-$machine
     put 644 build/cuda-library/libreigen_cuda.so "$out/cuda/$name/lib/reigen/libreigen_cuda.so"
@@ -115,7 +118,7 @@ case ${1:-all} in
     (cd "$out" && sha256sum reigen* > SHA256SUMS && ls -l . && cat SHA256SUMS)
     ;;
   *)
-    echo "usage: packaging/package.sh [tree FOLDER | cuda]" >&2
+    echo "usage: packaging/package.sh [deb | tree FOLDER | cuda]" >&2
     exit 2
     ;;
 esac

@@ -94,7 +94,9 @@ void NormRowBackward(const NormRow& r, const float* h, const NormRowGrad& g) {
 HWY_INLINE Vec Sigmoid(Vec x) {
   const F32 d;
   const Vec one = hn::Set(d, 1.0F);
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(x))));
+  // Highway's Exp is undefined above 104; gelu's inner value passes that below x = -10.6.
+  const Vec bounded = hn::Min(hn::Neg(x), hn::Set(d, 88.0F));
+  return hn::Div(one, hn::Add(one, hn::Exp(d, bounded)));
 }
 
 // gelu in its tanh form, x * sigmoid(2 u) with u = sqrt(2/pi) (x + 0.044715 x^3).

@@ -113,19 +113,32 @@ std::string token_text(const JsonView& view) {
                                  : static_cast<std::string>(view);
 }
 
+// A name of a language, which is printed and written into cards.
+std::string language_text(const JsonView& view) {
+  constexpr size_t kMostBytes = 100;
+  std::string text = view;
+  const bool control = std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  });
+  if (control || text.size() > kMostBytes) {
+    view.refuse(format("a language: up to {} bytes without control characters", kMostBytes));
+  }
+  return text;
+}
+
 TokenizerFacts tokenizer_facts(const ForeignFiles& files) {
   TokenizerFacts facts;
   if (!files.has("tokenizer_config.json")) return facts;
   const std::string& path = files.path("tokenizer_config.json");
   const Json json = parse_json(files.text("tokenizer_config.json"), path);
   const JsonView view(json);
-  auto read = [&](const char* key, std::string& into) {
-    if (view.contains(key) && !view.at(key).is_null()) into = token_text(view.at(key));
+  auto read = [&](const char* key, auto text_of, std::string& into) {
+    if (view.contains(key) && !view.at(key).is_null()) into = text_of(view.at(key));
   };
   try {
-    read("source_lang", facts.source_language);
-    read("target_lang", facts.target_language);
-    read("unk_token", facts.unk);
+    read("source_lang", language_text, facts.source_language);
+    read("target_lang", language_text, facts.target_language);
+    read("unk_token", token_text, facts.unk);
   } catch (const FieldError& e) {
     throw DataError(format("{}: {}", path, e.what()));
   }
@@ -195,8 +208,8 @@ void read_own_facts(const ForeignFiles& files, CheckpointFacts& facts) {
   try {
     const JsonView view(json);
     facts.step = view.at("step");
-    facts.source_language = static_cast<std::string>(view.at("source_language"));
-    facts.target_language = static_cast<std::string>(view.at("target_language"));
+    facts.source_language = language_text(view.at("source_language"));
+    facts.target_language = language_text(view.at("target_language"));
     facts.nfkc = view.at("nfkc");
     facts.whitespace = view.at("whitespace");
     for (const JsonView& score : view.at("scores").members()) {

@@ -387,6 +387,7 @@ class FromTransformers(Converted):
 
     def test_a_hostile_reigen_json_is_refused(self):
         for values in [{"step": -1}, {"step": 1.5}, {"step": 10**30}, {"source_language": 5}, {"nfkc": "yes"},
+                       {"source_language": "e\x1b[31mn"}, {"target_language": "de\nde"}, {"target_language": "d" * 101},
                        {"scores": [1]}, {"scores": {"bleu": "high"}}, {"scores": None}, {"calibration": "x"},
                        {"calibration": []}, {"calibration": [{"chrf": 1}]},
                        {"calibration": [{"log_probability": p, "chrf": 1, "low": 0, "high": 2} for p in (0, -1)]}]:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <thread>
 
 #include "base/clock.h"
@@ -15,6 +16,7 @@
 #include "cli/commands.h"
 #include "dist/launch/host_launch.h"
 #include "dist/launch/restarts.h"
+#include "train/run/event_command.h"
 #include "train/run/run_directory.h"
 #include "train/workers/join.h"
 
@@ -165,10 +167,30 @@ bool may_restart(const LaunchResult& result, const WorkerOptions& options) {
 
 }  // namespace
 
+namespace {
+
+bool was_killed(const LaunchResult& result) {
+  return result.code > kSignalled && result.code != static_cast<int>(ExitCode::kInterrupted);
+}
+
+void raise_loss(EventCommand* events, const LaunchResult& result) {
+  const bool lost = was_killed(result) || result.code == static_cast<int>(ExitCode::kComm);
+  if (events == nullptr || !lost || !result.started || interrupt_requested()) return;
+  events->raise(RunEvent::kLostWorker, result.checkpoint.value_or(0), text_of(result));
+}
+
+}  // namespace
+
 void launch_workers(const WorkerCommand& command, const WorkerOptions& options) {
+  std::unique_ptr<EventCommand> events;
+  if (!command.on_event.empty()) {
+    events = std::make_unique<EventCommand>(
+        EventOptions{.command = command.on_event, .run = command.run});
+  }
   Restarts restarts(command.run.empty() ? 0 : options.restarts);
   LeavingHosts leaving;
   LaunchResult result = launch(command, options);
+  raise_loss(events.get(), result);
   while (!result.ok() && may_restart(result, options)) {
     const auto pause = restarts.after(with_shutdown(result, options));
     if (!pause) break;
@@ -177,12 +199,11 @@ void launch_workers(const WorkerCommand& command, const WorkerOptions& options) 
     log_restart(cause, restarts, *pause);
     pause_before_restart(*pause);
     result = launch_again(command, options, restarts, cause, leaving);
+    raise_loss(events.get(), result);
   }
   if (result.ok()) return;
-  const bool killed =
-      result.code > kSignalled && result.code != static_cast<int>(ExitCode::kInterrupted);
   const std::string& why = restarts.why_not();
-  throw Error(killed ? ExitCode::kComm : static_cast<ExitCode>(result.code),
+  throw Error(was_killed(result) ? ExitCode::kComm : static_cast<ExitCode>(result.code),
               text_of(result) + (why.empty() ? "" : "; " + why));
 }
 

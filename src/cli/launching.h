@@ -21,6 +21,7 @@ struct WorkerCommand {
   double longest_wait = 0;  // the seconds that rank 0 may wait for room on a full disk
   std::string run = {};     // the run directory; without one there are no restarts
   std::string copy = {};    // the place of its second copy, if there is one
+  std::string on_event = {};
 };
 
 // Starts the command on this host or over ssh, again with --restarts, and returns when all workers

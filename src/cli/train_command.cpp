@@ -59,7 +59,8 @@ void run_train(const TrainOptions& options) {
                     .rank0_environment = page_secret(options),
                     .longest_wait = options.checkpoint.wait,
                     .run = options.run,
-                    .copy = options.checkpoint.copy_to},
+                    .copy = options.checkpoint.copy_to,
+                    .on_event = options.on_event},
                    options.workers);
   } else {
     train_as_worker(options);

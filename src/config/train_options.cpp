@@ -66,6 +66,22 @@ void describe_decay_now(Schema& s, TrainOptions& o) {
       .unrecorded();  // a request; checkpoint and measurement log record the decay
 }
 
+void describe_events(Schema& s, TrainOptions& o) {
+  s.option("on-event", o.on_event, "COMMAND",
+           "shell command for the events of the run, with $REIGEN_EVENT (finished, diverged, "
+           "lost-worker or stalled), $REIGEN_EVENT_RUN, $REIGEN_EVENT_STEP and "
+           "$REIGEN_EVENT_MESSAGE; training does not wait for it, except up to a minute at its "
+           "end; not taken from files, so a resume needs it again")
+      .free_on_resume()
+      .from_rank0()
+      .command_line_only();
+  s.custom(seconds_option("stalled-after", o.stalled_after,
+                          "time without a step, an evaluation or a checkpoint after which "
+                          "on-event gets the event stalled; 0 for never"))
+      .free_on_resume()
+      .from_rank0();
+}
+
 void describe_compute(Schema& s, TrainOptions& o) {
   describe(s, o.device);
   s.option("algorithms", o.algorithms, "FILE",
@@ -278,6 +294,7 @@ void describe(Schema& s, TrainOptions& o) {
       .free_on_resume()
       .from_rank0();
   describe_decay_now(s, o);
+  describe_events(s, o);
   describe(s, o.tune);
   describe_settings(s, o);
   s.option("dashboard", o.dashboard, "serve the live page of the run from rank 0 while it trains")
@@ -457,6 +474,7 @@ TrainOptions options_for_worker(const std::string& of_rank0, const TrainOptions&
   // Not recorded, but this worker may become rank 0.
   options.eval.command = own.eval.command;
   options.checkpoint.copy_to = own.checkpoint.copy_to;
+  options.on_event = own.on_event;
   return options;
 }
 

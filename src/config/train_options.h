@@ -87,6 +87,8 @@ struct TrainOptions {
   double smoothing = 0.1;
   LossScaling loss_scaling = LossScaling::kBackoff;  // with fp16
   bool quiet = false;
+  std::string on_event;        // a shell command; empty: none
+  double stalled_after = 900;  // seconds; 0: never
   bool dashboard = false;
   PageOptions page;
   ModelOptions model = sizes_of_preset();

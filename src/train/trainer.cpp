@@ -18,6 +18,7 @@
 #include "train/run/starting_point.h"
 #include "train/training_loop.h"
 #include "train/workers/agreements.h"
+#include "train/workers/join.h"
 #include "train/workers/preemption.h"
 #include "train/workers/send_data.h"
 
@@ -65,6 +66,10 @@ void run_attempt(AttemptParts& parts) {
     end_attempt(parts, with_advice(parts, e));
     throw DeviceError(with_advice(parts, e));
   } catch (const CommError& e) {
+    // A launcher of Reigen's own raises it, also where rank 0 is the lost worker.
+    if (parts.writer && !was_placed()) {
+      parts.writer->raise(RunEvent::kLostWorker, parts.state.counters.step, e.what());
+    }
     end_attempt(parts, with_advice(parts, e));
     throw CommError(with_advice(parts, e));
   } catch (const Error& e) {

@@ -321,6 +321,7 @@ void TrainingLoop::diverged(const std::string& what, const std::string& advice) 
   if (parts_.writer) {
     parts_.writer->end(parts_.state.counters.step, "diverged", parts_.watch.seconds());
     saved = parts_.writer->last_checkpoint();
+    parts_.writer->raise(RunEvent::kDiverged, parts_.state.counters.step, what);
   }
   throw DivergedError(format("{}; {}; {}", what, saved, advice));
 }
@@ -383,6 +384,7 @@ void TrainingLoop::finish(StopReason reason) {
                at_.checkpoint.step ? writer.how_to_resume() : "nothing was trained yet"));
   }
   log_note(format("done: {} reached", text_of(reason)));
+  writer.raise(RunEvent::kFinished, c.step, format("{} reached", text_of(reason)));
   if (reason == StopReason::kMaxTime) {
     const std::string unfinished = unfinished_decay(parts_.options, c.step);
     if (!unfinished.empty()) log_warning(unfinished);

@@ -255,6 +255,8 @@ TEST(OptionsForWorker, AreRank0sExceptForThoseOfTheMachineAndOfTheLaunch) {
   EXPECT_EQ(options_for_worker(text, train_options({"--eval.command", "x"})).eval.command, "x");
   const TrainOptions copies = train_options({"--checkpoint.copy-to", "/copy"});
   EXPECT_EQ(options_for_worker(text, copies).checkpoint.copy_to, "/copy");
+  const TrainOptions notified = train_options({"--on-event", "true"});
+  EXPECT_EQ(options_for_worker(text, notified).on_event, "true");
 }
 
 std::vector<std::string> changes_by(const std::vector<std::string>& args) {

@@ -81,6 +81,8 @@ ChildProcess::ChildProcess(const ChildSpec& spec) {
     for (const int fd : {spec.inherited, spec.parent_pipe}) {
       if (fd >= 0) fcntl(fd, F_SETFD, 0);
     }
+    // A thread other than the main one has these blocked, and the child would inherit that.
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) sigdelset(&before, number);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (spec.folder.empty() || chdir(spec.folder.c_str()) == 0) {
       execvpe(file.c_str(), arguments.data(), variables.data());

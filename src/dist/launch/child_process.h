@@ -24,7 +24,8 @@ struct ChildSpec {
 
 class ChildProcess {
  public:
-  // Call it on the main thread: the kernel kills the child when the calling thread ends.
+  // Call it on the main thread, or one that outlives the child: the kernel kills the child when the
+  // calling thread ends.
   // Throws IoError.
   explicit ChildProcess(const ChildSpec& spec);
   ~ChildProcess();  // kills its whole process group and waits for it

@@ -33,7 +33,7 @@ struct LaunchResult {
 // unchanged. SIGINT, SIGTERM and SIGHUP are forwarded; if this process dies for any reason, the
 // kernel kills the workers. `elastic`: a worker that ends is proven to the others,
 // which continue. Call it on the main thread, after catch_interrupts(), with no other
-// thread running.
+// thread running but those that only start commands.
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
                           const Grace& grace = {},
                           const std::vector<std::string>& rank0_environment = {},

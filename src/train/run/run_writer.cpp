@@ -24,7 +24,11 @@ namespace reigen {
 
 RunWriter::RunWriter(RunDirectory& run, const TrainOptions& options, const TrainingData& data,
                      const Transformer& model)
-    : run_(run), options_(options), data_(data), model_(model) {}
+    : run_(run), options_(options), data_(data), model_(model) {
+  if (options.on_event.empty()) return;
+  events_ = std::make_unique<EventCommand>(EventOptions{
+      .command = options.on_event, .run = run.path(), .stalled_after = options.stalled_after});
+}
 
 void RunWriter::open(Counters& counters) {
   run_.write("config.yaml", to_yaml(recorded_options(options_)));
@@ -117,6 +121,28 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.eval_command = options_.eval.command;
   reporter_->start(start);
   if (attempt.prediction) reporter_->prediction(*attempt.prediction);
+  note_progress(attempt.first_step);
+}
+
+void RunWriter::raise(RunEvent event, uint64_t step, const std::string& message) {
+  if (events_) events_->raise(event, step, message);
+}
+
+void RunWriter::note_progress(uint64_t step) {
+  if (events_) events_->progress(step);
+}
+
+void RunWriter::membership(const MembershipChangeRecord& record) {
+  reporter_->membership(record);
+  note_progress(record.step);
+  if (record.lost.empty()) return;
+  std::string lost;
+  for (const auto& one : record.lost) {
+    lost += format("{}worker {} on host {}: {}", lost.empty() ? "" : "; ", one.worker, one.host,
+                   one.why);
+  }
+  raise(RunEvent::kLostWorker, record.step,
+        format("{}; the run continues with {}", lost, counted(record.workers, "worker")));
 }
 
 void RunWriter::log(const std::optional<CheckpointRecord>& record) {
@@ -130,6 +156,7 @@ void RunWriter::log(const std::optional<CheckpointRecord>& record) {
 }
 
 void RunWriter::step(const StepRecord& record) {
+  note_progress(record.step);
   reporter_->step(record);
   log(checkpoints_->finished());
   log_copy();
@@ -161,6 +188,7 @@ void RunWriter::wait_for_copy() {
 }
 
 void RunWriter::evaluation(const EvaluationRecord& record) {
+  note_progress(record.step);
   reporter_->evaluation(record);
   last_evaluation_ = record;
 }
@@ -205,6 +233,7 @@ void RunWriter::save(const TrainState& state, StateSource* source, const Stopwat
   reporter_->flush();
   log(checkpoints_->wait());
   checkpoints_->save(state, facts(state), source, stall);
+  note_progress(state.counters.step);
 }
 
 uint64_t RunWriter::requested_decay() {
@@ -264,6 +293,7 @@ void RunWriter::write_file(const std::string& name, std::string text) {
 }
 
 void RunWriter::end(uint64_t step, const char* reason, double seconds) {
+  if (events_) events_->rest();
   look_for_move();
   log(checkpoints_->wait());
   reporter_->end({.step = step, .reason = reason, .seconds = seconds});
@@ -271,6 +301,7 @@ void RunWriter::end(uint64_t step, const char* reason, double seconds) {
 }
 
 void RunWriter::wait_for_checkpoint() {
+  if (events_) events_->rest();
   look_for_move();
   const Stopwatch stall;
   std::optional<CheckpointRecord> last = checkpoints_->wait();

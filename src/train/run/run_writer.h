@@ -17,6 +17,7 @@
 #include "observe/record/records.h"
 #include "optim/state.h"
 #include "train/run/checkpoint_writer.h"
+#include "train/run/event_command.h"
 #include "train/run/reporter.h"
 #include "train/run/run_directory.h"
 #include "train/run/setup.h"
@@ -78,7 +79,9 @@ class RunWriter {
   void use_decay(const Decay& decay);
   void begin_decay(const DecayRecord& record);
   void cancel_decay(uint64_t step) { reporter_->decay({.step = step, .cause = "max-steps"}); }
-  void membership(const MembershipChangeRecord& record) { reporter_->membership(record); }
+  void membership(const MembershipChangeRecord& record);
+  // For the command of --on-event, if there is one.
+  void raise(RunEvent event, uint64_t step, const std::string& message);
   // Returns when the state is copied. `source` has parameters and moments where the state does not;
   // `stall` runs since training stopped for the checkpoint.
   void save(const TrainState& state, StateSource* source, const Stopwatch& stall);
@@ -113,6 +116,7 @@ class RunWriter {
   void log_copy();
   void wait_for_copy();
   void look_for_move();
+  void note_progress(uint64_t step);
   void refuse_decay_request();
 
   RunDirectory& run_;
@@ -135,6 +139,7 @@ class RunWriter {
   std::optional<Calibration> calibration_;                     // of its translations
   std::vector<std::pair<std::string, std::string>> verdicts_;  // of the report, for the summary
   std::map<std::string, std::string> files_;                   // text by name, as last written
+  std::unique_ptr<EventCommand> events_;                       // null without --on-event
 };
 
 }  // namespace reigen

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/launching.h"
 #include "doctor/doctor.h"
+#include "doctor/offers.h"
 #include "train/workers/join.h"
 
 namespace reigen {
@@ -27,6 +28,7 @@ void examine_as_worker(DoctorOptions options) {
 }  // namespace
 
 void run_doctor(const DoctorOptions& options) {
+  if (!options.offers.empty()) return print(compare_offers(options));
   if (starts_workers(options.train.workers)) {
     launch_workers({.name = "doctor", .arguments = options.arguments}, options.train.workers);
   } else {

@@ -22,15 +22,6 @@ std::pair<double, std::string> number_and_unit(const std::string& text, const ch
   return {number, unit};
 }
 
-double parse_rate(const std::string& text) {
-  constexpr const char* kExpected = "expected a rate such as 100mbit or 10gbit";
-  const auto [number, unit] = number_and_unit(text, kExpected);
-  if (unit == "kbit") return number * 1e3 / 8;
-  if (unit == "mbit") return number * 1e6 / 8;
-  if (unit == "gbit") return number * 1e9 / 8;
-  throw ConfigError(format("'{}': {}", text, kExpected));
-}
-
 double parse_latency(const std::string& text) {
   constexpr const char* kExpected = "expected a latency such as 50us, 2ms or 0.1s";
   const auto [number, unit] = number_and_unit(text, kExpected);
@@ -57,6 +48,15 @@ Option simulate_option(DoctorOptions& o) {
 }
 
 }  // namespace
+
+double parse_rate(const std::string& text) {
+  constexpr const char* kExpected = "expected a rate such as 100mbit or 10gbit";
+  const auto [number, unit] = number_and_unit(text, kExpected);
+  if (unit == "kbit") return number * 1e3 / 8;
+  if (unit == "mbit") return number * 1e6 / 8;
+  if (unit == "gbit") return number * 1e9 / 8;
+  throw ConfigError(format("'{}': {}", text, kExpected));
+}
 
 SimulateSetting parse_simulate(const std::string& text) {
   SimulateSetting setting;
@@ -91,9 +91,14 @@ void describe(Schema& s, DoctorOptions& o) {
   s.custom(seconds_option("seconds", o.seconds, "approximate duration of the measurement"));
   s.option("price-per-hour", o.price_per_hour,
            "price of one host per hour, for the predicted cost of the run", 0, 1e6);
+  s.option("offers", o.offers, "FILE",
+           "YAML file of machines that are not rented yet (price, GPU, link of each), ranked for "
+           "this job by cost and time from reference speeds; nothing is measured; "
+           "recipes/offers.yaml is an example");
   s.custom(simulate_option(o));
   describe_settings(s, o.train);
   s.example("reigen doctor --config run.yaml --hosts vm1:2,vm2:2 --price-per-hour 3.06");
+  s.example("reigen doctor --data data --preset base --offers offers.yaml");
   s.example(
       "reigen doctor --data data --preset base --workers 2 --simulate workers=64,link=10gbit");
 }

@@ -17,6 +17,9 @@ struct SimulateSetting {
   bool same_share = false;  // the batch grows with the workers instead of being divided
 };
 
+// "100mbit" or "10gbit" in bytes per second. Throws ConfigError.
+double parse_rate(const std::string& text);
+
 // "workers=64,link=10gbit,latency=50us,batch=grows". Throws ConfigError.
 SimulateSetting parse_simulate(const std::string& text);
 
@@ -25,6 +28,7 @@ struct DoctorOptions {
   double price_per_hour = 0;  // of one host
   double seconds = 20;
   bool json = false;
+  std::string offers;  // a file; empty: hosts are measured
   std::string simulate_text;
   SimulateSetting simulate;
   std::vector<std::string> arguments;

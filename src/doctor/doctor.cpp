@@ -29,10 +29,7 @@ std::vector<int> one_of_each_host(const std::vector<Member>& members) {
 
 // Seconds of all steps until the first limit of the run; 0 where there is no limit.
 double run_seconds(const Examination& e, const TrainOptions& options, double steps_in_epoch) {
-  double steps = INFINITY;
-  if (options.max_steps > 0) steps = static_cast<double>(options.max_steps);
-  if (options.max_epochs > 0) steps = std::min(steps, options.max_epochs * steps_in_epoch);
-  if (e.decay.active()) steps = static_cast<double>(e.decay.end());  // counted
+  const double steps = run_steps(options, e.decay, steps_in_epoch);
   const double first = std::min(steps, static_cast<double>(e.warmup));
   double seconds = first * e.warmup_step.seconds + (steps - first) * e.predictions[0].seconds;
   if (options.max_time > 0) seconds = std::min(seconds, options.max_time);
@@ -215,6 +212,14 @@ class Examiner {
 };
 
 }  // namespace
+
+double run_steps(const TrainOptions& options, const Decay& decay, double steps_in_epoch) {
+  if (decay.active()) return static_cast<double>(decay.end());  // counted
+  double steps = INFINITY;
+  if (options.max_steps > 0) steps = static_cast<double>(options.max_steps);
+  if (options.max_epochs > 0) steps = std::min(steps, options.max_epochs * steps_in_epoch);
+  return steps;
+}
 
 Examination examine(const DoctorOptions& given, Job& job) { return Examiner(given, job).examine(); }
 

@@ -110,6 +110,9 @@ struct Examination {
   std::vector<uint64_t> simulated_idle;  // workers beyond the sentences of a batch
 };
 
+// Steps until the first limit of the run that is counted in steps; infinite where there is none.
+double run_steps(const TrainOptions& options, const Decay& decay, double steps_in_epoch);
+
 // Called by all workers at once; only rank 0's result is complete.
 Examination examine(const DoctorOptions& options, Job& job);
 

@@ -1,6 +1,6 @@
 # The two commands a new user needs: `make demo` and `make test`, each from a clean clone.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo package package-cuda test test-fast test-all asan tsan fuzz chaos bench docs format lint clean
+.PHONY: help setup setup-test build demo package package-cuda test test-fast test-all asan tsan fuzz chaos bench docs site format lint clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,6 +58,9 @@ docs: build ## regenerate options.md and measurement-log.md (from the program), 
 	build/release/reigen help --markdown > docs/options.md
 	build/release/reigen help --measurement-log > docs/measurement-log.md
 	@bench/results/tables.py
+
+site: ## make a static site of the documents, with search: build/site/index.html
+	@scripts/site/build.py build/site
 
 format: ## apply clang-format to all sources
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i

@@ -97,7 +97,7 @@ def compare_run(options, folder, facts):
     after = [(s, v) for s, v in loss if s > stop]
     high = [name for name in ("bottleneck", "trained", "overfitting") if verdicts[name]["confidence"] == "high"]
     wrong = [*wrong_learning(verdicts, before, after, stop),
-             *wrong_bottleneck(verdicts["bottleneck"], evaluated_share(folder, stop), facts["others"])]
+             *wrong_bottleneck(verdicts["bottleneck"], pauses(folder, stop), facts["others"])]
     return {"regime": plan["regime"], "run": facts["name"], "stop": stop, "loss": before[-1],
             "bend": min(v for _, v in loss) * (1 + WORSE) < loss[-1][1],
             "over": verdicts["trained"]["answer"] == "schedule-over",
@@ -107,14 +107,15 @@ def compare_run(options, folder, facts):
             "wrong": [name for name in wrong if name.split(":")[0] in high]}
 
 
-def evaluated_share(folder, stop):
-    """Of the time of steps and evaluations."""
+def pauses(folder, stop):
+    """Shares of evaluations and of checkpoint stalls in the time of both and of the steps."""
     seconds = collections.Counter()
     with open(f"{folder}/run/measurements/rank-0.jsonl", encoding="utf-8") as log:
         for record in map(json.loads, log):
-            if record["kind"] in ("step", "evaluation") and 1 < record["step"] <= stop:
-                seconds[record["kind"]] += record["seconds"]
-    return seconds["evaluation"] / max(1e-9, sum(seconds.values()))
+            if record["kind"] in ("step", "evaluation", "checkpoint") and 1 < record["step"] <= stop:
+                seconds[record["kind"]] += record["stall_seconds" if record["kind"] == "checkpoint" else "seconds"]
+    total = max(1e-9, sum(seconds.values()))
+    return {kind: seconds[kind] / total for kind in ("evaluation", "checkpoint")}
 
 
 def wrong_learning(verdicts, before, after, stop):
@@ -135,12 +136,12 @@ def wrong_learning(verdicts, before, after, stop):
     return ([f"trained: {trained}"] if wrong else []) + ([f"overfitting: {overfitting}"] if over else [])
 
 
-def wrong_bottleneck(verdict, evaluated, others):
-    """Nothing slow is planted in these runs: one worker on a core of its own, with evaluations close to each other. What
-    other processes had of that core is measured beside the program; None is not known."""
+def wrong_bottleneck(verdict, pause, others):
+    """Nothing slow is planted in these runs: one worker on a core of its own, with evaluations close to each other, after
+    which the best is saved. What other processes had of that core is measured beside the program; None is not known."""
     cause = verdict["cause"]
-    right = {"compute": evaluated < 0.5 and (others or 0) < 0.5,
-             "evaluation": evaluated > 0.1,
+    right = {"compute": max(pause.values()) < 0.5 and (others or 0) < 0.5,
+             "evaluation": pause["evaluation"] > 0.1, "checkpoint": pause["checkpoint"] > 0.1,
              "interference": others is not None and others > 0.1}.get(cause, False)
     return [] if right else [f"bottleneck: {cause}"]
 

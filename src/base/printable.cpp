@@ -1,6 +1,7 @@
 #include "base/printable.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 
 #include "base/format.h"
@@ -70,6 +71,17 @@ bool is_utf8(std::string_view text) {
     text.remove_prefix(c.bytes);
   }
   return true;
+}
+
+std::string shell_word(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("/._-+=:@,").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain && !text.empty()) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
 }
 
 }  // namespace reigen

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"
+#include "base/printable.h"
 #include "base/statistics.h"
 #include "report/report_maker.h"
 #include "report/verdict/run_course.h"
@@ -112,7 +113,7 @@ void ReportMaker::advise_saving(Answer& a) {
       format(
           "`reigen train --run {} --checkpoint.every {}`: a stop then repeats half as many steps "
           "on average, {} instead of {} here",
-          directory_, options_->checkpoint.every / 2, human_seconds(time_.repeated / 2),
+          shell_word(directory_), options_->checkpoint.every / 2, human_seconds(time_.repeated / 2),
           human_seconds(time_.repeated)));
 }
 

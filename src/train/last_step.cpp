@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "base/printable.h"
 #include "optim/schedule.h"
 #include "train/run_limits.h"
 
@@ -43,7 +44,7 @@ std::string missing_decay(const TrainOptions& options) {
       "of steps until then is not known; give --max-steps, or begin the decay before with `reigen "
       "train --run {} --decay-now N`",
       options.max_time > 0 ? "--max-time" : "--max-epochs",
-      options.run.empty() ? "RUN" : options.run);
+      options.run.empty() ? "RUN" : shell_word(options.run));
 }
 
 std::string unfinished_decay(const TrainOptions& options, uint64_t step) {

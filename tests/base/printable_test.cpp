@@ -43,5 +43,13 @@ TEST(IsUtf8, AcceptsOnlyWellFormedText) {
   EXPECT_FALSE(is_utf8("\xe2\x80"));
 }
 
+TEST(ShellWord, IsQuotedWhereAShellWouldSplitOrExpandIt) {
+  EXPECT_EQ(shell_word("/runs/a-1.b"), "/runs/a-1.b");
+  EXPECT_EQ(shell_word("my runs/a"), "'my runs/a'");
+  EXPECT_EQ(shell_word("$HOME"), "'$HOME'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 }  // namespace
 }  // namespace reigen

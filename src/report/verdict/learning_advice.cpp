@@ -1,28 +1,15 @@
 #include "report/verdict/learning_advice.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <string_view>
 
 #include "base/format.h"
+#include "base/printable.h"
 #include "optim/schedule.h"
 #include "report/verdict/wording.h"
 
 namespace reigen {
 namespace {
-
-// A path as a word of a shell.
-std::string shell_word(const std::string& path) {
-  const bool plain = std::all_of(path.begin(), path.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("/._-+=:@,").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain && !path.empty()) return path;
-  std::string quoted = "'";
-  for (const char c : path) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
 
 std::string run_word(const std::string& run) { return run.empty() ? "RUN" : shell_word(run); }
 

@@ -21,6 +21,7 @@
 #include "base/interrupt.h"
 #include "base/json/json.h"
 #include "base/machine.h"
+#include "base/printable.h"
 #include "base/terminal.h"
 #include "observe/record/records.h"
 #include "observe/record/run_reader.h"
@@ -360,7 +361,7 @@ void attach(const std::string& run) {
         note.host == host_name()
             ? "ended without recording its exit"
             : format("wrote nothing for {}; if it has ended", human_seconds(kSilentHostSeconds)),
-        run));
+        shell_word(run)));
   }
   throw_end(note);
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/printable.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
 #include "report/verdict/run_course.h"
@@ -95,7 +96,8 @@ void Reporter::warn_of_change() {
     const Change* change = slowed_lately(course);
     if (change == nullptr || change->step <= static_cast<double>(after_step_)) return;
     warned_ = true;
-    log_warning(format("{}; `reigen report {}` has the details", text_of(*change), options_.run));
+    log_warning(format("{}; `reigen report {}` has the details", text_of(*change),
+                       shell_word(options_.run)));
   } catch (const Error&) {  // the logs cannot be read now; training continues
   }
 }

@@ -12,6 +12,7 @@
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/machine.h"
+#include "base/printable.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
 #include "data/piece_entropy.h"
@@ -258,7 +259,7 @@ void RunWriter::refuse_decay_request() {
                    counted(steps, "step"), with_commas(decay_.begin), with_commas(decay_.end()))
           : format("the request for a decay of {} came after the last step and was removed; "
                    "`reigen train --run {} --decay-now {}` resumes the run with it",
-                   counted(steps, "step"), run_.path(), steps));
+                   counted(steps, "step"), shell_word(run_.path()), steps));
 }
 
 void RunWriter::use_decay(const Decay& decay) {
@@ -384,7 +385,7 @@ std::string RunWriter::last_checkpoint() const {
 
 std::string RunWriter::how_to_resume() const {
   const std::optional<uint64_t> last = run_.linked("last");
-  return last ? format("`reigen train --run {}` resumes from step {}", run_.path(),
+  return last ? format("`reigen train --run {}` resumes from step {}", shell_word(run_.path()),
                        with_commas(*last))
               : "no checkpoint was written yet";
 }

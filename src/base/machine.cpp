@@ -188,6 +188,22 @@ double core_limit(const std::string& root) {
   return std::isfinite(least) ? least : 0;
 }
 
+// The groups stop their threads one after another: the longest time of any of them.
+double throttled_seconds(const std::string& root) {
+  double longest = 0;
+  visit_groups(
+      root, "cpu",
+      [&](const std::string& group) {
+        const auto us = named_number(group + "/cpu.stat", "throttled_usec");
+        longest = std::max(longest, 1e-6 * static_cast<double>(us.value_or(0)));
+      },
+      [&](const std::string& group) {
+        const auto ns = named_number(group + "/cpu.stat", "throttled_time");
+        longest = std::max(longest, 1e-9 * static_cast<double>(ns.value_or(0)));
+      });
+  return longest;
+}
+
 unsigned thread_count(int64_t threads) {
   return static_cast<unsigned>(threads > 0 ? threads : usable_cores());
 }
@@ -210,6 +226,19 @@ uint64_t available_memory(const std::string& root) {
   if (!kib) sysinfo(&facts);
   const uint64_t machine = kib ? *kib * 1024 : (facts.freeram + facts.bufferram) * facts.mem_unit;
   return std::min(machine, group_room(root));
+}
+
+uint64_t memory_limit(const std::string& root) {
+  // Version 1 writes the largest number of pages where there is no limit.
+  const uint64_t machine = named_number(root + "/proc/meminfo", "MemTotal:").value_or(0) * 1024;
+  uint64_t least = machine;
+  auto limit = [&](const std::string& file) {
+    least = std::min(least, first_number(file).value_or(least));
+  };
+  visit_groups(
+      root, "memory", [&](const std::string& group) { limit(group + "/memory.max"); },
+      [&](const std::string& group) { limit(group + "/memory.limit_in_bytes"); });
+  return least < machine ? least : 0;
 }
 
 std::string process_identity(uint64_t process) {

@@ -22,6 +22,9 @@ int cores_within(int cores, double limit);  // of a quota; 0: none
 // Cores that a CPU quota of this process's control groups grants (a container's limit), such as
 // 0.5; 0 without one. `root` is for tests: a folder with its own proc/ and sys/.
 double core_limit(const std::string& root = "");
+// Seconds so far in which such quotas stopped threads of this process's control groups, summed over
+// the cores; 0 without one.
+double throttled_seconds(const std::string& root = "");
 
 // The value of an option `--threads`: 0 stands for all usable cores.
 unsigned thread_count(int64_t threads);
@@ -41,6 +44,8 @@ ProcessMemory process_memory();
 // process is in a control group (a container, a batch job) with a limit. `root` is for tests: a
 // folder with its own proc/ and sys/.
 uint64_t available_memory(const std::string& root = "");
+// The least memory that a control group of this process may use, in bytes; 0 without a limit.
+uint64_t memory_limit(const std::string& root = "");
 
 enum class ProcessState {
   kRunning,

@@ -10,6 +10,10 @@
 
 namespace reigen {
 
+// The name of the thread that reads and packs batches, for top and ps; the sampler finds it by
+// name.
+inline constexpr const char* kInputThread = "reigen-input";
+
 // Starts a thread. Reigen starts all of its own threads with this function.
 std::thread thread_without_signals(std::function<void()> work);
 

@@ -71,7 +71,7 @@ Prefetcher::Prefetcher(const Dataset& dataset, BatchStream stream, PrefetchOptio
     throw std::logic_error("the shares of a batch are those of other workers");
   }
   state_->thread = thread_without_signals([state = state_.get()] { state->fill(); });
-  pthread_setname_np(state_->thread.native_handle(), "reigen-input");  // for top and ps
+  pthread_setname_np(state_->thread.native_handle(), kInputThread);
 }
 
 Prefetcher::~Prefetcher() {

@@ -34,7 +34,7 @@ TrainingLoop::TrainingLoop(AttemptParts& parts)
     : parts_(parts),
       limits_(parts.options, parts.data.train, parts.data.valid.has_value(),
               parts.state.choices.decay),
-      logs_(parts.job, parts.on_gpu()),
+      logs_(parts.job, parts.on_gpu(), parts.opened.device.threads()),
       started_(parts.state.counters.cursor) {
   if (parts.job.elastic()) at_.forming = parts.job.membership()->forming_id();
   claim_writing(parts);

@@ -82,6 +82,38 @@ TEST(CoreLimit, OfVersion1) {
   EXPECT_DOUBLE_EQ(core_limit(machine.path()), 0.25);
 }
 
+TEST(ThrottledSeconds, AreThoseOfTheGroupThatStoppedItsThreadsLongest) {
+  Machine machine;
+  EXPECT_EQ(throttled_seconds(machine.path()), 0);
+  machine.write("proc/self/cgroup", "0::/job/worker\n");
+  machine.write("sys/fs/cgroup/job/worker/cpu.stat", "usage_usec 9\nthrottled_usec 1500000\n");
+  machine.write("sys/fs/cgroup/job/cpu.stat", "usage_usec 9\nthrottled_usec 2500000\n");
+  EXPECT_DOUBLE_EQ(throttled_seconds(machine.path()), 2.5);
+}
+
+// In a container the path is that of its host, and the group is mounted at the root.
+TEST(ThrottledSeconds, OfVersion1InAContainer) {
+  Machine machine;
+  machine.write("proc/self/cgroup", "4:cpu,cpuacct:/docker/1234\n");
+  machine.write("sys/fs/cgroup/cpu/cpu.stat",
+                "nr_periods 8\nnr_throttled 3\nthrottled_time 750000000\n");
+  EXPECT_DOUBLE_EQ(throttled_seconds(machine.path()), 0.75);
+}
+
+TEST(MemoryLimit, IsTheLeastBelowTheMemoryOfTheMachine) {
+  Machine machine;
+  machine.write("proc/meminfo", "MemTotal: 1000 kB\n");
+  EXPECT_EQ(memory_limit(machine.path()), 0u);
+  machine.write("proc/self/cgroup", "0::/job\n");
+  machine.write("sys/fs/cgroup/job/memory.max", "max\n");
+  EXPECT_EQ(memory_limit(machine.path()), 0u);
+  machine.write("sys/fs/cgroup/memory.max", "600000\n");
+  EXPECT_EQ(memory_limit(machine.path()), 600'000u);
+  machine.write("proc/self/cgroup", "4:memory:/job\n");
+  machine.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(memory_limit(machine.path()), 0u);
+}
+
 TEST(UsableCores, AreThoseThatTheProcessMayRunOn) {
   const Affinity affinity;
   EXPECT_EQ(usable_cores(), cores_within(affinity.cores(), core_limit()));

@@ -21,8 +21,13 @@ struct ProcessRecord {
   std::string cores;
   uint64_t core_count = 0;
   double core_limit = 0;
+  uint64_t memory_limit = 0;
+  uint64_t threads = 0;
   double cpu = 0;
   std::optional<double> run_delay;
+  double throttled = 0;
+  std::optional<double> input_cpu;
+  double input_delay = 0;
   double cores_busy = 0;
   double stolen = 0;
   uint64_t major_faults = 0;
@@ -51,6 +56,13 @@ struct ProcessRecord {
               "cores that a CPU quota of its control group grants; absent without one")
             .since("0.2")
             .omitted_when_empty(),
+        field(&R::memory_limit, "memory_limit", kBytes,
+              "memory that its control group may use; absent without a limit")
+            .since("0.2")
+            .omitted_when_empty(),
+        field(&R::threads, "threads", kCount, "threads that compute (--threads)")
+            .since("0.2")
+            .omitted_when_empty(),
         field(&R::cpu, "cpu", kSampledSeconds, "CPU time of the process")
             .since("0.2")
             .over_steps(Combine::kSum),
@@ -58,6 +70,20 @@ struct ProcessRecord {
               "time in which its threads were runnable and waited for a core, summed over the "
               "threads")
             .since("0.2"),
+        field(&R::throttled, "throttled", kSampledSeconds,
+              "time in which the CPU quota of its control group stopped threads of that group, "
+              "summed over the cores; part of run_delay")
+            .since("0.2")
+            .omitted_when_empty()
+            .over_steps(Combine::kSum),
+        field(&R::input_cpu, "input_cpu", kSampledSeconds,
+              "CPU time of the thread that reads and packs batches")
+            .since("0.2"),
+        field(&R::input_delay, "input_delay", kSampledSeconds,
+              "time in which that thread was runnable and waited for a core")
+            .since("0.2")
+            .omitted_when_empty()
+            .over_steps(Combine::kSum),
         field(&R::cores_busy, "cores_busy", kSampledSeconds,
               "time in which the cores it may run on were busy with any process, summed over the "
               "cores")
@@ -74,7 +100,8 @@ struct ProcessRecord {
             .omitted_when_empty()
             .over_steps(Combine::kSum)};
   }
-  // Divided by "seconds", or by "delay_known", which is the time for which run_delay is known.
+  // Divided by "seconds", or by "delay_known" and "input_known", which are the times for which
+  // run_delay and input_cpu are known.
   static constexpr auto derived() {
     using R = ProcessRecord;
     return std::array{
@@ -83,6 +110,10 @@ struct ProcessRecord {
                    Combine::kSum},
         Derived<R>{"delay", [](const R& r) { return r.run_delay.value_or(0); }, Combine::kSum},
         Derived<R>{"delay_known", [](const R& r) { return r.run_delay ? r.seconds : 0; },
+                   Combine::kSum},
+        Derived<R>{"input_running", [](const R& r) { return r.input_cpu.value_or(0); },
+                   Combine::kSum},
+        Derived<R>{"input_known", [](const R& r) { return r.input_cpu ? r.seconds : 0; },
                    Combine::kSum}};
   }
 };

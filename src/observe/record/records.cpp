@@ -87,6 +87,52 @@ double SampleRecord::gpu_others() const {
   return others;
 }
 
+namespace {
+
+// A process that waits for a collective also counts as use.
+constexpr double kInUse = 50;  // percent
+// Clocks of GPUs that compute at their power limit vary by this share.
+constexpr double kUsualClockLoss = 0.15;
+
+// Calls visit(gpu) for the GPUs that this job uses; where that is hidden, for those in use.
+template <class Visit>
+void visit_gpus_in_use(const std::vector<GpuSample>& gpus, Visit&& visit) {
+  const bool known = std::any_of(gpus.begin(), gpus.end(),
+                                 [](const GpuSample& g) { return g.other_processes.has_value(); });
+  for (const GpuSample& g : gpus) {
+    if (known ? g.other_processes.has_value() : g.utilisation >= kInUse) visit(g);
+  }
+}
+
+}  // namespace
+
+double SampleRecord::gpu_lost_clock() const {
+  double most = 0;
+  visit_gpus_in_use(gpus, [&](const GpuSample& g) {
+    if (g.max_megahertz <= 0 || g.megahertz <= 0 || g.utilisation < kInUse) return;
+    const double lost = 1 - g.megahertz / g.max_megahertz;
+    if (lost > kUsualClockLoss) most = std::max(most, lost);
+  });
+  return most;
+}
+
+double SampleRecord::gpu_other_use() const {
+  double most = 0;
+  visit_gpus_in_use(
+      gpus, [&](const GpuSample& g) { most = std::max(most, g.other_use.value_or(0) / 100); });
+  return most;
+}
+
+bool SampleRecord::gpu_clock_known() const {
+  return std::any_of(gpus.begin(), gpus.end(),
+                     [](const GpuSample& g) { return g.max_megahertz > 0; });
+}
+
+bool SampleRecord::gpu_other_use_known() const {
+  return std::any_of(gpus.begin(), gpus.end(),
+                     [](const GpuSample& g) { return g.other_use.has_value(); });
+}
+
 void add_step_to(SpansRecord& sum, const StepRecord& step) {
   sum.step = step.step;
   sum.time = step.time;

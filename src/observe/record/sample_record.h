@@ -43,9 +43,11 @@ struct GpuSample {
   uint64_t memory_total = 0;
   double watts = 0;
   double megahertz = 0;
+  double max_megahertz = 0;
   std::string slowed_by;
   std::optional<uint64_t> other_processes;
   uint64_t other_memory = 0;
+  std::optional<double> other_use;
   bool operator==(const GpuSample&) const = default;
 
   static constexpr auto fields() {
@@ -59,6 +61,10 @@ struct GpuSample {
         field(&R::memory_total, "memory_total", kBytes, "memory of the GPU"),
         field(&R::watts, "watts", kSampledWatts, "power draw").scalar("watts"),
         field(&R::megahertz, "megahertz", kSampledMegahertz, "clock of the multiprocessors"),
+        field(&R::max_megahertz, "max_megahertz", kSampledMegahertz,
+              "highest clock of the multiprocessors; absent where NVML hides it")
+            .since("0.2")
+            .omitted_when_empty(),
         field(
             &R::slowed_by, "slowed_by", kNoUnit,
             "reasons why the clock is below its maximum, as NVML reports them: power-cap, thermal, "
@@ -71,7 +77,11 @@ struct GpuSample {
             .since("0.2"),
         field(&R::other_memory, "other_memory", kBytes, "memory of the GPU that they use")
             .since("0.2")
-            .omitted_when_empty()};
+            .omitted_when_empty(),
+        field(&R::other_use, "other_use", kSampledPercent,
+              "time in which kernels of those processes ran on the multiprocessors; absent where "
+              "NVML hides it")
+            .since("0.2")};
   }
 };
 
@@ -88,6 +98,8 @@ struct SampleRecord {
   std::optional<uint64_t> throttled;
   double disk_read = 0;
   double disk_written = 0;
+  uint64_t tcp_sent = 0;
+  uint64_t tcp_resent = 0;
   std::vector<InterfaceSample> interfaces;
   std::vector<GpuSample> gpus;
   bool operator==(const SampleRecord&) const = default;
@@ -105,6 +117,13 @@ struct SampleRecord {
   double gpu_megahertz() const;
   bool gpu_slowed() const;    // any, for its temperature or by its hardware
   double gpu_others() const;  // processes of others on all GPUs
+  // Of the GPU that lost most: the share of its highest clock that it did not reach, where that is
+  // more than the usual variation; and the use by others. Only of GPUs that this job uses, or that
+  // are in use where it is not known which those are.
+  double gpu_lost_clock() const;
+  double gpu_other_use() const;
+  bool gpu_clock_known() const;
+  bool gpu_other_use_known() const;
 
   static constexpr RecordKind kKind = {
       "sample",
@@ -136,6 +155,15 @@ struct SampleRecord {
         field(&R::disk_read, "disk_read", kSampledBytesPerSecond, "bytes read from all disks"),
         field(&R::disk_written, "disk_written", kSampledBytesPerSecond,
               "bytes written to all disks"),
+        field(&R::tcp_sent, "tcp_sent", kCount, "TCP segments that the host sent")
+            .since("0.2")
+            .omitted_when_empty()
+            .over_steps(Combine::kSum),
+        field(&R::tcp_resent, "tcp_resent", kCount,
+              "of these, segments that were sent again because no acknowledgement came")
+            .since("0.2")
+            .omitted_when_empty()
+            .over_steps(Combine::kSum),
         field(&R::interfaces, "interfaces", kNoUnit, "network interfaces"),
         field(&R::gpus, "gpus", kNoUnit, "GPUs of the host").omitted_when_empty()};
   }
@@ -170,6 +198,15 @@ struct SampleRecord {
         Derived<R>{"gpu_slowed", [](const R& r) { return r.gpu_slowed() ? r.seconds : 0; },
                    Combine::kSum},
         Derived<R>{"gpu_others", [](const R& r) { return r.seconds * r.gpu_others(); },
+                   Combine::kSum},
+        Derived<R>{"gpu_lost_clock", [](const R& r) { return r.seconds * r.gpu_lost_clock(); },
+                   Combine::kSum},
+        Derived<R>{"gpu_clock_known",
+                   [](const R& r) { return r.gpu_clock_known() ? r.seconds : 0; }, Combine::kSum},
+        Derived<R>{"gpu_other_use", [](const R& r) { return r.seconds * r.gpu_other_use(); },
+                   Combine::kSum},
+        Derived<R>{"gpu_other_use_known",
+                   [](const R& r) { return r.gpu_other_use_known() ? r.seconds : 0; },
                    Combine::kSum},
         Derived<R>{"cores_percent", [](const R& r) { return r.core_use(); }, Combine::kNone,
                    [](const R&) { return true; }}};

@@ -100,6 +100,23 @@ void read_disks(const std::string& root, HostCounters& counters) {
   }
 }
 
+// A line of names that begins with "Tcp:", and one of their values.
+void read_tcp(const std::string& root, HostCounters& counters) {
+  std::ifstream in(root + "/proc/net/snmp");
+  std::string names;
+  std::string values;
+  while (std::getline(in, names) && !names.starts_with("Tcp:")) {
+  }
+  if (!std::getline(in, values)) return;
+  std::istringstream heads(names);
+  std::istringstream numbers(values);
+  std::string name;
+  for (std::string value; heads >> name && numbers >> value;) {
+    if (name == "OutSegs") counters.tcp_sent = std::strtoull(value.c_str(), nullptr, 10);
+    if (name == "RetransSegs") counters.tcp_resent = std::strtoull(value.c_str(), nullptr, 10);
+  }
+}
+
 double rate(uint64_t before, uint64_t now, double seconds) {
   return now > before ? static_cast<double>(now - before) / seconds : 0;
 }
@@ -150,6 +167,7 @@ HostCounters read_host_counters(const std::string& root) {
   read_interfaces(root, counters);
   read_memory(root, counters);
   read_disks(root, counters);
+  read_tcp(root, counters);
   counters.memory_stall = read_memory_stall(root);
   read_clocks(root, counters);
   return counters;
@@ -175,6 +193,8 @@ SampleRecord sample_between(const HostCounters& before, const HostCounters& now,
   if (before.throttled && now.throttled) {
     sample.throttled = *now.throttled - std::min(*now.throttled, *before.throttled);
   }
+  sample.tcp_sent = now.tcp_sent - std::min(now.tcp_sent, before.tcp_sent);
+  sample.tcp_resent = now.tcp_resent - std::min(now.tcp_resent, before.tcp_resent);
   sample.disk_read = rate(before.disk_read, now.disk_read, seconds);
   sample.disk_written = rate(before.disk_written, now.disk_written, seconds);
   for (const auto& interface : now.interfaces) {

@@ -32,6 +32,8 @@ struct HostCounters {
   uint64_t memory_total = 0;
   uint64_t disk_read = 0;  // bytes of all disks
   uint64_t disk_written = 0;
+  uint64_t tcp_sent = 0;  // segments
+  uint64_t tcp_resent = 0;
   std::optional<uint64_t> memory_stall;  // microseconds
   std::optional<double> clock;           // MHz, mean of the cores
   std::optional<uint64_t> throttled;     // times

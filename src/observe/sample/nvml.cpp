@@ -28,6 +28,16 @@ struct ProcessInfo {
   unsigned gpu_instance;
   unsigned compute_instance;
 };
+// nvmlProcessUtilizationSample_t: shares of the time since the sample before, in percent.
+struct ProcessUse {
+  unsigned pid;
+  unsigned long long time;
+  unsigned multiprocessors;
+  unsigned memory;
+  unsigned encoder;
+  unsigned decoder;
+};
+constexpr int kNoNewSample = 6;  // NVML_ERROR_NOT_FOUND
 constexpr unsigned long long kUnknownMemory = ~0ULL;
 constexpr size_t kMostProcesses = 64;
 constexpr int kClockSm = 1;
@@ -62,6 +72,8 @@ struct Nvml::Calls {
   int (*clock)(DeviceHandle, int, unsigned*) = nullptr;
 
   // Missing in old drivers: their figures are then absent.
+  int (*max_clock)(DeviceHandle, int, unsigned*) = nullptr;
+  int (*uses)(DeviceHandle, ProcessUse*, unsigned*, unsigned long long) = nullptr;
   int (*slow_reasons)(DeviceHandle, unsigned long long*) = nullptr;
   int (*processes)(DeviceHandle, unsigned*, ProcessInfo*) = nullptr;
 
@@ -78,6 +90,8 @@ struct Nvml::Calls {
            find(clock, "nvmlDeviceGetClockInfo");
   }
   void find_optional() {
+    find(max_clock, "nvmlDeviceGetMaxClockInfo");
+    find(uses, "nvmlDeviceGetProcessUtilization");
     find(slow_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
     if (!find(processes, "nvmlDeviceGetComputeRunningProcesses_v3"))
       find(processes, "nvmlDeviceGetComputeRunningProcesses_v2");
@@ -119,9 +133,32 @@ void Nvml::add_processes(void* device, const std::vector<uint64_t>& own, GpuSamp
   }
   if (mine) {
     gpu.other_processes = others;
+    add_other_use(device, own, gpu);
   } else {
     gpu.other_memory = 0;
   }
+}
+
+// NVML returns one use for each process that has computed since the time given.
+void Nvml::add_other_use(void* device, const std::vector<uint64_t>& own, GpuSample& gpu) const {
+  if (calls_->uses == nullptr) return;
+  std::array<ProcessUse, kMostProcesses> found{};
+  unsigned count = found.size();
+  unsigned long long& seen = seen_[device];
+  const int status = calls_->uses(device, found.data(), &count, seen);
+  if (status == kNoNewSample) gpu.other_use = 0;
+  if (status != 0) return;
+  gpu.other_use = 0;
+  for (size_t i = 0; i < std::min<size_t>(count, found.size()); ++i) {
+    const bool new_one = found[i].time > seen;
+    if (new_one && std::find(own.begin(), own.end(), found[i].pid) == own.end()) {
+      *gpu.other_use += found[i].multiprocessors;
+    }
+  }
+  for (size_t i = 0; i < std::min<size_t>(count, found.size()); ++i) {
+    seen = std::max(seen, found[i].time);
+  }
+  gpu.other_use = std::min(100.0, *gpu.other_use);
 }
 
 std::vector<GpuSample> Nvml::sample(const std::vector<uint64_t>& own) const {
@@ -144,6 +181,9 @@ std::vector<GpuSample> Nvml::sample(const std::vector<uint64_t>& own) const {
     unsigned value = 0;
     if (calls_->power(device, &value) == 0) gpu.watts = value * kWattsPerMilliwatt;
     if (calls_->clock(device, kClockSm, &value) == 0) gpu.megahertz = value;
+    if (calls_->max_clock != nullptr && calls_->max_clock(device, kClockSm, &value) == 0) {
+      gpu.max_megahertz = value;
+    }
     unsigned long long reasons = 0;
     if (calls_->slow_reasons != nullptr && calls_->slow_reasons(device, &reasons) == 0) {
       for (const SlowReason& reason : kSlowReasons) {

@@ -4,6 +4,7 @@
 // missing on hosts with a GPU, and most hosts that build Reigen have neither.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,9 +28,12 @@ class Nvml {
  private:
   struct Calls;
   void add_processes(void* device, const std::vector<uint64_t>& own, GpuSample& gpu) const;
+  void add_other_use(void* device, const std::vector<uint64_t>& own, GpuSample& gpu) const;
 
   std::unique_ptr<Calls> calls_;
   std::string absent_;
+  // By device: the time of the newest use of a process that NVML has returned.
+  mutable std::map<void*, unsigned long long> seen_;
 };
 
 }  // namespace reigen

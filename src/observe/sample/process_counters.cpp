@@ -12,6 +12,7 @@
 
 #include "base/format.h"
 #include "base/machine.h"
+#include "base/thread.h"
 
 namespace reigen {
 namespace {
@@ -31,9 +32,15 @@ uint64_t own_major_faults() {
   return static_cast<uint64_t>(use.ru_majflt);
 }
 
+bool reads_batches(const std::filesystem::path& task) {
+  std::string name;
+  std::ifstream in(task / "comm");
+  return std::getline(in, name) && name == kInputThread;
+}
+
 // "seconds running, seconds waiting for a core, times run" in nanoseconds. A kernel that does not
 // count leaves zeros also for threads that have run.
-std::optional<std::map<int, double>> read_run_delays(const std::string& root) {
+void read_threads(const std::string& root, int input, ProcessCounters& counters) {
   std::map<int, double> delays;
   uint64_t ran = 0;
   std::error_code none;
@@ -44,10 +51,15 @@ std::optional<std::map<int, double>> read_run_delays(const std::string& root) {
     if (!(in >> running >> waiting)) continue;  // the thread has ended
     ran += running;
     const std::string name = entry.path().filename().string();
-    delays[std::atoi(name.c_str())] = 1e-9 * static_cast<double>(waiting);
+    const int thread = std::atoi(name.c_str());
+    const double delay = 1e-9 * static_cast<double>(waiting);
+    delays[thread] = delay;
+    if (thread == input || (input == 0 && reads_batches(entry.path()))) {
+      counters.input = {thread, 1e-9 * static_cast<double>(running), delay};
+    }
   }
-  if (ran == 0) return std::nullopt;
-  return delays;
+  if (ran > 0) counters.run_delay = std::move(delays);
+  if (ran == 0) counters.input.reset();
 }
 
 std::vector<int> allowed_cores() {
@@ -90,11 +102,12 @@ std::string boot_of(const std::string& root) {
 
 }  // namespace
 
-ProcessCounters read_process_counters(const std::string& root) {
+ProcessCounters read_process_counters(const std::string& root, int input) {
   ProcessCounters counters;
   counters.when = std::chrono::steady_clock::now();
   counters.cpu = own_cpu_seconds();
-  counters.run_delay = read_run_delays(root);
+  read_threads(root, input, counters);
+  counters.throttled = throttled_seconds(root);
   counters.major_faults = own_major_faults();
   counters.cores = allowed_cores();
   counters.core_limit = core_limit(root);
@@ -119,6 +132,11 @@ ProcessRecord process_between(const ProcessCounters& before, const ProcessCounte
       *record.run_delay += std::max(0.0, delay - earlier);
     }
   }
+  if (before.input && now.input && before.input->id == now.input->id) {
+    record.input_cpu = std::max(0.0, now.input->cpu - before.input->cpu);
+    record.input_delay = std::max(0.0, now.input->delay - before.input->delay);
+  }
+  record.throttled = std::max(0.0, now.throttled - before.throttled);
   const bool same = before.cores == now.cores;
   record.cores_busy = same ? std::max(0.0, now.busy - before.busy) : record.cpu;
   record.stolen = same ? std::max(0.0, now.stolen - before.stolen) : 0;

@@ -58,18 +58,22 @@ void Sampler::run() {
                nvml->absent()));
   }
   const std::string host = host_name();
+  const uint64_t memory = memory_limit();
   ProcessCounters process_before = read_process_counters();
   HostCounters before;
   if (options_.host) before = read_host_counters();
   auto next = process_before.when + options_.every;
   for (bool last = false; !last;) {
     last = wait_until(next);
-    ProcessCounters process = read_process_counters();
+    const int input = process_before.input ? process_before.input->id : 0;
+    ProcessCounters process = read_process_counters("", input);
     // Rates over a very short interval are mostly noise.
     if (last && process.when - process_before.when < options_.every / 20) return;
     const uint64_t step = step_.load(std::memory_order_relaxed);
     ProcessRecord own = process_between(process_before, process);
     own.step = step;
+    own.threads = options_.threads;
+    own.memory_limit = memory;
     if (options_.host) {
       HostCounters now = read_host_counters();
       SampleRecord sample = sample_between(before, now, options_.interface);

@@ -22,6 +22,7 @@ struct SamplerOptions {
   std::string interface;                 // network interface of the job; empty for none
   bool gpus = false;                     // warn when NVML is missing
   std::vector<uint64_t> processes = {};  // of the job, on this host
+  uint64_t threads = 0;                  // of this process that compute
   std::chrono::milliseconds every{1000};
 };
 

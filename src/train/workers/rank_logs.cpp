@@ -41,13 +41,17 @@ std::vector<uint64_t> processes_here() {
 
 }  // namespace
 
-RankLogs::RankLogs(Job& job, bool on_gpu) : job_(job), on_gpu_(on_gpu) { begin_sampling(); }
+RankLogs::RankLogs(Job& job, bool on_gpu, int threads)
+    : job_(job), on_gpu_(on_gpu), threads_(threads) {
+  begin_sampling();
+}
 
 // One rank samples the host.
 void RankLogs::begin_sampling() {
   samples_host_ = job_.first_here();
   SamplerOptions options;
   options.host = samples_host_;
+  options.threads = static_cast<uint64_t>(threads_);
   if (on_gpu_ && samples_host_) options.processes = processes_here();
   if (job_.membership() != nullptr) options.interface = job_.membership()->interface().name;
   options.gpus = on_gpu_;

@@ -20,7 +20,7 @@ namespace reigen {
 class RankLogs {
  public:
   // Samples the process, and the host if this is its lowest rank. The job must outlive it.
-  RankLogs(Job& job, bool on_gpu);
+  RankLogs(Job& job, bool on_gpu, int threads);
 
   void step(const StepRecord& record);
   DescheduleWatch& descheduled() { return descheduled_; }
@@ -39,6 +39,7 @@ class RankLogs {
 
   Job& job_;
   bool on_gpu_;
+  int threads_;  // that compute
   bool samples_host_ = false;
   DescheduleWatch descheduled_;
   std::unique_ptr<Sampler> sampler_;

@@ -34,6 +34,9 @@ class HostCountersTest : public testing::Test {
     write_text(root.path("proc/net/dev"),
                "Inter-| Receive\n face |bytes\n  eth0: " + b + " 1 0 0 0 0 0 0 " + b +
                    "0 1 0 0 0 0 0 0\n    lo:0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+    write_text(root.path("proc/net/snmp"),
+               "Ip: Forwarding OutSegs\nIp: 1 9\nTcp: InSegs OutSegs RetransSegs\nTcp: 5 " + b +
+                   " " + std::to_string(bytes / 100) + "\n");
     write_text(root.path("proc/diskstats"),
                "8 0 sda 1 0 " + b + " 0 1 0 " + b + " 0 0 0 0\n8 1 sda1 1 0 99 0 1 0 99 0 0 0 0\n");
     return read_host_counters(root.path());
@@ -52,6 +55,8 @@ TEST_F(HostCountersTest, RatesAreDifferencesOfTwoReadings) {
   EXPECT_EQ(sample.memory_total, 1'024'000u);
   EXPECT_EQ(sample.memory_used, 614'400u);
   EXPECT_DOUBLE_EQ(sample.disk_read, 512'000);
+  EXPECT_EQ(sample.tcp_sent, 2000u);
+  EXPECT_EQ(sample.tcp_resent, 20u);
   ASSERT_EQ(sample.interfaces.size(), 1u);  // the other one has never been used
   EXPECT_EQ(sample.interfaces[0], (InterfaceSample{"eth0", 1000, 10'000, 1'250'000'000, true}));
 }

@@ -1,5 +1,6 @@
 // A stand-in for NVIDIA's management library, for hosts without a GPU: one GPU that is throttled
-// for its temperature and by its power cap, on which process 4242 and two others compute.
+// for its temperature and by its power cap, on which process 4242 and two others compute. The use
+// of the processes is new in every second call.
 #include <cstring>
 
 namespace {
@@ -19,7 +20,16 @@ struct Process {
   unsigned gpu_instance;
   unsigned compute_instance;
 };
+struct ProcessUse {
+  unsigned pid;
+  unsigned long long time;
+  unsigned multiprocessors;
+  unsigned memory;
+  unsigned encoder;
+  unsigned decoder;
+};
 constexpr int kOk = 0;
+constexpr int kNotFound = 6;
 constexpr int kTooSmall = 7;
 
 }  // namespace
@@ -55,6 +65,23 @@ int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) {
 }
 int nvmlDeviceGetClockInfo(void*, int, unsigned* megahertz) {
   *megahertz = 1200;
+  return kOk;
+}
+int nvmlDeviceGetMaxClockInfo(void*, int, unsigned* megahertz) {
+  *megahertz = 1980;
+  return kOk;
+}
+int nvmlDeviceGetProcessUtilization(void*, ProcessUse* uses, unsigned* count,
+                                    unsigned long long seen) {
+  constexpr unsigned long long kNow = 1000;
+  if (seen >= kNow) return kNotFound;
+  if (*count < 3) return kTooSmall;
+  *count = 3;
+  const unsigned pids[] = {77, 4242, 78};
+  const unsigned shares[] = {20, 40, 25};
+  for (int i = 0; i < 3; ++i) {
+    uses[i] = {.pid = pids[i], .time = kNow, .multiprocessors = shares[i]};
+  }
   return kOk;
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* reasons) {

@@ -32,14 +32,37 @@ TEST(ProcessCounters, ARecordIsTheDifferenceOfTwoReadings) {
   ProcessCounters now = counters(11, 102, {{1, 5.5}, {2, 1.0}, {4, 0.25}});  // 3 ended, 4 began
   now.when = before.when + std::chrono::seconds(2);
   now.major_faults = 7;
+  now.throttled = 0.5;
   const ProcessRecord record = process_between(before, now);
   EXPECT_DOUBLE_EQ(record.seconds, 2);
   EXPECT_DOUBLE_EQ(record.cpu, 1);
   EXPECT_DOUBLE_EQ(record.cores_busy, 2);
   EXPECT_DOUBLE_EQ(record.run_delay.value(), 0.75);
   EXPECT_EQ(record.major_faults, 7u);
+  EXPECT_DOUBLE_EQ(record.throttled, 0.5);
+  EXPECT_FALSE(record.input_cpu.has_value());
   EXPECT_EQ(record.cores, "0-1");
   EXPECT_EQ(record.core_count, 2u);
+}
+
+TEST(ProcessCounters, TheThreadThatReadsBatchesIsFoundByItsName) {
+  TempDir root;
+  auto write = [&](int thread, const char* name, const char* times) {
+    const std::string folder = root.path("proc/self/task/" + std::to_string(thread));
+    std::filesystem::create_directories(folder);
+    write_text(folder + "/comm", std::string(name) + "\n");
+    write_text(folder + "/schedstat", times);
+  };
+  write(7, "reigen", "5000000000 0 1\n");
+  write(8, "reigen-input", "1000000000 2000000000 1\n");
+  const ProcessCounters before = read_process_counters(root.path());
+  ASSERT_TRUE(before.input.has_value());
+  EXPECT_EQ(before.input->id, 8);
+  write(8, "renamed", "1250000000 2500000000 1\n");  // the name is read once
+  const ProcessRecord record =
+      process_between(before, read_process_counters(root.path(), before.input->id));
+  EXPECT_DOUBLE_EQ(record.input_cpu.value(), 0.25);
+  EXPECT_DOUBLE_EQ(record.input_delay, 0.5);
 }
 
 TEST(ProcessCounters, AHiddenRunDelayIsAbsent) {

@@ -68,9 +68,27 @@ TEST(Nvml, ThrottlingAndOtherProcessesOfAGpuAreSampled) {
                                 .memory_total = 1000,
                                 .watts = 350,
                                 .megahertz = 1200,
+                                .max_megahertz = 1980,
                                 .slowed_by = "power-cap thermal",
                                 .other_processes = 2,
-                                .other_memory = 200}));
+                                .other_memory = 200,
+                                .other_use = 45}));
+  const SampleRecord sample{.seconds = 1, .gpus = gpus};
+  EXPECT_NEAR(sample.gpu_lost_clock(), 1 - 1200 / 1980.0, 1e-9);
+  EXPECT_DOUBLE_EQ(sample.gpu_other_use(), 0.45);
+  // NVML has nothing newer for the others.
+  EXPECT_EQ(nvml.sample({4242}).at(0).other_use, 0);
+}
+
+TEST(Nvml, OnlyGpusThatTheJobUsesCountAsSlowed) {
+  const GpuSample slow{.utilisation = 90, .megahertz = 600, .max_megahertz = 1800};
+  GpuSample mine{.utilisation = 90, .megahertz = 1700, .max_megahertz = 1800};
+  mine.other_processes = 0;
+  EXPECT_DOUBLE_EQ((SampleRecord{.gpus = {slow, mine}}).gpu_lost_clock(), 0);
+  EXPECT_NEAR((SampleRecord{.gpus = {slow}}).gpu_lost_clock(), 2 / 3.0, 1e-9);
+  GpuSample idle = slow;
+  idle.utilisation = 5;
+  EXPECT_DOUBLE_EQ((SampleRecord{.gpus = {idle}}).gpu_lost_clock(), 0);
 }
 
 // Process ids of a different namespace: NVML lists processes, and none of them is a worker.

@@ -143,18 +143,26 @@ void ReportMaker::is_busy() {
 // Who had the cores of each rank, and what slowed its host.
 void ReportMaker::add_cores(Answer& a) {
   for (const auto& [rank, use] : report_.bottleneck.uses) {
-    report_.numbers["cores"].push_back({{"rank", rank},
-                                        {"known", use.known},
-                                        {"list", use.list},
-                                        {"cores", use.cores},
-                                        {"own", use.own},
-                                        {"workers", use.siblings},
-                                        {"others", use.others},
-                                        {"waited", use.denied_known ? Json(use.denied) : Json()},
-                                        {"stolen", use.stolen},
-                                        {"major_faults", use.major_faults},
-                                        {"lost_to_others", use.lost_to_others},
-                                        {"lost_to_workers", use.lost_to_workers}});
+    report_.numbers["cores"].push_back(
+        {{"rank", rank},
+         {"known", use.known},
+         {"list", use.list},
+         {"cores", use.cores},
+         {"own", use.own},
+         {"workers", use.siblings},
+         {"others", use.others},
+         {"waited", use.denied_known ? Json(use.denied) : Json()},
+         {"stolen", use.stolen},
+         {"major_faults", use.major_faults},
+         {"quota", use.quota},
+         {"threads", use.threads},
+         {"lost_to_quota", use.lost_to_quota},
+         {"lost_to_hypervisor", use.lost_to_hypervisor},
+         {"lost_to_memory", use.lost_to_memory},
+         {"input_running", use.input_known ? Json(use.input_running) : Json()},
+         {"input_waiting", use.input_known ? Json(use.input_waiting) : Json()},
+         {"lost_to_others", use.lost_to_others},
+         {"lost_to_workers", use.lost_to_workers}});
     if (rank < static_cast<int>(kMostLines)) {
       a.figures.emplace_back(format("cores of rank {}", rank), text_of(use));
     }
@@ -181,22 +189,33 @@ void ReportMaker::add_cores(Answer& a) {
         std::any_of(summary.last_sample->gpus.begin(), summary.last_sample->gpus.end(),
                     [](const GpuSample& gpu) { return gpu.other_processes.has_value(); });
     const GpuUse gpus = gpu_use(run_, rank);
-    if (gpus.others >= kGpuOthers) {
-      report_.notes.emplace_back("other processes on the GPUs",
-                                 format("{:.1f} on average on {}", gpus.others, host));
+    if (gpus.shared()) {
+      report_.notes.emplace_back(
+          "other processes on the GPUs",
+          gpus.other_use_known
+              ? format("they computed for {} of the time on {}", percent_text(gpus.other_use), host)
+              : format("{:.1f} on average on {}", gpus.others, host));
     }
-    if (gpus.slowed >= kGpuSlowedShare) {
-      report_.notes.emplace_back("lowered clock of a GPU",
-                                 format("{:.0f}% of the time on {}, for temperature or by a power "
-                                        "brake",
-                                        100 * gpus.slowed, host));
+    if (gpus.slow()) {
+      report_.notes.emplace_back(
+          "lowered clock of a GPU",
+          gpus.clock_known
+              ? format("{} below its highest on average on {}", percent_text(gpus.lost_clock), host)
+              : format("{} of the time on {}, for temperature or by a power brake",
+                       percent_text(gpus.slowed), host));
     }
     a.figures.emplace_back(
         format("others on the GPUs of {}", host),
-        format("{}; clock lowered for temperature or by the hardware {:.0f}% of the time",
+        format("{}{}; clock lowered for temperature or by the hardware {:.0f}% of the time, {}",
                known ? format("{:.1f} processes on average", gpus.others)
                      : "unknown, NVML hides the processes",
-               100 * gpus.slowed));
+               gpus.other_use_known
+                   ? format(", computing for {} of the time", percent_text(gpus.other_use))
+                   : "",
+               100 * gpus.slowed,
+               gpus.clock_known
+                   ? format("{} below its highest on average", percent_text(gpus.lost_clock))
+                   : "by how much is unknown"));
   }
 }
 
@@ -212,9 +231,10 @@ void ReportMaker::add_links(Answer& a) {
     report_.numbers["links"].push_back(
         {{"from", link.from}, {"to", link.to}, {"bandwidth", link.bandwidth}});
   }
-  if (report_.bottleneck.cause != Cause::kNetwork) return;
   const std::string slow = slow_links_text(p, report_.bottleneck.nominal_speed);
   if (!slow.empty()) report_.notes.emplace_back("slow link", slow);
+  const std::string resent = resent_text(report_.bottleneck);
+  if (!resent.empty()) report_.notes.emplace_back("lost packets", resent);
 }
 
 void ReportMaker::is_network() {
@@ -234,6 +254,11 @@ void ReportMaker::is_network() {
       break;
     case Cause::kNetwork:
       a.answer = "yes" + (verdict.since.empty() ? "" : ", " + verdict.since);
+      break;
+    case Cause::kSeveral:
+      a.answer =
+          format("no; there was no single cause ({} of the time was waiting for the network)",
+                 percent_text(report_.shares.network / std::max(1e-9, report_.shares.total)));
       break;
     case Cause::kCompute:
       a.answer = "no; the run computed for most of the time";

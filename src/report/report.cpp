@@ -207,6 +207,11 @@ void ReportMaker::notes() {
     report_.notes.emplace_back("shared cores", sharing_text(use));
     break;
   }
+  for (const NormRise& rise : report_.bottleneck.course->norm_rises) {
+    report_.notes.emplace_back("gradient norm rose",
+                               format("from {:.3g} to {:.3g} at about step {}", rise.before,
+                                      rise.after, with_commas(static_cast<uint64_t>(rise.step))));
+  }
   uint64_t lost = 0;
   for (const auto& s : run_.starts) lost += s.lost_steps;
   if (lost > 0) {
@@ -282,6 +287,13 @@ void ReportMaker::numbers() {
                  {"contended", s.contention},
                  {"interference", s.interference},
                  {"shared_cores", s.shared_cores},
+                 {"late_in_turn", s.late_in_turn},
+                 {"quota", s.quota},
+                 {"steal", s.steal},
+                 {"memory", s.memory},
+                 {"gpu_shared", s.gpu_shared},
+                 {"gpu_slowed", s.gpu_slowed},
+                 {"logging", s.logging},
                  {"evaluation", s.evaluation},
                  {"checkpoint", s.checkpoint},
                  {"other", s.other}};
@@ -348,6 +360,15 @@ void add_bottleneck(const Bottleneck& b, Json& json) {
                                {"reason", id_of(c.reason)},
                                {"attempt", c.attempt},
                                {"text", text_of(c)}});
+  }
+  json["rank_changes"] = Json::array();
+  for (const RankChange& c : b.course->rank_changes) {
+    json["rank_changes"].push_back(
+        {{"rank", c.rank}, {"step", c.step}, {"before", c.before}, {"after", c.after}});
+  }
+  json["norm_rises"] = Json::array();
+  for (const NormRise& r : b.course->norm_rises) {
+    json["norm_rises"].push_back({{"step", r.step}, {"before", r.before}, {"after", r.after}});
   }
 }
 

@@ -14,14 +14,28 @@ constexpr CauseInfo kCauses[] = {
     {Cause::kLocalExchange, "exchange between workers of one machine",
      "gradient exchange between workers of one host", Advice::kFewerWorkers},
     {Cause::kStraggler, "straggler", "waiting for a slower rank", Advice::kInspectHost},
+    {Cause::kLateInTurn, "ranks late in turn", "waiting for ranks that were late in turn",
+     Advice::kEvenRanks},
     {Cause::kInterference, "interference", "waiting for a core that other processes had",
      Advice::kStopOthers},
     {Cause::kSharedCores, "shared cores", "workers waiting for a core that they share",
      Advice::kFewerThreads},
-    {Cause::kInput, "input", "waiting for input", Advice::kFasterDisk},
+    {Cause::kQuota, "cpu quota", "stopped by a CPU quota", Advice::kLiftQuota},
+    {Cause::kSteal, "steal", "waiting for a core that the hypervisor gave to others",
+     Advice::kOwnHost},
+    {Cause::kMemory, "memory", "waiting for memory", Advice::kMoreMemory},
+    {Cause::kGpuShared, "shared GPU", "waiting for a GPU that other processes used",
+     Advice::kFreeGpu},
+    {Cause::kGpuSlowed, "lowered GPU clock", "lost to a lowered clock of the GPU",
+     Advice::kInspectGpu},
+    {Cause::kSlowerProcessor, "slower processor", "computing more slowly than before",
+     Advice::kInspectClock},
+    {Cause::kInput, "input", "waiting for input", Advice::kFasterInput},
     {Cause::kCompression, "compression", "compressing gradients", Advice::kCheaperCompression},
     {Cause::kEvaluation, "evaluation", "evaluation", Advice::kEvaluateLess},
     {Cause::kCheckpoint, "checkpoint", "checkpoint stalls", Advice::kSaveLess},
+    {Cause::kLogging, "logging", "writing logs and records", Advice::kLogElsewhere},
+    {Cause::kSeveral, "several causes", "several causes", Advice::kNone},
     {Cause::kGradientCopy, "gradient copy", "copying gradients", Advice::kCheaperCompression},
     {Cause::kContention, "contention", "gradient exchange waiting for a CPU core",
      Advice::kFreeCores},
@@ -50,7 +64,9 @@ Decision decide(double compute, std::vector<CauseShare> others) {
   Decision decision = {.largest = others[0]};
   const double limit = compute > kMostlyCompute ? kNamedShareBesideCompute : kNamedShare;
   if (others[0].share < limit) {
-    decision.margin = compute - others[0].share;
+    const bool computes = compute >= kMostlyCompute;
+    decision.cause = computes ? Cause::kCompute : Cause::kSeveral;
+    decision.margin = computes ? compute - others[0].share : limit - others[0].share;
     return decision;
   }
   decision.cause = others[0].cause;

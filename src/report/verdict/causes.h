@@ -13,19 +13,28 @@ namespace reigen {
 enum class Cause : uint8_t {
   kUnknown,  // too little was measured
   kCompute,
-  kNetwork,        // gradient exchange between hosts
-  kLocalExchange,  // gradient exchange between workers of one host
-  kStraggler,      // all ranks wait for a slower one
-  kInterference,   // other processes take the cores of the workers, or of a slow rank
-  kSharedCores,    // workers, or their threads, are more than the cores they may use
+  kNetwork,          // gradient exchange between hosts
+  kLocalExchange,    // gradient exchange between workers of one host
+  kStraggler,        // all ranks wait for a slower one
+  kLateInTurn,       // each step waits for a different rank
+  kInterference,     // other processes take the cores of the workers, or of a slow rank
+  kSharedCores,      // workers, or their threads, are more than the cores they may use
+  kQuota,            // a CPU quota stops the threads of the workers
+  kSteal,            // the hypervisor gives their cores to other virtual machines
+  kMemory,           // they wait for pages that were dropped for lack of memory
+  kGpuShared,        // other processes compute on their GPUs
+  kGpuSlowed,        // a GPU does not reach its clock
+  kSlowerProcessor,  // the same computing takes longer than earlier in the run
   kInput,
   kCompression,
   kEvaluation,
   kCheckpoint,
-  // Parts of the time that are listed and never named by a verdict.
+  kLogging,     // logs and records
+  kContention,  // gradient exchange waiting for a CPU core
+  kSeveral,     // none of them is large, and less than half of the time was compute
+  // Parts of the time that are listed.
   kGradientCopy,  // compression that only copies: none, bf16, fp16
-  kContention,    // gradient exchange waiting for a CPU core
-  kOther,
+  kOther,         // named where it is large: no measured part explains the time
 };
 
 // The advice that belongs to a cause; report/verdict/wording.cpp has the sentences.
@@ -40,10 +49,22 @@ enum class Advice : uint8_t {
   kCheaperCompression,
   kInspectHost,
   kInspectQuota,  // the straggler is descheduled
+  kMoreThreadsOfRank,
+  kEvenRanks,  // late in turn
   kStopOthers,
   kFewerThreads,  // or workers: they share cores
+  kMoreThreads,   // cores are idle
+  kLiftQuota,
+  kOwnHost,  // steal
+  kMoreMemory,
+  kFreeGpu,
+  kInspectGpu,
+  kInspectClock,  // of a processor that became slower
+  kFasterInput,   // of one rank, if there is one: disk or processor, which is not known
   kFasterDisk,
-  kFasterDiskOfRank,
+  kReaderWaits,   // the thread that reads waits for a core
+  kReaderIsBusy,  // or computes all the time
+  kLogElsewhere,
   kEvaluateLess,
   kSaveLess,
 };

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/statistics.h"
 #include "report/verdict/change_points.h"
 #include "report/verdict/thresholds.h"
 
@@ -96,7 +97,7 @@ struct Part {
 };
 
 // Parts of a step's time in seconds, in a step of the run's mean tokens.
-std::array<Part, 10> parts_of(const RunSummary& run, const Stretch& before, const Stretch& after) {
+std::array<Part, 17> parts_of(const RunSummary& run, const Stretch& before, const Stretch& after) {
   const Cause exchange = crosses_network(run) ? Cause::kNetwork : Cause::kLocalExchange;
   auto part = [&](Cause cause, double TimeShares::*member) {
     auto per_step = [&](const Stretch& s) {
@@ -108,22 +109,41 @@ std::array<Part, 10> parts_of(const RunSummary& run, const Stretch& before, cons
           part(Cause::kInput, &TimeShares::input),
           part(exchange, &TimeShares::network),
           part(Cause::kStraggler, &TimeShares::straggler),
+          part(Cause::kLateInTurn, &TimeShares::late_in_turn),
           part(Cause::kInterference, &TimeShares::interference),
           part(Cause::kSharedCores, &TimeShares::shared_cores),
+          part(Cause::kQuota, &TimeShares::quota),
+          part(Cause::kSteal, &TimeShares::steal),
+          part(Cause::kMemory, &TimeShares::memory),
+          part(Cause::kGpuShared, &TimeShares::gpu_shared),
+          part(Cause::kGpuSlowed, &TimeShares::gpu_slowed),
           part(Cause::kContention, &TimeShares::contention),
           part(Cause::kCompression, &TimeShares::compression),
           part(Cause::kCheckpoint, &TimeShares::writing),
+          part(Cause::kLogging, &TimeShares::logging),
           part(Cause::kOther, &TimeShares::other)};
 }
 
-SlowReason reason_of_change(const WorkerUse& before, const WorkerUse& after) {
+// The mean clock of the cores of a rank's host; 0 where it is hidden.
+double clock_of(const RunSummary& run, int rank, const StepInterval& steps) {
+  const RankSummary* host = host_of(run, rank);
+  if (host == nullptr) return 0;
+  const double known = host->machine.total("clock_known", steps);
+  return known > 0 ? host->machine.total("clock", steps) / known : 0;
+}
+
+SlowReason reason_of_change(const WorkerUse& before, const WorkerUse& after, double clock_before,
+                            double clock_after) {
   if (!before.known || !after.known) return SlowReason::kUnknown;
+  if (after.lost_to_quota - before.lost_to_quota >= kLostShare) return SlowReason::kQuota;
+  if (after.lost_to_hypervisor - before.lost_to_hypervisor >= kLostShare) return SlowReason::kSteal;
   const double others = after.lost_to_others - before.lost_to_others;
   const double workers = after.lost_to_workers - before.lost_to_workers;
   if (others >= kLostShare && others >= workers) return SlowReason::kOthers;
   if (workers >= kLostShare) return SlowReason::kSharedCores;
   if (after.cores < before.cores) return SlowReason::kFewerCores;
-  if (after.major_faults >= kManyFaults) return SlowReason::kMemory;
+  if (after.short_of_memory()) return SlowReason::kMemory;
+  if (clock_after > 0 && clock_after < kLowerClock * clock_before) return SlowReason::kClock;
   return after.denied_known ? SlowReason::kHardware : SlowReason::kUnknown;
 }
 
@@ -132,8 +152,14 @@ SlowReason gpu_reason(const RunSummary& run, int rank, const StepInterval& befor
                       const StepInterval& after) {
   const GpuUse earlier = gpu_use(run, rank, before);
   const GpuUse later = gpu_use(run, rank, after);
-  if (later.others - earlier.others >= kGpuOthers) return SlowReason::kGpuOthers;
-  if (later.slowed - earlier.slowed >= kGpuSlowedShare) return SlowReason::kGpuSlowed;
+  if (later.other_use_known ? later.other_use - earlier.other_use >= kLostShare
+                            : later.others - earlier.others >= kGpuOthers) {
+    return SlowReason::kGpuOthers;
+  }
+  if (later.clock_known ? later.lost_clock - earlier.lost_clock >= kLostShare
+                        : later.slowed - earlier.slowed >= kGpuSlowedShare) {
+    return SlowReason::kGpuSlowed;
+  }
   return SlowReason::kUnknown;
 }
 
@@ -155,11 +181,17 @@ void explain(const RunSummary& run, const Stretch& before, const Stretch& after,
   const auto later = after.uses.find(rank);
   if (earlier != before.uses.end()) change.use_before = earlier->second;
   if (later != after.uses.end()) change.use_after = later->second;
+  auto reason_between = [&](const Stretch& fast, const Stretch& slow) {
+    const bool first = &fast == &before;
+    return reason_of_change(first ? change.use_before : change.use_after,
+                            first ? change.use_after : change.use_before,
+                            clock_of(run, rank, fast.steps), clock_of(run, rank, slow.steps));
+  };
   const bool quota =
       change.rank >= 0 && after.shares.descheduled && after.shares.descheduled_rank == change.rank;
   change.reason = quota             ? SlowReason::kQuota
-                  : change.slower() ? reason_of_change(change.use_before, change.use_after)
-                                    : reason_of_change(change.use_after, change.use_before);
+                  : change.slower() ? reason_between(before, after)
+                                    : reason_between(after, before);
   if (!run.starts.empty() && run.starts.back().device_kind == "gpu") {
     change.reason = change.slower() ? gpu_reason(run, rank, before.steps, after.steps)
                                     : gpu_reason(run, rank, after.steps, before.steps);
@@ -167,11 +199,95 @@ void explain(const RunSummary& run, const Stretch& before, const Stretch& after,
   // What the difference is made of cannot have a different reason.
   if (change.cause == Cause::kInterference) change.reason = SlowReason::kOthers;
   if (change.cause == Cause::kSharedCores) change.reason = SlowReason::kSharedCores;
+  if (change.cause == Cause::kQuota) change.reason = SlowReason::kQuota;
+  if (change.cause == Cause::kSteal) change.reason = SlowReason::kSteal;
+  if (change.cause == Cause::kMemory) change.reason = SlowReason::kMemory;
+  if (change.cause == Cause::kGpuShared) change.reason = SlowReason::kGpuOthers;
+  if (change.cause == Cause::kGpuSlowed) change.reason = SlowReason::kGpuSlowed;
   for (const StartRecord& start : run.starts) {
     const double near = kNearAttempt * run.steps.total("steps") + 1;
     if (start.attempt > 1 && std::abs(static_cast<double>(start.step) + 1 - change.step) <= near) {
       change.attempt = start.attempt;
     }
+  }
+}
+
+std::vector<double> values_of(const Points& points) {
+  std::vector<double> values;
+  for (const auto& point : points) values.push_back(point.second);
+  return values;
+}
+
+double median_of_range(const std::vector<double>& values, size_t first, size_t end) {
+  return median({values.begin() + static_cast<std::ptrdiff_t>(first),
+                 values.begin() + static_cast<std::ptrdiff_t>(std::min(end, values.size()))});
+}
+
+// The step of the first value of a new level, about: the end of the row before.
+double step_at(const Points& points, size_t index) { return points[index - 1].first + 1; }
+
+// Means of at most kBlocks groups of rows. Tables have hundreds of rows, which are noisy.
+Points joined(Points points) {
+  const size_t each =
+      (points.size() + static_cast<size_t>(kBlocks) - 1) / static_cast<size_t>(kBlocks);
+  if (each < 2) return points;
+  Points few;
+  for (size_t i = 0; i < points.size(); i += each) {
+    const size_t end = std::min(points.size(), i + each);
+    double sum = 0;
+    for (size_t j = i; j < end; ++j) sum += points[j].second;
+    few.emplace_back(points[end - 1].first, sum / static_cast<double>(end - i));
+  }
+  return few;
+}
+
+Points own_work_of(const RankSummary& summary) {
+  Points works = summary.spans.ratio("seconds", "steps");
+  const Points waits = summary.spans.ratio("communication", "steps");
+  for (size_t i = 0; i < works.size(); ++i) {
+    works[i].second = std::max(1e-9, works[i].second - waits[i].second);
+  }
+  if (!works.empty()) works.erase(works.begin());  // the first step also warms up
+  return joined(std::move(works));
+}
+
+void find_rank_changes(const RunSummary& run, RunCourse& course) {
+  for (const auto& [rank, summary] : run.ranks) {
+    const Points works = own_work_of(summary);
+    const std::vector<double> values = values_of(works);
+    const std::vector<size_t> points = change_points(values);
+    for (size_t i = 0; i < points.size(); ++i) {
+      const size_t first = i == 0 ? 0 : points[i - 1];
+      const size_t end = i + 1 < points.size() ? points[i + 1] : values.size();
+      course.rank_changes.push_back({rank, step_at(works, points[i]),
+                                     median_of_range(values, first, points[i]),
+                                     median_of_range(values, points[i], end)});
+    }
+  }
+}
+
+// The norm drifts along a run, so that it has no levels: a rise counts that happens at once, with
+// all values of a stretch above all those before it.
+void find_norm_rises(const RunSummary& run, RunCourse& course) {
+  const Points points = joined(run.steps.ratio("norm", "finite"));
+  std::vector<double> values = values_of(points);
+  for (double& value : values) value = std::max(1e-9, value);
+  size_t last = 0;
+  double widest = 0;  // gap of the rise at `last`, which its neighbours also see
+  for (size_t at = kShortestLevel; at + kShortestLevel <= values.size(); ++at) {
+    const auto here = values.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto length = static_cast<std::ptrdiff_t>(kShortestLevel);
+    const double gap =
+        *std::min_element(here, here + length) / *std::max_element(here - length, here);
+    const double before = median_of_range(values, at - kShortestLevel, at);
+    const double after = median_of_range(values, at, at + kShortestLevel);
+    if (gap <= 1 || after < kNormRise * before) continue;
+    const bool same = widest > 0 && at < last + kShortestLevel;
+    last = at;
+    if (same && gap <= widest) continue;
+    if (same) course.norm_rises.pop_back();
+    widest = gap;
+    course.norm_rises.push_back({step_at(points, at), before, after});
   }
 }
 
@@ -207,6 +323,8 @@ RunCourse run_course(const RunSummary& run) {
     explain(run, before, after, change);
     course.changes.push_back(std::move(change));
   }
+  if (run.ranks.size() > 1) find_rank_changes(run, course);
+  find_norm_rises(run, course);
   return course;
 }
 

@@ -40,9 +40,26 @@ struct Change {
   double lasted = 0;     // seconds of the steps since, to the next change or the end
 };
 
+// The work of a rank took longer, or less long, from a step on, whatever that did to the steps.
+struct RankChange {
+  int rank = 0;
+  double step = 0;    // first of the new level, about
+  double before = 0;  // seconds of its own work in a step
+  double after = 0;
+};
+
+// The gradient norm rose at once, and stayed there. Rises of the loss: report/verdict/loss_rises.h.
+struct NormRise {
+  double step = 0;
+  double before = 0;  // medians of some values on each side
+  double after = 0;
+};
+
 struct RunCourse {
-  std::vector<Stretch> stretches;  // at least one where the run has steps
-  std::vector<Change> changes;     // between them
+  std::vector<Stretch> stretches;        // at least one where the run has steps
+  std::vector<Change> changes;           // between them
+  std::vector<RankChange> rank_changes;  // of the own work of each rank
+  std::vector<NormRise> norm_rises;
 };
 RunCourse run_course(const RunSummary& run);
 

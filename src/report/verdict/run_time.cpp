@@ -26,6 +26,10 @@ AttemptLength length_of(const RunSummary& run, size_t attempt) {
 
 bool RunTime::slow_start() const { return wall > 0 && start_up >= kSlowStartShare * wall; }
 
+bool RunTime::much_other() const {
+  return wall >= kMuchOtherFrom && other() >= kSlowStartShare * wall;
+}
+
 bool RunTime::slow_data() const { return data >= start_up / 2; }
 
 RunTime run_time(const RunSummary& run) {

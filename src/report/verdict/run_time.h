@@ -25,6 +25,7 @@ struct RunTime {
   // of their attempt, which then counts as wall time.
   double other() const { return std::max(0.0, wall - measured() - start_up - repeated); }
   bool slow_start() const;  // start-up took kSlowStartShare of the wall time
+  bool much_other() const;  // the same of other(), in a run that took long enough to judge
   bool slow_data() const;   // data took at least half of the start-up
 };
 

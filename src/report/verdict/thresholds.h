@@ -57,8 +57,20 @@ constexpr double kJudgedStretch = 0.05;
 constexpr double kWarnedChange = 1.3;
 constexpr double kWarnedSeconds = 10;
 
+// The clock of the cores, against before: lower than this it explains slower computing.
+constexpr double kLowerClock = 0.9;
+// A gradient norm that rises by this at once. That of a healthy run doubles now and then.
+constexpr double kNormRise = 3;
+
+// TCP segments that were sent again, as a share of all: a link that loses packets.
+constexpr double kManyResent = 0.005;
+// Seconds of an empty message from which on the distance of two hosts is mentioned.
+constexpr double kLongLatency = 0.005;
+
 // Start-up is part of the verdict from this share of the wall time on.
 constexpr double kSlowStartShare = 0.15;
+// The same of time between steps that no part explains. Shorter runs spend some on ending.
+constexpr double kMuchOtherFrom = 30;  // seconds of wall time
 
 // Compute that reaches less than this share of the FLOP/s of large matrix products is called
 // inefficient: small products cannot reach the speed of large ones.

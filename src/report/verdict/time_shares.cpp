@@ -1,6 +1,7 @@
 // Splits the time of a run by cause, and finds the rank that the others waited for.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/statistics.h"
 #include "report/verdict/thresholds.h"
@@ -77,9 +78,9 @@ SlowReason reason_of_rank(const RunSummary& run, int rank, const StepInterval& s
                           const std::map<int, WorkerUse>& uses) {
   if (computes_on_gpu(run)) {
     const GpuUse gpus = gpu_use(run, rank, steps);
-    return gpus.others >= kGpuOthers        ? SlowReason::kGpuOthers
-           : gpus.slowed >= kGpuSlowedShare ? SlowReason::kGpuSlowed
-                                            : SlowReason::kUnknown;
+    return gpus.shared() ? SlowReason::kGpuOthers
+           : gpus.slow() ? SlowReason::kGpuSlowed
+                         : SlowReason::kUnknown;
   }
   const auto found = uses.find(rank);
   if (found == uses.end() || !found->second.known) return SlowReason::kUnknown;
@@ -90,10 +91,17 @@ SlowReason reason_of_rank(const RunSummary& run, int rank, const StepInterval& s
   if (use.lost_to_workers >= kLostShare) {
     return use.sharing.size() > 1 ? SlowReason::kSharedCores : SlowReason::kFewerCores;
   }
+  if (use.lost_to_hypervisor >= kLostShare) return SlowReason::kSteal;
   double most = 0;
-  for (const auto& [other, theirs] : uses) most = std::max(most, theirs.known ? theirs.cores : 0);
+  double threads = 0;
+  for (const auto& [other, theirs] : uses) {
+    if (!theirs.known) continue;
+    most = std::max(most, theirs.cores);
+    threads = std::max(threads, theirs.threads);
+  }
+  if (use.threads > 0 && use.threads < threads) return SlowReason::kFewerThreads;
   if (use.cores < most && use.own >= kFullCoresShare * use.cores) return SlowReason::kFewerCores;
-  if (use.major_faults >= kManyFaults) return SlowReason::kMemory;
+  if (use.short_of_memory()) return SlowReason::kMemory;
   return use.denied_known ? SlowReason::kHardware : SlowReason::kUnknown;
 }
 
@@ -182,6 +190,10 @@ void split_waiting(const RunSummary& run, const StepInterval& steps, double wait
     shares.slowest_ratio = kSlowRankInRun;
     return;
   }
+  if (shares.comparable && shares.late.empty()) {
+    shares.late_in_turn = std::exchange(shares.straggler, 0);
+    return;
+  }
   find_late_input(run, steps, shares);
   const double late_input = shares.late_input * count;
   if (is_late(shares, 0)) {
@@ -264,15 +276,41 @@ double writing_cost(const RunSummary& run) {
   return slope > kClear * error ? slope : 0;
 }
 
-// Other processes, or more workers than cores, make the same work take longer.
+// Moves shares of the computing time to the causes that made the same work take longer.
+class LostCompute {
+ public:
+  explicit LostCompute(TimeShares& shares) : all_(shares.compute), shares_(shares) {}
+  double take(double share) {
+    const double part = std::min(shares_.compute, all_ * std::max(0.0, share));
+    shares_.compute -= part;
+    return part;
+  }
+
+ private:
+  double all_;
+  TimeShares& shares_;
+};
+
+// A quota, other processes, or more workers than cores.
 void split_lost_cores(const std::map<int, WorkerUse>& uses, TimeShares& shares) {
   const auto found = uses.find(0);
   if (found == uses.end() || !found->second.known) return;
-  const double all = shares.compute;
-  shares.interference = all * std::min(1.0, found->second.lost_to_others);
-  shares.shared_cores = all * std::min(1 - std::min(1.0, found->second.lost_to_others),
-                                       found->second.lost_to_workers);
-  shares.compute -= shares.interference + shares.shared_cores;
+  const WorkerUse& use = found->second;
+  LostCompute lost(shares);
+  shares.quota = lost.take(use.lost_to_quota);
+  shares.steal = lost.take(use.lost_to_hypervisor);
+  shares.interference = lost.take(use.lost_to_others);
+  shares.shared_cores = lost.take(use.lost_to_workers);
+  shares.memory = lost.take(use.lost_to_memory);
+}
+
+// A share of the multiprocessors' time that others had, and of their clock. Work that waits for
+// memory depends less on the clock.
+void split_lost_gpu(const RunSummary& run, const StepInterval& steps, TimeShares& shares) {
+  const GpuUse use = gpu_use(run, 0, steps);
+  LostCompute lost(shares);
+  if (use.other_use_known) shares.gpu_shared = lost.take(use.other_use);
+  if (use.clock_known) shares.gpu_slowed = lost.take(use.lost_clock);
 }
 
 bool same_machines(const RunSummary& run) {
@@ -295,7 +333,7 @@ Efficiency efficiency(const RunSummary& run, const TimeShares& shares) {
   const double target =
       run.steps.total("target_tokens") - static_cast<double>(first_step.target_tokens);
   e.achieved = (source * start.source_token_flops + target * start.target_token_flops) /
-               (shares.all_compute() + shares.interference + shares.shared_cores + shares.writing);
+               (shares.all_compute() + shares.lost_compute() + shares.writing);
   // Other load only makes a measurement slower, so the fastest of all attempts counts.
   for (const StartRecord& each : run.starts) {
     e.capacity = std::max(e.capacity, each.capacity);
@@ -330,7 +368,11 @@ TimeShares time_shares(const RunSummary& run, const StepInterval& steps,
   shares.compression = spent("compression");
   split_waiting(run, steps, spent("communication"), first_step, uses, shares);
   split_contention(run, steps, uses, shares);
-  if (!computes_on_gpu(run)) split_lost_cores(uses, shares);
+  if (computes_on_gpu(run)) {
+    split_lost_gpu(run, steps, shares);
+  } else {
+    split_lost_cores(uses, shares);
+  }
   for (const EvaluationRecord& e : run.evaluations) {
     if (within(e)) shares.evaluation += e.seconds;
   }
@@ -338,9 +380,11 @@ TimeShares time_shares(const RunSummary& run, const StepInterval& steps,
     if (within(c)) shares.checkpoint += c.stall_seconds;
   }
   const double seconds = std::max(0.0, t.total("seconds", steps) - first_step.seconds);
-  shares.other = std::max(0.0, seconds - shares.input - shares.all_compute() - shares.compression -
-                                   shares.interference - shares.shared_cores - shares.network -
-                                   (shares.straggler - shares.awaited) - shares.contention);
+  shares.logging = spent("observe");
+  shares.other =
+      std::max(0.0, seconds - shares.input - shares.all_compute() - shares.lost_compute() -
+                        shares.compression - shares.network - (shares.straggler - shares.awaited) -
+                        shares.late_in_turn - shares.contention - shares.logging);
   shares.writing =
       std::min(shares.compute, writing_cost(run) * run.steps.total("writing_share", steps));
   shares.compute -= shares.writing;

@@ -30,15 +30,18 @@ enum class Confidence : uint8_t { kNone, kLow, kMedium, kHigh };
 
 // Why a rank works longer than the others, the likeliest reason that the records support.
 enum class SlowReason : uint8_t {
-  kUnknown,      // too few samples, or the system hides who had its cores
-  kQuota,        // descheduled
-  kOthers,       // other processes had its cores
-  kSharedCores,  // other workers of the job had them
-  kFewerCores,   // it may use fewer cores than the others
-  kMemory,       // it waited for pages from disk
-  kGpuOthers,    // other processes compute on the GPUs of its host
-  kGpuSlowed,    // a GPU of its host lowered its clock: temperature, power brake
-  kHardware,     // nobody else had its cores: its clock or memory is slower
+  kUnknown,       // too few samples, or the system hides who had its cores
+  kQuota,         // descheduled
+  kOthers,        // other processes had its cores
+  kSharedCores,   // other workers of the job had them
+  kFewerThreads,  // it computes with fewer threads than the others
+  kFewerCores,    // it may use fewer cores than the others
+  kSteal,         // the hypervisor gave them to others
+  kMemory,        // it waited for pages from disk
+  kClock,         // the clock of its cores is lower than before
+  kGpuOthers,     // other processes compute on the GPUs of its host
+  kGpuSlowed,     // a GPU of its host lowered its clock: temperature, power
+  kHardware,      // nobody else had its cores: its clock or memory is slower
 };
 struct LateRank {
   int rank = 0;
@@ -55,13 +58,20 @@ struct TimeShares {
   double compression = 0;   // of gradients
   double network = 0;       // the shortest wait of any rank in each step
   double straggler = 0;     // waiting beyond that, for the last rank to arrive
+  double late_in_turn = 0;  // the same where no rank is slower than the others
   double awaited = 0;       // of that, rank 0's own compute while the others waited for it
   double contention = 0;    // exchanges that waited for a CPU core and not for the link
   double interference = 0;  // compute in which other processes had the cores
   double shared_cores = 0;  // compute in which workers or threads waited for a core they share
+  double quota = 0;         // compute in which a CPU quota had stopped the threads
+  double steal = 0;         // compute in which the hypervisor gave the cores to others
+  double memory = 0;        // compute that waited for memory
+  double gpu_shared = 0;    // compute in which other processes used the GPU
+  double gpu_slowed = 0;    // compute that a lowered clock added, at most
   double evaluation = 0;
   double checkpoint = 0;  // stalls, and steps that were slower while a checkpoint was written
   double writing = 0;     // of that, in steps
+  double logging = 0;
   double other = 0;
   bool comparable = true;      // all ranks took part in about the same steps
   std::vector<LateRank> late;  // ranks that the others waited for, the slowest first
@@ -74,6 +84,10 @@ struct TimeShares {
   int late_input_rank = -1;  // the slowest rank, where its input is most of its delay
 
   double all_compute() const { return compute + awaited; }
+  // Computing time that others, limits or the hardware added.
+  double lost_compute() const {
+    return interference + shared_cores + quota + steal + memory + gpu_shared + gpu_slowed;
+  }
 };
 
 // FLOP/s of matrix products while computing, and in large products on the same devices. Zeros where
@@ -128,6 +142,9 @@ struct Bottleneck : Judgement {
   CompressSetting compression;
   RunTime time;
   std::optional<PredictionRecord> prediction;  // of the last attempt
+  GpuUse gpu;                                  // of the host of rank 0
+  double resent = 0;         // highest share of a host's TCP segments that were sent again
+  int resent_rank = -1;      // the lowest rank of that host
   double nominal_speed = 0;  // bytes per second, of the slowest interface of the job; 0: not known
   std::vector<double> evaluations;  // seconds of each
   std::vector<double> saves;        // seconds of stall of each checkpoint

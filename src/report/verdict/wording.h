@@ -29,6 +29,13 @@ VerdictText text_of(const DataHealth& data);
 std::string summary_of(const Bottleneck& bottleneck);
 std::string summary_of(const Trained& trained);
 std::string summary_of(const Overfitting& overfitting);
+// The sentences of an advice (wording_advice.cpp).
+std::string advice_text(const Bottleneck& bottleneck, Advice advice);
+// Joins clauses with semicolons.
+void append_clause(std::string& text, const std::string& more);
+std::string percent_text(double share);  // "21%"
+// Whether the other ranks wait for some, for whatever reason.
+bool late_ranks(const Bottleneck& bottleneck);
 // The clauses of evidence, between semicolons.
 std::vector<std::string> clauses_of(const std::string& text);
 
@@ -64,5 +71,8 @@ std::string text_of(const std::vector<CauseShare>& parts);
 
 // "start-up took 40.0 s, 60% of the 1m 06s of the run, 38.0 s of it for opening and verifying data"
 std::string start_up_text(const RunTime& time);
+std::string other_time_text(const RunTime& time);
+// Empty where few TCP segments were sent again.
+std::string resent_text(const Bottleneck& bottleneck);
 
 }  // namespace reigen

@@ -46,6 +46,13 @@ std::string reason_text(SlowReason reason, const WorkerUse& use) {
       return others_text(use);
     case SlowReason::kSharedCores:
       return sharing_text(use);
+    case SlowReason::kFewerThreads:
+      return format("it computes with {:.0f} {}, fewer than others", use.threads,
+                    use.threads == 1 ? "thread" : "threads");
+    case SlowReason::kSteal:
+      return format("the hypervisor gave {} of its cores to others", cores_text(use.stolen));
+    case SlowReason::kClock:
+      return "the clock of its cores is lower than before";
     case SlowReason::kFewerCores:
       return format("it may use {:g} {} ({}), fewer than others", use.cores, core_word(use.cores),
                     core_names(use));
@@ -55,7 +62,7 @@ std::string reason_text(SlowReason reason, const WorkerUse& use) {
     case SlowReason::kGpuOthers:
       return "other processes compute on the GPUs of its host";
     case SlowReason::kGpuSlowed:
-      return "a GPU of its host lowered its clock (temperature or power brake)";
+      return "a GPU of its host does not reach its clock (temperature or power)";
     case SlowReason::kHardware:
       return use.stolen > 0.05
                  ? format("the hypervisor gave {} of its cores to others", cores_text(use.stolen))
@@ -77,8 +84,14 @@ const char* id_of(SlowReason reason) {
       return "other processes";
     case SlowReason::kSharedCores:
       return "shared cores";
+    case SlowReason::kFewerThreads:
+      return "fewer threads";
     case SlowReason::kFewerCores:
       return "fewer cores";
+    case SlowReason::kSteal:
+      return "steal";
+    case SlowReason::kClock:
+      return "lowered clock";
     case SlowReason::kMemory:
       return "memory";
     case SlowReason::kGpuOthers:
@@ -177,7 +190,10 @@ std::string text_of(const Change& c) {
     return text + format("; attempt {} began there", c.attempt);
   }
   const bool own_work = c.cause == Cause::kStraggler || c.cause == Cause::kCompute ||
-                        c.cause == Cause::kInterference || c.cause == Cause::kSharedCores;
+                        c.cause == Cause::kInterference || c.cause == Cause::kSharedCores ||
+                        c.cause == Cause::kQuota || c.cause == Cause::kSteal ||
+                        c.cause == Cause::kMemory || c.cause == Cause::kGpuShared ||
+                        c.cause == Cause::kGpuSlowed;
   if (!own_work || (!c.slower() && c.reason == SlowReason::kUnknown)) return text;
   const WorkerUse& use = c.slower() ? c.use_after : c.use_before;
   const std::string who = c.rank >= 0 ? format("rank {}", c.rank) : "";

@@ -33,15 +33,40 @@ Worker worker_of(int rank, const RankSummary& summary, const StepInterval& steps
   w.use.cores = t.total("core_seconds", steps) / seconds;
   if (last.core_limit > 0) w.use.cores = std::min(w.use.cores, last.core_limit);
   w.use.own = t.total("cpu", steps) / seconds;
+  w.use.threads = static_cast<double>(last.threads);
+  w.use.memory_limit = static_cast<double>(last.memory_limit);
+  w.use.idle = std::max(0.0, static_cast<double>(w.cores.size()) - w.busy);
   w.use.stolen = t.total("stolen", steps) / seconds;
   w.use.major_faults = t.total("major_faults", steps) / seconds;
+  w.use.lost_to_hypervisor = w.use.stolen / std::max(1e-9, w.use.stolen + w.busy);
+  double throttled = t.total("throttled", steps) / seconds;
   const double delay_known = t.total("delay_known", steps);
   w.use.denied_known = delay_known >= kFewestUseSeconds;
   if (w.use.denied_known) {
+    // A thread that a quota has stopped is runnable, and the time of its group has those of others.
     const double delay = t.total("delay", steps) / delay_known;
-    w.use.denied = delay / std::max(1e-9, delay + w.use.own);
+    throttled = std::min(throttled, delay);
+    w.use.denied = (delay - throttled) / std::max(1e-9, delay + w.use.own);
+  }
+  w.use.lost_to_quota = throttled / std::max(1e-9, throttled + w.use.own);
+  const double input_known = t.total("input_known", steps);
+  w.use.input_known = input_known >= kFewestUseSeconds;
+  if (w.use.input_known) {
+    w.use.input_running = t.total("input_running", steps) / input_known;
+    w.use.input_waiting = t.total("input_delay", steps) / input_known;
   }
   return w;
+}
+
+void find_memory(const RunSummary& run, const StepInterval& steps, Worker& w) {
+  const RankSummary* host = host_of(run, w.rank);
+  if (host == nullptr) return;
+  const double known = host->machine.total("pressure_known", steps);
+  w.use.pressure_known = known >= kFewestUseSeconds;
+  if (!w.use.pressure_known) return;
+  constexpr double kPercent = 100;
+  w.use.pressure = host->machine.total("pressure", steps) / known / kPercent;
+  if (w.use.major_faults >= kManyFaults) w.use.lost_to_memory = w.use.pressure;
 }
 
 void find_siblings(const std::vector<Worker>& workers, Worker& w) {
@@ -82,16 +107,49 @@ void find_losses(double threads, Worker& w) {
 
 }  // namespace
 
-GpuUse gpu_use(const RunSummary& run, int rank, const StepInterval& steps) {
-  // The lowest rank of each host samples it.
+const RankSummary* host_of(const RunSummary& run, int rank) {
   const RankSummary* host = nullptr;
   for (const auto& [each, summary] : run.ranks) {
     if (each <= rank && summary.last_sample) host = &summary;
   }
+  return host;
+}
+
+bool WorkerUse::short_of_memory() const {
+  return major_faults >= kManyFaults && (!pressure_known || lost_to_memory >= kLostShare);
+}
+
+double idle_threads(const WorkerUse& use) {
+  const double workers = std::max<double>(1, static_cast<double>(use.sharing.size()));
+  const double granted = use.cores - workers * use.threads;
+  return std::max(0.0, std::floor(std::min(use.idle, granted) / workers));
+}
+
+bool GpuUse::shared() const {
+  return other_use_known ? other_use >= kLostShare : others >= kGpuOthers;
+}
+
+bool GpuUse::slow() const {
+  return clock_known ? lost_clock >= kLostShare : slowed >= kGpuSlowedShare;
+}
+
+GpuUse gpu_use(const RunSummary& run, int rank, const StepInterval& steps) {
+  const RankSummary* host = host_of(run, rank);
   if (host == nullptr || host->last_sample->gpus.empty()) return {};
-  const double seconds = std::max(1e-9, host->machine.total("seconds", steps));
-  return {host->machine.total("gpu_others", steps) / seconds,
-          host->machine.total("gpu_slowed", steps) / seconds};
+  const RollupTable& t = host->machine;
+  const double seconds = std::max(1e-9, t.total("seconds", steps));
+  GpuUse use{.others = t.total("gpu_others", steps) / seconds,
+             .slowed = t.total("gpu_slowed", steps) / seconds};
+  const double clock_known = t.total("gpu_clock_known", steps);
+  use.clock_known = clock_known > 0;
+  if (use.clock_known) use.lost_clock = t.total("gpu_lost_clock", steps) / clock_known;
+  const double use_known = t.total("gpu_other_use_known", steps);
+  use.other_use_known = use_known > 0;
+  if (use.other_use_known) use.other_use = t.total("gpu_other_use", steps) / use_known;
+  for (const GpuSample& gpu : host->last_sample->gpus) {
+    if (!gpu.slowed_by.empty()) use.slowed_by = gpu.slowed_by;
+  }
+  return use;
 }
 
 std::map<int, WorkerUse> worker_use(const RunSummary& run, const StepInterval& steps) {
@@ -104,7 +162,8 @@ std::map<int, WorkerUse> worker_use(const RunSummary& run, const StepInterval& s
   for (Worker& w : workers) {
     if (!w.use.known) continue;
     find_siblings(workers, w);
-    find_losses(std::max(1.0, threads), w);
+    find_losses(std::max(1.0, w.use.threads > 0 ? w.use.threads : threads), w);
+    find_memory(run, steps, w);
   }
   for (Worker& w : workers) uses[w.rank] = std::move(w.use);
   return uses;

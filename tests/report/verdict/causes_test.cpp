@@ -21,10 +21,20 @@ TEST(Causes, EachHasAnIdThatReadsBack) {
 }
 
 TEST(Causes, TheLargestShareIsNamedFrom15PercentOn) {
-  EXPECT_EQ(decide(0.4, {{Cause::kInput, 0.14}}).cause, Cause::kCompute);
+  EXPECT_EQ(decide(0.5, {{Cause::kInput, 0.14}}).cause, Cause::kCompute);
   EXPECT_EQ(decide(0.4, {{Cause::kInput, 0.15}}).cause, Cause::kInput);
   EXPECT_EQ(decide(0.4, {{Cause::kInput, 0.2}, {Cause::kNetwork, 0.3}}).cause, Cause::kNetwork);
   EXPECT_EQ(decide(1, {}).cause, Cause::kCompute);
+}
+
+// Compute is the answer only where it took most of the time.
+TEST(Causes, ManySmallSharesAreNotCompute) {
+  const Decision d = decide(0.4, {{Cause::kInput, 0.14}, {Cause::kEvaluation, 0.14}});
+  EXPECT_EQ(d.cause, Cause::kSeveral);
+  EXPECT_EQ(d.largest.cause, Cause::kInput);
+  EXPECT_NEAR(d.margin, 0.01, 1e-9);
+  EXPECT_EQ(decide(0.5, {{Cause::kInput, 0.14}, {Cause::kEvaluation, 0.14}}).cause,
+            Cause::kCompute);
 }
 
 TEST(Causes, TheLimitDoublesWhereComputeTookMoreThanHalf) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace reigen {
 namespace {
@@ -174,7 +175,101 @@ TEST(RunCourse, AGpuThatLowersItsClockOrIsSharedIsTheReason) {
     ASSERT_EQ(course.changes.size(), 1u);
     EXPECT_EQ(course.changes[0].cause, Cause::kCompute);
     EXPECT_EQ(course.changes[0].reason, shared ? SlowReason::kGpuOthers : SlowReason::kGpuSlowed);
+    EXPECT_EQ(bottleneck(run).cause, shared ? Cause::kGpuShared : Cause::kGpuSlowed);
   }
+}
+
+TEST(RunCourse, ComputingThatTakesLongerThanBeforeIsASlowerProcessor) {
+  RunSummary run = ChangedRun().of({{{0.09, 0.002}, {0.09, 0.002}}},
+                                   {{{0.18, 0.002}, {0.18, 0.002}}}, 0.002, 0.002);
+  const Bottleneck b = bottleneck(run);
+  EXPECT_EQ(b.cause, Cause::kSlowerProcessor);
+  EXPECT_EQ(b.whole.cause, Cause::kCompute);
+  EXPECT_EQ(b.confidence, Confidence::kMedium);  // nobody else had the cores: clock or memory
+  EXPECT_TRUE(b.of_last_stretch);
+  EXPECT_NEAR(b.course->changes.at(0).step, 121, 6);
+  // The clock of the cores says why.
+  for (uint64_t step = 1; step <= 200; ++step) {
+    run.add(0, SampleRecord{.step = step, .seconds = 0.1, .clock = step > 120 ? 1500 : 3000});
+  }
+  EXPECT_EQ(bottleneck(run).course->changes.at(0).reason, SlowReason::kClock);
+  EXPECT_EQ(bottleneck(run).confidence, Confidence::kHigh);
+}
+
+TEST(RunCourse, ComputingThatTakesLongerForAnUnknownReasonIsSaidWithLowConfidence) {
+  RunSummary run;
+  for (uint64_t step = 1; step <= 200; ++step) {
+    const double seconds = step > 120 ? 0.2 : 0.1;
+    run.add(0, StepRecord{.step = step,
+                          .target_tokens = 100,
+                          .seconds = seconds,
+                          .spans = {{"backward", seconds}}});
+  }
+  EXPECT_EQ(bottleneck(run).cause, Cause::kSlowerProcessor);
+  EXPECT_EQ(bottleneck(run).confidence, Confidence::kLow);
+}
+
+TEST(RunCourse, AQuotaThatBeginsInMidRunIsTheReason) {
+  RunSummary run;
+  run.add(0, StartRecord{.threads = 1});
+  for (uint64_t step = 1; step <= 200; ++step) {
+    const bool late = step > 120;
+    const double seconds = late ? 0.4 : 0.1;
+    run.add(0, StepRecord{.step = step,
+                          .target_tokens = 100,
+                          .seconds = seconds,
+                          .spans = {{"backward", seconds}}});
+    run.add(0, ProcessRecord{.step = step,
+                             .seconds = seconds,
+                             .machine = "m",
+                             .cores = "0",
+                             .core_count = 1,
+                             .core_limit = late ? 0.25 : 0,
+                             .cpu = 0.1,
+                             .run_delay = seconds - 0.1,
+                             .throttled = seconds - 0.1,
+                             .cores_busy = 0.1});
+  }
+  const Bottleneck b = bottleneck(run);
+  EXPECT_EQ(b.cause, Cause::kQuota);
+  EXPECT_EQ(b.course->changes.at(0).cause, Cause::kQuota);
+  EXPECT_EQ(b.course->changes.at(0).reason, SlowReason::kQuota);
+}
+
+// Rank 1 works twice as long from the middle on, and still less than rank 0.
+TEST(RunCourse, ARankWhoseWorkChangesIsFoundThoughStepsTakeAsLong) {
+  const RunSummary run = ChangedRun().of({{{0.2, 0.002}, {0.05, 0.152}}},
+                                         {{{0.2, 0.002}, {0.1, 0.102}}}, 0.002, 0.002);
+  const RunCourse course = run_course(run);
+  EXPECT_TRUE(course.changes.empty());
+  ASSERT_EQ(course.rank_changes.size(), 1u);
+  EXPECT_EQ(course.rank_changes[0].rank, 1);
+  EXPECT_NEAR(course.rank_changes[0].step, 121, 6);
+  EXPECT_NEAR(course.rank_changes[0].before, 0.05, 1e-6);
+  EXPECT_NEAR(course.rank_changes[0].after, 0.1, 1e-6);
+}
+
+// From step 301 on, the gradient norm is `factor` times as high.
+RunSummary run_with_norm(double factor) {
+  RunSummary run;
+  for (uint64_t step = 1; step <= 500; ++step) {
+    const double wave = 1 + 0.03 * std::sin(2.7 * static_cast<double>(step));
+    run.add(0, StepRecord{.step = step,
+                          .norm = (1 + 0.002 * static_cast<double>(step)) * wave *
+                                  (step > 300 ? factor : 1),
+                          .target_tokens = 100,
+                          .seconds = 0.1,
+                          .spans = {{"backward", 0.1}}});
+  }
+  return run;
+}
+
+TEST(RunCourse, AGradientNormThatRisesAtOnceIsFoundAndADriftIsNot) {
+  EXPECT_TRUE(run_course(run_with_norm(1)).norm_rises.empty());
+  const RunCourse risen = run_course(run_with_norm(5));
+  ASSERT_EQ(risen.norm_rises.size(), 1u);
+  EXPECT_NEAR(risen.norm_rises[0].step, 301, 8);
+  EXPECT_NEAR(risen.norm_rises[0].after / risen.norm_rises[0].before, 5, 0.3);
 }
 
 TEST(RunCourse, AHealthyRunHasOneStretch) {

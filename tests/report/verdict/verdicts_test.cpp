@@ -38,9 +38,9 @@ RunSummary run_of(const std::vector<double>& own, double input = 0, int steps = 
 
 Cause bottleneck_of(const RunSummary& run) {
   const TimeShares shares = time_shares(run);
-  EXPECT_NEAR(shares.input + shares.compute + shares.compression + shares.network +
-                  shares.straggler + shares.interference + shares.shared_cores + shares.contention +
-                  shares.evaluation + shares.checkpoint + shares.other,
+  EXPECT_NEAR(shares.input + shares.compute + shares.lost_compute() + shares.compression +
+                  shares.network + shares.straggler + shares.late_in_turn + shares.contention +
+                  shares.evaluation + shares.checkpoint + shares.logging + shares.other,
               shares.total, 1e-6);
   return bottleneck(run).cause;
 }
@@ -107,7 +107,7 @@ TEST(Bottleneck, ARankThatWaitsForItsInputMakesInputTheBottleneck) {
     const Bottleneck b = bottleneck(run);
     EXPECT_EQ(b.confidence, Confidence::kHigh) << late;
     EXPECT_EQ(b.rank, static_cast<int>(late));
-    EXPECT_EQ(b.advice, Advice::kFasterDiskOfRank);
+    EXPECT_EQ(b.advice, Advice::kFasterInput);
     EXPECT_NEAR(b.shares.late_input, 0.59, 1e-6);
     EXPECT_NEAR(b.largest.share, 0.71, 0.005);
     for (const CauseShare& part : b.parts) EXPECT_NE(part.cause, Cause::kStraggler);
@@ -190,6 +190,202 @@ TEST(Bottleneck, WorkersThatAreLateInTurnDoNotMakeItTheNetwork) {
                            .spans = {{"backward", 0.6 + mine}, {"communication", 0.4 - mine}}});
   }
   EXPECT_EQ(bottleneck_of(run), Cause::kCompute);
+  EXPECT_NEAR(time_shares(run).late_in_turn / time_shares(run).total, 0.2, 0.01);
+}
+
+// Each step waits for one of them, and none is slower than the others in the end.
+TEST(Bottleneck, RanksThatAreLateInTurnForMostOfTheTimeAreNamed) {
+  auto run_with = [](double others) {
+    RunSummary run;
+    for (uint64_t step = 1; step <= 40; ++step) {
+      const double mine = step % 2 == 0 ? 0.8 : 0.0;
+      run.add(0, StepRecord{.step = step,
+                            .seconds = 1,
+                            .spans = {{"backward", 1 - mine}, {"communication", mine}},
+                            .communication = CommunicationTimes{.min_wait = 0}});
+      run.add(1, SpansRecord{.step = step,
+                             .steps = 1,
+                             .seconds = 1,
+                             .spans = {{"backward", 0.2 + mine}, {"communication", 0.8 - mine}}});
+      run.add(1, ProcessRecord{.step = step,
+                               .seconds = 1,
+                               .machine = "m",
+                               .cores = "1",
+                               .core_count = 1,
+                               .cpu = 1 - others,
+                               .run_delay = others,
+                               .cores_busy = 1});
+    }
+    return run;
+  };
+  EXPECT_EQ(bottleneck_of(run_with(0)), Cause::kLateInTurn);
+  EXPECT_EQ(bottleneck(run_with(0)).advice, Advice::kEvenRanks);
+  EXPECT_EQ(bottleneck_of(run_with(0.4)), Cause::kInterference);
+}
+
+// 40 steps of a second that mostly compute, and what the process records say about them.
+RunSummary run_with_use(const ProcessRecord& use, const Spans& spans = {{"backward", 1}},
+                        const SampleRecord& sample = {}) {
+  RunSummary run;
+  run.add(0, StartRecord{.threads = 1, .device_kind = sample.gpus.empty() ? "cpu" : "gpu"});
+  for (uint64_t step = 1; step <= 40; ++step) {
+    run.add(0, StepRecord{.step = step, .target_tokens = 100, .seconds = 1, .spans = spans});
+    ProcessRecord each = use;
+    each.step = step;
+    each.seconds = 1;
+    run.add(0, each);
+    SampleRecord host = sample;
+    host.step = step;
+    host.seconds = 1;
+    run.add(0, host);
+  }
+  return run;
+}
+
+ProcessRecord one_core() {
+  return {.machine = "m",
+          .cores = "0",
+          .core_count = 1,
+          .threads = 1,
+          .cpu = 1,
+          .run_delay = 0,
+          .cores_busy = 1};
+}
+
+TEST(Bottleneck, ASingleWorkerUnderACpuQuotaIsToldSo) {
+  ProcessRecord use = one_core();
+  use.core_limit = 0.25;
+  use.cpu = 0.25;
+  use.cores_busy = 0.25;
+  use.run_delay = 0.75;
+  use.throttled = 0.74;
+  const Bottleneck b = bottleneck(run_with_use(use));
+  EXPECT_EQ(bottleneck_of(run_with_use(use)), Cause::kQuota);
+  EXPECT_EQ(b.confidence, Confidence::kHigh);
+  EXPECT_EQ(b.advice, Advice::kLiftQuota);
+  EXPECT_NEAR(b.largest.share, 0.75, 0.01);
+  EXPECT_DOUBLE_EQ(b.uses.at(0).cores, 0.25);
+  // Work of others on a core beside it does not take what the quota withholds.
+  use.cores = "0-1";
+  use.core_count = 2;
+  use.cores_busy = 1.25;
+  EXPECT_EQ(bottleneck_of(run_with_use(use)), Cause::kQuota);
+}
+
+TEST(Bottleneck, StealOfASingleWorkerIsNamed) {
+  ProcessRecord use = one_core();
+  use.cpu = use.cores_busy = 0.6;
+  use.stolen = 0.4;
+  EXPECT_EQ(bottleneck_of(run_with_use(use)), Cause::kSteal);
+  EXPECT_NEAR(bottleneck(run_with_use(use)).largest.share, 0.4, 1e-6);
+  use.stolen = 0.02;
+  use.cpu = use.cores_busy = 0.98;
+  EXPECT_EQ(bottleneck_of(run_with_use(use)), Cause::kCompute);
+}
+
+TEST(Bottleneck, WaitingForMemoryIsNamedWhereTheWorkerReadsItsPagesBack) {
+  ProcessRecord use = one_core();
+  use.major_faults = 400;
+  use.cpu = 0.3;
+  EXPECT_EQ(bottleneck_of(run_with_use(use, {{"backward", 1}}, {.memory_pressure = 60})),
+            Cause::kMemory);
+  // Other processes of the host wait.
+  use.major_faults = 0;
+  EXPECT_EQ(bottleneck_of(run_with_use(use, {{"backward", 1}}, {.memory_pressure = 60})),
+            Cause::kCompute);
+  // A kernel that hides the pressure: it may be memory.
+  use.major_faults = 400;
+  const Bottleneck hidden = bottleneck(run_with_use(use));
+  EXPECT_EQ(hidden.cause, Cause::kCompute);
+  EXPECT_EQ(hidden.confidence, Confidence::kLow);
+}
+
+TEST(Bottleneck, IdleCoresBesideFewThreadsGetAdvice) {
+  ProcessRecord use = one_core();
+  use.cores = "0-7";
+  use.core_count = 8;
+  Bottleneck b = bottleneck(run_with_use(use));
+  EXPECT_EQ(b.cause, Cause::kCompute);
+  EXPECT_EQ(b.advice, Advice::kMoreThreads);
+  EXPECT_DOUBLE_EQ(idle_threads(b.uses.at(0)), 7);
+  use.cores_busy = 7.5;  // others have them
+  EXPECT_NE(bottleneck(run_with_use(use)).advice, Advice::kMoreThreads);
+  use.cores_busy = 1;
+  use.core_limit = 1;  // a quota grants no more
+  EXPECT_NE(bottleneck(run_with_use(use)).advice, Advice::kMoreThreads);
+  use.core_limit = 0;
+  use.threads = 5;
+  EXPECT_NE(bottleneck(run_with_use(use)).advice, Advice::kMoreThreads);
+}
+
+TEST(Bottleneck, InputIsADiskOrAProcessorByWhatItsThreadDid) {
+  auto advice_with = [](std::optional<double> running, double waiting) {
+    ProcessRecord use = one_core();
+    use.input_cpu = running;
+    use.input_delay = waiting;
+    const RunSummary run = run_with_use(use, {{"input", 0.6}, {"backward", 0.4}});
+    EXPECT_EQ(bottleneck_of(run), Cause::kInput);
+    return bottleneck(run).advice;
+  };
+  EXPECT_EQ(advice_with(0.05, 0.01), Advice::kFasterDisk);
+  EXPECT_EQ(advice_with(0.01, 0.98), Advice::kReaderWaits);
+  EXPECT_EQ(advice_with(0.95, 0.01), Advice::kReaderIsBusy);
+  EXPECT_EQ(advice_with({}, 0), Advice::kFasterInput);
+}
+
+TEST(Bottleneck, LoggingAndTimeThatNothingExplainsAreNamed) {
+  EXPECT_EQ(bottleneck_of(run_with_use(one_core(), {{"backward", 0.6}, {"observe", 0.4}})),
+            Cause::kLogging);
+  EXPECT_EQ(bottleneck_of(run_with_use(one_core(), {{"backward", 0.6}})), Cause::kOther);
+}
+
+TEST(Bottleneck, AGpuThatOthersUseOrThatLowersItsClockIsNamed) {
+  auto run_on = [](GpuSample gpu) {
+    gpu.utilisation = 95;
+    return run_with_use(one_core(), {{"backward", 1}}, {.gpus = {gpu}});
+  };
+  const RunSummary shared =
+      run_on({.megahertz = 1900, .max_megahertz = 1980, .other_processes = 1, .other_use = 45});
+  EXPECT_EQ(bottleneck_of(shared), Cause::kGpuShared);
+  EXPECT_EQ(bottleneck(shared).advice, Advice::kFreeGpu);
+  EXPECT_EQ(bottleneck(shared).confidence, Confidence::kMedium);
+  const RunSummary slowed = run_on(
+      {.megahertz = 900, .max_megahertz = 1980, .slowed_by = "power-cap", .other_processes = 0});
+  EXPECT_EQ(bottleneck_of(slowed), Cause::kGpuSlowed);
+  EXPECT_EQ(bottleneck(slowed).advice, Advice::kInspectGpu);
+  EXPECT_EQ(bottleneck(slowed).gpu.slowed_by, "power-cap");
+  // At its power limit as usual, beside a process that computes nothing.
+  const RunSummary healthy = run_on({.megahertz = 1755,
+                                     .max_megahertz = 1980,
+                                     .slowed_by = "power-cap",
+                                     .other_processes = 1,
+                                     .other_use = 0});
+  EXPECT_EQ(bottleneck_of(healthy), Cause::kCompute);
+  EXPECT_EQ(bottleneck(healthy).confidence, Confidence::kHigh);
+  // An old driver tells that there is somebody, and not how long they compute.
+  const RunSummary hidden = run_on({.megahertz = 1900, .other_processes = 1});
+  EXPECT_EQ(bottleneck(hidden).cause, Cause::kCompute);
+  EXPECT_EQ(bottleneck(hidden).confidence, Confidence::kLow);
+}
+
+TEST(Bottleneck, ARankWithFewerThreadsIsSlowForThatReason) {
+  RunSummary run = run_of({0.4, 0.98});
+  for (int rank = 0; rank < 2; ++rank) {
+    for (uint64_t step = 1; step <= 10; ++step) {
+      ProcessRecord use = one_core();
+      use.step = step;
+      use.seconds = 1;
+      use.cores = "0-3";
+      use.core_count = 4;
+      use.threads = rank == 0 ? 2 : 1;
+      run.add(rank, use);
+    }
+  }
+  const Bottleneck b = bottleneck(run);
+  EXPECT_EQ(b.cause, Cause::kStraggler);
+  EXPECT_EQ(b.rank, 1);
+  EXPECT_EQ(b.shares.late.at(0).reason, SlowReason::kFewerThreads);
+  EXPECT_EQ(b.advice, Advice::kMoreThreadsOfRank);
 }
 
 // The same waiting with idle and with busy cores, on a link that could carry far more.
@@ -205,7 +401,7 @@ TEST(Bottleneck, ExchangesThatWaitForACoreAreNotTheNetwork) {
     return run;
   };
   EXPECT_EQ(bottleneck_of(run_with(50, 1e9)), Cause::kNetwork);
-  EXPECT_EQ(bottleneck_of(run_with(100, 1e9)), Cause::kCompute);
+  EXPECT_EQ(bottleneck_of(run_with(100, 1e9)), Cause::kContention);
   EXPECT_EQ(bottleneck_of(run_with(100, 1e6)), Cause::kNetwork);
 }
 
@@ -227,7 +423,7 @@ TEST(Bottleneck, ComparesComputeWithTheCapacityOfTheDevices) {
   for (uint64_t step = 1; step <= 40; ++step) {
     StepRecord record;
     record.step = step;
-    record.seconds = 1;
+    record.seconds = 0.5;
     record.source_tokens = record.target_tokens = 25;
     record.spans = {{"backward", 0.5}};
     run.add(0, record);

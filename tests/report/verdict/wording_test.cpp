@@ -88,6 +88,31 @@ TEST(Wording, AdviceIsACommandWithThePathAndNumbersOfTheRun) {
   EXPECT_THAT(text_of(b).advice, HasSubstr("0.10 s to 0.12 s"));
 }
 
+TEST(Wording, CommandsQuoteAPathWithSpaces) {
+  Bottleneck b = sample_bottleneck();
+  b.advice = Advice::kEvaluateLess;
+  b.place.path = "/my runs/a";
+  b.place.options.emplace().eval.every = 50;
+  EXPECT_THAT(text_of(b).advice, HasSubstr("`reigen train --run '/my runs/a' --eval.every 100`"));
+}
+
+TEST(Wording, EveryCauseHasASentenceAndEveryAdviceOne) {
+  Bottleneck b = sample_bottleneck();
+  auto course = std::make_shared<RunCourse>();
+  course->changes.push_back({.step = 9, .before = 1, .after = 2});
+  b.course = course;
+  b.uses[0] = {.known = true, .list = "0-3", .cores = 4, .threads = 1, .own = 1, .idle = 3};
+  for (int i = 1; i <= static_cast<int>(Cause::kOther); ++i) {
+    b.cause = static_cast<Cause>(i);
+    EXPECT_NE(summary_of(b), "") << id_of(b.cause);
+  }
+  for (int i = 1; i <= static_cast<int>(Advice::kSaveLess); ++i) {
+    EXPECT_NE(advice_text(b, static_cast<Advice>(i)), "") << i;
+  }
+  EXPECT_THAT(advice_text(b, Advice::kMoreThreads),
+              HasSubstr("`reigen train --run RUN --threads 4`"));
+}
+
 TEST(Wording, AllSlowRanksAreNamedWithTheirReasons) {
   Bottleneck b = sample_bottleneck();
   b.cause = Cause::kSharedCores;

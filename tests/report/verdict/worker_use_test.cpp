@@ -103,6 +103,28 @@ TEST(WorkerUse, AHiddenRunDelayIsUnknownAndFullCoresStillShowOthers) {
   EXPECT_DOUBLE_EQ(idle.lost_to_others, 0);
 }
 
+TEST(WorkerUse, AQuotaOfSeveralWorkersCountsForEachByItsOwnWaiting) {
+  RunSummary run = run_of_workers({{.cores = "0-3", .own = 0.5, .busy = 1, .delay = 0.5},
+                                   {.cores = "0-3", .own = 0.5, .busy = 1, .delay = 0.5}});
+  for (int rank = 0; rank < 2; ++rank) {
+    run.add(rank, ProcessRecord{.step = 11,
+                                .seconds = 10,
+                                .machine = "m",
+                                .cores = "0-3",
+                                .core_count = 4,
+                                .core_limit = 1,
+                                .cpu = 5,
+                                .run_delay = 5,
+                                .throttled = 20,
+                                .cores_busy = 10});
+  }
+  const WorkerUse use = worker_use(run).at(1);
+  EXPECT_DOUBLE_EQ(use.quota, 1);
+  EXPECT_DOUBLE_EQ(use.cores, 1);
+  EXPECT_DOUBLE_EQ(use.lost_to_quota, 0.5);
+  EXPECT_DOUBLE_EQ(use.lost_to_others, 0);
+}
+
 TEST(WorkerUse, WithoutRecordsIsUnknown) {
   RunSummary run;
   run.add(0, StepRecord{.step = 1, .seconds = 1});

@@ -51,6 +51,10 @@ class Quota:
     def limit(self, task):
         self._write(self.tasks, task)
 
+    def limit_process(self, pid):
+        """A process that runs, with all its threads."""
+        self._write("cgroup.procs", pid)
+
     def limit_this_process(self):
         """For preexec_fn: limits the process about to start, and all its threads."""
         self._write("cgroup.procs", os.getpid())

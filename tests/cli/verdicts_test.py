@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import urllib.request
 
 import harness
 from harness import REIGEN, run, second_try
@@ -42,8 +43,8 @@ class Planted(harness.Case):
     def arguments(self, *more):
         return [str(a) for a in ["train", "--data", self.data, "--run", self.path("run"), *MODEL, *more]]
 
-    def report(self):
-        return json.loads(self.read("run/report.json"))
+    def report(self, name="run"):
+        return json.loads(self.read(f"{name}/report.json"))
 
     def bottleneck(self):
         verdict = self.report()["verdicts"]["bottleneck"]
@@ -75,6 +76,10 @@ class Planted(harness.Case):
         for worker in workers:
             error = worker.communicate(timeout=300)[1]
             self.assertEqual(worker.returncode, 0, error)
+
+    def step_seconds(self):
+        steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
+        return [r["seconds"] for r in steps if r["kind"] == "step"]
 
     def steps_taken(self):
         return self.read("run/measurements/rank-0.jsonl").count('"kind":"step"')
@@ -207,6 +212,10 @@ class Cores(Planted):
         cores, = self.report()["numbers"]["cores"]
         self.assertGreater(cores["others"], 0.3 * cores["cores"])
         self.assertGreater(cores["lost_to_others"], 0.3)
+        # The processes have ended, as the advice says.
+        slow = self.report()["numbers"]["target_tokens_per_second"]
+        run(*self.arguments(*LONG, "--max-time", "3s", "--threads", 0, "--run", self.path("alone")))
+        self.assertGreater(self.report("alone")["numbers"]["target_tokens_per_second"], 1.2 * slow)
 
     @second_try
     def test_workers_that_may_use_the_same_core_only_are_told_so(self):
@@ -219,6 +228,57 @@ class Cores(Planted):
         for cores in self.report()["numbers"]["cores"]:
             self.assertEqual(cores["list"], str(core))
             self.assertGreater(cores["lost_to_workers"], 0.1)
+        # One worker on that core, as the advice says: as fast, without exchanges.
+        self.assertIn("--workers 1", all_of_it["advice"])
+        before = self.report()["numbers"]["target_tokens_per_second"]
+        run(*self.arguments(*LONG, "--max-time", "3s", "--workers", 1, "--run", self.path("one")), preexec_fn=pin)
+        self.assertGreater(self.report("one")["numbers"]["target_tokens_per_second"], 0.9 * before)
+
+    @second_try
+    def test_a_quota_of_a_single_worker_is_named_and_without_it_steps_are_shorter(self):
+        try:
+            quota = Quota(0.25)
+        except PermissionError as error:
+            self.skipTest(str(error))
+        with quota:
+            run(*self.arguments(*LONG, "--max-time", "5s"), preexec_fn=quota.limit_this_process)
+        verdict, all_of_it = self.bottleneck()
+        self.assertEqual((verdict, all_of_it["confidence"]), ("cpu quota", "high"), all_of_it)
+        self.assertIn("0.25", all_of_it["advice"])
+        cores, = self.report()["numbers"]["cores"]
+        self.assertEqual((cores["quota"], cores["cores"]), (0.25, 0.25))
+        self.assertGreater(cores["lost_to_quota"], 0.5)
+        slow = self.report()["numbers"]["target_tokens_per_second"]
+        run(*self.arguments(*LONG, "--max-time", "2s", "--run", self.path("free")))
+        self.assertGreater(self.report("free")["numbers"]["target_tokens_per_second"], 1.5 * slow)
+
+    @second_try
+    @harness.long_test
+    def test_a_change_is_said_while_it_happens(self):
+        core = min(os.sched_getaffinity(0))
+        command = [REIGEN, *self.arguments(*LONG, "--max-time", "75s", "--dashboard", "--dashboard-port", 0)]
+        worker = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                  preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+        time.sleep(20)
+        hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                                 preexec_fn=lambda: os.sched_setaffinity(0, {core})) for _ in range(3)]
+        time.sleep(40)
+        self.assertIsNone(worker.poll())
+        try:
+            top = run("top", self.path("run")).stdout
+            with urllib.request.urlopen(self.read("run/dashboard.url").strip().replace("/?", "/live.json?"),
+                                        timeout=30) as answer:
+                live = {v["about"]: v for v in json.load(answer)["verdicts"]}["bottleneck"]
+        finally:
+            for hog in hogs:
+                hog.kill()
+                hog.wait()
+        error = worker.communicate(timeout=300)[1]
+        for said in (error, top, live["because"]):
+            self.assertRegex(said, r"from step [\d,]+ on \([^)]* after the start\) a step took")
+        self.assertIn("bottleneck: interference from step", top)
+        self.assertRegex(live["verdict"], "^interference from step")
+        self.assertEqual(len(re.findall("a step took", error)), 1, error)  # a warning, once
 
 
 class Advice(Planted):
@@ -245,7 +305,7 @@ class Advice(Planted):
         self.assertLess((both[1] - both[0]) / 30, both[0] / 60)
 
     @second_try
-    def test_compression_shortens_the_steps_on_a_slow_link(self):
+    def test_compression_or_a_faster_link_shortens_the_steps_on_a_slow_link(self):
         if not namespaces.permitted():
             self.skipTest("network namespaces are not permitted here")
         with namespaces.Network(2, rate="60mbit") as network:
@@ -254,10 +314,36 @@ class Advice(Planted):
             command = self.command()
             self.assertIn("--compress", command)
             self.workers(*HEAVY, *command[command.index("--compress"):], "--compress-warmup", 0, network=network)
-        steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
-        steps = [r["seconds"] for r in steps if r["kind"] == "step"]
-        self.assertEqual(len(steps), 30)
-        self.assertLess(sum(steps[21:]) / 9, sum(steps[1:20]) / 19)
+            network.shape(None)
+            self.workers(*HEAVY, "--compress", "none", "--max-steps", 40, network=network)
+        steps = self.step_seconds()
+        self.assertEqual(len(steps), 40)
+        slow = sum(steps[1:20]) / 19
+        self.assertLess(sum(steps[21:30]) / 9, slow)
+        self.assertLess(sum(steps[31:]) / 9, slow)
+
+    @second_try
+    def test_checkpoints_half_as_often_take_less_of_the_time(self):
+        run(*self.arguments(*SHORT, "--max-steps", 60, "--checkpoint.every", 1))
+        self.assertEqual(self.bottleneck()[0], "checkpoint", self.bottleneck()[1])
+        before = self.report()["numbers"]["shares"]["checkpoint"]
+        command = self.command()
+        self.assertEqual(command[command.index("--checkpoint.every") + 1], "2")
+        run(*command, "--threads", 1)
+        self.assertEqual(self.report()["numbers"]["steps"], 90)
+        self.assertLess((self.report()["numbers"]["shares"]["checkpoint"] - before) / 30, before / 60)
+
+    @second_try
+    def test_cheaper_compression_shortens_the_steps(self):
+        costly = [*HEAVY[:4], "--batch.target-tokens", 100, "--compress", "powersgd:32", "--compress-warmup", 0]
+        self.workers(*costly, "--max-steps", 40)
+        self.assertEqual(self.bottleneck()[0], "compression", self.bottleneck()[1])
+        command = self.command()
+        self.assertEqual(command[command.index("--compress") + 1], "bf16")
+        self.workers(*costly, *command[command.index("--compress"):])
+        steps = self.step_seconds()
+        self.assertEqual(len(steps), 60)
+        self.assertLess(sum(steps[41:]) / 19, sum(steps[1:40]) / 39)
 
 
 class Processors(Planted):
@@ -290,8 +376,7 @@ class Processors(Planted):
     def test_a_rank_with_a_quota_is_the_straggler_of_steps_shorter_than_its_pauses(self):
         self.workers(*SHORT, "--max-steps", 250, starts=[None, self.quota(0.2).limit_this_process])
         # A period of the quota has 0.1 s: most steps end within one.
-        steps = [json.loads(line) for line in self.read("run/measurements/rank-0.jsonl").splitlines()]
-        steps = sorted(r["seconds"] for r in steps if r["kind"] == "step")
+        steps = sorted(self.step_seconds())
         self.assertLess(steps[len(steps) // 4], 0.1)
         self.assertEqual(self.bottleneck()[0], "straggler: rank 1", self.bottleneck()[1])
 
@@ -314,6 +399,8 @@ class Processors(Planted):
         error = worker.communicate(timeout=300)[1]
         self.assertEqual(worker.returncode, 0, error)
         self.assertEqual(self.bottleneck()[0], "input", self.bottleneck()[1])
+        # It is short of a processor, not of a disk.
+        self.assertIn("leave a core free for the thread that reads", self.bottleneck()[1]["advice"])
         self.assert_spans_add_up(1)
 
     def late_reader(self, rank):
@@ -321,6 +408,7 @@ class Processors(Planted):
         verdict, all_of_it = self.bottleneck()
         self.assertEqual(verdict, "input", all_of_it)
         self.assertEqual(all_of_it["rank"], rank, all_of_it)
+        self.assertIn("leave a core free for the thread that reads", all_of_it["advice"])
         self.assert_spans_add_up(2)
 
     @second_try
@@ -351,6 +439,10 @@ class Disks(Planted):
         self.assertTrue(busy.startswith("no: "), busy)
         numbers = self.report()["numbers"]
         self.assertGreater(numbers["data_seconds"], numbers["seconds"] / 2)
+        # A faster disk, as the advice says.
+        self.assertIn("a faster disk for the data", self.bottleneck()[1]["advice"])
+        run(*self.arguments(*SHORT, "--max-steps", 20, "--run", self.path("fast")))
+        self.assertLess(self.report("fast")["numbers"]["data_seconds"], numbers["data_seconds"] / 2)
 
 
 class Timeline(Planted):

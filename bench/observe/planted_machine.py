@@ -8,7 +8,7 @@ import time
 
 from planted_bench import MODEL, TOKEN, Bench, Skipped, bottleneck, case, cause_is, change_near, late, times_add_up
 from planted_limits import MemoryLimit, SmallDisk
-from quota import Quota
+from quota import Quota, thread_of
 
 
 @case("1", "link of 100 Mbit/s in both directions")
@@ -196,6 +196,22 @@ def quota(b):
     return r, cause_is(r, "straggler") and late(r).get(1) == "quota"
 
 
+@case("18b", "a CPU quota of half a core on a single worker, from mid-run on")
+def quota_of_one(b):
+    try:
+        limit = Quota(0.5)
+    except PermissionError as error:
+        raise Skipped(str(error)) from error
+    with limit:
+        steps = b.steps(200)
+        p = [b.worker("--threads", 1, "--max-steps", steps, cores=0)]
+        b.at_step(steps // 2, p)
+        limit.limit_process(p[0].pid)
+        begun = b.last_step()
+        r = b.finish(p)
+    return r, cause_is(r, "cpu quota") and change_near(r, begun)
+
+
 @case("16", "nothing: one worker")
 def healthy(b):
     r = b.finish([b.worker("--threads", 2, "--max-steps", b.steps(300), "--eval.every", 150)])
@@ -311,4 +327,28 @@ def little_memory(b):
     with MemoryLimit(36) as limit:
         r = b.finish([b.worker("--threads", 2, "--model.width", 512, "--batch.target-tokens", 200, "--max-steps",
                                b.steps(60), begin=limit.limit_this_process)])
-    return r, "memory" in bottleneck(r)["because"]
+    return r, cause_is(r, "memory")
+
+
+@case("27", "the thread that reads has a thousandth of a core")
+def slow_reader(b):
+    try:
+        limit = Quota(0.001, period=1_000_000)
+    except PermissionError as error:
+        raise Skipped(str(error)) from error
+    with limit:
+        p = [b.worker("--threads", 1, "--model.width", 16, "--model.heads", 2, "--model.ffn-width", 16,
+                      "--batch.target-tokens", 400, "--max-time", "20s")]
+        while p[0].poll() is None:
+            thread = thread_of(p[0].pid, "reigen-input")
+            if thread is not None:
+                limit.limit(thread)
+                break
+        r = b.finish(p)
+    return r, cause_is(r, "input") and "leave a core free" in bottleneck(r)["advice"]
+
+
+@case("28", "one thread beside an idle core")
+def few_threads(b):
+    r = b.finish([b.worker("--threads", 1, "--max-steps", b.steps(100))])
+    return r, cause_is(r, "compute") and "--threads 2" in bottleneck(r)["advice"]

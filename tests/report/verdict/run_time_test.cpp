@@ -89,5 +89,11 @@ TEST(RunTime, ASlowStartIsPartOfTheBottleneck) {
   EXPECT_FALSE(run_time(run_after(1, 1)).slow_start());
 }
 
+TEST(RunTime, TimeBetweenStepsThatNothingExplainsCountsInLongRuns) {
+  EXPECT_TRUE((RunTime{.wall = 100, .steps = 70}).much_other());
+  EXPECT_FALSE((RunTime{.wall = 100, .steps = 90}).much_other());
+  EXPECT_FALSE((RunTime{.wall = 10, .steps = 5}).much_other());
+}
+
 }  // namespace
 }  // namespace reigen

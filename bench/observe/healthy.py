@@ -11,7 +11,6 @@ load: other work on it is a cause, and the report names it. Needs two cores; abo
 """
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -19,7 +18,7 @@ import sys
 import tempfile
 
 from planted_bench import (CASES, Bench, add_output_options, bottleneck, case, corpus, late, prepare, read_rows,
-                           times_add_up, trained, write_result)
+                           save_rows, times_add_up, trained, write_result)
 
 SHORT = ["--model.width", 32, "--model.ffn-width", 64, "--batch.target-tokens", 200]
 OWN_WORK = ("compute", "exchange between workers of one machine", "evaluation", "checkpoint", "compression")
@@ -119,13 +118,11 @@ def main():
         row = {"kind": name, "verdict": bottleneck(report)["verdict"], "alarms": alarms(report),
                "step_seconds": report["numbers"]["mean_step_seconds"], "seconds": report["numbers"]["seconds"]}
         rows[name] = row
+        save_rows(options.json, list(rows.values()))
         alarmed += bool(row["alarms"])
         print(f"{name:26} {row['seconds']:5.0f} s  {1e3 * row['step_seconds']:8.1f} ms a step  {row['verdict']}",
               *(f"\n    ALARM {alarm}" for alarm in row["alarms"]), flush=True)
     print(f"{alarmed} of {len(options.kinds or CASES)} with an alarm")
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(list(rows.values()), file, indent=1)
     if options.result:
         table = [{"kind": row["kind"], "step": f"{1e3 * row['step_seconds']:.2g} ms", "time": f"{row['seconds']:.0f} s",
                   "verdict": row["verdict"], "alarms": "; ".join(row["alarms"]) or "none"} for row in rows.values()]

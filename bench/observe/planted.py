@@ -11,7 +11,6 @@ machine without other load: other work on it is a cause, too. Needs two cores.
 """
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -19,8 +18,8 @@ import tempfile
 
 import planted_learning  # noqa: F401 (registers its cases)
 import planted_machine  # noqa: F401
-from planted_bench import (CASES, Bench, Skipped, add_output_options, bottleneck, corpus, prepare, read_rows, trained,
-                           write_result)
+from planted_bench import (CASES, Bench, Skipped, add_output_options, bottleneck, corpus, prepare, read_rows, save_rows,
+                           trained, write_result)
 
 
 def by_number(case):
@@ -71,15 +70,13 @@ def main():
     for name in options.cases or CASES:
         row = plant(name, options, data, folder)
         rows[name] = row
+        save_rows(options.json, list(rows.values()))
         wrong += row["right"] is False
         right = {True: "right", False: "WRONG", None: ""}[row["right"]]
         print(f"{row['case']:>4}  {right:<6} {row['planted']}\n             {row['verdict']}", flush=True)
     table = [{**rows[name], "answer": {True: "right", False: "wrong", None: ""}[rows[name]["right"]]}
              for name in sorted(rows, key=by_number)]
     print(f"{wrong} of {len(options.cases or CASES)} wrong")
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(table, file, indent=1)
     if options.result:
         write_result(options, "Planted causes and the verdicts on them", "bench/observe/planted.py",
                      "Real runs of seconds to minutes, one cause in each; only report.json is read.",

@@ -125,6 +125,13 @@ def read_rows(path):
         return json.load(file)
 
 
+def save_rows(path, rows):
+    """After each case, so that a call that is stopped loses only the case that it was at."""
+    if path:
+        with open(path, "w") as file:
+            json.dump(rows, file, indent=1)
+
+
 def write_result(options, title, program, setting, columns, rows):
     """A table as in bench/results; `columns`: key to head."""
     result = {"title": title, "machine": options.machine, "commit": options.commit, "date": time.strftime("%Y-%m-%d"),

@@ -2,7 +2,9 @@
 // double-precision reference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "ops/activation.h"
 #include "ops/op_case.h"
@@ -117,6 +119,28 @@ TEST_P(Ops, ActivationsMatchTheirDefinitionAndGradient) {
         expect_close(dout, dz, tolerance(), which + " dz");
         expect_close(dbias, sum(column_sums(dz), before), kColumnSums, which + " dbias");
       }
+    }
+  }
+}
+
+TEST_P(Ops, ActivationsOfLargeInputsAreZeroOrTheInputItself) {
+  const std::vector<double> inputs = {-3000, -300, -120, -50, -30, -14, -12, -11,
+                                      11,    12,   14,   30,  50,  120, 300, 3000};
+  const auto width = static_cast<int64_t>(inputs.size());
+  Matrix z(1, width), ones(1, width), zero(1, width);
+  for (int64_t c = 0; c < width; ++c) z.at(0, c) = inputs[static_cast<size_t>(c)];
+  for (int64_t c = 0; c < width; ++c) ones.at(0, c) = 1;
+  for (auto kind : {ActivationKind::kGelu, ActivationKind::kSwish, ActivationKind::kGeluErf}) {
+    Buffer fz = typed(z), fb = fp32(zero), out = empty(1, width);
+    const Activation op{kind, fz.tensor(), fb.tensor(), {}, out.tensor()};
+    activation_forward(device(), op);
+    Buffer slope = typed(ones), dbias = fp32(zero);
+    activation_backward(device(), op, slope.tensor(), slope.tensor(), dbias.tensor());
+    complete_gradients(device());
+    for (int64_t c = 0; c < width; ++c) {
+      const double x = z.at(0, c);
+      EXPECT_NEAR(out.values().at(0, c), std::max(x, 0.0), 1e-3 + 0.01 * std::max(x, 0.0)) << x;
+      EXPECT_NEAR(slope.values().at(0, c), x > 0 ? 1 : 0, 1e-2) << x;
     }
   }
 }

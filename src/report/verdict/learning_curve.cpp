@@ -269,12 +269,15 @@ LossLevel loss_level(const RunSummary& run, const LearningContext& context) {
   // Of a model that has learnt neither the frequencies of pieces nor, without those, anything.
   const double learnt = level.frequencies > 0 ? kFrequencyMost * level.frequencies : level.guessing;
   const bool nothing = begun && learnt > 0 && level.valid >= learnt;
-  if (nothing && level.rate_too_low()) {
+  const bool learns = level.train < (1 - 2 * kUnlikeGap) * level.valid;  // training text
+  if (nothing && level.rate_too_low() && !learns) {
     level.fault = LossLevel::Fault::kHardlyLearns;
   } else if (begun && level.guessing > 0 && level.valid >= level.guessing) {
     level.fault = LossLevel::Fault::kWorseThanGuessing;
   } else if (level.unlike && stands(valid) &&
              level.unlike_train < (1 - kFarGap) * level.unlike_valid) {
+    level.fault = LossLevel::Fault::kUnlikeValidation;
+  } else if (nothing && learns && stands(valid)) {
     level.fault = LossLevel::Fault::kUnlikeValidation;
   } else if (begun && level.frequencies > 0 && stands(valid) &&
              level.valid >= kFrequencyShare * level.frequencies) {

@@ -147,7 +147,8 @@ std::string level_text(const LossLevel& level) {
         "the best validation loss is {:.3f} and no longer falls; a model that knows only "
         "how often each piece occurs has about {:.3f}",
         level.valid, level.frequencies);
-  } else if (level.fault == LossLevel::Fault::kHardlyLearns) {
+  } else if (level.fault == LossLevel::Fault::kHardlyLearns ||
+             (level.fault == LossLevel::Fault::kUnlikeValidation && !level.unlike)) {
     text = format("the best validation loss is {:.3f}", level.valid);
     if (level.frequencies > 0) {
       text += format("; a model that knows only how often each piece occurs has about {:.3f}",

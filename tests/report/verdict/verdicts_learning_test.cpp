@@ -287,6 +287,14 @@ TEST(Level, ARateThatIsTooLowIsNotCalledTooHigh) {
   EXPECT_EQ(level_of(6.1, 1, 0.1, 7).fault, LossLevel::Fault::kNone);  // it falls
 }
 
+// After many epochs a gap may be memory, but a loss that never fell below piece frequencies is not.
+TEST(Level, AModelThatLearnsItsTrainingTextDoesNotHardlyLearn) {
+  const Trained t = trained(run_at_level(6.5, 3, 0.02, 1), context_with({}));
+  EXPECT_EQ(t.level.fault, LossLevel::Fault::kUnlikeValidation);
+  EXPECT_THAT(text_of(t).because, testing::HasSubstr("the best validation loss is 6.502"));
+  EXPECT_THAT(text_of(t).because, testing::HasSubstr("validation text of a different kind"));
+}
+
 TEST(Level, FrequenciesOnlyIsALossNearTheirEntropy) {
   EXPECT_EQ(level_of(5.15, 0.05, 0.1).fault, LossLevel::Fault::kFrequenciesOnly);
   EXPECT_EQ(level_of(5.85, 0.05, 0.1).fault, LossLevel::Fault::kFrequenciesOnly);

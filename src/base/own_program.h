@@ -15,7 +15,8 @@ struct OwnProgram {
   bool launched = false;  // by the launcher of the relocatable archive, whose path this is
 };
 
-// Found once, at the first call, which comes before any change of the working directory.
+// Found once, at the first call, which comes before any change of the working directory and before
+// any fork.
 const OwnProgram& own_program();
 
 inline constexpr const char* kLauncherVariable = "REIGEN_LAUNCHER";  // "PROCESS:PATH"

@@ -253,6 +253,8 @@ void spin_less(char** argv) {
 
 int main(int argc, char** argv) {
   prctl(PR_SET_NAME, "reigen");  // in the relocatable archive, the kernel sees the loader's name
+  // Before --detach forks: a launcher names the process that it became.
+  reigen::own_program();
   reigen::spin_less(argv);
   std::vector<std::string> args(argv + 1, argv + argc);
   reigen::g_arguments = {argv + 1, argv + argc};

@@ -84,6 +84,11 @@ class Archive(harness.Case):
         self.assertEqual(len(lines.splitlines()), 2)
         self.assertEqual(sorted(os.listdir(root)), ["opt", "work"])
 
+    def test_a_detached_run_starts_its_workers_with_all_of_it(self):
+        data = self.prepare_for_class(pairs=1000, vocab_size=400)
+        self.call([self.launcher, "train", "--data", data, "--run", self.path("run"), "--workers", 2, "--detach", *SMALL])
+        self.assertIn("done:", self.call([self.launcher, "attach", self.path("run")]).stdout)
+
     def test_hosts_that_have_only_a_shell_get_all_of_it(self):
         data = self.prepare_for_class(pairs=1000, vocab_size=400)
         home = self.path("home")

@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 python3 data/prepare_bench.py "$@"
+../build/release/bench/product_bench 4096
 ../build/release/bench/step_bench small 8000 4096
 ../build/release/bench/decode_bench small 8000 256 4
 ../build/release/bench/decode_bench base 32000 96 4 0 1

@@ -57,7 +57,7 @@ std::string lacks_quorum(const Proposal& membership, const Workers& present, con
   if (tie && tie_breaker(membership, left, here)) return "";
   return format("{} of {} workers of epoch {} are here; {} are needed{}", here.size(), left.size(),
                 membership.epoch, left.size() / 2 + 1,
-                tie ? ", or half of them with its lowest rank or the witness" : "");
+                tie ? ", or half of them with its lowest rank" : "");
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ struct Asking {
 // have ended, by rank; `half`: those of them that ask.
 using TieBreaker = std::function<bool(const Proposal& membership, std::span<const WorkerId> left,
                                       std::span<const WorkerId> half)>;
-// The half with the lowest rank, in a job without a witness.
+// The half with the lowest rank.
 bool lowest_rank_breaks_tie(const Proposal& membership, std::span<const WorkerId> left,
                             std::span<const WorkerId> half);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes packages of the release build, the same bytes for the same commit on the same Debian release:
+# Writes packages of the release build, the same bytes for the same commit and versions of Debian packages:
 #   packaging/package.sh               build/package/reigen-VERSION-linux-ARCH.tar.xz and .deb
 #   packaging/package.sh deb           only the .deb
 #   packaging/package.sh tree FOLDER   only the content of the archive, as a folder (for tests)
@@ -58,6 +58,7 @@ tree() {
     put 644 "/usr/share/doc/$name/copyright" "$licences/$name"
   done
   put 755 "$(ldd "$build/reigen" | sed -n 's/^\t\(\/\S*\) .*/\1/p')" "$folder/lib/reigen/ld.so"
+  (cd "$licences" && printf '%s\n' *) | xargs dpkg-query -W > "$folder/share/doc/reigen/libraries"
   pages "$folder/bin/reigen" "$folder/share" site-functions
   put 644 README.md "$folder/share/doc/reigen/README.md"
   put 644 LICENSE "$folder/share/doc/reigen/LICENSE"

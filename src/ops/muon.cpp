@@ -23,7 +23,8 @@ size_t muon_scratch_bytes(std::span<const MatrixRange> matrices, DType type) {
   return kWorkspaces + 4 * size_of(type) * in_flight;
 }
 
-// Of each thread: two copies of the largest matrix, and two products that are no larger.
+// Of each thread: two copies of the largest matrix, two products that are no larger, and in bf16
+// the matrix in tiles.
 size_t muon_cpu_scratch_bytes(std::span<const MatrixRange> matrices, int threads) {
   size_t copies = 0;
   size_t products = 0;
@@ -32,7 +33,8 @@ size_t muon_cpu_scratch_bytes(std::span<const MatrixRange> matrices, int threads
     copies = std::max(copies, m.size());
     products = std::max(products, side * side);
   }
-  return static_cast<size_t>(threads) * 2 * sizeof(float) * (copies + products);
+  return static_cast<size_t>(threads) *
+         (2 * sizeof(float) * (copies + products) + sizeof(uint16_t) * copies);
 }
 
 }  // namespace reigen

@@ -217,6 +217,19 @@ TEST_P(Bf16KernelCases, AreExactForWholeNumbersInEveryOrientation) {
   }
 }
 
+TEST_P(Bf16KernelCases, MultiplyAMatrixByItselfByTheUpperTriangle) {
+  for (const auto& [rows, cols] :
+       {std::pair<int64_t, int64_t>{1, 3}, {100, 600}, {33, 16}, {128, 64}}) {
+    for (const bool t : {false, true}) {
+      const Matrix x = t ? integers(cols, rows, 1) : integers(rows, cols, 1);
+      const Buffer c = buffer_of(device_, Matrix(rows, rows), rows + 3);
+      const Buffer factor = buffer_of(device_, x, x.cols + 1);
+      cpu::gram_bf16(device_, *kernels(), factor.tensor(), Transpose(t), c.tensor());
+      EXPECT_EQ(c.values().values, multiply(x, t, x, !t).values) << rows << " x " << cols << t;
+    }
+  }
+}
+
 // What the tile registers compute is emulated to the last bit.
 TEST_P(Bf16KernelCases, AreTheSameAsOnePortableThread) {
   const bool tiles = GetParam().unit != cpu::Bf16Unit::kAvx512;

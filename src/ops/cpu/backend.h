@@ -9,6 +9,9 @@ class CpuBackend : public Backend {
  public:
   CpuBackend();
   REIGEN_OPERATIONS(REIGEN_OVERRIDE_OPERATION)
+
+  // c = x x', or x' x if `t`: of Muon.
+  virtual void gram(const Device& device, Tensor x, Transpose t, Tensor c);
 };
 
 }  // namespace reigen::cpu

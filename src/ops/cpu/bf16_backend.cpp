@@ -24,6 +24,10 @@ class Bf16Backend : public CpuBackend {
                   {.a = a, .ta = ta, .b = b, .tb = tb, .c = c, .alpha = alpha, .beta = beta});
   }
 
+  void gram(const Device& device, Tensor x, Transpose t, Tensor c) override {
+    gram_bf16(device, kernels_, x, t, c);
+  }
+
   std::unique_ptr<PackedWeight> pack_weight(const Device& device, Tensor weight) override {
     return std::make_unique<Bf16Weight>(device, kernels_, weight);
   }
@@ -41,6 +45,11 @@ class EmulatedBf16Backend : public CpuBackend {
     thread_local std::vector<float> rounded_b;
     CpuBackend::matmul(device, rounded(device, a, rounded_a), ta, rounded(device, b, rounded_b), tb,
                        c, alpha, beta);
+  }
+
+  void gram(const Device& device, Tensor x, Transpose t, Tensor c) override {
+    thread_local std::vector<float> rounded_x;
+    CpuBackend::gram(device, rounded(device, x, rounded_x), t, c);
   }
 
   // The matrix itself is rounded in each product.

@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kMostInner = 512;
 // Pairs of panels of the larger factor that a thread packs at once: 128 KB.
 constexpr int64_t kPairsAtOnce = 4;
+// Fewer of a triangle: what is below the diagonal within a block is computed in vain.
+constexpr int64_t kPairsOfTriangle = 1;
 // Parts of the sum for which the smaller factor is packed at once. While a block of the larger one
 // is multiplied by them, its result stays in the second cache.
 constexpr int64_t kPartsAtOnce = 8;
@@ -123,9 +125,8 @@ BlockTask block_at(const Bf16Product& p, FactorSide larger, int64_t first, int64
   return block;
 }
 
-}  // namespace
-
-void multiply_bf16(const Device& device, const Bf16Kernels& kernels, const Bf16Product& p) {
+// With `upper` only the blocks of rows from the diagonal on, of a square result.
+void multiply(const Device& device, const Bf16Kernels& kernels, const Bf16Product& p, bool upper) {
   const Factor left(p.a, p.ta == Transpose::kNo, FactorSide::kLeft);
   const Factor right(p.b, p.tb == Transpose::kYes, FactorSide::kRight);
   const bool left_is_larger = left.outer >= right.outer;
@@ -143,6 +144,11 @@ void multiply_bf16(const Device& device, const Bf16Kernels& kernels, const Bf16P
         const int64_t inner = parts.size_at(first);
         kernels.pack(larger.part(from, to - from, first, inner), own);
         const uint16_t* of_all = shared + part_at(smaller, first - begin);
+        if (upper) {  // both factors have the same panels, and the left one is divided
+          block.cols = p.c.cols - from;
+          block.c = p.c.row(from) + from;
+          of_all += from / kPairOuter * 2 * tiles_of(inner) * kTileSize;
+        }
         block.a = left_is_larger ? own : of_all;
         block.b = left_is_larger ? of_all : own;
         block.tiles = tiles_of(inner);
@@ -154,13 +160,26 @@ void multiply_bf16(const Device& device, const Bf16Kernels& kernels, const Bf16P
       thread_local Panels own_memory;
       uint16_t* own = own_memory.room_for(kPairsAtOnce * kPairOuter * parts.step);
       kernels.start();
-      for (int64_t pair = first; pair < last; pair += kPairsAtOnce) {
+      const int64_t pairs = upper ? kPairsOfTriangle : kPairsAtOnce;
+      for (int64_t pair = first; pair < last; pair += pairs) {
         some_rows(pair * kPairOuter,
-                  std::min(std::min(last, pair + kPairsAtOnce) * kPairOuter, larger.outer), own);
+                  std::min(std::min(last, pair + pairs) * kPairOuter, larger.outer), own);
       }
       kernels.stop();
     });
   }
+}
+
+}  // namespace
+
+void multiply_bf16(const Device& device, const Bf16Kernels& kernels, const Bf16Product& product) {
+  multiply(device, kernels, product, false);
+}
+
+void gram_bf16(const Device& device, const Bf16Kernels& kernels, Tensor x, Transpose t, Tensor c) {
+  const bool transposed = t == Transpose::kYes;
+  multiply(device, kernels, {.a = x, .ta = t, .b = x, .tb = Transpose(!transposed), .c = c}, true);
+  kernels.mirror(c.row(0), c.stride, c.rows);
 }
 
 void Bf16Weight::Freed::operator()(uint16_t* memory) const { std::free(memory); }

@@ -30,6 +30,9 @@ struct Bf16Product {
 };
 void multiply_bf16(const Device& device, const Bf16Kernels& kernels, const Bf16Product& product);
 
+// c = x x', or x' x if `t`, by its upper triangle.
+void gram_bf16(const Device& device, const Bf16Kernels& kernels, Tensor x, Transpose t, Tensor c);
+
 // A weight [out, in], packed once.
 class Bf16Weight : public CpuWeight {
  public:

@@ -43,6 +43,12 @@ void pack_portable(const PackTask& task, uint16_t* panels) {
   }
 }
 
+void mirror_portable(float* c, int64_t stride, int64_t size) {
+  for (int64_t r = 1; r < size; ++r) {
+    for (int64_t i = 0; i < r; ++i) c[r * stride + i] = c[i * stride + r];
+  }
+}
+
 // The eight tile registers of AMX in memory, and its instructions as their documentation defines
 // them: products of even and of odd steps are summed apart, then both are added to the result.
 class EmulatedTiles {
@@ -222,6 +228,26 @@ inline void transpose(Pairs (&v)[16]) {
     v[8 + j] = _mm512_shuffle_i32x4(t[j], t[8 + j], 0xDD);
     v[4 + j] = _mm512_shuffle_i32x4(t[4 + j], t[12 + j], 0x88);
     v[12 + j] = _mm512_shuffle_i32x4(t[4 + j], t[12 + j], 0xDD);
+  }
+}
+
+void mirror_avx512(float* c, int64_t stride, int64_t size) {
+  for (int64_t row = 0; row < size; row += 16) {
+    const int64_t rows = std::min<int64_t>(16, size - row);
+    for (int64_t col = row; col < size; col += 16) {
+      const __mmask16 lanes = first_lanes(size - col);
+      Pairs v[16];
+      for (int64_t r = 0; r < 16; ++r) {
+        v[r] = r < rows ? _mm512_maskz_loadu_epi32(lanes, c + (row + r) * stride + col)
+                        : _mm512_setzero_si512();
+      }
+      transpose(v);
+      for (int64_t r = 0; r < std::min<int64_t>(16, size - col); ++r) {
+        // On the diagonal only what is below it.
+        const __mmask16 below = first_lanes(col == row ? r : rows);
+        _mm512_mask_storeu_epi32(c + (col + r) * stride + row, below, v[r]);
+      }
+    }
   }
 }
 
@@ -425,12 +451,14 @@ bool may_use_amx() {
 }  // namespace
 
 const Bf16Kernels* bf16_kernels(Bf16Unit unit) {
-  static const Bf16Kernels amx{pack_avx512, multiply_tiles<AmxTiles>, start_amx, stop_amx};
-  static const Bf16Kernels avx512{pack_avx512, multiply_avx512, nothing_to_do, nothing_to_do};
+  static const Bf16Kernels amx{pack_avx512, multiply_tiles<AmxTiles>, start_amx, stop_amx,
+                               mirror_avx512};
+  static const Bf16Kernels avx512{pack_avx512, multiply_avx512, nothing_to_do, nothing_to_do,
+                                  mirror_avx512};
   static const Bf16Kernels emulated{pack_avx512, multiply_tiles<EmulatedTiles>, nothing_to_do,
-                                    nothing_to_do};
+                                    nothing_to_do, mirror_avx512};
   static const Bf16Kernels portable{pack_portable, multiply_tiles<EmulatedTiles>, nothing_to_do,
-                                    nothing_to_do};
+                                    nothing_to_do, mirror_portable};
   static const bool has_avx512 = has_avx512_bf16();
   static const bool has_amx = has_avx512 && may_use_amx();
   switch (unit) {
@@ -454,7 +482,7 @@ namespace reigen::cpu {
 
 const Bf16Kernels* bf16_kernels(Bf16Unit unit) {
   static const Bf16Kernels portable{pack_portable, multiply_tiles<EmulatedTiles>, nothing_to_do,
-                                    nothing_to_do};
+                                    nothing_to_do, mirror_portable};
   return unit == Bf16Unit::kPortable ? &portable : nullptr;
 }
 

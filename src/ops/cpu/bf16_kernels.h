@@ -54,6 +54,8 @@ struct Bf16Kernels {
   void (*multiply)(const BlockTask& task);
   void (*start)();
   void (*stop)();
+  // Copies the upper triangle of a square matrix to the lower one.
+  void (*mirror)(float* c, int64_t stride, int64_t size);
 };
 
 enum class Bf16Unit : uint8_t {

@@ -38,10 +38,12 @@ void orthogonalise(CpuBackend& backend, const Device& device, int64_t rows, int6
   for (int i = 0; i < kNewtonSchulzSteps; ++i) {
     const Tensor x = f32_matrix(scratch.x.data(), rows, cols);
     const Tensor next = f32_matrix(scratch.next.data(), rows, cols);
-    backend.matmul(device, x, Transpose(tall), x, Transpose(!tall), gram, 1, 0);
-    std::copy_n(scratch.gram.begin(), side * side, scratch.polynomial.begin());
-    backend.matmul(device, gram, Transpose::kNo, gram, Transpose::kNo, polynomial,
-                   static_cast<float>(kNewtonSchulzC), static_cast<float>(kNewtonSchulzB));
+    backend.gram(device, x, Transpose(tall), gram);
+    backend.gram(device, gram, Transpose::kNo, polynomial);  // A is symmetric: A A = A A'
+    for (size_t at = 0; at < static_cast<size_t>(side * side); ++at) {
+      scratch.polynomial[at] = static_cast<float>(kNewtonSchulzB) * scratch.gram[at] +
+                               static_cast<float>(kNewtonSchulzC) * scratch.polynomial[at];
+    }
     std::copy_n(scratch.x.begin(), rows * cols, scratch.next.begin());
     const Tensor& left = tall ? x : polynomial;
     const Tensor& right = tall ? polynomial : x;
@@ -78,6 +80,11 @@ std::vector<size_t> longest_first(std::span<const MatrixRange> matrices) {
 }
 
 }  // namespace
+
+void CpuBackend::gram(const Device& device, Tensor x, Transpose t, Tensor c) {
+  const bool transposed = t == Transpose::kYes;
+  CpuBackend::matmul(device, x, t, x, Transpose(!transposed), c, 1, 0);
+}
 
 void CpuBackend::muon_step(const Device& device, const MuonStep& options,
                            std::span<const MatrixRange> matrices, std::span<const float> gradient,

@@ -18,9 +18,11 @@ namespace {
 // Hypotheses times source tokens searched at once, unless the options say otherwise.
 constexpr int64_t kCpuTokens = 8192;
 // On a CPU for caches and logits at their worst, of which most searches write less than half.
-// `base` with 32,000 pieces then searches 3,000 tokens at once: 4% slower than 8,192, with half
-// of the memory.
-constexpr double kCpuBytes = 512 << 20;
+// `base` with 32,000 pieces then searches 1,900 tokens at once.
+constexpr double kCpuBytes = 320 << 20;
+// On a CPU for logits: many short sentences would need more, and gain nothing (128 rows of 32,000
+// pieces).
+constexpr int64_t kCpuLogitBytes = 16 << 20;
 constexpr int64_t kGpuTokens = 393'216;
 constexpr int64_t kMostGpuRows = 8192;  // more gain nothing; their logits take 64 KB each
 constexpr int64_t kFreeTokens = 10;     // beyond max-ratio, so that short sources may grow
@@ -206,6 +208,9 @@ void beam_search(const Decoders& decoders, SearchFeed& feed, SpecialIds special,
   const int64_t tokens = decoding_tokens(first.device(), first.model(), first.type(), options);
   SearchRoom room{tokens, std::max<int64_t>(1, tokens / (options.beam * kShortSource))};
   if (first.device().gpu() == nullptr) {
+    const auto row = static_cast<int64_t>(sizeof(float) * first.model().vocabulary());
+    const int64_t most = std::max<int64_t>(1, kCpuLogitBytes / row / options.beam);
+    room.sentences = std::min(room.sentences, most);
     return host_search(decoders, feed, special, options, room);
   }
   const int64_t most = std::max<int64_t>(1, kMostGpuRows / options.beam);

@@ -244,7 +244,7 @@ TEST(BeamSearch, WritesAFractionOfTheCachesItReserves) {
 }
 
 TEST(BeamSearch, TakesFewerTokensAtOnceOnACpuForLargeModels) {
-  constexpr double kMost = 512 << 20;  // bytes of caches and logits, at their worst
+  constexpr double kMost = 320 << 20;  // bytes of caches and logits, at their worst
   const Device device = Device::cpu(1);
   const TeacherForced tiny(tiny_variant("post"), kPieces, 5);
   EXPECT_EQ(decoding_tokens(device, tiny.model, DType::kF32, {}), 8192);

@@ -202,9 +202,11 @@ double nominal_speed(const RunSummary& run) {
   return slowest;
 }
 
-// A host that sent few segments says nothing.
+// A host that sent few segments says nothing, and where all workers are on one host, the segments
+// are those of other programs, or wait for a core.
 void find_resent(const RunSummary& run, Bottleneck& b) {
   constexpr double kFewestSegments = 1000;
+  if (!crosses_network(run)) return;
   for (const auto& [rank, summary] : run.ranks) {
     const double sent = summary.machine.total("tcp_sent");
     const double share = summary.machine.total("tcp_resent") / std::max(1.0, sent);

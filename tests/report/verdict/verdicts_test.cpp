@@ -475,6 +475,18 @@ TEST(Bottleneck, TheDeviceKindDecidesTheAdviceOnLocalExchange) {
   EXPECT_EQ(advice_on({.workers = 2, .device = "H200 (GPU 0, 140 GB)"}), Advice::kOneWorkerPerGpu);
 }
 
+TEST(Bottleneck, SegmentsThatAreSentAgainCountBetweenHostsOnly) {
+  auto resent_over = [](const char* interface) {
+    RunSummary run = run_of({0.3, 0.3});
+    SampleRecord sample{.step = 20, .seconds = 1, .tcp_sent = 10'000, .tcp_resent = 200};
+    sample.interfaces = {{.name = interface, .used = true}};
+    run.add(0, sample);
+    return bottleneck(run).resent;
+  };
+  EXPECT_DOUBLE_EQ(resent_over("eth0"), 0.02);
+  EXPECT_DOUBLE_EQ(resent_over("lo"), 0);
+}
+
 TEST(Bottleneck, AFifthBesideMuchComputeIsListedAndNotNamed) {
   RunSummary run = run_of({1.0});
   run.add(0, EvaluationRecord{.step = 40, .seconds = 10});

@@ -1,5 +1,6 @@
 #include "text/renumbered_model.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -69,13 +70,19 @@ std::string trainer_with(std::string_view trainer, const ListedPieces& list) {
   return out;
 }
 
+bool is_one_character(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }) == 1;
+}
+
 // A piece that the model lacks must not change how text is cut. Unigram skips unused pieces; BPE
 // merges them first and undoes it afterwards, when the merge has prevented others, but never finds
-// control pieces.
+// control pieces. One character is no merge, and SentencePiece refuses text with a control piece.
 uint64_t listed_type(uint32_t id, const ListedPieces& list, const ModelPiece* found, bool bpe) {
   if (id == list.unk) return kUnknown;
   if (id == list.eos || id == list.start) return kControl;
-  if (found == nullptr || found->type == kUnknown) return bpe ? kControl : kUnused;
+  if (found == nullptr || found->type == kUnknown) {
+    return bpe && !is_one_character(list.pieces[id]) ? kControl : kUnused;
+  }
   return found->type;
 }
 

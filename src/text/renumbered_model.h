@@ -2,8 +2,9 @@
 //
 // Marian's models have one list of pieces for both languages (vocab.json) and a SentencePiece model
 // for each language, whose own ids mean nothing. The renumbered model cuts text exactly as before
-// and is still a SentencePiece model: pieces of the list that it lacks are never found in text, and
+// and is still a SentencePiece model: pieces of the list that it lacks do not change the cuts, and
 // pieces that the list lacks come after all others, where Vocabulary reads them as unknown.
+// Vocabulary looks up text in the list that the model lacks.
 #pragma once
 
 #include <cstdint>

@@ -30,6 +30,7 @@ struct Vocabulary::Impl {
   sentencepiece::SentencePieceProcessor model;
   bool words_alone = false;    // a word's pieces do not depend on its neighbours
   size_t listed = 0;           // ids from here on are unknown (text/renumbered_model.h)
+  bool renumbered = false;     // may list pieces that SentencePiece lacks
   bool hidden_pieces = false;  // SentencePiece would leave out pieces when it joins them
   bool line_tags = false;      // a line may begin with a tag such as >>fra<<
   // ...or a list of pieces.
@@ -38,7 +39,63 @@ struct Vocabulary::Impl {
   // Of the source language, where it has its own.
   std::unique_ptr<const Vocabulary> source;
   bool same_pieces = true;  // as the source's
+
+  struct Piece {
+    uint32_t id = 0;
+    std::string text;
+  };
+  std::vector<Piece> cut(std::string_view line) const;
+  bool is_lacking(int id) const;
+  std::string text_of(uint32_t id) const;
+  std::string joined(const std::vector<std::string>& texts) const;
 };
+
+// Whether SentencePiece has no piece for the text to which it gave this id. The list may have one.
+bool Vocabulary::Impl::is_lacking(int id) const {
+  return static_cast<uint32_t>(id) == unk || (renumbered && model.IsUnused(id));
+}
+
+namespace {
+
+std::string byte_piece(unsigned char byte) {
+  constexpr const char* kDigits = "0123456789ABCDEF";
+  return {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
+}
+
+}  // namespace
+
+// The pieces of a line with their texts. Text that a renumbered model lacks is one piece up to the
+// next known one, and is looked up in the list: transformers looks up the texts that SentencePiece
+// returns.
+std::vector<Vocabulary::Impl::Piece> Vocabulary::Impl::cut(std::string_view line) const {
+  const std::vector<std::string> texts = model.EncodeAsPieces({line.data(), line.size()});
+  const std::vector<int> ids = model.EncodeAsIds({line.data(), line.size()});
+  const bool has_bytes = model.IsByte(model.PieceToId(byte_piece(0)));
+  std::vector<Piece> pieces;
+  auto add = [&](int found, std::string text) {
+    const auto id = static_cast<uint32_t>(found);
+    pieces.push_back({.id = id < listed ? id : unk, .text = std::move(text)});
+  };
+  for (size_t at = 0; at < std::min(ids.size(), texts.size());) {
+    std::string text = texts[at];
+    const int id = ids[at++];
+    if (!renumbered || !is_lacking(id)) {
+      add(id, std::move(text));
+    } else if (has_bytes) {
+      for (const char c : text) {
+        const std::string piece = byte_piece(static_cast<unsigned char>(c));
+        add(model.PieceToId(piece), piece);
+      }
+    } else {
+      while (at < ids.size() && is_lacking(ids[at])) text += texts[at++];
+      const int whole = model.PieceToId(text);
+      const auto special =
+          static_cast<uint32_t>(whole) == eos || static_cast<uint32_t>(whole) == bos;
+      add(special ? static_cast<int>(unk) : whole, std::move(text));
+    }
+  }
+  return pieces;
+}
 
 Vocabulary::Vocabulary(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Vocabulary::~Vocabulary() = default;
@@ -91,7 +148,8 @@ bool words_stand_alone(const sentencepiece::SentencePieceProcessor& model,
   if (!facts.bpe || !facts.words_stand_alone || facts.user_symbols || !facts.known_normaliser) {
     return false;
   }
-  if (model.PieceToId(kSpaceMark) == model.unk_id()) return false;
+  const int space = model.PieceToId(kSpaceMark);
+  if (space == model.unk_id() || model.IsUnused(space)) return false;
   for (int id = 0; id < model.GetPieceSize(); ++id) {
     if (model.IdToPiece(id).find(kSpaceMark, 1) != std::string::npos) return false;
   }
@@ -131,7 +189,8 @@ Vocabulary Vocabulary::from_model_bytes(std::string bytes, const std::string& na
   impl->words_alone = words_stand_alone(impl->model, facts);
   const auto pieces = static_cast<size_t>(impl->model.GetPieceSize());
   impl->listed = facts.listed_pieces > 0 ? facts.listed_pieces : pieces;
-  impl->hidden_pieces = facts.listed_pieces > 0 && facts.bpe;
+  impl->renumbered = facts.listed_pieces > 0;
+  impl->hidden_pieces = impl->renumbered && facts.bpe;
   if (std::max({impl->eos, impl->bos, impl->unk}) >= impl->listed) {
     throw DataError(format("{}: its special pieces are not among the listed ones", name));
   }
@@ -265,34 +324,61 @@ std::vector<std::string> Vocabulary::tagged_languages() const {
 
 bool Vocabulary::takes_tags_of_lines() const { return impl_->line_tags; }
 
-std::string Vocabulary::decode(std::span<const uint32_t> ids) const {
-  if (impl_->cuts_text && !impl_->hidden_pieces) {
-    return impl_->model.DecodeIds(std::vector<int>(ids.begin(), ids.end()));
+namespace {
+
+// SentencePiece leaves the space marks of pieces that it lacks.
+std::string without_space_marks(std::string text) {
+  for (size_t at = 0; (at = text.find(kSpaceMark, at)) != std::string::npos; ++at) {
+    text.replace(at, kSpaceMark.size(), " ");
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text.erase(0, text.find_first_not_of(' '));
+}
+
+}  // namespace
+
+std::string Vocabulary::Impl::text_of(uint32_t id) const {
+  if (!cuts_text) return pieces.at(id);
+  const std::string& piece = model.IdToPiece(static_cast<int>(id));
+  if (!hidden_pieces || !model.IsByte(static_cast<int>(id))) return piece;
+  return {static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16))};  // <0xE4>
+}
+
+std::string Vocabulary::Impl::joined(const std::vector<std::string>& texts) const {
+  if (cuts_text && !hidden_pieces) {
+    std::string text = model.DecodePieces(texts);
+    return renumbered ? without_space_marks(std::move(text)) : text;
   }
   std::string line;
-  for (uint32_t id : ids) {
-    if (id != impl_->eos && id != impl_->bos) line += piece(id);
+  for (const std::string& text : texts) line += text;
+  return hidden_pieces ? without_space_marks(repair_utf8(line)) : join_pieces(line);
+}
+
+std::string Vocabulary::decode(std::span<const uint32_t> ids) const {
+  if (impl_->cuts_text && !impl_->renumbered) {
+    return impl_->model.DecodeIds(std::vector<int>(ids.begin(), ids.end()));
   }
-  return join_pieces(line);
+  std::vector<std::string> texts;
+  for (const uint32_t id : ids) {
+    if (id != impl_->eos && id != impl_->bos) texts.push_back(impl_->text_of(id));
+  }
+  return impl_->joined(texts);
 }
 
 std::string Vocabulary::decode(std::span<const uint32_t> ids,
                                std::span<const std::string> unknown) const {
   if (std::find(ids.begin(), ids.end(), impl_->unk) == ids.end()) return decode(ids);
-  std::vector<std::string> pieces;
+  std::vector<std::string> texts;
   size_t next = 0;
-  for (uint32_t id : ids) {
+  for (const uint32_t id : ids) {
     if (id == impl_->eos || id == impl_->bos) continue;
     if (id != impl_->unk) {
-      pieces.push_back(piece(id));
+      texts.push_back(impl_->text_of(id));
     } else if (next < unknown.size()) {
-      pieces.push_back(unknown[next++]);
+      texts.push_back(unknown[next++]);
     }
   }
-  if (impl_->cuts_text && !impl_->hidden_pieces) return impl_->model.DecodePieces(pieces);
-  std::string line;
-  for (const std::string& piece : pieces) line += piece;
-  return join_pieces(line);
+  return impl_->joined(texts);
 }
 
 std::vector<std::string> Vocabulary::unknown_pieces(std::string_view line) const {
@@ -302,10 +388,8 @@ std::vector<std::string> Vocabulary::unknown_pieces(std::string_view line) const
       const size_t end = line.find("<<");
       if (end != std::string_view::npos) line.remove_prefix(end + 2);
     }
-    for (std::string& piece : impl_->model.EncodeAsPieces({line.data(), line.size()})) {
-      const int id = impl_->model.PieceToId(piece);
-      const bool listed = static_cast<size_t>(id) < impl_->listed;
-      if (!listed || static_cast<uint32_t>(id) == impl_->unk) unknown.push_back(std::move(piece));
+    for (Impl::Piece& piece : impl_->cut(line)) {
+      if (piece.id == impl_->unk) unknown.push_back(std::move(piece.text));
     }
     return unknown;
   }
@@ -370,6 +454,11 @@ void Encoder::encode_whole(std::string_view line, std::vector<uint32_t>& ids) co
   auto status = vocabulary_->model.Encode({line.data(), line.size()}, &pieces);
   if (!status.ok())
     throw DataError(format("SentencePiece cannot encode a line: {}", status.ToString()));
+  const auto lacking = [&](int piece) { return vocabulary_->is_lacking(piece); };
+  if (vocabulary_->renumbered && std::any_of(pieces.begin(), pieces.end(), lacking)) {
+    for (const auto& piece : vocabulary_->cut(line)) ids.push_back(piece.id);
+    return;
+  }
   for (const int piece : pieces) {
     const auto id = static_cast<uint32_t>(piece);
     ids.push_back(id < vocabulary_->listed ? id : vocabulary_->unk);

@@ -111,6 +111,71 @@ TEST_P(Renumbered, CutsTextAsBeforeWithTheIdsOfTheList) {
             pieces_of(after, line));
 }
 
+// A model with the pieces of `model` and the given ones, which it lacks.
+Vocabulary with_pieces(const std::string& model, const std::vector<std::string>& further) {
+  const Vocabulary before = Vocabulary::from_model_bytes(model, "before");
+  ListedPieces list;
+  for (uint32_t id = 0; id < before.size(); ++id) list.pieces.push_back(before.piece(id));
+  list.pieces.insert(list.pieces.end(), further.begin(), further.end());
+  list.unk = before.unk();
+  list.eos = before.eos();
+  list.start = before.bos();
+  return listed_vocabulary(model, list, "after");
+}
+
+// As transformers does, which looks up the texts that SentencePiece returns.
+TEST_P(Renumbered, LooksUpTextThatTheModelLacksInTheList) {
+  const std::string model = trained(GetParam());
+  const Vocabulary before = Vocabulary::from_model_bytes(model, "before");
+  const Vocabulary after = with_pieces(model, {"\u00DF", "\u00E9", "\u00E9\u00E9"});
+  const auto expect = [&](const std::string& line, const std::string& piece) {
+    std::vector<std::string> wanted = pieces_of(before, line);
+    std::replace(wanted.begin(), wanted.end(), std::string("<unk>"), piece);
+    EXPECT_EQ(pieces_of(after, line), wanted) << line;
+  };
+  expect("the number \u00DF is 27", "\u00DF");
+  expect("number\u00E9number \u00E9", "\u00E9");
+  expect("27\u00E9\u00E9 28", "\u00E9\u00E9");
+  EXPECT_THAT(after.unknown_pieces("the \u00E9 number \u00E9\u00E9"), ElementsAre());
+  // The text is one piece, of which the list has only parts.
+  for (const char* text : {"\u00DF\u00E9", "\u00E9\u00F8", "\u00F8\u00E9", "\u00F8"}) {
+    const std::string line = std::string("the ") + text + " number";
+    expect(line, "<unk>");
+    EXPECT_THAT(after.unknown_pieces(line), ElementsAre(text));
+  }
+}
+
+TEST_P(Renumbered, TakesTextThatTheModelLacksAsBytesIfItHasThem) {
+  WordCounts words;
+  for (int i = 0; i < 300; ++i) words.add(format("the number {} is followed by {}!", i, i + 1));
+  VocabOptions options;
+  options.size = 90 + 256;
+  options.type = GetParam();
+  options.byte_fallback = ByteFallback::kOn;
+  const std::string model = train_vocabulary(options, words, [] { return [](uint64_t) {}; });
+  const Vocabulary before = Vocabulary::from_model_bytes(model, "before");
+  const Vocabulary after = with_pieces(model, {"\u00DF", "\u00E9"});
+  const std::string line = "the \u00DF\u00E9 number \u00F8 27";
+  EXPECT_EQ(pieces_of(after, line), pieces_of(before, line));
+  std::vector<uint32_t> ids;
+  Encoder(after).encode(line, ids);
+  EXPECT_EQ(after.decode(ids), line);
+  EXPECT_THAT(after.unknown_pieces(line), ElementsAre());
+}
+
+TEST_P(Renumbered, DecodesPiecesThatTheModelLacks) {
+  const std::string model = trained(GetParam());
+  const Vocabulary after =
+      with_pieces(model, {"\u2581gro", "\u00DF", "\u2581viele\u2581", "\u2581Zahlen"});
+  const auto size = static_cast<uint32_t>(after.size());
+  std::vector<uint32_t> ids = {size - 4, size - 3, size - 2, size - 1, after.eos()};
+  EXPECT_EQ(after.decode(ids), "gro\u00DF viele  Zahlen");
+  // The first piece that the source does not know, whose text has a space mark.
+  ids = {size - 1, after.unk(), size - 4, size - 3, after.unk()};
+  EXPECT_EQ(after.decode(ids, std::vector<std::string>{"\u2581\u00F8re"}),
+            "Zahlen \u00F8re gro\u00DF");
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, Renumbered,
                          ::testing::Values(VocabType::kBpe, VocabType::kUnigram));
 

@@ -65,7 +65,7 @@ class Archive(harness.Case):
         enter = ["chroot"] if os.geteuid() == 0 else ["unshare", "-r", "chroot"]
         root = self.path("root")
         shutil.copytree(self.tree, f"{root}/opt/reigen")
-        os.mkdir(f"{root}/work")
+        os.mkdir(f"{root}/training")
         env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}  # for `chroot`; inside of the root there is no such folder
 
         def reigen(*args, **kwargs):
@@ -74,13 +74,13 @@ class Archive(harness.Case):
         if subprocess.run([*enter, root, "/opt/reigen/bin/reigen", "--version"], env=env, capture_output=True).returncode != 0:
             if subprocess.run([*enter, "/", "/bin/true"], env=env, capture_output=True).returncode != 0:
                 self.skipTest("a different root directory is not permitted here")
-        reigen("corpus", "--pairs", 1000, "--valid-pairs", 50, "--test-pairs", 50, "--output", "/work/text", "--quiet")
-        pairs = [["--" + split, f"/work/text/{split}.en", f"/work/text/{split}.de"] for split in ("train", "valid", "test")]
+        reigen("corpus", "--pairs", 1000, "--valid-pairs", 50, "--test-pairs", 50, "--output", "/training/text", "--quiet")
+        pairs = [["--" + split, f"/training/text/{split}.en", f"/training/text/{split}.de"] for split in ("train", "valid", "test")]
         reigen("prepare", "--source", "en", "--target", "de", *sum(pairs, []), "--vocab-size", 400,
-               "--output", "/work/data", "--quiet")
-        done = reigen("train", "--data", "/work/data", "--run", "/work/run", "--workers", 2, *SMALL)
+               "--output", "/training/data", "--quiet")
+        done = reigen("train", "--data", "/training/data", "--run", "/training/run", "--workers", 2, *SMALL)
         self.assertIn("2 workers", done.stderr)
-        lines = reigen("translate", "--model", "/work/run", input="one\ntwo\n").stdout
+        lines = reigen("translate", "--model", "/training/run", input="one\ntwo\n").stdout
         self.assertEqual(len(lines.splitlines()), 2)
         self.assertEqual(sorted(os.listdir(root)), ["opt", "work"])
 

@@ -130,7 +130,7 @@ class Cluster(harness.Case):
 
     def arguments(self, container, run):
         """The command of a container, with a small model in place of its preset."""
-        line = [a.replace("/work/data", self.data).replace("/work/runs/first", self.path(run)) for a in container["args"]]
+        line = [a.replace("/training/data", self.data).replace("/training/runs/first", self.path(run)) for a in container["args"]]
         self.assertEqual(line[0], "train")
         return [REIGEN, *line, *SMALL, "--max-steps", "20"]
 
@@ -201,7 +201,7 @@ class Cluster(harness.Case):
         task = self.documents("skypilot.yaml")[0]
         self.assertEqual(task["secrets"], {"REIGEN_TOKEN": None})
         os.symlink(self.data, self.path("data"))
-        script = task["run"].replace("/work/data", self.data).replace("/work/bucket-copy.sh", os.path.join(CLUSTER, "bucket-copy.sh"))
+        script = task["run"].replace("/training/data", self.data).replace("/training/bucket-copy.sh", os.path.join(CLUSTER, "bucket-copy.sh"))
 
         def train(home, steps):
             port = free_port()

@@ -32,7 +32,7 @@ TEST(RankLogs, AreSumsOfAboutASecondPerRankAndReachRankZero) {
   with_job(
       3,
       [](Job& job) {
-        RankLogs logs(job, false);
+        RankLogs logs(job, false, 1);
         for (uint64_t step = 1; step <= 4; ++step) logs.step(measured_step(step, 0.375));
         const std::vector<std::vector<Record>> records = logs.exchange();
         if (!job.first()) {

@@ -82,7 +82,7 @@ class Archive(harness.Case):
         self.assertIn("2 workers", done.stderr)
         lines = reigen("translate", "--model", "/training/run", input="one\ntwo\n").stdout
         self.assertEqual(len(lines.splitlines()), 2)
-        self.assertEqual(sorted(os.listdir(root)), ["opt", "work"])
+        self.assertEqual(sorted(os.listdir(root)), ["opt", "training"])
 
     def test_a_detached_run_starts_its_workers_with_all_of_it(self):
         data = self.prepare_for_class(pairs=1000, vocab_size=400)

@@ -328,6 +328,7 @@ void RunWriter::finish(uint64_t step, const char* reason, double seconds,
 }
 
 void RunWriter::wait_for_room() {
+  if (checkpoints_) checkpoints_->wait();  // only then is it known whether there was room
   constexpr double kRetryEvery = 10;  // seconds, where the free bytes show no reason for a failure
   const double limit = options_.checkpoint.wait;
   const bool lost = run_.moved_to() == "" || run_.taken_over();

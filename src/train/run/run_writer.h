@@ -97,8 +97,8 @@ class RunWriter {
   // Does so, and waits for the copy of the last checkpoint; throws IoError when the checkpoint
   // could not be written. `notice`: of preemption.
   void finish(uint64_t step, const char* reason, double seconds, const std::string& notice = "");
-  // If the disk was full for the last checkpoint: waits up to --checkpoint.wait until it is
-  // written. The first signal after this call ends the wait.
+  // Waits for a checkpoint under way. If the disk was full for it: waits up to --checkpoint.wait
+  // until it is written. The first signal after this call ends the wait.
   void wait_for_room();
   void summarise(const Counters& counters, double epochs, double seconds, double peak_memory);
 

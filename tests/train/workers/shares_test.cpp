@@ -119,8 +119,7 @@ TEST(WorkerShares, StayWithTheirWorkersInTheNextMembership) {
     Choices choices;
     WorkerShares shares(job, options, choices);
     choices.shares = {0.5, 0.3, 0.2};
-    job.barrier();
-    if (number == 1) return;
+    if (number == 1) return job.barrier();
     EXPECT_THROW(while (true) job.barrier(), WorkerLost);
     job.membership()->form_next({});
     shares.rejoin(57);

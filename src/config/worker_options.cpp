@@ -149,6 +149,11 @@ void describe_elastic(Schema& s, WorkerOptions& o) {
                           "reach each other to continue; 0 for no limit"))
       .free_on_resume()
       .for_launch();
+  s.custom(seconds_option("join-every", o.join_every,
+                          "with --elastic: time between two pauses of training in which workers "
+                          "that wait to join are added and receive the training state"))
+      .free_on_resume()
+      .for_launch();
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ def steps_in(run):
 
 def records_in(run, kind):
     with open(os.path.join(run, "measurements/rank-0.jsonl"), encoding="utf-8") as log:
-        return [r for r in map(json.loads, log) if r["kind"] == kind]
+        lines = [line for line in log if line.endswith("\n")]  # one may be half written
+    return [r for r in map(json.loads, lines) if r["kind"] == kind]
 
 
 class ElasticJob:

@@ -79,6 +79,7 @@ class RunWriter {
   void begin_decay(const DecayRecord& record);
   void cancel_decay(uint64_t step) { reporter_->decay({.step = step, .cause = "max-steps"}); }
   void membership(const MembershipChangeRecord& record) { reporter_->membership(record); }
+  void flush() { reporter_->flush(); }
   // Returns when the state is copied. `source` has parameters and moments where the state does not;
   // `stall` runs since training stopped for the checkpoint.
   void save(const TrainState& state, StateSource* source, const Stopwatch& stall);

@@ -187,6 +187,7 @@ MembershipChangeRecord sample_membership(uint64_t step) {
           .workers = 3,
           .lost = {{.worker = 1, .host = "vm1", .why = "its connection closed", .proven = true},
                    {.worker = 4, .host = "vm2", .why = "no heartbeat for 10 s"}},
+          .joined = {{.worker = 5, .host = "vm3"}},
           .seconds = 1.5,
           .paused = 0.25,
           .settled = "rolled_forward",

@@ -29,8 +29,8 @@ bool interrupt_requested();
 void request_interrupt();
 
 // Whether all signals so far were SIGTERM, as a host sends it that is shut down, or
-// request_interrupt(): they concern this process alone. SIGINT and SIGHUP come from a user who wants
-// the whole job to end.
+// request_interrupt(): they concern this process alone. SIGINT and SIGHUP come from a user who
+// wants the whole job to end.
 bool only_this_process_is_to_end();
 
 // Throws Interrupted after a signal. Cheap enough to call for every few hundred lines of text.

@@ -29,9 +29,9 @@ Buffers state_of(TrainState& state) {
 }
 
 // Rank 0 sends, `to` receives. Not collective: the other ranks do nothing.
-class Transfer {
+class StateTransfer {
  public:
-  Transfer(Job& job, int to) : job_(job), to_(to) {}
+  StateTransfer(Job& job, int to) : job_(job), to_(to) {}
 
   void run(const Buffers& buffers) {
     const size_t bytes = bytes_of(buffers);
@@ -57,9 +57,10 @@ class Transfer {
     const Member& member = job_.membership()->members()[static_cast<size_t>(to_)];
     const double seconds =
         watch_.seconds() * static_cast<double>(bytes) / static_cast<double>(done_);
-    log_note(format("training pauses for about {} while worker {} ({}) receives the training state, "
-                    "{}",
-                    human_seconds(seconds), member.id.number, member.host, human_bytes(bytes)));
+    log_note(
+        format("training pauses for about {} while worker {} ({}) receives the training state, "
+               "{}",
+               human_seconds(seconds), member.id.number, member.host, human_bytes(bytes)));
   }
 
   Job& job_;
@@ -75,7 +76,7 @@ void receive_state(AttemptParts& parts) {
     buffer->resize(elements);
   }
   state.average.resize(parts.options.ema_decay > 0 ? elements : 0);
-  Transfer transfer(parts.job, parts.job.rank());
+  StateTransfer transfer(parts.job, parts.job.rank());
   transfer.run(state_of(state));
   state.worker_states.clear();
   parts.input.reset();
@@ -93,7 +94,7 @@ void send_state(AttemptParts& parts, const std::vector<int>& to) {
   if (!parts.job.first()) return;
   parts.stepper->fetch_state();
   for (const int rank : to) {
-    Transfer transfer(parts.job, rank);
+    StateTransfer transfer(parts.job, rank);
     transfer.run(state_of(parts.state));
     transfer.run(parts.stepper->shared_compressor_state());
   }

@@ -1,6 +1,7 @@
 // The training state travels to workers that were added to an elastic job: rank 0 sends parameters,
-// moments, their average, and what the compressors of all ranks share, with the same bits. Residuals
-// of those workers begin with zero. Training pauses meanwhile: each step changes all of the state.
+// moments, their average, and what the compressors of all ranks share, with the same bits.
+// Residuals of those workers begin with zero. Training pauses meanwhile: each step changes all of
+// the state.
 #pragma once
 
 #include <vector>

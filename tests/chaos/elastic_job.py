@@ -6,6 +6,7 @@ reacts to their end. Each may be in a network namespace of its own (tests/dist/n
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -41,6 +42,7 @@ class ElasticJob:
 
     def __init__(self, reigen, arguments, run, workers, network=None, prefixes=None, clocks=None):
         self.run = run
+        self.reigen = reigen
         self.workers = {}
         self.stopped = set()
         self.killed = set()
@@ -69,6 +71,16 @@ class ElasticJob:
             self.outputs[rank] = output
         if listener:
             listener.close()
+
+    def join(self, number, *arguments, environment=None):
+        """Starts one more process, which asks to be added, at the address that the log names; not in a namespace."""
+        with open(os.path.join(self.run, "log.txt"), encoding="utf-8") as log:
+            at = re.findall(r"`reigen join (\S+)`", log.read())[-1]
+        output = open(f"{self.run}.worker-{number}.txt", "w+", encoding="utf-8")
+        self.workers[number] = subprocess.Popen(
+            [self.reigen, "join", at, *map(str, arguments)], env={**os.environ, "REIGEN_TOKEN": TOKEN, **(environment or {})},
+            stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        self.outputs[number] = output
 
     def output(self, rank):
         with open(self.outputs[rank].name, encoding="utf-8", errors="replace") as text:

@@ -37,7 +37,7 @@ class Survivors(harness.Case):
         case = cls("setUp")
         case.setUp()
         cls.addClassCleanup(case.doCleanups)
-        cls.reference = reference_losses(REIGEN, cls.arguments(steps=LONG), case.path("one"))
+        cls.reference = reference_losses(REIGEN, cls.arguments(steps=3 * LONG), case.path("one"))
         cls.evaluations = {r["step"]: r for r in records_in(case.path("one"), "evaluation")}
 
     @classmethod
@@ -178,6 +178,38 @@ class Survivors(harness.Case):
             worker.send_signal(signal.SIGTERM)
         self.assertEqual(list(job.wait().values()), [130, 130], job.all_output())
         job.check_last_checkpoint(job.last_step())
+        self.assertFalse(records_in(job.run, "membership"))
+
+    def test_a_new_process_joins_and_finishes_the_run_after_all_others_have_left(self):
+        job = self.start(2, "--join-every", 0, steps=3 * LONG)
+        job.wait_for_step(20)
+        job.join(2, "--threads", 1)
+        change = self.wait_for_change(job, 1)
+        self.assertEqual([joined["worker"] for joined in change["joined"]], [2])
+        self.assertEqual((change["workers"], change["writer"], change["settled"]), (3, 0, "kept"))
+        job.wait_for_step(change["step"] + 30)
+        for count, leaver in ((2, 0), (3, 1)):
+            job.workers[leaver].send_signal(signal.SIGTERM)
+            change = self.wait_for_change(job, count)
+            self.assertEqual([left["worker"] for left in change["left"]], [leaver])
+        self.assertEqual((change["workers"], change["writer"]), (1, 2))
+        self.assertEqual(job.wait(), {0: 0, 1: 0, 2: 0}, job.all_output())
+        job.check_steps(self.reference, 3 * LONG)
+        self.assertNotIn("drifted", job.all_output())
+
+    def test_a_process_that_may_not_join_is_refused_and_disturbs_nobody(self):
+        other = self.prepare_for_class(pairs=300, vocab_size=300)
+        job = self.start(2, steps=LONG)
+        job.wait_for_step(20)
+        wrong = {"REIGEN_TOKEN": "f" * 32}
+        for number, code, text, arguments, environment in (
+                (2, 3, "differs from that of the job", ["--data", other], {}),
+                (3, 5, "no elastic job to join was found", ["--start-within", 1], wrong),
+                (4, 2, "REIGEN_TOKEN", [], {"REIGEN_TOKEN": "short"})):
+            job.join(number, *arguments, environment=environment)
+            self.assertEqual(job.wait([number])[number], code, job.output(number))
+            self.assertIn(text, job.output(number))
+        self.assert_ended_well(job, [2, 3, 4], last=LONG)
         self.assertFalse(records_in(job.run, "membership"))
 
     def wait_for_output(self, job, rank, text):

@@ -21,7 +21,7 @@ struct FormedMembership {
   std::string id;
   std::vector<Member> members;  // by rank
   int rank = 0;
-  bool stateless = false;       // this worker was added, and has to receive the training state
+  bool stateless = false;  // this worker was added, and has to receive the training state
   std::map<WorkerId, LossReason> reasons;    // of workers that it leaves out
   std::unique_ptr<RendezvousServer> server;  // of the control channel, on the host of the forming
   std::unique_ptr<ControlChannel> control;

@@ -273,9 +273,10 @@ struct ChangedWorkerEntry {
 
   static constexpr auto fields() {
     using R = ChangedWorkerEntry;
-    return std::tuple{field(&R::worker, "worker", kNoUnit, "number of the worker"),
-                      field(&R::host, "host", kNoUnit, "its host"),
-                      field(&R::why, "why", kNoUnit, "its reason for leaving").omitted_when_empty()};
+    return std::tuple{
+        field(&R::worker, "worker", kNoUnit, "number of the worker"),
+        field(&R::host, "host", kNoUnit, "its host"),
+        field(&R::why, "why", kNoUnit, "its reason for leaving").omitted_when_empty()};
   }
 };
 

@@ -213,8 +213,9 @@ void PreemptionWatch::work(Cloud& cloud) {
     lock.lock();
     if (notice) {
       notice_ = printable_line(*notice);
-      log_leaving(format("this machine will be taken away ({}); {}", notice_,
-                         elastic_ ? "its workers leave the job" : "the run is saved after this step"));
+      log_leaving(
+          format("this machine will be taken away ({}); {}", notice_,
+                 elastic_ ? "its workers leave the job" : "the run is saved after this step"));
       request_interrupt();
       return;
     }

@@ -105,7 +105,8 @@ TEST(Succession, AWorkerThatWasAddedHasNoVoteUntilTheNextMembership) {
   EXPECT_TRUE(succession(std::vector{ask(1, before, {open}), ask(2, before)}, {}).allowed);
   EXPECT_FALSE(allowed(open, {0, 3}));
   // Those who had a vote have ended: the others have it now.
-  const std::vector<EndProof> ended = {{worker(0), {.formed = grown}}, {worker(1), {.formed = grown}}};
+  const std::vector<EndProof> ended = {{worker(0), {.formed = grown}},
+                                       {worker(1), {.formed = grown}}};
   EXPECT_TRUE(allowed(grown, {2, 3}, ended));
   EXPECT_TRUE(allowed(grown, {2}, ended));
   EXPECT_FALSE(allowed(grown, {3}, ended));

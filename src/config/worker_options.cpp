@@ -93,6 +93,14 @@ void describe_exchange(Schema& s, WorkerOptions& o) {
       .free_on_resume()
       .from_rank0()
       .unrecorded();
+  s.option(
+       "replay", o.replay, "RUN",
+       "with --elastic: run directory whose workers were lost: those of this job leave after the "
+       "same steps, and share batches alike, for bit-identical results without lossy "
+       "compression; not of a run to which workers were added")
+      .free_on_resume()
+      .from_rank0()
+      .unrecorded();
 }
 
 void describe_security(Schema& s, WorkerOptions& o) {

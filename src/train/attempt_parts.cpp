@@ -329,6 +329,7 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
 
   choose_precision(parts);
   parts.shares = std::make_unique<WorkerShares>(job, options, parts.state.choices);
+  parts.replay = std::make_unique<Replay>(job, options);
   const Capacity capacity = measure_capacity(job, parts.opened);
   parts.facts.capacity = capacity.high;
   parts.facts.capacity_low = capacity.low;

@@ -116,7 +116,7 @@ StopReason TrainingLoop::advance() {
   Stepper& stepper = *parts_.stepper;
   const uint64_t started = counters.step + stepper.under_way();
   if (std::exchange(at_boundary_, false) || parts_.shares->due(started) ||
-      limits_.boundary(started, started_, requests())) {
+      parts_.replay->due(started) || limits_.boundary(started, started_, requests())) {
     while (stepper.under_way() > 0) finish_step();
     begin_due_decay(requests().decay_steps);
 
@@ -133,6 +133,7 @@ StopReason TrainingLoop::advance() {
     adapt_shares();
     if (limits_.checkpoint_due(counters, reason, at_.checkpoint, requests().save)) save();
     if (reason != StopReason::kNone) return reason;
+    if (parts_.replay->due(counters.step)) return part() ? StopReason::kSignal : StopReason::kNone;
     if (requests().change) {
       if (parts_.job.agreed().part > 0 && part()) return StopReason::kSignal;
       if (parts_.job.agreed().joining > 0) add_workers();
@@ -266,11 +267,14 @@ bool TrainingLoop::time_to_part() {
 // A worker that leaves takes part in no forming any more before it says so; if one has begun, it
 // leaves after that.
 bool TrainingLoop::part() {
+  constexpr const char* kReplay = "--replay";
   Job& job = parts_.job;
   std::string mine;
   if (is_to_leave()) {
     mine = parts_.preemption ? parts_.preemption->notice() : "";
     if (mine.empty()) mine = "SIGTERM";
+  } else if (parts_.replay->leaves(parts_.state.counters.step)) {
+    mine = kReplay;
   }
   exchange_logs();
   const Json all = Json::parse(job.broadcast(one_line(Json(job.gather(mine)))));
@@ -300,7 +304,8 @@ bool TrainingLoop::part() {
   const uint64_t step = parts_.state.counters.step;
   log_warning(format("left the job after step {}, which the other workers continue ({})",
                      with_commas(step), mine));
-  if (mine != "SIGTERM") throw Preempted(format("left the job after step {}: {}", step, mine));
+  if (mine != "SIGTERM" && mine != kReplay)
+    throw Preempted(format("left the job after step {}: {}", step, mine));
   return true;
 }
 

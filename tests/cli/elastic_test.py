@@ -87,6 +87,22 @@ class Survivors(harness.Case):
         self.assertEqual((second["shares"], second["workers"]), ([0.5, 0.2], [0, 2]))
         self.assertEqual(second["step"], records_in(job.run, "membership")[0]["step"])
 
+    def test_a_replay_of_the_losses_gives_the_same_bits(self):
+        fixed = ["--bucket", "64KB", "--compress", "none"]
+        job = self.start(4, *fixed)
+        job.wait_for_step(20)
+        job.kill(2)
+        job.wait_for_step(job.last_step() + 15)
+        job.kill(0)  # the writer
+        self.assert_ended_well(job, [0, 2])
+        again = self.start(4, *fixed, "--replay", job.run, name="again")
+        again.wait()
+        self.assertEqual([p.returncode for p in again.workers.values()], [0, 0, 0, 0], again.all_output())
+        of = lambda run: [(r["step"], r["loss"], r["norm"]) for r in steps_in(run)]
+        self.assertEqual(of(again.run), of(job.run))
+        self.assertEqual([r["workers"] for r in records_in(again.run, "membership")], [3, 2])
+        self.assertEqual(self.read("again/last/model.safetensors", "rb"), self.read("run/last/model.safetensors", "rb"))
+
     def assert_all_agree(self, name):
         """A single worker resumes the run, with the state that the survivors left."""
         more = [a if a != STEPS else STEPS + 5 for a in self.arguments()]

@@ -1,5 +1,5 @@
 // config.json of a Hugging Face MarianMT or Pegasus model, as far as it is a model of ours, and the
-// settings of generation_config.json that change what it is.
+// settings of generation_config.json that change its output.
 #pragma once
 
 #include <cstdint>

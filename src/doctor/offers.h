@@ -54,7 +54,7 @@ struct RankedOffer {
   Spread hours;  // of the run, without evaluations and checkpoints
   Spread cost;
   std::string reference;               // the measurement that it is scaled from
-  std::vector<std::string> estimated;  // what was never measured; empty: all of it was
+  std::vector<std::string> estimated;  // parts that were never measured
 };
 
 // The name of a GPU as its data sheet is known. Throws ConfigError that lists the known ones.

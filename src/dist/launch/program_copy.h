@@ -20,7 +20,7 @@ class ProgramCopy {
 
   // Of the copy on a host, as a word of its shell.
   std::string path() const;
-  // The command for the host's shell that stores what it reads, unless it has the copy already.
+  // A shell command that stores its standard input on the host, unless the copy is there already.
   std::string receive() const;
 
   class Stream {

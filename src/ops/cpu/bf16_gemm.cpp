@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMostInner = 512;
 // Pairs of panels of the larger factor that a thread packs at once: 128 KB.
 constexpr int64_t kPairsAtOnce = 4;
-// Fewer of a triangle: what is below the diagonal within a block is computed in vain.
+// Fewer of a triangle: values of a block below the diagonal are computed in vain.
 constexpr int64_t kPairsOfTriangle = 1;
 // Parts of the sum for which the smaller factor is packed at once. While a block of the larger one
 // is multiplied by them, its result stays in the second cache.

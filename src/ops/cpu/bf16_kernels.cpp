@@ -243,7 +243,7 @@ void mirror_avx512(float* c, int64_t stride, int64_t size) {
       }
       transpose(v);
       for (int64_t r = 0; r < std::min<int64_t>(16, size - col); ++r) {
-        // On the diagonal only what is below it.
+        // In a tile on the diagonal, only the values below it.
         const __mmask16 below = first_lanes(col == row ? r : rows);
         _mm512_mask_storeu_epi32(c + (col + r) * stride + row, below, v[r]);
       }

@@ -57,7 +57,7 @@ struct DataHealth {
 const char* id_of(DataHealth::Fault fault);  // in report.json
 
 // Limits.
-constexpr uint64_t kFewValidationPairs = 100;  // confidence in what they show is medium at most
+constexpr uint64_t kFewValidationPairs = 100;  // below it, confidence is medium at most
 constexpr double kManyUnknown = 0.01;          // share of pieces
 constexpr double kManyDroppedLines = 0.2;      // share of lines
 // A source is of use where a different one raises the loss by this share.

@@ -41,7 +41,7 @@ enum class SlowReason : uint8_t {
   kClock,         // the clock of its cores is lower than before
   kGpuOthers,     // other processes compute on the GPUs of its host
   kGpuSlowed,     // a GPU of its host lowered its clock: temperature, power
-  kHardware,      // nobody else had its cores: its clock or memory is slower
+  kHardware,      // no other process had its cores: its clock or memory is slower
 };
 struct LateRank {
   int rank = 0;

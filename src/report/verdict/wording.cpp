@@ -110,7 +110,7 @@ std::string gpu_evidence(const Bottleneck& b) {
   return text;
 }
 
-// Ranks whose work changed, where no change of the steps is told.
+// Changes of a rank's own work at steps where the step time did not change.
 std::string rank_changes_text(const Bottleneck& b) {
   constexpr size_t kMostTold = 2;
   if (!b.course) return "";

@@ -42,6 +42,8 @@ LAYERS = [
     ["eval"],
     ["convert"],
     ["report/verdict"],
+    ["report/verdict/learning"],
+    ["report/verdict/machine"],
     ["report"],
     ["report/live/http"],
     ["report/live"],

@@ -1,4 +1,4 @@
-// Fits the weights of report/verdict/expected_gain.h to the curves of real runs.
+// Fits the weights of report/verdict/learning/expected_gain.h to the curves of real runs.
 //
 //   calibration.py ... --seed 1 --curves curves.txt    trains the runs and writes their curves
 //   gain_fit loss curves.txt                       prints the rows of kGainWeights
@@ -19,7 +19,7 @@
 #include <tuple>
 #include <utility>
 
-#include "report/verdict/expected_gain.h"
+#include "report/verdict/learning/expected_gain.h"
 
 namespace reigen {
 

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "report/verdict/thresholds.h"
+#include "report/verdict/machine/thresholds.h"
 
 namespace reigen {
 namespace {

@@ -4,7 +4,7 @@
 #include "base/format.h"
 #include "base/terminal.h"
 #include "doctor/doctor.h"
-#include "report/verdict/wording.h"
+#include "report/verdict/machine/wording.h"
 
 namespace reigen {
 namespace {

@@ -4,7 +4,7 @@
 #include "base/format.h"
 #include "doctor/doctor.h"
 #include "plan/wording.h"
-#include "report/verdict/wording.h"
+#include "report/verdict/machine/wording.h"
 #include "train/workers/agreements.h"
 
 namespace reigen {

@@ -9,7 +9,7 @@
 #include "device/gpu.h"
 #include "plan/bucket_size.h"
 #include "plan/wording.h"
-#include "report/verdict/thresholds.h"
+#include "report/verdict/machine/thresholds.h"
 
 namespace reigen {
 namespace {

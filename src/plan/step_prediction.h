@@ -10,7 +10,7 @@
 
 #include "dist/compress/compressor.h"
 #include "plan/link_probe.h"
-#include "report/verdict/causes.h"
+#include "report/verdict/machine/causes.h"
 
 namespace reigen {
 

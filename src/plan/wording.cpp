@@ -1,8 +1,8 @@
 #include "plan/wording.h"
 
 #include "base/format.h"
-#include "report/verdict/thresholds.h"
-#include "report/verdict/wording.h"
+#include "report/verdict/machine/thresholds.h"
+#include "report/verdict/machine/wording.h"
 
 namespace reigen {
 namespace {

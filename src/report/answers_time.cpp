@@ -8,7 +8,7 @@
 #include "base/printable.h"
 #include "base/statistics.h"
 #include "report/report_maker.h"
-#include "report/verdict/run_course.h"
+#include "report/verdict/machine/run_course.h"
 
 namespace reigen {
 namespace {

@@ -194,7 +194,7 @@ const char* id_of(Effect::Answer answer) {
     case Effect::Answer::kNone:
       return "within the noise";
     case Effect::Answer::kCannotTell:
-      return "cannot tell";
+      return kCannotTell;
     case Effect::Answer::kIncomparable:
       break;
   }

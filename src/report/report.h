@@ -11,8 +11,10 @@
 #include "observe/record/run_reader.h"
 #include "report/run_state.h"
 #include "report/svg_plot.h"
-#include "report/verdict/verdicts.h"
-#include "report/verdict/wording.h"
+#include "report/verdict/learning/learning.h"
+#include "report/verdict/learning/wording.h"
+#include "report/verdict/machine/bottleneck.h"
+#include "report/verdict/machine/wording.h"
 
 namespace reigen {
 

@@ -13,7 +13,7 @@
 #include "base/json/json.h"
 #include "config/train_options.h"
 #include "report/report.h"
-#include "report/verdict/thresholds.h"
+#include "report/verdict/machine/thresholds.h"
 
 namespace reigen {
 

@@ -8,7 +8,7 @@
 
 #include "base/format.h"
 #include "report/svg_plot.h"
-#include "report/verdict/verdicts.h"
+#include "report/verdict/learning/learning.h"
 
 namespace reigen {
 namespace {

@@ -12,7 +12,8 @@
 #include "config/train_options.h"
 #include "report/live/live_charts.h"
 #include "report/log_tail.h"
-#include "report/verdict/wording.h"
+#include "report/verdict/learning/wording.h"
+#include "report/verdict/machine/wording.h"
 
 namespace reigen {
 namespace {

@@ -8,7 +8,8 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "report/run_state.h"
-#include "report/verdict/wording.h"
+#include "report/verdict/learning/wording.h"
+#include "report/verdict/machine/wording.h"
 
 namespace reigen {
 namespace {

@@ -10,8 +10,9 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "config/yaml.h"
-#include "report/verdict/run_course.h"
-#include "report/verdict/wording.h"
+#include "report/verdict/learning/wording.h"
+#include "report/verdict/machine/run_course.h"
+#include "report/verdict/machine/wording.h"
 
 namespace reigen {
 namespace {

@@ -58,11 +58,10 @@ double RollupTable::total(std::string_view name, const StepInterval& steps) cons
   return total;
 }
 
-std::vector<std::pair<double, double>> RollupTable::ratio(std::string_view name,
-                                                          std::string_view divisor) const {
+Points RollupTable::ratio(std::string_view name, std::string_view divisor) const {
   const size_t above = column(name);
   const size_t below = column(divisor);
-  std::vector<std::pair<double, double>> points;
+  Points points;
   for (const auto& [number, row] : rows_) {
     if (row[below] > 0) points.emplace_back(end_of(number), row[above] / row[below]);
   }
@@ -74,9 +73,9 @@ double RollupTable::latest(std::string_view name, std::string_view divisor) cons
   return points.empty() ? 0 : points.back().second;
 }
 
-std::vector<std::pair<double, double>> RollupTable::values(std::string_view name) const {
+Points RollupTable::values(std::string_view name) const {
   const size_t at = column(name);
-  std::vector<std::pair<double, double>> points;
+  Points points;
   for (const auto& [number, row] : rows_) points.emplace_back(end_of(number), row[at]);
   return points;
 }

@@ -22,6 +22,8 @@ struct StepInterval {
   double length() const { return last - first + 1; }
 };
 
+using Points = std::vector<std::pair<double, double>>;  // step and value
+
 class RollupTable {
  public:
   // `columns` must outlive the table: columns_of<R>().
@@ -36,10 +38,9 @@ class RollupTable {
   // All rows combined; or those whose middle is in a range.
   double total(std::string_view name, const StepInterval& steps = {}) const;
   // For rows where `divisor` is above zero: the last step of the row and the quotient.
-  std::vector<std::pair<double, double>> ratio(std::string_view name,
-                                               std::string_view divisor) const;
+  Points ratio(std::string_view name, std::string_view divisor) const;
   double latest(std::string_view name, std::string_view divisor) const;  // of the last row
-  std::vector<std::pair<double, double>> values(std::string_view name) const;
+  Points values(std::string_view name) const;
 
   Json to_json() const;
   void load(const Json& json);  // throws DataError when the columns differ

@@ -12,12 +12,11 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
-#include <utility>
 #include <vector>
 
-namespace reigen {
+#include "observe/record/rollup_table.h"
 
-using Points = std::vector<std::pair<double, double>>;  // step and value
+namespace reigen {
 
 struct EvaluatedPoint {
   double step = 0;

@@ -16,8 +16,9 @@ Schema& describe_threads(Schema& s, int64_t& threads, const std::string& note) {
 }
 
 void describe_to(Schema& s, std::string& to) {
-  s.option("to", to, "LANG",
-           "target language, for a model of several, whose sources begin with the tag of theirs");
+  s.option(
+      "to", to, "LANG",
+      "target language, for a model with several target languages: its tag begins each source");
 }
 
 Schema& describe_quiet(Schema& s, bool& quiet, const std::string& note) {

@@ -4,8 +4,8 @@ namespace reigen {
 
 void describe(Schema& s, ContinueOptions& o) {
   s.option("process", o.process,
-           "process of a paused worker on this host, which its message names; all other workers of "
-           "the job that are not connected to it must have ended: if one still trains, the run "
+           "process id of a paused worker on this host, as its message gives it; all other workers "
+           "of the job that are not connected to it must have ended: if one still trains, the run "
            "continues twice, with different weights",
            1, 1 << 30)
       .required()

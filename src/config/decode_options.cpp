@@ -57,17 +57,17 @@ void describe_choice(Schema& s, DecodeOptions& o) {
            "with --sample: number of likeliest tokens from which each token is drawn; 0 for all", 0,
            10'000'000);
   s.option("top-p", sampling.top_p,
-           "with --sample: share of the probability, in the fewest tokens that have it, from which "
-           "each token is drawn",
+           "with --sample: probability p of nucleus sampling: each token is drawn from the fewest "
+           "tokens whose probabilities add up to p; 1 for all",
            0.001, 1);
-  s.option(
-      "seed", sampling.seed,
-      "with --sample: random seed; what is drawn for a line depends on it, on the number of the "
-      "line and on the model, not on threads or on other lines",
-      0, INT64_MAX);
+  s.option("seed", sampling.seed,
+           "with --sample: random seed; the translations of a line depend on the seed, the number "
+           "of the line and the model, not on threads or other lines",
+           0, INT64_MAX);
   s.option("no-repeat-ngram", o.no_repeat_ngram,
-           "no sequence of so many tokens occurs twice in a translation; 0 for no such rule", 0,
-           1000);
+           "number of tokens of a sequence that may occur only once in a translation; 0 for no "
+           "such rule",
+           0, 1000);
   s.option("min-length", o.min_length,
            "minimum number of tokens of a translation, end of sentence not counted", 0, 100'000);
 }
@@ -89,8 +89,8 @@ void describe(Schema& s, TranslateOptions& o) {
            1, 64);
   s.option("json", o.json,
            "print a JSON object for each line: its number, and for each translation text, score, "
-           "log-probability, tokens, and as confidence the expected chrF with an interval of 80%, "
-           "by the validation set of the training run");
+           "log-probability, tokens and confidence (the expected chrF with an 80% interval, fitted "
+           "to the validation set of the training run)");
   describe_choice(s, o.decode);
   s.option("prefix", o.prefix, "FILE",
            "file with the forced beginning of each line's translation, as many lines as the input "

@@ -23,14 +23,13 @@ void describe(Schema& s, DeviceOptions& o) {
            "there is one")
       .free_on_resume()
       .per_worker();
-  s.choice(
-       "precision", o.precision,
-       "numeric precision of matrix products, and on a GPU of activations; parameters, sums "
-       "and the optimizer stay fp32; auto is bf16 on a GPU, or fp16 on GPUs without bf16; on a "
-       "CPU it is fp32, but bf16 for a new training run of a model of width 256 or more that is "
-       "measured to be faster in it at its start; a CPU has fp32 and bf16, which is emulated, and "
-       "slower, without AVX-512 BF16",
-       kPrecisions)
+  s.choice("precision", o.precision,
+           "numeric precision of matrix products, and on a GPU of activations; parameters, sums "
+           "and the optimizer stay fp32; auto is bf16 on a GPU (fp16 on GPUs without bf16) and "
+           "fp32 on a CPU, or bf16 there for a new training run of a model of width 256 or more if "
+           "a measurement at its start finds it faster; a CPU supports fp32 and bf16; without "
+           "AVX-512 BF16, bf16 is emulated and slower",
+           kPrecisions)
       .hyperparameter()
       .free_on_resume()
       .for_launch();

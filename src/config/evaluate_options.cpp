@@ -84,8 +84,8 @@ void describe(Schema& s, EvaluateOptions& o) {
            "run directory or checkpoint of a model to translate with and to score, loss and "
            "perplexity included");
   s.option("to", o.to, "LANG",
-           "with --model: target language, for a model of several; required with --sources; of a "
-           "dataset all languages are scored without it");
+           "with --model: target language, for a model with several target languages; required "
+           "with --sources; when empty, all languages of the dataset are scored");
   s.option("data", o.data, "DIR",
            "with --model: dataset with the split to translate; the run's own when empty");
   s.option("split", o.split, "NAME", "with --model: split of the dataset, test or valid");

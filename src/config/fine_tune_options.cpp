@@ -7,12 +7,12 @@ namespace reigen {
 void describe(Schema& s, FineTuneOptions& o) {
   s.option("from", o.from, "PATH",
            "run or checkpoint whose weights a new run begins with (fine-tuning), instead of random "
-           "ones; the model has its sizes, the dataset must have its vocabulary (reigen prepare "
-           "--vocab PATH); with its own optimizer, counters and schedule")
+           "ones; the new model has the same sizes, the dataset must have the same vocabulary "
+           "(reigen prepare --vocab PATH); optimizer, counters and schedule begin anew")
       .from_rank0()
       .fixed_on_resume();
   s.option("from-optimizer", o.optimizer,
-           "with --from: continue the optimizer's moments of that checkpoint, and its number of "
+           "with --from: also begin with that checkpoint's moments of the optimizer and number of "
            "updates")
       .fixed_on_resume();
   s.option("freeze", o.freeze, "PARTS",
@@ -22,8 +22,8 @@ void describe(Schema& s, FineTuneOptions& o) {
       .hyperparameter();
   s.option("eval.old-data", o.old_data, "DIR",
            "second dataset, whose validation set is scored at each evaluation, too, to show what "
-           "fine-tuning forgets; with --from that of the starting point, if it is still there; "
-           "none for none")
+           "fine-tuning forgets; when empty, with --from the dataset of the starting point, if it "
+           "still exists; `none` for none")
       .free_on_resume()
       .from_rank0();
 }

@@ -70,8 +70,8 @@ void describe_vocab(Schema& s, VocabOptions& o) {
            0, 1.0);
   s.choice(
       "vocab.byte-fallback", o.byte_fallback,
-      "characters outside the vocabulary become pieces for their bytes, 256 of vocab.size, so "
-      "that nothing is unknown; auto for vocabularies of 4,000 pieces and more",
+      "split characters outside the vocabulary into pieces for their bytes, 256 of vocab.size, so "
+      "that nothing is unknown; auto does so in vocabularies of 4,000 pieces and more",
       {{"auto", ByteFallback::kAuto}, {"true", ByteFallback::kOn}, {"false", ByteFallback::kOff}});
   s.custom(user_symbols_option(o.user_symbols)).flag("user-symbols");
 }
@@ -93,9 +93,9 @@ void describe_clean(Schema& s, CleanOptions& o) {
   s.option("clean.heldout", o.heldout, "drop training pairs that are also in valid or test");
   s.option("clean.duplicate", o.duplicate, "drop exact duplicates of an earlier pair");
   s.option("clean.score", o.score, "PATH",
-           "run or checkpoint that scores the pairs which all rules on text leave, by the "
-           "log-probability of the target per token; the worst share is dropped; on the CPU, and "
-           "rounding depends on its number of threads");
+           "run or checkpoint whose model scores the pairs that pass all rules on text, by the "
+           "log-probability of the target per token; the worst share is dropped; the model runs on "
+           "the CPU, and its rounding depends on the number of threads");
   s.option("clean.score-reverse", o.score_reverse, "PATH",
            "with clean.score: model of the opposite direction; pairs are then scored by the "
            "cross-entropies of both, which should be low and alike (dual cross-entropy)");
@@ -122,8 +122,8 @@ void describe(Schema& s, PrepareOptions& o) {
   s.option("target", o.target, "LANG", "target language, such as de").required();
   const std::string corpus_help =
       "training corpus: two line-aligned text files, or one .tsv, .tmx, .po or .mo (plain, gzip, "
-      "zstd or xz), then optionally name=NAME weight=W format=F swap=true to=LANG; may be given "
-      "again; to: its target language, for a model of several";
+      "zstd or xz), then optionally name=NAME weight=W format=F swap=true to=LANG; may be "
+      "repeated; to=LANG names its target language, for a model with several target languages";
   s.custom(corpus_list_option("train", o.train, corpus_help, 10'000)).required();
   s.custom(corpus_list_option("valid", o.valid,
                               "validation corpus: held-out pairs that training scores; one for "
@@ -134,9 +134,9 @@ void describe(Schema& s, PrepareOptions& o) {
                               "each target language, with to=LANG",
                               kMostLanguages));
   s.option("temperature", o.temperature,
-           "evens out the mix: target languages (corpora, where there is one) with n pairs are "
-           "seen in proportion to n^(1/T), by raising the weights of the smaller ones; 1 for the "
-           "weights as given",
+           "temperature T of the mix: a target language (a corpus, where there is only one "
+           "language) with n pairs is seen in proportion to n^(1/T), so that smaller ones gain "
+           "weight; 1 for the weights as given",
            1, 1000);
   describe_output(s, o.output, o.overwrite, "dataset directory");
   describe_threads(s, o.threads, "; the dataset does not depend on it").unrecorded();
@@ -266,7 +266,8 @@ Json recorded_options(const PrepareOptions& options) {
   describe(schema, copy);
   Json recorded = schema.recorded();
   if (!options.vocab.file.empty()) recorded["vocab"] = {{"file", options.vocab.file}};
-  // As before there was a choice: the same text and options give the same bytes.
+  // Options of later versions are left out at their defaults, so that the same text and options
+  // give the same bytes as in versions without them.
   if (options.clean.score.empty()) {
     for (const char* key : {"score", "score-reverse", "score-share"}) recorded["clean"].erase(key);
   }

@@ -41,8 +41,8 @@ void describe_limits(Schema& s, TrainOptions& o) {
       .free_on_resume()
       .by_recipe();
   s.option("max-steps-chosen", o.max_steps_chosen,
-           "the recipe chose max-steps, so max-epochs or eval.patience on resume replaces it; "
-           "recorded by the program")
+           "whether the recipe chose max-steps, so that max-epochs or eval.patience on resume "
+           "replaces it; recorded by the program, not meant to be given")
       .free_on_resume();
   s.option("max-epochs", o.max_epochs,
            "number of passes over the training set after which training stops; 0 for no limit", 0,
@@ -245,8 +245,8 @@ void describe_eval(Schema& s, TrainOptions& o) {
                           "the last checkpoint is given up; 0 for none"))
       .free_on_resume();
   s.choice("preemption", o.preemption,
-           "cloud whose notice that it takes the machine away is asked for: the run is saved and "
-           "ends (exit code 9); auto asks where the firmware names one of these clouds",
+           "cloud that is polled for notices of preemption, after which the run is saved and ends "
+           "(exit code 9); auto polls where the firmware names one of these clouds",
            {{"auto", Preemption::kAuto},
             {"aws", Preemption::kAws},
             {"gcp", Preemption::kGcp},

@@ -82,8 +82,9 @@ void describe_exchange(Schema& s, WorkerOptions& o) {
       .free_on_resume()
       .for_launch();
   s.choice("shares", o.shares,
-           "each worker's share of a batch: equal, or measured, which gives faster workers more, "
-           "as it shows while they train; a change of shares changes rounding, and is recorded",
+           "each worker's share of a batch: equal, or measured, which gives more to workers that "
+           "are measured to be faster during training; a change of shares changes rounding, and is "
+           "recorded",
            {{"equal", Shares::kEqual}, {"measured", Shares::kMeasured}})
       .free_on_resume()
       .for_launch();
@@ -140,8 +141,8 @@ void describe_limits(Schema& s, WorkerOptions& o) {
 
 void describe_elastic(Schema& s, WorkerOptions& o) {
   s.option("elastic", o.elastic,
-           "continue without the workers that are lost, from the memory of the others and with the "
-           "same course of the loss; elsewhere a lost worker ends the attempt")
+           "continue without lost workers, from the memory of the others and with the same loss "
+           "curve; without this option a lost worker ends the attempt")
       .free_on_resume()
       .for_launch();
   s.custom(seconds_option("pause", o.pause,
@@ -159,9 +160,9 @@ void describe(Schema& s, WorkerOptions& o) {
   describe_security(s, o);
   describe_limits(s, o);
   s.option("restarts", o.restarts,
-           "how often a job of --workers or --hosts starts again by itself, from its last "
-           "checkpoint, after it has lost a worker or a host; hosts that do not answer are left "
-           "out until they do; 0 for never",
+           "maximum number of times that a job of --workers or --hosts starts again by itself, "
+           "from its last checkpoint, after the loss of a worker or a host; hosts that do not "
+           "answer are left out until they do; 0 for never",
            0, 1'000'000)
       .free_on_resume()
       .for_launch();

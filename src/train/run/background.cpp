@@ -355,13 +355,13 @@ void attach(const std::string& run) {
   lines.show();
   if (!note.code && attach_to_workers(run, note)) return;
   if (!note.code) {
+    const bool here = note.host == host_name();
     throw CommError(format(
-        "{}: process {} of host {} {}; `reigen train --run {}` resumes from the last checkpoint",
+        "{}: process {} of host {} {}; {}`reigen train --run {}` resumes from the last checkpoint",
         run, note.process, note.host,
-        note.host == host_name()
-            ? "ended without recording its exit"
-            : format("wrote nothing for {}; if it has ended", human_seconds(kSilentHostSeconds)),
-        shell_word(run)));
+        here ? "ended without recording its exit"
+             : format("wrote nothing for {}", human_seconds(kSilentHostSeconds)),
+        here ? "" : "if it has ended, ", shell_word(run)));
   }
   throw_end(note);
 }

@@ -176,12 +176,12 @@ void ReportMaker::add_cores(Answer& a) {
                            ? format("{:.0f} MHz on average", t.total("clock") / clock_known)
                            : "clock unknown, hidden by the system";
     text += summary.last_sample->throttled
-                ? format(", slowed {} for temperature",
+                ? format(", slowed down {} for temperature",
                          counted(static_cast<uint64_t>(t.total("throttled")), "time"))
                 : ", thermal throttling unknown";
     text += pressure_known > 0 ? format(", waiting for memory {:.1f}% of the time",
                                         t.total("pressure") / pressure_known)
-                               : ", waiting for memory unknown";
+                               : ", time of waiting for memory unknown";
     const std::string host = format("{} (rank {})", summary.last_sample->host, rank);
     a.figures.emplace_back(format("limits of {}", host), text);
     if (summary.last_sample->gpus.empty()) continue;
@@ -215,7 +215,7 @@ void ReportMaker::add_cores(Answer& a) {
                100 * gpus.slowed,
                gpus.clock_known
                    ? format("{} below its highest on average", percent_text(gpus.lost_clock))
-                   : "by how much is unknown"));
+                   : "by an unknown amount"));
   }
 }
 

@@ -185,10 +185,10 @@ std::string train_vocabulary(const VocabOptions& given, const WordCounts& words,
   const VocabOptions options = resolve(given);
   for (const std::string& symbol : options.user_symbols) {
     if (is_valid_utf8(symbol) && to_nfkc(symbol) == symbol) continue;
-    throw ConfigError(format(
-        "vocab.user-symbols: \"{}\" is not in Unicode's form NFKC, which text is brought to; "
-        "use {}",
-        symbol, is_valid_utf8(symbol) ? to_nfkc(symbol) : "valid UTF-8"));
+    throw ConfigError(
+        format("vocab.user-symbols: \"{}\" is not in Unicode's form NFKC, to which all text is "
+               "normalised; use {}",
+               symbol, is_valid_utf8(symbol) ? to_nfkc(symbol) : "valid UTF-8"));
   }
   for (const std::string& tag : options.tags) {
     const auto& symbols = options.user_symbols;

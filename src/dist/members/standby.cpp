@@ -298,7 +298,8 @@ void Standby::Loop::handle(const PeerLinks::Event& event) {
   }
 }
 
-// Another worker lost somebody. One that is not in this membership any more learns so.
+// Another worker lost a member. A worker that is not in this membership any more is notified of
+// that.
 void Standby::Loop::handle_ask(const WorkerId& from, const Json& message) {
   const Proposal& formed = record_.formed;
   const bool member =
@@ -439,8 +440,8 @@ void Standby::Loop::exclude(const WorkerId& by, int64_t epoch) {
   std::lock_guard lock(mutex_);
   waiting_ = {};
   waiting_.excluded =
-      format("the other workers continued in epoch {} without this worker, says worker {}", epoch,
-             by.number);
+      format("the other workers continued in epoch {} without this worker, as worker {} reports",
+             epoch, by.number);
   changed_.notify_all();
 }
 

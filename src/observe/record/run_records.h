@@ -97,7 +97,7 @@ struct StartRecord {
               "highest of some measurements")
             .omitted_when_empty(),
         field(&R::capacity_low, "capacity_low", kFlopsPerSecond,
-              "lowest of the measurements of which capacity is the highest")
+              "lowest of the measurements whose highest is `capacity`")
             .since("0.2")
             .omitted_when_empty(),
         field(&R::setup_seconds, "setup_seconds", kSeconds,
@@ -178,7 +178,8 @@ struct PredictionRecord {
               "and the choice is predicted to shorten it")
             .since("0.2")
             .omitted_when_empty(),
-        field(&R::better_seconds, "better_seconds", kSeconds, "predicted step time with it")
+        field(&R::better_seconds, "better_seconds", kSeconds,
+              "predicted step time with that compression")
             .since("0.2")
             .omitted_when_empty(),
         field(&R::links, "links", kNoUnit, "links between hosts, each direction by itself")
@@ -293,7 +294,8 @@ struct MembershipChangeRecord {
         field(&R::seconds, "seconds", kSeconds,
               "from the first notice of the loss until the next step could begin"),
         field(&R::paused, "paused", kSeconds,
-              "of these, paused because too few workers of the last membership were there")
+              "share of these seconds that was a pause, because too few workers of the last "
+              "membership were there")
             .omitted_when_empty(),
         field(&R::settled, "settled", kNoUnit,
               "the step under way: kept (there was none), rolled_forward (a worker had committed "
@@ -407,11 +409,11 @@ struct EvaluationRecord {
             .since("0.2")
             .scalar("eval/old-chrF"),
         field(&R::metrics, "metrics", kNoUnit,
-              "what eval.command printed: names and values; TensorBoard: eval/NAME")
+              "names and values that eval.command printed; TensorBoard: eval/NAME")
             .since("0.2")
             .omitted_when_empty(),
         field(&R::directions, "directions", kNoUnit,
-              "of a model of several target languages, each by itself; TensorBoard: "
+              "scores of each direction of a model with several target languages; TensorBoard: "
               "eval/loss/NAME, eval/BLEU/NAME, eval/chrF/NAME")
             .since("0.2")
             .omitted_when_empty(),

@@ -75,7 +75,8 @@ struct GpuSample {
               "processes other than this job's workers that compute on the GPU; absent where NVML "
               "hides the workers' own")
             .since("0.2"),
-        field(&R::other_memory, "other_memory", kBytes, "memory of the GPU that they use")
+        field(&R::other_memory, "other_memory", kBytes,
+              "memory of the GPU that those processes use")
             .since("0.2")
             .omitted_when_empty(),
         field(&R::other_use, "other_use", kSampledPercent,
@@ -160,7 +161,7 @@ struct SampleRecord {
             .omitted_when_empty()
             .over_steps(Combine::kSum),
         field(&R::tcp_resent, "tcp_resent", kCount,
-              "of these, segments that were sent again because no acknowledgement came")
+              "TCP segments that the host sent again because no acknowledgement came")
             .since("0.2")
             .omitted_when_empty()
             .over_steps(Combine::kSum),

@@ -101,8 +101,8 @@ std::string over_text(const Trained& t) {
                          "is expected to end with {}",
                          text_of(*t.of_longer)));
   } else {
-    append_clause(text,
-                  "the gain of a longer schedule cannot be told from losses under a falling rate");
+    append_clause(
+        text, "the gain of a longer schedule cannot be predicted from losses under a falling rate");
   }
   return text;
 }
@@ -251,10 +251,9 @@ void describe_known(const Trained& t, VerdictText& v) {
                          in_first_epoch(t.plan) ? "" : "the model overfits: ", t.trend.last,
                          t.trend.best, step_number(t.trend.best_step));
       if (in_first_epoch(t.plan)) {
-        append_clause(
-            v.because,
-            "training loss fell further, and in the first epoch that is no memory: the model "
-            "learns what validation text does not have");
+        append_clause(v.because,
+                      "training loss fell further, which is not memorisation in the first epoch: "
+                      "the model learns from traits that validation text lacks");
       }
       v.advice = best_checkpoint_advice(t.run, t.trend);
       break;
@@ -352,7 +351,7 @@ VerdictText text_of(const Overfitting& o) {
                          counted(kFewestForTrend, "evaluation"), o.evaluations);
       break;
     case Overfitting::Answer::kNo:
-      v.verdict = o.less_dropout > 0 ? "no, dropout rather holds it back" : "no";
+      v.verdict = o.less_dropout > 0 ? "no; dropout holds the model back" : "no";
       v.because = because;
       if (o.less_dropout > 0) {
         append_clause(v.because,
@@ -363,8 +362,7 @@ VerdictText text_of(const Overfitting& o) {
       }
       if (o.turned) {
         append_clause(v.because,
-                      "in the first epoch all training text is new, so nothing of it is "
-                      "memory");
+                      "in the first epoch all training text is new, so none of it is memorised");
       }
       break;
     case Overfitting::Answer::kNear:

@@ -79,9 +79,8 @@ std::string trained_text(const Trained& t) {
     case Trained::Answer::kUnknown:
       break;
   }
-  return t.gains.empty() ? "too few evaluations tell whether the model is trained"
-                         : "whether more steps would help cannot be told, because the evaluations "
-                           "scatter too much";
+  return t.gains.empty() ? "there are too few evaluations to tell whether the model is trained"
+                         : "the evaluations scatter too much to tell whether more steps would help";
 }
 
 std::string overfitting_text(const Overfitting& o) {
@@ -98,7 +97,7 @@ std::string overfitting_text(const Overfitting& o) {
     case Overfitting::Answer::kUnknown:
       break;
   }
-  return "too few evaluations tell whether the model overfits";
+  return "there are too few evaluations to tell whether the model overfits";
 }
 
 }  // namespace

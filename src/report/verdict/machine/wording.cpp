@@ -91,21 +91,20 @@ std::string input_evidence(const Bottleneck& b) {
 std::string gpu_evidence(const Bottleneck& b) {
   std::string text;
   if (b.gpu.shared()) {
-    text = b.gpu.other_use_known
-               ? format("other processes computed on the GPU for {} of the time",
-                        percent_text(b.gpu.other_use))
-               : format(
-                     "{:.1f} other processes were on the GPU on average; how long they computed "
-                     "is hidden",
-                     b.gpu.others);
+    text = b.gpu.other_use_known ? format("other processes computed on the GPU for {} of the time",
+                                          percent_text(b.gpu.other_use))
+                                 : format(
+                                       "{:.1f} other processes were on the GPU on average; their "
+                                       "computing time is hidden",
+                                       b.gpu.others);
   }
   if (!b.gpu.slow()) return text;
-  append_clause(text, b.gpu.clock_known
-                          ? format("the clock of the GPU was {} below its highest on average",
-                                   percent_text(b.gpu.lost_clock))
-                          : format("the clock of the GPU was lowered for {} of the time; by how "
-                                   "much is hidden",
-                                   percent_text(b.gpu.slowed)));
+  append_clause(
+      text, b.gpu.clock_known
+                ? format("the clock of the GPU was {} below its highest on average",
+                         percent_text(b.gpu.lost_clock))
+                : format("the clock of the GPU was lowered for {} of the time, by a hidden amount",
+                         percent_text(b.gpu.slowed)));
   if (!b.gpu.slowed_by.empty()) text += format(" (reason given by NVML: {})", b.gpu.slowed_by);
   return text;
 }

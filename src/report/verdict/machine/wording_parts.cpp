@@ -71,7 +71,7 @@ std::string reason_text(SlowReason reason, const WorkerUse& use) {
     case SlowReason::kUnknown:
       break;
   }
-  return "who had its cores is unknown: too few samples, or hidden by the system";
+  return "the processes that had its cores are unknown: too few samples, or hidden by the system";
 }
 
 }  // namespace

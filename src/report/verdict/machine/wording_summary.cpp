@@ -103,9 +103,9 @@ std::string cause_text(const Bottleneck& b) {
       return "checkpoints took " + share_text(b, b.cause);
     case Cause::kStraggler:
       return format("rank 0 waited for slower ranks for {}; {}", share_text(b, b.cause),
-                    b.shares.comparable ? "their logs have not arrived yet"
-                                        : "which ones is unknown, because the number of workers "
-                                          "changed");
+                    b.shares.comparable
+                        ? "their logs have not arrived yet"
+                        : "they are unknown, because the number of workers changed");
     case Cause::kUnknown:
       break;
   }

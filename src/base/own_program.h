@@ -1,6 +1,6 @@
 // How this program starts itself again: as a worker, an agent, the process of the live page.
 //
-// A program of the relocatable archive is run by a launcher (packaging/launcher.c), which has to
+// A program of the relocatable archive is run by a launcher (packaging/launcher.cpp), which has to
 // run it again, too. The launcher names itself in the environment with the number of the process,
 // which exec keeps: a program started by this one finds a different number and is its own.
 #pragma once

@@ -1,4 +1,4 @@
-// --preemption: whose notices that a machine will be taken away are asked for.
+// --preemption: the cloud that is polled for notices that it will take the machine away.
 #pragma once
 
 #include <cstdint>

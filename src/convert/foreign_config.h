@@ -29,7 +29,7 @@ struct ForeignConfig {
 // it names the setting.
 ForeignConfig parse_foreign_config(std::string_view text, const std::string& name);
 
-// What generation_config.json says takes precedence, as it does in transformers. Throws as above.
+// Settings of generation_config.json take precedence, as in transformers. Throws as above.
 void read_generation_config(std::string_view text, const std::string& name, ForeignConfig& config);
 
 }  // namespace reigen

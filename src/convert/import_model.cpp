@@ -240,7 +240,7 @@ CheckpointFacts imported_facts(const ForeignFiles& files, const ForeignConfig& c
   return facts;
 }
 
-// What a search there does and one here cannot.
+// Warns of forbidden sequences that only a search of transformers observes.
 void warn_of_forbidden(const ForeignConfig& config, const std::string& output) {
   if (config.forbidden_sequences == 0) return;
   log_warning(

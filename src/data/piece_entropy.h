@@ -1,4 +1,4 @@
-// How well a model could predict target pieces that knows only how often each occurs.
+// The loss of a model that knows only how often each target piece occurs.
 #pragma once
 
 #include <cstdint>

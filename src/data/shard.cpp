@@ -236,7 +236,7 @@ Shard::Sentence Shard::sentence(const Side& side, uint64_t pair) const {
 
 namespace {
 
-// Copies tokens and tells whether all are below `pieces`, at most 2^31. Their bits are collected
+// Copies tokens and returns whether all are below `pieces`, at most 2^31. Their bits are collected
 // instead of a maximum, which takes a branch for each token: the highest bit of a difference below
 // 0 is set, and so is that of a token from 2^31 on.
 template <class Token>

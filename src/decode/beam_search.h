@@ -33,8 +33,8 @@ struct SpecialIds {
 int64_t decoding_tokens(const Device& device, const Transformer& model, DType type,
                         const DecodeOptions& options);
 
-// What a search knows of its sources beside their tokens. Either list is empty or has one entry for
-// each source.
+// Facts about the sources of a search beside their tokens. Either list is empty or has one entry
+// for each source.
 struct SourceExtras {
   std::vector<uint64_t> keys;                   // for random choices; without: their places
   std::vector<std::vector<uint32_t>> prefixes;  // forced beginnings of their translations
@@ -76,7 +76,7 @@ struct SearchRest {
   int64_t tokens = 0;
 };
 
-// Where a search takes sources from, and what it hands hypotheses to, each as soon as it can.
+// The source of a search's sentences, and the receiver of their hypotheses.
 class SearchFeed {
  public:
   virtual ~SearchFeed() = default;

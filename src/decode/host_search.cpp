@@ -231,7 +231,7 @@ class HostSearch {
     return next;
   }
 
-  // Each sample of a sentence ends, goes on, or is cut at the length limit.
+  // Each sample of a sentence ends, continues, or is cut at the length limit.
   void continue_samples(size_t a, std::span<const DrawnToken> tokens,
                         std::span<const DrawSite> sites, size_t first, Beam& next) {
     Search& search = *beam_.alive[a];

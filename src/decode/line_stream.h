@@ -5,8 +5,8 @@
 // is bounded by the windows in search (in lines and in bytes), four that wait for a slow sink, and
 // the longest line, which may have up to kMostLineBytes.
 //
-// What is searched together does not depend on time where the input is a regular file; with a pipe
-// it does, and results may differ by rounding.
+// The sentences that are searched together do not depend on time where the input is a regular file;
+// with a pipe they do, and results may differ by rounding.
 #pragma once
 
 #include <cstdint>

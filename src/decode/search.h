@@ -16,7 +16,7 @@ namespace reigen {
 SearchSource source_of(const std::vector<std::vector<uint32_t>>& sources,
                        const SourceExtras& extras, size_t place, size_t number);
 
-// Limits of what is searched at once.
+// Limits of the sentences that are searched at once.
 struct SearchRoom {
   int64_t tokens = 0;     // sum of search_cost() of all sentences
   int64_t sentences = 0;  // each with `beam` rows
@@ -44,7 +44,7 @@ class WaitingSources {
 
   std::deque<WaitingSource>& list() { return list_; }
   const std::deque<WaitingSource>& list() const { return list_; }
-  // What the feed still has, without the list; nothing where it is not known.
+  // The sources that the feed still has, without the list; nothing where that is not known.
   std::optional<SearchRest> rest() const;
 
  private:

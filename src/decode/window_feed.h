@@ -49,9 +49,9 @@ class WindowQueue {
 // An error of the input is thrown when all windows before it are searched.
 class WindowFeed : public SearchFeed {
  public:
-  // With `steady`, next() always waits for the reader, so that what is searched together does not
-  // depend on time. `done` receives each window in the order of the stream; `progress` the number
-  // of finished sentences.
+  // With `steady`, next() always waits for the reader, so that the sentences that are searched
+  // together do not depend on time. `done` receives each window in the order of the stream;
+  // `progress` the number of finished sentences.
   WindowFeed(WindowQueue& input, bool steady,
              std::function<void(std::unique_ptr<StreamWindow>)> done,
              std::function<void(uint64_t)> progress)

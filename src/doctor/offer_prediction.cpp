@@ -219,7 +219,7 @@ Links links_of(const Offer& offer, std::vector<std::string>& estimated) {
   estimated.emplace_back(offer.machines > 1 ? "the link" : "the link between GPUs");
   if (offer.link > 0) {
     // All-reduces reach 97 to 105% of a raw TCP stream (bench/results/links.json); the stream of a
-    // port that is not rented yet is what its seller says, or less.
+    // port that is not rented yet is that of its offer, or less.
     return {{.latency = 5e-6, .bandwidth = offer.link},
             {.latency = 2e-5, .bandwidth = 0.9 * offer.link},
             {.latency = 2e-4, .bandwidth = 0.5 * offer.link}};

@@ -2,9 +2,9 @@
 // time.
 //
 // Nothing is measured here. The time of a step follows from the reference speeds of
-// bench/results/reference-speeds.json, which is compiled in, and from the step model of plan/. What
-// was never measured (another GPU, another size of model, a link) is a part of the prediction with
-// a name and a wider interval.
+// bench/results/reference-speeds.json, which is compiled in, and from the step model of plan/.
+// Parts that were never measured (another GPU, another size of model, a link) have a name and a
+// wider interval in the prediction.
 #pragma once
 
 #include <cstdint>

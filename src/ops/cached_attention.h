@@ -14,7 +14,7 @@
 namespace reigen {
 
 // Row r sees cache rows picks[begin[r]] ... picks[begin[r] + count[r] - 1]. Lists may overlap. On a
-// GPU count may be 0, for a row whose result nobody reads; its output is zero.
+// GPU count may be 0, for a row whose result is not read; its output is zero.
 struct KeyLists {
   std::span<const uint32_t> picks;
   std::span<const uint32_t> begin;

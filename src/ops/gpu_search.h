@@ -2,9 +2,9 @@
 // there, so that the host enqueues the next step without waiting for the result of the last.
 //
 // A sentence occupies a slot of `beam` rows; a step runs the first n slots. Sentences enter and
-// leave between steps (admit), and may change their slots (move). What has ended, and the tokens of
-// all hypotheses, are written to host memory under the sentence's ticket; wait() makes them
-// visible. The rules are those of decode/host_search.cpp, in the same order of candidates.
+// leave between steps (admit), and may change their slots (move). Ended hypotheses, and the tokens
+// of all, are written to host memory under the sentence's ticket; wait() makes them visible. The
+// rules are those of decode/host_search.cpp, in the same order of candidates.
 #pragma once
 
 #include <cstdint>

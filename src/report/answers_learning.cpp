@@ -186,7 +186,7 @@ std::string compared(double now, double before) {
 
 }  // namespace
 
-// What the run has gained on its own validation set, and forgotten on that of eval.old-data.
+// The gain of a fine-tuned run on its own validation set, and its loss on that of eval.old-data.
 void ReportMaker::fine_tuning() {
   if (!run_.starting_point) return;
   const StartingPointRecord& start = *run_.starting_point;

@@ -427,7 +427,7 @@ Json to_json(const Report& report) {
   return json;
 }
 
-// What to know first comes first: the verdict and what to do, then the evidence.
+// The order of importance: verdict, advice, then evidence.
 std::string to_text(const Report& report) {
   std::string text = format("{} ({})\n\n", report.name, report.state.text);
   for (const VerdictText& v : report.verdicts) {

@@ -21,8 +21,9 @@ namespace {
 
 constexpr size_t kBatchesAhead = 3;
 
-// What rank 0 has read from a checkpoint: nothing for a new run, whose initial weights are a pure
-// function of the seed and are sent only where a machine computes them differently.
+// The part of the state that rank 0 has read from a checkpoint: none in a new run, whose initial
+// weights are a pure function of the seed and are sent only where a machine computes them
+// differently.
 enum class FromCheckpoint { kNothing, kWeights, kAll };
 
 void share_state(Job& job, TrainState& state, FromCheckpoint read) {

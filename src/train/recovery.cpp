@@ -87,7 +87,7 @@ void settle_step(AttemptParts& parts, const LoopServices& services, Recovered& o
   if (stepper.position().committed < settlement.step) {
     stepper.roll_forward();
     rolled_forward = stepper.finish();
-    parts.job.adopt({});  // votes of a step that nobody here had committed are cast again
+    parts.job.adopt({});  // votes of a step that no worker here had committed are cast again
   } else {
     stepper.abandon();
   }

@@ -28,7 +28,7 @@ struct Recovered {
   std::optional<Decay> adopted_decay;
 };
 
-// What the loop provides.
+// Functions of the loop that a recovery calls.
 struct LoopServices {
   // Logs a step that this worker has committed now: in the run if it is the writer, else in
   // `recent`.

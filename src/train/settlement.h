@@ -12,7 +12,7 @@
 
 namespace reigen {
 
-// What a worker has committed and holds after a loss.
+// The last step that a worker has committed, and the values that it holds, after a loss.
 struct Position {
   uint64_t committed = 0;  // step
   bool began = false;      // the step after it is under way

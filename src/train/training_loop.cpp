@@ -87,7 +87,7 @@ StopReason TrainingLoop::train() {
 // The members of an elastic job stay until the last checkpoint is on the disk: if the writer is
 // lost before, a different one writes it. A worker that returns knows that all others know it, too,
 // and may leave at once; one that fails at the second barrier helps those that failed at the first,
-// and is not needed by anybody else.
+// and no other worker needs it.
 void TrainingLoop::agree_on_end() {
   if (!parts_.job.elastic()) return;
   if (parts_.writer) parts_.writer->wait_for_checkpoint();
@@ -228,7 +228,7 @@ void TrainingLoop::save() {
   if (parts_.writer) parts_.writer->save(state, snapshot->source(), stall);
   snapshot->end();
   state.worker_states.clear();
-  // A checkpoint that the writer has copied is completed, whatever happens to the others.
+  // A checkpoint that the writer has copied is completed, also if other workers are lost.
   if (parts_.writer) note_checkpoint();
   parts_.job.barrier();  // the other ranks wait for rank 0 here rather than in the next step
   note_checkpoint();

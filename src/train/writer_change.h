@@ -11,7 +11,7 @@
 
 namespace reigen {
 
-// Tells the membership whether this worker writes the run, or could.
+// Reports to the membership whether this worker writes the run, or could.
 void claim_writing(AttemptParts& parts);
 
 // On all members after the step is settled: rank 0 takes the run over if it is not the writer yet,

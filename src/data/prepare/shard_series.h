@@ -15,7 +15,7 @@ class ShardSeries {
  public:
   ShardSeries(std::string directory, const Vocabulary& vocabulary, uint64_t shard_tokens);
 
-  // A shard has pairs of one corpus, which is told of it.
+  // A shard has pairs of one corpus, whose record lists it.
   void add(CorpusFacts& corpus, const PairItem& pair);
   void flush();
 

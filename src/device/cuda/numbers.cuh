@@ -1,5 +1,5 @@
 // The 16-bit number types of kernels. Only device/cuda includes CUDA's own headers (see
-// scripts/check_layers.sh).
+// scripts/check_layers.py).
 #pragma once
 
 #include <cuda_bf16.h>

@@ -170,7 +170,8 @@ void Assembly::trust_that_others_ended() {
   if (state_ == State::kFollowing) join_host();
 }
 
-// With the word of the operator a host that had no quorum may have one: nobody avoids it any more.
+// With the word of the operator a host that had no quorum may have one: no worker avoids it any
+// more.
 void Assembly::begin_with_all() {
   left_out_.clear();
   if (state_ != State::kHosting) return;
@@ -181,7 +182,7 @@ void Assembly::begin_with_all() {
   }
 }
 
-// Whoever is connected has not ended, also between two rounds, when it has not joined again yet.
+// A connected worker has not ended, also between two rounds, when it has not joined again yet.
 bool Assembly::is_here(const WorkerId& worker) const {
   return worker == self_.worker || joined_.contains(worker) || connected_.contains(worker) ||
          (state_ == State::kFollowing && worker == host_);
@@ -313,8 +314,8 @@ void Assembly::try_to_propose(Time now) {
   const std::vector<Asking> present = those_to_propose(ended);
   const Succession result = succession(present, ended);
   why_ = result.why;
-  // Nobody hosts a membership without itself. It is left out if the others formed one without it,
-  // as the proof of an ended worker may show, or do not reach it.
+  // No worker hosts a membership without itself. It is left out if the others formed one without
+  // it, as the proof of an ended worker may show, or do not reach it.
   const bool left_out = !is_present(present, self_.worker);
   if (left_out) {
     why_ = is_member(result.base, self_.worker)

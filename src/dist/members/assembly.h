@@ -34,7 +34,7 @@ struct FormingMessage {
   std::optional<WorkerId> follows = {};  // kHere: nothing from a worker that may host
   Asking asking = {};                    // kJoin, as are the next three
   std::vector<EndProof> ended = {};
-  std::vector<WorkerId> lost = {};         // nobody has to wait for them
+  std::vector<WorkerId> lost = {};         // no worker has to wait for them
   std::vector<WorkerId> unreachable = {};  // cannot be in one membership with the sender
   std::vector<WorkerId> given_up = {};     // have ended, by the word of the operator
   Proposal proposal = {};
@@ -60,7 +60,7 @@ class Assembly {
   void receive(const WorkerId& from, const FormingMessage& message, Time now);
   void disconnected(const WorkerId& peer, Time now);  // refused or closed
   void tick(Time now);                                // every few milliseconds
-  // Known only now: ends that were proven, and workers that nobody has to wait for.
+  // Known only now: ends that were proven, and workers that no other has to wait for.
   void learn(const std::vector<EndProof>& ended, const std::vector<WorkerId>& lost);
   // The operator's word that every worker that is not connected to this one has ended. It does not
   // count for a worker that is connected, or comes later, to this one or to the host.

@@ -39,7 +39,7 @@ struct MembershipOptions {
   std::chrono::milliseconds silence{10'000};  // a worker without a heartbeat for this long is lost
   // For one message between workers, and for a sign of a worker's training thread; 0 for none.
   std::chrono::milliseconds timeout{0};
-  Socket parent;         // the pipe to the process that started this one, if that wants to know
+  Socket parent;         // the pipe to the process that started this one, if that reads records
   bool elastic = false;  // survivors of a loss form the next membership
   // A worker that may not continue without the others waits for so long; 0 for ever.
   std::chrono::milliseconds pause_limit{3'600'000};

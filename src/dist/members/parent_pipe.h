@@ -21,14 +21,14 @@ struct ToldEnd {
 
 class ParentPipe {
  public:
-  ParentPipe() = default;  // no parent wants to know
+  ParentPipe() = default;  // no parent reads records
   explicit ParentPipe(Socket socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.fd(); }
   // Returns when the parent will find it, also if this process ends at once. Records that are equal
   // to the last one are not sent.
   void store(const WorkerId& self, const MembershipRecord& record);
-  // What has come; nothing if no whole message has.
+  // The next proof; nothing if no complete message has arrived.
   std::optional<ToldEnd> next_end();
 
  private:

@@ -15,7 +15,7 @@ namespace reigen {
 namespace {
 
 constexpr size_t kMostWaiting = size_t{16} << 20;
-// A link that is not proven by then is dropped; whoever needs it dials again.
+// A link that is not proven by then is dropped; a worker that needs it dials again.
 constexpr std::chrono::milliseconds kDialWithin{2'000};
 
 }  // namespace
@@ -71,7 +71,7 @@ void PeerLinks::start_dial(Link& link) {
   if (!link.dialling.open()) link.broken = true;
 }
 
-// What waits for the proof stays.
+// Messages that wait for the proof stay.
 void PeerLinks::dial_again(Link& link) {
   link.broken = false;
   link.channel = Channel();

@@ -1,5 +1,5 @@
 // Connections between the standby ports of a job's workers, each proven by the job's token and the
-// id of its first forming: who is on the other end is known before any message counts.
+// id of its first forming: the other end is identified before any of its messages counts.
 //
 // One thread uses them: it polls, sends, and takes what happened. Strangers that connect are held
 // off as in rendezvous_server.h. Two workers that dial each other have two links: each sends on the

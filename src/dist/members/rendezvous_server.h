@@ -41,7 +41,7 @@ struct ServedMember {
 class RendezvousServer {
  public:
   RendezvousServer(const ServerOptions& options, Socket listener);
-  // The control channel alone: nobody joins any more.
+  // The control channel alone: no worker joins any more.
   RendezvousServer(const ServerOptions& options, std::vector<ServedMember> members);
   ~RendezvousServer();  // workers that have not left count its host as lost
   RendezvousServer(const RendezvousServer&) = delete;

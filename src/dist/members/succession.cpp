@@ -14,7 +14,7 @@ bool contains(std::span<const WorkerId> workers, const WorkerId& worker) {
   return std::find(workers.begin(), workers.end(), worker) != workers.end();
 }
 
-// Everything that those who ask, and the ended ones by their proofs, know.
+// The joint knowledge of the workers that ask, and of the ended ones by their proofs.
 struct Knowledge {
   Proposal base;
   std::vector<Proposal> open;  // newer than the base, not aborted

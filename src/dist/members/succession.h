@@ -48,7 +48,8 @@ struct EndProof {
   MembershipRecord record = {};
 };
 
-// What a worker could do as the next rank 0, which writes the run directory. In the order of worth.
+// The fitness of a worker as the next rank 0, which writes the run directory. In the order of
+// worth.
 struct WritingClaim {
   bool able = true;             // it has not failed to take the run over
   bool writes = false;          // now

@@ -1,4 +1,4 @@
-// What products in bf16 are made of: factors packed in tiles, and blocks of the result from them.
+// The parts of products in bf16: factors packed in tiles, and blocks of the result from them.
 //
 // A tile has 16 rows or columns of a factor ("outer") by 32 steps of the sum ("inner"), in pairs of
 // steps: 16 x 16 pairs, 1 KB, as the tile registers of AMX take it. Of the left factor a tile is

@@ -26,8 +26,8 @@ class LibraryWeight {
   virtual void multiply(const void* x, int64_t rows, void* y) const = 0;
 };
 
-// What ONEDNN_MAX_CPU_ISA leaves, by which a user limits oneDNN; it holds for our own products,
-// too.
+// Instruction sets that ONEDNN_MAX_CPU_ISA leaves, by which a user limits oneDNN; it holds for our
+// own products, too.
 bool may_use_avx512_bf16();
 bool may_use_amx();
 

@@ -76,7 +76,7 @@ __device__ Weighted attend(const Args& a, int row, int column, bool inside, int 
   return out;
 }
 
-// The row's own key and value to the cache, for the steps to come: nobody reads them there now.
+// The row's own key and value to the cache, for the steps to come: no block reads them there now.
 template <class T>
 __device__ void write_own(const Args& a, int row, int column) {
   const uint32_t count = a.count[row];
@@ -106,7 +106,8 @@ __global__ __launch_bounds__(32 * kWarps) void cached_kernel(const Args a) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   // The warps of a block have the same head and adjacent rows, which are of one beam and share most
-  // of their ancestors: what one of them reads the others find in the multiprocessor's cache.
+  // of their ancestors: the others find rows that one of them has read in the multiprocessor's
+  // cache.
   constexpr int kRows = kWarps / kParts;
   const int head = static_cast<int>(blockIdx.x) % a.heads;
   const int row = static_cast<int>(blockIdx.x) / a.heads * kRows + warp / kParts;

@@ -1,4 +1,4 @@
-// --on-event: a shell command of the user that is told of the events of a run.
+// --on-event: a shell command of the user, run at the events of a run.
 //
 // It runs beside training: raise() returns at once, and a thread starts the command, ends it after
 // a time limit, and logs its failure. The thread also notices that a run no longer makes progress,

@@ -1,9 +1,9 @@
 // A worker of an elastic job becomes the writer of the run, because the one before was lost.
 //
 // The old writer may only be stopped, with its files open: logs are replaced by copies, so that it
-// writes into files that nobody reads any more. Checkpoints need no such fence
-// (docs/design/elastic.md); links to them, and the copy of the last one, are left alone by whoever
-// has lost the lock.
+// writes into files that are not read any more. Checkpoints need no such fence
+// (docs/design/elastic.md); links to them, and the copy of the last one, are left alone by a worker
+// that has lost the lock.
 #pragma once
 
 #include <cstdint>

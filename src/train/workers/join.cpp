@@ -82,7 +82,7 @@ void check_elastic(const WorkerOptions& options, const Placement& placement) {
   }
 }
 
-// Whoever guesses the name of a job without a secret could vote on its membership.
+// Without a secret, anyone who guesses the name of a job could vote on its membership.
 void check_secret_of_elastic(const WorkerOptions& options, const Membership& membership) {
   if (!options.elastic || membership.secret()) return;
   if (first_rank_of_each_machine(membership.control().members()).size() == 1) return;

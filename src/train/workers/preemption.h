@@ -1,6 +1,6 @@
 // --preemption: notices of a cloud that it will take this machine away. A notice is a request to
-// stop, as SIGTERM is: all workers save after a common step and end. Here is what asks for notices;
-// each cloud has one class behind one interface.
+// stop, as SIGTERM is: all workers save after a common step and end. Each cloud has one class
+// behind one interface.
 #pragma once
 
 #include <atomic>

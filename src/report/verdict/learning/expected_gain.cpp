@@ -167,7 +167,8 @@ std::optional<CurveShape> shape_of(const LearningCurve& curve) {
   s.long_slope = line_through(points, many, time, valid).slope;
   s.short_train = line_through(points, few, time, train).slope;
   s.long_train = line_through(points, many, time, train).slope;
-  // Text of the first epoch is as new to the model as validation text: a gap there is no memory.
+  // Text of the first epoch is as new to the model as validation text: a gap there is not
+  // memorisation.
   s.gap = std::clamp(1 - points.back().train / s.valid, -kMostGap, kMostGap);
   s.epochs = points.back().epochs;
   s.rate = mean_rate(curve, points[few].step, s.step);

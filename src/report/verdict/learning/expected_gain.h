@@ -42,7 +42,7 @@ struct ExpectedGain {
 inline constexpr size_t kFewestEvaluations = 5;
 inline constexpr std::array kMoreSteps = {0.1, 0.5, 1.0};
 
-// What a run's curve shows at its last evaluation.
+// Figures of a run's curve at its last evaluation.
 struct CurveShape {
   double step = 0;
   double valid = 0;        // last measured value

@@ -208,7 +208,7 @@ void look_for_underfitting(const CurveShape& shape, Overfitting& o) {
   }
 }
 
-// What a small validation set shows may be chance.
+// The figures of a small validation set may be chance.
 Confidence capped(Confidence confidence, const LearningContext& context) {
   const uint64_t pairs = context.data.validation_pairs;
   const bool few = pairs > 0 && pairs < kFewValidationPairs;
@@ -284,7 +284,7 @@ void judge_overfitting(const RunSummary& run, const LearningContext& context, Ov
   const LossTrend& trend = o.trend;
   const LearningCurve curve = learning_curve(run, context);
   o.turned = trend.worse >= kWorseInRow && trend.train_now < trend.train_at_best;
-  // Text of the first epoch is new to the model: nothing of it is memory.
+  // Text of the first epoch is new to the model: the model has memorised none of it.
   const bool seen_before = o.epochs > 1 || o.epochs == 0;
   if (o.turned && seen_before) {
     o.answer = Overfitting::Answer::kYes;

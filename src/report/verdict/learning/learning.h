@@ -19,7 +19,7 @@
 
 namespace reigen {
 
-// What the log of a run does not say about its learning.
+// Facts about a run's learning that its log lacks.
 struct LearningContext {
   std::string run;  // directory, for commands
   std::optional<TrainOptions> options;

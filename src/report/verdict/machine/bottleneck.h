@@ -116,7 +116,7 @@ struct Judgement {
   std::vector<CauseShare> parts;  // all but compute, the largest first, without those near 0%
 };
 
-// What a command that continues the run needs.
+// Facts for a command that continues the run.
 struct RunPlace {
   std::string path;                     // of its directory; empty: not known
   std::optional<TrainOptions> options;  // as it recorded them

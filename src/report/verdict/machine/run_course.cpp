@@ -196,7 +196,7 @@ void explain(const RunSummary& run, const Stretch& before, const Stretch& after,
     change.reason = change.slower() ? gpu_reason(run, rank, before.steps, after.steps)
                                     : gpu_reason(run, rank, after.steps, before.steps);
   }
-  // What the difference is made of cannot have a different reason.
+  // The part that makes up the difference names its reason, too.
   if (change.cause == Cause::kInterference) change.reason = SlowReason::kOthers;
   if (change.cause == Cause::kSharedCores) change.reason = SlowReason::kSharedCores;
   if (change.cause == Cause::kQuota) change.reason = SlowReason::kQuota;

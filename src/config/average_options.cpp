@@ -5,12 +5,7 @@
 namespace reigen {
 
 void describe(Schema& s, AverageOptions& o) {
-  s.custom({.key = "checkpoints",
-            .value_name = "DIR [DIR]",
-            .help = "checkpoints of the same model to average",
-            .many = true,
-            .assign = [&o](const Json& value) { o.checkpoints = flat_list(value); },
-            .current = [&o] { return Json(o.checkpoints); }});
+  s.option("checkpoints", o.checkpoints, "DIR [DIR]", "checkpoints of the same model to average");
   s.option("run", o.run, "DIR", "run directory whose latest checkpoints are averaged");
   s.option("last", o.last, "with --run: number of latest checkpoints to average", 1, 10'000);
   describe_output(s, o.output, o.overwrite, "checkpoint");

@@ -31,18 +31,6 @@ void describe(Schema& s, DecodeOptions& o) {
 
 namespace {
 
-Option ensemble_option(std::vector<std::string>& target) {
-  Option option{.key = "ensemble",
-                .value_name = "PATH...",
-                .help =
-                    "further runs or checkpoints with the vocabulary of --model, whose "
-                    "probabilities are averaged with its own"};
-  option.many = true;
-  option.assign = [&target](const Json& value) { target = flat_list(value); };
-  option.current = [&target] { return Json(target); };
-  return option;
-}
-
 void describe_choice(Schema& s, DecodeOptions& o) {
   SamplingOptions& sampling = o.sampling;
   s.option("sample", sampling.on,
@@ -77,7 +65,9 @@ void describe_choice(Schema& s, DecodeOptions& o) {
 void describe(Schema& s, TranslateOptions& o) {
   s.option("model", o.model, "PATH", "run directory or checkpoint of the model").required();
   describe_to(s, o.to);
-  s.custom(ensemble_option(o.ensemble));
+  s.option("ensemble", o.ensemble, "PATH...",
+           "further runs or checkpoints with the vocabulary of --model, whose probabilities are "
+           "averaged with its own");
   s.option("input", o.input, "FILE",
            "text to translate, one sentence per line (plain, gzip, zstd or xz); - for standard "
            "input");

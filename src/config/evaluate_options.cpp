@@ -51,17 +51,6 @@ std::string metrics_text(const std::vector<ScoreMetric>& metrics) {
   return text;
 }
 
-Option references_option(std::vector<std::string>& target) {
-  return {.key = "references",
-          .value_name = "FILE [FILE]",
-          .help =
-              "reference translations, line by line; several files give several references for "
-              "each line",
-          .many = true,
-          .assign = [&target](const Json& value) { target = flat_list(value); },
-          .current = [&target] { return Json(target); }};
-}
-
 Option metric_option(std::vector<ScoreMetric>& target) {
   return {.key = "metric",
           .value_name = "NAMES",
@@ -79,7 +68,9 @@ void describe(Schema& s, EvaluateOptions& o) {
   s.option("hypotheses", o.hypotheses, "FILE",
            "translations to score, one per line, not tokenised (plain, gzip, zstd or xz, like all "
            "files of this command)");
-  s.custom(references_option(o.references));
+  s.option("references", o.references, "FILE [FILE]",
+           "reference translations, line by line; several files give several references for each "
+           "line");
   s.option("model", o.model, "DIR",
            "run directory or checkpoint of a model to translate with and to score, loss and "
            "perplexity included");

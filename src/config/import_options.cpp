@@ -5,14 +5,10 @@
 namespace reigen {
 
 void describe(Schema& s, ImportOptions& o) {
-  s.custom({.key = "inputs",
-            .value_name = "DIR|FILE...",
-            .help = "directory of a Hugging Face MarianMT or Pegasus model, or its files: "
-                    "config.json, model.safetensors, source.spm, target.spm, vocab.json and, where "
-                    "there are two vocabularies, target_vocab.json",
-            .many = true,
-            .assign = [&o](const Json& value) { o.inputs = flat_list(value); },
-            .current = [&o] { return Json(o.inputs); }})
+  s.option("inputs", o.inputs, "DIR|FILE...",
+           "directory of a Hugging Face MarianMT or Pegasus model, or its files: config.json, "
+           "model.safetensors, source.spm, target.spm, vocab.json and, where there are two "
+           "vocabularies, target_vocab.json")
       .required()
       .positional();
   s.option("source", o.source, "LANG",

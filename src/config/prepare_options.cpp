@@ -15,18 +15,6 @@ constexpr double kLeastCoverage = 0.98;
 constexpr size_t kMostSymbolBytes = 64;
 constexpr size_t kMostLanguages = 1000;
 
-Option user_symbols_option(std::vector<std::string>& target) {
-  Option option{.key = "vocab.user-symbols",
-                .value_name = "TEXT...",
-                .help =
-                    "texts that are one piece each, wherever they occur, such as tags and "
-                    "placeholders; part of vocab.size"};
-  option.many = true;
-  option.assign = [&target](const Json& value) { target = flat_list(value); };
-  option.current = [&target] { return Json(target); };
-  return option;
-}
-
 void check_user_symbols(const std::vector<std::string>& symbols) {
   for (size_t i = 0; i < symbols.size(); ++i) {
     const std::string& symbol = symbols[i];
@@ -73,7 +61,11 @@ void describe_vocab(Schema& s, VocabOptions& o) {
       "split characters outside the vocabulary into pieces for their bytes, 256 of vocab.size, so "
       "that nothing is unknown; auto does so in vocabularies of 4,000 pieces and more",
       {{"auto", ByteFallback::kAuto}, {"true", ByteFallback::kOn}, {"false", ByteFallback::kOff}});
-  s.custom(user_symbols_option(o.user_symbols)).flag("user-symbols");
+  s.option(
+       "vocab.user-symbols", o.user_symbols, "TEXT...",
+       "texts that are one piece each, wherever they occur, such as tags and placeholders; part "
+       "of vocab.size")
+      .flag("user-symbols");
 }
 
 void describe_clean(Schema& s, CleanOptions& o) {

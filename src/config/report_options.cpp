@@ -2,14 +2,10 @@
 
 namespace reigen {
 void describe(Schema& s, ReportOptions& o) {
-  s.custom({.key = "runs",
-            .value_name = "RUN [RUN]",
-            .help = "directories of running or finished runs; several are compared side by side",
-            .required = true,
-            .positional = true,
-            .many = true,
-            .assign = [&o](const Json& value) { o.runs = flat_list(value); },
-            .current = [&o] { return Json(o.runs); }});
+  s.option("runs", o.runs, "RUN [RUN]",
+           "directories of running or finished runs; several are compared side by side")
+      .required()
+      .positional();
   s.option(
       "output", o.output, "DIR",
       "directory for report.html and report.json; when empty, the run directory, or the current "

@@ -136,6 +136,16 @@ Schema& Schema::option(std::string key, std::string& target, std::string value_n
                  .current = [&target] { return Json(target); }});
 }
 
+Schema& Schema::option(std::string key, std::vector<std::string>& target, std::string value_name,
+                       std::string help) {
+  return custom({.key = std::move(key),
+                 .value_name = std::move(value_name),
+                 .help = std::move(help),
+                 .many = true,
+                 .assign = [&target](const Json& v) { target = flat_list(v); },
+                 .current = [&target] { return Json(target); }});
+}
+
 Schema& Schema::choice_text(std::string key, std::vector<std::string> names,
                             std::function<size_t()> get, std::function<void(size_t)> set,
                             std::string help) {

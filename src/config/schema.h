@@ -68,6 +68,9 @@ class Schema {
   Schema& option(std::string key, int64_t& target, std::string help, int64_t least, int64_t most);
   Schema& option(std::string key, double& target, std::string help, double least, double most);
   Schema& option(std::string key, std::string& target, std::string value_name, std::string help);
+  // One value or several; on the command line it may also be repeated.
+  Schema& option(std::string key, std::vector<std::string>& target, std::string value_name,
+                 std::string help);
   template <class E>
   Schema& choice(std::string key, E& target, std::string help,
                  std::vector<std::pair<std::string, E>> names);

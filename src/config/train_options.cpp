@@ -227,6 +227,9 @@ void describe_eval(Schema& s, TrainOptions& o) {
                           "time limit of eval.command, after which its scores are missing; 0 for "
                           "none"))
       .free_on_resume();
+}
+
+void describe_checkpoint(Schema& s, TrainOptions& o) {
   s.option("checkpoint.every", o.checkpoint.every, "number of steps between checkpoints", 1,
            kMaxSteps)
       .free_on_resume()
@@ -334,6 +337,7 @@ void describe_settings(Schema& s, TrainOptions& o) {
   describe_average(s, o);
   describe(s, o.schedule);
   describe_eval(s, o);
+  describe_checkpoint(s, o);
   describe(s, o.decode);
   describe(s, o.workers);
 }

@@ -249,4 +249,16 @@ void ReportMaker::add_doctor(Answer& a) {
   }
 }
 
+Plot ReportMaker::split_plot() const {
+  Plot plot = {.title = "Time of a step by span", .y = "milliseconds", .from_zero = true};
+  if (first() == nullptr) return plot;
+  for (const char* span :
+       {"input", "forward", "loss", "backward", "compression", "communication", "optimizer"}) {
+    // Less than 1% would be invisible and take a colour.
+    if (first()->spans.total(span) < 0.01 * first()->spans.total("seconds")) continue;
+    plot.series.push_back({span, scaled(smoothed(first()->spans.ratio(span, "steps")), 1000)});
+  }
+  return plot;
+}
+
 }  // namespace reigen

@@ -1,8 +1,8 @@
 // Makes the Report of a run: one function for each question, in one file for each subject.
 //
 // answers_learning.cpp: trained, overfitting, learning rate, training set. answers_time.cpp: how
-// long, average step, prediction. answers_machine.cpp: busy, network, correlation.
-// answers_files.cpp: checkpoints.
+// long, average step, prediction. answers_machine.cpp: busy cores and GPUs. answers_network.cpp:
+// network, correlation. answers_files.cpp: checkpoints.
 #pragma once
 
 #include <optional>
@@ -73,9 +73,14 @@ class ReportMaker {
   void add_doctor(Answer& answer);
   void explain_wire(Answer& answer);
   void add_cores(Answer& answer);
+  void add_limits(Answer& answer);
+  void note_gpus(const GpuUse& gpus, const std::string& host);
+  void add_interfaces(Answer& answer);
+  void add_own_work(Answer& answer) const;
   void add_links(Answer& answer);
   std::string use_text(const Efficiency& products) const;
   LinkUse link_use() const;
+  std::string network_answer() const;
   std::string correlation_answer(double r, size_t intervals) const;
   Plot split_plot() const;
   Plot own_work_plot() const;

@@ -1,7 +1,8 @@
 """Checks that names in documents exist (run by lint.sh): a map with wrong names is worse than none.
 
 Links; and in backticks paths that begin with a folder of src/ or of the repository, names of source
-files, and names of classes, with members. Placeholders are NAME, * and {h,cpp}.
+files, names of classes, with members, and in documents for developers names of functions and fields.
+Placeholders are NAME, * and {h,cpp}. In comments of sources: paths of source files and documents.
 """
 
 import glob
@@ -12,7 +13,8 @@ import sys
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 CODE = (".h", ".cpp", ".cu", ".cuh", ".py", ".sh")
 GENERATED = ("docs/measurement-log.md", "docs/options.md")  # their tags look like paths
-EXAMPLES = {"CamelCase", "src/a/b.cpp", "tests/a/b_test.cpp"}
+EXAMPLES = {"CamelCase", "snake_case", "src/a/b.cpp", "tests/a/b_test.cpp"}
+OWN_NAMES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/design/")  # name no other program's functions
 
 roots = set(os.listdir("src")) | set(os.listdir("."))
 names = set()
@@ -46,8 +48,9 @@ def check_name(where, text):
         if "/" not in text:
             errors.append(f"{where}: no file is named {text}")
     kind = re.fullmatch(r"((?:[A-Z][a-z0-9]+){2,}|[A-Z][a-z]+(?=::))((?:::\w+)*)(?:\(\))?", text)
-    for word in re.findall(r"\w+", kind[0]) if kind else []:
-        if word not in words:
+    function = where.startswith(OWN_NAMES) and re.fullmatch(r"([a-z]+(?:_[a-z0-9]+)+)(?:\(\))?", text)
+    for word in re.findall(r"\w+", (kind or function)[0]) if kind or function else []:
+        if word not in words and f"{word}.cpp" not in names and not word.startswith("fuzz_"):
             errors.append(f"{where}: {word} is in no source file")
 
 
@@ -59,4 +62,14 @@ for page in sorted(glob.glob("*.md") + glob.glob("docs/**/*.md", recursive=True)
             for target in re.findall(r"\]\(([\w./-]+)(?:#[\w-]*)?\)", line):
                 if not os.path.exists(os.path.join(os.path.dirname(page), target)):
                     errors.append(f"{page}:{number}: link to {target} does not exist")
+for folder, _, files in os.walk("src"):
+    for name in sorted(files):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            lines = file.read().split("\n")
+        for number, line in enumerate(lines, 1):
+            comment = re.search(r"//(.*)|^#(?!include|define)(.*)", line)
+            for path in re.findall(r"(?<![\w/.$-])(\w+/[\w./-]*\w\.(?:h|cpp|cuh?|c|py|sh|md|pml))\b",
+                                   comment[0] if comment else ""):
+                if path.split("/")[0] in roots and not exists(path):
+                    errors.append(f"{folder}/{name}:{number}: {path} does not exist")
 sys.exit("\n".join(errors) or None)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two workers of which one has half the speed: what --shares measured loses against the sum of their speeds.
+"""Two workers of which one has half the speed: the loss of --shares measured against the sum of their speeds.
 
     bench/dist/shares_bench.py --data DIR [--steps N] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""What the cases of planted.py share: a run in a folder, hosts, links, other work, and its report."""
+"""The common parts of the cases of planted.py: a run in a folder, hosts, links, other work, and its report."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 """The Markdown of this repository's documents as HTML: headings, paragraphs, lists, tables, code, links, comments.
 
-Not all of Markdown: what the documents use, and nothing that they do not. Text that is not understood is shown as it is.
+Only the part of Markdown that the documents use. Text that is not understood is shown as it is.
 """
 
 import html

@@ -72,7 +72,7 @@ TEST(CoreLimit, IsTheLeastOfAGroupAndItsAncestors) {
   EXPECT_DOUBLE_EQ(core_limit(machine.path()), 1.5);
 }
 
-TEST(CoreLimit, OfVersion1) {
+TEST(CoreLimit, IsReadFromControlGroupsOfVersion1) {
   Machine machine;
   machine.write("proc/self/cgroup", "4:cpu,cpuacct:/job\n");
   machine.write("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
@@ -92,7 +92,7 @@ TEST(ThrottledSeconds, AreThoseOfTheGroupThatStoppedItsThreadsLongest) {
 }
 
 // In a container the path is that of its host, and the group is mounted at the root.
-TEST(ThrottledSeconds, OfVersion1InAContainer) {
+TEST(ThrottledSeconds, AreReadFromControlGroupsOfVersion1InAContainer) {
   Machine machine;
   machine.write("proc/self/cgroup", "4:cpu,cpuacct:/docker/1234\n");
   machine.write("sys/fs/cgroup/cpu/cpu.stat",

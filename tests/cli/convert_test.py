@@ -116,7 +116,7 @@ class Converted(harness.Case):
 
 
 class ToTransformers(Converted):
-    def test_config_and_pieces_say_what_their_defaults_do_not(self):
+    def test_config_and_pieces_have_the_values_that_differ_from_the_defaults(self):
         for name, kind in [("pre", "pegasus"), ("post", "marian")]:
             folder = self.export(name)
             with open(f"{folder}/config.json") as file:

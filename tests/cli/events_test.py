@@ -1,4 +1,4 @@
-"""--on-event: the command is told what happens to a run, and neither slows nor ends it."""
+"""--on-event: the command gets the events of a run, and neither slows nor ends it."""
 
 import os
 import signal

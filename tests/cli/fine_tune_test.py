@@ -116,7 +116,7 @@ class FineTuning(TrainCase):
             "--max-steps", 3)
         self.assertEqual(self.manifest("mixed")["step"], 3)
 
-    def test_what_does_not_fit_is_refused_by_name(self):
+    def test_options_and_data_that_do_not_fit_are_refused_by_name(self):
         run(*self.prepare_args(self.text, "own", 300), "--quiet")
         done = run("train", "--from", self.base, "--data", self.path("own"), "--run", self.path("bad"), *TUNE,
                    "--max-steps", 1, check=False)

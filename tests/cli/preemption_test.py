@@ -1,4 +1,4 @@
-"""A cloud's notice that it takes a machine away: the run is saved, ends with exit code 9, and says so."""
+"""A cloud's notice that it takes a machine away: the run is saved and ends with exit code 9 and a message."""
 
 import http.server
 import json

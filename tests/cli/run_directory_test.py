@@ -1,5 +1,5 @@
-"""What happens to a run directory from outside while a run trains: moved, copied, full, started in twice; and what a
-run shows or stores of text and secrets."""
+"""Changes of a run directory from outside while a run trains: moved, copied, full, started in twice; and the
+text and secrets that a run shows or stores."""
 
 import contextlib
 import filecmp

@@ -145,7 +145,7 @@ class Disturbing(StrangerCase):
             codes, errors = self.ended(first, second)
             self.assertEqual(codes, [0, 0], errors)
 
-    def test_whoever_connects_first_does_not_end_the_job(self):
+    def test_a_stranger_that_connects_first_does_not_end_the_job(self):
         for arguments in ((), ("junk",)):
             with Network(2) as network:
                 racer = self.script(network, 0, FIRST, *arguments)

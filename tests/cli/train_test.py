@@ -528,7 +528,7 @@ class Bf16OnACpu(TrainCase):
         for file in ("model.safetensors", "optimizer.safetensors"):
             self.assertEqual(self.digest("parts", file=file), self.digest("bf16", file=file))
 
-    def test_a_processor_without_it_continues_the_same_run_and_says_so(self):
+    def test_a_processor_without_bf16_continues_the_same_run_and_warns(self):
         # Another order of sums changes the loss of a step by a millionth of what fp32 changes. Later steps drift apart,
         # because a factor may be rounded the other way.
         more = [*self.MORE, "--max-steps", 40]

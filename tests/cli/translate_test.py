@@ -77,7 +77,7 @@ class Translating(ModelCase):
         self.assert_fails(run("translate", "--model", self.model, "--nbest", 5, "--beam", 4,
                               check=False, input=""), 2, "nbest", "beam")
 
-    def test_what_is_sampled_depends_on_the_line_and_the_seed_only(self):
+    def test_samples_depend_on_the_line_and_the_seed_only(self):
         text = self.read(self.data + "/test.en")
         whole = self.translate(text, "--sample", "--seed", 3).splitlines()
         self.assertEqual(len(whole), 100)
@@ -250,7 +250,7 @@ class Translating(ModelCase):
         self.assertEqual(len(done.stdout.splitlines()), 3)
         self.assertNotIn("error", done.stderr)
 
-    def test_a_signal_ends_it_while_nobody_reads_the_output(self):
+    def test_a_signal_ends_it_while_its_output_is_not_read(self):
         self.write("many.en", "Simon moved to Milan on Monday.\n" * 5000)
         for number in (signal.SIGTERM, signal.SIGINT):
             read, write = os.pipe()

@@ -246,7 +246,7 @@ TEST_F(Sampling, DrawsFromTheModelsDistribution) {
   expect_distribution(second, p_after({likeliest}));
 }
 
-TEST_F(Sampling, WhatIsDrawnDependsOnTheKeyAndNotOnOtherSentencesOrThreads) {
+TEST_F(Sampling, DrawsDependOnTheKeyAndNotOnOtherSentencesOrThreads) {
   std::vector<Ids> sources;
   SourceExtras extras;
   for (uint32_t s = 0; s < 40; ++s) {
@@ -317,7 +317,7 @@ TEST_F(Rules, HoldForEveryTranslationOfASearch) {
   }
 }
 
-TEST_F(Rules, ATranslationBeginsWithItsPrefixAndContinuesAsTheModelSays) {
+TEST_F(Rules, ATranslationBeginsWithItsPrefixAndContinuesAsTheModelPredicts) {
   const Ids prefix = {7, 3, 8};
   const auto found = search({.beam = 1, .forced_prefixes = true}, prefix);
   ASSERT_GE(found[0].ids.size(), 3u);

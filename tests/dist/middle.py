@@ -1,4 +1,4 @@
-"""Somebody on the way between two hosts, who reads, changes, repeats or drops bytes.
+"""A man in the middle between two hosts: it reads, changes, repeats or drops bytes.
 
 Each host is connected to a namespace of the middle that has the address of the other host. Connections end there and
 are opened again on the other side, so that the middle has the bytes of every stream in its hands.

@@ -465,7 +465,7 @@ class Namespaces(Case):
                     self.assertIn("rank 2 (vm2)", line)
                     self.assertNotIn("rank 0", line)
 
-    def test_connections_between_hosts_are_encrypted_unless_told_otherwise(self):
+    def test_connections_between_hosts_are_encrypted_by_default(self):
         with Network(2) as network:
             for encrypt, hosts, expected in (("auto", [0, 1], "TLS 1.3"), ("off", [0, 1], "none"),
                                              ("auto", [0, 0], "''"), ("on", [0, 0], "TLS 1.3")):

@@ -53,7 +53,7 @@ ATTACKS = [
     ("40 connections with junk at the rendezvous",
      ["cli/workers AcrossHosts.test_junk_at_the_rendezvous_does_not_stop_workers_from_joining"], 1, "formed"),
     ("a local process that connects first to every port of a starting job; the same with 112 bytes of a Gloo frame",
-     ["cli/strangers Disturbing.test_whoever_connects_first_does_not_end_the_job"], 2, "trained to the end"),
+     ["cli/strangers Disturbing.test_a_stranger_that_connects_first_does_not_end_the_job"], 2, "trained to the end"),
     ("man in the middle of a training job: a bit changed, a block repeated, a block dropped, a byte dropped",
      ["cli/strangers OnTheWay.test_bytes_that_are_changed_repeated_or_dropped_end_the_job"], 4, "exit 5 on both hosts"),
     ("the same at a single encrypted connection",

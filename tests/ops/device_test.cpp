@@ -1,4 +1,4 @@
-// What all threads of a CPU device have in common.
+// Properties that all threads of a CPU device share.
 #include "device/device.h"
 
 #include <gtest/gtest.h>

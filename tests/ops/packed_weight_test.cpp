@@ -131,7 +131,7 @@ TEST(Int8Weight, ReachesTheLimitsOfItsSums) {
   }
 }
 
-TEST(Int8Weight, KeepsZerosAndPassesOnWhatIsNotFinite) {
+TEST(Int8Weight, AProductOfZerosIsZeroAndOneOfNonFiniteValuesIsNotFinite) {
   const Rounded weight(3, 4);
   const cpu::Int8Weight int8(weight.matrix());
   const Device device = Device::cpu(1);

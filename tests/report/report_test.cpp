@@ -207,7 +207,7 @@ TEST(Report, JsonNamesTheStepOfADivergence) {
   EXPECT_EQ(verdicts["overfitting"]["best_step"], 40);
 }
 
-TEST(Report, SaysWhatTheLossOfWorkersCost) {
+TEST(Report, NamesTheCostOfLostWorkers) {
   const TempDir dir;
   write_run(dir.path("run"), 1e6, 0.1);
   MeasurementLog log(dir.path("run"), 0, 40);

@@ -1,4 +1,4 @@
-// Runs that begin with the weights of a checkpoint: what they take from it, and what is refused.
+// Runs that begin with the weights of a checkpoint: values taken from it, and refused checkpoints.
 #include "train/run/starting_point.h"
 
 #include <gmock/gmock.h>

@@ -137,7 +137,7 @@ TEST_F(HttpServerTest, RangesAreIgnored) {
   EXPECT_EQ(body_of(answer), "hello /");
 }
 
-TEST_F(HttpServerTest, ARefusalArrivesThoughTheClientGoesOnSending) {
+TEST_F(HttpServerTest, ARefusalArrivesThoughTheClientContinuesToSend) {
   start();
   const std::string block(1 << 16, 'a');
   EXPECT_EQ(status_of(Client(port_).ask("POST / HTTP/1.1\r\nHost: a\r\n\r\n" + block)),

@@ -1,4 +1,4 @@
-// What is wrong with the data of a run, from its manifest and its losses.
+// Faults of the data of a run, from its manifest and its losses.
 #include "report/verdict/learning/data_health.h"
 
 #include <gmock/gmock.h>

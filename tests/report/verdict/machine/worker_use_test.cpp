@@ -1,4 +1,4 @@
-// Who had the cores of the workers, on synthetic records.
+// The processes that had the cores of the workers, on synthetic records.
 #include "report/verdict/machine/worker_use.h"
 
 #include <gmock/gmock.h>

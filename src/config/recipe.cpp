@@ -89,7 +89,7 @@ bool counted_epochs(const TrainOptions& o, const CorpusSize& corpus) {
   return o.max_epochs > 0 && o.max_epochs * corpus.pairs <= kMostCountedPairs;
 }
 
-// The number of steps, at which the decay of wsd ends, where no limit tells it. --max-time is no
+// The number of steps, at which the decay of wsd ends, where no limit gives it. --max-time is no
 // such limit: it can only end the run earlier.
 void choose_length(Chooser& chooser, TrainOptions& o, const RecipeRow& row,
                    const CorpusSize& corpus) {

@@ -323,8 +323,8 @@ std::string ranking_sentence(const Comparison& c) {
 // Commands that make the repetitions which are missing.
 std::string repeat_advice(const Comparison& c) {
   std::string text =
-      "cannot tell whether these differences are more than the noise of seeds, "
-      "because no run was repeated; a second seed of each tells:";
+      "cannot tell whether these differences are more than the noise of seeds, because no run was "
+      "repeated; a second seed of each gives the answer:";
   for (const Variant& variant : c.variants) {
     const std::string& path = c.paths[variant.runs[0]];
     text += format(" `reigen train --config {0}/config.yaml --run {0}-seed-2 --seed 2`", path);

@@ -1,5 +1,5 @@
-// Several runs held against each other: what differs, what that did to loss and speed, and how
-// certain that is.
+// The comparison of several runs: their differences, the effect on loss and speed, and its
+// certainty.
 //
 // Runs that differ in nothing but their seed are repetitions: their scatter is the noise that a
 // difference between other runs has to exceed. Without repetitions a difference is shown and not
@@ -50,7 +50,7 @@ struct Variant {
 };
 
 struct VariantPair {
-  size_t base = 0;  // the variant that it is held against
+  size_t base = 0;  // the variant that it is compared with
   size_t variant = 0;
   std::vector<size_t> changed;  // indices of the differences
   Effect loss;                  // best validation loss

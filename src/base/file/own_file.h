@@ -1,7 +1,7 @@
 // The one way to open the files that Reigen writes under names of its own: locks, logs, partial
 // output; and the safe way to open a file of a directory from elsewhere for reading.
 //
-// Such a name may be prepared by somebody else (a downloaded run, a shared folder): a symbolic link
+// Another user may have prepared such a name (a downloaded run, a shared folder): a symbolic link
 // to a file of the user, a FIFO on which open() waits, a device. For writing only a regular file is
 // opened and a link is never followed; no open ever waits.
 #pragma once

@@ -18,7 +18,7 @@ struct LaunchResult {
   std::string error;
   // The step of the run's last checkpoint, where it is known: only with --restarts.
   std::optional<uint64_t> checkpoint = {};
-  // The step of the second copy that the run began with, because its own directory was gone.
+  // The step of the second copy that the run began with, because its own directory was lost.
   std::optional<uint64_t> restored = {};
   bool started = true;                    // workers were started
   std::vector<std::string> leaving = {};  // hosts that will be taken away (log_leaving())

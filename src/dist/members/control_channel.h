@@ -54,7 +54,7 @@ struct ReportedError {
   std::string text;
 };
 
-// A worker that is gone, as far as its control channel tells.
+// A worker that is lost or has left, by its control channel.
 struct Departure {
   CommStatus status;         // the loss; ok for a worker that left in order
   bool unreachable = false;  // this worker itself hears nothing from it, though nothing was closed

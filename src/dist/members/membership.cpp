@@ -71,7 +71,7 @@ Membership::Membership(MembershipOptions options)
   watch_losses();
 }
 
-// The group is closed at once, so that no operation waits for a worker that is gone.
+// The group is closed at once, so that no operation waits for a lost worker.
 void Membership::watch_losses() {
   Group* group = group_.get();
   const auto close = [group](const CommStatus& why) { group->close(why); };
@@ -233,7 +233,7 @@ CommStatus Membership::leave() {
   if (standby_) standby_->leave();
   CommStatus left = group_->leave();
   control_->leave();
-  // The next membership may have been formed already, because others lost somebody.
+  // The next membership may have been formed already, because others lost a worker.
   const auto next = standby_ ? standby_->take({}) : nullptr;
   if (next) next->control->leave();
   // The other workers are about to leave, too, and need the rendezvous until then.

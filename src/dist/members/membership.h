@@ -102,7 +102,7 @@ class Membership {
   void forget_old_groups() { old_groups_.clear(); }
   // From now on form_next() throws CommError at once instead of waiting.
   void need_no_others() { needs_others_ = false; }
-  // To be told whenever it changes; any thread.
+  // To be reported whenever it changes; any thread.
   void set_writing(const WritingClaim& claim);
 
  private:

@@ -1,6 +1,6 @@
 // A worker's end of the pipe to the process that started it, in a job of our own launchers
 // (docs/design/elastic.md). Up go the worker's identity and its record of memberships, each before
-// the message that depends on it; down come proofs that other workers have ended. The parent keeps
+// the message that depends on it; down come proofs that other workers have ended. The parent stores
 // the last record: with it, the end of this worker is a proof for the others.
 #pragma once
 

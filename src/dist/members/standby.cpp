@@ -245,8 +245,8 @@ void Standby::Loop::learn_end(const ToldEnd& end) {
   if (!silent_) begin(CommStatus::closed(format("{} {}", name_of(directory_[worker]), end.why)));
 }
 
-// The old group ends before this worker says anything to the others: nothing that it does from now
-// on helps anybody to commit a step in the old membership.
+// The old group ends before this worker sends anything to the others: nothing that it does from now
+// on helps any worker to commit a step in the old membership.
 void Standby::Loop::begin(const CommStatus& why) {
   std::unique_ptr<FormedMembership> untaken;
   {

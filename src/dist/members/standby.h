@@ -1,12 +1,12 @@
 // The standby port of a worker in an elastic job, and the thread that owns it for the life of the
 // process (docs/design/elastic.md): it answers at once while the training thread computes.
 //
-// When a worker of the membership is lost, or another one says that it lost somebody, the thread
-// closes the group and forms the next membership with those that it reaches, by the messages of
-// Assembly (assembly.h) as JSON over proven links (peer_links.h). The links between host and
-// followers then become the control channel, which beats from that moment on; the training thread
-// takes the membership when it gets there. Without a sign of that thread for --stall this one is
-// silent, so that the others continue without a worker that can only answer.
+// When a worker of the membership is lost, or another one reports a loss, the thread closes the
+// group and forms the next membership with those that it reaches, by the messages of Assembly
+// (assembly.h) as JSON over proven links (peer_links.h). The links between host and followers then
+// become the control channel, which beats from that moment on; the training thread takes the
+// membership when it gets there. Without a sign of that thread for --stall this one is silent, so
+// that the others continue without a worker that can only answer.
 #pragma once
 
 #include <chrono>
@@ -37,8 +37,9 @@ class Standby {
   Standby(const Standby&) = delete;
   Standby& operator=(const Standby&) = delete;
 
-  // A worker of membership `forming` is gone; unless it left in order, the next one is formed. Not
-  // `certain`: something failed that may have a different cause than this worker. Any thread.
+  // A worker of membership `forming` is lost or has left; unless it left in order, the next one is
+  // formed. Not `certain`: something failed that may have a different cause than this worker. Any
+  // thread.
   void notice(const std::string& forming, const Departure& departure, bool certain);
   // `call` runs when the membership after `forming` begins to be formed, on the standby thread, or
   // here if that was earlier. Null unsubscribes and waits for a call in progress.

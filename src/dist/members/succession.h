@@ -74,7 +74,7 @@ using TieBreaker = std::function<bool(const Proposal& membership, std::span<cons
 bool lowest_rank_breaks_tie(const Proposal& membership, std::span<const WorkerId> left,
                             std::span<const WorkerId> half);
 
-// The evidence that a worker is gone.
+// The evidence that a worker is lost or has left.
 struct LossReason {
   std::string why;      // "its connection closed", "no heartbeat for 10 s"
   bool proven = false;  // its end was seen by its parent process, or it left in order

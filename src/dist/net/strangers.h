@@ -32,8 +32,9 @@ class AcceptPause {
 std::string network_of(const std::string& address);
 
 // Breaks one connection where there are more than kMostStrangers: the oldest of the network that
-// has most of them, so that a host that floods a port gives way to others. `is_stranger` tells
-// which ones count; they have a network `from`, a flag `broken`, and stand in the order they came.
+// has most of them, so that a host that floods a port gives way to others. `is_stranger` selects
+// the ones that count; they have a network `from`, a flag `broken`, and stand in the order they
+// came.
 template <class C, class IsStranger>
 void evict_stranger(std::list<C>& connections, IsStranger is_stranger) {
   std::map<std::string, size_t> by_network;

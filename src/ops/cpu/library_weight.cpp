@@ -184,7 +184,7 @@ void avoid_broken_instructions() {
 }
 
 void keep_no_products() {
-  // By default oneDNN keeps the last 1,024 products beside those of `product_of`: 60 KB each.
+  // By default oneDNN stores the last 1,024 products beside those of `product_of`: 60 KB each.
   dnnl_set_primitive_cache_capacity(0);
 }
 

@@ -35,7 +35,7 @@ bool may_use_amx();
 // before the first product.
 void avoid_broken_instructions();
 
-// Products that oneDNN itself keeps, in case that they are made again, count for nothing here.
+// Products that oneDNN itself stores, in case that they are made again, gain nothing here.
 void keep_no_products();
 
 }  // namespace reigen::cpu

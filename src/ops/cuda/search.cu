@@ -209,7 +209,7 @@ __global__ __launch_bounds__(32 * kSlotsOfBlock) void advance_kernel(const Searc
   }
 
   const bool inside = lane < s.beam;
-  if (ended < s.beam && rows > 0 && length < limit) {  // goes on
+  if (ended < s.beam && rows > 0 && length < limit) {  // continues
     follow_parents<kBeam>(s, slot, rows, parent, static_cast<int>(length));
     const bool live = lane < rows;
     const uint32_t own =

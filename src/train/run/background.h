@@ -18,9 +18,9 @@ void run_in_background(const std::string& run, const std::function<void()>& work
 
 // Shows RUN/console.log as it grows, until the run ends or Ctrl-C, after which the run continues.
 // Where only the launcher of an elastic job has ended, shows RUN/log.txt until its workers end the
+// run. Throws ConfigError when no run was started with --detach there, DataError when
+// background.json is damaged, CommError when the process has ended, and the error that ended the
 // run.
-// Throws ConfigError when no run was started with --detach there, DataError when background.json is
-// damaged, CommError when the process is gone, and the error that ended the run.
 void attach(const std::string& run);
 
 }  // namespace reigen

@@ -26,8 +26,8 @@ struct TranslatedLines {
 // value is a finite number; `loss`, `bleu` and a name that came before are no names.
 Spans parse_metrics(std::string_view output);
 
-// Writes the lines to `directory`, which keeps the last ones, and runs the command; call it on the
-// main thread. A failure is a warning, and no scores. Throws Interrupted on a signal.
+// Writes the lines to `directory`, which retains the last ones, and runs the command; call it on
+// the main thread. A failure is a warning, and no scores. Throws Interrupted on a signal.
 Spans scores_by_command(const EvalOptions& options, const std::string& directory,
                         const TranslatedLines& lines);
 

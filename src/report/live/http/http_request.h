@@ -1,4 +1,4 @@
-// One HTTP request, parsed from bytes that anybody may send: a pure function with fixed limits.
+// One HTTP request, parsed from bytes that anyone may send: a pure function with fixed limits.
 //
 // The live page needs little of HTTP, and the parser accepts no more: GET and HEAD, no body, strict
 // line ends, a bounded number of bytes and of header lines. `Range` is ignored like every header

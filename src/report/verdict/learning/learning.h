@@ -83,8 +83,8 @@ RateDecay rate_decay(const RunSummary& run, const std::optional<TrainOptions>& o
 // Sum of learning rates below which weights have hardly moved: initial weights are about as large.
 constexpr double kLittleTravel = 0.03;
 
-// Whether the validation loss means anything, held against a model that knows nothing, and one that
-// knows only how often each piece occurs.
+// Whether the validation loss means anything, compared with a model that knows nothing, and one
+// that knows only how often each piece occurs.
 struct LossLevel {
   enum class Fault : uint8_t {
     kNone,

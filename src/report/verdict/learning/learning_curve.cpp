@@ -1,4 +1,4 @@
-// The losses of a run as verdicts need them, held against its schedule, its plan and its
+// The losses of a run as verdicts need them, compared with its schedule, its plan and its
 // vocabulary.
 #include <algorithm>
 #include <cmath>

@@ -77,7 +77,7 @@ std::string memory_evidence(const Bottleneck& b) {
   return text;
 }
 
-// Who held up the thread that reads.
+// The reason why the thread that reads was late.
 std::string input_evidence(const Bottleneck& b) {
   const auto& uses = b.of_last_stretch ? b.course->stretches.back().uses : b.uses;
   const auto use = uses.find(std::max(0, b.rank));

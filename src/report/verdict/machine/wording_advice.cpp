@@ -260,8 +260,8 @@ std::string advice_text(const Bottleneck& b, Advice advice) {
       return "end the other processes on the GPU (`nvidia-smi` names them), or use another one";
     case Advice::kInspectGpu:
       return "compare clock, temperature and power of the GPU with its limits (`nvidia-smi -q -d "
-             "CLOCK,TEMPERATURE,POWER,PERFORMANCE`): cooling, power limit, or clocks that somebody "
-             "has set";
+             "CLOCK,TEMPERATURE,POWER,PERFORMANCE`): cooling, power limit, or clocks that were set "
+             "by hand";
     case Advice::kInspectClock:
       return "look at the clock and the temperature of the processor, its power settings, and at "
              "other virtual machines on the same hardware, beginning with that step";

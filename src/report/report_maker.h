@@ -60,6 +60,7 @@ class ReportMaker {
   void fine_tuning();
   void environment();
   void notes();
+  void note_restarts();
   void note_failed_checkpoints();
   void note_memberships();
   void numbers();

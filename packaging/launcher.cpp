@@ -2,7 +2,8 @@
 // libraries beside it, so that the program needs no library of the system it is on.
 //
 // Static, and without /proc and /bin/sh: the kernel passes the path that was executed. The program
-// starts itself again through this file, which it finds in REIGEN_LAUNCHER (base/own_program.h).
+// starts itself again through this file, which it finds in REIGEN_LAUNCHER
+// (base/process/own_program.h).
 #include <sys/auxv.h>
 #include <unistd.h>
 

@@ -14,6 +14,7 @@ LAYERS = [
     ["base"],
     ["base/file"],
     ["base/json"],
+    ["base/process"],
     ["config"],
     ["text"],
     ["corpus"],

@@ -13,7 +13,7 @@
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
-#include "base/own_program.h"
+#include "base/process/own_program.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "config/command_pages.h"

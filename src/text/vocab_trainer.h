@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/child_task.h"
 #include "base/hash.h"
+#include "base/process/child_task.h"
 #include "config/prepare_options.h"
 
 namespace reigen {

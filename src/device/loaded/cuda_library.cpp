@@ -6,7 +6,7 @@
 
 #include "base/build.h"
 #include "base/format.h"
-#include "base/own_program.h"
+#include "base/process/own_program.h"
 #include "device/cuda_entry.h"
 
 namespace reigen {

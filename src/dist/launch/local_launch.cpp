@@ -6,7 +6,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
-#include "base/own_program.h"
+#include "base/process/own_program.h"
 #include "base/terminal.h"
 #include "dist/launch/launch.h"
 

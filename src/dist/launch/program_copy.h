@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/own_program.h"
+#include "base/process/own_program.h"
 
 namespace reigen {
 

@@ -17,7 +17,7 @@
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/machine.h"
-#include "base/own_program.h"
+#include "base/process/own_program.h"
 #include "base/terminal.h"
 #include "base/thread.h"
 #include "config/schema.h"

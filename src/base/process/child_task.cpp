@@ -1,4 +1,4 @@
-#include "base/child_task.h"
+#include "base/process/child_task.h"
 
 #include <poll.h>
 #include <sys/prctl.h>

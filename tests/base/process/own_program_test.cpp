@@ -1,4 +1,4 @@
-#include "base/own_program.h"
+#include "base/process/own_program.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

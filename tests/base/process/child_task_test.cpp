@@ -1,5 +1,5 @@
 // Work in a child process: the parent gets results, progress, errors and crashes.
-#include "base/child_task.h"
+#include "base/process/child_task.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

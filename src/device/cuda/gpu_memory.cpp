@@ -1,3 +1,4 @@
+// device/gpu_memory.h where the CUDA backend is in the program or its library.
 #include "device/gpu_memory.h"
 
 #include "device/cuda/runtime.h"

@@ -1,3 +1,4 @@
+// device/cuda_info.h through the loaded CUDA library.
 #include "device/cuda_info.h"
 
 #include <filesystem>

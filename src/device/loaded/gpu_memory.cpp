@@ -1,3 +1,4 @@
+// device/gpu_memory.h through the loaded CUDA library.
 #include "device/gpu_memory.h"
 
 #include "base/error.h"

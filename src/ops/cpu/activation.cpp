@@ -1,3 +1,4 @@
+// ops/activation.h on the CPU: a share of the rows for each thread, kernels in row_kernels.cpp.
 #include "ops/activation.h"
 
 #include "ops/cpu/backend.h"

@@ -1,3 +1,4 @@
+// ops/adam.h on the CPU: a share of the buffer for each thread, kernels in row_kernels.cpp.
 #include "ops/adam.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// ops/attention.h on the CPU: one task for each head of each sentence, by attention_kernels.cpp.
 #include "ops/attention.h"
 
 #include "ops/cpu/backend.h"

@@ -1,3 +1,4 @@
+// ops/batch_index.h on the CPU: host memory is device memory, so lists are used where they are.
 #include "ops/batch_index.h"
 
 #include <vector>

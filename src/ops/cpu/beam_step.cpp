@@ -1,3 +1,4 @@
+// ops/beam_step.h on the CPU: the best logits of each row in parallel, then one merge.
 #include "ops/beam_step.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// ops/cached_attention.h on the CPU: a share of the rows for each thread, by decode_kernels.cpp.
 #include "ops/cached_attention.h"
 
 #include <algorithm>

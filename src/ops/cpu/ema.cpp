@@ -1,3 +1,4 @@
+// ops/ema.h on the CPU: a share of the buffer for each thread.
 #include "ops/ema.h"
 
 #include "ops/cpu/backend.h"

@@ -1,3 +1,4 @@
+// ops/embed.h on the CPU: gradients of the table are sorted by token, so no row has two writers.
 #include "ops/embed.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// ops/projection_loss.h on the CPU: chunk by chunk, product, cross-entropy, then both gradients.
 #include "ops/projection_loss.h"
 
 #include <algorithm>

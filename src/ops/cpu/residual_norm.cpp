@@ -1,3 +1,4 @@
+// ops/residual_norm.h on the CPU: a share of the rows for each thread, kernels in row_kernels.cpp.
 #include "ops/residual_norm.h"
 
 #include "ops/cpu/backend.h"

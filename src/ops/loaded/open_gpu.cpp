@@ -1,3 +1,4 @@
+// ops/gpu_backend.h through the loaded CUDA library.
 #include "base/error.h"
 #include "base/format.h"
 #include "device/loaded/cuda_library.h"

@@ -1,3 +1,4 @@
+// ops/cuda/fault_injection.h in builds without faults on request.
 #include "ops/cuda/fault_injection.h"
 
 namespace reigen::cuda {

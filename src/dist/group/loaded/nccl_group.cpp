@@ -1,3 +1,4 @@
+// dist/group/nccl_group.h through the loaded CUDA library.
 #include "dist/group/nccl_group.h"
 
 #include "base/error.h"

@@ -1,3 +1,5 @@
+// dist/group/nccl_group.h on NCCL: every call is polled, and the communicator is aborted if a
+// worker is lost.
 #include <algorithm>
 #include <atomic>
 #include <cstring>

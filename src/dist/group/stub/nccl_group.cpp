@@ -1,3 +1,4 @@
+// dist/group/nccl_group.h in a build without NCCL's header: every call is refused.
 #include "dist/group/nccl_group.h"
 
 #include "base/error.h"

@@ -80,8 +80,8 @@ void run_average(const AverageOptions& options) {
   facts.use_average = false;
   write_checkpoint(options.output, facts, first.model->layout(), first.parameters, {},
                    first.vocabulary, options.overwrite);
-  log_note(format("wrote {}: the mean of {} checkpoints up to step {}", options.output,
-                  paths.size(), with_commas(step)));
+  log_note(format("wrote {}: the mean of {} up to step {}", options.output,
+                  counted(paths.size(), "checkpoint"), with_commas(step)));
 }
 
 }  // namespace reigen

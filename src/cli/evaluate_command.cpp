@@ -32,13 +32,6 @@ struct Result {
   std::optional<Comparison> comparison;
 };
 
-void check_same_length(const std::string& path, const Lines& lines, const std::string& other_path,
-                       const Lines& other) {
-  if (lines.size() == other.size()) return;
-  throw DataError(format("{} has {} lines but {} has {}; they must match line by line", path,
-                         lines.size(), other_path, other.size()));
-}
-
 // sacreBLEU's rule of thumb: a hundred lines that end in a separate full stop.
 void warn_if_tokenized(const std::string& path, const Lines& lines) {
   constexpr int kSuspicious = 100;

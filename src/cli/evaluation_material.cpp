@@ -92,11 +92,7 @@ OpenedSplit open_split(const EvaluateOptions& options, const std::string& data,
 ValidationSet read_text(const EvaluateOptions& options, SavedModel& saved) {
   ValidationSet set{.sources = read_scored_lines(options.sources),
                     .references = read_scored_lines(options.references[0])};
-  if (set.sources.size() != set.references.size()) {
-    throw DataError(format("{} has {} lines but {} has {}; they must match line by line",
-                           options.sources, set.sources.size(), options.references[0],
-                           set.references.size()));
-  }
+  check_same_length(options.sources, set.sources, options.references[0], set.references);
   const TextRules rules = text_rules(saved, options.to);
   const Cleaner cleaner(normalisation(rules), rules.source_language, rules.target_language,
                         !saved.vocabulary.cuts_text());
@@ -131,9 +127,9 @@ EncodedPairs short_enough(const EncodedPairs& pairs, int64_t longest) {
   shorter.directions = pairs.directions;
   if (shorter.sources.size() < pairs.sources.size()) {
     log_warning(
-        format("{} of {} pairs are longer than the model's maximum of {} tokens; they are "
-               "translated in fragments and left out of the loss",
-               pairs.sources.size() - shorter.sources.size(), pairs.sources.size(), longest));
+        format("pairs longer than the model's maximum of {} tokens, translated in fragments and "
+               "left out of the loss: {} of {}",
+               longest, pairs.sources.size() - shorter.sources.size(), pairs.sources.size()));
   }
   return shorter;
 }
@@ -206,6 +202,13 @@ Lines read_scored_lines(const std::string& path) {
   return lines;
 }
 
+void check_same_length(const std::string& path, const Lines& lines, const std::string& other_path,
+                       const Lines& other) {
+  if (lines.size() == other.size()) return;
+  throw DataError(format("{} has {} but {} has {}; they must match line by line", path,
+                         counted(lines.size(), "line"), other_path, with_commas(other.size())));
+}
+
 EvaluationMaterial translate_material(const EvaluateOptions& options) {
   SavedModel saved = load_model(options.model);
   const PlacedModel placed(saved, options.device, static_cast<int>(options.threads));
@@ -229,11 +232,8 @@ EvaluationMaterial translate_material(const EvaluateOptions& options) {
   material.references = {set.references};
   for (size_t i = 1; i < options.references.size(); ++i) {
     material.references.push_back(read_scored_lines(options.references[i]));
-    if (material.references[i].size() != set.references.size()) {
-      throw DataError(format("{} has {} lines but {} has {}; they must match line by line",
-                             options.references[i], material.references[i].size(),
-                             options.references[0], set.references.size()));
-    }
+    check_same_length(options.references[i], material.references[i], options.references[0],
+                      set.references);
   }
   const EncodedPairs pairs = short_enough(set.pairs, saved.facts.model.max_length);
   const PairsLoss loss = loss_of(placed.opened.device, *saved.model, placed.weights.view(), pairs,

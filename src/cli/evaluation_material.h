@@ -29,6 +29,10 @@ Lines of_direction(const EvaluationMaterial& material, uint32_t direction, const
 // warning, because a translation with a bad byte should still get a score (sacreBLEU refuses it).
 Lines read_scored_lines(const std::string& path);
 
+// Throws DataError that names both files where one has more lines.
+void check_same_length(const std::string& path, const Lines& lines, const std::string& other_path,
+                       const Lines& other);
+
 // Translates the split or the sources of the options with options.model, and computes its loss.
 EvaluationMaterial translate_material(const EvaluateOptions& options);
 

@@ -83,7 +83,7 @@ std::string text_report(const std::string& path, const Manifest& m) {
                             : "",
              with_commas(m.vocab.size), m.vocab.file.file);
   out +=
-      format("Training set: {} lines, {} of text, {} as shards\n\n", with_commas(train.kept),
+      format("Training set: {}, {} of text, {} as shards\n\n", counted(train.kept, "line"),
              human_bytes(train.source.bytes + train.target.bytes), human_bytes(train.shard_bytes));
   Table sizes;
   sizes.row({"", "lines read", "kept", m.source_language + " text", target + " text",

@@ -92,9 +92,8 @@ void run_score(const ScoreOptions& options) {
   output.close();
   if (counts.too_long > 0) {
     log_warning(format(
-        "{} of {} pairs are longer than the model's maximum of {} tokens and have "
-        "no score",
-        with_commas(counts.too_long), with_commas(counts.lines), saved.facts.model.max_length));
+        "pairs longer than the model's maximum of {} tokens, which have no score: {} of {}",
+        saved.facts.model.max_length, with_commas(counts.too_long), with_commas(counts.lines)));
   }
 }
 

@@ -156,9 +156,9 @@ void adopt_device(AttemptParts& parts) {
   const auto threads = static_cast<uint64_t>(parts.opened.device.threads());
   if (!parts.on_gpu() && choices.threads != threads) {
     log_warning(
-        format("the run used {} threads before and uses {} now: it resumes, but its results will "
+        format("the run used {} before and uses {} now: it resumes, but its results will "
                "differ in rounding; --threads {} avoids that",
-               choices.threads, threads, choices.threads));
+               counted(choices.threads, "thread"), threads, choices.threads));
   }
 }
 

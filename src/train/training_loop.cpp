@@ -300,8 +300,8 @@ void TrainingLoop::check_divergence() {
   const Counters& c = parts_.state.counters;
   const bool fp16 = parts_.opened.precision == Precision::kFp16;
   if (c.skipped_in_row >= static_cast<uint64_t>(parts_.options.optimizer.max_skipped)) {
-    diverged(format("loss or gradient was not finite for {} steps in a row, up to step {}",
-                    c.skipped_in_row, c.step),
+    diverged(format("loss or gradient was not finite for {} in a row, up to step {}",
+                    counted(c.skipped_in_row, "step"), c.step),
              fp16 ? "use --precision bf16 or fp32, which have more range, or lower the learning "
                     "rate, lengthen its warm-up or set optimizer.clip"
                   : "lower the learning rate, lengthen its warm-up or set optimizer.clip");

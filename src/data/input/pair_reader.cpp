@@ -36,9 +36,8 @@ class TextPairReader : public PairReader {
     while (target_.next(line)) {
     }
     throw DataError(
-        format("{} has {} lines but {} has {}; line n of one must translate line n of "
-               "the other",
-               source_.source().path(), with_commas(source_.lines()), target_.source().path(),
+        format("{} has {} but {} has {}; line n of one must translate line n of the other",
+               source_.source().path(), counted(source_.lines(), "line"), target_.source().path(),
                with_commas(target_.lines())));
   }
 

@@ -336,8 +336,8 @@ MembershipChange Membership::form_next(const CommStatus& noticed) {
     log_note(format("lost worker {} ({}): {}", lost.member.id.number, lost.member.host,
                     lost.reason.why));
   }
-  log_note(format("{} workers continue in epoch {}; forming it took {:.2f} s", members_.size(),
-                  options_.epoch, change.seconds));
+  log_note(format("training continues with {} in epoch {}; forming it took {:.2f} s",
+                  counted(members_.size(), "worker"), options_.epoch, change.seconds));
   return change;
 }
 

@@ -127,8 +127,8 @@ MeasurementLog::MeasurementLog(const std::string& run_directory, int rank, uint6
     only_prefix_ = plan.only_prefix;
   }
   if (cut_.missing_steps > 0 && rank == 0) {  // other ranks log sums of steps
-    log_warning(format("{}: {} of the {} steps before the checkpoint are missing in the log", path_,
-                       with_commas(cut_.missing_steps), with_commas(after_step)));
+    log_warning(format("{}: the log lacks {} of the {} before the checkpoint", path_,
+                       with_commas(cut_.missing_steps), counted(after_step, "step")));
   }
   if (cut_.lost_steps == 0) begin();
 }

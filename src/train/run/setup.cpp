@@ -313,10 +313,8 @@ std::optional<TrainState> resume_state(const RunDirectory& run, const Transforme
     return state;
   }
   if (steps.empty()) return std::nullopt;
-  throw CheckpointError(
-      format("{}: none of its {} checkpoints can be read ({}); move the run "
-             "aside to start a new one",
-             run.path(), steps.size(), first_error));
+  throw CheckpointError(format("{}: {} cannot be read ({}); move the run aside to start a new one",
+                               run.path(), counted(steps.size(), "checkpoint"), first_error));
 }
 
 }  // namespace reigen

@@ -172,7 +172,7 @@ std::string late_ranks_text(const TimeShares& shares, const std::map<int, Worker
     text += format(": {}", reason_text(late.reason, use == uses.end() ? WorkerUse{} : use->second));
   }
   if (shares.late.size() > kMostNamed) {
-    text += format("; so did {} more ranks", shares.late.size() - kMostNamed);
+    text += format("; so did {}", counted(shares.late.size() - kMostNamed, "other rank"));
   }
   return text;
 }

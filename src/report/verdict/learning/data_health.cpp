@@ -51,8 +51,8 @@ std::string fault_text(const DataHealth& data, DataHealth::Fault fault) {
   switch (fault) {
     case DataHealth::Fault::kFewValidation:
       return format(
-          "the validation set has {}: which of two losses is lower may be chance, and confidence "
-          "in verdicts on learning is medium at most",
+          "the validation set has {}: a difference between two losses may be chance, and "
+          "confidence in verdicts on learning is medium at most",
           counted(f.validation_pairs, "pair"));
     case DataHealth::Fault::kUnknownPieces:
       return format(

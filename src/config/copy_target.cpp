@@ -6,7 +6,7 @@
 namespace reigen {
 
 CopyTarget parse_copy_target(const std::string& text) {
-  constexpr std::string_view kCommand = "command:";
+  constexpr std::string_view kCommand = kCopyCommand;
   if (text.starts_with(kCommand) && text.size() > kCommand.size()) {
     return {CopyTarget::Kind::kCommand, "", text.substr(kCommand.size())};
   }

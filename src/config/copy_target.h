@@ -13,6 +13,8 @@ struct CopyTarget {
   std::string place;  // a directory, or the command
 };
 
+inline constexpr const char* kCopyCommand = "command:";
+
 // "/mnt/copy" (absolute), "vm2:/data/copy" or "command:./backup.sh"; throws ConfigError.
 CopyTarget parse_copy_target(const std::string& text);
 

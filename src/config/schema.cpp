@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"
+#include "base/terminal.h"
 #include "config/suggest.h"
 #include "config/yaml.h"
 
@@ -207,6 +208,11 @@ Schema& Schema::command_line_only() {
   return unrecorded();
 }
 
+Schema& Schema::command_line_only_if(std::string prefix) {
+  last().not_in_files = std::move(prefix);
+  return unrecorded();
+}
+
 Schema& Schema::unrecorded() {
   last().recorded = false;
   return *this;
@@ -354,49 +360,77 @@ std::vector<std::string> Schema::without_secrets(std::span<const std::string> ar
 }
 
 void Schema::parse_yaml(const std::string& text, const std::string& name, UnknownKeys unknown) {
-  Json tree = reigen::parse_yaml(text, name);
+  parse_yaml(text, {.name = name, .unknown = unknown});
+}
+
+void Schema::parse_recorded(const std::string& text, const std::string& name, UnknownKeys unknown) {
+  parse_yaml(text, {.name = name, .unknown = unknown, .is_record = true});
+}
+
+void Schema::parse_yaml(const std::string& text, const YamlFile& file) {
+  Json tree = reigen::parse_yaml(text, file.name);
   if (tree.is_null()) return;
-  if (!tree.is_object()) throw ConfigError(format("{}: expected `key: value` lines", name));
-  assign_tree(tree, "", name, unknown);
+  if (!tree.is_object()) throw ConfigError(format("{}: expected `key: value` lines", file.name));
+  assign_tree(tree, "", file);
 }
 
 namespace {
 
-// A file lists every option, so that the default is no value.
-void refuse_in_file(const Option& option, const Json& value, const std::string& file,
-                    Schema::UnknownKeys unknown) {
-  const bool none = value.is_null() || (value.is_string() && value.get<std::string>().empty());
-  if (none || unknown == Schema::UnknownKeys::kIgnore) return;
-  throw ConfigError(
-      format("{}: {} can only be given on the command line, because it runs a program; remove it "
-             "here and give it as --{}",
-             file, option.key, option.key));
+bool is_text(const Json& value, std::string_view text) {
+  return value.is_string() && value.get_ref<const std::string&>() == text;
+}
+
+// Whether only the command line may give this value. A file lists every option, so that the default
+// is no value.
+bool runs_program(const Option& option, const Json& value) {
+  if (!option.in_files) return !value.is_null() && !is_text(value, "");
+  if (option.not_in_files.empty() || !value.is_string()) return false;
+  return value.get_ref<const std::string&>().starts_with(option.not_in_files);
+}
+
+bool is_present_value(const Option& option, const Json& value) {
+  if (!option.current || value.is_null()) return true;
+  const Json now = option.current();
+  return is_text(value, now.is_string() ? now.get<std::string>() : one_line(now));
 }
 
 }  // namespace
 
-void Schema::assign_tree(const Json& tree, const std::string& prefix, const std::string& file,
-                         UnknownKeys unknown) {
+void Schema::assign_from(const YamlFile& file, Option& option, const Json& value) {
+  if (file.is_record && !option.recorded) {
+    if (file.unknown == UnknownKeys::kRefuse && !is_present_value(option, value)) {
+      log_warning(format("{}: {} is not taken from the record of a run; give it as --{}", file.name,
+                         option.key, option.key));
+    }
+    return;
+  }
+  if (runs_program(option, value)) {
+    if (file.unknown == UnknownKeys::kIgnore) return;
+    throw ConfigError(
+        format("{}: {} can only be given on the command line, because it runs a program; remove it "
+               "here and give it as --{}",
+               file.name, option.key, option.key));
+  }
+  if (option.in_files) assign(option, value, format("{}: {}", file.name, option.key));
+}
+
+void Schema::assign_tree(const Json& tree, const std::string& prefix, const YamlFile& file) {
   for (const auto& [key, value] : tree.items()) {
     std::string path = prefix + key;
     auto is_below = [&](const Option& o) { return o.key.starts_with(path + "."); };
     bool section = std::any_of(options_.begin(), options_.end(), is_below);
     // Sections first: `vocab` is a section and the short spelling of vocab.file.
     if (section && value.is_object()) {
-      assign_tree(value, path + ".", file, unknown);
+      assign_tree(value, path + ".", file);
       continue;
     }
     if (Option* option = find(path)) {
-      if (!option->in_files) {
-        refuse_in_file(*option, value, file, unknown);
-        continue;
-      }
-      assign(*option, value, format("{}: {}", file, path));
+      assign_from(file, *option, value);
       continue;
     }
-    if (unknown == UnknownKeys::kIgnore) continue;
+    if (file.unknown == UnknownKeys::kIgnore) continue;
     auto near = nearest(path, names());
-    throw ConfigError(format("{}: unknown key '{}'{}", file, path,
+    throw ConfigError(format("{}: unknown key '{}'{}", file.name, path,
                              near ? format(" (did you mean '{}'?)", *near) : ""));
   }
 }

@@ -49,6 +49,7 @@ struct Option {
   Sharing sharing = Sharing::kJob;
   bool recorded = true;         // in config.yaml or the manifest
   bool in_files = true;         // may be given in YAML
+  std::string not_in_files;     // nor may values that begin so, unless empty
   bool secret = false;          // not passed on in command lines, hidden from `ps`
   bool hyperparameter = false;  // shown by TensorBoard and the report to compare runs
   Json given = Json::array();   // the command line's values, one list per occurrence
@@ -86,8 +87,9 @@ class Schema {
   Schema& hyperparameter();   // fixed on resume, too, unless declared free
   Schema& by_recipe();        // not given, the recipe chooses it (config/recipe.h)
   Schema& unrecorded();
-  // Refused in files, which may come from elsewhere, and so not recorded: for what runs a program.
+  // Refused in files, which may come from elsewhere, and not recorded: for what runs a program.
   Schema& command_line_only();
+  Schema& command_line_only_if(std::string prefix);  // for values that begin so
   Schema& secret();
   Schema& per_worker();
   Schema& from_rank0();
@@ -100,6 +102,9 @@ class Schema {
   enum class UnknownKeys { kRefuse, kIgnore };
   void parse_yaml(const std::string& text, const std::string& name,
                   UnknownKeys unknown = UnknownKeys::kRefuse);
+  // The record of a run or checkpoint, which may come from elsewhere: options that are not recorded
+  // keep their values, whatever it says of them. With kRefuse a different value there is a warning.
+  void parse_recorded(const std::string& text, const std::string& name, UnknownKeys unknown);
 
   // The options that command line or files gave.
   std::set<std::string> given_keys() const;
@@ -135,8 +140,14 @@ class Schema {
   Option& find_or_suggest(const std::string& argument, const std::string& name);
   size_t parse_argument(std::span<const std::string> args, size_t at);
   void assign(Option& option, const Json& value, const std::string& where);
-  void assign_tree(const Json& tree, const std::string& prefix, const std::string& file,
-                   UnknownKeys unknown);
+  struct YamlFile {
+    std::string name;
+    UnknownKeys unknown = UnknownKeys::kRefuse;
+    bool is_record = false;
+  };
+  void parse_yaml(const std::string& text, const YamlFile& file);
+  void assign_tree(const Json& tree, const std::string& prefix, const YamlFile& file);
+  void assign_from(const YamlFile& file, Option& option, const Json& value);
   Json values_where(const std::function<bool(const Option&)>& wanted) const;
   std::vector<std::string> names() const;
 

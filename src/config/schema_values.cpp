@@ -47,7 +47,7 @@ Json Schema::same_for_all_workers() const {
 Json Schema::own_values() const {
   return values_where([](const Option& o) {
     const bool own = o.sharing == Sharing::kWorker || o.sharing == Sharing::kLaunch;
-    return own && o.current() != Json("");
+    return own && o.in_files && o.current() != Json("");
   });
 }
 

@@ -263,7 +263,7 @@ void describe_checkpoint(Schema& s, TrainOptions& o) {
            "a run from it")
       .free_on_resume()
       .from_rank0()
-      .unrecorded();  // a run from elsewhere must not decide where this machine writes
+      .command_line_only_if(kCopyCommand);
 }
 
 }  // namespace
@@ -430,7 +430,7 @@ TrainOptions parse_recorded_options(const std::string& yaml, const std::string& 
 
 void parse_recorded(Schema& schema, TrainOptions& options, const std::string& yaml,
                     const std::string& name, Schema::UnknownKeys unknown) {
-  schema.parse_yaml(yaml, name, unknown);
+  schema.parse_recorded(yaml, name, unknown);
   if (!schema.given_keys().contains("recipe")) options.recipe = Recipe::kClassic;
 }
 
@@ -479,6 +479,7 @@ TrainOptions options_for_worker(const std::string& of_rank0, const TrainOptions&
   options.eval.command = own.eval.command;
   options.checkpoint.copy_to = own.checkpoint.copy_to;
   options.on_event = own.on_event;
+  options.workers.remote_binary = own.workers.remote_binary;
   return options;
 }
 

@@ -40,9 +40,11 @@ void describe_launch(Schema& s, WorkerOptions& o) {
       .free_on_resume()
       .for_launch();
   s.option("remote-binary", o.remote_binary, "PATH",
-           "path of the reigen program on the hosts; the same path as here when empty")
+           "path of the reigen program on the hosts; the same path as here when empty; not taken "
+           "from files")
       .free_on_resume()
-      .for_launch();
+      .for_launch()
+      .command_line_only();
   s.option("copy-binary", o.copy_binary,
            "copy this program to hosts that do not have the same version of it")
       .free_on_resume()

@@ -176,6 +176,45 @@ class Checkpoints(HostileCase):
         self.assertEqual([r["step"] for r in steps if r["kind"] == "step"], list(range(1, 21)))
 
 
+class Records(HostileCase):
+    """The options that a run from elsewhere has recorded."""
+
+    def resumed(self, key, value, *more, **kwargs):
+        """Resumes the run with that line in its config.yaml."""
+        lines = [line for line in self.read("run/config.yaml").splitlines() if not line.startswith(f"{key}:")]
+        self.write("run/config.yaml", "\n".join([*lines, f"{key}: {value}", ""]))
+        return run("train", "--run", self.run_folder, "--data", self.data, "--max-steps", 52, "--workers", 1, *more,
+                   check=False, **kwargs)
+
+    def test_a_record_runs_no_program(self):
+        for key in ("checkpoint.copy-to", "on-event", "eval.command"):
+            command = f"touch {self.path('touched')}"
+            done = self.resumed(key, f'"{"command:" if "copy" in key else ""}{command}"')
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"{key} is not taken from the record", done.stderr)
+            self.assertFalse(os.path.exists(self.path("touched")), key)
+
+    def test_a_record_opens_no_page(self):
+        done = self.resumed("dashboard", "true", "--no-quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("live page", done.stderr)
+        self.assertFalse(os.path.exists(f"{self.run_folder}/dashboard.url"))
+
+    def test_a_record_names_no_program_of_other_hosts(self):
+        ssh = self.write("ssh", f"#!/bin/sh\nprintf '%s\\n' \"$*\" > {self.path('asked')}\nexit 1\n")
+        os.chmod(ssh, 0o755)
+        done = self.resumed("remote-binary", "/run/from/elsewhere", "--workers", 0, "--hosts", "vm1:1",
+                            env={**os.environ, "REIGEN_SSH": ssh})
+        self.assertEqual(done.returncode, COMM, done.stderr)
+        self.assertNotIn("elsewhere", self.read("asked"))
+
+    def test_a_configuration_names_no_command(self):
+        config = self.write("from-elsewhere.yaml", f'checkpoint:\n  copy-to: "command:touch {self.path("touched")}"\n')
+        self.fails(CONFIG, "checkpoint.copy-to", "train", "--config", config, "--run", self.path("new"),
+                   "--data", self.data, *TRAIN)
+        self.assertFalse(os.path.exists(self.path("touched")))
+
+
 class Links(HostileCase):
     """Links, FIFOs and files of the user in places where Reigen writes."""
 

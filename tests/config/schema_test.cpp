@@ -428,5 +428,37 @@ TEST(Schema, AnOptionOfTheCommandLineIsRefusedInFiles) {
   EXPECT_EQ(command, "true");
 }
 
+TEST(Schema, SomeValuesOfAnOptionAreRefusedInFiles) {
+  std::string place;
+  Schema schema("train", "Trains.");
+  schema.option("copy-to", place, "PLACE", "a place").command_line_only_if("command:");
+  EXPECT_THROW(schema.parse_yaml("copy-to: \"command:rm\"\n", "a.yaml"), ConfigError);
+  EXPECT_EQ(place, "");
+  schema.parse_yaml("copy-to: /copy\n", "a.yaml");
+  EXPECT_EQ(place, "/copy");
+  schema.parse(std::vector<std::string>{"--copy-to", "command:true"});
+  EXPECT_EQ(place, "command:true");
+}
+
+TEST(Schema, ARecordGivesNoOptionThatIsNotRecorded) {
+  std::string program = "none";
+  std::string place;
+  bool page = false;
+  int64_t size = 1;
+  Schema schema("train", "Trains.");
+  schema.option("program", program, "PATH", "a program").command_line_only();
+  schema.option("copy-to", place, "PLACE", "a place").command_line_only_if("command:");
+  schema.option("page", page, "a page").unrecorded();
+  schema.option("size", size, "a size", 1, 9);
+  const std::string record = "program: rm\ncopy-to: \"command:rm\"\npage: true\nsize: 2\n";
+  for (const auto unknown : {Schema::UnknownKeys::kRefuse, Schema::UnknownKeys::kIgnore}) {
+    schema.parse_recorded(record, "config.yaml", unknown);
+    EXPECT_EQ(program, "none");
+    EXPECT_EQ(place, "");
+    EXPECT_FALSE(page);
+    EXPECT_EQ(size, 2);
+  }
+}
+
 }  // namespace
 }  // namespace reigen

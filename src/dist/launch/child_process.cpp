@@ -36,13 +36,18 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return list;
 }
 
+// The job's secret and that of the live page.
+bool is_secret(std::string_view key) {
+  return key == "REIGEN_TOKEN=" || key == "REIGEN_DASHBOARD_TOKEN=";
+}
+
 // This process's variables, replaced and extended by `over`.
-std::vector<std::string> merged(const std::vector<std::string>& over) {
+std::vector<std::string> merged(const std::vector<std::string>& over, bool without_secrets) {
   std::vector<std::string> all = over;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view key = text.substr(0, text.find('=') + 1);
-    bool replaced = false;
+    bool replaced = without_secrets && is_secret(key);
     for (const std::string& other : over) replaced = replaced || other.starts_with(key);
     if (!replaced) all.emplace_back(text);
   }
@@ -58,7 +63,7 @@ ChildProcess::ChildProcess(const ChildSpec& spec) {
   Socket nothing(spec.with_input ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC));
   Pipe failed = make_pipe();  // closed by a successful exec
   std::vector<std::string> command = spec.command;
-  std::vector<std::string> environment = merged(spec.environment);
+  std::vector<std::string> environment = merged(spec.environment, spec.without_secrets);
   const std::vector<char*> arguments = pointers(command);
   const std::vector<char*> variables = pointers(environment);
   const std::string file = spec.file.empty() ? spec.command.at(0) : spec.file;

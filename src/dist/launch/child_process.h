@@ -16,6 +16,7 @@ struct ChildSpec {
   std::vector<std::string> command;      // argv: its name, then its arguments
   std::string file;                      // the executable; empty to search $PATH for the name
   std::vector<std::string> environment;  // "KEY=value", added to the variables of this process
+  bool without_secrets = false;          // for a command of the user: it might print them
   std::string folder;                    // working directory; empty for that of this process
   int inherited = -1;                    // a descriptor that the child inherits, same number
   int parent_pipe = -1;                  // a further one

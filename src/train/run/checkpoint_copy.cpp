@@ -71,6 +71,7 @@ constexpr size_t kMostText = size_t{1} << 20;
 
 Ended run_child(const std::vector<std::string>& command, const std::function<bool()>& stop) {
   ChildSpec spec;
+  spec.without_secrets = true;
   spec.command = command;
   ChildProcess child(spec);  // ended with all of its own children, however this returns
   Ended ended;

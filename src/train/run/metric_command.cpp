@@ -51,6 +51,7 @@ std::string last_line(std::string text) {
 // The exit status as in a shell; nothing when the time is over.
 std::optional<int> run_in_shell(const EvalOptions& options, const std::string& directory) {
   ChildSpec spec;
+  spec.without_secrets = true;
   spec.command = {"sh", "-c",
                   "(\n" + options.command + "\n) > \"$OUTPUT_OF_METRIC\" 2> \"$ERRORS_OF_METRIC\""};
   spec.environment = {

@@ -264,7 +264,8 @@ class Links(HostileCase):
         run("train", "--run", self.run_folder, "--data", self.data, "--max-steps", 50, "--quiet")
 
     def test_the_folders_of_a_run(self):
-        for name in ("measurements", "tensorboard", "checkpoints"):
+        os.mkdir(f"{self.run_folder}/metric")
+        for name in ("measurements", "tensorboard", "checkpoints", "metric"):
             os.rename(f"{self.run_folder}/{name}", self.path(name))
             os.symlink(self.path(name), f"{self.run_folder}/{name}")
             before = sorted(os.listdir(self.path(name)))

@@ -1,5 +1,7 @@
 #include "train/run/metric_command.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -10,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file/files.h"
+#include "base/file/own_file.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/printable.h"
@@ -38,9 +41,18 @@ void write_lines(const std::string& path, const Lines& lines) {
   out.close();
 }
 
-// The first bytes of a file.
+// The first bytes of a file: a command may print without end.
 std::string begin_of(const std::string& path) {
-  return path_exists(path) ? read_file(path).substr(0, kMostOutput) : "";
+  const Socket file(open_own_for_reading(path));
+  std::string text(kMostOutput, '\0');
+  size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = read(file.fd(), text.data() + size, text.size() - size);
+    if (got <= 0) break;
+    size += static_cast<size_t>(got);
+  }
+  text.resize(size);
+  return text;
 }
 
 std::string last_line(std::string text) {
@@ -96,6 +108,8 @@ Spans scores_by_command(const EvalOptions& options, const std::string& directory
     write_lines(place + "/source.txt", lines.sources);
     write_lines(place + "/hypothesis.txt", lines.hypotheses);
     write_lines(place + "/reference.txt", lines.references);
+    // Made here, because the shell would follow a link of that name.
+    for (const char* name : {"/output.txt", "/errors.txt"}) write_lines(place + name, {});
     const std::optional<int> status = run_in_shell(options, place);
     if (!status) {
       log_warning(

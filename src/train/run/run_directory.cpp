@@ -197,7 +197,8 @@ void RunDirectory::check_is_run() const {
 // name: a link in a run from elsewhere leads anywhere.
 void RunDirectory::refuse_links() const {
   std::error_code ignored;
-  std::vector<std::string> paths = {file("checkpoints"), file("measurements"), file("tensorboard")};
+  std::vector<std::string> paths = {file("checkpoints"), file("measurements"), file("tensorboard"),
+                                    file("metric")};
   if (!fs::is_symlink(fs::symlink_status(paths.front(), ignored))) {
     for (const auto& entry : fs::directory_iterator(paths.front(), ignored)) {
       uint64_t step = 0;

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "base/file/files.h"
 #include "support/temp_dir.h"
 
@@ -77,6 +80,36 @@ TEST_F(ScoresByCommand, ACommandThatDoesNotEndIsStopped) {
 TEST_F(ScoresByCommand, MuchOutputDoesNotBlockIt) {
   EXPECT_EQ(scores("echo first 1; yes | head -c 3000000; yes | head -c 300000 >&2"),
             (Spans{{"first", 1}}));
+}
+
+// The file has holes, so that only its length is large.
+TEST_F(ScoresByCommand, EndlessOutputIsNotRead) {
+  EXPECT_EQ(scores("echo first 1; truncate -s 1T \"$OUTPUT_OF_METRIC\""), (Spans{{"first", 1}}));
+  EXPECT_TRUE(scores("echo no model >&2; truncate -s 1T \"$ERRORS_OF_METRIC\"; exit 1").empty());
+}
+
+TEST_F(ScoresByCommand, NoFileOfItIsReachedByALink) {
+  const std::string victim = dir.path("victim");
+  FileWriter writer(victim);
+  writer.write("precious\n");
+  writer.close();
+  std::filesystem::create_directories(dir.path("a metric"));
+  for (const char* name : {"source", "hypothesis", "reference", "output", "errors"}) {
+    const std::string link = dir.path("a metric/") + name + ".txt";
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink(victim, link);
+    EXPECT_TRUE(scores("echo first 1; echo error >&2").empty()) << name;
+    EXPECT_THAT(warning, HasSubstr(name));
+    EXPECT_EQ(read_file(victim), "precious\n") << name;
+    std::filesystem::remove(link);
+  }
+}
+
+TEST_F(ScoresByCommand, TheSecretOfTheJobIsNotInItsEnvironment) {
+  setenv("REIGEN_TOKEN", "0123456789abcdef0123456789abcdef", 1);
+  EXPECT_EQ(scores("echo set \"${REIGEN_TOKEN+1}\"; echo unset \"${REIGEN_TOKEN-1}\""),
+            (Spans{{"unset", 1}}));
+  unsetenv("REIGEN_TOKEN");
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kRedraw = "\r\x1b[K";  // base/terminal.cpp begins a status line with it
 constexpr size_t kMostOfALine = size_t{64} << 10;
+constexpr size_t kMostOfAnError = 4000;  // all workers of an elastic job send each other's
 constexpr int kKilledBase = 128;
 
 std::string after_redraw(const std::string& text) {
@@ -232,7 +233,8 @@ void LaunchedWorkers::read_output(Worker& worker) {
 }
 
 void LaunchedWorkers::show_line(Worker& worker, const std::string& line, bool out) {
-  if (const auto error = error_in(line); error && !out) worker.error = *error;
+  if (const auto error = error_in(line); error && !out)
+    worker.error = error->substr(0, kMostOfAnError);
   const auto wait = out ? std::nullopt : allowed_wait(worker.rank, line, grace_);
   if (wait && may_wait_) {
     worker.waits_until = Clock::now() + *wait + grace_.after_wait;

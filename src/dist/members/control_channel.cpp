@@ -471,7 +471,9 @@ std::optional<std::string> ControlChannel::get(const std::string& key, milliseco
 }
 
 void ControlChannel::report_error(const std::string& text) {
-  loop_->send({{"kind", "error"}, {"text", text}});
+  // The server drops a connection that sends more than kMostFromMember, and the cause with it.
+  constexpr size_t kMostOfAnError = 4000;
+  loop_->send({{"kind", "error"}, {"text", text.substr(0, kMostOfAnError)}});
   loop_->flush();
 }
 

@@ -58,11 +58,15 @@ class RunningCommand {
  private:
   static ChildSpec spec(const EventOptions& options, const RaisedEvent& raised) {
     ChildSpec spec;
+    // Linux starts no process with a variable of more than 128 KB, and the errors of workers may
+    // quote anything.
+    constexpr size_t kMostOfAMessage = 2000;
     spec.command = {"sh", "-c", options.command};
-    spec.environment = {std::string("REIGEN_EVENT=") + id_of(raised.event),
-                        "REIGEN_EVENT_RUN=" + options.run,
-                        "REIGEN_EVENT_STEP=" + std::to_string(raised.step),
-                        "REIGEN_EVENT_MESSAGE=" + printable_line(raised.message)};
+    spec.without_secrets = true;
+    spec.environment = {
+        std::string("REIGEN_EVENT=") + id_of(raised.event), "REIGEN_EVENT_RUN=" + options.run,
+        "REIGEN_EVENT_STEP=" + std::to_string(raised.step),
+        "REIGEN_EVENT_MESSAGE=" + printable_line(raised.message.substr(0, kMostOfAMessage))};
     return spec;
   }
 

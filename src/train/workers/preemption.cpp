@@ -32,9 +32,12 @@ Json json_in(const std::string& cloud, const std::string& text) {
   return json;
 }
 
+// Short: it is a line of the log and a part of the error.
 std::string text_in(const Json& json, const char* key) {
+  constexpr size_t kMost = 100;
   const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+  return found != json.end() && found->is_string() ? found->get<std::string>().substr(0, kMost)
+                                                   : "";
 }
 
 // docs.aws.amazon.com: spot instance interruption notices; IMDSv2 asks for a session token first.

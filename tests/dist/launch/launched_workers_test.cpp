@@ -121,6 +121,18 @@ TEST(LaunchedWorkers, TheFirstFailureIsReportedAndTheOthersAreEnded) {
   EXPECT_EQ(set.take_ended().size(), 2u);
 }
 
+// The workers of an elastic job send each other these errors, in messages of limited size.
+TEST(LaunchedWorkers, AnErrorIsCut) {
+  SeenOutput seen;
+  LaunchedWorkers set(seen.output(), kShort);
+  set.start(0, shell("{ echo -n 'error: it is '; yes long | head -n 10000 | tr -d '\\n'; echo; } "
+                     ">&2; exit 7"));
+  wait_for_all(set);
+  ASSERT_TRUE(set.failure());
+  EXPECT_THAT(set.failure()->error, testing::StartsWith("it is longlong"));
+  EXPECT_LE(set.failure()->error.size(), 4000u);
+}
+
 TEST(LaunchedWorkers, AWorkersOwnFailureIsReportedBeforeTheLossItCaused) {
   SeenOutput seen;
   LaunchedWorkers set(seen.output(), Grace());

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class EventCommandTest : public ::testing::Test {
  protected:
@@ -111,6 +112,40 @@ TEST_F(EventCommandTest, NothingStallsBeforeTheFirstAndAfterTheLastStep) {
   command.rest();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_THAT(events(), IsEmpty());
+}
+
+// What reaches the command from outside.
+class OnEvent : public ::testing::Test {
+ protected:
+  std::string told(const std::string& message) {
+    const std::string path = dir_.path("told");
+    {
+      EventCommand events({.command = "env > '" + path + "'", .run = dir_.path("run")});
+      events.raise(RunEvent::kLostWorker, 7, message);
+    }
+    return path_exists(path) ? read_file(path) : "";
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(OnEvent, AMessageIsOneLineWithoutControlCharacters) {
+  const std::string text = told("lost\nREIGEN_EVENT=finished\x1b[2J");
+  EXPECT_THAT(text, HasSubstr("REIGEN_EVENT=lost-worker\n"));
+  EXPECT_THAT(text, HasSubstr("REIGEN_EVENT_MESSAGE=lost\\x0aREIGEN_EVENT=finished\\x1b[2J\n"));
+}
+
+// Linux starts no process with a variable of more than 128 KB.
+TEST_F(OnEvent, AMessageOfAnyLengthArrives) {
+  EXPECT_THAT(told("lost " + std::string(200'000, '\x1b')),
+              HasSubstr("REIGEN_EVENT_MESSAGE=lost \\x1b"));
+}
+
+TEST_F(OnEvent, TheSecretsOfTheJobAreNotInTheEnvironment) {
+  for (const char* name : {"REIGEN_TOKEN", "REIGEN_DASHBOARD_TOKEN"})
+    setenv(name, "secret text", 1);
+  EXPECT_THAT(told("lost"), Not(HasSubstr("secret text")));
+  for (const char* name : {"REIGEN_TOKEN", "REIGEN_DASHBOARD_TOKEN"}) unsetenv(name);
 }
 
 }  // namespace

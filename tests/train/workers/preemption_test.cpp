@@ -88,6 +88,17 @@ TEST(PreemptionOfAws, AsksWithATokenAndRenewsIt) {
   EXPECT_EQ(tokens, 3);
 }
 
+// It is a line of the log, and part of the error of the launcher.
+TEST(PreemptionOfAws, ANoticeIsShort) {
+  FakeServer server([&](const std::string& request) {
+    return ok(request.starts_with("PUT") ? "token"
+                                         : R"({"time": ")" + std::string(60'000, 'x') + "\"}");
+  });
+  const std::string notice = open_cloud(Preemption::kAws, server.client())->notice().value_or("");
+  EXPECT_THAT(notice, HasSubstr("xxx"));
+  EXPECT_LT(notice.size(), 1000u);
+}
+
 TEST(PreemptionOfGcp, IsOneWord) {
   std::atomic<bool> taken = false;
   FakeServer server([&](const std::string& request) {

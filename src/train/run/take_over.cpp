@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRunId = "run-id";
+constexpr uint64_t kMostRunIdBytes = 64;  // it is sent to the other workers
 
 // The complete lines of a log in a new file of the same name.
 void replace_log(const std::string& path) {
@@ -43,7 +44,7 @@ void replace_log(const std::string& path) {
 
 std::string make_run_id(const RunDirectory& run) {
   constexpr size_t kBytes = 16;
-  if (path_exists(run.file(kRunId))) return read_file(run.file(kRunId));
+  if (path_exists(run.file(kRunId))) return read_own_file(run.file(kRunId), kMostRunIdBytes);
   const std::string id = random_hex(kBytes) + "\n";
   run.write(kRunId, id);
   return id;
@@ -51,7 +52,8 @@ std::string make_run_id(const RunDirectory& run) {
 
 bool sees_run(const std::string& path, const std::string& id) {
   try {
-    return read_file(path + "/" + kRunId) == id && access(path.c_str(), W_OK) == 0;
+    return read_own_file(path + "/" + kRunId, kMostRunIdBytes) == id &&
+           access(path.c_str(), W_OK) == 0;
   } catch (const Error&) {
     return false;
   }

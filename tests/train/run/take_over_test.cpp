@@ -47,6 +47,20 @@ TEST_F(TakeOver, TheOldWriterWritesWhereNobodyReads) {
   EXPECT_EQ(last_logged_step(path), 9u);
 }
 
+// It is sent to the other workers.
+TEST_F(TakeOver, AnIdIsNoLinkAndNotLong) {
+  const RunDirectory run(path);
+  EXPECT_EQ(make_run_id(run), make_run_id(run));
+  const std::string id = path + "/run-id";
+  std::filesystem::rename(id, dir.path("secret"));
+  std::filesystem::create_symlink(dir.path("secret"), id);
+  EXPECT_THROW(make_run_id(run), DataError);
+  EXPECT_FALSE(sees_run(path, read_file(dir.path("secret"))));
+  std::filesystem::remove(id);
+  run.write("run-id", std::string(2'000'000, 'a'));
+  EXPECT_THROW(make_run_id(run), DataError);
+}
+
 TEST_F(TakeOver, AnUnfinishedLineOfTheOldWriterIsLeftOut) {
   {
     const RunDirectory old_run(path);

@@ -1,8 +1,11 @@
 #include "tensor/safetensors.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -132,6 +135,22 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   std::vector<uint64_t> offsets_;
 };
 
+// The name of a tensor whose bytes are those of a different one, too: a small file must not stand
+// for a large model. Empty if there is none.
+std::string overlapping(const SafeTensorsHeader& header) {
+  std::vector<std::pair<std::span<const std::byte>, const std::string*>> places;
+  for (const auto& [name, tensor] : header.tensors) {
+    if (!tensor.bytes.empty()) places.emplace_back(tensor.bytes, &name);
+  }
+  std::sort(places.begin(), places.end(),
+            [](const auto& a, const auto& b) { return a.first.data() < b.first.data(); });
+  for (size_t i = 1; i < places.size(); ++i) {
+    const auto& before = places[i - 1].first;
+    if (before.data() + before.size() > places[i].first.data()) return *places[i].second;
+  }
+  return "";
+}
+
 // Opening a file reports missing and unreadable ones as bad data; here they are bad checkpoints.
 MappedFile mapped_checkpoint(const std::string& path) {
   try {
@@ -201,6 +220,10 @@ SafeTensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
   HeaderReader reader(header, file.subspan(8 + header_size));
   if (!Json::sax_parse(text, text + header_size, &reader)) {
     throw CheckpointError(format("{}: damaged header: {}", name, reader.error()));
+  }
+  if (const std::string tensor = overlapping(header); !tensor.empty()) {
+    throw CheckpointError(
+        format("{}: damaged header: {} overlaps a different tensor", name, tensor));
   }
   return header;
 }

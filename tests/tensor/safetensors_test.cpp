@@ -94,6 +94,19 @@ TEST(SafeTensors, RefuseHeadersOfTheWrongForm) {
 }
 
 // A tree of such a header, whose objects compare each new key with all before it, took minutes.
+// Otherwise a file of kilobytes could stand for a model of gigabytes.
+TEST(SafeTensors, RefuseTensorsThatOverlap) {
+  const auto header_of = [](const char* second) {
+    return with_header(
+        std::string(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":)") +
+            R"({"dtype":"F32","shape":[2],"data_offsets":)" + second + "}}",
+        std::string(16, '\0'));
+  };
+  EXPECT_EQ(parsed(header_of("[8,16]")).tensors.size(), 2u);
+  EXPECT_THROW(parsed(header_of("[0,8]")), CheckpointError);
+  EXPECT_THROW(parsed(header_of("[4,12]")), CheckpointError);
+}
+
 TEST(SafeTensors, ReadAHundredThousandNamesAndRefuseAMillion) {
   auto header_of = [](int names) {
     std::string header = "{";

@@ -79,7 +79,8 @@ Command command(const std::string& name, const std::string& summary, void (*body
         options.arguments = given.arguments;
         Schema again(name, summary);
         describe(again, options);
-        parse_recorded(again, options, read_own_file(*file), *file, Schema::UnknownKeys::kRefuse);
+        parse_recorded(again, options, read_own_file(*file, kMostConfigBytes), *file,
+                       Schema::UnknownKeys::kRefuse);
         again.parse(args);
         options.given = again.given_keys();
         drop_chosen_limit(options, given.given);

@@ -417,7 +417,7 @@ std::optional<std::string> recorded_config(const TrainOptions& options) {
 std::optional<TrainOptions> read_recorded_options(const std::string& run) {
   const std::string path = config_file(run);
   if (!path_exists(path)) return std::nullopt;
-  return parse_recorded_options(read_own_file(path), path);
+  return parse_recorded_options(read_own_file(path, kMostConfigBytes), path);
 }
 
 TrainOptions parse_recorded_options(const std::string& yaml, const std::string& name) {

@@ -131,6 +131,7 @@ std::string config_file(const std::string& run);
 // RUN/config.yaml, from which a resumed run takes its options: when the run has a checkpoint, or
 // when no dataset is given.
 std::optional<std::string> recorded_config(const TrainOptions& options);
+inline constexpr uint64_t kMostConfigBytes = 16 << 20;  // of that file
 
 // The options that a run has recorded, without keys that this version does not know; none when
 // there is no such file. Throws ConfigError when it cannot be read.

@@ -158,7 +158,9 @@ std::string to_text(const std::vector<RankedOffer>& ranked) {
 }
 
 std::string compare_offers(const DoctorOptions& given) {
-  const std::vector<Offer> offers = parse_offers(read_file(given.offers), given.offers);
+  constexpr uint64_t kMostOffersBytes = 1 << 20;
+  const std::vector<Offer> offers =
+      parse_offers(read_file(given.offers, kMostOffersBytes), given.offers);
   TrainOptions options = given.train;
   options.given = given.given;
   if (options.data.empty()) throw ConfigError("--data is required (written by reigen prepare)");

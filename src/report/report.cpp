@@ -99,7 +99,7 @@ bool ReportMaker::started() const { return run_.steps.total("steps") > 0; }
 void ReportMaker::read_config() {
   const std::string path = directory_ + "/config.yaml";
   if (!path_exists(path)) return;
-  report_.config = read_own_file(path);
+  report_.config = read_own_file(path, kMostConfigBytes);
   try {
     report_.settings = session_settings(parse_yaml(report_.config, path));
     options_ = read_recorded_options(directory_);

@@ -133,7 +133,8 @@ Vocabulary Vocabulary::load_given(const std::string& path) {
 }
 
 Vocabulary Vocabulary::load(const std::string& path) {
-  std::string bytes = read_file(path);
+  constexpr uint64_t kMostModelBytes = 1 << 30;
+  std::string bytes = read_file(path, kMostModelBytes);
   if (path.ends_with(".vocab")) return from_piece_list(std::move(bytes), path);
   return from_model_bytes(std::move(bytes), path);
 }

@@ -349,6 +349,27 @@ class Links(HostileCase):
         self.assertIn("default-src 'none'", policy)
         self.assertNotIn("script-src", policy)
 
+    def test_a_file_with_holes_in_place_of_a_small_one(self):
+        """One of 1 TB takes no room on a disk, but all memory of a process that reads it."""
+        def holes(path):
+            with open(path, "wb") as file:
+                file.truncate(2 ** 40)
+        for code, name, command in (
+                (DATA, "SHA256SUMS", ["inspect", self.data, "--verify"]),
+                (DATA, "holes.model", ["prepare", "--vocab", self.path("holes.model"), "--train", self.victim, self.victim,
+                                       "--source", "en", "--target", "de", "--output", self.path("out")]),
+                (DATA, "offers.yaml", ["doctor", "--offers", self.path("offers.yaml"), "--data", self.data]),
+                (DATA, "config.yaml", ["train", "--run", self.run_folder, "--data", self.data])):
+            place = {"SHA256SUMS": self.data, "config.yaml": self.run_folder}.get(name, self.folder)
+            path = os.path.join(place, name)
+            if os.path.exists(path):
+                os.rename(path, self.path("aside"))
+            holes(path)
+            self.fails(code, name, *command, timeout=20)
+            os.remove(path)
+            if os.path.exists(self.path("aside")):
+                os.rename(self.path("aside"), path)
+
     def test_a_fifo_or_a_device_in_place_of_a_file_that_is_read(self):
         for name, place in (("manifest.json", self.data), ("manifest.json", self.checkpoint),
                             ("SHA256SUMS", self.checkpoint), ("model.safetensors", self.checkpoint)):

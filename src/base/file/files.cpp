@@ -62,6 +62,15 @@ namespace {
 
 // Reads to the end and closes.
 std::string read_all(int fd, const std::string& path, uint64_t most) {
+  const auto refuse = [&] {
+    throw DataError(format("{}: is longer than the limit of {}", path, human_bytes(most)));
+  };
+  struct stat info = {};
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+      static_cast<uint64_t>(info.st_size) > most) {
+    ::close(fd);
+    refuse();
+  }
   std::string text;
   std::vector<char> buffer(kBufferBytes);
   ssize_t got = 0;
@@ -71,9 +80,7 @@ std::string read_all(int fd, const std::string& path, uint64_t most) {
   int error_number = errno;
   ::close(fd);
   if (got < 0) throw DataError(format("{}: {}", path, errno_text(error_number)));
-  if (text.size() > most) {
-    throw DataError(format("{}: is longer than the limit of {}", path, human_bytes(most)));
-  }
+  if (text.size() > most) refuse();
   return text;
 }
 
@@ -223,7 +230,8 @@ void StagedDirectory::check_replaceable() const {
   std::set<std::string> ours = {kMarker};
   const std::string marker = final_ + "/" + kMarker;
   if (path_exists(marker)) {
-    std::istringstream lines(read_file(marker));
+    constexpr uint64_t kMostMarkerBytes = 16 << 20;
+    std::istringstream lines(read_file(marker, kMostMarkerBytes));
     for (std::string line; std::getline(lines, line);) ours.insert(line);
   }
   for (const auto& entry : fs::directory_iterator(final_)) {

@@ -26,11 +26,14 @@ void record_algorithms(Job& job, const Device& device, RunWriter* writer) {
 
 void replay_algorithms(Job& job, const Device& device, RunWriter* writer,
                        const TrainOptions& options, bool resumed) {
+  constexpr uint64_t kMostBytes = 64 << 20;
   Json found = Json::array();
   for (int rank = 0; writer != nullptr && rank < job.size(); ++rank) {
     const std::string own = writer->run().file(name_of(rank));
     const std::string path = resumed && path_exists(own) ? own : options.algorithms;
-    found.push_back(path.empty() ? "" : read_file(path));
+    found.push_back(path.empty()  ? ""
+                    : path == own ? read_own_file(path, kMostBytes)
+                                  : read_file(path, kMostBytes));
   }
   found = Json::parse(job.broadcast(one_line(found)));
   GpuBackend* gpu = gpu_backend(device);

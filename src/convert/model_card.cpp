@@ -1,10 +1,12 @@
 // README.md of an exported model, from the checkpoint's manifest and, where it is still there, the
 // manifest of its dataset.
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"
+#include "base/printable.h"
 #include "convert/export_format.h"
 #include "data/manifest.h"
 #include "eval/scores.h"
@@ -12,6 +14,27 @@
 
 namespace reigen {
 namespace {
+
+// Names of a model from elsewhere, without meaning in Markdown or HTML.
+std::string card_text(const std::string& text) {
+  std::string out;
+  for (const char c : printable_line(text)) {
+    if (c == '<') {
+      out += "&lt;";
+    } else {
+      if (c == '|') out += '\\';
+      out += c == '`' ? '\'' : c;
+    }
+  }
+  return out;
+}
+
+// In backticks, where HTML has no meaning.
+std::string card_code(const std::string& text) {
+  std::string out = printable_line(text);
+  std::replace(out.begin(), out.end(), '`', '\'');
+  return "`" + out + "`";
+}
 
 std::vector<std::string> targets_of(const CheckpointFacts& facts) {
   if (facts.target_languages.empty()) return {facts.target_language};
@@ -37,14 +60,15 @@ std::string front_matter(const SavedModel& saved, ExportFormat to) {
 
 std::string hf_use(const SavedModel& saved) {
   const bool pre = saved.facts.model.norm == NormPlace::kPre;
+  const std::string tag = first_tag(saved.facts);
   const std::string name = pre ? "PegasusForConditionalGeneration" : "MarianMTModel";
   std::string out = format(
       "```python\nfrom transformers import MarianTokenizer, {0}\n\n"
       "tokenizer = MarianTokenizer.from_pretrained(\".\")\n"
       "model = {0}.from_pretrained(\".\")\n"
-      "batch = tokenizer([\"{1}...\"], return_tensors=\"pt\", padding=True, truncation=True)\n"
+      "batch = tokenizer([{1}], return_tensors=\"pt\", padding=True, truncation=True)\n"
       "print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))\n```\n\n",
-      name, first_tag(saved.facts).empty() ? "" : first_tag(saved.facts) + " ");
+      name, Json(tag.empty() ? "..." : tag + " ...").dump());
   if (!pre) {
     out +=
         "For CTranslate2, use `reigen export --to ctranslate2`. CTranslate2's own converter starts "
@@ -79,7 +103,7 @@ std::string ct2_use(const SavedModel& saved) {
       "pieces = {}source.encode(\"...\", out_type=str)  # the end of sentence is added\n"
       "found = translator.translate_batch([pieces], {})\n"
       "print(target.decode(found[0].hypotheses[0]))\n```\n\n",
-      tag.empty() ? "" : format("[\"{}\"] + ", tag), limits);
+      tag.empty() ? "" : format("[{}] + ", Json(tag).dump()), limits);
 }
 
 // How a caller names the target language.
@@ -88,7 +112,7 @@ std::string tag_section(const SavedModel& saved, ExportFormat to) {
   if (facts.target_languages.empty()) return "";
   std::string out = "Each source begins with the tag of its target language, one piece:\n\n";
   for (const std::string& language : facts.target_languages) {
-    out += format("- `{}`\n", language_tag(language));
+    out += format("- {}\n", card_code(language_tag(language)));
   }
   out +=
       to == ExportFormat::kHf
@@ -108,15 +132,15 @@ bool forbids_start(const SavedModel& saved) {
 // How a caller prevents `<unk>`, which `reigen translate` replaces.
 std::string unknown_piece(const SavedModel& saved, ExportFormat to) {
   const uint32_t unk = saved.vocabulary.unk();
-  const std::string piece = saved.vocabulary.piece(unk);
+  const std::string piece = card_code(saved.vocabulary.piece(unk));
   if (to == ExportFormat::kCtranslate2) {
     return format(
-        "- The model may emit `{}`, in whose place `reigen translate` puts the unknown piece of "
+        "- The model may emit {}, in whose place `reigen translate` puts the unknown piece of "
         "the source.\n  `translate_batch` never emits it with `disable_unk=True`.\n",
         piece);
   }
   std::string out = format(
-      "- The model may emit `{}`, in whose place `reigen translate` puts the unknown piece of the "
+      "- The model may emit {}, in whose place `reigen translate` puts the unknown piece of the "
       "source.\n  `generate` never emits it with `bad_words_ids=[{}[{}]]`",
       piece, forbids_start(saved) ? format("[{}], ", saved.vocabulary.bos()) : "", unk);
   if (forbids_start(saved)) {
@@ -166,14 +190,15 @@ std::string data_section(const CheckpointFacts& facts) {
   if (const std::optional<Manifest> manifest = dataset_of(facts)) {
     out += "| corpus | pairs | source pieces | target pieces |\n| --- | --- | --- | --- |\n";
     for (const CorpusFacts& corpus : manifest->train) {
-      out += format("| {} | {} | {} | {} |\n", corpus.name, with_commas(corpus.lines_kept),
-                    with_commas(corpus.source.pieces), with_commas(corpus.target.pieces));
+      out +=
+          format("| {} | {} | {} | {} |\n", card_text(corpus.name), with_commas(corpus.lines_kept),
+                 with_commas(corpus.source.pieces), with_commas(corpus.target.pieces));
     }
     out += "\n";
   }
   if (facts.training.contains("data") && facts.training.at("data").is_string()) {
-    out += format("SHA-256 of the dataset's manifest: `{}`\n\n",
-                  facts.training.at("data").get<std::string>());
+    out += format("SHA-256 of the dataset's manifest: {}\n\n",
+                  card_code(facts.training.at("data").get<std::string>()));
   } else {
     out += "The checkpoint does not record its dataset.\n\n";
   }
@@ -193,7 +218,7 @@ std::string score_section(const CheckpointFacts& facts) {
       settings = signature(ScoreMetric::kChrf, 1, std::nullopt);
     std::string escaped;
     for (const char c : settings) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
-    out += format("| {} | {:.4f} | {} |\n", name, value.get<double>(), escaped);
+    out += format("| {} | {:.4f} | {} |\n", card_text(name), value.get<double>(), escaped);
   }
   return out + "\n";
 }
@@ -223,7 +248,7 @@ std::string model_card(const SavedModel& saved, ExportFormat to, ExportWeights w
   out += format(
       "# {} to {}\n\nA translation model trained with Reigen, written by `reigen export` "
       "for {} with {} weights.\n\n",
-      facts.source_language, fmt::join(targets_of(facts), ", "),
+      card_text(facts.source_language), card_text(format("{}", fmt::join(targets_of(facts), ", "))),
       hf ? "Hugging Face transformers" : "CTranslate2",
       weights == ExportWeights::kInt8 ? "int8" : "float32");
   out += "## Use\n\n" + (hf ? hf_use(saved) : ct2_use(saved));

@@ -94,6 +94,21 @@ Json to_json(const CheckpointFacts& facts) {
   return json;
 }
 
+// A name that is printed, and written into cards of exported models.
+std::string label(const JsonView& view, std::string text) {
+  constexpr size_t kMostBytes = 300;
+  const bool control = std::any_of(text.begin(), text.end(), [](unsigned char c) {
+    constexpr unsigned char kDelete = 0x7F;
+    return c < ' ' || c == kDelete;
+  });
+  if (control || text.size() > kMostBytes) {
+    view.refuse(format("a name of up to {} bytes without control characters", kMostBytes));
+  }
+  return text;
+}
+
+std::string label(const JsonView& view) { return label(view, view); }
+
 CheckpointFile checkpoint_file_from(const JsonView& json) {
   CheckpointFile file{json.at("file"), json.at("bytes"), json.at("sha256"), json.at("holds")};
   if (!is_plain_file_name(file.file)) json.at("file").refuse("a plain file name");
@@ -111,8 +126,8 @@ ModelOptions model_of(const JsonView& json, const std::string& name) {
 CheckpointFacts from_json(const JsonView& json, const std::string& name) {
   CheckpointFacts facts;
   facts.step = json.at("step");
-  facts.source_language = json.at("source_language");
-  facts.target_language = json.at("target_language");
+  facts.source_language = label(json.at("source_language"));
+  facts.target_language = label(json.at("target_language"));
   facts.parameters = json.at("parameters");
   facts.pieces = json.at("vocabulary_pieces");
   if (json.contains("source_vocabulary_pieces")) {
@@ -123,6 +138,9 @@ CheckpointFacts from_json(const JsonView& json, const std::string& name) {
   facts.model = model_of(json.at("model"), name);
   for (const JsonView& score : json.at("scores").members()) {
     if (!score.json().is_number()) score.refuse("a number");
+  }
+  for (const auto& [name, score] : json.at("scores").object().items()) {
+    label(json.at("scores"), name);
   }
   facts.scores = json.at("scores").json();
   facts.training = json.at("training").object();
@@ -135,7 +153,7 @@ CheckpointFacts from_json(const JsonView& json, const std::string& name) {
   const Json& version = json.at("version").json();
   if (version == kTaggedVersion) {
     for (const JsonView& language : json.at("target_languages").elements()) {
-      facts.target_languages.push_back(language);
+      facts.target_languages.push_back(label(language));
     }
     if (facts.target_languages.empty()) json.at("target_languages").refuse("at least one");
   }

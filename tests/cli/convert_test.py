@@ -3,6 +3,7 @@
 The other programs are not here; their files are read by readers of our own.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -195,6 +196,27 @@ class ToTransformers(Converted):
                 self.assertIn(part, card)
         with open(self.path("post-hf/generation_config.json")) as file:
             self.assertEqual(json.load(file)["max_length"], 81)  # with the start piece
+
+    def test_names_from_elsewhere_have_no_meaning_in_a_card(self):
+        folder = self.path("named")
+        shutil.copytree(self.checkpoint("post"), folder)
+        with open(f"{folder}/manifest.json", "rb") as file:
+            before = file.read()
+        manifest = json.loads(before)
+        manifest.update(source_language="<script>en", target_language="`de|fr`", scores={"<b> | b": 1})
+        manifest["training"]["data"] = "`<b>"
+        after = json.dumps(manifest).encode()
+        with open(f"{folder}/manifest.json", "wb") as file:
+            file.write(after)
+        sums = self.read("named/SHA256SUMS")
+        self.write("named/SHA256SUMS", sums.replace(*[hashlib.sha256(text).hexdigest() for text in (before, after)]))
+        run("export", folder, "-o", self.path("card"), "--to", "hf")
+        card = self.read("card/README.md").split("---\n", 2)[2]  # without the YAML in front
+        self.assertNotIn("<script>", card)
+        self.assertNotIn("<b> |", card)
+        self.assertIn("# &lt;script>en to 'de\\|fr'\n", card)
+        self.assertIn("| &lt;b> \\| b | 1.0000 |", card)
+        self.assertIn("`'<b>`", card)
 
 
 class ToCtranslate2(Converted):

@@ -157,6 +157,9 @@ class Checkpoints(HostileCase):
             lambda m: m.update(vocabulary_pieces=10 ** 12),
             lambda m: m["model"].update({"max-length": 65536, "width": 65536}),
             lambda m: m["files"][0].update(file="../manifest.json"),
+            lambda m: m.update(source_language="en\n\n```sh\nrm -r .\n```"),
+            lambda m: m.update(target_language="\x1b[2J"),
+            lambda m: m["scores"].update({"bleu\n": 1}),
         ]
         good = {name: self.read(f"{self.checkpoint}/{name}") for name in ("manifest.json", "SHA256SUMS")}
         for change in changes:

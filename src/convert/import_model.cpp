@@ -10,6 +10,7 @@
 #include "base/file/files.h"
 #include "base/format.h"
 #include "base/json/json_view.h"
+#include "base/printable.h"
 #include "base/terminal.h"
 #include "convert/foreign_config.h"
 #include "convert/foreign_vocabulary.h"
@@ -90,9 +91,9 @@ class ForeignFiles {
       const std::string folder = std::filesystem::path(bin).parent_path().string();
       throw DataError(
           format("{}: a pickle can execute code and is not read; convert it where you trust it: "
-                 "python3 -c \"from transformers import AutoModelForSeq2SeqLM as M; "
-                 "M.from_pretrained('{}').save_pretrained('{}')\"",
-                 bin, folder.empty() ? "." : folder, folder.empty() ? "." : folder));
+                 "python3 -c \"import sys; from transformers import AutoModelForSeq2SeqLM as M; "
+                 "M.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])\" {}",
+                 bin, shell_word(folder.empty() ? "." : folder)));
     }
     throw DataError(format("{}: has no model.safetensors", where_));
   }

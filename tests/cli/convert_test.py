@@ -460,6 +460,21 @@ class FromTransformers(Converted):
             os.rename(f"{folder}/model.safetensors", f"{folder}/pytorch_model.bin")
         self.broken(pickled, "pytorch_model.bin", "save_pretrained")
 
+    def test_the_command_that_converts_a_pickle_runs_nothing_of_a_folder_s_name(self):
+        """Folders of archives from elsewhere; python3 is replaced by a program that prints its last argument."""
+        self.write("python3", "#!/bin/sh\nfor last; do :; done\nprintf %s \"$last\"\n")
+        os.chmod(self.path("python3"), 0o755)
+        for name in ("$(touch made)", "'; touch made; '", '"; touch made; "', "a b"):
+            os.mkdir(self.path(name))
+            self.write(f"{name}/pytorch_model.bin", "")
+            done = run("import", self.path(name), "-o", self.path("out"), check=False)
+            self.assert_fails(done, 3, "python3 -c")
+            command = done.stderr[done.stderr.index("python3 -c"):]
+            pasted = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=self.folder,
+                                    env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
+            self.assertEqual(pasted.stdout, self.path(name), pasted.stderr)
+            self.assertFalse(os.path.exists(self.path("made")), name)
+
     def test_files_can_be_given_one_by_one(self):
         files = ["config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json"]
         run("import", *[f"{self.exported}/{f}" for f in files], "--source", "en", "--target", "de",

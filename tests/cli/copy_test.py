@@ -59,6 +59,17 @@ class Copies(WorkersCase):
         self.assert_fails(damaged, 4, "optimizer.safetensors")
         self.assertFalse(os.path.exists(self.path("other")))
 
+    def test_a_copy_from_elsewhere_brings_no_program_with_rights(self):
+        place = self.path("copy")
+        self.train("run", "--max-steps", 4, *STEPS, "--checkpoint.copy-to", place)
+        planted = f"{place}/{os.readlink(f'{place}/last')}/planted"
+        with open(planted, "w") as file:
+            file.write("#!/bin/sh\n")
+        os.chmod(planted, 0o6755)
+        run("restore", place, "--run", self.path("new"))
+        found = os.stat(f"{self.path('new')}/checkpoints/{os.readlink(f'{place}/last')}/planted").st_mode
+        self.assertEqual(found & 0o7000, 0)
+
     def test_from_another_host(self):
         ssh = self.write("ssh", "#!/bin/sh\nwhile [ $# -gt 2 ]; do shift; done\n"
                          "[ \"$1\" = vm2 ] || { echo \"no route to $1\" >&2; exit 255; }\nexec sh -c \"$2\"\n")

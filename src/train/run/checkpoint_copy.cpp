@@ -61,6 +61,10 @@ cd "$place"
 exec tar -cf - -- "$(readlink last)"
 )sh";
 
+// Without owners and set-user-ID bits, which root would restore.
+constexpr const char* kUnpack =
+    "\"$@\" | tar --no-same-owner --no-same-permissions -C \"$0\" -xf -";
+
 struct Ended {
   int code = 0;
   std::string output;
@@ -166,7 +170,7 @@ void fetch(const CopyPlace& place, const std::string& folder) {
     output_of(user_command(place, {"get", folder}), stop);
     return;
   }
-  const std::vector<std::string> unpack = {"sh", "-c", "\"$@\" | tar -C \"$0\" -xf -", folder};
+  const std::vector<std::string> unpack = {"sh", "-c", kUnpack, folder};
   output_of(joined(unpack, at_place(place, {}, kGet)), stop);
 }
 

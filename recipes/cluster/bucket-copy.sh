@@ -1,7 +1,7 @@
 #!/bin/sh
 # A second copy of the last checkpoint in a bucket of S3 or GCS, for --checkpoint.copy-to command:./bucket-copy.sh and
 # reigen restore; REIGEN_COPY is its place, such as s3://my-bucket/reigen/copy.
-set -eu
+set -euf
 to=$REIGEN_COPY
 case $to in
 gs://*)
@@ -27,6 +27,9 @@ sums) # read back and compared: a copy counts only when it is complete there
 keep) echo "$2" | write_file "$to/last" ;; # older ones may be deleted: a lifecycle rule of the bucket
 get)
   name=$(read_file "$to/last")
+  case ${name#step-} in # it must not lead elsewhere
+  '' | *[!0-9]*) echo "$to/last names no checkpoint: $name" >&2 && exit 1 ;;
+  esac
   mkdir -p "$2/$name"
   for file in $(names "$to/$name"); do read_file "$to/$name/$file" >"$2/$name/$file"; done
   ;;

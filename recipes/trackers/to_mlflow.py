@@ -35,7 +35,7 @@ parameters = [{"key": key, "value": value[:500]} for key, value in options(run).
 for first in range(0, len(parameters), 100):  # the most of a request
     call("POST", "runs/log-batch", {"run_id": run_id, "params": parameters[first:first + 100]})
 for record in follow(run):
-    at = {"timestamp": int(1000 * record["time"]), "step": record["step"]}
+    at = {"timestamp": int(1000 * record.get("time", 0)), "step": record["step"]}
     waiting += [{"key": key, "value": value, **at} for key, value in metrics(record).items()]
     if waiting and (len(waiting) > 900 or record["kind"] in ("evaluation", "end")):
         call("POST", "runs/log-batch", {"run_id": run_id, "metrics": waiting[:1000]})

@@ -9,6 +9,7 @@ import argparse
 import http.server
 import os
 import re
+import threading
 
 from records import follow, metrics
 
@@ -19,21 +20,39 @@ parser.add_argument("--address", default="127.0.0.1")
 arguments = parser.parse_args()
 
 
+class Run:
+    """The latest numbers of a run."""
+
+    def __init__(self, path):
+        name = os.path.basename(os.path.abspath(path))
+        self.label = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        self.records, self.latest = follow(path, once=True), {}
+
+    def numbers(self):
+        for record in iter(lambda: next(self.records), None):
+            self.latest.update(metrics(record))
+            self.latest["step"], self.latest["ended"] = record["step"], int(record["kind"] == "end")
+        return self.latest
+
+
+runs = [Run(path) for path in arguments.runs]
+one_at_a_time = threading.Lock()
+
+
 def page():
     values = {}  # name: [(run, value)]
-    for run in arguments.runs:
-        latest = {}
-        for record in follow(run, once=True):
-            latest.update(metrics(record))
-            latest["step"], latest["ended"] = record["step"], int(record["kind"] == "end")
-        for name, value in latest.items():
-            values.setdefault("reigen_" + re.sub(r"\W", "_", name), []).append((os.path.basename(os.path.abspath(run)), value))
+    for run in runs:
+        for name, value in run.numbers().items():
+            values.setdefault("reigen_" + re.sub(r"\W", "_", name, flags=re.ASCII), []).append((run.label, value))
     return "".join(f"# TYPE {name} gauge\n" + "".join(f'{name}{{run="{run}"}} {value}\n' for run, value in rows) for name, rows in values.items())
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    timeout = 10  # seconds for a client that does not go on
+
     def do_GET(self):
-        body = page().encode()
+        with one_at_a_time:
+            body = page().encode(errors="replace")
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4")
         self.end_headers()

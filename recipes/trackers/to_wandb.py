@@ -23,5 +23,5 @@ for record in follow(run):
     elif record["kind"] == "step" and record["step"] > sent:
         tracked.log({**metrics(record), "train/sent_step": record["step"]}, step=record["step"])
     elif record["kind"] == "end":
-        tracked.summary["reason"] = record["reason"]
+        tracked.summary["reason"] = record.get("reason", "")
 tracked.finish()

@@ -196,6 +196,20 @@ class Cluster(harness.Case):
         self.assertEqual(sorted(self.losses("vm2/run")), list(range(step + 1, step + 21)))
         self.assertTrue(os.path.exists(self.path("off")))
 
+    def test_a_name_from_the_bucket_leads_nowhere_else(self):
+        self.program("aws", AWS)
+        place = "bucket/my-bucket"
+        os.makedirs(self.path(f"{place}/copy/step-1"))
+        os.makedirs(self.path(f"{place}/outside"))
+        self.write(f"{place}/copy/step-1/a", "a")
+        self.write(f"{place}/outside/a", "a")
+        for name, code in (("step-1", 0), ("../outside", 1), ("step-1/../../outside", 1), ("", 1), ("step-", 1)):
+            self.write(f"{place}/copy/last", name + "\n")
+            done = subprocess.run(["sh", os.path.join(CLUSTER, "bucket-copy.sh"), "get", self.path("new/folder")], capture_output=True, text=True,
+                                  env=self.environment(BUCKET_FOLDER=self.path("bucket"), REIGEN_COPY="s3://my-bucket/copy"))
+            self.assertEqual(done.returncode, code, (name, done.stderr))
+            self.assertEqual(os.listdir(self.path("new")), ["folder"])
+
     def test_the_task_of_skypilot_trains_and_continues_from_its_bucket(self):
         self.small_reigen()
         task = self.documents("skypilot.yaml")[0]

@@ -113,6 +113,37 @@ class Trackers(harness.Case):
         self.assertEqual(float(values["reigen_train_loss"]), self.steps()[-1]["loss"])
         self.assertEqual(float(values["reigen_step"]), 8)
 
+    def test_a_hostile_log_and_name(self):
+        sys.path.insert(0, TRACKERS)
+        import records
+        folder = self.path('a"} 1\n# TYPE evil')
+        os.makedirs(f"{folder}/measurements")
+        path = f"{folder}/measurements/rank-0.jsonl"
+        lines = ["[]", "5", '{"kind": []}', '{"kind": "step"}', '{"kind": "step", "step": "1"}', "[" * 100_000,
+                 '{"kind": "step", "step": 1, "time": "now"}', "\x00", '{"kind": "step", "step": 1' + "1" * 5000 + "}",
+                 '{"kind": "step", "step": 3, "loss": 1e999, "seconds": -1, "x\u00e9": 2, "y": 1' + "0" * 400 + "}",
+                 '{"kind": "end", "step": 3}']
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        self.assertEqual([r["step"] for r in records.follow(folder, every=0)], [3, 3])
+        port = free_port()
+        server = subprocess.Popen([sys.executable, os.path.join(TRACKERS, "to_prometheus.py"), folder, "--port", str(port)],
+                                  stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        for _ in range(200):
+            try:
+                text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+                break
+            except OSError:
+                time.sleep(0.05)
+        for line in text.splitlines():
+            self.assertRegex(line, r'^# TYPE reigen_\w+ gauge$|^reigen_[a-zA-Z_]+\{run="a\\"} 1\\n# TYPE evil"\} -?[\d.e+-]+$')
+        for make in (os.mkfifo, lambda p: os.symlink("/dev/zero", p)):
+            os.remove(path)
+            make(path)
+            self.assertIsNone(next(records.follow(folder, once=True)))
+
     def test_steps_that_a_resume_repeats_are_sent_once(self):
         sys.path.insert(0, TRACKERS)
         import records

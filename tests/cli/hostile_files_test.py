@@ -295,6 +295,12 @@ class Links(HostileCase):
         self.fails(CONFIG, ".lock", "train", "--run", self.run_folder, "--data", self.data)
         self.assertEqual(self.read("run/.lock"), "my own notes")
 
+    def test_no_other_user_can_lock_a_run(self):
+        self.write("run/.lock", "")
+        os.chmod(f"{self.run_folder}/.lock", 0o664)  # of an earlier version
+        run("train", "--run", self.run_folder, "--data", self.data, "--max-steps", 50, "--quiet")
+        self.assertEqual(os.stat(f"{self.run_folder}/.lock").st_mode & 0o777, 0o660)
+
     def test_the_output_of_a_report(self):
         os.symlink(self.victim, f"{self.run_folder}/report.html.partial")
         self.fails(IO, "report.html.partial", "report", self.run_folder)

@@ -77,7 +77,13 @@ bool replace_end_of_own_file(const std::string& path, uint64_t bytes, std::strin
 int open_lock_file(const std::string& path, const std::function<bool(std::string_view)>& is_ours) {
   const int fd = open_own_file(path, O_RDWR | O_CREAT);
   const std::string text = lock_text(fd);
-  if (text.empty() || is_ours(text)) return fd;
+  if (text.empty() || is_ours(text)) {
+    // Whoever may read a file may lock it: any user of the machine could stop a run from resuming.
+    // The group may share the run. A file of a different user stays as it is.
+    struct stat info = {};
+    if (fstat(fd, &info) == 0) static_cast<void>(fchmod(fd, info.st_mode & 07770));
+    return fd;
+  }
   ::close(fd);
   throw ConfigError(
       format("{}: is not a lock file of reigen and would be overwritten; move it elsewhere", path));

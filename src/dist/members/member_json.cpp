@@ -140,7 +140,8 @@ std::optional<Proposal> proposal_in(const Json& json) {
   if (!json.is_object()) return std::nullopt;
   const auto epoch = number_field(json, "epoch");
   const auto id = text_field(json, "id");
-  if (!epoch || !id) return std::nullopt;
+  constexpr int64_t kMostEpochs = 1'000'000'000'000;  // the next one is counted up from it
+  if (!epoch || *epoch < 0 || *epoch > kMostEpochs || !id) return std::nullopt;
   Proposal proposal{.epoch = *epoch, .id = *id};
   if (!read_list(json, "members", proposal.members, worker_in)) return std::nullopt;
   return proposal;

@@ -1,5 +1,6 @@
 // `reigen restore`: makes a run from the second copy of its last checkpoint.
 #include "base/format.h"
+#include "base/printable.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "train/run/checkpoint_copy.h"
@@ -13,7 +14,7 @@ void run_restore(const RestoreOptions& options) {
   log_note(
       format("{} has the checkpoint of step {}, without the logs of the steps before it; `reigen "
              "train --run {}` resumes the run",
-             options.run, with_commas(step), options.run));
+             options.run, with_commas(step), shell_word(options.run)));
 }
 
 }  // namespace reigen

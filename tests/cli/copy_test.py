@@ -66,8 +66,9 @@ class Copies(WorkersCase):
         with open(planted, "w") as file:
             file.write("#!/bin/sh\n")
         os.chmod(planted, 0o6755)
-        run("restore", place, "--run", self.path("new"))
-        found = os.stat(f"{self.path('new')}/checkpoints/{os.readlink(f'{place}/last')}/planted").st_mode
+        said = run("restore", place, "--run", self.path("new $(run)")).stderr
+        self.assertIn(f"--run '{self.path('new $(run)')}'`", said)
+        found = os.stat(f"{self.path('new $(run)')}/checkpoints/{os.readlink(f'{place}/last')}/planted").st_mode
         self.assertEqual(found & 0o7000, 0)
 
     def test_from_another_host(self):

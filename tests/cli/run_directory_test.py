@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -121,6 +122,16 @@ class SecondDetach(RunCase):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         self.assert_no_worker_left(name)
+
+    def test_the_commands_of_messages_run_nothing_of_a_name(self):
+        name = "$(touch made)'; touch made; '"
+        said = self.train(name, *ENDLESS, "--detach").stderr
+        self.addCleanup(self.end_all, name)
+        said += self.train(name, *ENDLESS, "--detach", check=False).stderr
+        commands = re.findall("`(reigen attach .*?)` show", said)
+        self.assertGreaterEqual(len(commands), 1, said)
+        for command in commands:
+            self.assertEqual(shlex.split(command), ["reigen", "attach", self.path(name)])
 
     def test_it_harms_nothing(self):
         for workers in (1, 2):

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/printable.h"
 
 namespace reigen {
 namespace {
@@ -32,12 +33,12 @@ void check_private(int fd, const std::string& path) {
     throw ConfigError(
         format("{}: belongs to user {}, who knows the secret and may change it; it must belong to "
                "user {}: `chown {} {}`, or copy it",
-               path, facts.st_uid, geteuid(), geteuid(), path));
+               path, facts.st_uid, geteuid(), geteuid(), shell_word(path)));
   }
   if ((facts.st_mode & kAccessOfOthers) != 0) {
     throw ConfigError(
         format("{}: has mode {:04o}, so other users may access the secret; `chmod 600 {}`", path,
-               static_cast<unsigned>(facts.st_mode & 07777), path));
+               static_cast<unsigned>(facts.st_mode & 07777), shell_word(path)));
   }
 }
 

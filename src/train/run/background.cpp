@@ -129,7 +129,7 @@ class BackgroundFiles {
       }
       throw ConfigError(format(
           "{}: another reigen{} trains in this run in the background; `reigen attach {}` shows it",
-          run_, process, run_));
+          run_, process, shell_word(run_)));
     }
     check_not_training(run_);
     if (ftruncate(console_, 0) != 0) {
@@ -292,7 +292,7 @@ void run_in_background(const std::string& run, const std::function<void()>& work
     if (has_trained(run, before)) {
       log_note(
           format("training in the background as process {}; `reigen attach {}` shows its output",
-                 child, run));
+                 child, shell_word(run)));
       return;
     }
     if (interrupt_requested()) {
@@ -322,7 +322,7 @@ bool attach_to_workers(const std::string& run, const Note& note) {
   bool ended = false;
   while (!ended && since_trained.seconds() < kWriterChange) {
     if (interrupt_requested()) {
-      log_note(format("the run continues; `reigen attach {}` shows it again", run));
+      log_note(format("the run continues; `reigen attach {}` shows it again", shell_word(run)));
       return true;
     }
     std::this_thread::sleep_for(kTick);
@@ -346,7 +346,7 @@ void attach(const std::string& run) {
   while (!note.code && is_alive(run, note)) {
     lines.show();
     if (interrupt_requested()) {
-      log_note(format("the run continues; `reigen attach {}` shows it again", run));
+      log_note(format("the run continues; `reigen attach {}` shows it again", shell_word(run)));
       return;
     }
     std::this_thread::sleep_for(kTick);

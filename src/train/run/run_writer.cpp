@@ -375,7 +375,7 @@ void RunWriter::write_reports() {
     log_note(format("report: {}", run_.file("report.html")));
   } catch (const std::exception& e) {
     log_warning(format("the report was not written: {}; try again with `reigen report {}`",
-                       e.what(), run_.path()));
+                       e.what(), shell_word(run_.path())));
   }
 }
 

@@ -29,23 +29,6 @@ std::string identity(const Gpu& gpu) {
   return gpu.facts().uuid + (machine != nullptr ? format(" of {}", machine) : "");
 }
 
-// The reason why NCCL is not available, from the facts of every worker; empty when it is.
-std::string obstacle(const std::vector<std::string>& workers, const CompressSetting& compress) {
-  if (compress.method != CompressMethod::kAuto && computed_on_host(compress)) {
-    return on_host(compress);
-  }
-  std::set<std::string> gpus;
-  for (size_t rank = 0; rank < workers.size(); ++rank) {
-    const Json worker = Json::parse(workers[rank]);
-    const auto gpu = worker.at("gpu").get<std::string>();
-    const auto why = worker.at("why").get<std::string>();
-    if (gpu.empty()) return format("rank {} computes on the CPU", rank);
-    if (!why.empty()) return format("rank {}: {}", rank, why);
-    if (!gpus.insert(gpu).second) return format("rank {} shares its GPU with a lower rank", rank);
-  }
-  return "";
-}
-
 // Null when the group cannot be formed, with the reason in `failed`.
 std::unique_ptr<Group> form(Job& job, const Gpu& gpu, const TrainOptions& options,
                             const std::string& id, std::string& failed) {
@@ -87,6 +70,24 @@ std::string first_failure(Job& job, const std::string& mine) {
 
 }  // namespace
 
+std::string why_not_nccl(const NcclQuestion& q) {
+  if (q.wanted == Transport::kTcp) return "--transport tcp";
+  if (q.encrypt == Encrypt::kOn && q.machines > 1) {
+    return "--encrypt on, and NCCL does not encrypt its connections between hosts";
+  }
+  if (q.compress.method != CompressMethod::kAuto && computed_on_host(q.compress)) {
+    return on_host(q.compress);
+  }
+  std::set<std::string> gpus;
+  for (size_t rank = 0; rank < q.workers.size(); ++rank) {
+    const auto& [gpu, unusable] = q.workers[rank];
+    if (gpu.empty()) return format("rank {} computes on the CPU", rank);
+    if (!unusable.empty()) return format("rank {}: {}", rank, unusable);
+    if (!gpus.insert(gpu).second) return format("rank {} shares its GPU with a lower rank", rank);
+  }
+  return "";
+}
+
 void check_transport(const Device& device, const TrainOptions& options) {
   if (options.workers.transport != Transport::kNccl || device.gpu() != nullptr) return;
   throw ConfigError(
@@ -102,19 +103,22 @@ GpuTransport choose_transport(Job& job, const Device& device, const TrainOptions
   std::string why;
   const std::string version = nccl_version(&why);
   if (version.empty()) mine["why"] = why;
-  const std::vector<std::string> workers = job.gather(one_line(mine));
+  const std::vector<std::string> all = job.gather(one_line(mine));
 
   Json decision = {{"id", ""}, {"why", ""}};
   if (job.first()) {
-    const size_t machines =
-        first_rank_of_each_machine(job.membership()->control().members()).size();
-    if (wanted == Transport::kTcp) {
-      decision["why"] = "--transport tcp";
-    } else if (options.workers.encrypt == Encrypt::kOn && machines > 1) {
-      decision["why"] = "--encrypt on, and NCCL does not encrypt its connections between hosts";
-    } else {
-      decision["why"] = obstacle(workers, compress);
+    NcclQuestion question;
+    question.wanted = wanted;
+    question.encrypt = options.workers.encrypt;
+    question.compress = compress;
+    question.machines = first_rank_of_each_machine(job.membership()->control().members()).size();
+    question.workers.reserve(all.size());
+    for (const std::string& text : all) {
+      const Json worker = Json::parse(text);
+      question.workers.push_back(
+          {worker.at("gpu").get<std::string>(), worker.at("why").get<std::string>()});
     }
+    decision["why"] = why_not_nccl(question);
     try {
       if (decision["why"].get<std::string>().empty()) decision["id"] = hex_encode(new_nccl_id());
     } catch (const CommError& e) {

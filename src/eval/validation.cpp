@@ -143,6 +143,7 @@ ValidationSet in_turn(ValidationSet set) {
   const std::vector<uint32_t>& direction = set.pairs.direction;
   if (direction.empty()) return set;
   std::vector<size_t> places;  // of each pair among those of its direction
+  places.reserve(direction.size());
   std::vector<size_t> counts(set.directions.size());
   for (const uint32_t d : direction) places.push_back(counts[d]++);
   std::vector<size_t> order(direction.size());

@@ -148,6 +148,7 @@ std::string escaped_html(std::string_view text) {
 std::vector<PlotSeries> dots_of(
     const std::map<std::string, std::vector<std::pair<double, double>>>& points) {
   std::vector<PlotSeries> series;
+  series.reserve(points.size());
   for (const auto& [name, values] : points) series.push_back({name, values, true});
   return series;
 }

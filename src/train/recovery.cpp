@@ -55,6 +55,7 @@ Settlement agree_on_settlement(Job& job, const Position& own) {
   std::string decision;
   if (job.first()) {
     std::vector<Position> positions;
+    positions.reserve(all.size());
     for (const std::string& text : all) positions.push_back(position_from(text));
     decision = to_text(settle(positions));
   }

@@ -28,7 +28,8 @@ OwnProgram find_own_program(const std::string& link) {
   std::error_code error;
   const std::string target = std::filesystem::read_symlink(link, error);
   if (!error) return {link, target, false};
-  // AT_EXECFN: the path that was given to exec.
+  // AT_EXECFN: the path that was given to exec. The kernel passes its address as a number.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* executed = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   if (executed == nullptr) return {"reigen", "reigen", false};  // searched in $PATH
   const std::string path = std::filesystem::canonical(executed, error);

@@ -274,10 +274,9 @@ LossLevel loss_level(const RunSummary& run, const LearningContext& context) {
     level.fault = LossLevel::Fault::kHardlyLearns;
   } else if (begun && level.guessing > 0 && level.valid >= level.guessing) {
     level.fault = LossLevel::Fault::kWorseThanGuessing;
-  } else if (level.unlike && stands(valid) &&
-             level.unlike_train < (1 - kFarGap) * level.unlike_valid) {
-    level.fault = LossLevel::Fault::kUnlikeValidation;
-  } else if (nothing && learns && stands(valid)) {
+  } else if (stands(valid) &&
+             ((level.unlike && level.unlike_train < (1 - kFarGap) * level.unlike_valid) ||
+              (nothing && learns))) {
     level.fault = LossLevel::Fault::kUnlikeValidation;
   } else if (begun && level.frequencies > 0 && stands(valid) &&
              level.valid >= kFrequencyShare * level.frequencies) {

@@ -299,6 +299,7 @@ RunCourse run_course(const RunSummary& run) {
   if (steps == 0 || !run.first_step || !run.last_step) return course;
   const std::vector<Block> blocks = blocks_of(run);
   std::vector<double> values;
+  values.reserve(blocks.size());
   for (const Block& block : blocks) values.push_back(block.of_token());
   const std::vector<size_t> points = change_points(values);
   const double mean_tokens = run.steps.total("target_tokens") / steps;

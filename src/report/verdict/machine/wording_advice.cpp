@@ -207,6 +207,25 @@ std::string faster_disk(const Bottleneck& b) {
                 b.rank >= 0 ? "; the other ranks get their input in time" : "");
 }
 
+std::string faster_input(const Bottleneck& b) {
+  return faster_disk(b) +
+         "; or a free core for the thread that reads it: which of them is short was not recorded";
+}
+
+std::string free_core_for_reader(const Bottleneck& b) {
+  return format(
+      "leave a core free for the thread that reads and packs batches{} (fewer --threads, fewer "
+      "other processes, no quota on it); a faster disk does not help",
+      of_rank(b));
+}
+
+std::string faster_reader(const Bottleneck& b) {
+  return format(
+      "a faster processor for the thread that reads and packs batches{}: one thread does it, and "
+      "it computes nearly all the time; a faster disk does not help",
+      of_rank(b));
+}
+
 }  // namespace
 
 std::string advice_text(const Bottleneck& b, Advice advice) {
@@ -266,21 +285,13 @@ std::string advice_text(const Bottleneck& b, Advice advice) {
       return "look at the clock and the temperature of the processor, its power settings, and at "
              "other virtual machines on the same hardware, beginning with that step";
     case Advice::kFasterInput:
-      return faster_disk(b) +
-             "; or a free core for the thread that reads it: which of them is "
-             "short was not recorded";
+      return faster_input(b);
     case Advice::kFasterDisk:
       return faster_disk(b);
     case Advice::kReaderWaits:
-      return format(
-          "leave a core free for the thread that reads and packs batches{} (fewer "
-          "--threads, fewer other processes, no quota on it); a faster disk does not help",
-          of_rank(b));
+      return free_core_for_reader(b);
     case Advice::kReaderIsBusy:
-      return format(
-          "a faster processor for the thread that reads and packs batches{}: one thread "
-          "does it, and it computes nearly all the time; a faster disk does not help",
-          of_rank(b));
+      return faster_reader(b);
     case Advice::kLogElsewhere:
       return "keep the run directory on a faster disk of the host itself, and log less often "
              "(--log-every)";

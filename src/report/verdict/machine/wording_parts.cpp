@@ -1,5 +1,6 @@
 // The sentences about changes along a run, about who had the cores, and about links.
 #include <algorithm>
+#include <cmath>
 
 #include "base/format.h"
 #include "report/verdict/machine/thresholds.h"
@@ -109,7 +110,7 @@ const char* id_of(SlowReason reason) {
 std::string mbit_text(double bytes_per_second) {
   const double mbit = bytes_per_second / kBytesPerMegabit;
   return mbit < 9.95 ? format("{:.1f} Mbit/s", mbit)
-                     : format("{} Mbit/s", with_commas(static_cast<uint64_t>(mbit + 0.5)));
+                     : format("{} Mbit/s", with_commas(static_cast<uint64_t>(std::lround(mbit))));
 }
 
 std::string ranks_text(const std::vector<int>& ranks) {

@@ -339,6 +339,10 @@ MADE = {
     "pegasus-unscaled": {"kind": "pegasus", "activation_function": "gelu", "scale_embedding": False, "bias": False},
     "pegasus-untied": {"kind": "pegasus", "tied": False, "d_model": 40, "encoder_attention_heads": 2,
                        "decoder_attention_heads": 2},
+    "opus-float16-deep": {"dtype": torch.float16, "activation_function": "silu", "encoder_layers": 6,
+                          "encoder_ffn_dim": 200, "decoder_ffn_dim": 200},
+    "pegasus-gelu-tanh": {"kind": "pegasus", "activation_function": "gelu_pytorch_tanh", "encoder_layers": 1,
+                          "decoder_layers": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96},
 }
 
 

@@ -92,6 +92,63 @@ class AgainstCpu(GpuCase):
         self.assertLess(abs(losses[0] - losses[1]), 0.01)
 
 
+class Decoding(GpuCase):
+    """What the CPU and the GPU do with the same checkpoint, in fp32."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        case = cls("setUp")
+        case.folder = os.path.dirname(cls.data)
+        cls.text = case.path("text")
+        cls.model, cls.two = case.path("model"), case.path("two")
+        run("train", "--data", cls.data, "--run", cls.model, *SMALL, "--max-steps", 400, "--eval.every", 0,
+            "--device", "cpu", "--quiet")
+        run(*case.prepare_args(cls.text, "data-two", vocab_size=600), "--vocab.joint=false", "--quiet")
+        run("train", "--data", case.path("data-two"), "--run", cls.two, *SMALL, "--model.norm", "post",
+            "--model.output-bias=true", "--max-steps", 100, "--eval.every", 0, "--device", "cpu", "--quiet")
+
+    def on_both(self, command, *args, **kwargs):
+        return [run(command, *args, "--device", device, "--precision", "fp32", "--quiet", **kwargs).stdout.splitlines()
+                for device in ("cpu", "cuda")]
+
+    def test_scores_of_given_translations_agree(self):
+        pair = ["--sources", f"{self.text}/test.en", "--targets", f"{self.text}/test.de", "--tokens"]
+        for model in (self.model, self.two):
+            for a, b in zip(*self.on_both("score", "--model", model, *pair), strict=True):
+                a, b = json.loads(a), json.loads(b)
+                self.assertEqual(a["pieces"], b["pieces"])
+                for x, y in zip(a["log_probabilities"], b["log_probabilities"], strict=True):
+                    self.assertAlmostEqual(x, y, delta=1e-3)
+            bf16 = run("score", "--model", model, *pair, "--device", "cuda", "--precision", "bf16").stdout
+            values = [[v for line in lines for v in json.loads(line)["log_probabilities"]]
+                      for lines in (self.on_both("score", "--model", model, *pair)[0], bf16.splitlines())]
+            means = [sum(v) / len(v) for v in values]
+            self.assertAlmostEqual(*means, delta=0.02)
+
+    def test_translations_agree(self):
+        source = self.read(f"{self.text}/test.en")
+        prefixes = self.write("prefixes", "Der\n\n" * 50)
+        for model in (self.model, self.two):
+            for more in (["--beam", 1], ["--json"], ["--sample", "--seed", 5], ["--sample", "--nbest", 3],
+                         ["--sample", "--temperature", 0.7, "--top-k", 20, "--top-p", 0.9],
+                         ["--no-repeat-ngram", 2, "--min-length", 8], ["--prefix", prefixes],
+                         ["--ensemble", f"{model}/last"]):
+                with self.subTest(options=more, model=model):
+                    cpu, gpu = self.on_both("translate", "--model", model, *more, input=source)
+                    self.assertEqual(len(cpu), len(gpu))
+                    # Rounding tips a close call, and what is drawn after it is different, too.
+                    same = sum(self.text_of(a) == self.text_of(b) for a, b in zip(cpu, gpu))
+                    self.assertGreaterEqual(same, 0.9 * len(cpu))
+
+    @staticmethod
+    def text_of(line):
+        """Without the numbers that --json and --nbest print beside it."""
+        if line.startswith("{"):
+            return [one["text"] for one in json.loads(line)["translations"]]
+        return line.rsplit(" ||| ", 1)[0]
+
+
 class Reproducibility(GpuCase):
     def test_recorded_algorithms_give_the_same_bits_also_across_a_stop(self):
         for kind in ("adam", "muon"):

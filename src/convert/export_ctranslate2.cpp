@@ -147,7 +147,7 @@ class Ct2Model {
     if (name.empty()) return;
     const auto values = std::span(saved_.parameters).subspan(slice.offset, slice.size());
     if (slice.name == "projection.bias") return add_output_bias(name, values);
-    if (slice.rows == 1) return add_floats(name, {slice.cols}, values);
+    if (!is_matrix(slice.name)) return add_floats(name, {slice.cols}, values);
     if (weights_ == ExportWeights::kFloat32) {
       return add_floats(name, {slice.rows, slice.cols}, values);
     }

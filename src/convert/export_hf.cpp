@@ -164,7 +164,7 @@ class HfTensors {
   static std::vector<int64_t> shape_of(const ParameterSlice& slice, size_t size) {
     const auto count = static_cast<int64_t>(size);
     if (slice.name == "projection.bias") return {1, count};
-    if (slice.rows == 1) return {count};
+    if (!is_matrix(slice.name)) return {count};
     return {count / slice.cols, slice.cols};
   }
   void add_missing_biases(const ParameterSlice& slice) {

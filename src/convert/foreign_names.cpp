@@ -84,6 +84,8 @@ std::string ctranslate2_matrix(const LayerParameter& p) {
 
 }  // namespace
 
+bool is_matrix(const std::string& name) { return name.ends_with(".weight"); }
+
 std::vector<std::string> hf_names(const std::string& name) {
   if (const TableName* table = table_name(name)) {
     if (*table->hf == '\0') return {};

@@ -9,6 +9,9 @@
 
 namespace reigen {
 
+// Whether a parameter is a matrix, also where it has a single row, and not a vector.
+bool is_matrix(const std::string& name);
+
 // The tensors that make up a parameter, one below the other; empty for a parameter that the classes
 // do not have (learned positions). `name` as in ParameterSlice.
 std::vector<std::string> hf_names(const std::string& name);

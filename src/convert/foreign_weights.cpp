@@ -206,8 +206,9 @@ class WeightReader {
     const size_t each = values.size() / names.size();
     const int64_t rows = slice.rows / static_cast<int64_t>(names.size());
     for (size_t i = 0; i < names.size(); ++i) {
-      const std::vector<int64_t> shape =
-          slice.rows == 1 ? std::vector{static_cast<int64_t>(each)} : std::vector{rows, slice.cols};
+      const std::vector<int64_t> shape = is_matrix(slice.name)
+                                             ? std::vector{rows, slice.cols}
+                                             : std::vector{static_cast<int64_t>(each)};
       copy(names[i], shape, values.subspan(i * each, each));
     }
   }

@@ -167,6 +167,20 @@ class ToTransformers(Converted):
                                  self.read(f"{self.checkpoint(name)}/model.safetensors", "rb"))
                 self.assertEqual(self.scores(back), self.scores(self.checkpoint(name)))
 
+    def test_one_inner_unit_is_still_a_matrix(self):
+        run("train", "--data", self.made("data"), "--run", self.path("thin"), "--preset", "tiny", "--model.width", 16,
+            "--model.heads", 2, "--model.ffn-width", 1, "--max-steps", 1, "--batch.target-tokens", 200, "--eval.every", 0,
+            "--threads", 1, "--quiet")
+        run("export", self.path("thin/last"), "--to", "hf", "-o", self.path("thin-hf"))
+        tensors = tensors_of(self.path("thin-hf/model.safetensors"))
+        self.assertEqual(tensors["model.encoder.layers.0.fc1.weight"][1], [1, 16])
+        self.assertEqual(tensors["model.encoder.layers.0.fc1.bias"][1], [1])
+        run("import", self.path("thin-hf"), "-o", self.path("thin-back"))
+        self.assertEqual(self.read("thin-back/model.safetensors", "rb"), self.read("thin/last/model.safetensors", "rb"))
+        run("export", self.path("thin/last"), "--to", "ctranslate2", "-o", self.path("thin-ct2"))
+        written = Ct2File(self.path("thin-ct2/model.bin"))
+        self.assertEqual(written.variables["encoder/layer_0/ffn/linear_0/weight"][1], [1, 16])
+
     def test_a_model_without_equivalent_is_refused_by_name(self):
         for name, setting in [("learned", "model.positions learned"),
                               ("pre_untied", "model.tied false"),

@@ -54,5 +54,21 @@ TEST(ForeignNames, SeparateQueriesKeysAndValues) {
             "decoder/layer_1/attention/layer_norm/beta");
 }
 
+TEST(ForeignNames, AMatrixOfOneRowIsNoVector) {
+  ModelOptions options = model_preset("tiny");
+  options.ffn_width = 1;
+  options.biases = options.output_bias = true;
+  const Transformer model(options, {}, 50);
+  EXPECT_EQ(model.layout().find("encoder.0.ffn.input.weight").rows, 1);
+  EXPECT_TRUE(is_matrix("encoder.0.ffn.input.weight"));
+  for (const ParameterSlice& slice : model.layout().slices()) {
+    EXPECT_TRUE(slice.rows == 1 || is_matrix(slice.name)) << slice.name;
+  }
+  for (const char* vector : {"encoder.0.ffn.input.bias", "encoder.0.self_norm.gain",
+                             "decoder.norm.shift", "projection.bias"}) {
+    EXPECT_FALSE(is_matrix(vector)) << vector;
+  }
+}
+
 }  // namespace
 }  // namespace reigen

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "convert/export_format.h"
 #include "convert/foreign_names.h"
 
@@ -95,7 +96,10 @@ class Ct2Model {
     put_text(file, "TransformerSpec");
     put(file, kSpecRevision);
     put(file, static_cast<uint32_t>(variables_.size()));
-    for (const Ct2Variable& variable : variables_) write_variable(file, variable);
+    for (const Ct2Variable& variable : variables_) {
+      check_interrupt();
+      write_variable(file, variable);
+    }
     put(file, static_cast<uint32_t>(aliases_.size()));
     for (const auto& [alias, name] : aliases_) {
       put_text(file, alias);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "text/unicode.h"
 
 namespace reigen {
@@ -69,6 +70,7 @@ void export_model(const SavedModel& saved, const ExportOptions& options) {
     write_ctranslate2(saved, options.weights, out);
   }
   write_export_file(out, "README.md", model_card(saved, options.to, options.weights));
+  check_interrupt();
   out.commit();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "base/json/json_view.h"
 #include "config/decode_options.h"
 #include "convert/export_format.h"
@@ -226,6 +227,7 @@ void write_hf(const SavedModel& saved, const StagedDirectory& out) {
               {"scores", facts.scores}};
   if (facts.training.contains(kCalibration)) own[kCalibration] = facts.training.at(kCalibration);
   write_export_file(out, "reigen.json", pretty(own));
+  check_interrupt();
   FileWriter file(out.file("model.safetensors"));
   write_safetensors(file, HfTensors(saved).list(), {{"format", "pt"}, {"writer", "reigen"}});
   file.close();

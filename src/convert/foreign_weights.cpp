@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/interrupt.h"
 #include "convert/foreign_names.h"
 
 namespace reigen {
@@ -61,6 +62,7 @@ class WeightReader {
   }
 
   void copy(const std::string& tensor, const std::vector<int64_t>& shape, std::span<float> into) {
+    check_interrupt();
     used_.insert(tensor);
     try {
       find(tensor, shape).copy_as_f32(into);

@@ -8,9 +8,11 @@ import json
 import math
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import tarfile
+import time
 import unittest
 
 import harness
@@ -180,6 +182,19 @@ class ToTransformers(Converted):
         run("export", self.path("thin/last"), "--to", "ctranslate2", "-o", self.path("thin-ct2"))
         written = Ct2File(self.path("thin-ct2/model.bin"))
         self.assertEqual(written.variables["encoder/layer_0/ffn/linear_0/weight"][1], [1, 16])
+
+    def test_an_interrupted_export_is_whole_or_absent(self):
+        for to in ("hf", "ctranslate2"):
+            for delay in range(0, 60, 6):
+                out = self.path(f"{to}-{delay}")
+                process = subprocess.Popen([harness.REIGEN, "export", self.checkpoint("post"), "--to", to, "-o", out],
+                                           stderr=subprocess.DEVNULL)
+                time.sleep(delay / 1000)
+                process.send_signal(signal.SIGINT)
+                code = process.wait(timeout=60)
+                self.assertIn(code, (0, 130, -signal.SIGINT))
+                self.assertEqual(os.path.exists(out), code == 0)
+                self.assertFalse(os.path.exists(out + ".partial"))
 
     def test_a_model_without_equivalent_is_refused_by_name(self):
         for name, setting in [("learned", "model.positions learned"),

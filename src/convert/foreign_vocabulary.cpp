@@ -52,7 +52,7 @@ class PieceIdReader : public nlohmann::json_sax<Json> {
   void name_missing() {
     for (size_t id = 0; id < pieces_.size(); ++id) {
       if (found_[id]) continue;
-      std::string name = format("<missing{}>", id);
+      std::string name = missing_piece(static_cast<uint32_t>(id));
       while (!names_.emplace(name, id).second) name += '>';
       pieces_[id] = std::move(name);
     }

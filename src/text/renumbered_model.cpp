@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "base/printable.h"
 #include "base/protobuf.h"
 #include "text/model_facts.h"
 
@@ -27,7 +28,8 @@ enum PieceType : uint64_t {
   kUnknown = 2,
   kControl = 3,
   kUserDefined = 4,
-  kUnused = 5
+  kUnused = 5,
+  kByte = 6
 };
 
 struct ModelPiece {
@@ -86,7 +88,30 @@ uint64_t listed_type(uint32_t id, const ListedPieces& list, const ModelPiece* fo
   return found->type;
 }
 
+// As a special piece it would no longer be found in text, which would be cut differently.
+void check_special(uint32_t id, const ListedPieces& list, const ModelPiece* found,
+                   const std::string& name) {
+  if (found == nullptr || (found->type != kNormal && found->type != kByte)) return;
+  const char* use = id == list.unk     ? "for unknown text"
+                    : id == list.eos   ? "as the end of sentence"
+                    : id == list.start ? "as the start of a translation"
+                                       : nullptr;
+  if (use == nullptr) return;
+  throw DataError(
+      format("{}: piece {} (id {}) is text, and the model has it {}; a piece that is both is not "
+             "supported",
+             name, printable(found->text), id, use));
+}
+
 }  // namespace
+
+std::string missing_piece(uint32_t id) { return format("<missing{}>", id); }
+
+bool is_missing_piece(std::string_view piece, uint32_t id) {
+  if (!piece.starts_with("<missing")) return false;
+  const std::string name = missing_piece(id);
+  return piece.starts_with(name) && piece.find_first_not_of('>', name.size()) == piece.npos;
+}
 
 std::string renumbered_model(std::string_view model, const ListedPieces& list,
                              const std::string& name) {
@@ -114,6 +139,7 @@ std::string renumbered_model(std::string_view model, const ListedPieces& list,
       piece = &pieces[found->second];
       listed[found->second] = true;
     }
+    check_special(id, list, piece, name);
     out += encoded(list.pieces[id], piece == nullptr ? 0 : piece->score,
                    listed_type(id, list, piece, facts.bpe));
   }

@@ -21,6 +21,11 @@ struct ListedPieces {
   uint32_t start = 0;  // with which a translation begins
 };
 
+// The name of an id that has no piece, such as a row beyond the list that fills up a table:
+// "<missing7>". It is no text. Names that clash with a piece have further ">".
+std::string missing_piece(uint32_t id);
+bool is_missing_piece(std::string_view piece, uint32_t id);
+
 // The bytes of the renumbered model. Throws DataError, which begins with `name`, when `model` is
 // not one.
 std::string renumbered_model(std::string_view model, const ListedPieces& list,

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "text/language_tag.h"
 #include "text/model_facts.h"
+#include "text/renumbered_model.h"
 #include "text/unicode.h"
 
 namespace reigen {
@@ -46,6 +47,7 @@ struct Vocabulary::Impl {
   };
   std::vector<Piece> cut(std::string_view line) const;
   bool is_lacking(int id) const;
+  bool has_text(uint32_t id) const;  // in a translation
   std::string text_of(uint32_t id) const;
   std::string joined(const std::vector<std::string>& texts) const;
 };
@@ -338,6 +340,11 @@ std::string without_space_marks(std::string text) {
 
 }  // namespace
 
+bool Vocabulary::Impl::has_text(uint32_t id) const {
+  if (id == eos || id == bos) return false;
+  return !renumbered || !is_missing_piece(model.IdToPiece(static_cast<int>(id)), id);
+}
+
 std::string Vocabulary::Impl::text_of(uint32_t id) const {
   if (!cuts_text) return pieces.at(id);
   const std::string& piece = model.IdToPiece(static_cast<int>(id));
@@ -361,7 +368,7 @@ std::string Vocabulary::decode(std::span<const uint32_t> ids) const {
   }
   std::vector<std::string> texts;
   for (const uint32_t id : ids) {
-    if (id != impl_->eos && id != impl_->bos) texts.push_back(impl_->text_of(id));
+    if (impl_->has_text(id)) texts.push_back(impl_->text_of(id));
   }
   return impl_->joined(texts);
 }
@@ -372,7 +379,7 @@ std::string Vocabulary::decode(std::span<const uint32_t> ids,
   std::vector<std::string> texts;
   size_t next = 0;
   for (const uint32_t id : ids) {
-    if (id == impl_->eos || id == impl_->bos) continue;
+    if (!impl_->has_text(id)) continue;
     if (id != impl_->unk) {
       texts.push_back(impl_->text_of(id));
     } else if (next < unknown.size()) {

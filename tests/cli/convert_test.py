@@ -451,6 +451,16 @@ class FromTransformers(Converted):
                     file.write(text)
             self.broken(write, "reigen.json")
 
+    def test_a_special_piece_that_is_text_is_refused(self):
+        with open(f"{self.exported}/vocab.json") as file:
+            pieces = json.load(file)
+        piece = max(pieces, key=pieces.get)
+        for key in ("decoder_start_token_id", "eos_token_id"):
+            def change(folder):
+                self.edit("config.json", **{key: pieces[piece]})(folder)
+                os.remove(f"{folder}/generation_config.json")
+            self.broken(change, "spm", piece, str(pieces[piece]))
+
     def test_settings_that_contradict_the_class_are_refused_by_name(self):
         for key, value in [("normalize_before", True), ("add_final_layer_norm", True),
                            ("normalize_embedding", True), ("static_position_embeddings", False),

@@ -111,6 +111,30 @@ TEST_P(Renumbered, CutsTextAsBeforeWithTheIdsOfTheList) {
             pieces_of(after, line));
 }
 
+// As a special piece it would no longer be found in text.
+TEST_P(Renumbered, RefusesASpecialPieceThatIsText) {
+  const std::string model = trained(GetParam());
+  const Vocabulary before = Vocabulary::from_model_bytes(model, "before");
+  ListedPieces good;
+  for (uint32_t id = 0; id < before.size(); ++id) good.pieces.push_back(before.piece(id));
+  good.unk = before.unk();
+  good.eos = before.eos();
+  good.start = before.bos();
+  const uint32_t text = before.size() - 1;
+  for (uint32_t ListedPieces::*special :
+       {&ListedPieces::unk, &ListedPieces::eos, &ListedPieces::start}) {
+    ListedPieces list = good;
+    list.*special = text;
+    try {
+      listed_vocabulary(model, list, "target.spm");
+      ADD_FAILURE() << "accepted";
+    } catch (const DataError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("target.spm"));
+      EXPECT_THAT(e.what(), HasSubstr(before.piece(text)));
+    }
+  }
+}
+
 // A model with the pieces of `model` and the given ones, which it lacks.
 Vocabulary with_pieces(const std::string& model, const std::vector<std::string>& further) {
   const Vocabulary before = Vocabulary::from_model_bytes(model, "before");
@@ -178,6 +202,21 @@ TEST_P(Renumbered, DecodesPiecesThatTheModelLacks) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Renumbered,
                          ::testing::Values(VocabType::kBpe, VocabType::kUnigram));
+
+// Rows that fill up an embedding table have no piece.
+TEST_P(Renumbered, LeavesOutIdsThatHaveNoPieceWhenItDecodes) {
+  const std::string model = trained(GetParam());
+  const uint32_t size = Vocabulary::from_model_bytes(model, "before").size();
+  const Vocabulary after = with_pieces(model, {missing_piece(size), "<missing5>"});
+  std::vector<uint32_t> ids;
+  Encoder(after).encode("the number is", ids);
+  ids.insert(ids.begin() + 1, size);
+  EXPECT_EQ(after.decode(ids), "the number is");
+  const std::vector<std::string> unknown = {"Q"};
+  ids.push_back(after.unk());
+  EXPECT_EQ(after.decode(ids, unknown), "the number isQ");
+  EXPECT_EQ(after.decode(std::vector<uint32_t>{size + 1}), "<missing5>");
+}
 
 TEST(ListedVocabulary, IsTheModelItselfIfItsIdsAreThoseOfTheList) {
   const std::string model = trained(VocabType::kBpe);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"
+#include "base/json/json_view.h"
 #include "base/printable.h"
 #include "convert/export_format.h"
 #include "data/manifest.h"
@@ -185,14 +186,35 @@ std::optional<Manifest> dataset_of(const CheckpointFacts& facts) {
   }
 }
 
+// Of a run that began with --from. Its path is of no use elsewhere.
+std::string starting_point_text(const CheckpointFacts& facts) {
+  const auto state = facts.training.find("state");
+  if (state == facts.training.end() || !state->is_object()) return "";
+  const auto start = state->find("starting_point");
+  if (start == state->end() || !start->is_object()) return "";
+  try {
+    const JsonView view(*start, "training.state.starting_point");
+    const uint64_t step = view.at("step");
+    const std::string digest = view.at("sha256");
+    return format(
+        "Training began with the weights of another checkpoint (step {}; SHA-256 of its manifest: "
+        "{}), whose\ndata are not in this section.\n\n",
+        with_commas(step), card_code(digest));
+  } catch (const FieldError& e) {
+    throw CheckpointError(e.what());
+  }
+}
+
 std::string data_section(const CheckpointFacts& facts) {
-  std::string out = "## Training data\n\n";
+  std::string out = "## Training data\n\n" + starting_point_text(facts);
   if (const std::optional<Manifest> manifest = dataset_of(facts)) {
-    out += "| corpus | pairs | source pieces | target pieces |\n| --- | --- | --- | --- |\n";
+    out +=
+        "| corpus | pairs | source pieces | target pieces | weight |\n| --- | --- | --- | --- | "
+        "--- |\n";
     for (const CorpusFacts& corpus : manifest->train) {
-      out +=
-          format("| {} | {} | {} | {} |\n", card_text(corpus.name), with_commas(corpus.lines_kept),
-                 with_commas(corpus.source.pieces), with_commas(corpus.target.pieces));
+      out += format("| {} | {} | {} | {} | {:.4g} |\n", card_text(corpus.name),
+                    with_commas(corpus.lines_kept), with_commas(corpus.source.pieces),
+                    with_commas(corpus.target.pieces), corpus.weight);
     }
     out += "\n";
   }
@@ -246,9 +268,10 @@ std::string model_card(const SavedModel& saved, ExportFormat to, ExportWeights w
   const bool hf = to == ExportFormat::kHf;
   std::string out = front_matter(saved, to);
   out += format(
-      "# {} to {}\n\nA translation model trained with Reigen, written by `reigen export` "
+      "# {} to {}\n\nA translation model {} Reigen, written by `reigen export` "
       "for {} with {} weights.\n\n",
       card_text(facts.source_language), card_text(format("{}", fmt::join(targets_of(facts), ", "))),
+      facts.training.contains("imported") ? "that was imported into" : "trained with",
       hf ? "Hugging Face transformers" : "CTranslate2",
       weights == ExportWeights::kInt8 ? "int8" : "float32");
   out += "## Use\n\n" + (hf ? hf_use(saved) : ct2_use(saved));

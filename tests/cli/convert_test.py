@@ -218,7 +218,7 @@ class ToTransformers(Converted):
         for name, to, parts in [
                 ("post", "hf", ["MarianMTModel", "--to ctranslate2", "| train |", '"norm": "post"',
                                 "truncation=True", "bad_words_ids=[[3]]`"]),
-                ("post_bias", "hf", ["bad_words_ids=[[2], [3]]`"]),
+                ("post_bias", "hf", ["bad_words_ids=[[2], [3]]`", "trained with Reigen"]),
                 ("pre", "ctranslate2", ["max_input_length=80, max_decoding_length=80", "disable_unk=True"])]:
             card = self.read(f"{self.export(name, to)}/README.md")
             for part in parts:
@@ -246,6 +246,19 @@ class ToTransformers(Converted):
         self.assertIn("# &lt;script>en to 'de\\|fr'\n", card)
         self.assertIn("| &lt;b> \\| b | 1.0000 |", card)
         self.assertIn("`'<b>`", card)
+
+    def test_the_card_names_what_the_model_came_from(self):
+        run("import", self.export("post"), "-o", self.path("imported"))
+        run("export", self.path("imported"), "--to", "hf", "-o", self.path("again"))
+        self.assertNotIn("trained with Reigen", self.read("again/README.md"))
+        run("train", "--from", self.path("imported"), "--data", self.made("data"), "--run", self.path("tuned"),
+            "--max-steps", 1, "--eval.every", 0, "--batch.target-tokens", 200, "--threads", 1, "--quiet")
+        run("export", self.path("tuned/last"), "--to", "hf", "-o", self.path("tuned-hf"))
+        card = self.read("tuned-hf/README.md")
+        with open(self.path("imported/manifest.json"), "rb") as file:
+            self.assertIn(hashlib.sha256(file.read()).hexdigest(), card)
+        self.assertIn("trained with Reigen", card)
+        self.assertNotIn(self.path("imported"), card)
 
 
 class ToCtranslate2(Converted):

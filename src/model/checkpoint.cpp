@@ -254,8 +254,8 @@ CheckpointFacts write_checkpoint(const std::string& directory, CheckpointFacts f
   write_vocabulary(staged, facts, vocabulary);
   if (!moments.empty()) {
     facts.files.push_back(write_tensors(staged, "optimizer.safetensors",
-                                        "Adam's two moments, fp32; only needed to resume", layout,
-                                        moments));
+                                        "moments of the optimizer, fp32; only needed to resume",
+                                        layout, moments));
   }
   if (!compressor_state.empty()) {
     FileWriter file(staged.file(kWorkersFile));

@@ -127,8 +127,9 @@ Spans scores_by_command(const EvalOptions& options, const std::string& directory
     const std::string output = begin_of(place + "/output.txt");
     Spans metrics = parse_metrics(output);
     if (metrics.empty()) {
+      const std::string said = last_line(output.empty() ? errors : output);
       log_warning(format("eval.command printed no line `name value`, so its scores are missing{}",
-                         output.empty() ? "" : "; its last line: " + last_line(output)));
+                         said.empty() ? "" : "; its last line: " + said));
     }
     return metrics;
   } catch (const Interrupted&) {

@@ -47,15 +47,15 @@ uint32_t longest_source(const std::vector<CorpusFacts>& corpora) {
   return longest + 1;
 }
 
+// `instead`: what to do if the model cannot accept more.
 void check_lengths(const TrainOptions& options, const char* split,
-                   const std::vector<CorpusFacts>& corpora) {
+                   const std::vector<CorpusFacts>& corpora, const std::string& instead) {
   const uint32_t longest = std::max(longest_source(corpora), longest_target(corpora));
   if (longest <= options.model.max_length) return;
   throw DataError(
       format("{}: the longest sentence of {} has {} tokens but the model accepts {}; set "
-             "--model.max-length {} or prepare the data with --max-pieces {}",
-             options.data, split, longest, options.model.max_length, longest,
-             options.model.max_length - 1));
+             "--model.max-length {} or {}",
+             options.data, split, longest, options.model.max_length, longest, instead));
 }
 
 std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manifest& manifest,
@@ -73,7 +73,7 @@ std::optional<ValidationSet> open_valid(const TrainOptions& options, const Manif
                options.data));
     return std::nullopt;
   }
-  check_lengths(options, "the validation set", manifest.valid);
+  check_lengths(options, "the validation set", manifest.valid, "leave out longer validation pairs");
   return in_turn(open_heldout(options.data, manifest, "valid", pieces));
 }
 
@@ -98,7 +98,8 @@ TrainingData open_data(const TrainOptions& options) {
   if (manifest.train_pairs() == 0) {
     throw DataError(format("{}: the dataset has no training pairs", options.data));
   }
-  check_lengths(options, "the training set", manifest.train);
+  check_lengths(options, "the training set", manifest.train,
+                format("prepare the data with --max-pieces {}", options.model.max_length - 1));
   Vocabulary vocabulary = open_vocabulary(options.data, manifest);
   const PieceCounts pieces = vocabulary.pieces();
   TrainingData data{.manifest = manifest,

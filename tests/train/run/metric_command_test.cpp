@@ -68,6 +68,8 @@ TEST_F(ScoresByCommand, AFailureIsAWarningWithItsReason) {
   EXPECT_THAT(warning, HasSubstr("no model"));
   EXPECT_TRUE(scores("echo something else").empty());
   EXPECT_THAT(warning, HasSubstr("something else"));
+  EXPECT_TRUE(scores("echo no model >&2 | true").empty());  // a pipe ends as its last command does
+  EXPECT_THAT(warning, HasSubstr("no model"));
   EXPECT_TRUE(scores("no-such-program-as-this").empty());
   EXPECT_THAT(warning, HasSubstr("no-such-program-as-this"));
 }

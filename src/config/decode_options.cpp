@@ -57,7 +57,9 @@ void describe_choice(Schema& s, DecodeOptions& o) {
            "such rule",
            0, 1000);
   s.option("min-length", o.min_length,
-           "minimum number of tokens of a translation, end of sentence not counted", 0, 100'000);
+           "minimum number of tokens of a translation, end of sentence not counted; takes "
+           "precedence over decode.max-ratio",
+           0, 100'000);
 }
 
 }  // namespace

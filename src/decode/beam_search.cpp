@@ -74,7 +74,7 @@ class ListFeed : public SearchFeed {
 int64_t longest_outputs(int64_t tokens, int64_t sentences, const DecodeOptions& options,
                         int64_t model_length) {
   const double wanted = static_cast<double>(tokens) * options.max_ratio +
-                        static_cast<double>(kFreeTokens * sentences);
+                        static_cast<double>((kFreeTokens + options.min_length) * sentences);
   const auto longest = static_cast<double>(model_length * sentences);
   return static_cast<int64_t>(std::min(wanted, longest));
 }
@@ -107,7 +107,8 @@ double length_penalty(size_t length, double alpha) {
 int64_t longest_output(int64_t source_tokens, const DecodeOptions& options, int64_t model_length) {
   const double wanted = std::floor(static_cast<double>(source_tokens) * options.max_ratio);
   if (wanted >= static_cast<double>(model_length)) return model_length;
-  return std::min(model_length, static_cast<int64_t>(wanted) + kFreeTokens);
+  const int64_t by_source = static_cast<int64_t>(wanted) + kFreeTokens;
+  return std::min(model_length, std::max(by_source, options.min_length + 1));
 }
 
 int64_t search_cost(size_t source_tokens, const DecodeOptions& options) {
@@ -135,6 +136,13 @@ int64_t prefix_length(const SearchSource& source) {
              tokens, model_length));
 }
 
+[[noreturn]] void throw_long_minimum(int64_t tokens, int64_t model_length) {
+  throw ConfigError(
+      format("--min-length is {} but the model's translations have at most {} tokens before their "
+             "end; lower it",
+             tokens, model_length - 1));
+}
+
 }  // namespace
 
 std::optional<SearchRest> WaitingSources::rest() const {
@@ -148,6 +156,9 @@ void WaitingSources::gather(const SearchRoom& room, bool wait) {
     const std::optional<SearchSource> source = feed_.next(wait && list_.empty());
     if (!source) return;
     check_source_length(source->ids->size(), model_length_);
+    if (options_.min_length >= model_length_) {
+      throw_long_minimum(options_.min_length, model_length_);
+    }
     const auto tokens = static_cast<int64_t>(source->ids->size());
     const int64_t forced = prefix_length(*source);
     if (forced >= model_length_) throw_long_prefix(forced, model_length_);

@@ -51,6 +51,11 @@ std::vector<std::string> read_prefixes(LineReader* reader, size_t count) {
   return prefixes;
 }
 
+void check_prefixes_end(LineReader* reader) {
+  if (reader == nullptr || reader->at_end()) return;
+  throw DataError(format("{}: has more lines than the input", reader->source().path()));
+}
+
 double mean_log_probability(const Translation& translation) {
   return translation.log_probability /
          static_cast<double>(std::max<uint64_t>(1, translation.tokens));
@@ -114,6 +119,7 @@ void translate_one_by_one(LineReader& reader, Translator& translator, const Stre
     sentences += window_sentences;
     if (!sink(text_of(translations, line, options))) return;
   }
+  check_prefixes_end(options.prefixes);
 }
 
 struct OutputClosed {};
@@ -148,6 +154,7 @@ class StreamThreads {
     reader_.source().stop_on(nullptr);
     if (write_error_) std::rethrow_exception(write_error_);
     if (error) std::rethrow_exception(error);
+    if (prefix_error_) std::rethrow_exception(prefix_error_);
   }
 
  private:
@@ -167,8 +174,18 @@ class StreamThreads {
         if (later) std::rethrow_exception(later);
       }
       input_.close();
+      check_end();
     } catch (...) {
       input_.close(std::current_exception());
+    }
+  }
+
+  // The search may be over by now, so run() throws this error.
+  void check_end() {
+    try {
+      check_prefixes_end(options_.prefixes);
+    } catch (...) {
+      prefix_error_ = std::current_exception();
     }
   }
 
@@ -212,6 +229,7 @@ class StreamThreads {
   WindowQueue output_{kWaitingWindows};
   std::atomic<bool> stop_ = false;
   std::exception_ptr write_error_;
+  std::exception_ptr prefix_error_;
 };
 
 }  // namespace

@@ -125,6 +125,14 @@ class Translating(ModelCase):
         done = run("translate", "--model", self.model, "--input", self.data + "/test.en", "--prefix",
                    self.path("prefixes"), check=False)
         self.assert_fails(done, 3, self.path("prefixes"), "20 lines")
+        done = run("translate", "--model", self.model, "--prefix", self.path("prefixes"), check=False,
+                   input="\n".join(first[:19]))
+        self.assert_fails(done, 3, self.path("prefixes"), "more lines")
+        self.assertEqual(len(done.stdout.splitlines()), 19)
+        done = run("translate", "--model", self.model, "--min-length", 5000, check=False, input="one\n")
+        self.assert_fails(done, 2, "--min-length", "5000")
+        longer = json.loads(self.translate("one\n", "--min-length", 60, "--json"))
+        self.assertGreater(longer["translations"][0]["tokens"], 60)
         for line in self.translate(text, "--no-repeat-ngram", 2, "--min-length", 12, "--json").splitlines():
             self.assertGreater(json.loads(line)["translations"][0]["tokens"], 12)
 

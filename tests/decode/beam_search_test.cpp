@@ -400,6 +400,8 @@ TEST(BeamSearch, RespectsTheLengthLimits) {
   EXPECT_EQ(longest_output(7, {.max_ratio = 0.5}, 512), 13);
   EXPECT_EQ(longest_output(300, {.max_ratio = 2}, 512), 512);
   EXPECT_EQ(longest_output(300, {.max_ratio = 100}, 512), 512);
+  EXPECT_EQ(longest_output(7, {.max_ratio = 2, .min_length = 20}, 512), 24);
+  EXPECT_EQ(longest_output(7, {.max_ratio = 2, .min_length = 100}, 512), 101);
   TeacherForced model(tiny_variant("pre"), kPieces, 1);
   for (const auto& list : beam_search(Device::cpu(1), model.model, model.parameters,
                                       some_sources(8, 12), kSpecial, {})) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "decode/beam_search.h"
 #include "support/teacher_forced.h"
@@ -315,6 +316,15 @@ TEST_F(Rules, HoldForEveryTranslationOfASearch) {
       EXPECT_TRUE(seen.emplace(one.ids[i - 1], one.ids[i]).second);
     }
   }
+}
+
+TEST_F(Rules, AMinimumLengthTakesPrecedenceOverTheRatio) {
+  const auto longest = model.model.options().max_length;
+  const DecodeOptions options{.beam = 2, .max_ratio = 0.1, .min_length = longest - 1};
+  for (const Hypothesis& one : search(options)) {
+    EXPECT_GE(one.ids.size(), static_cast<size_t>(longest - 1));
+  }
+  EXPECT_THROW(search({.beam = 2, .min_length = longest}), ConfigError);
 }
 
 TEST_F(Rules, ATranslationBeginsWithItsPrefixAndContinuesAsTheModelPredicts) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/printable.h"
 #include "config/common_options.h"
 
 namespace reigen {
@@ -15,6 +16,12 @@ constexpr double kLeastCoverage = 0.98;
 constexpr size_t kMostSymbolBytes = 64;
 constexpr size_t kMostLanguages = 1000;
 
+// "<0x41>": SentencePiece refuses a vocabulary that has such a piece twice, without its name.
+bool is_byte_piece(std::string_view symbol) {
+  return symbol.size() == 6 && symbol.starts_with("<0x") && symbol.back() == '>' &&
+         symbol.substr(3, 2).find_first_not_of("0123456789ABCDEF") == symbol.npos;
+}
+
 void check_user_symbols(const std::vector<std::string>& symbols) {
   for (size_t i = 0; i < symbols.size(); ++i) {
     const std::string& symbol = symbols[i];
@@ -23,13 +30,14 @@ void check_user_symbols(const std::vector<std::string>& symbols) {
     const bool twice = std::count(symbols.begin(), symbols.end(), symbol) > 1;
     const bool special =
         symbol == "<pad>" || symbol == "<s>" || symbol == "</s>" || symbol == "<unk>";
-    if (!bad && !twice && !special) continue;
+    const bool byte = is_byte_piece(symbol);
+    if (!bad && !twice && !special && !byte) continue;
     throw ConfigError(format(
-        "vocab.user-symbols: \"{}\" {}", symbol,
-        twice ? "is given twice"
-        : special
-            ? "is a piece of every vocabulary"
-            : "cannot be a piece: a symbol has 1 to 64 bytes, no white space, comma or quote"));
+        "vocab.user-symbols: \"{}\" {}", printable_line(symbol),
+        twice     ? "is given twice"
+        : special ? "is a piece of every vocabulary"
+        : byte    ? "is a byte's piece of vocabularies with vocab.byte-fallback"
+               : "cannot be a piece: a symbol has 1 to 64 bytes, no white space, comma or quote"));
   }
 }
 

@@ -136,7 +136,7 @@ TEST(VocabTrainer, TakesBytesForLargeVocabulariesOnly) {
 }
 
 TEST(VocabTrainer, RefusesSymbolsThatCannotBePieces) {
-  for (const char* symbol : {"", "a b", "a,b", "<unk>", "ﬁ", "\"x"}) {
+  for (const char* symbol : {"", "a b", "a,b", "<unk>", "ﬁ", "\"x", "<0x4A>"}) {
     VocabOptions options;
     options.size = 120;
     options.user_symbols = {symbol};

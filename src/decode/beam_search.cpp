@@ -85,7 +85,9 @@ int64_t decoding_tokens(const Device& device, const Transformer& model, DType ty
                         const DecodeOptions& options) {
   if (options.batch_tokens > 0) return options.batch_tokens;
   const Gpu* gpu = device.gpu();
-  const double each = decoding_bytes(model.options(), model.vocabulary(), options.max_ratio,
+  const double ratio = std::max(options.max_ratio, static_cast<double>(options.min_length) /
+                                                       static_cast<double>(kShortSource));
+  const double each = decoding_bytes(model.options(), model.vocabulary(), ratio,
                                      static_cast<double>(size_of(type)));
   if (gpu == nullptr) return std::min(kCpuTokens, static_cast<int64_t>(kCpuBytes / each) + 1);
   const double room = static_cast<double>(gpu->free_memory()) / 2;

@@ -256,6 +256,7 @@ TEST(BeamSearch, TakesFewerTokensAtOnceOnACpuForLargeModels) {
   const double each = decoding_bytes(base, kManyPieces, DecodeOptions().max_ratio);
   EXPECT_LE(static_cast<double>(tokens - 1) * each, kMost);
   EXPECT_GT(static_cast<double>(tokens + 1) * each, kMost);
+  EXPECT_LT(decoding_tokens(device, large, DType::kF32, {.min_length = 400}), tokens / 4);
 }
 
 TEST(BeamSearch, SearchesAgainAfterAnErrorInTheMiddle) {

@@ -18,6 +18,7 @@ import unittest
 import harness
 from ct2_model import Ct2File, Ct2Model
 from harness import run
+from hf_model import HfModel, RandomModel
 
 
 def tensors_of(path):
@@ -168,6 +169,21 @@ class ToTransformers(Converted):
                 self.assertEqual(self.read(f"{back}/model.safetensors", "rb"),
                                  self.read(f"{self.checkpoint(name)}/model.safetensors", "rb"))
                 self.assertEqual(self.scores(back), self.scores(self.checkpoint(name)))
+
+    def test_the_written_model_computes_the_same_log_probabilities(self):
+        line = self.read(self.made("text/test.en")).split("\n")[0]
+        for name in ["pre", "pre_biases", "pre_bf16", "post", "post_untied", "post_bias", "post_two"]:
+            with self.subTest(name=name):
+                folder = self.export(name)
+                lists = []
+                for side in ("vocab", "target_vocab" if name == "post_two" else "vocab"):
+                    with open(f"{folder}/{side}.json") as file:
+                        lists.append(json.load(file))
+                source = [lists[0][piece] for piece in [*spm_encode(f"{folder}/source.spm", [line])[0], "</s>"]]
+                found = self.scores(self.checkpoint(name))[0]
+                wanted = HfModel(folder).score(source, [lists[1][piece] for piece in found["pieces"]])
+                for a, b in zip(found["log_probabilities"], wanted, strict=True):
+                    self.assertAlmostEqual(a, b, delta=1e-4)
 
     def test_one_inner_unit_is_still_a_matrix(self):
         run("train", "--data", self.made("data"), "--run", self.path("thin"), "--preset", "tiny", "--model.width", 16,
@@ -572,6 +588,34 @@ class MadeByTransformers(harness.Case):
                            input="".join(line["source"] + "\n" for line in chosen))
                 self.assertEqual(done.stdout.split("\n")[:-1], [line["greedy"] for line in chosen])
         self.assertEqual(compared, 30)
+
+
+class RandomShapes(Converted):
+    """Shapes that nobody listed, against the reference in hf_model.py."""
+
+    SEEDS = range(60 if harness.TEST_ALL else 12)
+
+    def test_log_probabilities_are_those_of_the_reference(self):
+        exported = self.export("post_two")
+        models = [f"{exported}/{side}.spm" for side in ("source", "target")]
+        pieces = []
+        for name in ("vocab", "target_vocab"):
+            with open(f"{exported}/{name}.json") as file:
+                pieces.append(sorted(set(json.load(file)) - {"<pad>", "</s>", "<s>", "<unk>"}))
+        lines = [self.read(self.made(f"text/test.{language}")).split("\n")[:2] for language in ("en", "de")]
+        files = [self.write(f"few.{i}", "".join(f"{line}\n" for line in side)) for i, side in enumerate(lines)]
+        cut = [spm_encode(model, side) for model, side in zip(models, lines)]
+        for seed in self.SEEDS:
+            with self.subTest(seed=seed):
+                made = RandomModel(self.path(f"random-{seed}"), seed, models, pieces)
+                run("import", made.folder, "-o", self.path(f"read-{seed}"))
+                done = run("score", "--model", self.path(f"read-{seed}"), "--sources", files[0], "--targets", files[1],
+                           "--tokens", "--quiet", "--threads", 1)
+                reference = HfModel(made.folder)
+                for source, target, found in zip(*cut, done.stdout.splitlines(), strict=True):
+                    wanted = reference.score(made.ids(0, source), made.ids(-1, target))
+                    for a, b in zip(json.loads(found)["log_probabilities"], wanted, strict=True):
+                        self.assertAlmostEqual(a, b, delta=1e-4)
 
 
 class TwoVocabularies(Converted):

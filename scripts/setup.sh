@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that Reigen builds with; with --unit also those of lint and unit tests,
-# with --test those of all tests and benchmarks. Does nothing when all are there, so it needs root (or
-# sudo) only once.
+# with --test those of all tests and benchmarks, with --arm64 those that build for arm64 and run the
+# result. Does nothing when all are there, so it needs root (or sudo) only once. With --list after these
+# it prints the packages instead.
 set -euo pipefail
 
 packages=(
@@ -20,16 +21,44 @@ test_packages=(
   sentencepiece time curl
   openmpi-bin slurmctld slurmd slurm-client iproute2 faketime chromium spin python3-yaml
 )
-[ "${1:-}" = --unit ] && packages+=("${unit_packages[@]}")
-[ "${1:-}" = --test ] && packages+=("${test_packages[@]}")
+arm64_packages=(g++-aarch64-linux-gnu mmdebstrap qemu-user-static)
+list=
+arm64=
+for option in "$@"; do
+  case $option in
+    --unit) packages+=("${unit_packages[@]}") ;;
+    --test) packages+=("${test_packages[@]}") ;;
+    --arm64) arm64=yes packages+=("${arm64_packages[@]}") ;;
+    --list) list=yes ;;
+    *)
+      echo "usage: scripts/setup.sh [--unit | --test] [--arm64] [--list]" >&2
+      exit 2
+      ;;
+  esac
+done
+if [ -n "$list" ]; then
+  printf '%s\n' "${packages[@]}"
+  exit 0
+fi
+
+# Lets the kernel start arm64 programs by qemu, where this is root and the kernel can. Under systemd that
+# is done already.
+start_by_qemu() {
+  local folder=/proc/sys/fs/binfmt_misc
+  [ -n "$arm64" ] && [ ! -e $folder/qemu-aarch64 ] && [ "$(id -u)" -eq 0 ] || return 0
+  [ -e $folder/register ] || mount -t binfmt_misc binfmt_misc $folder 2>/dev/null || return 0
+  cat /usr/lib/binfmt.d/qemu-aarch64.conf > $folder/register || return 0
+}
 
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' ||
     missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
-
+if [ ${#missing[@]} -eq 0 ]; then
+  start_by_qemu
+  exit 0
+fi
 if ! command -v apt-get >/dev/null; then
   echo "error: apt-get not found; install these packages by hand: ${missing[*]}" >&2
   exit 1
@@ -47,3 +76,4 @@ export DEBIAN_FRONTEND=noninteractive
 "${sudo[@]}" apt-get update -qq
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+start_by_qemu

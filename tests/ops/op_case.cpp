@@ -12,6 +12,12 @@ namespace {
 
 using reference::Matrix;
 
+#if defined(__aarch64__)
+using Half = __fp16;  // GCC 12 has the other name for x86 only
+#else
+using Half = _Float16;
+#endif
+
 void encode(double value, DType type, char* to) {
   const auto single = static_cast<float>(value);
   if (type == DType::kF32) std::memcpy(to, &single, 4);
@@ -22,14 +28,14 @@ void encode(double value, DType type, char* to) {
     std::memcpy(to, &half, 2);
   }
   if (type == DType::kF16) {
-    const auto half = static_cast<_Float16>(single);
+    const auto half = static_cast<Half>(single);
     std::memcpy(to, &half, 2);
   }
 }
 
 double decode(DType type, const char* from) {
   if (type == DType::kF16) {
-    _Float16 half;
+    Half half;
     std::memcpy(&half, from, 2);
     return static_cast<double>(half);
   }

@@ -21,7 +21,8 @@ using reference::normal;
 struct Size {
   int64_t rows, in, out;
 };
-const std::vector<Size> kSizes = {{1, 16, 24}, {4, 72, 40}, {33, 7, 19}, {300, 64, 2100}};
+const std::vector<Size> kSizes = {
+    {1, 16, 24}, {4, 72, 40}, {6, 50, 33}, {33, 7, 19}, {300, 64, 2100}};
 
 TEST_P(Ops, APackedWeightMultipliesLikeTheMatrix) {
   for (const auto& [rows, in, out] : kSizes) {
@@ -93,14 +94,35 @@ TEST(Int8Weight, MultipliesUpToTheRoundingOfX) {
   }
 }
 
-TEST(Int8Weight, IsTheSameByTheLibraryAndByOurOwnKernel) {
+struct Way {
+  cpu::Int8By by;
+  const char* name;
+};
+
+class Int8Ways : public ::testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    const Rounded weight(1, 8);
+    if (cpu::Int8Weight(weight.matrix(), GetParam().by).by() != GetParam().by) {
+      GTEST_SKIP() << "this processor has no instructions for it";
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Ways, Int8Ways,
+                         ::testing::Values(Way{cpu::Int8By::kLibrary, "Library"},
+                                           Way{cpu::Int8By::kI8mm, "I8mm"},
+                                           Way{cpu::Int8By::kDot, "Dot"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(Int8Ways, GiveTheSameAsTheKernelForEveryProcessor) {
   for (const auto& [rows, in, out] : kSizes) {
     const Rounded weight(out, in);
     std::vector<float> x = normal_floats(rows, in, 1);
     for (const int threads : {1, 2}) {
       const Device device = Device::cpu(threads);
-      EXPECT_EQ(product(device, cpu::Int8Weight(weight.matrix(), true), x, rows, out),
-                product(device, cpu::Int8Weight(weight.matrix(), false), x, rows, out));
+      const cpu::Int8Weight fast(weight.matrix(), GetParam().by);
+      const cpu::Int8Weight plain(weight.matrix(), cpu::Int8By::kAnyProcessor);
+      EXPECT_EQ(product(device, fast, x, rows, out), product(device, plain, x, rows, out));
     }
   }
 }
@@ -125,8 +147,9 @@ TEST(Int8Weight, ReachesTheLimitsOfItsSums) {
   std::vector<int8_t> values(static_cast<size_t>(in), -128);  // as a hostile file may have
   const float scale = 1;
   std::vector<float> x(static_cast<size_t>(in), 255);
-  for (const bool library : {true, false}) {
-    const cpu::Int8Weight weight({values.data(), &scale, 1, in}, library);
+  for (const auto by :
+       {cpu::Int8By::kLibrary, cpu::Int8By::kI8mm, cpu::Int8By::kDot, cpu::Int8By::kAnyProcessor}) {
+    const cpu::Int8Weight weight({values.data(), &scale, 1, in}, by);
     EXPECT_EQ(product(Device::cpu(1), weight, x, 1, 1)[0], -128.0F * 255 * in);
   }
 }

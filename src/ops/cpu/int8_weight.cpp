@@ -37,24 +37,69 @@ T* at_least(std::vector<T>& memory, int64_t count) {
 
 }  // namespace
 
-Int8Weight::Int8Weight(const Int8Matrix& weight, bool library) : weight_(weight) {
+Int8Weight::Int8Weight(const Int8Matrix& weight, Int8By by) : weight_(weight) {
   for (int64_t r = 0; r < weight.rows; ++r) {
     int32_t sum = 0;
     for (int64_t c = 0; c < weight.cols; ++c) sum += weight.row(r)[c];
     row_sums_.push_back(sum);
   }
-  for (int64_t first = 0; library && first < weight.rows; first += kBlock) {
-    const int64_t count = std::min(kBlock, weight.rows - first);
-    auto block = LibraryWeight::pack(ProductType::kInt8, weight.row(first), count, weight.cols);
-    if (block == nullptr) return;  // for the first, and so for all
+  for (const Int8By way : {Int8By::kLibrary, Int8By::kI8mm, Int8By::kDot, Int8By::kAnyProcessor}) {
+    by_ = way;
+    if (way >= by && pack_by(way)) break;
+  }
+}
+
+bool Int8Weight::pack_by(Int8By by) {
+  switch (by) {
+    case Int8By::kLibrary:
+      return pack_by_library();
+    case Int8By::kI8mm:
+      return pack_by_kernels(Int8Unit::kI8mm);
+    case Int8By::kDot:
+      return pack_by_kernels(Int8Unit::kDot);
+    case Int8By::kAnyProcessor:
+      break;
+  }
+  return true;
+}
+
+bool Int8Weight::pack_by_library() {
+  for (int64_t first = 0; first < weight_.rows; first += kBlock) {
+    const int64_t count = std::min(kBlock, weight_.rows - first);
+    auto block = LibraryWeight::pack(ProductType::kInt8, weight_.row(first), count, weight_.cols);
+    if (block == nullptr) return false;  // for the first, and so for all
     blocks_.push_back(std::move(block));
   }
+  return true;
+}
+
+bool Int8Weight::pack_by_kernels(Int8Unit unit) {
+  kernels_ = int8_kernels(unit);
+  if (kernels_ == nullptr) return false;
+  panels_ = pack_panels(weight_, *kernels_);
+  row_sums_.resize((row_sums_.size() + kPanelOutputs - 1) / kPanelOutputs * kPanelOutputs);
+  return true;
 }
 
 void Int8Weight::sums_of(const Device& device, const uint8_t* x, int64_t rows, int64_t first,
                          int64_t count, int32_t* sums) const {
-  if (!blocks_.empty()) {
+  if (by_ == Int8By::kLibrary) {
     return blocks_[static_cast<size_t>(first / kBlock)]->multiply(x, filled_up(rows), sums);
+  }
+  if (kernels_ != nullptr) {
+    const int64_t panels = (count + kPanelOutputs - 1) / kPanelOutputs;
+    const int64_t grain = kOutputGrain / kPanelOutputs;
+    return parallel_for(device, panels, grain, [&](int64_t first_panel, int64_t last_panel, int) {
+      const int64_t begin = first_panel * kPanelOutputs;
+      kernels_->multiply({.x = x,
+                          .rows = rows,
+                          .weight = &panels_,
+                          .weight_sums = row_sums_.data(),
+                          .first = first + begin,
+                          .outputs = std::min(last_panel * kPanelOutputs, count) - begin,
+                          .sums = sums + begin,
+                          .sums_stride = count});
+    });
   }
   parallel_for(device, count, kOutputGrain, [&](int64_t begin, int64_t end, int) {
     int8_dots({.x = x,
@@ -69,11 +114,12 @@ void Int8Weight::sums_of(const Device& device, const uint8_t* x, int64_t rows, i
 
 void Int8Weight::multiply(const Device& device, Tensor x, Tensor y) const {
   Int8Scratch& scratch = int8_scratch();
-  uint8_t* rounded = at_least(scratch.x, filled_up(x.rows) * x.cols);
+  const int64_t stride = kernels_ != nullptr ? panels_.inner : x.cols;
+  uint8_t* rounded = at_least(scratch.x, filled_up(x.rows) * stride);
   RowScale* scales = at_least(scratch.scales, x.rows);
   parallel_for(device, x.rows, kInt8Grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
-      scales[r] = quantize_row(x.row(r), static_cast<size_t>(x.cols), rounded + r * x.cols);
+      scales[r] = quantize_row(x.row(r), static_cast<size_t>(x.cols), rounded + r * stride);
     }
   });
   const int64_t rows_at_once = std::min(kMostRowsAtOnce, filled_up(x.rows));
@@ -82,7 +128,7 @@ void Int8Weight::multiply(const Device& device, Tensor x, Tensor y) const {
     const int64_t count = std::min(kBlock, weight_.rows - first);
     for (int64_t row = 0; row < x.rows; row += kMostRowsAtOnce) {
       const int64_t rows = std::min(kMostRowsAtOnce, x.rows - row);
-      sums_of(device, rounded + row * x.cols, rows, first, count, sums);
+      sums_of(device, rounded + row * stride, rows, first, count, sums);
       parallel_for(device, rows, kInt8Grain, [&](int64_t begin, int64_t end, int) {
         for (int64_t r = begin; r < end; ++r) {
           scale_sums(sums + r * count, scales[row + r], row_sums_.data() + first,

@@ -1,6 +1,6 @@
 # The two commands a new user needs: `make demo` and `make test`, each from a clean clone.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build demo package package-cuda test test-fast test-all asan tsan fuzz chaos bench docs site format lint clean
+.PHONY: help setup setup-test build demo package package-arm64 package-cuda test test-fast test-all asan tsan fuzz chaos bench docs site format lint clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,6 +20,12 @@ demo: build ## prepare, train and translate the built-in corpus, in demo/
 package: setup ## write the relocatable archive and the .deb: build/package
 	@scripts/build.sh release reigen reigen_launcher
 	@packaging/package.sh
+
+package-arm64: ## write the same for arm64, built on this machine: build/package
+	@scripts/setup.sh --arm64
+	@scripts/arm64_root.sh
+	@scripts/build.sh arm64 reigen reigen_launcher
+	@packaging/package.sh --arm64
 
 package-cuda: setup ## write the archive of the CUDA part, where nvcc is: build/package
 	@scripts/build.sh cuda-library reigen_cuda

@@ -12,7 +12,7 @@ import sys
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests"))
 with open("CMakeLists.txt", encoding="utf-8") as file:
     named = {}
-    for script, classes in re.findall(r"^reigen_cli_test\(\S+ \d+ (\w+)((?: \w+)*)\)", file.read(), re.M):
+    for script, classes in re.findall(r"^ *reigen_cli_test\(\S+ \d+ (\w+)((?: \w+)*)\)", file.read(), re.M):
         named.setdefault(script, []).extend(classes.split() or ["(all)"])
 
 errors = []

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests in stages: scripts/test.sh [--all] [STAGE...]
 #   lint release asan tsan cuda      `make test`: about 12 minutes on two cores, more from cold
-#   fuzz long                        with --all, which also widens the stages above
+#   arm64 fuzz long                  with --all, which also widens the stages above
 #   fast                             `make test-fast`: lint, unit tests, a few whole runs
 # CONTRIBUTING.md lists which checks run only with --all. The time of each stage is printed at the end.
 set -euo pipefail
@@ -68,6 +68,22 @@ cuda() {
   fi
 }
 
+arm64() {
+  local folders=(base config text data tensor ops model optim decode eval)
+  if ! scripts/setup.sh --arm64 || ! scripts/arm64_root.sh; then
+    echo "compiler, libraries or qemu for arm64 cannot be installed here: nothing built for it (1 stage skipped)"
+    return
+  fi
+  scripts/build.sh release reigen  # what the other is compared with
+  cmake --preset arm64 -DREIGEN_TESTS=ON >/dev/null
+  cmake --build build/arm64 --target reigen reigen_launcher "${folders[@]/%/_tests}"
+  ctest --test-dir build/arm64 --output-on-failure -j "$jobs" -R "^($(IFS='|'; echo "${folders[*]}"))\\.|^cli\\.arm64$"
+  # Processors without I8MM, and without dot products.
+  for processor in cortex-a76 cortex-a72; do
+    QEMU_CPU=$processor ctest --test-dir build/arm64 --output-on-failure -j "$jobs" -R '^ops\..*Int8'
+  done
+}
+
 fuzz() {
   scripts/build.sh fuzz
   if [ -n "${MINUTES:-}" ]; then
@@ -85,7 +101,7 @@ long() {
 stages=("$@")
 if [ ${#stages[@]} -eq 0 ]; then
   stages=(lint release asan tsan cuda)
-  [ -n "$all" ] && stages+=(fuzz long)
+  [ -n "$all" ] && stages+=(arm64 fuzz long)
 fi
 for stage in "${stages[@]}"; do
   printf '\n== %s ==\n' "$stage"

@@ -60,6 +60,7 @@ Json to_json(const CorpusFacts& corpus) {
   json["lines_read"] = corpus.lines_read;
   json["lines_kept"] = corpus.lines_kept;
   json["dropped"] = dropped;
+  if (corpus.heldout_kept > 0) json["heldout_kept"] = corpus.heldout_kept;
   json["source"] = to_json(corpus.source);
   json["target"] = to_json(corpus.target);
   json["shards"] = shards;
@@ -116,6 +117,7 @@ CorpusFacts corpus_from(const JsonView& json) {
     const bool absent = static_cast<Rule>(r) == Rule::kScore && !json.at("dropped").contains(name);
     if (!absent) corpus.dropped[static_cast<size_t>(r)] = json.at("dropped").at(name);
   }
+  if (json.contains("heldout_kept")) corpus.heldout_kept = json.at("heldout_kept");
   corpus.source = side_from(json.at("source"));
   corpus.target = side_from(json.at("target"));
   for (const JsonView& s : json.at("shards").elements()) {

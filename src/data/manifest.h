@@ -48,6 +48,8 @@ struct CorpusFacts {
   uint64_t lines_read = 0;
   uint64_t lines_kept = 0;
   std::array<uint64_t, kRuleCount> dropped = {};
+  uint64_t heldout_kept =
+      0;  // training pairs that are also in valid or test, without clean.heldout
   SideFacts source;
   SideFacts target;
   std::vector<ShardInfo> shards;

@@ -201,6 +201,9 @@ class Preparation {
     if (pair.rule == Rule::kKept && options_.clean.duplicate && !seen_.insert(pair.hash)) {
       pair.rule = Rule::kDuplicate;
     }
+    if (pair.rule == Rule::kKept && !options_.clean.heldout && heldout_.contains(pair.hash)) {
+      ++corpus.heldout_kept;
+    }
     if (pair.rule != Rule::kKept) {
       drop(pair);
     } else if (spool_) {

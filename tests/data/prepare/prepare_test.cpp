@@ -89,11 +89,27 @@ TEST(Prepare, DropsTheShareWithTheLowestScores) {
             contents(dir.path("given"))["train-00000.shard"]);
 }
 
+TEST(Prepare, CountsTrainingPairsThatAreHeldOutWhereItKeepsThem) {
+  TempDir dir;
+  TempDir other;
+  PrepareOptions options =
+      sample_options(write_sample_corpus(dir.path(), "a", 300), dir.path("dropped"));
+  options.valid = {write_sample_corpus(other.path(), "a", 20)};  // its first pairs
+  const Manifest dropped = prepare(options).manifest;
+  const uint64_t both = dropped.train[0].dropped[static_cast<size_t>(Rule::kHeldout)];
+  EXPECT_GT(both, 0U);
+  EXPECT_EQ(dropped.train[0].heldout_kept, 0U);
+  options.clean.heldout = false;
+  options.output = dir.path("kept");
+  prepare(options);
+  EXPECT_EQ(read_manifest(options.output).train[0].heldout_kept, both);
+}
+
 TEST(Prepare, WithoutANewRuleTheManifestIsAsBefore) {
   TempDir dir;
   prepare(sample_options(write_sample_corpus(dir.path(), "a", 300), dir.path("out")));
   const std::string manifest = read_file(dir.path("out/manifest.json"));
-  for (const char* word : {"score", "byte-fallback", "user-symbols"}) {
+  for (const char* word : {"score", "byte-fallback", "user-symbols", "heldout_kept"}) {
     EXPECT_EQ(manifest.find(word), std::string::npos) << word;
   }
   EXPECT_NE(manifest.find("\"coverage\": 1.0"), std::string::npos);

@@ -158,6 +158,44 @@ class Advice(harness.Case):
         self.assertEqual(self.verdict("sound", "data")["faults"], [])
         self.assertLess(self.losses("sound")[640], self.losses("run")[640] - 0.3)
 
+    def test_a_weight_decay_that_keeps_the_model_from_learning_is_lowered(self):
+        self.train("run", *FIXED, "--optimizer.kind", "adamw", "--optimizer.weight-decay", 8, "--max-steps", 320)
+        verdict = self.verdict("run")
+        self.assertEqual(verdict["answer"], "useless", verdict)
+        self.assertIn("optimizer.weight-decay", verdict["because"])
+        command = self.commands(verdict)[0]
+        self.assertEqual(command[command.index("--optimizer.weight-decay") + 1], "0.01")
+        run(*command, "--quiet")
+        self.assertLess(self.losses("run-less-decay")[320], self.losses("run")[320] - 0.5)
+
+    def test_a_rate_that_fell_too_early_gets_a_decay_over_the_whole_run(self):
+        self.train("run", "--schedule.kind", "exponential", "--schedule.rate", "0.004", "--schedule.decay-steps", 10,
+                   "--schedule.decay-rate", "0.3", "--max-steps", 200)
+        verdict = self.verdict("run")
+        self.assertEqual(verdict["answer"], "schedule-over", verdict)
+        run(*self.commands(verdict)[0], "--quiet")
+        self.assertLess(min(self.losses("run-longer").values()), min(self.losses("run").values()) - 0.5)
+
+    def test_a_warm_up_that_is_longer_than_the_run_is_shortened(self):
+        self.train("run", *FIXED, "--schedule.warmup-steps", 4000, "--max-steps", 200)
+        verdict = self.verdict("run")
+        self.assertIn("warm-up (step 200 of 4,000)", verdict["because"], verdict)
+        anew = next(c for c in self.commands(verdict) if "--schedule.warmup-steps" in c)
+        run(*anew, "--quiet")
+        self.assertLess(self.losses("run-shorter-warmup")[200], self.losses("run")[200] - 0.5)
+
+    def test_validation_pairs_among_the_training_pairs_are_named_and_dropped(self):
+        text = self.corpus(pairs=1500, name="other")
+        for language in ("en", "de"):
+            self.write(f"other/train.{language}",
+                       self.read(f"other/train.{language}") + self.read(f"other/valid.{language}"))
+        for rule, faults in (("--no-clean.heldout", ["leaked-validation"]), ("--clean.heldout", [])):
+            run(*self.prepare_args(text, output="data", vocab_size=300), rule, "--quiet", "--overwrite")
+            self.train(rule, *FIXED, "--max-steps", 100, data=self.path("data"))
+            report = self.report(rule)["verdicts"]
+            self.assertEqual(report["data"]["faults"], faults)
+            self.assertEqual(report["overfitting"]["answer"] == "unknown", bool(faults), report["overfitting"])
+
     def test_too_much_dropout_is_halved(self):
         self.train("run", *FIXED, "--dropout", 0.6, "--max-steps", 400)
         verdict = self.verdict("run", "overfitting")

@@ -53,10 +53,22 @@ std::string longer_command(const Trained& t) {
                                      t.schedule->kind == ScheduleKind::kPolynomial ||
                                      t.schedule->kind == ScheduleKind::kExponential);
   if (decays) {
-    changes += format(" --schedule.decay-steps {}",
-                      std::round(1.5 * static_cast<double>(t.schedule->decay_steps)));
+    // A decay that ended the run before it had learnt anything gets all of its steps.
+    const double planned = 1.5 * static_cast<double>(t.schedule->decay_steps);
+    changes +=
+        format(" --schedule.decay-steps {}",
+               std::round(t.level.useless() ? std::max(planned, 1.5 * t.plan.step) : planned));
   }
   return new_run_command(t.run, "longer", changes);
+}
+
+std::string shorter_warmup_advice(const Trained& t) {
+  const double warmup = std::max(1.0, std::round(t.plan.last / 10));
+  return format(
+      "the warm-up of {} steps is longer than the planned {}: {} starts anew with a warm-up of a "
+      "tenth of the run",
+      step_number(t.warmup_end), step_number(t.plan.last),
+      new_run_command(t.run, "shorter-warmup", format("--schedule.warmup-steps {:.0f}", warmup)));
 }
 
 const char* divided_text(double divisor) { return divisor == 10 ? "a tenth" : "a third"; }
@@ -90,6 +102,9 @@ std::string train_on_advice(const Trained& t) {
                                  resume_command(t, format("--decay-now {:.0f}", t.decay_steps)),
                                  counted(static_cast<uint64_t>(t.decay_steps), "step"),
                                  text_of(*t.of_decay)));
+  }
+  if (t.plan.last > 0 && t.warmup_end >= t.plan.last) {
+    append_clause(advice, shorter_warmup_advice(t));
   }
   return advice;
 }
@@ -127,6 +142,16 @@ std::string useless_advice(const Trained& t) {
         "{} starts anew with ten times the learning rate; the loss has to fall below {:.3f} within "
         "as many steps",
         other_rate_command(t, 0.1), t.level.valid);
+  }
+  if (t.level.decayed_away()) {
+    return new_run_command(t.run, "less-decay", "--optimizer.weight-decay 0.01") +
+           " starts anew with the usual weight decay";
+  }
+  if (t.level.fault == LossLevel::Fault::kUnusedSources) {
+    return format(
+        "compare some lines of both training files side by side; if they are translations of each "
+        "other, {} starts anew with a tenth of the learning rate",
+        other_rate_command(t, 10));
   }
   const std::string anew = other_rate_command(t, 10) +
                            " starts anew with a tenth of the learning rate; the loss has to fall "

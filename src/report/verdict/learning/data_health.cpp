@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file/files.h"
 #include "base/format.h"
+#include "base/json/json_view.h"
 #include "report/verdict/learning/wording.h"
 
 namespace reigen {
@@ -34,8 +35,8 @@ std::string tenths_text(double share) { return format("{:.1f}%", 100 * share); }
 Confidence data_confidence(const DataHealth& data) {
   using Fault = DataHealth::Fault;
   if (data.faults.empty()) return data.facts.known ? Confidence::kMedium : Confidence::kNone;
-  const bool counted_one = data.has(Fault::kFewValidation) || data.has(Fault::kUnknownPieces) ||
-                           data.has(Fault::kManyDropped);
+  const bool counted_one = data.has(Fault::kFewValidation) || data.has(Fault::kLeakedValidation) ||
+                           data.has(Fault::kUnknownPieces) || data.has(Fault::kManyDropped);
   return counted_one ? Confidence::kHigh : Confidence::kMedium;
 }
 
@@ -54,6 +55,11 @@ std::string fault_text(const DataHealth& data, DataHealth::Fault fault) {
           "the validation set has {}: a difference between two losses may be chance, and "
           "confidence in verdicts on learning is medium at most",
           counted(f.validation_pairs, "pair"));
+    case DataHealth::Fault::kLeakedValidation:
+      return format(
+          "{} of the validation or test set are training pairs, too (clean.heldout was off), so "
+          "validation loss does not tell how well the model does on text that it has not seen",
+          counted(f.leaked, "pair"));
     case DataHealth::Fault::kUnknownPieces:
       return format(
           "{} of the pieces of training text and {} of those of validation text are unknown to the "
@@ -67,6 +73,12 @@ std::string fault_text(const DataHealth& data, DataHealth::Fault fault) {
       return format(
           "validation text is unlike training text (domain, language, direction or preparation): "
           "in the first epoch, training loss was {:.3f} and validation loss {:.3f}",
+          data.unlike_train, data.unlike_valid);
+    case DataHealth::Fault::kRepeatedTraining:
+      return format(
+          "in the first epoch, training loss was {:.3f} and validation loss {:.3f}: training pairs "
+          "occur several times (duplicates were not dropped, or a corpus has a weight above 1), or "
+          "validation text is of a different kind",
           data.unlike_train, data.unlike_valid);
     case DataHealth::Fault::kUnusedSources:
       return sources_text(*data.sources) +
@@ -85,12 +97,16 @@ const char* fault_label(DataHealth::Fault fault) {
   switch (fault) {
     case DataHealth::Fault::kFewValidation:
       return "few validation pairs";
+    case DataHealth::Fault::kLeakedValidation:
+      return "validation pairs among the training pairs";
     case DataHealth::Fault::kUnknownPieces:
       return "many unknown pieces";
     case DataHealth::Fault::kManyDropped:
       return "many lines dropped";
     case DataHealth::Fault::kUnlikeValidation:
       return "validation text unlike training text";
+    case DataHealth::Fault::kRepeatedTraining:
+      return "training pairs are likely repeated";
     case DataHealth::Fault::kUnusedSources:
       return "sources are not used";
     case DataHealth::Fault::kMisalignedValidation:
@@ -105,6 +121,8 @@ std::string fault_advice(DataHealth::Fault fault) {
     case DataHealth::Fault::kFewValidation:
       return "prepare the dataset again with at least 1,000 validation pairs "
              "(`reigen prepare --valid`)";
+    case DataHealth::Fault::kLeakedValidation:
+      return "prepare the dataset again with `--clean.heldout`, which drops such training pairs";
     case DataHealth::Fault::kUnknownPieces:
       return "prepare the dataset again with a vocabulary made of this text (`reigen prepare` "
              "without `--vocab`)";
@@ -112,11 +130,26 @@ std::string fault_advice(DataHealth::Fault fault) {
       return "look at the dropped lines (`reigen prepare --examples 20`) before more training";
     case DataHealth::Fault::kUnlikeValidation:
       return "validate on pairs of the kind that the model is for, and train on that kind";
+    case DataHealth::Fault::kRepeatedTraining:
+      return "prepare the dataset again with `--clean.duplicate`, which drops repeated pairs; an "
+             "epoch is then a pass over different pairs";
     case DataHealth::Fault::kUnusedSources:
     case DataHealth::Fault::kMisalignedValidation:
       return "compare some lines of both files side by side, and prepare the dataset again";
   }
   return "";
+}
+
+}  // namespace
+
+namespace {
+
+// By the options of `reigen prepare`.
+bool duplicates_kept(const Json& options) {
+  const JsonView view(options);
+  if (!options.is_object() || !view.contains("clean")) return false;
+  const JsonView clean = view.at("clean");
+  return clean.contains("duplicate") && !static_cast<bool>(clean.at("duplicate"));
 }
 
 }  // namespace
@@ -138,7 +171,12 @@ DataFacts data_facts(const Manifest& manifest) {
     f.by_rule = by_rule;
     f.rule = rule_name(rule);
   }
-  for (const CorpusFacts& corpus : manifest.train) f.lines += corpus.lines_read;
+  for (const CorpusFacts& corpus : manifest.train) {
+    f.lines += corpus.lines_read;
+    f.leaked += corpus.heldout_kept;
+    f.repeats = f.repeats || corpus.weight > 1;
+  }
+  f.repeats = f.repeats || duplicates_kept(manifest.options);
   return f;
 }
 
@@ -168,12 +206,16 @@ const char* id_of(DataHealth::Fault fault) {
   switch (fault) {
     case DataHealth::Fault::kFewValidation:
       return "few-validation-pairs";
+    case DataHealth::Fault::kLeakedValidation:
+      return "leaked-validation";
     case DataHealth::Fault::kUnknownPieces:
       return "unknown-pieces";
     case DataHealth::Fault::kManyDropped:
       return "dropped-lines";
     case DataHealth::Fault::kUnlikeValidation:
       return "unlike-validation";
+    case DataHealth::Fault::kRepeatedTraining:
+      return "repeated-training";
     case DataHealth::Fault::kUnusedSources:
       return "unused-sources";
     case DataHealth::Fault::kMisalignedValidation:
@@ -203,6 +245,8 @@ DataHealth data_health(const RunSummary& run, const LearningContext& context) {
   if (level.unlike && !d.has(Fault::kMisalignedValidation)) {
     d.faults.push_back(Fault::kUnlikeValidation);
   }
+  if (level.repeated) d.faults.push_back(Fault::kRepeatedTraining);
+  if (f.leaked_share() >= kLeaked) d.faults.push_back(Fault::kLeakedValidation);
   if (std::max(f.unknown_training, f.unknown_validation) > kManyUnknown) {
     d.faults.push_back(Fault::kUnknownPieces);
   }

@@ -23,6 +23,15 @@ struct DataFacts {
   uint64_t dropped = 0;  // by rules on text; not by a score, which has a limit that a user chose
   std::string rule;      // that dropped most
   uint64_t by_rule = 0;
+  uint64_t leaked = 0;  // training pairs that are also in valid or test
+  // A pair may occur more than once in an epoch: duplicates were not looked for, or a corpus has a
+  // weight above 1.
+  bool repeats = false;
+  double leaked_share() const {
+    return validation_pairs > 0
+               ? static_cast<double>(leaked) / static_cast<double>(validation_pairs)
+               : 0;
+  }
 };
 DataFacts data_facts(const Manifest& manifest);
 // Of the run's own copy of the manifest.
@@ -41,8 +50,10 @@ std::optional<SourceUse> source_use(const RunSummary& run);
 struct DataHealth {
   enum class Fault : uint8_t {
     kFewValidation,
+    kLeakedValidation,
     kUnknownPieces,
     kManyDropped,
+    kRepeatedTraining,      // LossLevel::repeated
     kUnlikeValidation,      // LossLevel::unlike
     kUnusedSources,         // of the training pairs: the model has learnt to do without them
     kMisalignedValidation,  // sources of validation pairs are no better than those of other pairs
@@ -58,8 +69,9 @@ const char* id_of(DataHealth::Fault fault);  // in report.json
 
 // Limits.
 constexpr uint64_t kFewValidationPairs = 100;  // below it, confidence is medium at most
-constexpr double kManyUnknown = 0.01;          // share of pieces
-constexpr double kManyDroppedLines = 0.2;      // share of lines
+constexpr double kLeaked = 0.1;  // training pairs, per validation pair, that are held out, too
+constexpr double kManyUnknown = 0.01;      // share of pieces
+constexpr double kManyDroppedLines = 0.2;  // share of lines
 // A source is of use where a different one raises the loss by this share.
 constexpr double kUsedSource = 0.02;
 // Below this share of the entropy of single pieces a model has learnt its target language well

@@ -110,7 +110,7 @@ void predict(const RunSummary& run, const RateDecay& decay, const LearningCurve&
   const double left = t.plan.last / shape->step - 1;
   if (left > 0 && left <= kMoreSteps.back()) t.to_end = expected_gain(curve, *shape, left);
   const bool falling = t.rate < kFallenRate * t.peak_rate;
-  if (decay.phase == RateDecay::Phase::kNone && !falling) {
+  if (decay.phase == RateDecay::Phase::kNone && !falling && t.warmup_end == 0) {
     t.decay_steps = std::round(kAdvisedDecay * t.plan.step);
     const LearningCurve decaying = with_decay(curve, t.decay_steps);
     t.of_decay = expected_gain(decaying, *shape, kAdvisedDecay);
@@ -143,6 +143,13 @@ void note_rates(const LearningCurve& curve, Trained& t) {
   for (int i = 1; i <= kSamples; ++i) {
     t.peak_rate = std::max(t.peak_rate, curve.rate(t.plan.step * i / kSamples));
   }
+}
+
+// Of a run within its warm-up, which is then longer than the steps so far.
+double warmup_end(const LearningCurve& curve, const LearningContext& context, const Trained& t) {
+  if (!context.options || curve.rate(t.plan.step + 1) <= t.rate) return 0;
+  const auto end = static_cast<double>(context.options->schedule.warmup_steps);
+  return end > t.plan.step ? end : 0;
 }
 
 // The first of the steps at the last rate.
@@ -180,6 +187,28 @@ void judge_by_schedule(const RunSummary& run, const RateDecay& decay, const Lear
   }
 }
 
+// A rate that fell to nothing before the model had learnt anything is the reason that it has not.
+bool stopped_by_schedule(const LearningCurve& curve, const Trained& t) {
+  using Phase = RateDecay::Phase;
+  const bool little = t.level.fault == LossLevel::Fault::kFrequenciesOnly ||
+                      t.level.fault == LossLevel::Fault::kHardlyLearns;
+  return little && t.phase != Phase::kBefore && t.phase != Phase::kWithin &&
+         schedule_over(curve, t);
+}
+
+// A model whose loss has levelled off although its translations do not depend on their sources.
+// Where training loss is lower, it has learnt something that validation pairs do not have.
+void look_for_unused_sources(const RunSummary& run, Trained& t) {
+  const bool level = t.answer == Trained::Answer::kYes || t.answer == Trained::Answer::kNearBest;
+  const std::optional<SourceUse> use = source_use(run);
+  if (!level || !use || use->share() >= kUsedSource || use->step < t.plan.step / 2) return;
+  if (t.level.unlike || t.trend.train_now < (1 - kUnlikeGap) * t.trend.last) return;
+  t.answer = Trained::Answer::kUseless;
+  t.level.fault = LossLevel::Fault::kUnusedSources;
+  t.level.sources = *use;
+  t.confidence = Confidence::kMedium;
+}
+
 // Whether more steps may bring the loss back to its best. Losses that rise while a model memorises
 // its text, or at a rate that is too high, sometimes fall again.
 bool may_return(const LearningCurve& curve, const LossTrend& trend) {
@@ -212,6 +241,7 @@ void look_for_underfitting(const CurveShape& shape, Overfitting& o) {
 Confidence capped(Confidence confidence, const LearningContext& context) {
   const uint64_t pairs = context.data.validation_pairs;
   const bool few = pairs > 0 && pairs < kFewValidationPairs;
+  if (context.data.leaked_share() >= kLeaked) return std::min(confidence, Confidence::kLow);
   return few && confidence == Confidence::kHigh ? Confidence::kMedium : confidence;
 }
 
@@ -285,7 +315,7 @@ void judge_overfitting(const RunSummary& run, const LearningContext& context, Ov
   const LearningCurve curve = learning_curve(run, context);
   o.turned = trend.worse >= kWorseInRow && trend.train_now < trend.train_at_best;
   // Text of the first epoch is new to the model: the model has memorised none of it.
-  const bool seen_before = o.epochs > 1 || o.epochs == 0;
+  const bool seen_before = o.epochs > 1 || o.epochs == 0 || context.data.repeats;
   if (o.turned && seen_before) {
     o.answer = Overfitting::Answer::kYes;
     o.confidence = confidence_by_trend(curve, trend);
@@ -294,7 +324,7 @@ void judge_overfitting(const RunSummary& run, const LearningContext& context, Ov
   const auto shape = shape_of(curve);
   const bool learning = shape && learns(*shape);
   if (learning) o.speed = shape->short_slope / shape->short_train;
-  if (learning && o.speed < kNearTurn && o.epochs > 1) {
+  if (learning && o.speed < kNearTurn && (o.epochs > 1 || context.data.repeats)) {
     o.answer = Overfitting::Answer::kNear;
     o.confidence = o.speed < 0 ? Confidence::kMedium : Confidence::kLow;
     return;
@@ -325,12 +355,14 @@ void judge_trained(const RunSummary& run, const LearningContext& context, Traine
   t.phase = decay.phase;
   const LearningCurve curve = learning_curve(run, context);
   note_rates(curve, t);
+  t.warmup_end = warmup_end(curve, context, t);
   const Overfitting overfits = overfitting(run, context);
   const bool unlike = t.level.fault == LossLevel::Fault::kUnlikeValidation;
-  if (overfits.turned && !unlike) {
+  const bool guesses = t.level.fault == LossLevel::Fault::kWorseThanGuessing;
+  if (overfits.turned && !unlike && !guesses) {
     t.answer = Trained::Answer::kPastItsBest;
     t.confidence = confidence_by_trend(curve, *trend);
-  } else if (t.level.useless()) {
+  } else if (t.level.useless() && !stopped_by_schedule(curve, t)) {
     t.answer = Trained::Answer::kUseless;
     t.confidence = useless_confidence(t.level);
     if (t.level.fault != LossLevel::Fault::kWorseThanGuessing) predict(run, decay, curve, t);
@@ -339,6 +371,7 @@ void judge_trained(const RunSummary& run, const LearningContext& context, Traine
     t.confidence = confidence_by_trend(curve, *trend);
   } else {
     judge_by_schedule(run, decay, curve, t);
+    look_for_unused_sources(run, t);
   }
 }
 
@@ -356,6 +389,10 @@ Overfitting overfitting(const RunSummary& run, const LearningContext& context) {
   const std::optional<LossTrend> trend = loss_trend(run);
   if (!trend || o.evaluations < kFewestForTrend) return o;
   o.trend = *trend;
+  if (context.data.leaked_share() >= kLeaked) {
+    o.leaked = context.data.leaked;
+    return o;
+  }
   judge_overfitting(run, context, o);
   o.confidence = capped(o.confidence, context);
   return o;

@@ -48,7 +48,8 @@ struct Overfitting {
   Answer answer = Answer::kUnknown;
   Confidence confidence = Confidence::kNone;
   size_t evaluations = 0;
-  double speed = 0;  // slope of validation loss / slope of training loss; below 0.15 it is near
+  uint64_t leaked = 0;  // kUnknown: validation pairs that are training pairs, too
+  double speed = 0;     // slope of validation loss / slope of training loss; below 0.15 it is near
   double epochs = 0;
   bool turned = false;  // validation loss rises while training loss falls
   bool dropout = true;
@@ -82,6 +83,8 @@ RateDecay rate_decay(const RunSummary& run, const std::optional<TrainOptions>& o
 
 // Sum of learning rates below which weights have hardly moved: initial weights are about as large.
 constexpr double kLittleTravel = 0.03;
+// Ten times the weight decay that is usual for Transformers, or more.
+constexpr double kMuchWeightDecay = 0.5;
 
 // Whether the validation loss means anything, compared with a model that knows nothing, and one
 // that knows only how often each piece occurs.
@@ -92,9 +95,11 @@ struct LossLevel {
     kFrequenciesOnly,    // at the entropy of single pieces, and no longer falling
     kHardlyLearns,      // above both of these, because the weights can hardly have moved, or stands
     kUnlikeValidation,  // stands far above training loss in the first epoch, where text is new
+    kUnusedSources,     // levelled off, and translations do not depend on what they translate
     kUselessBleu,       // a low loss, and text that shares next to nothing with its references
   };
   Fault fault = Fault::kNone;
+  bool repeated = false;    // or training pairs occur several times in an epoch (below)
   bool unlike = false;      // validation text is of a different kind than training text
   double unlike_valid = 0;  // the losses that show it
   double unlike_train = 0;
@@ -106,8 +111,11 @@ struct LossLevel {
   double norm = 0;         // mean gradient norm of the last tenth of the steps
   double clip = 0;         // 0: none
   double rate = 0;         // mean learning rate of the last tenth
+  double weight_decay = 0;
+  SourceUse sources;  // kUnusedSources
   double travel = 0;  // sum of all learning rates: about the most that Adam has moved any weight
   bool clipped() const { return clip > 0 && norm > clip; }
+  bool decayed_away() const { return weight_decay >= kMuchWeightDecay; }
   bool rate_too_low() const { return travel > 0 && travel < kLittleTravel; }
   bool useless() const { return fault != Fault::kNone && fault != Fault::kUselessBleu; }
 };
@@ -168,6 +176,7 @@ struct Trained {
   std::optional<ExpectedGain> of_decay;   // of a decay that begins now
   std::optional<ExpectedGain> of_longer;  // kAfter: of a run that is half as long again
   double decay_steps = 0;                 // of of_decay
+  double warmup_end = 0;                  // last step of the warm-up, where the run is within it
   std::optional<ScheduleOptions> schedule;
   std::string run;  // directory
 };

@@ -2,6 +2,7 @@
 // vocabulary.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "config/metric_name.h"
@@ -251,7 +252,12 @@ LossLevel loss_level(const RunSummary& run, const LearningContext& context) {
   level.train = trend->train_at_best;
   level.norm = late_mean(run, "norm", "finite");
   level.rate = late_mean(run, "rate", "steps");
-  if (context.options) level.clip = context.options->optimizer.clip;
+  if (context.options) {
+    const OptimizerOptions& optimizer = context.options->optimizer;
+    level.clip = optimizer.clip;
+    const bool decays = optimizer.kind != OptimizerKind::kAdam;
+    level.weight_decay = decays ? optimizer.weight_decay : 0;
+  }
   if (!run.starts.empty()) {
     const StartRecord& start = run.starts.back();
     if (start.vocabulary > 1) level.guessing = std::log(static_cast<double>(start.vocabulary));
@@ -261,6 +267,8 @@ LossLevel loss_level(const RunSummary& run, const LearningContext& context) {
     level.bleu = std::max(level.bleu, e.bleu.value_or(0));
   }
   compare_kinds(run, valid, level);
+  // Where pairs repeat within an epoch, a lower training loss may be memory.
+  if (context.data.repeats) level.repeated = std::exchange(level.unlike, false);
   const bool measured = !run.evaluations.empty() && run.evaluations.back().bleu.has_value();
   const double warmup =
       context.options ? static_cast<double>(context.options->schedule.warmup_steps) : 0;
@@ -298,6 +306,8 @@ const char* id_of(LossLevel::Fault fault) {
       return "hardly-learns";
     case LossLevel::Fault::kUnlikeValidation:
       return "unlike-validation";
+    case LossLevel::Fault::kUnusedSources:
+      return "unused-sources";
     case LossLevel::Fault::kUselessBleu:
       return "useless-bleu";
     case LossLevel::Fault::kNone:

@@ -49,8 +49,16 @@ std::string half_text(const Trained& t) {
                 step_number(target), expected_text(t, 1));
 }
 
+// "the learning rate is still in its warm-up (step 300 of 4,000), at 7% of its peak"
+std::string warmup_text(const Trained& t) {
+  if (t.warmup_end == 0) return "";
+  return format("the learning rate is still in its warm-up (step {} of {}), at {:.2g}",
+                step_number(t.plan.step), step_number(t.warmup_end), t.rate);
+}
+
 std::string prediction_text(const Trained& t) {
   std::string text = plan_text(t.plan);
+  append_clause(text, warmup_text(t));
   if (t.gains.empty()) return text;
   if (t.to_end && t.plan.last > t.plan.step) {
     append_clause(text, format("expected up to the planned end, step {}: {}",
@@ -67,6 +75,7 @@ std::string no_prediction_text(const Trained& t) {
 
 std::string few_text(const Trained& t) {
   std::string text = plan_text(t.plan);
+  append_clause(text, warmup_text(t));
   if (t.losses.size() >= 2) {
     const auto& [step, loss] = t.losses.back();
     const auto& [step_before, loss_before] = t.losses[t.losses.size() - 2];
@@ -134,72 +143,6 @@ std::string unrest_text(const Trained& t) {
                          t.fp16 ? ": numbers of fp16 have too small a range for this run" : ""));
   }
   return text;
-}
-
-// Why the best loss of the run is no better than that of a model that cannot translate.
-std::string level_text(const LossLevel& level) {
-  std::string text;
-  if (level.fault == LossLevel::Fault::kWorseThanGuessing) {
-    text = format("the best validation loss is {:.3f}; guessing evenly among all pieces has {:.3f}",
-                  level.valid, level.guessing);
-  } else if (level.fault == LossLevel::Fault::kFrequenciesOnly) {
-    text = format(
-        "the best validation loss is {:.3f} and no longer falls; a model that knows only "
-        "how often each piece occurs has about {:.3f}",
-        level.valid, level.frequencies);
-  } else if (level.fault == LossLevel::Fault::kHardlyLearns ||
-             (level.fault == LossLevel::Fault::kUnlikeValidation && !level.unlike)) {
-    text = format("the best validation loss is {:.3f}", level.valid);
-    if (level.frequencies > 0) {
-      text += format("; a model that knows only how often each piece occurs has about {:.3f}",
-                     level.frequencies);
-    }
-    if (level.guessing > 0) {
-      text += format("; guessing evenly among all pieces has {:.3f}", level.guessing);
-    }
-  } else if (level.fault == LossLevel::Fault::kUselessBleu) {
-    text = format(
-        "validation loss fell to {:.3f}, but the best BLEU is {:.2f}: the model predicts "
-        "the next piece and yet its translations are unlike the references, so look at "
-        "the translations in the report (training pairs that are no translations of each other, "
-        "segmentation, letter case, language of the references, a length limit)",
-        level.valid, level.bleu);
-  }
-  if (level.unlike) {
-    append_clause(
-        text,
-        format("validation text is unlike training text (domain, language, direction or "
-               "preparation): in the first epoch, in which training text is new to the model as "
-               "well, training loss was {:.3f} and validation loss {:.3f}",
-               level.unlike_train, level.unlike_valid));
-  }
-  return text;
-}
-
-std::string useless_reason(const Trained& t) {
-  if (t.level.unlike) return "";
-  if (t.level.train < (1 - 2 * kUnlikeGap) * t.level.valid) {
-    return format(
-        "training loss was {:.3f} then, so the likely reason is validation text of a "
-        "different kind (domain, language, direction, preparation)",
-        t.level.train);
-  }
-  if (t.level.fault == LossLevel::Fault::kHardlyLearns && t.level.rate_too_low()) {
-    return format(
-        "the likely reason is a learning rate that is too low: the rates of all steps sum to "
-        "{:.2g}, about the most that any weight can have moved; mean rate now {:.2g}",
-        t.level.travel, t.level.rate);
-  }
-  if (t.level.clipped()) {
-    return format(
-        "the likely reason is a learning rate that is too high: its mean was {:.2g}, and "
-        "gradients had a mean norm of {:.2g}, above optimizer.clip {:.2g}",
-        t.level.rate, t.level.norm, t.level.clip);
-  }
-  return format(
-      "likely reasons, the likeliest first: too few steps so far, a learning rate (mean {:.2g}) "
-      "that is too high or far too low, or pairs that are no translations of each other",
-      t.level.rate);
 }
 
 std::string trained_rule() {
@@ -285,6 +228,8 @@ void describe_known(const Trained& t, VerdictText& v) {
                       ? "no, validation loss is worse than guessing"
                   : t.level.fault == LossLevel::Fault::kUnlikeValidation
                       ? "cannot be judged by this validation text"
+                  : t.level.fault == LossLevel::Fault::kUnusedSources
+                      ? "no, its loss has levelled off and its sources are not used"
                   : t.level.fault == LossLevel::Fault::kHardlyLearns
                       ? "no, it hardly learns"
                       : "no, so far the model has learnt only how often each piece occurs";
@@ -347,8 +292,14 @@ VerdictText text_of(const Overfitting& o) {
   switch (o.answer) {
     case Overfitting::Answer::kUnknown:
       v.verdict = kCannotTell;
-      v.because = format("a verdict needs {}, and the run has {}",
-                         counted(kFewestForTrend, "evaluation"), o.evaluations);
+      v.because =
+          o.leaked > 0
+              ? format(
+                    "{} of the validation or test set are training pairs, too, so validation "
+                    "loss does not tell how well the model does on text that it has not seen",
+                    counted(o.leaked, "pair"))
+              : format("a verdict needs {}, and the run has {}",
+                       counted(kFewestForTrend, "evaluation"), o.evaluations);
       break;
     case Overfitting::Answer::kNo:
       v.verdict = o.less_dropout > 0 ? "no; dropout holds the model back" : "no";

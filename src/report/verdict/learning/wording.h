@@ -16,6 +16,11 @@ VerdictText text_of(const DataHealth& data);
 std::string summary_of(const Trained& trained);
 std::string summary_of(const Overfitting& overfitting);
 
+// Why the best loss of a run is no better than that of a model that cannot translate; and the
+// likely reason, or reasons.
+std::string level_text(const LossLevel& level);
+std::string useless_reason(const Trained& trained);
+
 // "0.071 less loss (80% interval 0.060 to 0.082)", or more loss.
 std::string text_of(const ExpectedGain& gain);
 std::string text_of_bleu(const ExpectedGain& gain);  // "2.1 more BLEU (80% interval 0.4 to 3.8)"

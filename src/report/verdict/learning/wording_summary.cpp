@@ -41,6 +41,9 @@ std::string useless_text(const LossLevel& level) {
                  ? "the model hardly learns, likely because its learning rate is too low"
                  : "the model hardly learns: its loss stands above that of knowing only how often "
                    "each piece occurs";
+    case LossLevel::Fault::kUnusedSources:
+      return "the model has levelled off without learning to translate: what it writes does not "
+             "depend on its sources";
     case LossLevel::Fault::kUnlikeValidation:
       return "this validation text cannot tell whether the model is trained: it is unlike the "
              "training text";
@@ -61,6 +64,10 @@ std::string trained_text(const Trained& t) {
     case Trained::Answer::kNearBest:
       return "the model is at or near its best: more steps are expected to bring little, or harm";
     case Trained::Answer::kScheduleOver:
+      if (t.level.useless()) {
+        return "the learning rate fell to its end before the model had learnt to translate: only a "
+               "run with a longer schedule does";
+      }
       return "the model is trained as far as its schedule goes: the learning rate is at its end, "
              "and only a run with a longer schedule gains more";
     case Trained::Answer::kImproving:
@@ -96,6 +103,10 @@ std::string overfitting_text(const Overfitting& o) {
                  : "the model does not overfit: validation loss and training loss go together";
     case Overfitting::Answer::kUnknown:
       break;
+  }
+  if (o.leaked > 0) {
+    return "whether the model overfits cannot be told, because validation pairs are among its "
+           "training pairs";
   }
   return "there are too few evaluations to tell whether the model overfits";
 }

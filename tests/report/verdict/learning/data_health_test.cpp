@@ -82,10 +82,29 @@ TEST(DataHealth, CountsOfTheManifestAreNamed) {
   manifest.train[0].dropped[static_cast<size_t>(Rule::kRatio)] = 0;
   manifest.train[0].dropped[static_cast<size_t>(Rule::kScore)] = 5000;
   EXPECT_THAT(data_health({}, context_of(manifest)).faults, IsEmpty());
+  manifest.train[0].heldout_kept = 99;  // of 1,000
+  EXPECT_THAT(data_health({}, context_of(manifest)).faults, IsEmpty());
+  manifest.train[0].heldout_kept = 100;
+  const DataHealth leaked = data_health({}, context_of(manifest));
+  EXPECT_THAT(leaked.faults, ElementsAre(Fault::kLeakedValidation));
+  EXPECT_THAT(text_of(leaked).advice, HasSubstr("--clean.heldout"));
+  manifest.train[0].heldout_kept = 0;
   manifest.valid[0].lines_kept = 99;
   const DataHealth few = data_health({}, context_of(manifest));
   EXPECT_THAT(few.faults, ElementsAre(Fault::kFewValidation));
   EXPECT_EQ(text_of(few).confidence, "high");
+}
+
+TEST(DataHealth, PairsMayRepeatByWeightOrBecauseNoneIsLookedFor) {
+  Manifest manifest = sound_manifest();
+  EXPECT_FALSE(data_facts(manifest).repeats);
+  manifest.options = {{"clean", {{"duplicate", true}}}};
+  EXPECT_FALSE(data_facts(manifest).repeats);
+  manifest.train[0].weight = 2;
+  EXPECT_TRUE(data_facts(manifest).repeats);
+  manifest.train[0].weight = 1;
+  manifest.options = {{"clean", {{"duplicate", false}}}};
+  EXPECT_TRUE(data_facts(manifest).repeats);
 }
 
 TEST(DataHealth, SourcesThatChangeNothingAreNotUsed) {

@@ -179,6 +179,110 @@ TEST(Trained, TheEndOfACosineIsKnownBeforeItComes) {
   EXPECT_EQ(trained(run, context_with(options)).answer, Trained::Answer::kImproving);
 }
 
+// A decay that was over before the model had learnt anything is the reason, not the rate.
+TEST(Trained, ARateThatFellTooEarlyIsTheEndOfItsScheduleAndNotUseless) {
+  TrainOptions options;
+  options.schedule = {
+      .kind = ScheduleKind::kExponential, .rate = 0.002, .decay_steps = 15, .decay_rate = 0.3};
+  RunSummary run;
+  run.add(0, StartRecord{.vocabulary = 2000, .piece_entropy = 5.475});
+  for (uint64_t step = 30; step <= 300; step += 30) {
+    StepRecord record{.step = step, .epoch = 0.1, .loss = 1, .rate = 1e-9, .norm = 0.5};
+    record.nll = 5.694;
+    run.add(0, record);
+    run.add(0, EvaluationRecord{.step = step, .nll = 5.694 + (step == 30 ? 0.5 : 0)});
+  }
+  const Trained t = trained(run, context_with(options));
+  EXPECT_EQ(t.answer, Trained::Answer::kScheduleOver);
+  EXPECT_EQ(t.level.fault, LossLevel::Fault::kFrequenciesOnly);
+  EXPECT_TRUE(t.gains.empty());
+  EXPECT_THAT(text_of(t).advice, testing::HasSubstr("--schedule.decay-steps 450"));
+  options.schedule = {.kind = ScheduleKind::kFixed, .rate = 0.002};
+  EXPECT_EQ(trained(run, context_with(options)).answer, Trained::Answer::kUseless);
+}
+
+TEST(Trained, WithinItsWarmUpARunIsToldSoAndOfferedNoDecay) {
+  TrainOptions options;
+  options.schedule = {.kind = ScheduleKind::kFixed, .rate = 0.002, .warmup_steps = 4000};
+  RunSummary run;
+  run.add(0, StartRecord{.last_step = 1000});
+  for (uint64_t step = 100; step <= 1000; step += 100) {
+    const double loss = 1.5 + 60 / std::sqrt(static_cast<double>(step));
+    evaluate(run, step, loss, loss);
+  }
+  const Trained t = trained(run, context_with(options));
+  EXPECT_EQ(t.answer, Trained::Answer::kImproving);
+  EXPECT_EQ(t.warmup_end, 4000);
+  EXPECT_FALSE(t.of_decay);
+  EXPECT_THAT(text_of(t).because, testing::HasSubstr("warm-up (step 1,000 of 4,000)"));
+  EXPECT_THAT(text_of(t).advice, testing::HasSubstr("--schedule.warmup-steps 100"));
+  options.schedule.warmup_steps = 200;
+  EXPECT_EQ(trained(run, context_with(options)).warmup_end, 0);
+  EXPECT_TRUE(trained(run, context_with(options)).of_decay);
+}
+
+TEST(Trained, ALossThatLevelledOffWithoutUseOfItsSourcesIsUseless) {
+  auto run_with = [](double rotated, double train = 4.88) {
+    RunSummary run;
+    run.add(0, StartRecord{.vocabulary = 2000, .piece_entropy = 5.475});
+    for (uint64_t step = 1000; step <= 20'000; step += 1000) {
+      evaluate(run, step, 4.9 + 0.1 * std::pow(static_cast<double>(step) / 1000, -2), train);
+    }
+    run.evaluations[15].probe_nll = 4.9;
+    run.evaluations[15].rotated_nll = rotated;
+    return run;
+  };
+  TrainOptions options;
+  options.schedule = {.kind = ScheduleKind::kFixed, .rate = 0.002};
+  options.optimizer.kind = OptimizerKind::kAdamW;
+  options.optimizer.weight_decay = 5;
+  const Trained t = trained(run_with(4.92), context_with(options));
+  EXPECT_EQ(t.answer, Trained::Answer::kUseless);
+  EXPECT_EQ(t.level.fault, LossLevel::Fault::kUnusedSources);
+  EXPECT_NE(t.confidence, Confidence::kHigh);
+  EXPECT_THAT(text_of(t).because, testing::HasSubstr("optimizer.weight-decay 5"));
+  EXPECT_THAT(text_of(t).advice, testing::HasSubstr("--optimizer.weight-decay 0.01"));
+  options.optimizer.weight_decay = 0.01;
+  EXPECT_THAT(text_of(trained(run_with(4.92), context_with(options))).advice,
+              testing::HasSubstr("--schedule.rate 0.0002"));
+  EXPECT_EQ(trained(run_with(6), context_with(options)).answer, Trained::Answer::kYes);
+  // Training loss is lower: the fault is rather with the validation pairs.
+  EXPECT_EQ(trained(run_with(4.92, 3), context_with(options)).answer, Trained::Answer::kYes);
+}
+
+// What is worse than guessing is not past its best, even if it gets worse while training loss
+// falls.
+TEST(Trained, AModelThatNeverBeatGuessingIsNotPastItsBest) {
+  RunSummary run;
+  run.add(0, StartRecord{.vocabulary = 2000, .piece_entropy = 5.5});
+  for (uint64_t i = 1; i <= 10; ++i) {
+    const auto t = static_cast<double>(i);
+    StepRecord record{.step = 100 * i, .epoch = 2 * t, .loss = 1, .rate = 0.002, .seconds = 1};
+    record.nll = 3 / t;
+    run.add(0, record);
+    run.add(0, EvaluationRecord{.step = 100 * i, .nll = 7.65 + 0.05 * std::abs(t - 5)});
+  }
+  EXPECT_EQ(overfitting(run).answer, Overfitting::Answer::kYes);
+  const Trained t = trained(run, context_with({}));
+  EXPECT_EQ(t.answer, Trained::Answer::kUseless);
+  EXPECT_EQ(t.level.fault, LossLevel::Fault::kWorseThanGuessing);
+}
+
+TEST(Overfitting, CannotBeToldWhereValidationPairsAreTrainingPairs) {
+  RunSummary run;
+  for (uint64_t i = 1; i < 9; ++i) {
+    evaluate(run, 100 * i, 5 - 0.2 * static_cast<double>(i), 5 - 0.3 * static_cast<double>(i));
+  }
+  LearningContext context = context_with({});
+  context.data = {.known = true, .validation_pairs = 500, .leaked = 49};
+  EXPECT_EQ(overfitting(run, context).answer, Overfitting::Answer::kNo);
+  context.data.leaked = 500;
+  const Overfitting o = overfitting(run, context);
+  EXPECT_EQ(o.answer, Overfitting::Answer::kUnknown);
+  EXPECT_THAT(text_of(o).because, testing::HasSubstr("500 pairs"));
+  EXPECT_LE(trained(run, context).confidence, Confidence::kLow);
+}
+
 // The record of a run may come from elsewhere: a schedule with too few values is none.
 TEST(Trained, AScheduleThatMakesNoCurveIsAConstantRate) {
   TrainOptions options;
@@ -448,6 +552,16 @@ TEST(Level, AGapWithinTheFirstEpochIsADifferentKindOfText) {
   EXPECT_FALSE(loss_level(run_at_level(4, 3.9, 1, 1e-4), context_with({})).unlike);
   // After many epochs the gap may as well be overfitting.
   EXPECT_FALSE(loss_level(run_at_level(4, 3, 1, 1), context_with({})).unlike);
+}
+
+// Pairs that repeat within an epoch may be memory in the first one.
+TEST(Level, AGapWithinTheFirstEpochOfRepeatedPairsSaysNothingOfTheirKind) {
+  const RunSummary run = run_at_level(2, 1, 1, 1e-4);
+  LearningContext context = context_with({});
+  EXPECT_TRUE(loss_level(run, context).unlike);
+  context.data.repeats = true;
+  EXPECT_FALSE(loss_level(run, context).unlike);
+  EXPECT_EQ(data_health(run, context).faults, std::vector{DataHealth::Fault::kRepeatedTraining});
 }
 
 TEST(Level, ALowLossWithoutBleuIsAFaultOfTheText) {

@@ -60,6 +60,7 @@ std::vector<CauseShare> causes_of(const RunSummary& run, const TimeShares& s,
       {Cause::kInterference, s.interference + in_turn(Cause::kInterference)},
       {Cause::kSharedCores, s.shared_cores + in_turn(Cause::kSharedCores)},
       {Cause::kQuota, s.quota},
+      {Cause::kStopped, s.stopped},
       {Cause::kSteal, s.steal},
       {Cause::kMemory, s.memory},
       {Cause::kGpuShared, s.gpu_shared},
@@ -69,6 +70,7 @@ std::vector<CauseShare> causes_of(const RunSummary& run, const TimeShares& s,
       {Cause::kEvaluation, s.evaluation},
       {Cause::kCheckpoint, s.checkpoint},
       {Cause::kLogging, s.logging},
+      {Cause::kBetweenSteps, s.between},
       {Cause::kOther, s.other}};
   for (CauseShare& cause : causes) cause.share /= s.total;
   return causes;
@@ -84,6 +86,7 @@ std::vector<CauseShare> listed_parts(const RunSummary& run, const TimeShares& s,
       {Cause::kInterference, s.interference},
       {Cause::kSharedCores, s.shared_cores},
       {Cause::kQuota, s.quota},
+      {Cause::kStopped, s.stopped},
       {Cause::kSteal, s.steal},
       {Cause::kMemory, s.memory},
       {Cause::kGpuShared, s.gpu_shared},
@@ -93,6 +96,7 @@ std::vector<CauseShare> listed_parts(const RunSummary& run, const TimeShares& s,
       {Cause::kEvaluation, s.evaluation},
       {Cause::kCheckpoint, s.checkpoint},
       {Cause::kLogging, s.logging},
+      {Cause::kBetweenSteps, s.between},
       {Cause::kOther, s.other}};
   for (CauseShare& part : parts) part.share = s.total > 0 ? part.share / s.total : 0;
   std::erase_if(parts, [](const CauseShare& part) { return part.share < kListedShare; });
@@ -176,11 +180,13 @@ Advice advice_for(const Judgement& j, const Efficiency& efficiency, const RunSum
 // Figures that are hidden could explain why computing takes long.
 bool doubtful_compute(const RunSummary& run, const Judgement& j, const WorkerUses& uses) {
   if (j.cause != Cause::kCompute) return false;
+  const auto found = uses.find(0);
   if (on_gpu(run)) {
     const GpuUse gpus = gpu_use(run, 0, j.interval);
-    return (gpus.shared() && !gpus.other_use_known) || (gpus.slow() && !gpus.clock_known);
+    return (gpus.shared() && !gpus.other_use_known) || (gpus.slow() && !gpus.clock_known) ||
+           j.shares.descheduled_share >= kDescheduledShare ||
+           (found != uses.end() && found->second.waits_for_others());
   }
-  const auto found = uses.find(0);
   return found != uses.end() && found->second.major_faults >= kManyFaults &&
          !found->second.pressure_known;
 }
@@ -188,6 +194,17 @@ bool doubtful_compute(const RunSummary& run, const Judgement& j, const WorkerUse
 // The clock is known, but not how much of the work depends on it; and of others on the GPU, how
 // long they computed, but not what that cost.
 bool estimated(Cause cause) { return cause == Cause::kGpuShared || cause == Cause::kGpuSlowed; }
+
+// Cores that rank 0 kept busy while its steps waited for the network. All other parts of its time
+// count as if all of its threads computed in them.
+double cores_of_exchange(const TimeShares& s, const WorkerUses& uses) {
+  const auto found = uses.find(0);
+  if (found == uses.end() || !found->second.known || s.network <= 0) return 0;
+  const WorkerUse& use = found->second;
+  const double elsewhere = s.total - s.network - s.straggler - s.late_in_turn - s.lost_compute();
+  const double left = use.own * s.total - std::max(1.0, use.threads) * elsewhere;
+  return std::max(0.0, left / s.network);
+}
 
 double nominal_speed(const RunSummary& run) {
   double slowest = 0;
@@ -234,7 +251,15 @@ Judgement judge(const RunSummary& run, const StepInterval& interval, TimeShares 
     j.cause = cause_of_straggler(s);
     if (j.rank < 0) j.confidence = Confidence::kLow;
   }
+  if (j.cause == Cause::kCompute && j.largest.cause == Cause::kStraggler) {
+    j.largest.cause = cause_of_straggler(s);
+  }
   if (j.cause == Cause::kInput) j.rank = s.late_input_rank;
+  if (j.cause == Cause::kNetwork && !on_gpu(run)) j.exchange_work = cores_of_exchange(s, uses);
+  if (j.exchange_work >= kBusyExchange) {
+    j.cause = j.largest.cause = Cause::kExchangeWork;
+    j.confidence = std::min(j.confidence, Confidence::kMedium);
+  }
   if (estimated(j.cause)) j.confidence = std::min(j.confidence, Confidence::kMedium);
   if (doubtful_compute(run, j, uses)) j.confidence = Confidence::kLow;
   j.advice = advice_for(j, efficiency, run, uses);
@@ -306,6 +331,8 @@ Bottleneck bottleneck(const RunSummary& run) {
   find_resent(run, b);
   TimeShares shares = time_shares(run, {}, b.uses);
   b.efficiency = efficiency(run, shares);
+  if (shares.total > 0) shares.between = b.time.between_steps();
+  shares.total += shares.between;
   b.whole = judge(run, {}, std::move(shares), b.uses, b.efficiency, b.compression);
   auto course = std::make_shared<RunCourse>(run_course(run));
   if (b.steps < kFewestSteps) {

@@ -44,8 +44,9 @@ struct LateRank {
   SlowReason reason = SlowReason::kUnknown;
 };
 
-// Rank 0's time in steps (without the first), evaluations and checkpoints, split by cause, in
-// seconds that add up to `total`. Wall time and start-up are in report/verdict/machine/run_time.h.
+// Rank 0's time in steps (without the first), evaluations and checkpoints, and between them, split
+// by cause, in seconds that add up to `total`. Wall time and start-up are in
+// report/verdict/machine/run_time.h.
 struct TimeShares {
   double total = 0;
   double input = 0;  // rank 0 waited for its input, or for a rank that waited for its own
@@ -59,6 +60,7 @@ struct TimeShares {
   double interference = 0;  // compute in which other processes had the cores
   double shared_cores = 0;  // compute in which workers or threads waited for a core they share
   double quota = 0;         // compute in which a CPU quota had stopped the threads
+  double stopped = 0;       // compute in which the only worker was stopped, not by a quota
   double steal = 0;         // compute in which the hypervisor gave the cores to others
   double memory = 0;        // compute that waited for memory
   double gpu_shared = 0;    // compute in which other processes used the GPU
@@ -67,6 +69,7 @@ struct TimeShares {
   double checkpoint = 0;  // stalls, and steps that were slower while a checkpoint was written
   double writing = 0;     // of that, in steps
   double logging = 0;
+  double between = 0;  // between steps, of a whole run that is long enough to judge
   double other = 0;
   bool comparable = true;      // all ranks took part in about the same steps
   std::vector<LateRank> late;  // ranks that the others waited for, the slowest first
@@ -81,7 +84,7 @@ struct TimeShares {
   double all_compute() const { return compute + awaited; }
   // Computing time that others, limits or the hardware added.
   double lost_compute() const {
-    return interference + shared_cores + quota + steal + memory + gpu_shared + gpu_slowed;
+    return interference + shared_cores + quota + stopped + steal + memory + gpu_shared + gpu_slowed;
   }
 };
 
@@ -109,8 +112,9 @@ struct Judgement {
   Cause cause = Cause::kUnknown;
   Confidence confidence = Confidence::kNone;
   Advice advice = Advice::kNone;
-  int rank = -1;       // that the others wait for, or with late input
-  CauseShare largest;  // the largest cause other than compute, whether it is named or not
+  double exchange_work = 0;  // cores that were busy while steps waited for the network
+  int rank = -1;             // that the others wait for, or with late input
+  CauseShare largest;        // the largest cause other than compute, whether it is named or not
   StepInterval interval;
   TimeShares shares;
   std::vector<CauseShare> parts;  // all but compute, the largest first, without those near 0%

@@ -12,6 +12,7 @@ constexpr CauseInfo kCauses[] = {
     {Cause::kUnknown, kCannotTell, "unknown", Advice::kNone},
     {Cause::kCompute, "compute", "compute", Advice::kFasterProcessors},
     {Cause::kNetwork, "network", "waiting for the network", Advice::kFasterLink},
+    {Cause::kExchangeWork, "exchange work", "encrypting and adding gradients", Advice::kFewerBytes},
     {Cause::kLocalExchange, "exchange between workers of one machine",
      "gradient exchange between workers of one host", Advice::kFewerWorkers},
     {Cause::kStraggler, "straggler", "waiting for a slower rank", Advice::kInspectHost},
@@ -22,6 +23,7 @@ constexpr CauseInfo kCauses[] = {
     {Cause::kSharedCores, "shared cores", "workers waiting for a core that they share",
      Advice::kFewerThreads},
     {Cause::kQuota, "cpu quota", "stopped by a CPU quota", Advice::kLiftQuota},
+    {Cause::kStopped, "stopped", "stopped as a whole", Advice::kKeepRunning},
     {Cause::kSteal, "steal", "waiting for a core that the hypervisor gave to others",
      Advice::kOwnHost},
     {Cause::kMemory, "memory", "waiting for memory", Advice::kMoreMemory},
@@ -40,6 +42,7 @@ constexpr CauseInfo kCauses[] = {
     {Cause::kGradientCopy, "gradient copy", "copying gradients", Advice::kCheaperCompression},
     {Cause::kContention, "contention", "gradient exchange waiting for a CPU core",
      Advice::kFreeCores},
+    {Cause::kBetweenSteps, "time between steps", "time between steps", Advice::kReadLog},
     {Cause::kOther, "other", "other work", Advice::kNone},
 };
 

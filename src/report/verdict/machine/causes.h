@@ -15,12 +15,14 @@ enum class Cause : uint8_t {
   kUnknown,  // too little was measured
   kCompute,
   kNetwork,          // gradient exchange between hosts
+  kExchangeWork,     // the same, where processors limit it and not the link
   kLocalExchange,    // gradient exchange between workers of one host
   kStraggler,        // all ranks wait for a slower one
   kLateInTurn,       // each step waits for a different rank
   kInterference,     // other processes take the cores of the workers, or of a slow rank
   kSharedCores,      // workers, or their threads, are more than the cores they may use
   kQuota,            // a CPU quota stops the threads of the workers
+  kStopped,          // the only worker was stopped as a whole: a signal, a paused machine
   kSteal,            // the hypervisor gives their cores to other virtual machines
   kMemory,           // they wait for pages that were dropped for lack of memory
   kGpuShared,        // other processes compute on their GPUs
@@ -30,9 +32,10 @@ enum class Cause : uint8_t {
   kCompression,
   kEvaluation,
   kCheckpoint,
-  kLogging,     // logs and records
-  kContention,  // gradient exchange waiting for a CPU core
-  kSeveral,     // none of them is large, and less than half of the time was compute
+  kLogging,       // logs and records
+  kContention,    // gradient exchange waiting for a CPU core
+  kBetweenSteps,  // neither steps nor evaluations nor checkpoints
+  kSeveral,       // none of them is large, and less than half of the time was compute
   // Parts of the time that are listed.
   kGradientCopy,  // compression that only copies: none, bf16, fp16
   kOther,         // named where it is large: no measured part explains the time
@@ -45,6 +48,7 @@ enum class Advice : uint8_t {
   kLargerProducts,  // compute is inefficient
   kFreeCores,       // exchanges wait for a core
   kFasterLink,
+  kFewerBytes,  // exchanges compute for as long as they last
   kOneWorkerPerGpu,
   kFewerWorkers,
   kCheaperCompression,
@@ -56,7 +60,8 @@ enum class Advice : uint8_t {
   kFewerThreads,  // or workers: they share cores
   kMoreThreads,   // cores are idle
   kLiftQuota,
-  kOwnHost,  // steal
+  kKeepRunning,  // it was stopped
+  kOwnHost,      // steal
   kMoreMemory,
   kFreeGpu,
   kInspectGpu,
@@ -68,6 +73,7 @@ enum class Advice : uint8_t {
   kLogElsewhere,
   kEvaluateLess,
   kSaveLess,
+  kReadLog,  // time between steps
 };
 
 // `id` is the spelling in report.json and in the output of `reigen doctor --json`; `label` names a

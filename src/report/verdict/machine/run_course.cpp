@@ -97,7 +97,7 @@ struct Part {
 };
 
 // Parts of a step's time in seconds, in a step of the run's mean tokens.
-std::array<Part, 17> parts_of(const RunSummary& run, const Stretch& before, const Stretch& after) {
+std::array<Part, 18> parts_of(const RunSummary& run, const Stretch& before, const Stretch& after) {
   const Cause exchange = crosses_network(run) ? Cause::kNetwork : Cause::kLocalExchange;
   auto part = [&](Cause cause, double TimeShares::*member) {
     auto per_step = [&](const Stretch& s) {
@@ -113,6 +113,7 @@ std::array<Part, 17> parts_of(const RunSummary& run, const Stretch& before, cons
           part(Cause::kInterference, &TimeShares::interference),
           part(Cause::kSharedCores, &TimeShares::shared_cores),
           part(Cause::kQuota, &TimeShares::quota),
+          part(Cause::kStopped, &TimeShares::stopped),
           part(Cause::kSteal, &TimeShares::steal),
           part(Cause::kMemory, &TimeShares::memory),
           part(Cause::kGpuShared, &TimeShares::gpu_shared),

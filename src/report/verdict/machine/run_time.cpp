@@ -22,12 +22,30 @@ AttemptLength length_of(const RunSummary& run, size_t attempt) {
   return length;
 }
 
+// Seconds after the last step, without evaluations and checkpoints.
+double ending_of(const RunSummary& run, double ended) {
+  if (!run.last_step || run.clock_jumps > 0) return 0;
+  double seconds = ended - run.last_step->time;
+  for (const auto& e : run.evaluations) {
+    if (e.step >= run.last_step->step) seconds -= e.seconds;
+  }
+  for (const auto& c : run.checkpoints) {
+    if (c.step >= run.last_step->step) seconds -= c.stall_seconds;
+  }
+  return std::max(0.0, seconds);
+}
+
 }  // namespace
 
 bool RunTime::slow_start() const { return wall > 0 && start_up >= kSlowStartShare * wall; }
 
 bool RunTime::much_other() const {
   return wall >= kMuchOtherFrom && other() >= kSlowStartShare * wall;
+}
+
+double RunTime::between_steps() const {
+  if (wall < kMuchOtherFrom) return 0;
+  return std::max(0.0, other() - ending - kEndOfAttempt * static_cast<double>(attempts));
 }
 
 bool RunTime::slow_data() const { return data >= start_up / 2; }
@@ -59,6 +77,8 @@ RunTime run_time(const RunSummary& run) {
                                   [](const AttemptTime& a) { return a.seconds == 0; });
   if (stamps && run.clock_jumps > 0) time.wall = parts;
   time.wall = std::max(time.wall, parts);
+  time.attempts = run.attempts.size();
+  time.ending = std::min(time.other(), ending_of(run, ended_before));
   return time;
 }
 

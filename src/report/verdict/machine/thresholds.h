@@ -39,6 +39,7 @@ constexpr double kDescheduledShare = 0.1;
 // of a core for other processes is the kernel's own work.
 constexpr double kFewestUseSeconds = 2;
 constexpr double kFewestOtherCores = 0.1;
+constexpr double kMostlyIdle = 0.2;  // cores in use on idle ones, at most
 // Where the kernel does not tell how long threads waited for a core, they waited when the cores
 // were busy for this share of the time.
 constexpr double kFullCoresShare = 0.9;
@@ -71,12 +72,17 @@ constexpr double kLongLatency = 0.005;
 constexpr double kSlowStartShare = 0.15;
 // The same of time between steps that no part explains. Shorter runs spend some on ending.
 constexpr double kMuchOtherFrom = 30;  // seconds of wall time
+constexpr double kEndOfAttempt = 3;    // seconds that an attempt may take to end
 
 // Compute that reaches less than this share of the FLOP/s of large matrix products is called
 // inefficient: small products cannot reach the speed of large ones.
 constexpr double kEfficientShare = 0.3;
 // Processors are called fully used from this share of the time on.
 constexpr double kFullyUsedShare = 0.9;
+
+// Cores that a worker keeps busy while its steps wait for the network: from here on, processors
+// limit the exchange (encryption, sums, conversion), and not the link.
+constexpr double kBusyExchange = 0.8;
 
 // A link is full when it carried this share of the bandwidth measured before the first step.
 constexpr double kFullLinkShare = 0.8;

@@ -291,10 +291,26 @@ class LostCompute {
   TimeShares& shares_;
 };
 
+// A worker that is stopped as a whole neither runs nor waits for a core. Where there are several,
+// the others wait for it. A quota also stops a worker as a whole, and is known by itself.
+void split_stopped(double seconds, double lost_to_quota, TimeShares& shares) {
+  const double stopped = shares.descheduled_share * seconds - lost_to_quota * shares.compute;
+  if (stopped < kDescheduledShare * seconds) return;
+  shares.stopped = std::min(shares.compute, stopped);
+  shares.compute -= shares.stopped;
+}
+
 // A quota, other processes, or more workers than cores.
-void split_lost_cores(const std::map<int, WorkerUse>& uses, TimeShares& shares) {
+void split_lost_cores(const RunSummary& run, const StepInterval& steps,
+                      const std::map<int, WorkerUse>& uses, TimeShares& shares) {
   const auto found = uses.find(0);
-  if (found == uses.end() || !found->second.known) return;
+  const bool known = found != uses.end() && found->second.known;
+  const bool alone = run.ranks.size() < 2 && (run.starts.empty() || run.starts.back().workers < 2);
+  if (alone) {
+    split_stopped(run.ranks.at(0).spans.total("seconds", steps),
+                  known ? found->second.lost_to_quota : 0, shares);
+  }
+  if (!known) return;
   const WorkerUse& use = found->second;
   LostCompute lost(shares);
   shares.quota = lost.take(use.lost_to_quota);
@@ -371,7 +387,7 @@ TimeShares time_shares(const RunSummary& run, const StepInterval& steps,
   if (computes_on_gpu(run)) {
     split_lost_gpu(run, steps, shares);
   } else {
-    split_lost_cores(uses, shares);
+    split_lost_cores(run, steps, uses, shares);
   }
   for (const EvaluationRecord& e : run.evaluations) {
     if (within(e)) shares.evaluation += e.seconds;

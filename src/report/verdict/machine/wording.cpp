@@ -39,11 +39,13 @@ std::string changes_text(const Bottleneck& b) {
 }
 
 std::string cores_evidence(const Bottleneck& b) {
-  const bool about_cores = b.cause == Cause::kInterference || b.cause == Cause::kSharedCores ||
-                           b.cause == Cause::kQuota || b.cause == Cause::kSteal ||
-                           b.shares.lost_compute() > kMentionedShare * b.shares.total;
   const auto late = b.of_last_stretch ? b.course->stretches.back().uses : b.uses;
   const auto use = late.find(0);
+  const bool about_cores =
+      b.cause == Cause::kInterference || b.cause == Cause::kSharedCores ||
+      b.cause == Cause::kQuota || b.cause == Cause::kSteal ||
+      b.shares.lost_compute() > kMentionedShare * b.shares.total ||
+      (b.confidence == Confidence::kLow && use != late.end() && use->second.waits_for_others());
   if (!about_cores || use == late.end() || !use->second.known) return "";
   std::string text;
   if (late.at(0).lost_to_workers >= kLostShare) {
@@ -130,8 +132,14 @@ std::string rank_changes_text(const Bottleneck& b) {
 }
 
 std::string network_evidence(const Bottleneck& b) {
-  if (b.cause != Cause::kNetwork) return "";
+  if (b.cause != Cause::kNetwork && b.cause != Cause::kExchangeWork) return "";
   std::string text;
+  if (b.cause == Cause::kExchangeWork) {
+    text = format(
+        "while steps waited for the network, threads of rank 0 kept {:.1f} cores busy "
+        "with encrypting, converting and adding gradients",
+        b.exchange_work);
+  }
   if (b.prediction) {
     append_clause(text, slow_links_text(*b.prediction, b.nominal_speed));
     if (b.prediction->latency >= kLongLatency) {
@@ -147,7 +155,10 @@ std::string evidence_of(const Bottleneck& b) {
   const TimeShares& s = b.shares;
   std::string text = changes_text(b);
   if (b.of_last_stretch) append_clause(text, shares_text(b, "since then"));
-  append_clause(text, shares_text(b.whole, "of all time in steps, evaluations and checkpoints"));
+  append_clause(text, shares_text(b.whole, b.whole.shares.between > 0
+                                               ? "of all time from the first step on"
+                                               : "of all time in steps, evaluations and "
+                                                 "checkpoints"));
   append_clause(text, cores_evidence(b));
   append_clause(text, memory_evidence(b));
   if (late_ranks(b)) {
@@ -281,6 +292,10 @@ VerdictText text_of(const Bottleneck& b) {
   if (b.cause == Cause::kCompute && b.largest.share >= kMentionedShare) {
     append_clause(v.because, format("the largest avoidable part was {} with {}",
                                     info_of(b.largest.cause).label, percent_text(b.largest.share)));
+    if (b.shares.straggler >= kMentionedShare * b.shares.total && !b.shares.late.empty()) {
+      const auto& uses = b.of_last_stretch ? b.course->stretches.back().uses : b.uses;
+      append_clause(v.because, late_ranks_text(b.shares, uses));
+    }
     append_clause(v.advice, advice_text(b, info_of(b.largest.cause).advice));
   }
   if (late_ranks(b)) {

@@ -244,6 +244,11 @@ std::string advice_text(const Bottleneck& b, Advice advice) {
              "gradient exchanges wait for one; a faster network does not help";
     case Advice::kFasterLink:
       return faster_link(b);
+    case Advice::kFewerBytes:
+      return format(
+          "{} has half of the bytes encrypted and added; a larger batch has fewer "
+          "exchanges for the same text; a faster link does not help",
+          command(b, "--compress bf16"));
     case Advice::kOneWorkerPerGpu:
       return "use one worker for each GPU, so that NCCL can exchange gradients, or a larger batch";
     case Advice::kFewerWorkers:
@@ -271,6 +276,13 @@ std::string advice_text(const Bottleneck& b, Advice advice) {
       return more_threads(b);
     case Advice::kLiftQuota:
       return lift_quota(b);
+    case Advice::kKeepRunning:
+      return "keep the process running: look for what stops it (Ctrl-Z or a stop signal, a batch "
+             "system that suspends jobs, a computer that sleeps, a paused container or virtual "
+             "machine)";
+    case Advice::kReadLog:
+      return "look for messages between steps in log.txt of the run: lost workers, a full or slow "
+             "disk, a clock that was set";
     case Advice::kOwnHost:
       return "use a host, or a kind of virtual machine, whose cores are not shared with others";
     case Advice::kMoreMemory:

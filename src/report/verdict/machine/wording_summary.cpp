@@ -51,6 +51,9 @@ std::string cause_text(const Bottleneck& b) {
     }
     case Cause::kNetwork:
       return "steps waited for the network for " + share_text(b, b.cause);
+    case Cause::kExchangeWork:
+      return format("steps waited for {} for gradients that processors were encrypting and adding",
+                    share_text(b, b.cause));
     case Cause::kLocalExchange:
       return format("workers of one host exchanged gradients for {}", share_text(b, b.cause));
     case Cause::kInterference:
@@ -61,6 +64,8 @@ std::string cause_text(const Bottleneck& b) {
                     share_text(b, b.cause));
     case Cause::kQuota:
       return "a CPU quota stopped this run for " + share_text(b, b.cause);
+    case Cause::kStopped:
+      return "the process of this run was stopped as a whole for " + share_text(b, b.cause);
     case Cause::kSteal:
       return format("the hypervisor gave the cores of this run to others for {}",
                     share_text(b, b.cause));
@@ -83,6 +88,9 @@ std::string cause_text(const Bottleneck& b) {
       return format("gradient exchanges waited for a free core for {}", share_text(b, b.cause));
     case Cause::kLogging:
       return "writing logs and records took " + share_text(b, b.cause);
+    case Cause::kBetweenSteps:
+      return format("{} lies between steps, in no evaluation and no checkpoint",
+                    share_text(b, b.cause));
     case Cause::kOther:
       return format("{} is in no part of a step that is measured", share_text(b, b.cause));
     case Cause::kSeveral:

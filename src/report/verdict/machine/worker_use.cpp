@@ -119,10 +119,15 @@ bool WorkerUse::short_of_memory() const {
   return major_faults >= kManyFaults && (!pressure_known || lost_to_memory >= kLostShare);
 }
 
+bool WorkerUse::waits_for_others() const {
+  return known && denied_known && denied >= kLostShare && others >= kFewestOtherCores;
+}
+
 double idle_threads(const WorkerUse& use) {
   const double workers = std::max<double>(1, static_cast<double>(use.sharing.size()));
   const double granted = use.cores - workers * use.threads;
-  return std::max(0.0, std::floor(std::min(use.idle, granted) / workers));
+  // What the kernel and the observation itself use leaves a core idle.
+  return std::max(0.0, std::floor(std::min(use.idle + kMostlyIdle, granted) / workers));
 }
 
 bool GpuUse::shared() const {

@@ -43,6 +43,8 @@ struct WorkerUse {
 
   // Pages come from disk all the time; whether that costs time is known where the pressure is.
   bool short_of_memory() const;
+  // Its threads, which may have to feed a GPU, waited for cores that other processes had.
+  bool waits_for_others() const;
 };
 
 // Cores that a worker could use beside its threads, with its share of the idle cores of its host.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "report/verdict/machine/wording.h"
+
 namespace reigen {
 namespace {
 
@@ -316,6 +318,12 @@ TEST(Bottleneck, IdleCoresBesideFewThreadsGetAdvice) {
   use.core_limit = 0;
   use.threads = 5;
   EXPECT_NE(bottleneck(run_with_use(use)).advice, Advice::kMoreThreads);
+  // Two cores, of which the kernel uses a little.
+  use.threads = 1;
+  use.cores = "0-1";
+  use.core_count = 2;
+  use.cores_busy = 1.15;
+  EXPECT_EQ(bottleneck(run_with_use(use)).advice, Advice::kMoreThreads);
 }
 
 TEST(Bottleneck, InputIsADiskOrAProcessorByWhatItsThreadDid) {
@@ -337,6 +345,145 @@ TEST(Bottleneck, LoggingAndTimeThatNothingExplainsAreNamed) {
   EXPECT_EQ(bottleneck_of(run_with_use(one_core(), {{"backward", 0.6}, {"observe", 0.4}})),
             Cause::kLogging);
   EXPECT_EQ(bottleneck_of(run_with_use(one_core(), {{"backward", 0.6}})), Cause::kOther);
+}
+
+// 40 steps of a second in which the only worker ran for half of the time.
+RunSummary run_stopped(const ProcessRecord& use) {
+  RunSummary run;
+  run.add(0, StartRecord{.threads = 1, .workers = 1, .device_kind = "cpu"});
+  for (uint64_t step = 1; step <= 40; ++step) {
+    run.add(0, StepRecord{.step = step,
+                          .target_tokens = 100,
+                          .seconds = 1,
+                          .descheduled_seconds = 0.5,
+                          .spans = {{"backward", 1}}});
+    ProcessRecord each = use;
+    each.step = step;
+    each.seconds = 1;
+    run.add(0, each);
+  }
+  return run;
+}
+
+TEST(Bottleneck, ASingleWorkerThatIsStoppedAsAWholeIsToldSo) {
+  ProcessRecord use = one_core();
+  use.cpu = 0.5;
+  use.cores_busy = 0.5;
+  const RunSummary run = run_stopped(use);
+  EXPECT_EQ(bottleneck_of(run), Cause::kStopped);
+  const Bottleneck b = bottleneck(run);
+  EXPECT_EQ(b.confidence, Confidence::kHigh);
+  EXPECT_EQ(b.advice, Advice::kKeepRunning);
+  EXPECT_NEAR(b.largest.share, 0.5, 0.02);
+  // Half of the time that was left was lost to others.
+  use.cores_busy = 1;
+  use.run_delay = 0.5;
+  const TimeShares both = time_shares(run_stopped(use));
+  EXPECT_NEAR(both.stopped / both.total, 0.5, 0.02);
+  EXPECT_NEAR(both.interference / both.total, 0.25, 0.02);
+  // A quota that stops it explains the same time.
+  use = one_core();
+  use.core_limit = 0.5;
+  use.cpu = 0.5;
+  use.cores_busy = 0.5;
+  use.run_delay = 0.5;
+  use.throttled = 0.5;
+  EXPECT_EQ(bottleneck_of(run_stopped(use)), Cause::kQuota);
+}
+
+// A fifth of the time waits for a rank whose core other processes have: that is mentioned with
+// them.
+TEST(Bottleneck, AMentionedWaitForASlowRankHasItsReason) {
+  RunSummary run = run_of({0.78, 0.99});
+  for (int rank = 0; rank < 2; ++rank) {
+    for (uint64_t step = 1; step <= 40; ++step) {
+      ProcessRecord use = one_core();
+      use.machine = "m";
+      use.cores = rank == 0 ? "0" : "1";
+      use.step = step;
+      use.seconds = 1;
+      use.cpu = 0.78;
+      use.cores_busy = rank == 0 ? 0.78 : 1;
+      use.run_delay = rank == 0 ? 0 : 0.21;
+      run.add(rank, use);
+    }
+  }
+  const Bottleneck b = bottleneck(run);
+  EXPECT_EQ(b.cause, Cause::kCompute);
+  EXPECT_EQ(b.largest.cause, Cause::kInterference);
+  EXPECT_NEAR(b.largest.share, 0.21, 0.01);
+  const std::string because = text_of(b).because;
+  EXPECT_NE(
+      because.find("rank 1 worked 1.27 times as long as the faster ranks: other processes had"),
+      std::string::npos)
+      << because;
+}
+
+TEST(Bottleneck, AnExchangeThatKeepsACoreBusyIsNotTheLink) {
+  auto run_with = [](double cpu) {
+    RunSummary run = run_of({0.3, 0.3});
+    for (int rank = 0; rank < 2; ++rank) {
+      for (uint64_t step = 1; step <= 40; ++step) {
+        ProcessRecord use = one_core();
+        use.machine = rank == 0 ? "a" : "b";
+        use.step = step;
+        use.seconds = 1;
+        use.cpu = use.cores_busy = cpu;
+        run.add(rank, use);
+      }
+    }
+    return run;
+  };
+  EXPECT_EQ(bottleneck(run_with(0.35)).cause, Cause::kNetwork);
+  EXPECT_EQ(bottleneck(run_with(0.6)).cause, Cause::kNetwork);
+  const Bottleneck b = bottleneck(run_with(0.98));
+  EXPECT_EQ(b.cause, Cause::kExchangeWork);
+  EXPECT_EQ(b.confidence, Confidence::kMedium);
+  EXPECT_EQ(b.advice, Advice::kFewerBytes);
+  EXPECT_NEAR(b.exchange_work, 0.97, 0.02);
+  EXPECT_NEAR(b.largest.share, 0.7, 0.01);
+}
+
+// 100 steps of a second that compute, with as many seconds between them, and some after the last.
+RunSummary run_with_pauses(double between, double ending) {
+  RunSummary run;
+  run.add(0, StartRecord{.time = 1000});
+  for (uint64_t step = 1; step <= 100; ++step) {
+    const double time = 1000 + static_cast<double>(step) * (1 + between / 100);
+    run.add(0, StepRecord{.step = step, .time = time, .seconds = 1, .spans = {{"backward", 1}}});
+  }
+  const double seconds = 100 + between + ending;
+  run.add(0, EndRecord{.step = 100, .time = 1000 + seconds, .seconds = seconds});
+  return run;
+}
+
+TEST(Bottleneck, TimeBetweenStepsIsACauseOfItsOwn) {
+  Bottleneck b = bottleneck(run_with_pauses(60, 2));
+  EXPECT_EQ(b.cause, Cause::kBetweenSteps);
+  EXPECT_EQ(b.confidence, Confidence::kHigh);
+  EXPECT_EQ(b.advice, Advice::kReadLog);
+  EXPECT_NEAR(b.largest.share, 57.0 / 156, 0.01);
+  const TimeShares& s = b.whole.shares;
+  EXPECT_NEAR(s.compute + s.network + s.between + s.other, s.total, 1e-6);
+  // Less than a third beside steps that compute is mentioned.
+  b = bottleneck(run_with_pauses(20, 2));
+  EXPECT_EQ(b.cause, Cause::kCompute);
+  EXPECT_EQ(b.largest.cause, Cause::kBetweenSteps);
+  // The end of a run is no time between steps.
+  EXPECT_NEAR(bottleneck(run_with_pauses(0, 60)).whole.shares.between, 0, 1e-6);
+}
+
+TEST(Bottleneck, AGpuWhoseHostIsBusyWithOtherWorkIsNotSurelyTheLimit) {
+  ProcessRecord use = one_core();
+  use.cpu = 0.5;
+  use.cores_busy = 1;
+  use.run_delay = 0.4;
+  const SampleRecord host{.gpus = {GpuSample{.utilisation = 40}}};
+  const Bottleneck b = bottleneck(run_with_use(use, {{"backward", 1}}, host));
+  EXPECT_EQ(b.cause, Cause::kCompute);
+  EXPECT_EQ(b.confidence, Confidence::kLow);
+  const Bottleneck alone = bottleneck(run_with_use(one_core(), {{"backward", 1}}, host));
+  EXPECT_EQ(alone.confidence, Confidence::kHigh);
 }
 
 TEST(Bottleneck, AGpuThatOthersUseOrThatLowersItsClockIsNamed) {

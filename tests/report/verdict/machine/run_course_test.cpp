@@ -33,7 +33,9 @@ class ChangedRun {
       for (int rank = 0; rank < 2; ++rank) {
         add(rank, step, now, work[static_cast<size_t>(rank)],
             late ? min_wait_after : min_wait_before);
-        add_use(rank, step, now, late);
+        const double idle =
+            (late ? min_wait_after : min_wait_before) / (work[0].own + work[0].wait);
+        add_use(rank, step, now, late, 1 - idle);
       }
     }
     return std::move(run_);
@@ -63,7 +65,8 @@ class ChangedRun {
                                  .communication = times});
     }
   }
-  void add_use(int rank, int step, double now, bool late) {
+  // `active`: share of the time in which a thread runs or wants to; the rest waits for the network.
+  void add_use(int rank, int step, double now, bool late, double active) {
     const double others = rank != crowded ? 0 : late ? others_after : others_before;
     run_.add(rank, ProcessRecord{.step = static_cast<uint64_t>(step),
                                  .time = now,
@@ -71,9 +74,9 @@ class ChangedRun {
                                  .machine = "m",
                                  .cores = rank == 0 ? "0" : "1",
                                  .core_count = 1,
-                                 .cpu = 0.1 * (1 - others),
-                                 .run_delay = 0.1 * others,
-                                 .cores_busy = 0.1});
+                                 .cpu = 0.1 * (1 - others) * active,
+                                 .run_delay = 0.1 * others * active,
+                                 .cores_busy = others > 0 ? 0.1 : 0.1 * active});
   }
 
   RunSummary run_;

@@ -2,7 +2,8 @@
 """The cost of observing a run: a sample per second, and the live page with a reader every two seconds.
 
 Trains the same run with and without the page, alternating. The CPU time of the observing threads is exact under
-any load: with all cores busy it is the most that steps can lose. The ratio of median step times is given too.
+any load: with all cores busy it is the most that steps can lose, sampling_percent_at_most together with the time
+between steps in which records are written. The ratio of median step times is given too.
 Prints a table and a line of JSON."""
 
 import argparse
@@ -56,7 +57,8 @@ def train(reigen, data, run, options, page):
     next_ask = 0
     while process.poll() is None:
         try:
-            used = thread_seconds(process.pid) or used
+            for name, seconds in thread_seconds(process.pid).items():
+                used[name] = max(used.get(name, 0), seconds)  # threads that observe end before the run does
             page_used = page_seconds(process.pid) or page_used
         except FileNotFoundError:
             break
@@ -79,18 +81,19 @@ def train(reigen, data, run, options, page):
     wall = sum(s["seconds"] for s in steps)
     return {"median": statistics.median(s["seconds"] for s in steps), "steps": len(steps), "asked": asked,
             "telling": sum(s["spans"].get("observe", 0) for s in steps) / wall,
-            "sampler": used.get("sampler", 0) / wall, "page": page_used / wall}
+            "sampler": used.get("sampler", 0) / wall, "watch": used.get("schedule watch", 0) / wall,
+            "page": page_used / wall}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build/release"))
+    parser.add_argument("--reigen", default=os.path.join(ROOT, "build/release/reigen"))
     parser.add_argument("--preset", default="tiny")
     parser.add_argument("--tokens", default="4096")
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    reigen = os.path.join(options.build, "reigen")
+    reigen = os.path.abspath(options.reigen)
     runs = {False: [], True: []}
     with tempfile.TemporaryDirectory(prefix="reigen-overhead-") as folder:
         text, data = f"{folder}/text", f"{folder}/data"
@@ -107,8 +110,11 @@ def main():
     mean = lambda page, key: statistics.mean(r[key] for r in runs[page])
     without, beside = (statistics.median(r["median"] for r in runs[page]) for page in (False, True))
     result = {"cores": os.cpu_count(), "step_ms": 1000 * without, "step_ms_with_page": 1000 * beside,
-              "ratio": beside / without, "telling_percent_of_step": 100 * mean(True, "telling"),
+              "ratio": beside / without,
+              "sampling_percent_at_most": 100 * sum(mean(False, part) for part in ("telling", "sampler", "watch")),
+              "telling_percent_of_step": 100 * mean(True, "telling"),
               "sampler_percent_of_one_core": 100 * mean(True, "sampler"),
+              "watch_percent_of_one_core": 100 * mean(True, "watch"),
               "page_percent_of_one_core": 100 * mean(True, "page")}
     for name, value in result.items():
         print(f"  {name:30} {value:.4g}")

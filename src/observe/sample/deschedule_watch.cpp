@@ -1,5 +1,7 @@
 #include "observe/sample/deschedule_watch.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -38,6 +40,7 @@ double DescheduleWatch::take() {
 }
 
 void DescheduleWatch::run() {
+  pthread_setname_np(pthread_self(), "schedule watch");
   double throttled = throttled_seconds();
   Clock::time_point looked = Clock::now();
   double overslept = 0;

@@ -28,9 +28,11 @@ class Quota:
                 self._write("cpu.cfs_period_us", period)
                 self._write("cpu.cfs_quota_us", limit)
             else:
-                self.folder, self.tasks = f"{V2}/{name}", "cgroup.procs"
+                self.folder, self.tasks = f"{V2}/{name}", None
+                enable_controller("cpu")
                 os.mkdir(self.folder)
-                self._write("cpu.max", f"{limit} {period}")
+                self.share = f"{limit} {period}"
+                self._write("cpu.max", self.share)
             if Quota.effective is None:
                 Quota.effective = True  # while it is measured
                 Quota.effective = has_effect()
@@ -49,7 +51,23 @@ class Quota:
             os.close(file)
 
     def limit(self, task):
-        self._write(self.tasks, task)
+        process = process_of(task)
+        if self.tasks:
+            self._write(self.tasks, task)
+        elif process == task:
+            self._write("cgroup.procs", task)
+        else:
+            self._limit_thread(process, task)
+
+    def _limit_thread(self, process, thread):
+        """Version 2 moves single threads only within a group whose children are threaded."""
+        self._write("cpu.max", "max")
+        self._write("cgroup.procs", process)
+        os.makedirs(f"{self.folder}/thread", exist_ok=True)
+        self._write("thread/cgroup.type", "threaded")
+        self._write("cgroup.subtree_control", "+cpu")
+        self._write("thread/cpu.max", self.share)
+        self._write("thread/cgroup.threads", thread)
 
     def limit_process(self, pid):
         """A process that runs, with all its threads."""
@@ -60,16 +78,32 @@ class Quota:
         self._write("cgroup.procs", os.getpid())
 
     def close(self):
-        try:
-            os.rmdir(self.folder)
-        except OSError:
-            pass
+        for folder in (f"{self.folder}/thread", self.folder):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                pass
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.close()
+
+
+def enable_controller(name):
+    """Gives groups of version 2 a controller, if the root has it and has not done so."""
+    try:
+        with open(f"{V2}/cgroup.subtree_control", "w") as file:
+            file.write(f"+{name}")
+    except OSError:
+        pass  # the group's own file is then missing, and says so
+
+
+def process_of(task):
+    """The process of a thread."""
+    with open(f"/proc/{task}/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Tgid:"))
 
 
 def has_effect():

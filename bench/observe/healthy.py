@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 
-from planted_bench import (CASES, Bench, add_output_options, bottleneck, case, corpus, late, prepare, read_rows,
+from planted_bench import (CASES, Bench, add_output_options, begin, bottleneck, case, corpus, late, prepare, read_rows,
                            save_rows, times_add_up, trained, write_result)
 
 SHORT = ["--model.width", 32, "--model.ffn-width", 64, "--batch.target-tokens", 200]
@@ -94,27 +94,24 @@ def resumed(b):
     return b.finish([b.worker(*options)])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reigen", required=True)
-    add_output_options(parser)
-    parser.add_argument("kinds", nargs="*", help=f"of {', '.join(CASES)}; all by default")
-    options = parser.parse_args()
+def run_kinds(options, rows):
+    """Adds a row for each kind; the number of kinds with an alarm."""
     folder = options.work or tempfile.mkdtemp(prefix="reigen-healthy-")
     os.makedirs(folder, exist_ok=True)
     reigen = os.path.abspath(options.reigen)
     data = os.path.join(folder, "data")
     if not os.path.exists(data):
         prepare(reigen, folder, corpus(reigen, folder))
-    rows = {row["kind"]: row for row in read_rows(options.json)}
     alarmed = 0
     for name in options.kinds or CASES:
         place = os.path.join(folder, name.replace(" ", "-"))
         shutil.rmtree(place, ignore_errors=True)
         os.makedirs(place)
         bench = Bench(reigen, data, place, options.scale)
-        report = CASES[name][1](bench)
-        bench.close()
+        try:
+            report = CASES[name][1](bench)
+        finally:
+            bench.close()
         row = {"kind": name, "verdict": bottleneck(report)["verdict"], "alarms": alarms(report),
                "step_seconds": report["numbers"]["mean_step_seconds"], "seconds": report["numbers"]["seconds"]}
         rows[name] = row
@@ -123,6 +120,19 @@ def main():
         print(f"{name:26} {row['seconds']:5.0f} s  {1e3 * row['step_seconds']:8.1f} ms a step  {row['verdict']}",
               *(f"\n    ALARM {alarm}" for alarm in row["alarms"]), flush=True)
     print(f"{alarmed} of {len(options.kinds or CASES)} with an alarm")
+    if not options.work:
+        shutil.rmtree(folder)
+    return alarmed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--reigen", required=True)
+    add_output_options(parser)
+    parser.add_argument("kinds", nargs="*", help=f"of {', '.join(CASES)}; all by default")
+    options = parser.parse_args()
+    rows = {row["kind"]: row for row in read_rows(options.json)}
+    alarmed = run_kinds(options, rows) if begin(options) else 0
     if options.result:
         table = [{"kind": row["kind"], "step": f"{1e3 * row['step_seconds']:.2g} ms", "time": f"{row['seconds']:.0f} s",
                   "verdict": row["verdict"], "alarms": "; ".join(row["alarms"]) or "none"} for row in rows.values()]
@@ -130,8 +140,6 @@ def main():
                      "Real runs in which nothing is wrong; only report.json is read.",
                      {"kind": "kind", "step": "mean step", "time": "time", "verdict": "bottleneck", "alarms": "alarms"},
                      table)
-    if not options.work:
-        shutil.rmtree(folder)
     return min(alarmed, 100)
 
 

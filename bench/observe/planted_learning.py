@@ -20,7 +20,7 @@ def gain(report, more):
     return found[0] if found else None
 
 
-@case("8", "60 pairs without dropout: overfitting")
+@case("8", "60 pairs without dropout: overfitting", about="overfitting")
 def overfits(b):
     few_pairs(b)
     r = b.finish([b.worker(*SMALL, "--max-steps", b.steps(400), "--eval.every", 20)])
@@ -28,7 +28,7 @@ def overfits(b):
     return r, over["answer"] == "yes" and trained(r)["answer"] == "past-its-best" and "best-loss" in over["advice"]
 
 
-@case("9", "stopped at its best, then continued by half as many steps")
+@case("9", "stopped at its best, then continued by half as many steps", about="trained")
 def stopped_at_its_best(b):
     few_pairs(b)
     whole = b.run
@@ -43,7 +43,7 @@ def stopped_at_its_best(b):
     return stopped, not sure and (predicted is None or predicted["low"] <= came <= predicted["high"])
 
 
-@case("10", "cosine down to 0: more steps change nothing")
+@case("10", "cosine down to 0: more steps change nothing", about="trained")
 def schedule_ends(b):
     steps = b.steps(200)
     r = b.finish([b.worker(*SMALL, "--schedule.kind", "cosine", "--schedule.decay-steps", steps, "--max-steps", steps,
@@ -51,20 +51,20 @@ def schedule_ends(b):
     return r, trained(r)["answer"] == "schedule-over" and "expected_gains" not in r["numbers"]
 
 
-@case("11", "learning rate 15 times too high, post-norm: only the frequencies of pieces are learnt")
+@case("11", "learning rate 15 times too high, post-norm: only the frequencies of pieces are learnt", about="trained")
 def rate_too_high(b):
     r = b.finish([b.worker(*SMALL, "--model.norm", "post", "--schedule.rate", 0.1, "--max-steps", b.steps(300),
                            "--eval.every", 30)])
     return r, trained(r)["answer"] == "useless" and "--schedule.rate 0.01" in trained(r)["advice"]
 
 
-@case("11b", "learning rate 100 times too low: it hardly learns")
+@case("11b", "learning rate 100 times too low: it hardly learns", about="trained")
 def rate_too_low(b):
     r = b.finish([b.worker(*SMALL, "--schedule.rate", 0.00002, "--max-steps", b.steps(200), "--eval.every", 20)])
     return r, trained(r)["level"] == "hardly-learns" and "--schedule.rate 0.0002" in trained(r)["advice"]
 
 
-@case("11c", "learning rate 75 times higher from the middle on: training loss rises")
+@case("11c", "learning rate 75 times higher from the middle on: training loss rises", about="trained")
 def rate_rises(b):
     half = b.steps(300) // 2
     r = b.finish([b.worker(*SMALL, "--schedule.kind", "piecewise", "--schedule.boundaries", half, "--schedule.values",
@@ -74,7 +74,7 @@ def rate_rises(b):
         abs(rises[-1]["step"] - half) <= 0.1 * half
 
 
-@case("12", "interrupted after 5% of its steps, within the warm-up")
+@case("12", "interrupted after 5% of its steps, within the warm-up", about="trained")
 def interrupted(b):
     p = b.worker(*SMALL, "--schedule.kind", "noam", "--schedule.warmup-steps", 200, "--max-steps", 600,
                  "--eval.every", 100)
@@ -85,7 +85,7 @@ def interrupted(b):
                and "trains on to the planned step 600" in trained(r)["advice"])
 
 
-@case("15", "validation text of a different domain (--real)")
+@case("15", "validation text of a different domain (--real)", about="trained")
 def other_domain(b):
     if not b.real:
         raise Skipped("--real is not given")
@@ -98,7 +98,7 @@ def other_domain(b):
     return r, trained(r)["validation_unlike_training"] and "validation" in trained(r)["advice"]
 
 
-@case("15b", "validation pairs with source and target swapped")
+@case("15b", "validation pairs with source and target swapped", about="trained")
 def swapped(b):
     text = corpus(b.reigen, b.folder)
     b.data = prepare(b.reigen, b.folder, text, valid=("valid.de", "valid.en"))
@@ -106,7 +106,7 @@ def swapped(b):
     return r, trained(r)["validation_unlike_training"] and "direction" in trained(r)["because"] + trained(r)["advice"]
 
 
-@case("15c", "training targets in a different order than their sources")
+@case("15c", "training targets in a different order than their sources", about="data")
 def shuffled(b):
     text = corpus(b.reigen, b.folder)
     with open(f"{text}/train.de") as file:
@@ -120,7 +120,7 @@ def shuffled(b):
     return r, r["verdicts"]["data"]["faults"] == ["unused-sources"]
 
 
-@case("15d", "validation targets shifted by one line")
+@case("15d", "validation targets shifted by one line", about="data")
 def shifted(b):
     text = corpus(b.reigen, b.folder)
     with open(f"{text}/valid.de") as file:
@@ -132,7 +132,7 @@ def shifted(b):
     return r, "misaligned-validation" in r["verdicts"]["data"]["faults"]
 
 
-@case("15e", "30 validation pairs")
+@case("15e", "30 validation pairs", about="data")
 def few_validation_pairs(b):
     text = corpus(b.reigen, b.folder)
     for language in ("en", "de"):
@@ -145,13 +145,13 @@ def few_validation_pairs(b):
     return r, r["verdicts"]["data"]["faults"] == ["few-validation-pairs"] and trained(r)["confidence"] != "high"
 
 
-@case("15f", "dropout 0.7")
+@case("15f", "dropout 0.7", about="overfitting")
 def too_much_dropout(b):
     r = b.finish([b.worker(*SMALL, "--dropout", 0.7, "--max-steps", b.steps(300), "--eval.every", 30)])
     return r, r["verdicts"]["overfitting"]["dropout_too_high"]
 
 
-@case("8b", "nothing: the loss falls as it should")
+@case("8b", "nothing: the loss falls as it should", about="trained")
 def healthy(b):
     r = b.finish([b.worker(*SMALL, "--max-steps", b.steps(300), "--eval.every", 30)])
     sure = [g for g in r["numbers"].get("expected_gains", []) if g["low"] > 0]

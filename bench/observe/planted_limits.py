@@ -4,6 +4,7 @@ import os
 import subprocess
 
 from planted_bench import Skipped
+from quota import V2, enable_controller
 from slow_disk import SlowDisk
 
 
@@ -17,21 +18,37 @@ class SmallDisk(SlowDisk):
             raise Skipped(str(error)) from error
 
 
+class SlowWrites(SlowDisk):
+    """A disk of some megabytes that writes so many bytes per second."""
+
+    def __init__(self, folder, megabytes, rate):
+        try:
+            super().__init__(folder, 10**9, megabytes, write_rate=rate)
+        except PermissionError as error:
+            raise Skipped(str(error)) from error
+
+
 class MemoryLimit:
     """A control group in which processes have some megabytes of memory, with pages of files."""
 
     def __init__(self, megabytes):
-        self.folder = f"/sys/fs/cgroup/memory/reigen-planted-{os.getpid()}"
+        first = os.path.exists("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+        self.folder = f"{'/sys/fs/cgroup/memory' if first else V2}/reigen-planted-{os.getpid()}"
         try:
+            if not first:
+                enable_controller("memory")
             os.mkdir(self.folder)
-            self._write("memory.limit_in_bytes", megabytes << 20)
+            self._write("memory.limit_in_bytes" if first else "memory.max", megabytes << 20)
         except OSError as error:
             self.close()
             raise Skipped(f"no memory limit can be set here: {error}") from error
 
     def _write(self, name, text):
-        with open(f"{self.folder}/{name}", "w") as file:
-            file.write(str(text))
+        file = os.open(f"{self.folder}/{name}", os.O_WRONLY)  # which does not make it
+        try:
+            os.write(file, str(text).encode())
+        finally:
+            os.close(file)
 
     def limit_this_process(self):
         self._write("cgroup.procs", os.getpid())

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import time
 
-from planted_bench import MODEL, TOKEN, Bench, Skipped, bottleneck, case, cause_is, change_near, late, times_add_up
+from planted_bench import (MODEL, TOKEN, Bench, Skipped, bottleneck, case, cause_is, change_near, late,
+                           on_this_machine, times_add_up)
 from planted_limits import MemoryLimit, SmallDisk
 from quota import Quota, thread_of
 
@@ -14,7 +15,8 @@ from quota import Quota, thread_of
 @case("1", "link of 100 Mbit/s in both directions")
 def slow_link(b):
     b.hosts("100mbit")
-    r = b.finish(b.workers("--threads", 1, "--compress", "none", "--max-steps", b.steps(60), cores=[0, 1], network=True))
+    r = b.finish(b.workers("--threads", 1, "--compress", "none", "--max-steps", b.steps(60), cores=[0, 1],
+                           network=True))
     links = {(l["from"], l["to"]): 8e-6 * l["bandwidth"] for l in r["numbers"]["links"]}
     return r, cause_is(r, "network") and all(70 < links[pair] < 130 for pair in ((0, 1), (1, 0)))
 
@@ -23,7 +25,8 @@ def slow_link(b):
 def one_direction(b):
     b.hosts()
     b.shape(1, "tbf rate 40mbit burst 256kb latency 50ms")
-    r = b.finish(b.workers("--threads", 1, "--compress", "none", "--max-steps", b.steps(40), cores=[0, 1], network=True))
+    r = b.finish(b.workers("--threads", 1, "--compress", "none", "--max-steps", b.steps(40), cores=[0, 1],
+                           network=True))
     text = bottleneck(r)["because"]
     return r, cause_is(r, "network") and "from rank 1 to rank 0" in text and "from rank 0 to rank 1" not in text
 
@@ -42,12 +45,12 @@ def link_degrades(b):
 
 @case("3b", "latency grows by 40 ms in mid-run")
 def latency_grows(b):
-    b.hosts()
+    b.relayed_hosts()
     steps = b.steps(300)
     p = b.workers("--threads", 1, "--compress", "none", "--max-steps", steps, cores=[0, 1], network=True)
     b.at_step(0.7 * steps, p)
     for host in (0, 1):
-        b.shape(host, "netem delay 40ms")
+        b.network.impair(host, delay=0.04)
     begun = b.last_step()
     r = b.finish(p)
     return r, cause_is(r, "network") and change_near(r, begun)
@@ -113,7 +116,7 @@ def harmless_hog(b):
     return r, cause_is(r, "compute") and not bottleneck(r)["changes"]
 
 
-@case("6", "checkpoints every 3 steps, long steps: writing beside them takes the cores")
+@case("6", "checkpoints every 3 steps, long steps: writing beside them takes the cores", alone=True)
 def checkpoints(b):
     r = b.finish([b.worker("--threads", 2, "--model.width", 384, "--batch.target-tokens", 600, "--max-steps",
                            b.steps(100), "--checkpoint.every", 3)])
@@ -121,7 +124,7 @@ def checkpoints(b):
     return r, shares.get("checkpoint", 0) > 0.1 and times_add_up(r)
 
 
-@case("6b", "checkpoints every 3 steps, short steps")
+@case("6b", "checkpoints every 3 steps, short steps", alone=True)
 def checkpoints_stall(b):
     r = b.finish([b.worker("--threads", 2, "--model.width", 512, "--batch.target-tokens", 60, "--max-steps",
                            b.steps(60), "--checkpoint.every", 3)])
@@ -130,8 +133,8 @@ def checkpoints_stall(b):
 
 @case("7", "evaluation with BLEU every 10 steps")
 def evaluations(b):
-    r = b.finish([b.worker("--threads", 2, "--max-steps", b.steps(150), "--eval.every", 10, "--eval.bleu",
-                           "--eval.sentences", 200)])
+    r = b.finish([b.worker("--threads", 2, "--batch.target-tokens", 1000, "--max-steps", b.steps(150), "--eval.every",
+                           10, "--eval.bleu", "--eval.sentences", 200)])
     return r, cause_is(r, "evaluation") and "--eval.every 20" in bottleneck(r)["advice"]
 
 
@@ -179,7 +182,7 @@ def repinned(b):
     steps = b.steps(300)
     p = [b.worker("--threads", 2, "--max-steps", steps)]
     b.at_step(steps // 2, p)
-    subprocess.run(["taskset", "-apc", "0", str(p[0].pid)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["taskset", "-apc", on_this_machine(0), str(p[0].pid)], check=True, stdout=subprocess.DEVNULL)
     begun = b.last_step()
     r = b.finish(p)
     return r, cause_is(r, "shared cores") and change_near(r, begun)
@@ -234,14 +237,15 @@ def doctor(b):
     for rank in range(size):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_PORT": str(Bench.port),
                "MASTER_ADDR": b.network.address(0), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "REIGEN_TOKEN": TOKEN}
-        command = b.network.command(rank, "taskset", "-c", rank, b.reigen, "doctor", "--data", b.data, *MODEL[:-1],
-                                    "--threads", 1, "--compress", "none", "--json")
+        command = b.network.command(rank, "taskset", "-c", on_this_machine(rank), b.reigen, "doctor", "--data", b.data,
+                                    *MODEL[:-1], "--device", "cpu", "--threads", 1, "--compress", "none", "--json")
         with open(output if rank == 0 else os.devnull, "w") as out:
             found.append(subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.DEVNULL))
     for process in found:
         if process.wait(timeout=300) != 0:
             raise RuntimeError("reigen doctor failed")
-    r = b.finish(b.workers("--threads", 1, "--compress", "none", "--max-steps", b.steps(60), cores=[0, 1], network=True))
+    r = b.finish(b.workers("--threads", 1, "--compress", "none", "--max-steps", b.steps(60), cores=[0, 1],
+                           network=True))
     with open(output) as file:
         predicted = json.load(file)["forecast"]["step_seconds"]
     return r, abs(r["numbers"]["mean_step_seconds"] / predicted - 1) < 0.1
@@ -263,10 +267,11 @@ def flapping_link(b):
 
 @case("20", "a link that loses 2% of its packets")
 def lossy_link(b):
-    b.hosts()
+    b.relayed_hosts()
     for host in (0, 1):
-        b.shape(host, "netem delay 10ms loss 2%")
-    r = b.finish(b.workers("--threads", 1, "--compress", "none", "--max-steps", b.steps(40), cores=[0, 1], network=True))
+        b.network.impair(host, delay=0.01, loss=0.02)
+    r = b.finish(b.workers("--threads", 1, "--compress", "none", "--max-steps", b.steps(40), cores=[0, 1],
+                           network=True))
     return r, cause_is(r, "network")
 
 
@@ -297,7 +302,7 @@ def stopped_now_and_then(b):
     return r, cause_is(r, "straggler") and late(r) == {1: "quota"}
 
 
-@case("23", "a disk that is full after the first checkpoints")
+@case("23", "a disk that is full after the first checkpoints", alone=True)
 def full_disk(b):
     with SmallDisk(b.folder, 24) as disk:
         b.run = os.path.join(disk.path, "run")
@@ -314,15 +319,15 @@ def tiny_batch(b):
 
 @case("25", "latency of 40 ms from the start, and short steps")
 def far_apart(b):
-    b.hosts()
+    b.relayed_hosts()
     for host in (0, 1):
-        b.shape(host, "netem delay 20ms")
+        b.network.impair(host, delay=0.02)
     r = b.finish(b.workers("--threads", 1, "--compress", "none", "--model.width", 32, "--model.ffn-width", 64,
                            "--batch.target-tokens", 500, "--max-steps", b.steps(150), cores=[0, 1], network=True))
     return r, cause_is(r, "network")
 
 
-@case("26", "a control group with too little memory for the data and the model")
+@case("26", "a control group with too little memory for the data and the model", alone=True)
 def little_memory(b):
     with MemoryLimit(36) as limit:
         r = b.finish([b.worker("--threads", 2, "--model.width", 512, "--batch.target-tokens", 200, "--max-steps",

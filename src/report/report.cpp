@@ -285,6 +285,7 @@ void ReportMaker::numbers() {
                  {"shared_cores", s.shared_cores},
                  {"late_in_turn", s.late_in_turn},
                  {"quota", s.quota},
+                 {"stopped", s.stopped},
                  {"steal", s.steal},
                  {"memory", s.memory},
                  {"gpu_shared", s.gpu_shared},
@@ -292,6 +293,7 @@ void ReportMaker::numbers() {
                  {"logging", s.logging},
                  {"evaluation", s.evaluation},
                  {"checkpoint", s.checkpoint},
+                 {"between_steps", s.between},
                  {"other", s.other}};
   for (const auto& e : run_.evaluations) {
     Json row = {{"step", e.step}, {"nll", e.nll}};

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -251,6 +252,23 @@ class Cores(Planted):
         slow = self.report()["numbers"]["target_tokens_per_second"]
         run(*self.arguments(*LONG, "--max-time", "2s", "--run", self.path("free")))
         self.assertGreater(self.report("free")["numbers"]["target_tokens_per_second"], 1.5 * slow)
+
+    @second_try
+    def test_a_single_worker_that_is_stopped_half_of_the_time_is_told_so(self):
+        worker = subprocess.Popen([REIGEN, *self.arguments(*SHORT, "--max-time", "10s")], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True)
+        while not self.has_started() and worker.poll() is None:
+            time.sleep(0.01)
+        while worker.poll() is None:
+            worker.send_signal(signal.SIGSTOP)
+            time.sleep(0.6)
+            worker.send_signal(signal.SIGCONT)
+            time.sleep(0.6)
+        self.assertEqual(worker.returncode, 0, worker.communicate()[1])
+        verdict, all_of_it = self.bottleneck()
+        self.assertEqual(verdict, "stopped", all_of_it)
+        self.assertAlmostEqual(all_of_it["shares"]["stopped"], 0.5, delta=0.15)
+        self.assertIn("keep the process running", all_of_it["advice"])
 
     @second_try
     @harness.long_test

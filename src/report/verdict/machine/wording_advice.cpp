@@ -127,13 +127,36 @@ std::string stop_others(const Bottleneck& b) {
   return advice + format("; expected: {:.1f} to {:.1f} times the throughput", least, most);
 }
 
+const WorkerUse& use_of(const Bottleneck& b, int rank) {
+  static const WorkerUse kUnknownUse;
+  const std::map<int, WorkerUse>& uses =
+      b.of_last_stretch ? b.course->stretches.back().uses : b.uses;
+  const auto found = uses.find(std::max(0, rank));
+  return found == uses.end() ? kUnknownUse : found->second;
+}
+
+std::string fewer_threads_of_one(const Bottleneck& b, int rank) {
+  const WorkerUse& use = use_of(b, rank);
+  if (!use.known || use.threads <= use.cores) {
+    return "use --threads with the number of cores that a worker may use";
+  }
+  const double lost = std::min(use.lost_to_workers, 0.95);
+  return format(
+      "{} computes with as many threads as the worker has cores; expected: at most {:.1f} times "
+      "the "
+      "throughput; if the limit to cores {} is not intended, lift it (taskset, the batch system)",
+      command(b, format("--threads {:.0f}", std::max(1.0, std::round(use.cores)))), 1 / (1 - lost),
+      use.list);
+}
+
 std::string fewer_threads(const Bottleneck& b) {
   const auto late = std::find_if(b.shares.late.begin(), b.shares.late.end(), [](const LateRank& r) {
     return r.reason == SlowReason::kSharedCores;
   });
-  const auto found = b.uses.find(late == b.shares.late.end() ? 0 : late->rank);
+  const int rank = late == b.shares.late.end() ? 0 : late->rank;
+  const auto found = b.uses.find(rank);
   if (found == b.uses.end() || found->second.sharing.size() < 2) {
-    return "use --threads with the number of cores that a worker may use";
+    return fewer_threads_of_one(b, rank);
   }
   const WorkerUse& use = found->second;
   const std::string pinned = format(
@@ -147,14 +170,6 @@ std::string fewer_threads(const Bottleneck& b) {
   }
   return format("{} gives each worker a core of its own; {}",
                 command(b, format("--workers {} --threads 1", cores)), pinned);
-}
-
-const WorkerUse& use_of(const Bottleneck& b, int rank) {
-  static const WorkerUse kUnknownUse;
-  const std::map<int, WorkerUse>& uses =
-      b.of_last_stretch ? b.course->stretches.back().uses : b.uses;
-  const auto found = uses.find(std::max(0, rank));
-  return found == uses.end() ? kUnknownUse : found->second;
 }
 
 std::string more_threads(const Bottleneck& b) {

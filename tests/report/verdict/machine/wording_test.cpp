@@ -106,11 +106,17 @@ TEST(Wording, EveryCauseHasASentenceAndEveryAdviceOne) {
     b.cause = static_cast<Cause>(i);
     EXPECT_NE(summary_of(b), "") << id_of(b.cause);
   }
-  for (int i = 1; i <= static_cast<int>(Advice::kSaveLess); ++i) {
+  for (int i = 1; i <= static_cast<int>(Advice::kReadLog); ++i) {
     EXPECT_NE(advice_text(b, static_cast<Advice>(i)), "") << i;
   }
   EXPECT_THAT(advice_text(b, Advice::kMoreThreads),
               HasSubstr("`reigen train --run RUN --threads 4`"));
+  // Two threads on one core.
+  b.uses[0] = {.known = true, .list = "5", .cores = 1, .threads = 2, .own = 1};
+  b.uses[0].lost_to_workers = 0.35;
+  EXPECT_THAT(advice_text(b, Advice::kFewerThreads),
+              HasSubstr("`reigen train --run RUN --threads 1`"));
+  EXPECT_THAT(advice_text(b, Advice::kFewerThreads), HasSubstr("at most 1.5 times"));
 }
 
 TEST(Wording, AllSlowRanksAreNamedWithTheirReasons) {

@@ -117,7 +117,7 @@ def untranslated(b):
     return r, calm(r)
 
 
-@case("38", "training pairs of at most six words, validation pairs of any length", about="data")
+@case("38", "training pairs of at most six words, validation pairs of any length", about="trained")
 def short_pairs(b):
     text = corpus(b.reigen, b.folder, 40000)
     pairs = [(s, t) for s, t in zip(lines_of(f"{text}/train.en"), lines_of(f"{text}/train.de")) if len(t.split()) <= 6]

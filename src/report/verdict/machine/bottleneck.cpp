@@ -270,6 +270,18 @@ Judgement judge(const RunSummary& run, const StepInterval& interval, TimeShares 
 // different machine, and says so itself.
 void name_slower_processor(const RunCourse& course, Judgement& last) {
   const Change& change = course.changes.back();
+  // Where the driver hides how long others computed, their arrival is what is known. Evaluations
+  // are no part of steps, and a GPU that lags behind makes the host wait anywhere.
+  const bool host_waits = last.cause == Cause::kCompute || last.cause == Cause::kInput ||
+                          last.cause == Cause::kEvaluation;
+  if (change.reason == SlowReason::kGpuOthers && change.slower() && change.attempt == 0 &&
+      host_waits) {
+    last.cause = Cause::kGpuShared;
+    last.largest = {last.cause, 1 - change.before / change.after};
+    last.advice = info_of(last.cause).advice;
+    last.confidence = Confidence::kMedium;
+    return;
+  }
   if (last.cause != Cause::kCompute || !change.slower() || change.cause != Cause::kCompute ||
       change.attempt > 0) {
     return;
@@ -291,7 +303,7 @@ bool last_stretch_counts(const RunCourse& course, const Judgement& last) {
   double all = 0;
   for (const Stretch& stretch : course.stretches) all += stretch.seconds;
   return course.stretches.back().seconds >= kJudgedStretch * all && last.cause != Cause::kCompute &&
-         last.cause != Cause::kUnknown;
+         last.cause != Cause::kUnknown && last.cause != Cause::kEvaluation;
 }
 
 }  // namespace

@@ -347,6 +347,32 @@ TEST(Bottleneck, LoggingAndTimeThatNothingExplainsAreNamed) {
   EXPECT_EQ(bottleneck_of(run_with_use(one_core(), {{"backward", 0.6}})), Cause::kOther);
 }
 
+// As measured on an H200: the driver shows the process of others, but not how long it computed; the
+// last evaluation takes a third of the stretch after its arrival.
+TEST(Bottleneck, ProcessesThatArriveOnAGpuAreNamedWhereStepsBecomeLonger) {
+  RunSummary run;
+  run.add(0, StartRecord{.time = 1000, .threads = 1, .device_kind = "gpu"});
+  double now = 1000;
+  for (uint64_t step = 1; step <= 200; ++step) {
+    const bool late = step > 140;
+    const double seconds = late ? 0.3 : 0.1;
+    now += seconds;
+    run.add(0, StepRecord{.step = step,
+                          .time = now,
+                          .target_tokens = 100,
+                          .seconds = seconds,
+                          .spans = {{"input", late ? 0.1 : 0}, {"backward", late ? 0.2 : 0.1}}});
+    GpuSample gpu{.utilisation = 100};
+    gpu.other_processes = late ? 1 : 0;
+    run.add(0, SampleRecord{.step = step, .time = now, .seconds = seconds, .gpus = {gpu}});
+  }
+  run.add(0, EvaluationRecord{.step = 200, .seconds = 9, .nll = 3});
+  const Bottleneck b = bottleneck(run);
+  EXPECT_EQ(b.cause, Cause::kGpuShared);
+  EXPECT_EQ(b.confidence, Confidence::kMedium);
+  EXPECT_TRUE(b.of_last_stretch);
+}
+
 // 40 steps of a second in which the only worker ran for half of the time.
 RunSummary run_stopped(const ProcessRecord& use) {
   RunSummary run;

@@ -5,11 +5,13 @@
 #include <ctime>
 
 #include "base/error.h"
+#include "base/leave_request.h"
 
 namespace reigen {
 namespace {
 
 volatile std::sig_atomic_t g_requested = 0;
+volatile std::sig_atomic_t g_for_all = 0;  // a signal other than SIGTERM
 volatile std::time_t g_first = 0;
 std::atomic<bool> g_asked = false;  // request_interrupt() was called
 
@@ -19,6 +21,7 @@ extern "C" void on_signal(int signal_number) {
   constexpr std::time_t kOneRequest = 2;  // seconds
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
+  if (signal_number != SIGTERM) g_for_all = 1;
   if (g_requested == 0) {
     g_first = now.tv_sec;
     g_requested = 1;
@@ -73,6 +76,8 @@ sigset_t interrupt_signals() {
 void ignore_hangup() { std::signal(SIGHUP, SIG_IGN); }
 
 bool interrupt_requested() { return g_requested != 0 || g_asked; }
+
+bool only_this_process_is_to_end() { return interrupt_requested() && g_for_all == 0; }
 
 void request_interrupt() { g_asked = true; }
 

@@ -152,6 +152,12 @@ void describe_elastic(Schema& s, WorkerOptions& o) {
                           "reach each other to continue; 0 for no limit"))
       .free_on_resume()
       .for_launch();
+  s.custom(seconds_option("join-every", o.join_every,
+                          "with --elastic: longest time for which workers that wait to join are "
+                          "not added after others were; training pauses until they have its state, "
+                          "and goes on for ten times as long as it paused before the next pause"))
+      .free_on_resume()
+      .for_launch();
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ struct WorkerOptions {
   std::string shares_of;  // a run whose changes of shares are repeated
   int64_t restarts = 0;
   bool elastic = false;
-  double pause = 3600;  // seconds; 0: no limit
+  double pause = 3600;     // seconds; 0: no limit
+  double join_every = 60;  // seconds
   bool send_data = false;
   bool detach = false;
 };

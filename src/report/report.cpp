@@ -237,17 +237,25 @@ void ReportMaker::note_memberships() {
   const std::vector<MembershipChangeRecord>& changes = run_.memberships;
   if (changes.empty()) return;
   uint64_t lost = 0;
+  uint64_t joined = 0;
+  uint64_t left = 0;
   uint64_t repeated = 0;
   double seconds = 0;
   bool residuals = false;
   for (const MembershipChangeRecord& change : changes) {
     lost += change.lost.size();
+    joined += change.joined.size();
+    left += change.left.size();
     repeated += change.settled == "repeated" ? 1 : 0;
     seconds += change.seconds;
     residuals = residuals || change.lost_residuals;
   }
-  std::string text = "lost " + counted(lost, "worker");
-  text += format(", {} in all, ", human_seconds(seconds));
+  std::vector<std::string> what;
+  if (lost > 0) what.push_back("lost " + counted(lost, "worker"));
+  if (left > 0) what.push_back(counted(left, "worker") + " left");
+  if (joined > 0) what.push_back(counted(joined, "worker") + " joined");
+  if (what.empty()) what.emplace_back("continued with the same workers");
+  std::string text = format("{}, {} in all, ", fmt::join(what, ", "), human_seconds(seconds));
   // No worker had committed a step that was begun again.
   text +=
       repeated == 0 ? "no step repeated" : counted(repeated, "unfinished step") + " begun again";

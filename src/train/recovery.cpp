@@ -6,6 +6,7 @@
 #include "base/terminal.h"
 #include "dist/compress/compressor.h"
 #include "train/settlement.h"
+#include "train/state_transfer.h"
 #include "train/writer_change.h"
 
 namespace reigen {
@@ -23,17 +24,30 @@ void stop_traffic(AttemptParts& parts) {
   parts.traced.reset();
 }
 
-void note_change(const MembershipChange& change, MembershipChangeRecord& record) {
+void note_change(const MembershipChange& change, const std::map<int, std::string>& leaving,
+                 MembershipChangeRecord& record) {
   for (const MembershipChange::Lost& lost : change.lost) {
+    const auto left = leaving.find(lost.member.id.number);
+    if (left != leaving.end() || lost.reason.left) {
+      record.left.push_back({.worker = static_cast<uint64_t>(lost.member.id.number),
+                             .host = lost.member.host,
+                             .why = left == leaving.end() ? "" : left->second});
+      continue;
+    }
     record.lost.push_back({.worker = static_cast<uint64_t>(lost.member.id.number),
                            .host = lost.member.host,
                            .why = lost.reason.why,
                            .proven = lost.reason.proven});
   }
+  for (const Member& member : change.joined) {
+    record.joined.push_back(
+        {.worker = static_cast<uint64_t>(member.id.number), .host = member.host});
+  }
   record.paused += change.paused;
 }
 
 Position own_position(const AttemptParts& parts, const LoopPosition& loop) {
+  if (!parts.job.membership()->has_state()) return {.stateless = true};
   const StepPosition at = parts.stepper->position();
   Position own;
   own.committed = at.committed;
@@ -81,10 +95,11 @@ void adopt(const Position& furthest, AttemptParts& parts, Recovered& out) {
   parts.job.adopt(furthest.votes);
 }
 
-void settle_step(AttemptParts& parts, const LoopServices& services, Recovered& out) {
+// The own step ends as that of all members.
+void carry_out(const Settlement& settlement, AttemptParts& parts, const LoopServices& services,
+               Recovered& out) {
   Stepper& stepper = *parts.stepper;
   std::optional<StepResult> rolled_forward;
-  const Settlement settlement = agree_on_settlement(parts.job, own_position(parts, out.loop));
   if (stepper.position().committed < settlement.step) {
     stepper.roll_forward();
     rolled_forward = stepper.finish();
@@ -94,6 +109,31 @@ void settle_step(AttemptParts& parts, const LoopServices& services, Recovered& o
   }
   if (settlement.furthest) adopt(*settlement.furthest, parts, out);
   if (rolled_forward) services.log_step(*rolled_forward);
+}
+
+// What rank 0 knows about the boundary, which the members agree on, for those that were added.
+void tell_added_of(AttemptParts& parts, Recovered& out) {
+  Position told = own_position(parts, out.loop);
+  if (parts.job.first()) parts.state.counters.seconds = parts.run_seconds();
+  told.state = one_line(manifest_state(parts.state));
+  told = position_from(parts.job.broadcast(to_text(told)));
+  if (parts.job.membership()->has_state()) return;
+  read_manifest_state(Json::parse(told.state), parts.state);
+  parts.earlier_seconds = parts.state.counters.seconds - parts.watch.seconds();
+  out.loop.checkpoint = {.changed_since = told.unsaved};
+  if (told.checkpoint > 0) out.loop.checkpoint.step = told.checkpoint;
+  parts.shares->adopt(told.workers);
+  parts.job.adopt(told.votes);
+  out.received_state = true;
+}
+
+void settle_step(AttemptParts& parts, const LoopServices& services, Recovered& out) {
+  const Settlement settlement = agree_on_settlement(parts.job, own_position(parts, out.loop));
+  if (parts.job.membership()->has_state()) carry_out(settlement, parts, services, out);
+  if (!settlement.stateless.empty()) {
+    tell_added_of(parts, out);
+    send_state(parts, settlement.stateless);
+  }
   out.record.step = settlement.step;
   // A loss while the members settled does not change what happened to the step.
   if (out.record.settled.empty() || settlement.settled != Settled::kKept) {
@@ -127,7 +167,8 @@ Recovered recover(AttemptParts& parts, const CommStatus& why, const LoopPosition
   std::optional<Stopwatch> since_formed;
   while (true) {
     const MembershipChange change = membership.form_next(noticed);
-    note_change(change, out.record);
+    note_change(change, services.leaving, out.record);
+    if (!membership.has_state()) stop_writing(parts);
     if (!since_formed) {
       until_formed = change.seconds;
       since_formed.emplace();
@@ -136,6 +177,12 @@ Recovered recover(AttemptParts& parts, const CommStatus& why, const LoopPosition
       settle_step(parts, services, out);
       if (change_writer(parts, services.recent, out.loop.checkpoint.step)) {
         out.loop.checkpoint = {.changed_since = true};
+      }
+      // The added workers have the state now, and a vote from the next membership on.
+      if (membership.has_added()) {
+        parts.job.barrier();
+        noticed = CommStatus::closed("added workers get a vote");
+        continue;
       }
       rebuild(parts);
       membership.forget_old_groups();
@@ -152,8 +199,8 @@ Recovered recover(AttemptParts& parts, const CommStatus& why, const LoopPosition
   out.record.seconds = until_formed + since_formed->seconds();
   out.record.time = unix_now();
   out.record.writer = static_cast<uint64_t>(membership.members().front().id.number);
-  out.record.lost_residuals =
-      !out.record.lost.empty() && computed_on_host(parse_compress(parts.state.choices.compress));
+  out.record.lost_residuals = !(out.record.lost.empty() && out.record.left.empty()) &&
+                              computed_on_host(parse_compress(parts.state.choices.compress));
   return out;
 }
 

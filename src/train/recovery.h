@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -26,6 +27,7 @@ struct Recovered {
   LoopPosition loop;
   // A decay that other ranks had begun.
   std::optional<Decay> adopted_decay;
+  bool received_state = false;  // this worker was added
 };
 
 // Functions of the loop that a recovery calls.
@@ -35,9 +37,12 @@ struct LoopServices {
   std::function<void(const StepResult&)> log_step;
   // The last steps of a worker that is not the writer, which may become it.
   const std::deque<StepRecord>& recent;
+  // The reasons of workers that have said that they leave, by number.
+  const std::map<int, std::string>& leaving;
 };
 
-// On all members, after a collective operation failed with `why`. Afterwards all are at the same
+// On all members, after a collective operation failed with `why`, or after the same step, to add
+// workers that wait. Afterwards all are at the same
 // boundary: nothing is under way, and state and input are those after the settled step; rank 0
 // writes the run. Pauses while too few workers are there; throws CommError when that takes too
 // long.

@@ -62,8 +62,9 @@ StopReason RunLimits::reached_limit(uint64_t step, const Cursor& cursor, bool ti
 }
 
 bool RunLimits::boundary(uint64_t step, const Cursor& cursor, const StopRequests& requests) const {
-  return requests.interrupted || requests.save || (requests.decay_steps > 0 && !decay_.active()) ||
-         is_multiple(step, options_.eval.every) || is_multiple(step, options_.checkpoint.every) ||
+  return requests.interrupted || requests.save || requests.change ||
+         (requests.decay_steps > 0 && !decay_.active()) || is_multiple(step, options_.eval.every) ||
+         is_multiple(step, options_.checkpoint.every) ||
          reached_limit(step, cursor, requests.time_over) != StopReason::kNone;
 }
 

@@ -22,6 +22,7 @@ struct StopRequests {
   bool time_over = false;    // --max-time
   uint64_t decay_steps = 0;  // --decay-now; 0: not asked for
   bool save = false;         // --checkpoint.minutes
+  bool change = false;       // workers are to be added, or leave
 };
 
 // A decay that begins after the present step.

@@ -14,7 +14,8 @@ namespace {
 constexpr Settled kAllSettled[] = {Settled::kKept, Settled::kRolledForward, Settled::kRepeated};
 
 Json json_of(const Position& p) {
-  return {{"committed", p.committed},
+  return {{"stateless", p.stateless},
+          {"committed", p.committed},
           {"began", p.began},
           {"reduced", p.reduced},
           {"forming", p.forming},
@@ -30,6 +31,7 @@ Json json_of(const Position& p) {
 Position position_of(const Json& json) {
   const JsonView view(json);
   Position p;
+  p.stateless = json.at("stateless").get<bool>();
   p.committed = view.at("committed");
   p.began = json.at("began").get<bool>();
   p.reduced = json.at("reduced").get<bool>();
@@ -66,13 +68,26 @@ const char* text_of(Settled settled) {
 
 // A worker commits a step only when all have reduced its gradient. So where all members hold a
 // reduced gradient, a lost worker may have committed that step; where one does not, none has.
-Settlement settle(std::span<const Position> positions) {
+Settlement settle(std::span<const Position> all) {
   Settlement out;
+  std::vector<Position> positions;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].stateless) {
+      out.stateless.push_back(static_cast<int>(rank));
+    } else {
+      positions.push_back(all[rank]);
+    }
+  }
+  if (positions.empty()) throw CommError("no worker has the training state");
   for (const Position& p : positions) out.step = std::max(out.step, p.committed);
   const bool all_reduced = std::ranges::all_of(positions, [&](const Position& p) {
     return p.committed == out.step && p.reduced && p.forming == positions.front().forming;
   });
-  if (all_reduced) return {.step = out.step + 1, .settled = Settled::kRolledForward};
+  if (all_reduced) {
+    ++out.step;
+    out.settled = Settled::kRolledForward;
+    return out;
+  }
   for (const Position& p : positions) {
     if (p.committed < out.step) {
       if (p.committed + 1 < out.step || !p.reduced) {
@@ -102,6 +117,7 @@ Position position_from(const std::string& text) { return position_of(Json::parse
 std::string to_text(const Settlement& s) {
   return one_line(Json{{"step", s.step},
                        {"settled", text_of(s.settled)},
+                       {"stateless", s.stateless},
                        {"furthest", s.furthest ? json_of(*s.furthest) : Json()}});
 }
 
@@ -109,6 +125,7 @@ Settlement settlement_from(const std::string& text) {
   const Json json = Json::parse(text);
   Settlement s;
   s.step = JsonView(json).at("step");
+  s.stateless = json.at("stateless").get<std::vector<int>>();
   const auto settled = json.at("settled").get<std::string>();
   for (const Settled one : kAllSettled) {
     if (settled == text_of(one)) s.settled = one;

@@ -14,6 +14,7 @@ namespace reigen {
 
 // The last step that a worker has committed, and the values that it holds, after a loss.
 struct Position {
+  bool stateless = false;  // it was added and has nothing of the following yet
   uint64_t committed = 0;  // step
   bool began = false;      // the step after it is under way
   bool reduced = false;    // the reduced gradient of that step is in this worker's memory,
@@ -37,6 +38,7 @@ struct Settlement {
   // Of the member that was furthest, which all adopt; nothing where all roll forward, and then
   // agree already.
   std::optional<Position> furthest;
+  std::vector<int> stateless;  // ranks that receive the training state after that step
 };
 
 // `positions` by rank. Throws CommError when a member lacks a step that others have committed, and

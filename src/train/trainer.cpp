@@ -122,7 +122,7 @@ void train(const TrainOptions& given, const std::string& version, Job& job) {
   options.data = absolute(options.data);
   ignore_hangup();
   set_quiet(options.quiet || !job.first());
-  PreemptionWatch preemption(options.preemption);
+  PreemptionWatch preemption(options.preemption, job.elastic());
   if (options.workers.send_data) send_data(job, options.data);
   read_manifest(options.data);  // fails before a run directory is made
   std::optional<RunDirectory> run;

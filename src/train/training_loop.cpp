@@ -1,10 +1,12 @@
 #include "train/training_loop.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
 #include "base/interrupt.h"
+#include "base/leave_request.h"
 #include "base/machine.h"
 #include "base/terminal.h"
 #include "device/gpu_memory.h"
@@ -50,7 +52,8 @@ void TrainingLoop::run() {
     if (parts_.facts.decay_cancelled) parts_.writer->cancel_decay(parts_.state.counters.step);
   }
   at_.checkpoint.changed_since = parts_.facts.decay_cancelled;
-  finish(train());
+  const StopReason reason = train();
+  if (!left_) finish(reason);
 }
 
 StopReason TrainingLoop::train() {
@@ -68,6 +71,7 @@ StopReason TrainingLoop::train() {
       }
       reason = advance();
       if (reason == StopReason::kNone) continue;
+      if (left_) return reason;
       agree_on_end();
       return reason;
     } catch (const WorkerLost& lost) {
@@ -131,6 +135,11 @@ StopReason TrainingLoop::advance() {
     adapt_shares();
     if (limits_.checkpoint_due(counters, reason, at_.checkpoint, requests().save)) save();
     if (reason != StopReason::kNone) return reason;
+    if (requests().change) {
+      if (parts_.job.agreed().part > 0 && part()) return StopReason::kSignal;
+      if (parts_.job.agreed().joining > 0) add_workers();
+      return StopReason::kNone;
+    }
     restart_clocks();
   }
   step();
@@ -150,7 +159,10 @@ void TrainingLoop::step() {
   job.vote({.interrupted = asked_to_stop() ? 1.0 : 0.0,
             .time_over = late ? 1.0 : 0.0,
             .decay_steps = static_cast<double>(requested_decay()),
-            .save = job.first() && time_to_save() ? 1.0 : 0.0});
+            .save = job.first() && time_to_save() ? 1.0 : 0.0,
+            .joining = time_to_add() ? 1.0 : 0.0,
+            .leaving = is_to_leave() ? 1.0 : 0.0,
+            .part = time_to_part() ? 1.0 : 0.0});
   stepper.start(ready);
   started_ = ready.batch.end;
   while (stepper.under_way() >= stepper.most_under_way()) {
@@ -200,11 +212,18 @@ void TrainingLoop::recover(const CommStatus& why) {
   show_status("");
   const double in_step = since_last_step_.seconds();
   const auto log = [&](const StepResult& result) { log_step(result, in_step); };
-  const Recovered done = reigen::recover(parts_, why, at_, {log, recent_});
+  const Recovered done = reigen::recover(parts_, why, at_, {log, recent_, leaving_});
+  leaving_.clear();
+  since_leaving_.reset();
   at_ = done.loop;
   at_boundary_ = at_.checkpoint.changed_since;
   started_ = parts_.state.counters.cursor;
   logs_.rejoin();
+  if (done.received_state) recent_.clear();  // the log has all steps so far
+  if (!done.record.joined.empty() || done.received_state) {
+    since_added_.emplace();
+    added_in_ = done.record.seconds;
+  }
   if (parts_.writer) {
     if (done.adopted_decay) {
       const bool requested = parts_.job.agreed().decay_steps > 0;
@@ -216,6 +235,86 @@ void TrainingLoop::recover(const CommStatus& why) {
     if (!parts_.state.choices.shares.empty()) parts_.writer->shares(parts_.shares->record());
   }
   restart_clocks();
+}
+
+// A worker that has not committed the step yet does so while the members settle.
+void TrainingLoop::add_workers() {
+  parts_.job.barrier();
+  if (parts_.writer) parts_.writer->flush();  // whoever is added has none of the steps so far
+  recover(CommStatus::closed("workers are added"));
+}
+
+// However often workers come and go, the others train for most of the time.
+bool TrainingLoop::time_to_add() const {
+  constexpr double kTimesThePause = 10;
+  if (!parts_.job.elastic() || !parts_.job.first()) return false;
+  const double wait = std::min(parts_.options.workers.join_every, kTimesThePause * added_in_);
+  if (since_added_ && since_added_->seconds() < wait) return false;
+  return parts_.job.membership()->joiners_wait();
+}
+
+// SIGTERM, or a notice of preemption, concerns this worker alone.
+bool TrainingLoop::is_to_leave() const {
+  return parts_.job.elastic() && !parts_.job.alone() && only_this_process_is_to_end();
+}
+
+// mpirun and srun send a SIGTERM to all workers, which is a stop of the run: they have the time to
+// vote for it.
+bool TrainingLoop::time_to_part() {
+  constexpr double kAllWithin = 1;  // seconds
+  const double leaving = parts_.job.agreed().leaving;
+  if (!parts_.job.elastic() || !parts_.job.first() || leaving == 0) {
+    since_leaving_.reset();
+    return false;
+  }
+  if (!since_leaving_) since_leaving_.emplace();
+  return since_leaving_->seconds() > kAllWithin;
+}
+
+// Before the others continue, a worker that leaves withdraws from formings, or they would draw it
+// into the next one; if one has begun already, it leaves after that.
+bool TrainingLoop::part() {
+  Job& job = parts_.job;
+  std::string mine;
+  if (is_to_leave()) {
+    mine = parts_.preemption ? parts_.preemption->notice() : "";
+    if (mine.empty()) mine = "SIGTERM";
+  }
+  exchange_logs();
+  const Json all = Json::parse(job.broadcast(one_line(Json(job.gather(mine)))));
+  std::map<int, std::string> leaving;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const auto& member = job.membership()->members()[rank];
+    if (all[rank] != "") leaving[member.id.number] = all[rank].get<std::string>();
+  }
+  if (leaving.size() == all.size() || leaving.empty()) {  // all: the next step stops the run
+    job.adopt({});
+    return false;
+  }
+  if (parts_.writer) parts_.writer->flush();  // a writer that leaves writes no more
+  leaving_ = std::move(leaving);
+  if (mine.empty()) {
+    job.barrier();
+    recover(CommStatus::closed("a worker leaves"));
+    return false;
+  }
+  if (!job.membership()->withdraw()) {
+    recover(CommStatus::closed("a worker was lost"));
+    return false;
+  }
+  try {
+    job.barrier();
+  } catch (const WorkerLost&) {  // all have committed this step, so this worker is not needed
+  }
+  job.membership()->leave_alone(static_cast<int>(leaving_.size()));
+  left_ = true;
+  show_status("");
+  stop_writing(parts_);
+  const uint64_t step = parts_.state.counters.step;
+  log_warning(format("left the job after step {}, which the other workers continue ({})",
+                     with_commas(step), mine));
+  if (mine != "SIGTERM") throw Preempted(format("left the job after step {}: {}", step, mine));
+  return true;
 }
 
 void TrainingLoop::save() {
@@ -260,7 +359,7 @@ void TrainingLoop::begin_due_decay(uint64_t requested) {
 // A run directory that was moved or replaced ends the attempt: its old path may already be used by
 // a different one.
 bool TrainingLoop::asked_to_stop() const {
-  return interrupt_requested() || (parts_.writer && parts_.writer->moved());
+  return (interrupt_requested() && !is_to_leave()) || (parts_.writer && parts_.writer->moved());
 }
 
 bool TrainingLoop::time_to_save() const {
@@ -272,14 +371,16 @@ bool TrainingLoop::time_to_save() const {
 // Among several workers the votes of the last step count, so that all stop after the same step.
 StopRequests TrainingLoop::requests() const {
   const Job& job = parts_.job;
+  const auto& agreed = job.agreed();
   if (!job.alone()) {
-    const auto& agreed = job.agreed();
-    return {agreed.interrupted > 0, agreed.time_over > 0, static_cast<uint64_t>(agreed.decay_steps),
-            agreed.save > 0};
+    const bool all_leave = agreed.leaving == job.size();
+    return {agreed.interrupted > 0 || all_leave, agreed.time_over > 0,
+            static_cast<uint64_t>(agreed.decay_steps), agreed.save > 0,
+            agreed.joining > 0 || agreed.part > 0};
   }
   const double limit = parts_.options.max_time;
   return {asked_to_stop(), limit > 0 && parts_.run_seconds() >= limit, requested_decay(),
-          time_to_save()};
+          time_to_save(), agreed.joining > 0};
 }
 
 void TrainingLoop::exchange_logs() {

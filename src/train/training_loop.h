@@ -2,6 +2,9 @@
 #pragma once
 
 #include <deque>
+#include <map>
+#include <optional>
+#include <string>
 
 #include "base/clock.h"
 #include "train/attempt_parts.h"
@@ -34,6 +37,13 @@ class TrainingLoop {
   void log_step(const StepResult& result, double seconds);
   // After a loss in an elastic job: all members continue from the same boundary.
   void recover(const CommStatus& why);
+  // In an elastic job: the members continue with the workers that wait to join.
+  void add_workers();
+  bool time_to_add() const;
+  // In an elastic job: the others continue without those that leave. True if this worker has left.
+  bool part();
+  bool time_to_part();
+  bool is_to_leave() const;
   void save();
   void note_checkpoint();
   std::string preemption_notice();
@@ -62,6 +72,11 @@ class TrainingLoop {
   bool at_boundary_ = false;       // whatever the step is, something is due
   std::deque<StepRecord> recent_;  // in an elastic job, unless this worker is the writer
   Stopwatch since_checkpoint_;
+  std::optional<Stopwatch> since_added_;    // workers
+  double added_in_ = 0;                     // seconds of that pause
+  std::optional<Stopwatch> since_leaving_;  // some worker is to leave
+  std::map<int, std::string> leaving_;      // by number, with reasons, after this step
+  bool left_ = false;                       // this worker has
   // Both since the last step, or the evaluation or checkpoint after it, ended.
   Stopwatch since_last_step_;
   Stopwatch spans_;  // its laps measure input and logging

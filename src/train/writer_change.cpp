@@ -138,6 +138,15 @@ void claim_writing(AttemptParts& parts) {
        .sees_directory = writes || sees_run(parts.options.run, parts.run_id)});
 }
 
+void stop_writing(AttemptParts& parts) {
+  if (!parts.writer) return;
+  parts.page.reset();
+  parts.writer.reset();
+  parts.taken_over.reset();
+  set_quiet(true);
+  claim_writing(parts);
+}
+
 bool change_writer(AttemptParts& parts, const std::deque<StepRecord>& recent,
                    std::optional<uint64_t> saved) {
   Job& job = parts.job;

@@ -14,6 +14,10 @@ namespace reigen {
 // Reports to the membership whether this worker writes the run, or could.
 void claim_writing(AttemptParts& parts);
 
+// This worker was left out by the others, which write the run without it. What it wrote since is in
+// files that nobody reads (take_over.h).
+void stop_writing(AttemptParts& parts);
+
 // On all members after the step is settled: rank 0 takes the run over if it is not the writer yet,
 // and logs the steps of `recent` that the log lacks. True if the run needs a checkpoint now, also
 // if a further worker is lost before: it continues in a new directory, because rank 0 does not see

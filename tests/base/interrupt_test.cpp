@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/leave_request.h"
 
 namespace reigen {
 namespace {
@@ -52,6 +53,19 @@ TEST(InterruptDeathTest, SigtermThrowsInterruptedToo) {
         exit_as_the_program_would();
       },
       testing::ExitedWithCode(130), "");
+}
+
+TEST(InterruptDeathTest, SigtermConcernsThisProcessAloneAndCtrlCTheWholeJob) {
+  EXPECT_EXIT(
+      {
+        catch_interrupts();
+        if (only_this_process_is_to_end()) std::_Exit(1);
+        std::raise(SIGTERM);
+        if (!only_this_process_is_to_end()) std::_Exit(2);
+        std::raise(SIGINT);
+        std::_Exit(only_this_process_is_to_end() ? 3 : 0);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(InterruptDeathTest, SignalsWithinTwoSecondsAreOneRequest) {

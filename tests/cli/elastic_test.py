@@ -29,7 +29,12 @@ SMALL = ["--preset", "tiny", "--recipe", "classic", "--model.width", 32, "--mode
 STEPS = 90
 
 
-class Survivors(harness.Case):
+class ElasticRuns(harness.Case):
+    """Elastic jobs on loopback, and the losses of one worker to which nothing happens."""
+
+    settings = SMALL
+    steps = STEPS
+
     @classmethod
     def setUpClass(cls):
         cls.data = cls.prepare_for_class(pairs=3000, vocab_size=400)
@@ -37,10 +42,11 @@ class Survivors(harness.Case):
         case.setUp()
         cls.addClassCleanup(case.doCleanups)
         cls.reference = reference_losses(REIGEN, cls.arguments(), case.path("one"))
+        cls.evaluations = records_in(case.path("one"), "evaluation")
 
     @classmethod
     def arguments(cls, *more):
-        return ["--data", cls.data, *SMALL, "--max-steps", STEPS, *more]
+        return ["--data", cls.data, *cls.settings, "--max-steps", cls.steps, *more]
 
     def start(self, workers, *more, name="run", prefixes=None):
         job = ElasticJob(REIGEN, self.arguments(*more), self.path(name), workers, prefixes=prefixes)
@@ -53,9 +59,19 @@ class Survivors(harness.Case):
         for rank, code in codes.items():
             if rank not in lost:
                 self.assertEqual(code, 0, job.all_output())
-        job.check_steps(self.reference, STEPS, tolerance)
+        job.check_steps(self.reference, self.steps, tolerance)
         self.assertEqual(records_in(job.run, "end")[-1]["reason"], "max-steps")
 
+    @staticmethod
+    def wait_for_output(job, rank, text):
+        deadline = time.monotonic() + 60
+        while text not in job.output(rank):
+            if time.monotonic() > deadline or job.workers[rank].poll() is not None:
+                raise AssertionError(job.all_output())
+            time.sleep(0.01)
+
+
+class Survivors(ElasticRuns):
     def test_killed_workers(self):
         for name, workers, kills in (("last", 3, [2]), ("middle", 4, [1]), ("two", 4, [2, 3])):
             job = self.start(workers, name=name)
@@ -122,17 +138,6 @@ class Survivors(harness.Case):
         recorded = json.loads(self.read("run/last/manifest.json"))["training"]["state"]["starting_point"]
         self.assertEqual(recorded["sha256"], records_in(job.run, "starting_point")[0]["sha256"])
 
-    def test_a_writer_that_was_stopped_does_not_write_again(self):
-        job = self.start(3, "--silence", "1")
-        job.wait_for_step(30)
-        job.stop(0)
-        job.wait_for_step(job.last_step() + 15)
-        job.resume(0)
-        self.assert_ended_well(job, [0])
-        self.assertNotEqual(job.wait([0])[0], 0)
-        job.check_steps(self.reference, STEPS)
-        self.assert_all_agree("run")
-
     def test_the_writer_s_disk_is_lost_with_it(self):
         # The other workers have a folder of their own in place of the one with the run.
         own = self.path("disk")
@@ -171,14 +176,6 @@ class Survivors(harness.Case):
         disk.make_room()
         self.assert_ended_well(job, [0])
         job.check_last_checkpoint(STEPS)
-
-    @staticmethod
-    def wait_for_output(job, rank, text):
-        deadline = time.monotonic() + 60
-        while text not in job.output(rank):
-            if time.monotonic() > deadline or job.workers[rank].poll() is not None:
-                raise AssertionError(job.all_output())
-            time.sleep(0.01)
 
     @staticmethod
     def listening_ports(pid):
@@ -236,15 +233,6 @@ class Survivors(harness.Case):
         changes = records_in(job.run, "membership")
         self.assertEqual([c["workers"] for c in changes], [2, 1])
         self.assertTrue(all(c["lost_residuals"] for c in changes))
-
-    def test_a_stopped_worker_is_left_out_and_never_writes_again(self):
-        job = self.start(3, "--silence", "1")
-        job.wait_for_step(20)
-        job.stop(2)
-        job.wait_for_step(job.last_step() + 15)
-        job.resume(2)
-        self.assert_ended_well(job, [2])
-        job.wait([2])
 
     def launch(self, name):
         """Two workers of our own launcher, after 20 steps: the launcher and its workers' processes by rank."""

@@ -635,17 +635,56 @@ class Elastic(ElasticCase):
         self.continue_as([2])
         self.stop_all([2])
 
-    def test_a_stopped_worker_is_fenced_when_it_wakes(self):
+    def test_a_stopped_worker_is_fenced_when_it_wakes_and_joins_again(self):
         for victim in (0, 2):
             self.start_all(3)
             self.ranks[victim].send_signal(signal.SIGSTOP)
             rest = [n for n in range(3) if n != victim]
             self.continue_as(rest)
             self.ranks[victim].send_signal(signal.SIGCONT)
-            self.assertEqual(self.job.ends(self.ranks[victim]), 5)
-            self.assertIn("continued in epoch 1 without this worker", self.last_line(self.ranks[victim]))
+            self.job.wait_for(self.ranks[victim], "continued in epoch 1 without this worker")
+            self.job.wait_for(self.ranks[victim], "epoch 3 steps")
+            self.continue_as([*rest, victim])
             self.assertNotIn("epoch 1 steps", self.job.text(self.ranks[victim]))
-            self.stop_all(rest)
+            self.stop_all(range(3))
+
+    def test_a_worker_that_joined_again_counts_like_any_other(self):
+        self.start_all(3)
+        self.ranks[0].send_signal(signal.SIGSTOP)
+        self.continue_as([1, 2])
+        self.ranks[0].send_signal(signal.SIGCONT)
+        self.continue_as([1, 2, 0])
+        self.ranks[1].kill()
+        self.continue_as([2, 0])  # two of three, one of which joined again
+        self.ranks[0].kill()
+        self.continue_as([2])
+        self.stop_all([2])
+
+    def test_every_worker_in_turn_stops_and_joins_again(self):
+        self.start_all(3)
+        members = [0, 1, 2]
+        for victim in (0, 2, 1):
+            self.ranks[victim].send_signal(signal.SIGSTOP)
+            members.remove(victim)
+            self.continue_as(members)
+            self.ranks[victim].send_signal(signal.SIGCONT)
+            members.append(victim)
+            self.continue_as(members)
+        self.stop_all(members)
+
+    def test_a_worker_that_wakes_after_the_others_have_ended_ends(self):
+        self.start_all(2)
+        self.ranks[1].send_signal(signal.SIGSTOP)
+        self.continue_as([0])
+        self.ranks[1].send_signal(signal.SIGCONT)
+        self.job.wait_for(self.ranks[0], "steps with: 0 1\n", 2)
+        self.ranks[1].send_signal(signal.SIGSTOP)
+        self.job.wait_for(self.ranks[0], "steps with: 0\n", 2)
+        self.stop_all([0])
+        self.ranks[1].send_signal(signal.SIGCONT)
+        self.job.wait_for(self.ranks[1], "paused on worker 1")
+        self.ranks[1].send_signal(signal.SIGTERM)
+        self.assertEqual(self.job.ends(self.ranks[1]), 130)
 
     def test_workers_that_all_stop_and_wake_lose_nobody(self):
         self.start_all(3)
@@ -664,11 +703,13 @@ class ElasticAcrossHosts(ElasticCase):
     def test_a_worker_that_is_cut_off_pauses_and_the_others_continue(self):
         with Network(4) as network:
             self.start_all(4, network)
-            network.cut(0)
+            network.isolate(0)
             self.continue_as([1, 2, 3])
             self.job.wait_for(self.ranks[0], "paused on worker 0")
             self.assertNotIn("epoch 1 steps", self.job.text(self.ranks[0]))
-            self.stop_all([1, 2, 3])
+            network.heal(0, [1, 2, 3])
+            self.continue_as([1, 2, 3, 0])
+            self.stop_all(range(4))
 
     def test_of_two_workers_that_cannot_reach_each_other_one_stays(self):
         with Network(4) as network:
@@ -678,7 +719,13 @@ class ElasticAcrossHosts(ElasticCase):
             self.job.wait_for(self.ranks[0], "epoch 1 steps with: 0 1 ")
             stays = 3 if "steps with: 0 1 3" in self.job.text(self.ranks[0]) else 2
             self.continue_as([0, 1, stays])
+            # The other one does not disturb them, as long as it could not be in a group with all of them.
+            other = 5 - stays
+            self.job.wait_for(self.ranks[other], "it asks to be added")
             self.stop_all([0, 1, stays])
+            network.heal(2, [3])
+            self.assertEqual(self.job.ends(self.ranks[other]), 5)
+            self.assertIn("have ended since", self.last_line(self.ranks[other]))
 
 
 if __name__ == "__main__":

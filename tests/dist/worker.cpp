@@ -110,12 +110,19 @@ void step_elastically(Membership& membership) {
       membership.form_next(status);
       announced = false;
       status = agree_on_steps(membership, steps);
+      if (status.ok() && !membership.has_state()) membership.received_state();
+      if (status.ok() && membership.has_added()) {
+        status = membership.group().barrier().wait();
+        if (status.ok()) status = CommStatus::closed("added workers get a vote");
+      }
       continue;
     }
     std::fill(data.begin(), data.end(), 1.0f);
-    double stop = interrupt_requested() ? 1 : 0;
+    const bool first = membership.group().rank() == 0;
+    double votes[] = {interrupt_requested() ? 1.0 : 0.0,
+                      first && membership.joiners_wait() ? 1.0 : 0.0};
     status = membership.group().all_reduce(data).wait();
-    if (status.ok()) status = membership.group().sum({&stop, 1}).wait();
+    if (status.ok()) status = membership.group().sum(votes).wait();
     if (!status.ok()) continue;
     ++steps;
     if (data[0] != static_cast<float>(membership.members().size())) {
@@ -124,7 +131,8 @@ void step_elastically(Membership& membership) {
     if (!std::exchange(announced, true)) {
       log_note(format("epoch {} steps with:{}", membership.epoch(), numbers_of(membership)));
     }
-    if (stop > 0) return;
+    if (votes[0] > 0) return;
+    if (votes[1] > 0) status = CommStatus::closed("workers are added");
     std::this_thread::sleep_for(milliseconds(1));
   }
 }

@@ -42,6 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (json.is_discarded()) return 0;
   write_and_read_again(member_in(json), member_in);
   write_and_read_again(proof_in(json), proof_in);
+  write_and_read_again(application_in(json), application_in);
+  write_and_read_again(elsewhere_in(json), elsewhere_in);
   json_of(reasons_in(json));
   const auto message = forming_message_in(json);
   write_and_read_again(message, forming_message_in);

@@ -66,6 +66,7 @@ byte cut[MOST]; /* messages of worker i to these do not arrive */
 byte formings = 1;
 byte members[FORMINGS];
 byte joiners[FORMINGS]; /* members without a state of their own */
+byte added[FORMINGS];   /* members that it added, which have no vote on what follows it */
 byte host[FORMINGS];
 byte accepted[FORMINGS];
 bit declared[FORMINGS];
@@ -90,18 +91,20 @@ short decided[STEPS + 1]; /* the history up to a step that a worker has committe
 
 /* The rule of succession: may the workers `s` succeed membership f? `d` are workers whose end is proven: they no longer
  * count as members, and what they had accepted is known from the proof. */
-#define LEFT(f, d) (members[f] & ~(d))
+#define VOTERS(f) (members[f] & ~added[f])
+#define LEFT(f, d) ((VOTERS(f) & ~(d)) != 0 -> (VOTERS(f) & ~(d)) : (members[f] & ~(d)))
+#define HERE(s, f, d) COUNT((s) & LEFT(f, d))
 #ifdef WITNESS
 #define TIE(s, f, d) (granted[f] == 0 || granted[f] == ((s) & members[f]))
 #else
 #define TIE(s, f, d) (((s) & LOWEST(LEFT(f, d))) != 0)
 #endif
-#define IS_TIE(s, f, d) (2 * COUNT((s) & members[f]) == COUNT(LEFT(f, d)))
+#define IS_TIE(s, f, d) (2 * HERE(s, f, d) == COUNT(LEFT(f, d)))
 #ifdef MUTATE_NO_TIE_BREAK
-#define QUORUM(s, f, d) (2 * COUNT((s) & members[f]) >= COUNT(LEFT(f, d)))
+#define QUORUM(s, f, d) (2 * HERE(s, f, d) >= COUNT(LEFT(f, d)))
 #else
 #define QUORUM(s, f, d) \
-  (2 * COUNT((s) & members[f]) > COUNT(LEFT(f, d)) || (IS_TIE(s, f, d) && LEFT(f, d) != 0 && TIE(s, f, d)))
+  (2 * HERE(s, f, d) > COUNT(LEFT(f, d)) || (IS_TIE(s, f, d) && LEFT(f, d) != 0 && TIE(s, f, d)))
 #endif
 
 #define FORMED_OF(s, i) (HAS(s, i) -> formed[i] : 0)
@@ -179,6 +182,7 @@ inline propose(s, joining) {
   members[formings] = s;
   stateless = stateless | (joining);
   joiners[formings] = stateless & (s);
+  added[formings] = joining;
   host[formings] = INDEX_OF_LOWEST((s) & ~stateless);
   accepted[formings] = BIT(host[formings]);
   attempts[host[formings]] = attempts[host[formings]] | BIT(formings);

@@ -227,13 +227,23 @@ TEST(Report, NamesTheCostOfLostWorkers) {
   };
   EXPECT_EQ(note(), "lost 2 workers, 3.1 s in all, no step repeated");
   log.append(MembershipChangeRecord{.step = 40,
+                                    .workers = 2,
+                                    .joined = {{.worker = 2}},
+                                    .left = {{.worker = 0, .why = "SIGTERM"}},
+                                    .seconds = 0,
+                                    .settled = "kept"});
+  log.flush();
+  EXPECT_EQ(note(),
+            "lost 2 workers, 1 worker left, 1 worker joined, 3.1 s in all, no step repeated");
+  log.append(MembershipChangeRecord{.step = 40,
                                     .workers = 1,
                                     .lost = {{.worker = 0}},
                                     .seconds = 0.9,
                                     .settled = "repeated",
                                     .lost_residuals = true});
   log.flush();
-  EXPECT_THAT(note(), StartsWith("lost 3 workers, 4.0 s in all, 1 unfinished step begun again"));
+  EXPECT_THAT(note(), StartsWith("lost 3 workers, 1 worker left, 1 worker joined, 4.0 s in all, 1 "
+                                 "unfinished step begun again"));
   EXPECT_THAT(note(), HasSubstr("rounding errors"));
 }
 

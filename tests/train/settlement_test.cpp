@@ -37,6 +37,20 @@ TEST(Settlement, AStepThatAllHaveReducedIsCommitted) {
   EXPECT_EQ(settled({at(6, true, true)}).step, 7u);  // the only one that is left
 }
 
+TEST(Settlement, WorkersWithoutAStateDecideNothingAndReceiveIt) {
+  const Position added{.stateless = true};
+  const Settlement kept = settled({at(7), at(7), added});
+  EXPECT_EQ(kept.step, 7u);
+  EXPECT_EQ(kept.settled, Settled::kKept);
+  EXPECT_THAT(kept.stateless, testing::ElementsAre(2));
+  const Settlement forward = settled({at(6, true, true), added, at(6, true, true)});
+  EXPECT_EQ(forward.step, 7u);
+  EXPECT_EQ(forward.settled, Settled::kRolledForward);
+  EXPECT_EQ(settlement_from(to_text(forward)).stateless, std::vector{1});
+  EXPECT_TRUE(position_from(to_text(added)).stateless);
+  EXPECT_THROW(settled({added, added}), CommError);
+}
+
 TEST(Settlement, AStepThatOneHasNotReducedIsDoneAgain) {
   for (const bool began : {false, true}) {
     const Settlement s = settled({at(6, true, true), at(6, began, false), at(6, true, true)});

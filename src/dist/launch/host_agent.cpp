@@ -83,16 +83,16 @@ class Agent {
     return o;
   }
 
-  void stop(milliseconds limit) {
+  void stop(milliseconds limit, int signal_number) {
     // A second signal would end a worker that still saves.
-    workers_.stop(std::exchange(stopped_, true) ? 0 : SIGTERM, limit);
+    workers_.stop(std::exchange(stopped_, true) ? 0 : signal_number, limit);
   }
 
   // No worker outlives its launcher, not even to wait for room on a disk.
   void end_soon() {
     if (std::exchange(ends_soon_, true)) return;
     workers_.end_waits();
-    stop(kTimeWithoutLauncher);
+    stop(kTimeWithoutLauncher, SIGTERM);  // of an elastic job, the workers on other hosts continue
   }
 
   void receive() {
@@ -110,7 +110,10 @@ class Agent {
       if (kind == "failed") workers_.note_failure();
       if (kind == "succeeded") workers_.note_success();
       if (kind == "proof") workers_.tell(message.value("proof", Json::object()));
-      if (kind == "stop") stop(milliseconds(message.value("limit", kTimeWithoutLauncher.count())));
+      if (kind == "stop") {
+        stop(milliseconds(message.value("limit", kTimeWithoutLauncher.count())),
+             elastic_ ? SIGINT : SIGTERM);
+      }
     }
     if (decoded == Decoded::kBroken) launcher_lost_ = true;
   }

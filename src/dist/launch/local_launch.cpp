@@ -64,7 +64,7 @@ LaunchResult launch_local(int workers, const std::vector<std::string>& arguments
     set.take_proofs();  // there are no other hosts to tell
     if (interrupt_requested() && !stopped) {
       stopped = true;
-      set.stop(SIGTERM);
+      set.stop(elastic ? SIGINT : SIGTERM);  // SIGTERM drains a worker of an elastic job alone
     }
   }
   show_status("");

@@ -36,26 +36,32 @@ bool is_newer(const Proposal& proposal, const MembershipRecord& record) {
                      [&](const Proposal& open) { return proposal.epoch > open.epoch; });
 }
 
-// Those who are present, in the order of their ranks but with the best writer first, with an epoch
-// above all that are known.
+// What a worker could do as rank 0, which has the state and writes the run.
+auto claim_of(const Asking& one) { return std::pair(one.has_state, one.writing); }
+
+// Those who are present, in the order of their ranks but with the best writer first, and then the
+// joiners, with an epoch above all that are known.
 Proposal next_proposal(const Proposal& base, const std::vector<Asking>& present,
-                       const std::vector<EndProof>& ended) {
+                       const std::vector<EndProof>& ended, const std::vector<Asking>& joiners) {
   Proposal next{.epoch = base.epoch + 1, .id = random_hex(kFormingIdBytes)};
   const auto pass = [&](const MembershipRecord& record) {
     for (const Proposal& open : record.open) next.epoch = std::max(next.epoch, open.epoch + 1);
   };
   for (const Asking& one : present) pass(one.record);
   for (const EndProof& proof : ended) pass(proof.record);
+  for (const Asking& one : joiners) pass(one.record);
   std::copy_if(base.members.begin(), base.members.end(), std::back_inserter(next.members),
                [&](const WorkerId& member) { return is_present(present, member); });
   const auto claim = [&](const WorkerId& member) {
     const auto same = [&](const Asking& one) { return one.worker == member; };
-    return std::find_if(present.begin(), present.end(), same)->writing;
+    return claim_of(*std::find_if(present.begin(), present.end(), same));
   };
   const auto writer =
       std::max_element(next.members.begin(), next.members.end(),
                        [&](const WorkerId& a, const WorkerId& b) { return claim(a) < claim(b); });
   if (writer != next.members.end()) std::rotate(next.members.begin(), writer, writer + 1);
+  next.added = joiners.size();
+  for (const Asking& one : joiners) next.members.push_back(one.worker);
   return next;
 }
 
@@ -135,6 +141,13 @@ void Assembly::follow(const WorkerId& host, Time now) {
   since_ = heard_ = now;
   host_ = host;
   join_host();
+}
+
+void Assembly::await_proposal_of(const WorkerId& host, Time now) {
+  outgoing_.clear();
+  state_ = State::kFollowing;
+  since_ = heard_ = now;
+  host_ = host;
 }
 
 void Assembly::join_host() {
@@ -258,6 +271,7 @@ void Assembly::disconnected(const WorkerId& peer, Time now) {
 
 void Assembly::drop(const WorkerId& follower, Time now) {
   joined_.erase(follower);
+  std::erase_if(joiners_, [&](const Asking& one) { return one.worker == follower; });
   if (state_ == State::kProposing && is_member(proposal_, follower)) abort_proposal(now);
 }
 
@@ -338,7 +352,11 @@ void Assembly::try_to_propose(Time now) {
   if (expects_more(result.base, present) && now - *quorum_since_ < patience) return;
   proven_.clear();
   for (const EndProof& proof : ended) proven_.insert(proof.worker);
-  propose(next_proposal(result.base, present, ended), now);
+  // A forming never drops and adds: a joiner waits until all that are to stay are there.
+  const bool complete = present.size() == result.base.members.size();
+  std::erase_if(joiners_, [&](const Asking& one) { return is_member(result.base, one.worker); });
+  propose(next_proposal(result.base, present, ended, complete ? joiners_ : std::vector<Asking>{}),
+          now);
 }
 
 void Assembly::propose(Proposal proposal, Time now) {
@@ -366,6 +384,7 @@ void Assembly::accepted_by(const WorkerId& worker) {
 // It was not declared formed, and now never will be.
 void Assembly::abort_proposal(Time now) {
   self_.record.learn_aborted(proposal_.id);
+  joiners_.clear();  // one of them may be the reason; they ask again
   for (const WorkerId& member : proposal_.members) {
     joined_.erase(member);
     if (member != self_.worker) send(member, {.kind = Kind::kAborted, .proposal = proposal_});

@@ -62,6 +62,13 @@ class Assembly {
   void tick(Time now);                                // every few milliseconds
   // Known only now: ends that were proven, and workers that no other has to wait for.
   void learn(const std::vector<EndProof>& ended, const std::vector<WorkerId>& lost);
+  // Workers that ask to be added, with their Asking: where this one hosts, and the last membership
+  // is complete, the next one has them, too.
+  void set_joiners(std::vector<Asking> joiners) { joiners_ = std::move(joiners); }
+  // This worker is one of them, and waits for the proposal of `host`. It never looks for others: a
+  // caller drops an assembly that follows no more.
+  void await_proposal_of(const WorkerId& host, Time now);
+  bool follows() const { return state_ == State::kFollowing; }
   // The operator's word that every worker that is not connected to this one has ended. It does not
   // count for a worker that is connected, or comes later, to this one or to the host.
   void trust_that_others_ended();
@@ -114,6 +121,7 @@ class Assembly {
   std::set<WorkerId> unreachable_;
   std::set<WorkerId> given_up_;
   std::set<WorkerId> connected_;
+  std::vector<Asking> joiners_;
   AssemblyTimes times_;
   State state_ = State::kLooking;
   Time since_;                                           // of the state

@@ -117,10 +117,13 @@ void Job::sum_and_agree(std::span<double> values) {
   all.push_back(votes_.time_over);
   all.push_back(votes_.decay_steps);
   all.push_back(votes_.save);
+  all.push_back(votes_.joining);
+  all.push_back(votes_.leaving);
+  all.push_back(votes_.part);
   sum(all);
   std::copy_n(all.begin(), values.size(), values.begin());
   const double* votes = all.data() + values.size();
-  agreed_ = {votes[0], votes[1], votes[2], votes[3]};
+  agreed_ = {votes[0], votes[1], votes[2], votes[3], votes[4], votes[5], votes[6]};
 }
 
 void Job::leave() {

@@ -73,6 +73,9 @@ class Job {
     double time_over = 0;    // --max-time
     double decay_steps = 0;  // --decay-now: the length of a final decay; voted for by rank 0 only
     double save = 0;         // --checkpoint.minutes; voted for by rank 0 only
+    double joining = 0;      // workers wait to be added; voted for by rank 0 only
+    double leaving = 0;      // this worker is to end, and the others are to continue
+    double part = 0;         // those that leave go after this step; voted for by rank 0 only
   };
   void vote(const StopVotes& votes) { votes_ = votes; }
   const StopVotes& agreed() const { return agreed_; }

@@ -14,6 +14,8 @@ namespace {
 
 constexpr size_t kProcessBytes = 8;
 constexpr size_t kMostListed = 4096;
+constexpr int64_t kMostEpochs = 1'000'000'000'000;  // the next one is counted up from it
+constexpr int64_t kMostPorts = 65'535;
 
 // By the value of FormingMessage::Kind. The control channel of the new membership reads messages
 // that were on their way when it was formed, so its own words ("leave", which is the proof of an
@@ -124,6 +126,10 @@ std::optional<Member> member_in(const Json& json) {
   const auto port = number_field(json, "port");
   const auto standby = number_field(json, "standby");
   if (!worker || !rank || !host || !address || !port || !standby) return std::nullopt;
+  const auto within = [](int64_t value, int64_t most) { return value >= 0 && value <= most; };
+  if (!within(*rank, kMostListed) || !within(*port, kMostPorts) || !within(*standby, kMostPorts)) {
+    return std::nullopt;
+  }
   return Member{.id = *worker,
                 .rank = static_cast<int>(*rank),
                 .host = *host,
@@ -133,17 +139,22 @@ std::optional<Member> member_in(const Json& json) {
 }
 
 Json json_of(const Proposal& proposal) {
-  return {{"epoch", proposal.epoch}, {"id", proposal.id}, {"members", list_of(proposal.members)}};
+  Json json = {
+      {"epoch", proposal.epoch}, {"id", proposal.id}, {"members", list_of(proposal.members)}};
+  if (proposal.added > 0) json["added"] = proposal.added;
+  return json;
 }
 
 std::optional<Proposal> proposal_in(const Json& json) {
   if (!json.is_object()) return std::nullopt;
   const auto epoch = number_field(json, "epoch");
   const auto id = text_field(json, "id");
-  constexpr int64_t kMostEpochs = 1'000'000'000'000;  // the next one is counted up from it
   if (!epoch || *epoch < 0 || *epoch > kMostEpochs || !id) return std::nullopt;
   Proposal proposal{.epoch = *epoch, .id = *id};
   if (!read_list(json, "members", proposal.members, worker_in)) return std::nullopt;
+  const int64_t added = number_field(json, "added").value_or(0);
+  if (added < 0 || added > static_cast<int64_t>(proposal.members.size())) return std::nullopt;
+  proposal.added = static_cast<size_t>(added);
   return proposal;
 }
 
@@ -205,11 +216,48 @@ std::optional<FormingMessage> forming_message_in(const Json& json) {
   return message;
 }
 
+Json json_of(const Application& application) {
+  return {{"kind", "apply"},
+          {"id", application.id},
+          {"member", json_of(application.member)},
+          {"record", json_of(application.record)}};
+}
+
+std::optional<Application> application_in(const Json& json) {
+  if (!json.is_object() || !json.contains("member") || !json.contains("record")) {
+    return std::nullopt;
+  }
+  const auto id = text_field(json, "id");
+  const auto member = member_in(json["member"]);
+  const auto record = record_in(json["record"]);
+  if (!id || !member || !record) return std::nullopt;
+  return Application{*id, *member, *record};
+}
+
+Json json_of(const Elsewhere& elsewhere) {
+  return {{"kind", "elsewhere"},
+          {"epoch", elsewhere.epoch},
+          {"id", elsewhere.id},
+          {"members", list_of(elsewhere.members)}};
+}
+
+std::optional<Elsewhere> elsewhere_in(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  const auto epoch = number_field(json, "epoch");
+  const auto id = text_field(json, "id");
+  if (!epoch || *epoch < 0 || *epoch > kMostEpochs || !id) return std::nullopt;
+  Elsewhere elsewhere{.epoch = *epoch, .id = *id};
+  const bool whole = read_list(json, "members", elsewhere.members, member_in);
+  return whole && !elsewhere.members.empty() ? std::optional(elsewhere) : std::nullopt;
+}
+
 Json json_of(const std::map<WorkerId, LossReason>& reasons) {
   Json list = Json::array();
   for (const auto& [worker, reason] : reasons) {
-    list.push_back(
-        {{"worker", json_of(worker)}, {"why", reason.why}, {"proven", Json(reason.proven)}});
+    list.push_back({{"worker", json_of(worker)},
+                    {"why", reason.why},
+                    {"proven", Json(reason.proven)},
+                    {"left", Json(reason.left)}});
   }
   return list;
 }
@@ -219,9 +267,8 @@ std::map<WorkerId, LossReason> reasons_in(const Json& list) {
   for (const Json& entry : list) {
     const auto worker = worker_field(entry, "worker");
     if (!worker) continue;
-    const auto proven = entry.find("proven");
-    reasons[*worker] = {text_field(entry, "why").value_or(""),
-                        proven != entry.end() && *proven == Json(true)};
+    reasons[*worker] = {text_field(entry, "why").value_or(""), flag(entry, "proven"),
+                        flag(entry, "left")};
   }
   return reasons;
 }

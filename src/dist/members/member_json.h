@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/json/json.h"
@@ -32,6 +33,24 @@ std::optional<EndProof> proof_in(const Json& json);
 // The "kind" is that of docs/design/elastic.md: ask, here, join, leave, propose, ...
 Json json_of(const FormingMessage& message);
 std::optional<FormingMessage> forming_message_in(const Json& json);
+
+// A worker that asks the rank 0 of membership `id` to be added to it.
+struct Application {
+  std::string id;
+  Member member;
+  MembershipRecord record;
+};
+Json json_of(const Application& application);
+std::optional<Application> application_in(const Json& json);
+
+// The answer to a worker that asks in an older membership: the one that continued without it.
+struct Elsewhere {
+  int64_t epoch = 0;
+  std::string id;
+  std::vector<Member> members;  // by rank
+};
+Json json_of(const Elsewhere& elsewhere);
+std::optional<Elsewhere> elsewhere_in(const Json& json);
 
 // Those that a proposal leaves out. Entries that are none are left out, too.
 Json json_of(const std::map<WorkerId, LossReason>& reasons);

@@ -229,6 +229,20 @@ std::string Membership::encryption() const {
   return one_machine || options_.encrypt != Encrypt::kOff ? "" : "none (--encrypt off)";
 }
 
+bool Membership::withdraw() { return standby_->withdraw(forming_id()); }
+
+void Membership::leave_alone(int leaving) {
+  standby_->on_forming(forming_id(), nullptr);
+  control_->leave();
+  // A server here has to pass all of them on to the others, which it does before it ends.
+  const auto deadline = CommClock::now() + kLastLeaves;
+  while (server_ && server_->left() < leaving && CommClock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  server_.reset();
+  group_->close(CommStatus::closed("this worker has left"));
+}
+
 CommStatus Membership::leave() {
   if (standby_) standby_->leave();
   CommStatus left = group_->leave();
@@ -247,14 +261,29 @@ CommStatus Membership::leave() {
 std::unique_ptr<FormedMembership> Membership::next_membership(MembershipChange& change) {
   const Stopwatch watch;
   std::optional<CommClock::time_point> warned;
+  bool told = false;
   while (true) {
-    if (auto next = standby_->take(kTakeWithin)) return next;
+    const auto tell_of_others = [&](const std::string& excluded) {
+      if (excluded.empty() || std::exchange(told, true)) return;
+      log_warning(format("{}; it asks to be added to them again", excluded));
+    };
+    if (auto next = standby_->take(kTakeWithin)) {
+      tell_of_others(next->left_out);
+      return next;
+    }
     const Standby::Waiting waiting = standby_->waiting();
-    if (!waiting.excluded.empty()) throw CommError(waiting.excluded);
+    if (!waiting.over.empty()) throw CommError(waiting.over);
+    const bool left_out = !waiting.excluded.empty();
+    tell_of_others(waiting.excluded);
     const bool paused = !waiting.why.empty() && waiting.since > kPausedAfter;
     const bool late = watch.seconds() > seconds_of(options_.silence + kPausedAfter);
-    if ((paused || late) && interrupt_requested()) {
+    if ((paused || late || left_out) && interrupt_requested()) {
       throw Interrupted("stopped by a signal while the workers of this job were lost");
+    }
+    const bool limited = options_.pause_limit.count() > 0;
+    if (left_out && limited && waiting.since > options_.pause_limit) {
+      throw CommError(format("{}, and did not add it within {:.3g} s (--pause)", waiting.excluded,
+                             seconds_of(options_.pause_limit)));
     }
     if (!paused) continue;
     if (!needs_others_) throw CommError(waiting.why);
@@ -267,7 +296,7 @@ std::unique_ptr<FormedMembership> Membership::next_membership(MembershipChange& 
       warned = CommClock::now();
       warn_of_pause(waiting);
     }
-    if (options_.pause_limit.count() > 0 && waiting.since > options_.pause_limit) {
+    if (limited && waiting.since > options_.pause_limit) {
       throw CommError(format("paused for {:.3g} s (--pause): {}", seconds_of(options_.pause_limit),
                              waiting.why));
     }
@@ -289,6 +318,8 @@ bool Membership::adopt(std::unique_ptr<FormedMembership> next) {
   server_ = std::move(next->server);
   members_ = std::move(next->members);
   options_.epoch = next->epoch;
+  has_state_ = !next->stateless;
+  has_added_ = next->has_added;
   std::unique_ptr<Group> group;
   try {
     group = make_group();
@@ -331,14 +362,31 @@ MembershipChange Membership::form_next(const CommStatus& noticed) {
                                   [&](const Member& other) { return other.id == member.id; });
     if (!here) change.lost.push_back({member, reasons[member.id]});
   }
+  for (const Member& member : members_) {
+    const bool known = std::any_of(before.begin(), before.end(),
+                                   [&](const Member& other) { return other.id == member.id; });
+    if (!known) change.joined.push_back(member);
+  }
   change.seconds = watch.seconds();
   for (const MembershipChange::Lost& lost : change.lost) {
+    if (lost.reason.left) {
+      log_note(format("worker {} ({}) left", lost.member.id.number, lost.member.host));
+      continue;
+    }
     log_note(format("lost worker {} ({}): {}", lost.member.id.number, lost.member.host,
                     lost.reason.why));
+  }
+  for (const Member& member : change.joined) {
+    log_note(format("worker {} ({}) joined", member.id.number, member.host));
   }
   log_note(format("training continues with {} in epoch {}; forming it took {:.2f} s",
                   counted(members_.size(), "worker"), options_.epoch, change.seconds));
   return change;
+}
+
+void Membership::received_state() {
+  has_state_ = true;
+  if (standby_) standby_->received_state();
 }
 
 void Membership::set_writing(const WritingClaim& claim) {

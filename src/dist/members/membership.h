@@ -52,6 +52,7 @@ struct MembershipChange {
     LossReason reason;
   };
   std::vector<Lost> lost;
+  std::vector<Member> joined;
   double seconds = 0;  // from the call of form_next() until the group was formed
   double paused = 0;   // of these, while the workers here were not allowed to continue
 };
@@ -93,17 +94,33 @@ class Membership {
   // job a worker that is lost meanwhile is no error: the work is done.
   CommStatus leave();
 
-  // In an elastic job, after any operation has failed: closes the group, and returns when this
-  // worker is in the next membership and its group is formed. Old groups stay, closed, until
+  // Before this worker leaves alone: from now on it takes part in no forming. False if one has
+  // begun already: nothing has happened, and form_next() is next.
+  bool withdraw();
+  // Then, when nobody needs it any more, with so many workers that leave at once; the others call
+  // form_next().
+  void leave_alone(int leaving = 1);
+  // Whether this membership added workers, which have no vote on the next one.
+  bool has_added() const { return has_added_; }
+
+  // In an elastic job, after any operation has failed, or on all workers after the same operation,
+  // to add those that wait: closes the group, and returns when this worker is in the next
+  // membership and its group is formed. Old groups stay, closed, until
   // forget_old_groups(): objects may still refer to them. Waits while the workers that
-  // are here may not continue, and logs why. Throws CommError after the pause limit, or if the
-  // others continued without this worker; Interrupted after a signal during a pause.
+  // are here may not continue, and logs why; where the others continued without this worker, until
+  // they have added it again. Throws CommError after the pause limit, or if the others have ended
+  // meanwhile; Interrupted after a signal during a pause.
   MembershipChange form_next(const CommStatus& noticed);
   void forget_old_groups() { old_groups_.clear(); }
   // From now on form_next() throws CommError at once instead of waiting.
   void need_no_others() { needs_others_ = false; }
   // To be reported whenever it changes; any thread.
   void set_writing(const WritingClaim& claim);
+  // On rank 0: whether workers wait to be added.
+  bool joiners_wait() const { return standby_ && standby_->joiners_wait(); }
+  // False on a worker that was added, until it has received the training state.
+  bool has_state() const { return has_state_; }
+  void received_state();
 
  private:
   void choose_interface();
@@ -123,6 +140,8 @@ class Membership {
   std::string interface_note_;
   Encryption encryption_;
   std::vector<Member> members_;
+  bool has_state_ = true;
+  bool has_added_ = false;
   Socket listener_;  // for data, also of the next membership
   Socket standby_listener_;
   int encrypted_peers_ = 0;

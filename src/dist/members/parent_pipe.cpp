@@ -28,13 +28,13 @@ bool is_writer(const Json& record_message) {
   const auto own = proof_in(record_message);
   if (!own) return false;
   const std::vector<WorkerId>& members = own->record.formed.members;
-  return !members.empty() && members.front() == own->worker;
+  return !members.empty() && members.front() == own->worker && !record_message.contains("left");
 }
 
 // A parent that is stopped holds this worker up: without a stored record its end would prove
 // something that is not so.
-void ParentPipe::store(const WorkerId& self, const MembershipRecord& record) {
-  std::string bytes = encode_message(record_message(self, record));
+void ParentPipe::send(const Json& message) {
+  std::string bytes = encode_message(message);
   if (!socket_.open() || bytes == last_) return;
   last_ = bytes;
   while (!bytes.empty()) {
@@ -43,6 +43,16 @@ void ParentPipe::store(const WorkerId& self, const MembershipRecord& record) {
     pollfd writable{socket_.fd(), POLLOUT, 0};
     poll(&writable, 1, -1);
   }
+}
+
+void ParentPipe::store(const WorkerId& self, const MembershipRecord& record) {
+  send(record_message(self, record));
+}
+
+void ParentPipe::store_left(const WorkerId& self, const MembershipRecord& record) {
+  Json message = record_message(self, record);
+  message["left"] = true;
+  send(message);
 }
 
 std::optional<ToldEnd> ParentPipe::next_end() {

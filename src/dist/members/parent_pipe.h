@@ -28,10 +28,14 @@ class ParentPipe {
   // Returns when the parent will find it, also if this process ends at once. Records that are equal
   // to the last one are not sent.
   void store(const WorkerId& self, const MembershipRecord& record);
+  // The same for the last record of a worker that leaves the job, which the others continue.
+  void store_left(const WorkerId& self, const MembershipRecord& record);
   // The next proof; nothing if no complete message has arrived.
   std::optional<ToldEnd> next_end();
 
  private:
+  void send(const Json& message);
+
   Socket socket_;
   std::string last_;
   std::string in_;
@@ -41,7 +45,8 @@ class ParentPipe {
 Json record_message(const WorkerId& self, const MembershipRecord& record);
 // From the last record message of a worker whose process has ended; nothing if that is malformed.
 std::optional<Json> end_message(const Json& record_message, const std::string& why);
-// Whether the worker with this last record message is rank 0, the writer, of its newest membership.
+// Whether the worker with this last record message is rank 0, the writer, of its newest membership,
+// and has not left it to the others.
 bool is_writer(const Json& record_message);
 
 }  // namespace reigen

@@ -68,7 +68,12 @@ void PeerLinks::start_dial(Link& link) {
   int failed = 0;
   link.again.reset();
   link.dialling = start_connect(link.at, failed);
-  if (!link.dialling.open()) link.broken = true;
+  if (!link.dialling.open()) fail_dial(link, failed);
+}
+
+void PeerLinks::fail_dial(Link& link, int error) {
+  link.broken = true;
+  link.refused = error == ECONNREFUSED;
 }
 
 // Messages that wait for the proof stay.
@@ -141,8 +146,8 @@ void PeerLinks::poll(std::chrono::milliseconds within, std::initializer_list<int
 }
 
 void PeerLinks::finish_dial(Link& link) {
-  if (finish_connect(link.dialling) != 0) {
-    link.broken = true;
+  if (const int error = finish_connect(link.dialling); error != 0) {
+    fail_dial(link, error);
     link.dialling.close();
     return;
   }
@@ -257,14 +262,14 @@ void PeerLinks::learn_peer(Link& link, const Json& message) {
 }
 
 void PeerLinks::drop_broken() {
-  std::vector<WorkerId> ended;
+  std::vector<Event> ended;
   std::erase_if(links_, [&](const Link& link) {
-    if (link.broken && link.peer) ended.push_back(*link.peer);
-    if (link.broken && !link.peer && link.dialled) ended.push_back(*link.dialled);
+    const std::optional<WorkerId>& peer = link.peer ? link.peer : link.dialled;
+    if (link.broken && peer) ended.push_back({.from = *peer, .refused = link.refused});
     return link.broken;
   });
-  for (const WorkerId& worker : ended) {
-    if (!has(worker)) events_.push_back({0, {worker, std::nullopt}});
+  for (const Event& event : ended) {
+    if (!has(event.from)) events_.push_back({0, event});
   }
 }
 

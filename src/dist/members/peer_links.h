@@ -40,6 +40,7 @@ class PeerLinks {
   struct Event {
     WorkerId from = {};
     std::optional<Json> message = {};
+    bool refused = false;  // no process listens at its address
   };
 
   // Connects unless a link is there or under way.
@@ -83,6 +84,7 @@ class PeerLinks {
     Clock::time_point since = Clock::now();
     bool proved = false;
     bool broken = false;
+    bool refused = false;
   };
 
   Link& add_link();
@@ -91,6 +93,7 @@ class PeerLinks {
   void accept_some();
   void start_dial(Link& link);
   void finish_dial(Link& link);
+  static void fail_dial(Link& link, int error);
   void dial_again(Link& link);
   void serve(Link& link);
   void handle(Link& link, const Json& message);

@@ -371,7 +371,7 @@ void RendezvousServer::Loop::narrow(const std::string& outward) {
 void RendezvousServer::Loop::control(Connection& c, const std::string& kind, const Json& message) {
   if (kind == "beat") return;
   // Sent before this worker heard that the membership is formed.
-  for (const char* forming : {"ask", "here", "join", "accept", "unfollow"}) {
+  for (const char* forming : {"ask", "here", "join", "accept", "unfollow", "apply"}) {
     if (kind == forming) return;
   }
   if (kind == "leave") {

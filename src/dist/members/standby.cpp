@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -28,6 +29,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kIdleTick{1'000};
 constexpr milliseconds kFormingTick{5};
+constexpr milliseconds kSeekTick{100};
+// Without any worker that listens for so long, the job that this one was left out of has ended.
+constexpr milliseconds kOverAfter{5'000};
 
 std::string name_of(const Member& member) {
   return format("worker {} ({})", member.id.number, member.host);
@@ -83,6 +87,16 @@ class Standby::Loop {
     if (on_forming_ && !stands(forming)) on_forming_(CommStatus::closed("a worker was lost"));
   }
 
+  bool joiners_wait() const {
+    std::lock_guard lock(mutex_);
+    return joiners_wait_;
+  }
+
+  void received_state() {
+    std::lock_guard lock(mutex_);
+    stateless_ = false;
+  }
+
   bool stands(const std::string& forming) const {
     std::lock_guard lock(mutex_);
     return forming == newest_ && !under_way_;
@@ -93,7 +107,7 @@ class Standby::Loop {
   std::unique_ptr<FormedMembership> take(milliseconds within) {
     note_training();
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, within, [this] { return formed_ || !waiting_.excluded.empty(); });
+    changed_.wait_for(lock, within, [this] { return formed_ || !waiting_.over.empty(); });
     return std::move(formed_);
   }
 
@@ -125,6 +139,20 @@ class Standby::Loop {
     });
   }
 
+  bool withdraw(const std::string& forming) {
+    std::promise<bool> done;
+    post([&] {
+      const bool stands = !assembly_ && !seeking_ && record_.formed.id == forming;
+      if (stands) {
+        left_ = true;
+        parent_.store_left(self_, record_);
+        links_.close_all();
+      }
+      done.set_value(stands);
+    });
+    return done.get_future().get();
+  }
+
  private:
   void run();
   void learn_end(const ToldEnd& end);
@@ -137,6 +165,7 @@ class Standby::Loop {
   }
   void handle(const PeerLinks::Event& event);
   void handle_ask(const WorkerId& from, const Json& message);
+  void handle_application(const WorkerId& from, const Json& message);
   void handle_forming(const WorkerId& from, const Json& message);
   void learn_members(const Json& proposal);
   bool belongs(const WorkerId& from, const FormingMessage& message, const Json& json) const;
@@ -144,7 +173,12 @@ class Standby::Loop {
   void send(const Assembly::Outgoing& out);
   std::map<WorkerId, LossReason> reasons_to_leave_out(const Proposal& proposal) const;
   void adopt();
-  void exclude(const WorkerId& by, int64_t epoch);
+  void exclude(const WorkerId& by, const Json& message);
+  void seek();
+  void await_proposal(const WorkerId& from);
+  void disconnect(const PeerLinks::Event& event);
+  void set_applicants();
+  Json ask_message() const;
   std::string missing() const;
   std::string second_proof(const WorkerId& peer, const std::string& id) const {
     return hmac_sha256(options_.token, format("forming {} {}", id, links_.nonces(peer)));
@@ -169,6 +203,15 @@ class Standby::Loop {
   std::map<WorkerId, LossReason> untaken_reasons_;  // of memberships that were replaced at once
   bool silent_ = false;  // a membership is due, and the training thread gives no sign
   bool left_ = false;
+  std::map<WorkerId, Application> applicants_;  // workers that ask this one, as rank 0
+  // Of a worker that was left out: the membership that it asks.
+  struct Seeking {
+    Elsewhere at;
+    bool asked = false;
+    Clock::time_point next;                         // look at the connections
+    std::map<WorkerId, Clock::time_point> refused;  // connections, since then
+  };
+  std::optional<Seeking> seeking_;
 
   std::mutex call_mutex_;  // locked during a call, so that unsubscribing waits for it
   std::function<void(const CommStatus&)> on_forming_;
@@ -181,6 +224,8 @@ class Standby::Loop {
   Clock::time_point began_;
   Waiting waiting_;
   WritingClaim writing_;
+  bool joiners_wait_ = false;
+  bool stateless_ = false;  // left out, and without the state since
   std::unique_ptr<FormedMembership> formed_;
 
   std::thread thread_;
@@ -195,8 +240,11 @@ void Standby::Loop::run() {
     }
     for (const auto& task : tasks) task();
     if (silent_ && is_training()) assemble();
+    if (seeking_) seek();
     if (assembly_) advance();
-    links_.poll(assembly_ || silent_ ? kFormingTick : kIdleTick, {wake_.fd(), parent_.fd()});
+    const bool forms = assembly_ || silent_;
+    const milliseconds tick = forms ? kFormingTick : seeking_ ? kSeekTick : kIdleTick;
+    links_.poll(tick, {wake_.fd(), parent_.fd()});
     wake_.drain();
     while (const auto end = parent_.next_end()) learn_end(*end);
     while (const auto event = links_.next_event()) {
@@ -207,7 +255,7 @@ void Standby::Loop::run() {
 }
 
 void Standby::Loop::depart(const std::string& forming, const Departure& departure, bool certain) {
-  if (left_ || forming != record_.formed.id) return;  // of an earlier membership
+  if (left_ || seeking_ || forming != record_.formed.id) return;  // of an earlier membership
   const CommStatus& status = departure.status;
   const auto at = static_cast<size_t>(status.rank);
   const bool known = status.rank >= 0 && at < record_.formed.members.size();
@@ -215,7 +263,7 @@ void Standby::Loop::depart(const std::string& forming, const Departure& departur
   if (status.ok()) {
     if (!known) return;
     // Its word that it ended, so it takes part in nothing any more.
-    reasons_[worker] = {"it left", true};
+    reasons_[worker] = {.why = "it left", .proven = true, .left = true};
     ended_.push_back({.worker = worker, .record = {.formed = record_.formed}});
     losses_.lost.push_back(worker);
     if (assembly_) assembly_->learn({ended_.back()}, {worker});
@@ -235,8 +283,8 @@ void Standby::Loop::depart(const std::string& forming, const Departure& departur
 // Its parent has seen it end: it takes part in nothing any more.
 void Standby::Loop::learn_end(const ToldEnd& end) {
   const WorkerId& worker = end.proof.worker;
-  if (left_ || worker == self_) return;
-  reasons_[worker] = {end.why, true};
+  if (left_ || seeking_ || worker == self_) return;
+  if (!reasons_[worker].left) reasons_[worker] = {.why = end.why, .proven = true};
   ended_.push_back(end.proof);
   if (assembly_) return assembly_->learn({end.proof}, {worker});
   const auto& members = record_.formed.members;
@@ -271,10 +319,12 @@ void Standby::Loop::assemble() {
   {
     std::lock_guard lock(mutex_);
     self.writing = writing_;
+    self.has_state = !stateless_;
   }
   AssemblyTimes times;
   times.silence = options_.silence;
   assembly_.emplace(self, ended_, losses_, times, Clock::now());
+  set_applicants();
   for (const WorkerId& worker : std::exchange(asked_, {})) {
     assembly_->receive(worker, {.kind = Kind::kAsk}, Clock::now());
   }
@@ -282,20 +332,34 @@ void Standby::Loop::assemble() {
 
 void Standby::Loop::handle(const PeerLinks::Event& event) {
   if (left_) return;
-  if (!event.message) {
-    asked_.erase(event.from);
-    if (assembly_) assembly_->disconnected(event.from, Clock::now());
-    return;
-  }
+  if (!event.message) return disconnect(event);
   const Json& message = *event.message;
   const std::string kind = text_field(message, "kind").value_or("");
-  if (kind == "elsewhere" && (assembly_ || silent_)) {
-    exclude(event.from, number_field(message, "epoch").value_or(0));
+  if (seeking_) {
+    seeking_->refused.erase(event.from);
+    if (kind == "elsewhere") return exclude(event.from, message);
+    if (kind == "propose") await_proposal(event.from);
+    if (assembly_) handle_forming(event.from, message);
+  } else if (kind == "apply") {
+    handle_application(event.from, message);
+  } else if (kind == "elsewhere" && (assembly_ || silent_)) {
+    exclude(event.from, message);
   } else if (assembly_) {
     handle_forming(event.from, message);
   } else if (kind == "ask") {
     handle_ask(event.from, message);
   }
+}
+
+void Standby::Loop::disconnect(const PeerLinks::Event& event) {
+  const WorkerId& from = event.from;
+  asked_.erase(from);
+  if (applicants_.erase(from) > 0) set_applicants();
+  if (seeking_) {
+    if (event.refused) seeking_->refused.try_emplace(from, Clock::now());
+    if (from == seeking_->at.members.front().id) seeking_->asked = false;
+  }
+  if (assembly_) assembly_->disconnected(from, Clock::now());
 }
 
 // Another worker lost a member. A worker that is not in this membership any more is notified of
@@ -306,15 +370,42 @@ void Standby::Loop::handle_ask(const WorkerId& from, const Json& message) {
       std::find(formed.members.begin(), formed.members.end(), from) != formed.members.end();
   const int64_t epoch = number_field(message, "epoch").value_or(0);
   if (!member) {
-    if (epoch < formed.epoch) {
-      links_.send(from, {{"kind", "elsewhere"}, {"epoch", formed.epoch}, {"id", formed.id}});
-    }
-    return;
+    if (epoch >= formed.epoch) return;
+    Elsewhere here{.epoch = formed.epoch, .id = formed.id};
+    for (const WorkerId& worker : formed.members) here.members.push_back(directory_[worker]);
+    return links_.send(from, json_of(here));
   }
   asked_.insert(from);
   if (silent_) return;
   if (text_field(message, "id") != formed.id) return;  // an old question, or it will ask again
   begin(CommStatus::closed(format("{} lost a worker", name_of(directory_[from]))));
+}
+
+// A worker that was left out, and now reaches all members. One that asks in vain asks again.
+void Standby::Loop::handle_application(const WorkerId& from, const Json& message) {
+  const auto application = application_in(message);
+  const std::vector<WorkerId>& members = record_.formed.members;
+  if (!application || application->member.id != from || application->id != record_.formed.id ||
+      std::find(members.begin(), members.end(), from) != members.end()) {
+    return;
+  }
+  applicants_[from] = *application;
+  set_applicants();
+}
+
+void Standby::Loop::set_applicants() {
+  if (assembly_) {
+    std::vector<Asking> joiners;
+    for (const auto& [worker, application] : applicants_) {
+      joiners.push_back({.worker = worker,
+                         .record = application.record,
+                         .has_state = false,
+                         .writing = {.able = false}});
+    }
+    assembly_->set_joiners(std::move(joiners));
+  }
+  std::lock_guard lock(mutex_);
+  joiners_wait_ = !applicants_.empty();
 }
 
 // `accept` and `formed` carry a proof that belongs to this forming and this link.
@@ -349,6 +440,11 @@ void Standby::Loop::advance() {
   assembly_->tick(Clock::now());
   record_ = assembly_->record();
   parent_.store(self_, record_);
+  if (seeking_ && !assembly_->formed() && !assembly_->follows()) {  // nothing came of the proposal
+    assembly_.reset();
+    seeking_->asked = false;
+    return;
+  }
   for (const Assembly::Outgoing& out : assembly_->take_outgoing()) send(out);
   if (assembly_->formed()) return adopt();
   const std::string lacking = assembly_->why_waiting().empty() ? "" : missing();
@@ -362,8 +458,7 @@ void Standby::Loop::send(const Assembly::Outgoing& out) {
   const Proposal& proposal = out.message.proposal;
   switch (out.message.kind) {
     case Kind::kAsk: {
-      message["id"] = record_.formed.id;
-      message["epoch"] = record_.formed.epoch;
+      message = ask_message();
       const Member& peer = directory_[out.to];
       links_.dial(out.to, {peer.address, peer.standby});
       break;
@@ -371,6 +466,8 @@ void Standby::Loop::send(const Assembly::Outgoing& out) {
     case Kind::kPropose:
       message["details"] = Json::array();
       for (const WorkerId& member : proposal.members) {
+        const auto applicant = applicants_.find(member);
+        if (applicant != applicants_.end()) directory_[member] = applicant->second.member;
         message["details"].push_back(json_of(directory_[member]));
       }
       message["lost"] = json_of(reasons_to_leave_out(proposal));
@@ -383,6 +480,13 @@ void Standby::Loop::send(const Assembly::Outgoing& out) {
       break;
   }
   links_.send(out.to, message);
+}
+
+Json Standby::Loop::ask_message() const {
+  Json message = json_of(FormingMessage{.kind = Kind::kAsk});
+  message["id"] = record_.formed.id;
+  message["epoch"] = record_.formed.epoch;
+  return message;
 }
 
 std::map<WorkerId, LossReason> Standby::Loop::reasons_to_leave_out(const Proposal& proposal) const {
@@ -415,6 +519,8 @@ void Standby::Loop::adopt() {
   formed->control->on_departure(
       [this, id = formed->id](const Departure& departure) { notice(id, departure, true); });
   assembly_.reset();
+  seeking_.reset();
+  applicants_.clear();
   losses_ = {};
   std::erase_if(ended_, [&](const EndProof& proof) {
     return std::none_of(formed->members.begin(), formed->members.end(),
@@ -426,23 +532,69 @@ void Standby::Loop::adopt() {
   links_.close_all();
   std::lock_guard lock(mutex_);
   newest_ = formed->id;
-  under_way_ = false;
-  waiting_ = {};
+  under_way_ = joiners_wait_ = false;
+  formed->left_out = std::exchange(waiting_, {}).excluded;
+  formed->stateless = stateless_;
+  formed->has_added = record_.formed.added > 0;
   formed_ = std::move(formed);
   changed_.notify_all();
 }
 
-void Standby::Loop::exclude(const WorkerId& by, int64_t epoch) {
-  if (epoch <= record_.formed.epoch) return;
+// The others continued without this worker: what it knows helps nobody to form a membership.
+void Standby::Loop::exclude(const WorkerId& by, const Json& message) {
+  const auto at = elsewhere_in(message);
+  const int64_t known = seeking_ ? seeking_->at.epoch : record_.formed.epoch;
+  if (!at || at->epoch <= known || (seeking_ && assembly_)) return;
   assembly_.reset();
   silent_ = false;
-  left_ = true;
+  applicants_.clear();
+  seeking_.emplace().at = *at;
   std::lock_guard lock(mutex_);
+  stateless_ = true;
+  joiners_wait_ = false;
   waiting_ = {};
   waiting_.excluded =
       format("the other workers continued in epoch {} without this worker, as worker {} reports",
-             epoch, by.number);
+             at->epoch, by.number);
   changed_.notify_all();
+}
+
+// Looks whether all members of the other membership can be reached, before it asks to be added: a
+// forming with a worker that one of them does not reach would be in vain.
+void Standby::Loop::seek() {
+  const auto now = Clock::now();
+  if (assembly_ || now < seeking_->next || !is_training()) return;
+  seeking_->next = now + kSeekTick;
+  const Elsewhere& at = seeking_->at;
+  bool all = true;
+  bool over = true;
+  for (const Member& member : at.members) {
+    links_.dial(member.id, {member.address, member.standby});
+    const auto refused = seeking_->refused.find(member.id);
+    over = over && refused != seeking_->refused.end() && now - refused->second > kOverAfter;
+    if (!links_.has(member.id)) {
+      all = false;
+      continue;
+    }
+    links_.send(member.id, ask_message());  // is this still the membership?
+  }
+  if (all && !std::exchange(seeking_->asked, true)) {
+    const Application application{at.id, directory_[self_], record_};
+    links_.send(at.members.front().id, json_of(application));
+  }
+  if (!over) return;
+  std::lock_guard lock(mutex_);
+  waiting_.over = waiting_.excluded + ", and have ended since";
+  changed_.notify_all();
+}
+
+void Standby::Loop::await_proposal(const WorkerId& from) {
+  if (assembly_ || from != seeking_->at.members.front().id) return;
+  AssemblyTimes times;
+  times.silence = options_.silence;
+  const Asking self{.worker = self_, .record = record_, .has_state = false};
+  assembly_.emplace(self, std::vector<EndProof>{}, Assembly::Losses{}, times, Clock::now());
+  assembly_->await_proposal_of(from, Clock::now());
 }
 
 std::string Standby::Loop::missing() const {
@@ -475,8 +627,11 @@ bool Standby::stands(const std::string& forming) const { return loop_->stands(fo
 std::unique_ptr<FormedMembership> Standby::take(milliseconds within) { return loop_->take(within); }
 
 Standby::Waiting Standby::waiting() const { return loop_->waiting(); }
+bool Standby::joiners_wait() const { return loop_->joiners_wait(); }
+void Standby::received_state() { loop_->received_state(); }
 void Standby::trust_that_others_ended() { loop_->trust_that_others_ended(); }
 void Standby::set_writing(const WritingClaim& claim) { loop_->set_writing(claim); }
 void Standby::leave() { loop_->leave(); }
+bool Standby::withdraw(const std::string& forming) { return loop_->withdraw(forming); }
 
 }  // namespace reigen

@@ -7,6 +7,9 @@
 // become the control channel, which beats from that moment on; the training thread takes the
 // membership when it gets there. Without a sign of that thread for --stall this one is silent, so
 // that the others continue without a worker that can only answer.
+//
+// A worker that the others left out (it was stopped, or cut off) connects to all of them and then
+// asks their rank 0 to be added; it waits until they form a membership with it.
 #pragma once
 
 #include <chrono>
@@ -58,7 +61,8 @@ class Standby {
   struct Waiting {
     std::string why;       // "1 of 3 workers of epoch 0 are here; 2 are needed"
     std::string missing;   // "worker 0 (vm1), worker 1 (vm2)"
-    std::string excluded;  // the others continued without this worker; nothing more happens
+    std::string excluded;  // the others continued without this worker, which asks to be added
+    std::string over;      // none of those is there any more; nothing more happens
     std::chrono::milliseconds since{0};
   };
   Waiting waiting() const;
@@ -67,8 +71,15 @@ class Standby {
   void trust_that_others_ended();
 
   void set_writing(const WritingClaim& claim);
+  // Whether workers wait at this one, as rank 0, to be added: the next membership has them, too.
+  bool joiners_wait() const;
+  // A worker that was added has the training state from now on.
+  void received_state();
   // From now on no loss matters: this worker leaves.
   void leave();
+  // The same for a worker that leaves alone, while the others stay. False if this is not the newest
+  // membership any more, or another one is being formed, in which this worker has a part.
+  bool withdraw(const std::string& forming);
 
  private:
   class Loop;

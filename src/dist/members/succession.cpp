@@ -1,6 +1,7 @@
 #include "dist/members/succession.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "base/format.h"
@@ -12,6 +13,13 @@ using Workers = std::vector<WorkerId>;
 
 bool contains(std::span<const WorkerId> workers, const WorkerId& worker) {
   return std::find(workers.begin(), workers.end(), worker) != workers.end();
+}
+
+Workers without(std::span<const WorkerId> workers, const Workers& gone) {
+  Workers left;
+  std::ranges::copy_if(workers, std::back_inserter(left),
+                       [&](const WorkerId& worker) { return !contains(gone, worker); });
+  return left;
 }
 
 // The joint knowledge of the workers that ask, and of the ended ones by their proofs.
@@ -45,13 +53,12 @@ Knowledge knowledge_of(std::span<const Asking> asking, std::span<const EndProof>
 // the tie-breaker agrees; otherwise the reason.
 std::string lacks_quorum(const Proposal& membership, const Workers& present, const Workers& gone,
                          const TieBreaker& tie_breaker) {
-  Workers left;
+  const std::span<const WorkerId> members = membership.members;
+  Workers left = without(members.first(members.size() - membership.added), gone);
+  if (left.empty()) left = without(members, gone);
   Workers here;
-  for (const WorkerId& member : membership.members) {
-    if (contains(gone, member)) continue;
-    left.push_back(member);
-    if (contains(present, member)) here.push_back(member);
-  }
+  std::ranges::copy_if(left, std::back_inserter(here),
+                       [&](const WorkerId& worker) { return contains(present, worker); });
   if (2 * here.size() > left.size()) return "";
   const bool tie = 2 * here.size() == left.size() && !here.empty();
   if (tie && tie_breaker(membership, left, here)) return "";

@@ -28,6 +28,9 @@ struct Proposal {
   int64_t epoch = 0;                   // higher than all that its members knew before
   std::string id = {};                 // random
   std::vector<WorkerId> members = {};  // by rank
+  // So many of them, the last ones, are added by this proposal. They have no vote on what follows
+  // it: whoever has heard nothing of the proposal is bound by its members alone.
+  size_t added = 0;
 };
 
 // A worker's knowledge of memberships. It records a proposal as open before it accepts it.
@@ -78,6 +81,7 @@ bool lowest_rank_breaks_tie(const Proposal& membership, std::span<const WorkerId
 struct LossReason {
   std::string why;      // "its connection closed", "no heartbeat for 10 s"
   bool proven = false;  // its end was seen by its parent process, or it left in order
+  bool left = false;    // in order
 };
 
 struct Succession {

@@ -265,6 +265,22 @@ struct LostWorkerEntry {
   }
 };
 
+// One that joined or left.
+struct ChangedWorkerEntry {
+  uint64_t worker = 0;
+  std::string host;
+  std::string why;
+  bool operator==(const ChangedWorkerEntry&) const = default;
+
+  static constexpr auto fields() {
+    using R = ChangedWorkerEntry;
+    return std::tuple{
+        field(&R::worker, "worker", kNoUnit, "number of the worker"),
+        field(&R::host, "host", kNoUnit, "its host"),
+        field(&R::why, "why", kNoUnit, "its reason for leaving").omitted_when_empty()};
+  }
+};
+
 struct MembershipChangeRecord {
   uint64_t step = 0;
   double time = unix_now();
@@ -272,6 +288,8 @@ struct MembershipChangeRecord {
   std::string id;
   uint64_t workers = 0;
   std::vector<LostWorkerEntry> lost;
+  std::vector<ChangedWorkerEntry> joined;
+  std::vector<ChangedWorkerEntry> left;
   double seconds = 0;
   double paused = 0;
   std::string settled;
@@ -291,8 +309,14 @@ struct MembershipChangeRecord {
         field(&R::id, "id", kNoUnit, "first 8 digits of its random id"),
         field(&R::workers, "workers", kCount, "workers from now on"),
         field(&R::lost, "lost", kNoUnit, "workers that were lost").omitted_when_empty(),
+        field(&R::joined, "joined", kNoUnit,
+              "workers that were added, with the training state of the others")
+            .omitted_when_empty(),
+        field(&R::left, "left", kNoUnit, "workers that left in order, and were not waited for")
+            .omitted_when_empty(),
         field(&R::seconds, "seconds", kSeconds,
-              "from the first notice of the loss until the next step could begin"),
+              "from the first notice of the loss, or the decision to add workers, until the next "
+              "step could begin"),
         field(&R::paused, "paused", kSeconds,
               "share of these seconds that was a pause, because too few workers of the last "
               "membership were there")

@@ -204,6 +204,12 @@ void note_memberships(const RunSummary& run, Json& notes) {
     for (const LostWorkerEntry& lost : change.lost) {
       text += format("worker {} ({}) was lost, {}; ", lost.worker, lost.host, lost.why);
     }
+    for (const ChangedWorkerEntry& left : change.left) {
+      text += format("worker {} ({}) left; ", left.worker, left.host);
+    }
+    for (const ChangedWorkerEntry& joined : change.joined) {
+      text += format("worker {} ({}) joined; ", joined.worker, joined.host);
+    }
     text += format("{} since then, after {}", counted(change.workers, "worker"),
                    human_seconds(change.seconds));
     notes.push_back(std::move(text));

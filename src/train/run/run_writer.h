@@ -82,6 +82,7 @@ class RunWriter {
   void membership(const MembershipChangeRecord& record);
   // For the command of --on-event, if there is one.
   void raise(RunEvent event, uint64_t step, const std::string& message);
+  void flush() { reporter_->flush(); }
   // Returns when the state is copied. `source` has parameters and moments where the state does not;
   // `stall` runs since training stopped for the checkpoint.
   void save(const TrainState& state, StateSource* source, const Stopwatch& stall);

@@ -30,6 +30,10 @@ class CpuStepper : public Stepper {
   void roll_forward() override;
   void abandon() override;
   void rejoin(Group*) override { exchange_->rejoin(); }
+  void fetch_state() override {}
+  std::vector<std::span<float>> shared_compressor_state() override {
+    return exchange_->shared_state();
+  }
   size_t under_way() const override { return under_way_; }
   size_t most_under_way() const override { return 1; }
 

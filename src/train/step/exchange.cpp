@@ -34,7 +34,7 @@ Exchange::Exchange(Job& job, const Device& device, const ParameterLayout& layout
     if (compressor_) plan.residual = compressor_->residual();
     warmup_ = make_compressor(*group_, device, layout, plan);
   }
-  resume();
+  if (!job.elastic() || job.membership()->has_state()) resume();
   state.choices.workers = static_cast<uint64_t>(job.size());
 }
 
@@ -85,6 +85,14 @@ void Exchange::rejoin(Group* group) {
   if (compressor_) compressor_->use(*group_);
   if (warmup_) warmup_->use(*group_);
   state_.choices.workers = static_cast<uint64_t>(job_.size());
+}
+
+std::vector<std::span<float>> Exchange::shared_state() {
+  std::vector<std::span<float>> shared;
+  for (const StateTensor& tensor : states()) {
+    if (!tensor.per_rank) shared.push_back(tensor.values);
+  }
+  return shared;
 }
 
 void Exchange::after_update() {

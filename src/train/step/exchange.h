@@ -25,7 +25,8 @@ namespace reigen {
 class Exchange {
  public:
   // `state` is the run's: it names the method, the last step of the warm-up and the bucket size,
-  // and its worker states are consumed. `group` reduces gradients; null for the job's own group.
+  // and its worker states are consumed; not collective on a worker that was added to an elastic job
+  // and has no state yet. `group` reduces gradients; null for the job's own group.
   // All arguments must outlive the exchange. In an elastic job each step ends with commit() or
   // restore().
   Exchange(Job& job, const Device& device, const ParameterLayout& layout, uint64_t seed,
@@ -57,6 +58,8 @@ class Exchange {
   void restore();
   // The job formed its group again; `group` as in the constructor. The compressor's state stays.
   void rejoin(Group* group = nullptr);
+  // The part of the compressor's state that is the same on all ranks.
+  std::vector<std::span<float>> shared_state();
 
   // Measurements of the last step.
   CommunicationTimes communication() const;

@@ -57,6 +57,7 @@ class GpuExchange {
   void commit() { exchange_.commit(); }
   void abandon();
   void rejoin(Group* direct);
+  std::vector<std::span<float>> shared_state() { return exchange_.shared_state(); }
 
   CommunicationTimes communication() const;
   double compute_seconds() const { return exchange_.compute_seconds(); }

@@ -30,6 +30,13 @@ class GpuStepper : public Stepper, public StateSource {
   void roll_forward() override;
   void abandon() override;
   void rejoin(Group* direct) override { exchange_->rejoin(direct); }
+  void fetch_state() override {
+    exchange_->fetch();
+    fetch_average();
+  }
+  std::vector<std::span<float>> shared_compressor_state() override {
+    return exchange_->shared_state();
+  }
   size_t under_way() const override { return waiting_.size(); }
   size_t most_under_way() const override { return exchange_ ? 1 : 2; }
   const Weights& weights() const override { return averaged_ ? *averaged_ : weights_.view(); }

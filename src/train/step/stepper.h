@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "config/train_options.h"
 #include "data/prefetch.h"
@@ -83,6 +85,10 @@ class Stepper {
   virtual void abandon() = 0;
   // The job formed its group again; `direct` as in make_stepper().
   virtual void rejoin(Group* direct) = 0;
+  // For a worker that is added: copies parameters, moments and average into TrainState where they
+  // are not there already; what the compressors of all ranks share, to be sent or replaced.
+  virtual void fetch_state() = 0;
+  virtual std::vector<std::span<float>> shared_compressor_state() = 0;
 
   virtual size_t under_way() const = 0;
   virtual size_t most_under_way() const = 0;  // further steps would only wait

@@ -176,7 +176,8 @@ Preemption cloud_of_firmware(const std::string& dmi) {
   return Preemption::kOff;
 }
 
-PreemptionWatch::PreemptionWatch(Preemption option) : asked_for_(option != Preemption::kAuto) {
+PreemptionWatch::PreemptionWatch(Preemption option, bool elastic)
+    : asked_for_(option != Preemption::kAuto), elastic_(elastic) {
   const Preemption which = option == Preemption::kAuto ? cloud_of_firmware() : option;
   if (which == Preemption::kOff) return;
   cloud_ = open_cloud(which, MetadataServer(server_url()));
@@ -215,8 +216,9 @@ void PreemptionWatch::work(Cloud& cloud) {
     lock.lock();
     if (notice) {
       notice_ = printable_line(*notice);
-      log_leaving(format("this machine will be taken away ({}); the run is saved after this step",
-                         notice_));
+      log_leaving(
+          format("this machine will be taken away ({}); {}", notice_,
+                 elastic_ ? "its workers leave the job" : "the run is saved after this step"));
       request_interrupt();
       return;
     }

@@ -37,7 +37,8 @@ Preemption cloud_of_firmware(const std::string& dmi = "/sys/class/dmi/id");
 class PreemptionWatch {
  public:
   // $REIGEN_METADATA_URL replaces the address of the metadata server.
-  explicit PreemptionWatch(Preemption option);
+  // `elastic`: the notice concerns this worker alone.
+  PreemptionWatch(Preemption option, bool elastic);
   ~PreemptionWatch();
   PreemptionWatch(const PreemptionWatch&) = delete;
   PreemptionWatch& operator=(const PreemptionWatch&) = delete;
@@ -50,6 +51,7 @@ class PreemptionWatch {
 
   std::unique_ptr<Cloud> cloud_;  // null: nothing to ask
   bool asked_for_;                // by option, not by the firmware
+  bool elastic_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false;

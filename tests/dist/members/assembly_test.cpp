@@ -429,6 +429,76 @@ TEST_F(OneAssembly, AHostDeclaresAMembershipFormedWhenAllHaveAccepted) {
   EXPECT_EQ(sent(host, 1), std::vector{Kind::kFormed});
 }
 
+TEST_F(OneAssembly, AHostAddsThoseWhoWaitToACompleteMembership) {
+  Asking joiner{.worker = member_number(7), .record = {.formed = before_}, .has_state = false};
+  joiner.record.accept({.epoch = 6, .id = "tried", .members = {member_number(0)}});
+  Assembly host = assembly(0);
+  host.set_joiners({joiner});
+  pass(host, milliseconds(0));
+  give(host, 1, {.kind = Kind::kJoin, .asking = asking(1)});
+  give(host, 2, {.kind = Kind::kJoin, .asking = asking(2)});
+  pass(host, milliseconds(0));
+  const Proposal proposal = host.record().open.at(0);
+  std::vector<WorkerId> expected = before_.members;
+  expected.push_back(member_number(7));
+  EXPECT_EQ(proposal.members, expected);
+  EXPECT_EQ(proposal.added, 1u);
+  EXPECT_GT(proposal.epoch, 6);  // or the joiner would not accept it
+  for (int i : {1, 2}) give(host, i, {.kind = Kind::kAccept, .proposal = proposal});
+  EXPECT_FALSE(host.formed());
+  give(host, 7, {.kind = Kind::kAccept, .proposal = proposal});
+  EXPECT_TRUE(host.formed());
+  EXPECT_EQ(sent(host, 7), (std::vector{Kind::kPropose, Kind::kFormed}));
+}
+
+TEST_F(OneAssembly, AHostAddsNobodyWhereAMemberIsLostOrTheJoinerIsGone) {
+  for (const bool gone : {true, false}) {
+    Assembly host = assembly(0);
+    host.set_joiners({{.worker = member_number(7), .has_state = false}});
+    pass(host, milliseconds(0));
+    give(host, 1, {.kind = Kind::kJoin, .asking = asking(1)});
+    if (gone) give(host, 2, {.kind = Kind::kJoin, .asking = asking(2)});
+    host.disconnected(member_number(gone ? 7 : 2), Assembly::Time());
+    pass(host, milliseconds(0));
+    const Proposal proposal = host.record().open.at(0);
+    EXPECT_EQ(proposal.members.size(), gone ? 3u : 2u);
+    EXPECT_EQ(proposal.added, 0u);
+  }
+}
+
+TEST_F(OneAssembly, AHostAbortsWhenAJoinerIsLostAndProposesTheOthers) {
+  Assembly host = assembly(0);
+  host.set_joiners({{.worker = member_number(7), .has_state = false}});
+  pass(host, milliseconds(0));
+  for (int i : {1, 2}) give(host, i, {.kind = Kind::kJoin, .asking = asking(i)});
+  pass(host, milliseconds(0));
+  sent(host, 1);
+  host.disconnected(member_number(7), Assembly::Time());
+  EXPECT_EQ(sent(host, 1), std::vector{Kind::kAborted});
+  for (int i : {1, 2}) give(host, i, {.kind = Kind::kJoin, .asking = asking(i)});
+  for (int i = 0; i < 3; ++i) pass(host, milliseconds(0));
+  EXPECT_EQ(host.record().open.at(0).members, before_.members);
+}
+
+TEST_F(OneAssembly, AJoinerAcceptsTheProposalOfItsHostAndLooksForNobodyElse) {
+  Assembly joiner = assembly(2);
+  joiner.await_proposal_of(member_number(9), Assembly::Time());
+  EXPECT_TRUE(joiner.take_outgoing().empty());
+  const Proposal proposal{
+      .epoch = 4, .id = "next", .members = {member_number(9), member_number(2)}, .added = 1};
+  give(joiner, 9, {.kind = Kind::kPropose, .proposal = proposal});
+  EXPECT_EQ(sent(joiner, 9), std::vector{Kind::kAccept});
+  EXPECT_TRUE(joiner.follows());
+  give(joiner, 9, {.kind = Kind::kAborted, .proposal = proposal});
+  EXPECT_FALSE(joiner.follows());
+  EXPECT_TRUE(joiner.record().open.empty());
+  joiner = assembly(2);
+  joiner.await_proposal_of(member_number(9), Assembly::Time());
+  give(joiner, 9, {.kind = Kind::kPropose, .proposal = proposal});
+  give(joiner, 9, {.kind = Kind::kFormed, .proposal = proposal});
+  EXPECT_TRUE(joiner.formed());
+}
+
 TEST_F(OneAssembly, AHostThatANewerMembershipLeftOutProposesNothing) {
   // Worker 1 declared {1, 2} formed and ended; worker 2 only accepted, and follows worker 0.
   const Proposal without{

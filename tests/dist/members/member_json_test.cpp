@@ -52,6 +52,8 @@ TEST(MemberJson, MessagesOfAFormingArriveAsTheyWereSent) {
       {.kind = Kind::kPropose, .proposal = membership(6, "e")},
       {.kind = Kind::kAccept, .proposal = membership(6, "e")},
       {.kind = Kind::kFormed, .proposal = membership(6, "e")},
+      {.kind = Kind::kFormed,
+       .proposal = {.epoch = 7, .id = "f", .members = {{0, 5}, {2, 6}}, .added = 1}},
       {.kind = Kind::kAborted, .proposal = membership(6, "e")},
       {.kind = Kind::kAborted}};
   for (const FormingMessage& message : messages) {
@@ -82,9 +84,48 @@ TEST(MemberJson, AMessageWithAPartThatIsNoneIsNothing) {
         R"({"kind": "join", "worker": {"number": 1, "process": "1"}, "record": {"formed": 1}})",
         R"({"kind": "propose"})", R"({"kind": "propose", "proposal": {"epoch": "1", "id": "a"}})",
         R"({"kind": "formed", "proposal": {"epoch": 1, "id": "a", "members": [1]}})",
-        R"({"kind": "formed", "proposal": {"epoch": 1, "id": "a", "members": {}}})"}) {
+        R"({"kind": "formed", "proposal": {"epoch": 1, "id": "a", "members": {}}})",
+        R"({"kind": "formed", "proposal": {"epoch": -1, "id": "a"}})",
+        R"({"kind": "formed", "proposal": {"epoch": 9223372036854775807, "id": "a"}})",
+        R"({"kind": "formed", "proposal": {"epoch": 1, "id": "a", "added": 1}})"}) {
     EXPECT_FALSE(forming_message_in(Json::parse(text))) << text;
   }
+}
+
+Member member(int number) {
+  return {.id = {number, 9},
+          .rank = 1,
+          .host = "vm1",
+          .address = "10.0.0.2",
+          .port = 65'535,
+          .standby = 1'024};
+}
+
+TEST(MemberJson, AnApplicationArrivesAsItWasSent) {
+  const Application sent{"a", member(4), {.formed = membership(3, "b")}};
+  const auto read = application_in(Json::parse(again(json_of(sent))));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(again(json_of(*read)), again(json_of(sent)));
+  for (const char* part : {"id", "member", "record"}) {
+    Json without = json_of(sent);
+    without.erase(part);
+    EXPECT_FALSE(application_in(without)) << part;
+  }
+  for (const char* port : {"port", "standby"}) {
+    Json wrong = json_of(sent);
+    wrong["member"][port] = 65'536;
+    EXPECT_FALSE(application_in(wrong)) << port;
+  }
+}
+
+TEST(MemberJson, AMembershipElsewhereArrivesAsItWasSent) {
+  const Elsewhere sent{7, "a", {member(4), member(5)}};
+  const auto read = elsewhere_in(Json::parse(again(json_of(sent))));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(again(json_of(*read)), again(json_of(sent)));
+  EXPECT_FALSE(elsewhere_in(json_of(Elsewhere{7, "a", {}})));
+  EXPECT_FALSE(elsewhere_in(Json::parse(R"({"kind": "elsewhere", "epoch": 7, "id": "a"})")));
+  EXPECT_FALSE(elsewhere_in(Json(3)));
 }
 
 TEST(MemberJson, ProcessesOfOneNumberDiffer) { EXPECT_NE(new_worker(2), new_worker(2)); }

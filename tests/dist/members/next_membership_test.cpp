@@ -123,26 +123,39 @@ TEST(NextMembership, SurvivorsOfAnyWorkerContinue) {
 }
 
 // Its other threads answer all the time.
-TEST(NextMembership, AWorkerWhoseTrainingThreadHangsIsLeftOut) {
+TEST(NextMembership, AWorkerWhoseTrainingThreadHangsIsLeftOutAndJoinsAgain) {
   for (const int hangs : {0, 2}) {
     Finished continued;
-    Finished excluded;
     const auto errors = run_elastic(
         3,
         [&](Membership& membership, int rank) {
           expect_sum_over_all(membership);
+          MembershipChange change;
           if (rank == hangs) {
             continued.wait_for(2);
-            EXPECT_THROW(membership.form_next(until_a_loss(membership)), CommError);
-            return excluded.note();
+            change = membership.form_next(until_a_loss(membership));
+            EXPECT_FALSE(membership.has_state());
+            membership.received_state();
+          } else {
+            change = membership.form_next(until_a_loss(membership));
+            EXPECT_THAT(numbers_lost(change), ElementsAre(hangs));
+            EXPECT_EQ(membership.members().size(), 2u);
+            expect_sum_over_all(membership);
+            continued.note();
+            const bool first = membership.group().rank() == 0;
+            while (first && !membership.joiners_wait()) {
+              std::this_thread::sleep_for(milliseconds(5));
+            }
+            membership.group().barrier().wait();
+            change = membership.form_next(CommStatus::closed("workers are added"));
+            ASSERT_EQ(change.joined.size(), 1u);
+            EXPECT_EQ(change.joined[0].id.number, hangs);
           }
-          const MembershipChange change = membership.form_next(until_a_loss(membership));
-          EXPECT_THAT(numbers_lost(change), ElementsAre(hangs));
-          EXPECT_EQ(membership.members().size(), 2u);
+          EXPECT_EQ(membership.members().size(), 3u);
+          EXPECT_EQ(numbers(membership).back(), hangs);
+          EXPECT_TRUE(membership.has_state());
           expect_sum_over_all(membership);
-          continued.note();
-          excluded.wait_for(1);
-          membership.leave();
+          EXPECT_TRUE(membership.leave().ok());
         },
         milliseconds(60'000), milliseconds(1'000));
     EXPECT_THAT(errors, testing::Each(""));
@@ -266,6 +279,47 @@ TEST(NextMembership, AWorkerThatLeftInOrderIsProvenToHaveEnded) {
     EXPECT_TRUE(membership.leave().ok());
   });
   EXPECT_THAT(errors, testing::Each(""));
+}
+
+// The silence limit is longer than the test may take. Of two workers the other needs the proof.
+TEST(NextMembership, AWorkerThatLeavesAloneIsNotWaitedFor) {
+  for (const int size : {2, 4}) {
+    for (const int leaver : {0, 1}) {  // 0 has the server of the control channel
+      const auto errors = run_elastic(size, [&](Membership& membership, int rank) {
+        if (rank == leaver) {
+          EXPECT_TRUE(membership.withdraw());
+        }
+        membership.group().barrier().wait();
+        if (rank == leaver) return membership.leave_alone();
+        const MembershipChange change = membership.form_next(CommStatus::closed("a worker leaves"));
+        ASSERT_THAT(numbers_lost(change), ElementsAre(leaver));
+        EXPECT_TRUE(change.lost[0].reason.left);
+        EXPECT_TRUE(change.lost[0].reason.proven);
+        expect_sum_over_all(membership);
+        EXPECT_TRUE(membership.leave().ok());
+      });
+      EXPECT_THAT(errors, testing::Each("")) << size << " " << leaver;
+    }
+  }
+}
+
+// The other one may continue only because it hears of both, one of which has the server.
+TEST(NextMembership, TwoWorkersThatLeaveAtOnceAreNotWaitedFor) {
+  for (int time = 0; time < 5; ++time) {
+    const auto errors = run_elastic(3, [&](Membership& membership, int rank) {
+      if (rank < 2) {
+        EXPECT_TRUE(membership.withdraw());
+      }
+      membership.group().barrier().wait();
+      if (rank == time % 2) std::this_thread::sleep_for(milliseconds(50));
+      if (rank < 2) return membership.leave_alone(2);
+      const MembershipChange change = membership.form_next(CommStatus::closed("workers leave"));
+      EXPECT_THAT(numbers_lost(change), ElementsAre(0, 1));
+      EXPECT_EQ(membership.members().size(), 1u);
+      EXPECT_TRUE(membership.leave().ok());
+    });
+    EXPECT_THAT(errors, testing::Each(""));
+  }
 }
 
 TEST(NextMembership, TheErrorOfAWorkerIsTheReasonOfItsLoss) {

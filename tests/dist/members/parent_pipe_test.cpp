@@ -37,6 +37,19 @@ struct PipeEnds {
   Socket parent;
 };
 
+TEST(ParentPipe, ARank0ThatLeavesIsNoWriterAnyMore) {
+  const WorkerId self{3, 17};
+  const MembershipRecord record{.formed = {.epoch = 1, .id = "a", .members = {self, {4, 5}}}};
+  PipeEnds pipe;
+  pipe.worker.store(self, record);
+  pipe.worker.store_left(self, record);
+  const std::vector<Json> sent = pipe.received();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_TRUE(is_writer(sent[0]));
+  EXPECT_FALSE(is_writer(sent[1]));
+  EXPECT_TRUE(end_message(sent[1], "has ended"));
+}
+
 TEST(ParentPipe, TheLastRecordMakesTheProofOfTheEnd) {
   const WorkerId self{3, 17};
   MembershipRecord record{.formed = {.epoch = 1, .id = "a", .members = {self}}};

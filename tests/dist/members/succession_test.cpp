@@ -90,6 +90,28 @@ TEST(Succession, TheNewestFormedMembershipIsTheBase) {
   EXPECT_FALSE(succession(std::vector{ask(1, after), ask(2, after), ask(3, before)}, {}).allowed);
 }
 
+// Workers 0 and 1 form a membership that adds 2 and 3; nobody else has heard of its outcome.
+TEST(Succession, AWorkerThatWasAddedHasNoVoteUntilTheNextMembership) {
+  Proposal grown = proposal(1, {0, 1, 2, 3});
+  grown.added = 2;
+  EXPECT_FALSE(allowed(grown, {2, 3}));
+  EXPECT_FALSE(allowed(grown, {1, 2, 3}));
+  EXPECT_TRUE(allowed(grown, {0, 2}));
+  EXPECT_TRUE(allowed(grown, {0, 1}));
+  // A survivor who never heard that it was formed is bound by 0 and 1 alone.
+  const Proposal before = proposal(0, {0, 1, 2});
+  Proposal open = proposal(1, {0, 1, 2, 3});
+  open.added = 1;
+  EXPECT_TRUE(succession(std::vector{ask(1, before, {open}), ask(2, before)}, {}).allowed);
+  EXPECT_FALSE(allowed(open, {0, 3}));
+  // Those who had a vote have ended: the others have it now.
+  const std::vector<EndProof> ended = {{worker(0), {.formed = grown}},
+                                       {worker(1), {.formed = grown}}};
+  EXPECT_TRUE(allowed(grown, {2, 3}, ended));
+  EXPECT_TRUE(allowed(grown, {2}, ended));
+  EXPECT_FALSE(allowed(grown, {3}, ended));
+}
+
 TEST(Succession, NeedsAWorkerWithTheTrainingState) {
   const Proposal three = proposal(0, {0, 1, 2});
   std::vector<Asking> asking = {ask(0, three), ask(2, three)};

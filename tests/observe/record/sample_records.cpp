@@ -189,6 +189,8 @@ MembershipChangeRecord sample_membership(uint64_t step) {
           .workers = 3,
           .lost = {{.worker = 1, .host = "vm1", .why = "its connection closed", .proven = true},
                    {.worker = 4, .host = "vm2", .why = "no heartbeat for 10 s"}},
+          .joined = {{.worker = 5, .host = "vm3"}},
+          .left = {{.worker = 6, .host = "vm4", .why = "SIGTERM"}},
           .seconds = 1.5,
           .paused = 0.25,
           .settled = "rolled_forward",

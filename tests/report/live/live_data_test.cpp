@@ -173,6 +173,8 @@ TEST(LiveData, NotesNameTheLastChangesOfTheWorkers) {
   const Json json = shown(run);
   ASSERT_EQ(json["notes"].size(), 5u) << json["notes"];
   EXPECT_THAT(json["notes"][4].get<std::string>(), HasSubstr("after step 7: worker 1 (vm1)"));
+  EXPECT_THAT(json["notes"][4].get<std::string>(), HasSubstr("worker 6 (vm4) left"));
+  EXPECT_THAT(json["notes"][4].get<std::string>(), HasSubstr("worker 5 (vm3) joined"));
   EXPECT_THAT(json["notes"][4].get<std::string>(), HasSubstr("3 workers"));
 }
 

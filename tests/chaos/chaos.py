@@ -24,6 +24,10 @@ from skew import Clocks, Disk, shim_in  # noqa: E402
 STEPS = 100
 SILENCE = 1  # seconds
 PAUSE = 8  # seconds, of a worker that was cut off
+JOIN_EVERY = 1  # seconds
+LEAVES_WITHIN = 20  # seconds, of a worker that is told to leave
+STOPPED = 130  # exit code of a worker that is told to leave while too few others are there
+SMALL_BATCH, LARGE_BATCH = 800, 9000  # tokens: with the large ones a run takes long enough for workers to join again
 # Losses of lossy methods depend on the shares of the workers: as far as different seeds of them are apart, from
 # an undisturbed run of two workers.
 LOSSY = 0.05
@@ -33,7 +37,7 @@ NEXT_STEP = 2  # seconds
 ROOM_FOR_LOGS = 300_000
 
 MODEL = ["--preset", "tiny", "--recipe", "classic", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
-         "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 800,
+         "--model.encoder-layers", 1, "--model.decoder-layers", 1,
          "--schedule.kind", "fixed", "--schedule.rate", "0.002", "--schedule.warmup-steps", 10,
          "--eval.every", 35, "--eval.sentences", 2, "--eval.samples", 0, "--checkpoint.every", 15,
          "--threads", 1, "--preflight", "0.1", "--log-every", 5, "--max-steps", STEPS]
@@ -65,23 +69,25 @@ class Player:
         self.slack = slack
         self.lock = threading.Lock()
         self.references = {}
+        self.joined = self.left = 0  # workers
         self.times = {"kill": [], "silence": []}  # until the next step, after the fault or after --silence
 
-    def _arguments(self, optimizer, compress):
-        return ["--data", self.data, *MODEL, "--optimizer.kind", optimizer, "--compress", compress, "--silence",
-                SILENCE, "--pause", PAUSE]
+    def _arguments(self, schedule):
+        return ["--data", self.data, *MODEL, "--batch.target-tokens", LARGE_BATCH if schedule.slow else SMALL_BATCH,
+                "--optimizer.kind", schedule.optimizer, "--compress", schedule.compress, "--silence", SILENCE,
+                "--pause", PAUSE, "--join-every", JOIN_EVERY]
 
-    def _reference(self, optimizer, compress):
+    def _reference(self, schedule):
         with self.lock:
-            known = (optimizer, compress)
+            known = (schedule.optimizer, schedule.compress, schedule.slow)
             if known not in self.references:
-                self.references[known] = self._undisturbed(optimizer, compress)
+                self.references[known] = self._undisturbed(schedule)
             return self.references[known]
 
-    def _undisturbed(self, optimizer, compress):
-        arguments = self._arguments(optimizer, compress)
-        run = os.path.join(self.folder, f"{optimizer}-{compress}")
-        if compress == "none":
+    def _undisturbed(self, schedule):
+        arguments = self._arguments(schedule)
+        run = os.path.join(self.folder, f"{schedule.optimizer}-{schedule.compress}-{schedule.slow}")
+        if schedule.compress == "none":
             return reference_losses(self.reigen, arguments, run)
         job = ElasticJob(self.reigen, arguments, run, 2)
         try:
@@ -101,24 +107,25 @@ class Player:
             os.mkdir(at)
         network = Network(schedule.workers) if schedule.namespaces else None
         clocks = Clocks(self.shim, os.path.join(self.folder, f"schedule-{schedule.seed}")) if self.shim else None
-        job = ElasticJob(self.reigen, self._arguments(schedule.optimizer, schedule.compress), os.path.join(at, "run"),
-                         schedule.workers, network, clocks=clocks)
+        job = ElasticJob(self.reigen, self._arguments(schedule), os.path.join(at, "run"), schedule.workers, network,
+                         clocks=clocks)
         try:
             faults = Faults(job, network, disk, clocks)
             faults.inflict(schedule)
             self._judge(faults.times)
-            survivors = [w for w in job.workers if w not in schedule.lost]
+            survivors = [w for w in job.workers if w not in schedule.lost or w in schedule.drained]
+            accepted = {w: (0, STOPPED) if w in schedule.drained else (0,) for w in survivors}
             codes = job.wait(survivors)
             for worker in list(job.stopped):
                 job.resume(worker)
             job.wait(within=60 + PAUSE)
             job.check_ended()
-            wrong = {w: codes[w] for w in survivors if codes[w] != 0}
+            wrong = {w: codes[w] for w in survivors if codes[w] not in accepted[w]}
             if wrong:
                 raise Broken(f"survivors ended with {wrong}\n{job.all_output()}")
-            job.check_steps(self._reference(schedule.optimizer, schedule.compress), STEPS,
-                            TOLERANCE if schedule.compress == "none" else LOSSY)
+            job.check_steps(self._reference(schedule), STEPS, TOLERANCE if schedule.compress == "none" else LOSSY)
             job.check_last_checkpoint(STEPS)
+            self._check_members(job)
         finally:
             job.close()
             if disk:
@@ -126,6 +133,17 @@ class Player:
             if network:
                 network.close()
 
+    def _check_members(self, job):
+        """Workers that joined, and were not lost again, end with 0."""
+        members = set()
+        for change in job.changes():
+            members -= {entry["worker"] for entry in change.get("lost", []) + change.get("left", [])}
+            members |= {entry["worker"] for entry in change.get("joined", [])}
+            self.joined += len(change.get("joined", []))
+            self.left += len(change.get("left", []))
+        wrong = {w: code for w in members if (code := job.workers[w].poll()) != 0}
+        if wrong:
+            raise Broken(f"members of the last membership ended with {wrong}\n{job.all_output()}")
 
     def _judge(self, times):
         for kind, seconds in times:
@@ -134,7 +152,7 @@ class Player:
                 raise Broken(f"the next step came {seconds:.1f} s after the {'kill' if kind == 'kill' else 'silence'}")
 
     def summary(self):
-        texts = []
+        texts = [f"{self.joined} workers joined again, {self.left} left"]
         for kind, after in (("kill", "a kill"), ("silence", "the silence limit")):
             times = sorted(self.times[kind])
             if times:
@@ -152,13 +170,17 @@ class Faults:
         self.disk = disk
         self.clocks = clocks
         self.timers = []
+        self.leaving = set()
 
     def inflict(self, schedule):
-        recovered = 0  # a later step shows that the job continued after the faults so far
+        step = recovered = 0  # a later step shows that the job continued after the faults so far
         self.times = []
         for moment, after in zip(schedule.moments, [*schedule.moments[1:], None]):
             if not moment.follows:
                 self.job.wait_for_step(max(moment.step, recovered))
+                self._wait_for_leavers()
+                if recovered >= STEPS and step >= STEPS:
+                    break  # no further step can show that the job continued without those it lost
             time.sleep(moment.delay)
             begin, step = time.monotonic(), self.job.last_step()
             for fault in moment.faults:
@@ -174,7 +196,7 @@ class Faults:
         """The time until the next step, unless other faults prolong it. The step that was under way may be that of
         the workers before."""
         kinds = {fault.kind for fault in moment.faults}
-        if step + 2 > STEPS or moment.follows or not kinds <= {"kill", "stop", "isolate", "link_down", "clock"}:
+        if step + 2 > STEPS or moment.follows or not kinds <= {"kill", "stop", "wake", "isolate", "link_down", "clock"}:
             return
         lossy = kinds - {"clock"}
         if not lossy:
@@ -199,6 +221,18 @@ class Faults:
         self.job.stop(fault.worker)
         self._later(fault.seconds, self.job.resume, fault.worker)
 
+    def wake(self, fault):
+        self.pause(fault)
+
+    def drain(self, fault):
+        self.leaving.add(fault.worker)
+        self.job.drain(fault.worker)
+
+    def _wait_for_leavers(self):
+        for worker in self.leaving:
+            self.job.wait([worker], LEAVES_WITHIN)
+        self.leaving.clear()
+
     def isolate(self, fault):
         self.network.isolate(fault.worker)
         if fault.seconds:
@@ -212,6 +246,7 @@ class Faults:
     def restart(self, fault):
         for timer in self.timers:
             timer.cancel()
+        self.leaving.clear()
         if self.network:
             hosts = range(len(self.network.names))
             for host in hosts:

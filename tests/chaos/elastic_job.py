@@ -29,10 +29,13 @@ def steps_in(run):
     return [json.loads(line) for line in lines if '"kind":"step"' in line]
 
 
-def records_in(run, kind):
+def all_records_in(run):
     with open(os.path.join(run, "measurements/rank-0.jsonl"), encoding="utf-8") as log:
-        lines = [line for line in log if line.endswith("\n")]
-    return [r for r in map(json.loads, lines) if r["kind"] == kind]
+        return [json.loads(line) for line in log if line.endswith("\n")]
+
+
+def records_in(run, kind):
+    return [r for r in all_records_in(run) if r["kind"] == kind]
 
 
 class ElasticJob:
@@ -112,6 +115,9 @@ class ElasticJob:
     def kill(self, rank):
         self._signal(rank, signal.SIGKILL)
 
+    def drain(self, rank):
+        self._signal(rank, signal.SIGTERM)
+
     def stop(self, rank):
         self.stopped.add(rank)
         self._signal(rank, signal.SIGSTOP)
@@ -121,6 +127,16 @@ class ElasticJob:
         self._signal(rank, signal.SIGCONT)
 
     # Progress.
+
+    def changes(self):
+        """The records of the memberships of the last attempt."""
+        found = []
+        for record in all_records_in(self.run):
+            if record["kind"] == "start":
+                found = []
+            elif record["kind"] == "membership":
+                found.append(record)
+        return found
 
     def last_step(self):
         steps = steps_in(self.run)

@@ -5,13 +5,17 @@ continue by the rule of succession: more than half of the workers before, or hal
 ranks stays, so the tie-breaker is the lowest. A moment may follow the one before so soon that the workers still form
 their next membership, or settle; then what is left must be able to continue from both. Harmless faults must change
 nothing: pauses and cuts that are shorter than --silence, a disk without room for a checkpoint, a clock that jumps. A
-restart ends all workers, and others resume from the last checkpoint.
+restart ends all workers, and others resume from the last checkpoint. Some workers are told to leave.
+
+A worker that wakes, or whose cut heals, joins the others again: then they are more than the schedule counts on, and
+may continue whenever those that it counts on may. Schedules in which workers wake or leave have long steps.
 """
 
 import dataclasses
 import random
 
-LOSSES = ("kill", "stop", "isolate", "link_down", "one_way", "separate")
+LOSSES = ("kill", "stop", "wake", "isolate", "link_down", "one_way", "separate")
+ON_LOOPBACK = 3  # of them
 NOTICED_AT_ONCE = ("kill",)  # the others only after --silence
 # What each fault needs: nothing, or namespaces, or a disk of its own, or clocks of its own.
 HARMLESS = {"pause": "", "cut": "namespaces", "fill": "disk", "clock": "clocks"}
@@ -22,7 +26,7 @@ class Fault:
     kind: str
     worker: int  # of restart: how many begin
     other: int = -1  # of separate and one_way: the far end
-    seconds: float = 0  # until it continues, or the cut heals, or there is room; of clock: the jump
+    seconds: float = 0  # until it continues or wakes, or the cut heals, or there is room; of clock: the jump
     far: tuple = ()  # of cut and isolate: the workers that it cannot reach, and can again when the cut heals
 
     def __str__(self):
@@ -56,11 +60,13 @@ class Schedule:
     moments: list
     lost: set  # by number, of the workers since the last restart
     optimizer: str
+    slow: bool  # long steps
+    drained: set  # of the lost ones, those that are told to leave
 
     def __str__(self):
         where = "namespaces" if self.namespaces else "loopback"
-        return (f"seed {self.seed}: {self.workers} workers in {where}, {self.optimizer}, --compress {self.compress}; " +
-                "; ".join(map(str, self.moments)))
+        return (f"seed {self.seed}: {self.workers} workers in {where}, {self.optimizer}, --compress {self.compress}"
+                f"{', long steps' if self.slow else ''}; " + "; ".join(map(str, self.moments)))
 
 
 def _can_go_on(before, after):
@@ -85,7 +91,8 @@ def _losses(rng, bases, able, may_lose_writer, silence):
     """Faults that take one or two workers at once, and what is left. `bases`: the memberships that the workers may be
     in, the newest last."""
     alive = bases[-1]
-    kinds = LOSSES if "namespaces" in able else LOSSES[:2]
+    kinds = LOSSES if "namespaces" in able else LOSSES[:ON_LOOPBACK]
+    kinds = [kind for kind in kinds if kind != "wake" or "wake" in able]
     for _ in range(50):
         candidates = alive if may_lose_writer else alive[1:]
         count = rng.choice((1, 1, 1, 2))
@@ -104,6 +111,8 @@ def _losses(rng, bases, able, may_lose_writer, silence):
             other = rng.choice(others) if kind in ("one_way", "separate") else -1
             # Some cuts heal when the others have continued.
             heals = rng.uniform(2, 4) * silence if kind in ("isolate", "link_down") and rng.random() < 0.5 else 0
+            if kind == "wake":
+                heals = rng.uniform(1.5, 3) * silence
             faults.append(Fault(kind, victim, other, heals, tuple(left)))
         rng.shuffle(faults)
         return faults, left
@@ -118,7 +127,11 @@ def schedule_of(seed, able, may_lose_writer, steps, silence):
     optimizer = rng.choice(("adam", "adam", "muon"))
     isolated = "namespaces" in able and rng.random() < 0.4
     able = set(able) - (set() if isolated else {"namespaces"})
+    slow = rng.random() < 0.5
+    if slow:
+        able.add("wake")
     alive = list(range(workers))
+    drained = set()
     hosts = workers
     moments = []
     step = rng.randint(1, 12)
@@ -130,6 +143,11 @@ def schedule_of(seed, able, may_lose_writer, steps, silence):
             count = rng.randint(2, hosts)
             faults, alive = [Fault("restart", count)], list(range(count))
             before = alive
+            drained = set()
+        elif slow and rng.random() < 0.25 and len(alive) > 1:
+            leaves = rng.choice(alive if may_lose_writer else alive[1:])
+            faults, alive = [Fault("drain", leaves)], [w for w in alive if w != leaves]
+            drained.add(leaves)
         else:
             faults, alive = _losses(rng, [alive], able, may_lose_writer, silence)
             if not faults or rng.random() < 0.3:
@@ -138,8 +156,8 @@ def schedule_of(seed, able, may_lose_writer, steps, silence):
         if alive != before and rng.random() < 0.35:  # a double fault
             more, alive = _losses(rng, [before, alive], able, may_lose_writer, silence)
             # Until the loss is noticed, while the next membership is formed, while the step is settled.
-            slow = any(fault.kind not in NOTICED_AT_ONCE for fault in faults)
-            delay = rng.uniform(0, 0.4) + (rng.uniform(0.8, 1.2) * silence if slow and rng.random() < 0.7 else 0)
+            late = any(fault.kind not in NOTICED_AT_ONCE for fault in faults)
+            delay = rng.uniform(0, 0.4) + (rng.uniform(0.8, 1.2) * silence if late and rng.random() < 0.7 else 0)
             if more:
                 moments.append(Moment(step, delay, more, follows=True))
         step += rng.randint(6, 30)
@@ -147,4 +165,4 @@ def schedule_of(seed, able, may_lose_writer, steps, silence):
     present = moments[last].faults[0].worker if last >= 0 else workers
     lost = set(range(present)) - set(alive)
     disk = any(fault.kind == "fill" for moment in moments for fault in moment.faults)
-    return Schedule(seed, workers, compress, isolated, disk, moments, lost, optimizer)
+    return Schedule(seed, workers, compress, isolated, disk, moments, lost, optimizer, slow, drained)

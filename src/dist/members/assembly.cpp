@@ -210,6 +210,8 @@ void Assembly::receive(const WorkerId& from, const FormingMessage& message, Time
   switch (message.kind) {
     case Kind::kAsk:
       send(from, {.kind = Kind::kHere, .follows = follows ? std::optional(host_) : std::nullopt});
+      // A lower rank may host since it left out the one that it had followed.
+      if (state_ == State::kHosting && is_lower(from)) send(from, {.kind = Kind::kAsk});
       return;
     case Kind::kHere:
       return receive_here(from, message, now);
@@ -234,13 +236,19 @@ void Assembly::receive(const WorkerId& from, const FormingMessage& message, Time
 
 void Assembly::receive_here(const WorkerId& from, const FormingMessage& message, Time now) {
   answers_[from] = message.follows;
-  if (state_ == State::kFollowing && from == host_ && message.follows) return look(now);
+  if (state_ == State::kFollowing && from == host_) {
+    heard_ = now;
+    if (message.follows) return look(now);
+  }
   // A lower rank noticed the loss late: it is the host, and this worker's followers go there, too.
-  const std::vector<WorkerId>& ranks = self_.record.formed.members;
-  const auto lower = std::find(ranks.begin(), ranks.end(), from);
-  const auto own = std::find(ranks.begin(), ranks.end(), self_.worker);
-  if (state_ != State::kHosting || message.follows || lower >= own) return;
+  if (state_ != State::kHosting || message.follows || !is_lower(from)) return;
   if (!left_out_.contains(from)) follow(from, now);
+}
+
+bool Assembly::is_lower(const WorkerId& worker) const {
+  const std::vector<WorkerId>& ranks = self_.record.formed.members;
+  return std::find(ranks.begin(), ranks.end(), worker) <
+         std::find(ranks.begin(), ranks.end(), self_.worker);
 }
 
 void Assembly::receive_as_follower(const FormingMessage& message, Time now) {
@@ -280,7 +288,19 @@ void Assembly::tick(Time now) {
   if (state_ == State::kLooking) choose(now);
   if (state_ == State::kFollowing && now - heard_ > times_.silence) look(now);
   if (state_ == State::kHosting) try_to_propose(now);
-  if (state_ == State::kProposing && now - since_ > times_.silence) abort_proposal(now);
+  if (state_ == State::kHosting && now - said_ > times_.silence / 4) assure_followers(now);
+  if (state_ == State::kProposing && now - since_ > times_.silence) {
+    for (const WorkerId& member : proposal_.members) {
+      if (!accepted_.contains(member)) lost_.insert(member);
+    }
+    abort_proposal(now);
+  }
+}
+
+// Followers wait for --silence, which may be shorter than the time for which a host waits.
+void Assembly::assure_followers(Time now) {
+  said_ = now;
+  for (const auto& [follower, join] : joined_) send(follower, {.kind = Kind::kHere});
 }
 
 // Those who came and belong to the base, without the ones that cannot reach each other.
@@ -338,7 +358,9 @@ void Assembly::try_to_propose(Time now) {
   }
   if (!result.allowed || left_out) {
     quorum_since_.reset();
-    if (now - since_ < times_.gather) return;
+    // Alone it soon tries a host again that had too few followers: they may have come since.
+    const bool in_vain = joined_.empty() && !left_out_.empty();
+    if (now - since_ < (in_vain ? times_.answer : times_.gather)) return;
     for (const auto& [follower, join] : std::exchange(joined_, {})) {
       send(follower, {.kind = Kind::kAborted});
     }

@@ -102,10 +102,12 @@ class Assembly {
   void receive_here(const WorkerId& from, const FormingMessage& message, Time now);
   void receive_as_follower(const FormingMessage& message, Time now);
   void drop(const WorkerId& follower, Time now);
+  bool is_lower(const WorkerId& worker) const;
   bool is_here(const WorkerId& worker) const;
   bool was_told_to_continue() const;
   void begin_with_all();
   void try_to_propose(Time now);
+  void assure_followers(Time now);
   std::vector<Asking> those_to_propose(std::vector<EndProof>& ended);
   bool expects_more(const Proposal& base, const std::vector<Asking>& present) const;
   void propose(Proposal proposal, Time now);
@@ -126,6 +128,7 @@ class Assembly {
   State state_ = State::kLooking;
   Time since_;                                           // of the state
   Time heard_;                                           // from the host
+  Time said_;                                            // to the followers
   std::map<WorkerId, std::optional<WorkerId>> answers_;  // kHere of lower ranks in this round
   std::set<WorkerId> left_out_;                          // hosts without a quorum
   WorkerId host_;

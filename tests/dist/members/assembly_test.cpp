@@ -36,6 +36,9 @@ class Network {
   int number(int from, int to) { return std::uniform_int_distribution<int>(from, to)(random_); }
 
   void end(int i, milliseconds at = milliseconds(0)) { nodes_[static_cast<size_t>(i)].ends = at; }
+  // It says nothing more, and nobody learns why: its kernel keeps the connections.
+  void stop(int i, milliseconds at) { nodes_[static_cast<size_t>(i)].stops = at; }
+  void set_silence(milliseconds silence) { times_.silence = silence; }
   void late(int i, milliseconds by) { nodes_[static_cast<size_t>(i)].starts = by; }
   void cut(int i, int j) {
     at(i).reach[static_cast<size_t>(j)] = at(j).reach[static_cast<size_t>(i)] = false;
@@ -44,8 +47,10 @@ class Network {
   // The operator says on worker i's host that all that are not connected to it have ended.
   void give_up_others(int i, milliseconds when) { at(i).gives_up = when; }
 
-  void run(milliseconds until) {
-    for (milliseconds now{0}; now < until; now += milliseconds(5)) {
+  void run(milliseconds until) { run(milliseconds(0), until); }
+
+  void run(milliseconds from, milliseconds until) {
+    for (milliseconds now = from; now < until; now += milliseconds(5)) {
       for (int i = 0; i < size_; ++i) step(i, now);
     }
   }
@@ -75,6 +80,7 @@ class Network {
   struct Node {
     milliseconds starts{0};
     milliseconds ends{1'000'000};
+    milliseconds stops{1'000'000};
     milliseconds gives_up{-1};
     std::vector<bool> reach;
     MembershipRecord record;
@@ -108,7 +114,7 @@ class Network {
       node.told[static_cast<size_t>(j)] = dead;
     }
     node.assembly.emplace(Asking{.worker = member_number(i), .record = node.record}, ended, losses,
-                          AssemblyTimes{}, time(now));
+                          times_, time(now));
   }
 
   std::set<WorkerId> connected_to(int i, milliseconds now) {
@@ -128,7 +134,7 @@ class Network {
 
   void step(int i, milliseconds now) {
     Node& node = at(i);
-    if (now < node.starts || !alive(i, now)) return;
+    if (now < node.starts || now >= node.stops || !alive(i, now)) return;
     if (!node.assembly || lost_again(i, now)) begin(i, now);
     for (int j = 0; j < size_; ++j) {
       const auto other = static_cast<size_t>(j);
@@ -169,6 +175,7 @@ class Network {
   Proposal before_;
   std::vector<Node> nodes_;
   bool proves_ = false;
+  AssemblyTimes times_;
 };
 
 constexpr milliseconds kEnough{60'000};
@@ -301,6 +308,34 @@ TEST(Assembly, EndsWhileFormingNeverKeepThoseWhoMayContinueFromIt) {
     EXPECT_TRUE(net.together(living));
   });
   EXPECT_GT(continued, 120);
+}
+
+// All that are left are needed, so each of them has to be in the same round as all others. Until a
+// round ends, the others wait for those that stopped.
+TEST(Assembly, WorkersThatAreJustEnoughFormWhenTheOthersStop) {
+  int slow = 0;
+  for_seeds(600, [&](Network& net, int size) {
+    if (size < 3) return;
+    net.set_silence(milliseconds(1'000));
+    std::vector<int> stopped;
+    while (static_cast<int>(stopped.size()) < (size - 1) / 2) {
+      const int one = net.number(0, size - 1);
+      if (std::find(stopped.begin(), stopped.end(), one) == stopped.end()) stopped.push_back(one);
+    }
+    for (int i : stopped) net.stop(i, milliseconds(net.chance(0.5) ? 0 : net.number(0, 1'500)));
+    const std::vector<int> rest = all_but(size, stopped);
+    for (int i : rest) net.late(i, milliseconds(net.number(0, 100)));
+    const auto all_formed = [&] {
+      return std::none_of(rest.begin(), rest.end(),
+                          [&](int i) { return net.formed_by(i).empty(); });
+    };
+    net.run(milliseconds(5'000));
+    if (all_formed()) return;
+    ++slow;
+    net.run(milliseconds(5'000), milliseconds(15'000));
+    EXPECT_TRUE(all_formed());
+  });
+  EXPECT_LE(slow, 6);
 }
 
 // At any moment of the rounds that those who wait go through, and by any of them.

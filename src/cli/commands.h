@@ -16,6 +16,7 @@
 #include "config/export_options.h"
 #include "config/import_options.h"
 #include "config/inspect_options.h"
+#include "config/join_options.h"
 #include "config/prepare_options.h"
 #include "config/quantize_options.h"
 #include "config/report_options.h"
@@ -33,6 +34,7 @@ void run_train(const TrainOptions& options);
 void run_attach(const AttachOptions& options);
 void run_restore(const RestoreOptions& options);
 void run_continue(const ContinueOptions& options);
+void run_join(const JoinJobOptions& options);
 void run_translate(const TranslateOptions& options);
 void run_evaluate(const EvaluateOptions& options);
 void run_average(const AverageOptions& options);

@@ -125,20 +125,10 @@ void find_state(AttemptParts& parts, RunDirectory* run) {
 void open_old_set(AttemptParts& parts, const RunDirectory* run) {
   const std::string& data = parts.options.tune.old_data;
   if (!names_dataset(data)) return;
-  std::string sent;
-  if (run != nullptr) {
-    parts.old_valid = open_old_valid(parts.options, parts.data);
-    const ValidationSet& set = *parts.old_valid;
-    sent = one_line(Json{set.pairs.sources, set.pairs.targets, set.sources, set.references});
-  }
+  if (run != nullptr) parts.old_valid = open_old_valid(parts.options, parts.data);
   if (parts.job.alone()) return;
-  const Json received = Json::parse(parts.job.broadcast(sent));
-  if (run != nullptr) return;
-  ValidationSet& set = parts.old_valid.emplace();
-  received.at(0).get_to(set.pairs.sources);
-  received.at(1).get_to(set.pairs.targets);
-  received.at(2).get_to(set.sources);
-  received.at(3).get_to(set.references);
+  const std::string text = parts.job.broadcast(run != nullptr ? old_set_text(parts) : "");
+  if (run == nullptr) read_old_set(text, parts);
 }
 
 // A resumed run computes in its earlier precision unless --precision is given; a change of
@@ -276,6 +266,20 @@ std::unique_ptr<Prefetcher> make_input(AttemptParts& parts) {
   return std::make_unique<Prefetcher>(parts.data.train, std::move(stream), std::move(prefetch));
 }
 
+std::string old_set_text(const AttemptParts& parts) {
+  const ValidationSet& set = *parts.old_valid;
+  return one_line(Json{set.pairs.sources, set.pairs.targets, set.sources, set.references});
+}
+
+void read_old_set(const std::string& text, AttemptParts& parts) {
+  const Json received = Json::parse(text);
+  ValidationSet& set = parts.old_valid.emplace();
+  received.at(0).get_to(set.pairs.sources);
+  received.at(1).get_to(set.pairs.targets);
+  received.at(2).get_to(set.sources);
+  received.at(3).get_to(set.references);
+}
+
 AttemptParts::AttemptParts(const TrainOptions& given, Job& workers)
     : options(given),
       job(workers),
@@ -343,6 +347,28 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
   parts.traced = TracedSteps::of(job, options.timeline);
   if (parts.traced) parts.stepper->trace(&parts.traced->timeline());
   parts.input = make_input(parts);
+  return made;
+}
+
+std::unique_ptr<AttemptParts> prepare_joiner(const TrainOptions& given, const Choices& choices,
+                                             Job& job, const std::string& version) {
+  auto made = std::make_unique<AttemptParts>(given, job);
+  AttemptParts& parts = *made;
+  const Device& device = parts.opened.device;
+  check_model_for(device, parts.options.model);
+  check_output_bias(device, parts.options.model, parts.data.vocabulary.size());
+  check_transport(device, parts.options);
+  use_precision(parts.opened, precision_of(choices.precision));
+  parts.state.choices = choices;
+  plan_micro_batches(parts);
+  parts.shares = std::make_unique<WorkerShares>(job, parts.options, parts.state.choices);
+  AttemptFacts& facts = parts.facts;
+  facts.version = version;
+  facts.data_seconds = parts.data.seconds;
+  facts.device = describe(parts.opened);
+  facts.device_kind = parts.on_gpu() ? "gpu" : "cpu";
+  facts.threads = parts.state.choices.threads;
+  facts.resumed = true;
   return made;
 }
 

@@ -66,6 +66,16 @@ struct AttemptParts {
 std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDirectory* run,
                                               Job& job, const std::string& version);
 
+// The same for a process that asks to be added to a running job (train/joiner.h): device, data and
+// model, without state, stepper and input, which recovery makes when the process is added.
+// `choices`: those that the job has made and that concern the device. Not collective.
+std::unique_ptr<AttemptParts> prepare_joiner(const TrainOptions& given, const Choices& choices,
+                                             Job& job, const std::string& version);
+
+// The validation set of eval.old-data, for workers that do not read it themselves.
+std::string old_set_text(const AttemptParts& parts);
+void read_old_set(const std::string& text, AttemptParts& parts);
+
 // Batches from the state's cursor on, this worker's share of each.
 std::unique_ptr<Prefetcher> make_input(AttemptParts& parts);
 

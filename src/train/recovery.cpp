@@ -5,6 +5,7 @@
 
 #include "base/terminal.h"
 #include "dist/compress/compressor.h"
+#include "train/run/starting_point.h"
 #include "train/settlement.h"
 #include "train/state_transfer.h"
 #include "train/writer_change.h"
@@ -127,11 +128,19 @@ void tell_added_of(AttemptParts& parts, Recovered& out) {
   out.received_state = true;
 }
 
+// Of a run of --eval.old-data; a new process has not seen the dataset.
+void tell_added_of_old_set(AttemptParts& parts) {
+  if (!names_dataset(parts.options.tune.old_data)) return;
+  const std::string text = parts.job.broadcast(parts.job.first() ? old_set_text(parts) : "");
+  if (!parts.job.membership()->has_state()) read_old_set(text, parts);
+}
+
 void settle_step(AttemptParts& parts, const LoopServices& services, Recovered& out) {
   const Settlement settlement = agree_on_settlement(parts.job, own_position(parts, out.loop));
   if (parts.job.membership()->has_state()) carry_out(settlement, parts, services, out);
   if (!settlement.stateless.empty()) {
     tell_added_of(parts, out);
+    tell_added_of_old_set(parts);
     send_state(parts, settlement.stateless);
   }
   out.record.step = settlement.step;
@@ -165,8 +174,10 @@ Recovered recover(AttemptParts& parts, const CommStatus& why, const LoopPosition
   CommStatus noticed = why;
   double until_formed = 0;
   std::optional<Stopwatch> since_formed;
+  bool formed = services.formed;
   while (true) {
-    const MembershipChange change = membership.form_next(noticed);
+    const MembershipChange change =
+        std::exchange(formed, false) ? MembershipChange{} : membership.form_next(noticed);
     note_change(change, services.leaving, out.record);
     if (!membership.has_state()) stop_writing(parts);
     if (!since_formed) {

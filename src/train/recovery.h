@@ -32,6 +32,8 @@ struct Recovered {
 
 // Functions of the loop that a recovery calls.
 struct LoopServices {
+  // The membership is formed already: this process has just been added to a running job.
+  bool formed = false;
   // Logs a step that this worker has committed now: in the run if it is the writer, else in
   // `recent`.
   std::function<void(const StepResult&)> log_step;

@@ -59,9 +59,12 @@ void end_attempt(AttemptParts& parts, const std::string& why) {
   if (parts.writer) parts.writer->wait_for_room();
 }
 
-void run_attempt(AttemptParts& parts) {
+}  // namespace
+
+void run_attempt(AttemptParts& parts, bool joined) {
   try {
-    TrainingLoop(parts).run();
+    TrainingLoop loop(parts);
+    joined ? loop.run_joined() : loop.run();
   } catch (const DeviceError& e) {
     end_attempt(parts, with_advice(parts, e));
     throw DeviceError(with_advice(parts, e));
@@ -80,8 +83,6 @@ void run_attempt(AttemptParts& parts) {
     throw;
   }
 }
-
-}  // namespace
 
 namespace {
 

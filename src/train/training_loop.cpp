@@ -11,6 +11,7 @@
 #include "base/terminal.h"
 #include "device/gpu_memory.h"
 #include "train/evaluation.h"
+#include "train/joiner.h"
 #include "train/last_step.h"
 #include "train/workers/agreements.h"
 #include "train/workers/algorithm_records.h"
@@ -52,13 +53,30 @@ void TrainingLoop::run() {
     if (parts_.facts.decay_cancelled) parts_.writer->cancel_decay(parts_.state.counters.step);
   }
   at_.checkpoint.changed_since = parts_.facts.decay_cancelled;
-  const StopReason reason = train();
+  welcome_others();
+  const StopReason reason = train(false);
   if (!left_) finish(reason);
 }
 
-StopReason TrainingLoop::train() {
-  bool started = false;
-  bool score = true;
+void TrainingLoop::run_joined() {
+  recover(CommStatus(), true);
+  const StopReason reason = train(true);
+  if (!left_) finish(reason);
+}
+
+// Any worker may become the one that is asked.
+void TrainingLoop::welcome_others() const {
+  if (!parts_.job.elastic()) return;
+  Membership& membership = *parts_.job.membership();
+  membership.set_welcome(welcome_text(parts_));
+  if (!parts_.job.first()) return;
+  log_note(format("`reigen join {}` adds a worker, with the REIGEN_TOKEN of this job",
+                  text_of(membership.standby_at())));
+}
+
+StopReason TrainingLoop::train(bool begun) {
+  bool started = begun;
+  bool score = !begun;
   auto reason = StopReason::kNone;
   while (true) {
     try {
@@ -208,11 +226,11 @@ void TrainingLoop::log_step(const StepResult& result, double seconds) {
   if (recent_.size() > kMostRecent) recent_.pop_front();
 }
 
-void TrainingLoop::recover(const CommStatus& why) {
+void TrainingLoop::recover(const CommStatus& why, bool formed) {
   show_status("");
   const double in_step = since_last_step_.seconds();
   const auto log = [&](const StepResult& result) { log_step(result, in_step); };
-  const Recovered done = reigen::recover(parts_, why, at_, {log, recent_, leaving_});
+  const Recovered done = reigen::recover(parts_, why, at_, {formed, log, recent_, leaving_});
   leaving_.clear();
   since_leaving_.reset();
   at_ = done.loop;
@@ -234,6 +252,7 @@ void TrainingLoop::recover(const CommStatus& why) {
     parts_.writer->membership(done.record);
     if (!parts_.state.choices.shares.empty()) parts_.writer->shares(parts_.shares->record());
   }
+  welcome_others();
   restart_clocks();
 }
 

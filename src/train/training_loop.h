@@ -24,9 +24,13 @@ class TrainingLoop {
   // written, IoError after the run directory was moved, likewise, and DivergedError when the loss
   // is no longer finite.
   void run();
+  // The same where this process has just been added to a running job, whose state it receives
+  // first.
+  void run_joined();
 
  private:
-  StopReason train();
+  // `begun`: by the other workers.
+  StopReason train(bool begun);
   void agree_on_end();
   void score_starting_point();
   // Does what is due after the last step, then one step; the reason to stop, if there is one.
@@ -36,7 +40,9 @@ class TrainingLoop {
   void adapt_shares();
   void log_step(const StepResult& result, double seconds);
   // After a loss in an elastic job: all members continue from the same boundary.
-  void recover(const CommStatus& why);
+  void recover(const CommStatus& why, bool formed = false);
+  // For processes that ask to be added.
+  void welcome_others() const;
   // In an elastic job: the members continue with the workers that wait to join.
   void add_workers();
   bool time_to_add() const;

@@ -25,6 +25,7 @@ STEPS = 100
 SILENCE = 1  # seconds
 PAUSE = 8  # seconds, of a worker that was cut off
 JOIN_EVERY = 1  # seconds
+JOINS_WITHIN = 10  # seconds, for the first answer of the job
 LEAVES_WITHIN = 20  # seconds, of a worker that is told to leave
 STOPPED = 130  # exit code of a worker that is told to leave while too few others are there
 SMALL_BATCH, LARGE_BATCH = 800, 9000  # tokens: with the large ones a run takes long enough for workers to join again
@@ -105,7 +106,7 @@ class Player:
         disk = Disk(at) if schedule.disk else None
         if not disk:
             os.mkdir(at)
-        network = Network(schedule.workers) if schedule.namespaces else None
+        network = Network(schedule.workers + 1) if schedule.namespaces else None
         clocks = Clocks(self.shim, os.path.join(self.folder, f"schedule-{schedule.seed}")) if self.shim else None
         job = ElasticJob(self.reigen, self._arguments(schedule), os.path.join(at, "run"), schedule.workers, network,
                          clocks=clocks)
@@ -113,7 +114,8 @@ class Player:
             faults = Faults(job, network, disk, clocks)
             faults.inflict(schedule)
             self._judge(faults.times)
-            survivors = [w for w in job.workers if w not in schedule.lost or w in schedule.drained]
+            own = [w for w in job.workers if w not in faults.joining]
+            survivors = [w for w in own if w not in schedule.lost or w in schedule.drained]
             accepted = {w: (0, STOPPED) if w in schedule.drained else (0,) for w in survivors}
             codes = job.wait(survivors)
             for worker in list(job.stopped):
@@ -171,6 +173,7 @@ class Faults:
         self.clocks = clocks
         self.timers = []
         self.leaving = set()
+        self.joining = set()  # those of them that join are members, and judged as such
 
     def inflict(self, schedule):
         step = recovered = 0  # a later step shows that the job continued after the faults so far
@@ -228,6 +231,11 @@ class Faults:
         self.leaving.add(fault.worker)
         self.job.drain(fault.worker)
 
+    def join(self, fault):
+        host = len(self.network.names) - 1 if self.network else None
+        self.joining.add(fault.worker)
+        self.job.join(fault.worker, "--threads", 1, "--start-within", JOINS_WITHIN, host=host)
+
     def _wait_for_leavers(self):
         for worker in self.leaving:
             self.job.wait([worker], LEAVES_WITHIN)
@@ -247,6 +255,7 @@ class Faults:
         for timer in self.timers:
             timer.cancel()
         self.leaving.clear()
+        self.joining.clear()
         if self.network:
             hosts = range(len(self.network.names))
             for host in hosts:

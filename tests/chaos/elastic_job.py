@@ -6,6 +6,7 @@ reacts to their end. Each may be in a network namespace of its own (tests/dist/n
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -94,6 +95,17 @@ class ElasticJob:
             if not self.alive() or time.monotonic() > deadline:
                 raise Broken(f"the job does not start again\n{self.all_output()}")
             time.sleep(0.02)
+
+    def join(self, number, *arguments, token=TOKEN, host=None):
+        """Starts one more process, which asks to be added, at the address that the log names. `host`: its namespace."""
+        with open(os.path.join(self.run, "log.txt"), encoding="utf-8") as log:
+            at = re.findall(r"`reigen join (\S+)`", log.read())[-1]
+        command = [self.reigen, "join", at, *map(str, arguments)]
+        output = open(f"{self.run}.worker-{number}.txt", "w+", encoding="utf-8")
+        self.workers[number] = subprocess.Popen(
+            self.network.command(host, *command) if self.network else command,
+            env={**os.environ, "REIGEN_TOKEN": token}, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        self.outputs[number] = output
 
     def output(self, rank):
         with open(self.outputs[rank].name, encoding="utf-8", errors="replace") as text:

@@ -7,8 +7,9 @@ their next membership, or settle; then what is left must be able to continue fro
 nothing: pauses and cuts that are shorter than --silence, a disk without room for a checkpoint, a clock that jumps. A
 restart ends all workers, and others resume from the last checkpoint. Some workers are told to leave.
 
-A worker that wakes, or whose cut heals, joins the others again: then they are more than the schedule counts on, and
-may continue whenever those that it counts on may. Schedules in which workers wake or leave have long steps.
+A worker that wakes, or whose cut heals, joins the others again, and new processes join: then they are more than the
+schedule counts on, and may continue whenever those that it counts on may. Schedules in which workers wake, leave or
+join have long steps.
 """
 
 import dataclasses
@@ -132,6 +133,7 @@ def schedule_of(seed, able, may_lose_writer, steps, silence):
         able.add("wake")
     alive = list(range(workers))
     drained = set()
+    joins, present = False, workers
     hosts = workers
     moments = []
     step = rng.randint(1, 12)
@@ -144,10 +146,14 @@ def schedule_of(seed, able, may_lose_writer, steps, silence):
             faults, alive = [Fault("restart", count)], list(range(count))
             before = alive
             drained = set()
+            joins, present = False, count
         elif slow and rng.random() < 0.25 and len(alive) > 1:
             leaves = rng.choice(alive if may_lose_writer else alive[1:])
             faults, alive = [Fault("drain", leaves)], [w for w in alive if w != leaves]
             drained.add(leaves)
+        elif slow and not joins and rng.random() < 0.2:
+            faults = [Fault("join", present)]
+            joins = True
         else:
             faults, alive = _losses(rng, [alive], able, may_lose_writer, silence)
             if not faults or rng.random() < 0.3:
@@ -161,8 +167,6 @@ def schedule_of(seed, able, may_lose_writer, steps, silence):
             if more:
                 moments.append(Moment(step, delay, more, follows=True))
         step += rng.randint(6, 30)
-    last = max((i for i, m in enumerate(moments) if m.faults[0].kind == "restart"), default=-1)
-    present = moments[last].faults[0].worker if last >= 0 else workers
     lost = set(range(present)) - set(alive)
     disk = any(fault.kind == "fill" for moment in moments for fault in moment.faults)
     return Schedule(seed, workers, compress, isolated, disk, moments, lost, optimizer, slow, drained)

@@ -5,7 +5,7 @@ import time
 
 import harness
 from elastic_test import SMALL, ElasticRuns
-from elastic_job import records_in, steps_in
+from elastic_job import TOKEN, records_in, steps_in
 from harness import run
 
 # Large batches, so that workers join before the end.
@@ -114,6 +114,37 @@ class Members(ElasticRuns):
         # A lost residual changes losses a little.
         job.check_steps({r["step"]: r["loss"] for r in steps_in(undisturbed.run)}, self.steps, tolerance=0.02)
         self.assert_no_weights_drifted(job)
+
+    def test_a_new_process_joins_and_finishes_the_run_after_all_others_have_left(self):
+        job = self.start(2)
+        job.wait_for_step(5)
+        job.join(2, "--threads", 1)
+        change = self.wait_for_change(job, 1)
+        self.assertEqual([joined["worker"] for joined in change["joined"]], [2])
+        self.assertEqual((change["workers"], change["writer"], change["settled"]), (3, 0, "kept"))
+        job.wait_for_step(change["step"] + 3)
+        for leaver in (0, 1):
+            job.workers[leaver].send_signal(signal.SIGTERM)
+        self.assert_ended_well(job, [])
+        changes = records_in(job.run, "membership")
+        self.assertEqual(sorted(left["worker"] for change in changes for left in change.get("left", [])), [0, 1])
+        self.assertEqual((changes[-1]["workers"], changes[-1]["writer"]), (1, 2))
+        self.assert_no_weights_drifted(job)
+        job.check_last_checkpoint(self.steps)
+
+    def test_a_process_that_may_not_join_is_refused_and_disturbs_nobody(self):
+        other = self.prepare_for_class(pairs=300, vocab_size=300)
+        job = self.start(2)
+        job.wait_for_step(5)
+        for number, code, text, arguments, token in (
+                (2, 3, "differs from that of the job", ["--data", other], TOKEN),
+                (3, 5, "no elastic job to join was found", ["--start-within", 1], "f" * 32),
+                (4, 2, "REIGEN_TOKEN", [], "short")):
+            job.join(number, *arguments, token=token)
+            self.assertEqual(job.wait([number])[number], code, job.output(number))
+            self.assertIn(text, job.output(number))
+        self.assert_ended_well(job, [2, 3, 4])
+        self.assertFalse(records_in(job.run, "membership"))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   write_and_read_again(proof_in(json), proof_in);
   write_and_read_again(application_in(json), application_in);
   write_and_read_again(elsewhere_in(json), elsewhere_in);
+  write_and_read_again(welcome_in(json), welcome_in);
   json_of(reasons_in(json));
   const auto message = forming_message_in(json);
   write_and_read_again(message, forming_message_in);

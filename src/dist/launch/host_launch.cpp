@@ -23,6 +23,7 @@
 #include "dist/launch/launch.h"
 #include "dist/launch/program_copy.h"
 #include "dist/launch/remote_host.h"
+#include "dist/launch/secret.h"
 #include "dist/net/message.h"
 
 namespace reigen {
@@ -246,7 +247,7 @@ class Launch {
         names += (names.empty() ? "" : ",") + host.slots().host;
       }
     }
-    const std::string token = random_hex(kTokenBytes);
+    const std::string token = token_of_new_job();
     for (RemoteHost& host : hosts_) {
       host.send({{"kind", "start"},
                  {"token", token},

@@ -9,6 +9,7 @@
 #include "base/process/own_program.h"
 #include "base/terminal.h"
 #include "dist/launch/launch.h"
+#include "dist/launch/secret.h"
 
 namespace reigen {
 
@@ -35,7 +36,7 @@ LaunchResult launch_local(int workers, const std::vector<std::string>& arguments
   place.size = workers;
   place.local_size = workers;
   place.depth = launch_depth() + 1;
-  place.token = random_hex(kTokenBytes);
+  place.token = token_of_new_job();
   place.rendezvous = text_of({"127.0.0.1", port_of(listener)});
   LaunchedWorkers set(show_workers(), grace);
   if (elastic) set.set_elastic();

@@ -66,6 +66,13 @@ std::string private_directory() {
 
 }  // namespace
 
+std::string token_of_new_job() {
+  const char* given = std::getenv("REIGEN_TOKEN");
+  if (given == nullptr) return random_hex(kTokenBytes);
+  check_secret(given, "REIGEN_TOKEN");
+  return given;
+}
+
 void check_secret(const std::string& secret, const std::string& source) {
   if (secret.size() >= kShortestSecret) return;
   throw ConfigError(

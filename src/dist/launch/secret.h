@@ -8,6 +8,10 @@ namespace reigen {
 // 22 characters of base64 carry 128 bits.
 inline constexpr size_t kShortestSecret = 22;
 
+// The token of a job that a launcher of ours starts: REIGEN_TOKEN, so that a worker can join it
+// later, or random.
+std::string token_of_new_job();
+
 // Throws ConfigError if `secret`, from `source`, is too short to withstand guessing.
 void check_secret(const std::string& secret, const std::string& source);
 

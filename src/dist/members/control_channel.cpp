@@ -17,6 +17,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "base/thread.h"
+#include "dist/members/handshake.h"
 #include "dist/members/member_json.h"
 #include "dist/net/message.h"
 #include "dist/net/proof.h"
@@ -34,113 +35,6 @@ constexpr milliseconds kConnectWithin{2'000};
 // them do not use up --start-within.
 constexpr milliseconds kFirstAnswerWithin{300};
 constexpr milliseconds kAnswerWithin{5'000};
-
-milliseconds left_until(Clock::time_point deadline) {
-  return std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()),
-                  milliseconds(0));
-}
-
-// The handshake with the server, before the control thread takes over.
-class Handshake {
- public:
-  explicit Handshake(Channel channel) : channel_(std::move(channel)) {}
-
-  void send(const Json& message) {
-    out_ += encode_message(message);
-    write_available(channel_, out_);
-  }
-
-  // Nothing if the connection closed, the message is malformed or too large, or none came in time.
-  std::optional<Json> receive(Clock::time_point deadline) {
-    const size_t most = proved_ ? kMostFromMember : kMostFromStranger;
-    Json message;
-    while (true) {
-      switch (decode_message(in_, most, message)) {
-        case Decoded::kMessage:
-          return message;
-        case Decoded::kBroken:
-          return std::nullopt;
-        case Decoded::kIncomplete:
-          break;
-      }
-      check_interrupt();
-      const milliseconds left = left_until(deadline);
-      if (left.count() == 0) return std::nullopt;
-      constexpr int kTick = 100;
-      const size_t before = in_.size();
-      const bool open = read_available(channel_, in_, most + 4) && write_available(channel_, out_);
-      if (in_.size() > before) continue;
-      if (!open) return std::nullopt;
-      pollfd waiting{channel_.fd(), channel_.events(!out_.empty()), 0};
-      poll(&waiting, 1, std::min<int>(kTick, static_cast<int>(left.count())));
-    }
-  }
-
-  // The reason why no message came.
-  std::string silent() const {
-    return channel_.error().empty()
-               ? "no answer from the server there (a different program, or --encrypt differs)"
-               : format("the connection ended before an answer: {}", channel_.error());
-  }
-
-  // The server knows the token: larger messages are accepted from now on.
-  void set_proved() { proved_ = true; }
-
-  const Channel& channel() const { return channel_; }
-  Channel take(std::string& unread) {
-    unread = std::move(in_);
-    return std::move(channel_);
-  }
-
- private:
-  Channel channel_;
-  std::string in_;
-  std::string out_;
-  bool proved_ = false;
-};
-
-struct Refused {
-  std::string text;
-  bool permanent;  // a retry is useless
-};
-
-// The text of a server that has not proved that it knows the token: one short line, marked as such.
-std::string unproven(const std::string& text) {
-  constexpr size_t kMost = 120;
-  std::string shown = text.substr(0, std::min(text.find('\n'), kMost));
-  return format("the server there, which did not prove that it knows the job token, sent '{}{}'",
-                printable_line(shown), shown.size() < text.size() ? "..." : "");
-}
-
-// Both sides prove by HMAC that they know the token; neither sends it.
-void prove(Handshake& handshake, const std::string& token, Clock::time_point deadline) {
-  const auto hello = handshake.receive(deadline);
-  const auto nonce = hello ? text_field(*hello, "nonce") : std::nullopt;
-  if (handshake.channel().key_rejected()) {
-    throw Refused{"the server there has a different job token, or encrypts differently", false};
-  }
-  if (!hello) throw Refused{handshake.silent(), false};
-  if (!nonce || text_field(*hello, "kind") != "hello") {
-    throw Refused{"the server there is not a reigen rendezvous", false};
-  }
-  const std::string own = random_hex(kNonceBytes);
-  handshake.send({{"kind", "prove"},
-                  {"nonce", own},
-                  {"proof", hmac_sha256(token, member_challenge(handshake.channel(), kNoForming,
-                                                                *nonce, own))}});
-  const auto answer = handshake.receive(deadline);
-  if (answer && text_field(*answer, "kind") == "refused") {
-    throw Refused{unproven(text_field(*answer, "text").value_or("")), false};
-  }
-  if (!answer) throw Refused{handshake.silent(), false};
-  const auto proof = text_field(*answer, "proof");
-  const std::string expected =
-      hmac_sha256(token, server_challenge(handshake.channel(), kNoForming, own, *nonce));
-  if (!proof || !same_secret(*proof, expected)) {
-    throw Refused{"the server there does not know the job token", false};
-  }
-  handshake.set_proved();
-}
 
 }  // namespace
 

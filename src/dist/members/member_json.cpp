@@ -16,6 +16,8 @@ constexpr size_t kProcessBytes = 8;
 constexpr size_t kMostListed = 4096;
 constexpr int64_t kMostEpochs = 1'000'000'000'000;  // the next one is counted up from it
 constexpr int64_t kMostPorts = 65'535;
+// Logs have a file for each number.
+constexpr int kMostNumbers = 65'535;
 
 // By the value of FormingMessage::Kind. The control channel of the new membership reads messages
 // that were on their way when it was formed, so its own words ("leave", which is the proof of an
@@ -102,7 +104,6 @@ std::optional<WorkerId> worker_in(const Json& json) {
   if (!json.is_object()) return std::nullopt;
   const auto number = number_field(json, "number");
   const auto process = hex_number(text_field(json, "process").value_or(""));
-  constexpr int64_t kMostNumbers = 1'000'000'000;
   if (!number || *number < 0 || *number > kMostNumbers || !process) return std::nullopt;
   return WorkerId{static_cast<int>(*number), *process};
 }
@@ -249,6 +250,22 @@ std::optional<Elsewhere> elsewhere_in(const Json& json) {
   Elsewhere elsewhere{.epoch = *epoch, .id = *id};
   const bool whole = read_list(json, "members", elsewhere.members, member_in);
   return whole && !elsewhere.members.empty() ? std::optional(elsewhere) : std::nullopt;
+}
+
+Json json_of(const Welcome& welcome) {
+  return {{"kind", "welcome"},
+          {"at", json_of(welcome.at)},
+          {"number", welcome.number},
+          {"text", welcome.text}};
+}
+
+std::optional<Welcome> welcome_in(const Json& json) {
+  if (!json.is_object() || !json.contains("at")) return std::nullopt;
+  const auto at = elsewhere_in(json["at"]);
+  const auto number = number_field(json, "number");
+  const auto text = text_field(json, "text");
+  if (!at || !number || *number < -1 || *number > kMostNumbers || !text) return std::nullopt;
+  return Welcome{*at, static_cast<int>(*number), *text};
 }
 
 Json json_of(const std::map<WorkerId, LossReason>& reasons) {

@@ -52,6 +52,16 @@ struct Elsewhere {
 Json json_of(const Elsewhere& elsewhere);
 std::optional<Elsewhere> elsewhere_in(const Json& json);
 
+// What a new process learns from rank 0 before it applies: its number, and what the trainers of the
+// job want it to know.
+struct Welcome {
+  Elsewhere at;
+  int number = -1;  // from a worker that is not rank 0
+  std::string text;
+};
+Json json_of(const Welcome& welcome);
+std::optional<Welcome> welcome_in(const Json& json);
+
 // Those that a proposal leaves out. Entries that are none are left out, too.
 Json json_of(const std::map<WorkerId, LossReason>& reasons);
 std::map<WorkerId, LossReason> reasons_in(const Json& list);

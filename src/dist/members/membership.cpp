@@ -71,6 +71,31 @@ Membership::Membership(MembershipOptions options)
   watch_losses();
 }
 
+Membership::Membership(MembershipOptions options, const JobToJoin& job)
+    : options_(std::move(options)), encryption_(options_.encrypt, options_.token) {
+  if (options_.host.empty()) options_.host = host_name();
+  options_.elastic = true;
+  accept_continue_requests();
+  for (const Member& member : job.at.members) {
+    options_.rendezvous.push_back({member.address, member.standby});
+  }
+  choose_interface();
+  Member self{.id = new_worker(job.number), .host = options_.host, .address = interface_.address};
+  listener_ = listen_on(self.address, 0);
+  standby_listener_ = listen_on(self.address, 0);
+  self.port = port_of(listener_);
+  self.standby = port_of(standby_listener_);
+  StandbyOptions standby = {.token = options_.token,
+                            .first_forming = job.first_forming,
+                            .encryption = encryption_,
+                            .silence = options_.silence,
+                            .stall = options_.timeout};
+  standby_ =
+      std::make_unique<Standby>(std::move(standby), std::move(standby_listener_), self, job.at);
+  MembershipChange change;
+  await_next(change);
+}
+
 // The group is closed at once, so that no operation waits for a lost worker.
 void Membership::watch_losses() {
   Group* group = group_.get();
@@ -205,7 +230,7 @@ void Membership::choose_interface() {
 }
 
 Membership::~Membership() {
-  control_->on_departure(nullptr);
+  if (control_) control_->on_departure(nullptr);
   standby_.reset();  // first: this worker joins no forming any more
   group_.reset();
   control_.reset();
@@ -261,7 +286,7 @@ CommStatus Membership::leave() {
 std::unique_ptr<FormedMembership> Membership::next_membership(MembershipChange& change) {
   const Stopwatch watch;
   std::optional<CommClock::time_point> warned;
-  bool told = false;
+  bool told = !control_;  // a new process
   while (true) {
     const auto tell_of_others = [&](const std::string& excluded) {
       if (excluded.empty() || std::exchange(told, true)) return;
@@ -313,7 +338,7 @@ void Membership::warn_of_pause(const Standby::Waiting& waiting) const {
 
 // False if no group can be formed in this membership: a further worker is lost.
 bool Membership::adopt(std::unique_ptr<FormedMembership> next) {
-  control_->on_departure(nullptr);
+  if (control_) control_->on_departure(nullptr);
   control_ = std::move(next->control);
   server_ = std::move(next->server);
   members_ = std::move(next->members);
@@ -331,9 +356,25 @@ bool Membership::adopt(std::unique_ptr<FormedMembership> next) {
     standby_->notice(forming_id(), {CommStatus::closed(e.what())}, false);
     return false;
   }
-  old_groups_.push_back(std::exchange(group_, std::move(group)));
+  if (group_) old_groups_.push_back(std::move(group_));
+  group_ = std::move(group);
   watch_losses();
   return true;
+}
+
+// The reasons of those that are not in it.
+std::map<WorkerId, LossReason> Membership::await_next(MembershipChange& change) {
+  std::map<WorkerId, LossReason> reasons;
+  for (bool adopted = false; !adopted;) {
+    std::unique_ptr<FormedMembership> next = next_membership(change);
+    reasons.insert(next->reasons.begin(), next->reasons.end());
+    if (const auto error = control_ ? control_->first_error() : std::nullopt) {
+      const Member& failed = members_.at(static_cast<size_t>(error->rank));
+      reasons[failed.id].why = format("it ended with an error: {}", error->text);
+    }
+    adopted = adopt(std::move(next));
+  }
+  return reasons;
 }
 
 MembershipChange Membership::form_next(const CommStatus& noticed) {
@@ -347,16 +388,7 @@ MembershipChange Membership::form_next(const CommStatus& noticed) {
   // Connections also close because other workers close theirs: only silence names the lost one.
   const bool silent = why.state == CommState::kUnreachable;
   standby_->notice(forming_id(), {why, silent}, silent);
-  std::map<WorkerId, LossReason> reasons;
-  for (bool adopted = false; !adopted;) {
-    std::unique_ptr<FormedMembership> next = next_membership(change);
-    reasons.insert(next->reasons.begin(), next->reasons.end());
-    if (const auto error = control_->first_error()) {
-      const Member& failed = members_.at(static_cast<size_t>(error->rank));
-      reasons[failed.id].why = format("it ended with an error: {}", error->text);
-    }
-    adopted = adopt(std::move(next));
-  }
+  std::map<WorkerId, LossReason> reasons = await_next(change);
   for (const Member& member : before) {
     const bool here = std::any_of(members_.begin(), members_.end(),
                                   [&](const Member& other) { return other.id == member.id; });
@@ -387,6 +419,10 @@ MembershipChange Membership::form_next(const CommStatus& noticed) {
 void Membership::received_state() {
   has_state_ = true;
   if (standby_) standby_->received_state();
+}
+
+void Membership::set_welcome(std::string text) {
+  if (standby_) standby_->set_welcome(std::move(text));
 }
 
 void Membership::set_writing(const WritingClaim& claim) {

@@ -45,6 +45,13 @@ struct MembershipOptions {
   std::chrono::milliseconds pause_limit{3'600'000};
 };
 
+// A running job, as a process learns of it that is to be added (join_question.h).
+struct JobToJoin {
+  Elsewhere at;
+  std::string first_forming;
+  int number = 0;  // of the worker that this process becomes
+};
+
 // How a membership followed the one before.
 struct MembershipChange {
   struct Lost {
@@ -61,6 +68,8 @@ class Membership {
  public:
   // Returns when the group is formed. Throws CommError, or ConfigError for a wrong interface.
   explicit Membership(MembershipOptions options);
+  // A new process joins a running job: returns when it was added, without the training state.
+  Membership(MembershipOptions options, const JobToJoin& job);
   ~Membership();  // without leave() the others count this worker as lost
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -121,6 +130,9 @@ class Membership {
   // False on a worker that was added, until it has received the training state.
   bool has_state() const { return has_state_; }
   void received_state();
+  // Text for a new process that asks about the job, and where such a process finds this one.
+  void set_welcome(std::string text);
+  Endpoint standby_at() const { return {self().address, self().standby}; }
 
  private:
   void choose_interface();
@@ -130,6 +142,7 @@ class Membership {
   std::unique_ptr<Group> make_group();
   void watch_losses();
   std::unique_ptr<FormedMembership> next_membership(MembershipChange& change);
+  std::map<WorkerId, LossReason> await_next(MembershipChange& change);
   bool adopt(std::unique_ptr<FormedMembership> next);
   void warn_of_pause(const Standby::Waiting& waiting) const;
   // Throws CommError if another worker has ended.

@@ -161,7 +161,8 @@ void PeerLinks::accept_some() {
     Link& link = add_link();
     link.from = network_of(peer_address(socket));
     link.channel = Channel(std::move(socket), options_.encryption, Channel::Side::kAccepting);
-    link.out = encode_message({{"kind", "hello"}, {"nonce", link.nonce}});
+    link.out = encode_message(
+        {{"kind", "hello"}, {"nonce", link.nonce}, {"forming", options_.first_forming}});
     serve(link);
     evict_stranger(links_, [](const Link& other) { return !other.dialled && !other.proved; });
   }

@@ -58,6 +58,16 @@ class Standby::Loop {
       directory_[member.id] = member;
     }
     parent_.store(self_, record_);
+    note_numbers();
+    thread_ = thread_without_signals([this] { run(); });
+  }
+
+  Loop(StandbyOptions options, Socket listener, const Member& self, const Elsewhere& job)
+      : Loop(std::move(options), std::move(listener), self) {
+    seeking_.emplace().at = job;
+    stateless_ = under_way_ = true;
+    began_ = Clock::now();
+    waiting_.excluded = "the job trains without this worker";
     thread_ = thread_without_signals([this] { run(); });
   }
 
@@ -126,6 +136,11 @@ class Standby::Loop {
     });
   }
 
+  void set_welcome(std::string text) {
+    std::lock_guard lock(mutex_);
+    welcome_ = std::move(text);
+  }
+
   void set_writing(const WritingClaim& claim) {
     std::lock_guard lock(mutex_);
     writing_ = claim;
@@ -154,6 +169,21 @@ class Standby::Loop {
   }
 
  private:
+  // Without a membership and a thread.
+  Loop(StandbyOptions options, Socket listener, const Member& self)
+      : options_(std::move(options)),
+        self_(self.id),
+        links_({.self = self_,
+                .token = options_.token,
+                .first_forming = options_.first_forming,
+                .encryption = options_.encryption,
+                .silence = options_.silence},
+               std::move(listener)),
+        parent_(std::move(options_.parent)) {
+    record_.formed.id = "none";
+    directory_[self_] = self;
+  }
+
   void run();
   void learn_end(const ToldEnd& end);
   void depart(const std::string& forming, const Departure& departure, bool certain);
@@ -165,6 +195,8 @@ class Standby::Loop {
   }
   void handle(const PeerLinks::Event& event);
   void handle_ask(const WorkerId& from, const Json& message);
+  void welcome(const WorkerId& from);
+  void note_numbers();
   void handle_application(const WorkerId& from, const Json& message);
   void handle_forming(const WorkerId& from, const Json& message);
   void learn_members(const Json& proposal);
@@ -175,6 +207,7 @@ class Standby::Loop {
   void adopt();
   void exclude(const WorkerId& by, const Json& message);
   void seek();
+  Elsewhere here();
   void await_proposal(const WorkerId& from);
   void disconnect(const PeerLinks::Event& event);
   void set_applicants();
@@ -212,6 +245,7 @@ class Standby::Loop {
     std::map<WorkerId, Clock::time_point> refused;  // connections, since then
   };
   std::optional<Seeking> seeking_;
+  int next_number_ = 0;  // of a worker that joins
 
   std::mutex call_mutex_;  // locked during a call, so that unsubscribing waits for it
   std::function<void(const CommStatus&)> on_forming_;
@@ -224,6 +258,7 @@ class Standby::Loop {
   Clock::time_point began_;
   Waiting waiting_;
   WritingClaim writing_;
+  std::string welcome_;
   bool joiners_wait_ = false;
   bool stateless_ = false;  // left out, and without the state since
   std::unique_ptr<FormedMembership> formed_;
@@ -348,7 +383,32 @@ void Standby::Loop::handle(const PeerLinks::Event& event) {
     handle_forming(event.from, message);
   } else if (kind == "ask") {
     handle_ask(event.from, message);
+  } else if (kind == "question") {
+    welcome(event.from);
   }
+}
+
+void Standby::Loop::note_numbers() {
+  for (const WorkerId& member : record_.formed.members) {
+    next_number_ = std::max(next_number_, member.number + 1);
+  }
+}
+
+// A new process, which may take minutes to open its data before it asks to be added.
+void Standby::Loop::welcome(const WorkerId& from) {
+  Welcome answer{.at = here()};
+  if (record_.formed.members.front() == self_) answer.number = next_number_++;
+  {
+    std::lock_guard lock(mutex_);
+    answer.text = welcome_;
+  }
+  links_.send(from, json_of(answer));
+}
+
+Elsewhere Standby::Loop::here() {
+  Elsewhere here{.epoch = record_.formed.epoch, .id = record_.formed.id};
+  for (const WorkerId& worker : record_.formed.members) here.members.push_back(directory_[worker]);
+  return here;
 }
 
 void Standby::Loop::disconnect(const PeerLinks::Event& event) {
@@ -370,10 +430,8 @@ void Standby::Loop::handle_ask(const WorkerId& from, const Json& message) {
       std::find(formed.members.begin(), formed.members.end(), from) != formed.members.end();
   const int64_t epoch = number_field(message, "epoch").value_or(0);
   if (!member) {
-    if (epoch >= formed.epoch) return;
-    Elsewhere here{.epoch = formed.epoch, .id = formed.id};
-    for (const WorkerId& worker : formed.members) here.members.push_back(directory_[worker]);
-    return links_.send(from, json_of(here));
+    if (epoch <= formed.epoch) links_.send(from, json_of(here()));
+    return;
   }
   asked_.insert(from);
   if (silent_) return;
@@ -529,6 +587,7 @@ void Standby::Loop::adopt() {
   reasons_.clear();
   directory_.clear();
   for (const Member& member : formed->members) directory_[member.id] = member;
+  note_numbers();
   links_.close_all();
   std::lock_guard lock(mutex_);
   newest_ = formed->id;
@@ -610,6 +669,8 @@ std::string Standby::Loop::missing() const {
 Standby::Standby(StandbyOptions options, Socket listener, const std::vector<Member>& members,
                  int rank)
     : loop_(std::make_unique<Loop>(std::move(options), std::move(listener), members, rank)) {}
+Standby::Standby(StandbyOptions options, Socket listener, const Member& self, const Elsewhere& job)
+    : loop_(std::make_unique<Loop>(std::move(options), std::move(listener), self, job)) {}
 Standby::~Standby() = default;
 
 void Standby::notice(const std::string& forming, const Departure& departure, bool certain) {
@@ -627,6 +688,7 @@ bool Standby::stands(const std::string& forming) const { return loop_->stands(fo
 std::unique_ptr<FormedMembership> Standby::take(milliseconds within) { return loop_->take(within); }
 
 Standby::Waiting Standby::waiting() const { return loop_->waiting(); }
+void Standby::set_welcome(std::string text) { loop_->set_welcome(std::move(text)); }
 bool Standby::joiners_wait() const { return loop_->joiners_wait(); }
 void Standby::received_state() { loop_->received_state(); }
 void Standby::trust_that_others_ended() { loop_->trust_that_others_ended(); }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "dist/members/formed_membership.h"
+#include "dist/members/member_json.h"
 #include "dist/members/succession.h"
 
 namespace reigen {
@@ -36,6 +37,8 @@ class Standby {
  public:
   // `members`: the first membership, by rank; this worker has `rank`.
   Standby(StandbyOptions options, Socket listener, const std::vector<Member>& members, int rank);
+  // A new process that asks to be added to a running job: `self` is without a rank.
+  Standby(StandbyOptions options, Socket listener, const Member& self, const Elsewhere& job);
   ~Standby();
   Standby(const Standby&) = delete;
   Standby& operator=(const Standby&) = delete;
@@ -71,6 +74,8 @@ class Standby {
   void trust_that_others_ended();
 
   void set_writing(const WritingClaim& claim);
+  // What a new process has to know before it asks to be added.
+  void set_welcome(std::string text);
   // Whether workers wait at this one, as rank 0, to be added: the next membership has them, too.
   bool joiners_wait() const;
   // A worker that was added has the training state from now on.

@@ -128,6 +128,21 @@ TEST(MemberJson, AMembershipElsewhereArrivesAsItWasSent) {
   EXPECT_FALSE(elsewhere_in(Json(3)));
 }
 
+TEST(MemberJson, AWelcomeArrivesAsItWasSent) {
+  const Welcome sent{{7, "a", {member(4), member(5)}}, 6, "options: all"};
+  const auto read = welcome_in(Json::parse(again(json_of(sent))));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(again(json_of(*read)), again(json_of(sent)));
+  for (const char* part : {"at", "number", "text"}) {
+    Json without = json_of(sent);
+    without.erase(part);
+    EXPECT_FALSE(welcome_in(without)) << part;
+  }
+  Json wrong = json_of(sent);
+  wrong["number"] = 65'536;
+  EXPECT_FALSE(welcome_in(wrong));
+}
+
 TEST(MemberJson, ProcessesOfOneNumberDiffer) { EXPECT_NE(new_worker(2), new_worker(2)); }
 
 }  // namespace

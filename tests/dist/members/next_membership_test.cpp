@@ -5,11 +5,13 @@
 
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <thread>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "dist/members/join_question.h"
 #include "dist/members/membership.h"
 
 namespace reigen {
@@ -160,6 +162,75 @@ TEST(NextMembership, AWorkerWhoseTrainingThreadHangsIsLeftOutAndJoinsAgain) {
         milliseconds(60'000), milliseconds(1'000));
     EXPECT_THAT(errors, testing::Each(""));
   }
+}
+
+JoinQuestion question_to(const Endpoint& at, const std::string& token) {
+  JoinQuestion question;
+  question.at = at;
+  question.token = token;
+  question.encryption = Encryption(Encrypt::kAuto, token);
+  question.within = milliseconds(20'000);
+  return question;
+}
+
+// It asks a worker that is not rank 0, which names rank 0.
+TEST(NextMembership, ANewProcessJoinsWithTheNextNumber) {
+  std::promise<Endpoint> known;
+  std::thread joiner([at = known.get_future()]() mutable {
+    const JoinAnswer answer = ask_running_job(question_to(at.get(), "token"));
+    EXPECT_EQ(answer.welcome, "of worker 0");
+    EXPECT_EQ(answer.job.number, 2);
+    MembershipOptions options;
+    options.token = "token";
+    options.host = "vm2";
+    options.silence = options.start_within = milliseconds(20'000);
+    Membership membership(std::move(options), answer.job);
+    EXPECT_FALSE(membership.has_state());
+    EXPECT_EQ(numbers(membership), (std::vector{0, 1, 2}));
+    EXPECT_EQ(membership.self().host, "vm2");
+    membership.received_state();
+    expect_sum_over_all(membership);
+    membership.group().barrier().wait();
+    const MembershipChange change = membership.form_next(CommStatus::closed("it gets a vote"));
+    EXPECT_TRUE(change.joined.empty());
+    EXPECT_FALSE(membership.has_added());
+    EXPECT_TRUE(membership.has_state());
+    expect_sum_over_all(membership);
+    EXPECT_TRUE(membership.leave().ok());
+  });
+  const auto errors = run_elastic(2, [&](Membership& membership, int rank) {
+    membership.set_welcome(format("of worker {}", rank));
+    membership.group().barrier().wait();
+    if (rank == 1) known.set_value(membership.standby_at());
+    while (rank == 0 && !membership.joiners_wait()) std::this_thread::sleep_for(milliseconds(5));
+    membership.group().barrier().wait();
+    const MembershipChange change = membership.form_next(CommStatus::closed("workers are added"));
+    ASSERT_EQ(change.joined.size(), 1u);
+    EXPECT_EQ(change.joined[0].host, "vm2");
+    EXPECT_TRUE(membership.has_added());
+    expect_sum_over_all(membership);
+    membership.group().barrier().wait();
+    membership.form_next(CommStatus::closed("it gets a vote"));
+    expect_sum_over_all(membership);
+    EXPECT_TRUE(membership.leave().ok());
+  });
+  joiner.join();
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(NextMembership, AProcessWithAWrongTokenLearnsNothing) {
+  const auto errors = run_elastic(2, [&](Membership& membership, int rank) {
+    membership.set_welcome("secret");
+    if (rank == 1) {
+      JoinQuestion question = question_to(membership.standby_at(), "guessed");
+      question.within = milliseconds(500);
+      EXPECT_THROW(ask_running_job(question), CommError);
+    }
+    membership.group().barrier().wait();
+    EXPECT_FALSE(membership.joiners_wait());
+    EXPECT_TRUE(membership.leave().ok());
+  });
+  EXPECT_THAT(errors, testing::Each(""));
 }
 
 TEST(NextMembership, LossesFollowEachOtherUntilOneWorkerIsLeft) {

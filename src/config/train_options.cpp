@@ -358,6 +358,10 @@ TrainOptions resolve(TrainOptions options) {
           options.timeline, options.max_steps));
     }
   }
+  if (!options.workers.replay.empty() && !options.workers.elastic) {
+    throw ConfigError(
+        "--replay repeats the changes of the workers of an elastic job; add --elastic");
+  }
   if (options.workers.shares == Shares::kMeasured &&
       options.workers.compress.method == CompressMethod::kLocal) {
     throw ConfigError(

@@ -96,6 +96,15 @@ void describe_exchange(Schema& s, WorkerOptions& o) {
       .free_on_resume()
       .from_rank0()
       .unrecorded();
+  s.option(
+       "replay", o.replay, "RUN",
+       "with --elastic: run directory whose workers were lost or joined: those of this job leave "
+       "after the same steps, batches are shared alike, and where a worker had joined the job "
+       "waits for `reigen join`; for bit-identical results with the same --bucket, --compress and "
+       "--threads, without lossy compression")
+      .free_on_resume()
+      .from_rank0()
+      .unrecorded();
 }
 
 void describe_security(Schema& s, WorkerOptions& o) {

@@ -38,6 +38,7 @@ struct WorkerOptions {
   bool shard_optimizer = false;
   Shares shares = Shares::kEqual;
   std::string shares_of;  // a run whose changes of shares are repeated
+  std::string replay;     // a run whose changes of workers and shares are repeated
   int64_t restarts = 0;
   bool elastic = false;
   double pause = 3600;     // seconds; 0: no limit

@@ -335,6 +335,10 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
 
   choose_precision(parts);
   parts.shares = std::make_unique<WorkerShares>(job, options, parts.state.choices);
+  parts.replay = std::make_unique<Replay>(job, options);
+  if (parts.replay->active() && parts.facts.resumed) {
+    throw ConfigError("--replay begins with the first step; give a --run that has no checkpoint");
+  }
   const Capacity capacity = measure_capacity(job, parts.opened);
   parts.facts.capacity = capacity.high;
   parts.facts.capacity_low = capacity.low;
@@ -362,6 +366,7 @@ std::unique_ptr<AttemptParts> prepare_joiner(const TrainOptions& given, const Ch
   parts.state.choices = choices;
   plan_micro_batches(parts);
   parts.shares = std::make_unique<WorkerShares>(job, parts.options, parts.state.choices);
+  parts.replay = std::make_unique<Replay>(job, parts.options);
   AttemptFacts& facts = parts.facts;
   facts.version = version;
   facts.data_seconds = parts.data.seconds;

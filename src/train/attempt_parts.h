@@ -19,6 +19,7 @@
 #include "train/step/gpu_transport.h"
 #include "train/step/stepper.h"
 #include "train/workers/preemption.h"
+#include "train/workers/replay.h"
 #include "train/workers/shares.h"
 #include "train/workers/traced_steps.h"
 
@@ -58,6 +59,7 @@ struct AttemptParts {
   std::unique_ptr<RunWriter> writer;
   std::unique_ptr<TracedSteps> traced;  // null without --timeline
   std::unique_ptr<WorkerShares> shares;
+  std::unique_ptr<Replay> replay;
   std::unique_ptr<Prefetcher> input;
 };
 

@@ -135,12 +135,22 @@ void tell_added_of_old_set(AttemptParts& parts) {
   if (!parts.job.membership()->has_state()) read_old_set(text, parts);
 }
 
+void tell_added_of_replay(AttemptParts& parts, const Settlement& settlement) {
+  std::vector<uint64_t> numbers;
+  for (const int rank : settlement.stateless) {
+    const Member& member = parts.job.membership()->members()[static_cast<size_t>(rank)];
+    numbers.push_back(static_cast<uint64_t>(member.id.number));
+  }
+  parts.replay->added(settlement.step, numbers);
+}
+
 void settle_step(AttemptParts& parts, const LoopServices& services, Recovered& out) {
   const Settlement settlement = agree_on_settlement(parts.job, own_position(parts, out.loop));
   if (parts.job.membership()->has_state()) carry_out(settlement, parts, services, out);
   if (!settlement.stateless.empty()) {
     tell_added_of(parts, out);
     tell_added_of_old_set(parts);
+    tell_added_of_replay(parts, settlement);
     send_state(parts, settlement.stateless);
   }
   out.record.step = settlement.step;

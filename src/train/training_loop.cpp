@@ -1,6 +1,8 @@
 #include "train/training_loop.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -136,7 +138,7 @@ StopReason TrainingLoop::advance() {
   Stepper& stepper = *parts_.stepper;
   const uint64_t started = counters.step + stepper.under_way();
   if (std::exchange(at_boundary_, false) || parts_.shares->due(started) ||
-      limits_.boundary(started, started_, requests())) {
+      parts_.replay->due(started) || limits_.boundary(started, started_, requests())) {
     while (stepper.under_way() > 0) finish_step();
     begin_due_decay(requests().decay_steps);
 
@@ -153,6 +155,9 @@ StopReason TrainingLoop::advance() {
     adapt_shares();
     if (limits_.checkpoint_due(counters, reason, at_.checkpoint, requests().save)) save();
     if (reason != StopReason::kNone) return reason;
+    if (parts_.replay->due(counters.step)) {
+      return repeat_changes() ? StopReason::kSignal : StopReason::kNone;
+    }
     if (requests().change) {
       if (parts_.job.agreed().part > 0 && part()) return StopReason::kSignal;
       if (parts_.job.agreed().joining > 0) add_workers();
@@ -263,10 +268,36 @@ void TrainingLoop::add_workers() {
   recover(CommStatus::closed("workers are added"));
 }
 
+// --replay. True if this worker has left.
+bool TrainingLoop::repeat_changes() {
+  const uint64_t step = parts_.state.counters.step;
+  if (parts_.replay->any_leaves(step)) return part();
+  await_joiners(parts_.replay->joining(step));
+  add_workers();
+  return false;
+}
+
+void TrainingLoop::await_joiners(size_t count) const {
+  if (!parts_.job.first()) return;
+  const Membership& membership = *parts_.job.membership();
+  const Stopwatch waited;
+  log_note(format("--replay: waits for `reigen join {}`, by {}", text_of(membership.standby_at()),
+                  counted(count, "worker")));
+  while (membership.waiting_joiners() < count) {
+    check_interrupt();
+    const double limit = parts_.options.workers.pause;
+    if (limit > 0 && waited.seconds() > limit) {
+      throw CommError(format("--replay: {} of {} joined within {:.3g} s (--pause)",
+                             membership.waiting_joiners(), counted(count, "worker"), limit));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 // However often workers come and go, the others train for most of the time.
 bool TrainingLoop::time_to_add() const {
   constexpr double kTimesThePause = 10;
-  if (!parts_.job.elastic() || !parts_.job.first()) return false;
+  if (!parts_.job.elastic() || !parts_.job.first() || parts_.replay->active()) return false;
   const double wait = std::min(parts_.options.workers.join_every, kTimesThePause * added_in_);
   if (since_added_ && since_added_->seconds() < wait) return false;
   return parts_.job.membership()->joiners_wait();
@@ -293,11 +324,14 @@ bool TrainingLoop::time_to_part() {
 // Before the others continue, a worker that leaves withdraws from formings, or they would draw it
 // into the next one; if one has begun already, it leaves after that.
 bool TrainingLoop::part() {
+  constexpr const char* kReplay = "--replay";
   Job& job = parts_.job;
   std::string mine;
   if (is_to_leave()) {
     mine = parts_.preemption ? parts_.preemption->notice() : "";
     if (mine.empty()) mine = "SIGTERM";
+  } else if (parts_.replay->leaves(parts_.state.counters.step)) {
+    mine = kReplay;
   }
   exchange_logs();
   const Json all = Json::parse(job.broadcast(one_line(Json(job.gather(mine)))));
@@ -332,7 +366,8 @@ bool TrainingLoop::part() {
   const uint64_t step = parts_.state.counters.step;
   log_warning(format("left the job after step {}, which the other workers continue ({})",
                      with_commas(step), mine));
-  if (mine != "SIGTERM") throw Preempted(format("left the job after step {}: {}", step, mine));
+  if (mine != "SIGTERM" && mine != kReplay)
+    throw Preempted(format("left the job after step {}: {}", step, mine));
   return true;
 }
 

@@ -46,6 +46,8 @@ class TrainingLoop {
   // In an elastic job: the members continue with the workers that wait to join.
   void add_workers();
   bool time_to_add() const;
+  bool repeat_changes();
+  void await_joiners(size_t count) const;
   // In an elastic job: the others continue without those that leave. True if this worker has left.
   bool part();
   bool time_to_part();

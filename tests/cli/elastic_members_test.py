@@ -146,6 +146,29 @@ class Members(ElasticRuns):
         self.assert_ended_well(job, [2, 3, 4])
         self.assertFalse(records_in(job.run, "membership"))
 
+    def test_a_replay_of_losses_and_joins_gives_the_same_bits(self):
+        fixed = ["--bucket", "64KB", "--compress", "none"]
+        job = self.start(4, *fixed)
+        job.wait_for_step(5)
+        job.kill(2)
+        self.wait_for_change(job, 1)
+        job.join(4, "--threads", 1)
+        job.wait_for_step(self.wait_for_change(job, 2)["step"] + 3)
+        job.kill(0)  # the writer
+        job.wait_for_step(self.wait_for_change(job, 3)["step"] + 3)
+        job.kill(4)
+        self.assert_ended_well(job, [0, 2, 4])
+        again = self.start(4, *fixed, "--replay", job.run, name="again")
+        self.wait_for_output(again, 0, "--replay: waits")
+        again.join(4, "--threads", 1)
+        again.wait()
+        self.assertEqual({p.returncode for p in again.workers.values()}, {0}, again.all_output())
+        of = lambda run: [(r["step"], r["loss"], r["norm"]) for r in steps_in(run)]
+        self.assertEqual(of(again.run), of(job.run))
+        sizes = lambda run: [r["workers"] for r in records_in(run, "membership")]
+        self.assertEqual(sizes(again.run), sizes(job.run))
+        self.assertEqual(self.read("again/last/model.safetensors", "rb"), self.read("run/last/model.safetensors", "rb"))
+
 
 if __name__ == "__main__":
     harness.main()

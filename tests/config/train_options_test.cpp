@@ -316,6 +316,14 @@ TEST(ChangedSettings, IgnoresOptionsThatTheRunDidNotRecord) {
   EXPECT_THAT(changed_settings(before, train_options({"--model.biases"})), IsEmpty());
 }
 
+TEST(Resolve, RefusesAReplayOfAJobThatIsNotElastic) {
+  const std::vector<std::string> replay = {"--max-steps", "5", "--replay", "runs/before"};
+  EXPECT_THAT(resolve_error(replay), HasSubstr("--elastic"));
+  std::vector<std::string> elastic = replay;
+  elastic.emplace_back("--elastic");
+  EXPECT_EQ(resolve(train_options(elastic)).workers.replay, "runs/before");
+}
+
 TEST(StepRange, IsTwoStepsInOrder) {
   EXPECT_EQ(parse_step_range("100:104").first, 100U);
   EXPECT_EQ(parse_step_range("100:104").last, 104U);

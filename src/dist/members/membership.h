@@ -126,7 +126,8 @@ class Membership {
   // To be reported whenever it changes; any thread.
   void set_writing(const WritingClaim& claim);
   // On rank 0: whether workers wait to be added.
-  bool joiners_wait() const { return standby_ && standby_->joiners_wait(); }
+  bool joiners_wait() const { return waiting_joiners() > 0; }
+  size_t waiting_joiners() const { return standby_ ? standby_->waiting_joiners() : 0; }
   // False on a worker that was added, until it has received the training state.
   bool has_state() const { return has_state_; }
   void received_state();

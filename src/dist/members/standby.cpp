@@ -97,9 +97,9 @@ class Standby::Loop {
     if (on_forming_ && !stands(forming)) on_forming_(CommStatus::closed("a worker was lost"));
   }
 
-  bool joiners_wait() const {
+  size_t waiting_joiners() const {
     std::lock_guard lock(mutex_);
-    return joiners_wait_;
+    return waiting_joiners_;
   }
 
   void received_state() {
@@ -259,7 +259,7 @@ class Standby::Loop {
   Waiting waiting_;
   WritingClaim writing_;
   std::string welcome_;
-  bool joiners_wait_ = false;
+  size_t waiting_joiners_ = 0;
   bool stateless_ = false;  // left out, and without the state since
   std::unique_ptr<FormedMembership> formed_;
 
@@ -463,7 +463,7 @@ void Standby::Loop::set_applicants() {
     assembly_->set_joiners(std::move(joiners));
   }
   std::lock_guard lock(mutex_);
-  joiners_wait_ = !applicants_.empty();
+  waiting_joiners_ = applicants_.size();
 }
 
 // `accept` and `formed` carry a proof that belongs to this forming and this link.
@@ -591,7 +591,8 @@ void Standby::Loop::adopt() {
   links_.close_all();
   std::lock_guard lock(mutex_);
   newest_ = formed->id;
-  under_way_ = joiners_wait_ = false;
+  under_way_ = false;
+  waiting_joiners_ = 0;
   formed->left_out = std::exchange(waiting_, {}).excluded;
   formed->stateless = stateless_;
   formed->has_added = record_.formed.added > 0;
@@ -610,7 +611,7 @@ void Standby::Loop::exclude(const WorkerId& by, const Json& message) {
   seeking_.emplace().at = *at;
   std::lock_guard lock(mutex_);
   stateless_ = true;
-  joiners_wait_ = false;
+  waiting_joiners_ = 0;
   waiting_ = {};
   waiting_.excluded =
       format("the other workers continued in epoch {} without this worker, as worker {} reports",
@@ -689,7 +690,7 @@ std::unique_ptr<FormedMembership> Standby::take(milliseconds within) { return lo
 
 Standby::Waiting Standby::waiting() const { return loop_->waiting(); }
 void Standby::set_welcome(std::string text) { loop_->set_welcome(std::move(text)); }
-bool Standby::joiners_wait() const { return loop_->joiners_wait(); }
+size_t Standby::waiting_joiners() const { return loop_->waiting_joiners(); }
 void Standby::received_state() { loop_->received_state(); }
 void Standby::trust_that_others_ended() { loop_->trust_that_others_ended(); }
 void Standby::set_writing(const WritingClaim& claim) { loop_->set_writing(claim); }

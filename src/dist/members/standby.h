@@ -76,8 +76,8 @@ class Standby {
   void set_writing(const WritingClaim& claim);
   // What a new process has to know before it asks to be added.
   void set_welcome(std::string text);
-  // Whether workers wait at this one, as rank 0, to be added: the next membership has them, too.
-  bool joiners_wait() const;
+  // Workers that wait at this one, as rank 0, to be added: the next membership has them, too.
+  size_t waiting_joiners() const;
   // A worker that was added has the training state from now on.
   void received_state();
   // From now on no loss matters: this worker leaves.

@@ -101,7 +101,8 @@ WorkerShares::WorkerShares(Job& job, const TrainOptions& options, Choices& choic
       measures_(options.workers.shares == Shares::kMeasured) {
   if (choices.shares.size() != workers_.size() || job.alone()) choices.shares.clear();
   if (job.alone()) return;
-  const std::string& like = options.workers.shares_of;  // on rank 0 only
+  const WorkerOptions& w = options.workers;
+  const std::string& like = w.shares_of.empty() ? w.replay : w.shares_of;  // on rank 0 only
   const bool planned = job.any(!like.empty());
   if (!measures_ && !planned) choices.shares.clear();
   if (!planned) return;

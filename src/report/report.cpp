@@ -260,6 +260,11 @@ void ReportMaker::note_memberships() {
   text +=
       repeated == 0 ? "no step repeated" : counted(repeated, "unfinished step") + " begun again";
   if (residuals) text += "; rounding errors that the lost workers had not sent yet are lost";
+  for (const MembershipChangeRecord& change : changes) {
+    if (change.earlier_run.empty()) continue;
+    text += format("; the steps up to {} are in {} on host {}", with_commas(change.step),
+                   change.earlier_run, change.earlier_host);
+  }
   report_.notes.emplace_back("elastic", text);
 }
 

@@ -50,6 +50,9 @@ struct AttemptParts {
   std::unique_ptr<Stepper> stepper;
   std::string run_id;                        // of an elastic job's run (take_over.h)
   std::unique_ptr<RunDirectory> taken_over;  // if this worker became the writer
+  // The directory of the steps before, if this worker became the writer without seeing it; until
+  // that is recorded.
+  std::string earlier_run;
   // Since a loss the run lacks its last checkpoint: its directory is new, or the writer before had
   // it in memory only.
   bool lacks_checkpoint = false;

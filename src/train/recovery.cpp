@@ -178,6 +178,7 @@ void rebuild(AttemptParts& parts) {
 Recovered recover(AttemptParts& parts, const CommStatus& why, const LoopPosition& loop,
                   const LoopServices& services) {
   Membership& membership = *parts.job.membership();
+  const std::string writing_host = membership.members().front().host;
   Recovered out;
   out.loop = loop;
   stop_traffic(parts);
@@ -220,6 +221,8 @@ Recovered recover(AttemptParts& parts, const CommStatus& why, const LoopPosition
   out.record.seconds = until_formed + since_formed->seconds();
   out.record.time = unix_now();
   out.record.writer = static_cast<uint64_t>(membership.members().front().id.number);
+  out.record.earlier_run = std::exchange(parts.earlier_run, "");
+  if (!out.record.earlier_run.empty()) out.record.earlier_host = writing_host;
   out.record.lost_residuals = !(out.record.lost.empty() && out.record.left.empty()) &&
                               computed_on_host(parse_compress(parts.state.choices.compress));
   return out;

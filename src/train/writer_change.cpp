@@ -49,6 +49,7 @@ void begin_new_directory(AttemptParts& parts) {
   parts.facts.resumed = parts.facts.first_step > 0;
   parts.writer->open(parts.state.counters);
   parts.writer->announce(parts.facts);
+  parts.earlier_run = before;
   log_warning(
       format("the run continues in {} on this host: the steps up to {} are in {} on the host "
              "of the worker that was lost",
@@ -80,6 +81,7 @@ class WriterBefore {
     parts.page.reset();
     parts.writer.reset();
     parts.taken_over.reset();
+    parts.earlier_run.clear();
     parts.options.run = run_;
     parts.run_id = id_;
     parts.lacks_checkpoint = lacks_;

@@ -160,6 +160,9 @@ class Survivors(ElasticRuns):
         checkpoint = [r["step"] for r in records_in(self.path("disk/run"), "checkpoint")]
         self.assertEqual(checkpoint[0], after[0]["step"] - 1)  # at once
         self.assertIn(self.path("shared/run"), job.output(1))
+        change, = records_in(self.path("disk/run"), "membership")
+        self.assertEqual((change["earlier_run"], change["step"]), (self.path("shared/run"), after[0]["step"] - 1))
+        self.assertEqual(change["earlier_host"], change["lost"][0]["host"])
 
     def test_the_last_checkpoint_survives_the_writer_that_had_it_in_memory(self):
         try:

@@ -245,6 +245,13 @@ TEST(Report, NamesTheCostOfLostWorkers) {
   EXPECT_THAT(note(), StartsWith("lost 3 workers, 1 worker left, 1 worker joined, 4.0 s in all, 1 "
                                  "unfinished step begun again"));
   EXPECT_THAT(note(), HasSubstr("rounding errors"));
+  log.append(MembershipChangeRecord{.step = 40,
+                                    .workers = 1,
+                                    .settled = "kept",
+                                    .earlier_run = "/runs/a",
+                                    .earlier_host = "vm1"});
+  log.flush();
+  EXPECT_THAT(note(), HasSubstr("the steps up to 40 are in /runs/a on host vm1"));
 }
 
 }  // namespace

@@ -294,6 +294,8 @@ struct MembershipChangeRecord {
   double paused = 0;
   std::string settled;
   uint64_t writer = 0;
+  std::string earlier_run;
+  std::string earlier_host;
   bool lost_residuals = false;
   bool operator==(const MembershipChangeRecord&) const = default;
 
@@ -325,6 +327,11 @@ struct MembershipChangeRecord {
               "the step under way: kept (there was none), rolled_forward (a worker had committed "
               "it, or may have: the others committed it, too) or repeated (no worker had)"),
         field(&R::writer, "writer", kNoUnit, "number of the worker that writes the run directory"),
+        field(&R::earlier_run, "earlier_run", kNoUnit,
+              "directory with the steps up to this one, where the writer does not see it")
+            .omitted_when_empty(),
+        field(&R::earlier_host, "earlier_host", kNoUnit, "host of that directory")
+            .omitted_when_empty(),
         field(&R::lost_residuals, "lost_residuals", kNoUnit,
               "whether rounding errors of the lost workers' gradients, which error feedback would "
               "have sent, are lost")

@@ -195,6 +195,8 @@ MembershipChangeRecord sample_membership(uint64_t step) {
           .paused = 0.25,
           .settled = "rolled_forward",
           .writer = 2,
+          .earlier_run = "runs/first",
+          .earlier_host = "vm1",
           .lost_residuals = true};
 }
 

@@ -11,7 +11,7 @@
 #include "data/input/line_reader.h"
 #include "decode/translator.h"
 #include "model/saved_model.h"
-#include "train/run/run_directory.h"
+#include "train/directory/run_directory.h"
 
 namespace reigen {
 namespace {

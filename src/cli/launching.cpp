@@ -16,8 +16,8 @@
 #include "cli/commands.h"
 #include "dist/launch/host_launch.h"
 #include "dist/launch/restarts.h"
+#include "train/directory/run_directory.h"
 #include "train/run/event_command.h"
-#include "train/run/run_directory.h"
 #include "train/workers/join.h"
 
 namespace reigen {

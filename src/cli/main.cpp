@@ -21,8 +21,8 @@
 #include "dist/launch/host_launch.h"
 #include "observe/record/log_reference.h"
 #include "report/live/page_process.h"
-#include "train/run/checkpoint_copy.h"
-#include "train/run/run_directory.h"
+#include "train/directory/checkpoint_copy.h"
+#include "train/directory/run_directory.h"
 
 namespace reigen {
 namespace {

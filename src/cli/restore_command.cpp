@@ -3,7 +3,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "train/run/checkpoint_copy.h"
+#include "train/directory/checkpoint_copy.h"
 
 namespace reigen {
 

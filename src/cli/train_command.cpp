@@ -6,9 +6,9 @@
 #include "cli/commands.h"
 #include "cli/launching.h"
 #include "report/live/page_token.h"
+#include "train/directory/decay_request.h"
+#include "train/directory/run_directory.h"
 #include "train/run/background.h"
-#include "train/run/decay_request.h"
-#include "train/run/run_directory.h"
 #include "train/trainer.h"
 #include "train/workers/join.h"
 

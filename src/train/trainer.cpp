@@ -13,7 +13,7 @@
 #include "dist/launch/restarts.h"
 #include "optim/schedule.h"
 #include "train/attempt_parts.h"
-#include "train/run/decay_request.h"
+#include "train/directory/decay_request.h"
 #include "train/run/serve_page.h"
 #include "train/run/starting_point.h"
 #include "train/training_loop.h"

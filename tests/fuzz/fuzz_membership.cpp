@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "dist/members/assembly.h"
+#include "dist/members/forming/assembly.h"
 #include "dist/members/member_json.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/terminal.h"
 #include "dist/members/job_fixture.h"
-#include "train/run/decay_request.h"
+#include "train/directory/decay_request.h"
 #include "train/run/starting_point.h"
 #include "train/small_run.h"
 

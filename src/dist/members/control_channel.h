@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/members/succession.h"
+#include "dist/members/forming/succession.h"
 #include "dist/net/channel.h"
 #include "dist/net/comm_status.h"
 

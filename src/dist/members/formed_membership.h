@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "dist/members/control_channel.h"
+#include "dist/members/forming/succession.h"
 #include "dist/members/peer_links.h"
 #include "dist/members/rendezvous_server.h"
-#include "dist/members/succession.h"
 
 namespace reigen {
 

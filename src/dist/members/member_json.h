@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/json/json.h"
-#include "dist/members/assembly.h"
 #include "dist/members/control_channel.h"
-#include "dist/members/succession.h"
+#include "dist/members/forming/assembly.h"
+#include "dist/members/forming/succession.h"
 
 namespace reigen {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/json/json.h"
-#include "dist/members/succession.h"
+#include "dist/members/forming/succession.h"
 #include "dist/net/socket.h"
 
 namespace reigen {

@@ -16,7 +16,7 @@
 #include <string>
 
 #include "base/json/json.h"
-#include "dist/members/succession.h"
+#include "dist/members/forming/succession.h"
 #include "dist/net/channel.h"
 #include "dist/net/strangers.h"
 

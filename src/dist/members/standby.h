@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "dist/members/formed_membership.h"
+#include "dist/members/forming/succession.h"
 #include "dist/members/member_json.h"
-#include "dist/members/succession.h"
 
 namespace reigen {
 

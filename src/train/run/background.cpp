@@ -25,7 +25,7 @@
 #include "base/terminal.h"
 #include "observe/record/records.h"
 #include "observe/record/run_reader.h"
-#include "train/run/run_directory.h"
+#include "train/directory/run_directory.h"
 
 namespace reigen {
 namespace {

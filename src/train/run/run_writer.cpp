@@ -19,7 +19,7 @@
 #include "model/flops.h"
 #include "optim/schedule.h"
 #include "report/report.h"
-#include "train/run/decay_request.h"
+#include "train/directory/decay_request.h"
 
 namespace reigen {
 

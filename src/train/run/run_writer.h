@@ -16,10 +16,10 @@
 #include "model/transformer.h"
 #include "observe/record/records.h"
 #include "optim/state.h"
-#include "train/run/checkpoint_writer.h"
+#include "train/directory/checkpoint_writer.h"
+#include "train/directory/run_directory.h"
 #include "train/run/event_command.h"
 #include "train/run/reporter.h"
-#include "train/run/run_directory.h"
 #include "train/run/setup.h"
 
 namespace reigen {

@@ -12,7 +12,7 @@
 #include "model/open_device.h"
 #include "model/transformer.h"
 #include "optim/state.h"
-#include "train/run/run_directory.h"
+#include "train/directory/run_directory.h"
 
 namespace reigen {
 

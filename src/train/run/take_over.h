@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "train/run/run_directory.h"
+#include "train/directory/run_directory.h"
 
 namespace reigen {
 

@@ -18,7 +18,7 @@
 #include "model/transformer.h"
 #include "observe/sample/timeline.h"
 #include "optim/state.h"
-#include "train/run/checkpoint_writer.h"
+#include "train/directory/checkpoint_writer.h"
 #include "train/step/step_result.h"
 
 namespace reigen {

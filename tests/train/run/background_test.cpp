@@ -15,7 +15,7 @@
 #include "base/json/json.h"
 #include "base/machine.h"
 #include "support/temp_dir.h"
-#include "train/run/run_directory.h"
+#include "train/directory/run_directory.h"
 
 namespace reigen {
 namespace {

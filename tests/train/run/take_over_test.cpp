@@ -11,7 +11,7 @@
 #include "base/file/files.h"
 #include "observe/record/measurement_log.h"
 #include "support/temp_dir.h"
-#include "train/run/checkpoint_writer.h"
+#include "train/directory/checkpoint_writer.h"
 #include "train/small_run.h"
 
 namespace reigen {

@@ -1,5 +1,5 @@
 // The request of `train --decay-now`.
-#include "train/run/decay_request.h"
+#include "train/directory/decay_request.h"
 
 #include <gtest/gtest.h>
 

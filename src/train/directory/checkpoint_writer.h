@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "observe/record/records.h"
 #include "optim/state.h"
-#include "train/run/checkpoint_copier.h"
-#include "train/run/run_directory.h"
+#include "train/directory/checkpoint_copier.h"
+#include "train/directory/run_directory.h"
 
 namespace reigen {
 

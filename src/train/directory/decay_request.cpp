@@ -1,4 +1,4 @@
-#include "train/run/decay_request.h"
+#include "train/directory/decay_request.h"
 
 #include <filesystem>
 #include <utility>

@@ -1,5 +1,5 @@
 // A second copy is complete, verified and the only one at its place, or it is not there.
-#include "train/run/checkpoint_copy.h"
+#include "train/directory/checkpoint_copy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file/files.h"
 #include "support/temp_dir.h"
-#include "train/run/checkpoint_copier.h"
+#include "train/directory/checkpoint_copier.h"
 
 namespace reigen {
 namespace {

@@ -1,4 +1,4 @@
-#include "dist/members/assembly.h"
+#include "dist/members/forming/assembly.h"
 
 #include <algorithm>
 #include <iterator>

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "observe/record/records.h"
-#include "train/run/checkpoint_copy.h"
-#include "train/run/run_directory.h"
+#include "train/directory/checkpoint_copy.h"
+#include "train/directory/run_directory.h"
 
 namespace reigen {
 

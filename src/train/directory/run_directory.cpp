@@ -1,4 +1,4 @@
-#include "train/run/run_directory.h"
+#include "train/directory/run_directory.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -21,7 +21,7 @@
 #include "base/interrupt.h"
 #include "base/terminal.h"
 #include "model/checkpoint.h"
-#include "train/run/decay_request.h"
+#include "train/directory/decay_request.h"
 
 namespace reigen {
 namespace {

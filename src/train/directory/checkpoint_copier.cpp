@@ -1,4 +1,4 @@
-#include "train/run/checkpoint_copier.h"
+#include "train/directory/checkpoint_copier.h"
 
 #include <unistd.h>
 

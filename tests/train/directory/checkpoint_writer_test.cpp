@@ -1,5 +1,5 @@
 // Checkpoints written while training continues hold the state at the time of save().
-#include "train/run/checkpoint_writer.h"
+#include "train/directory/checkpoint_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

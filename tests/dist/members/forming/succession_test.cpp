@@ -1,6 +1,6 @@
 // The rule of succession: single cases, all subsets of small memberships, and random schedules of
 // splits, ends and interrupted formings.
-#include "dist/members/succession.h"
+#include "dist/members/forming/succession.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/members/succession.h"
+#include "dist/members/forming/succession.h"
 
 namespace reigen {
 

@@ -1,4 +1,4 @@
-#include "dist/members/succession.h"
+#include "dist/members/forming/succession.h"
 
 #include <algorithm>
 #include <iterator>

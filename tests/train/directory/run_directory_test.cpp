@@ -1,5 +1,5 @@
 // The directory of a run: one trainer at a time, no foreign files, only complete checkpoints.
-#include "train/run/run_directory.h"
+#include "train/directory/run_directory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

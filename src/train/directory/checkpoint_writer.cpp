@@ -1,4 +1,4 @@
-#include "train/run/checkpoint_writer.h"
+#include "train/directory/checkpoint_writer.h"
 
 #include <sys/statvfs.h>
 

@@ -1,4 +1,4 @@
-#include "train/run/checkpoint_copy.h"
+#include "train/directory/checkpoint_copy.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 #include "config/yaml.h"
 #include "dist/launch/child_process.h"
 #include "model/checkpoint.h"
-#include "train/run/run_directory.h"
+#include "train/directory/run_directory.h"
 
 namespace reigen {
 namespace {

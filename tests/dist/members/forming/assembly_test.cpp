@@ -1,5 +1,5 @@
 // Forming of memberships in a simulated network: delays, late workers, ends, splits, cut pairs.
-#include "dist/members/assembly.h"
+#include "dist/members/forming/assembly.h"
 
 #include <gtest/gtest.h>
 

@@ -36,6 +36,7 @@ svg text{fill:var(--soft);font-size:12px}.grid{stroke:var(--line);fill:none}
 .legend{list-style:none;padding:0;margin:.2rem 0;display:flex;flex-wrap:wrap;gap:.2rem 1rem}
 .key{display:inline-block;width:1.2rem;border-top:3px solid;margin-right:.4rem;vertical-align:middle}.key.again{border-top-style:dotted}
 .key.s0{color:var(--s0)}.key.s1{color:var(--s1)}.key.s2{color:var(--s2)}.key.s3{color:var(--s3)}.key.s4{color:var(--s4)}.key.s5{color:var(--s5)}
+code{background:var(--line);padding:0 .25rem;border-radius:4px;font-size:.9em}
 pre{background:var(--card);padding:.8rem;border-radius:6px;overflow:auto;font-size:.85rem}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}
 th,td{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid var(--line)}
@@ -45,6 +46,18 @@ nav ul{display:flex;flex-wrap:wrap;gap:.2rem 1rem;list-style:none;padding:0;marg
 svg text{font-size:18px}}
 @media print{section{break-inside:avoid}nav{display:none}}
 )";
+
+// Escaped, with what stands between backticks as code.
+std::string with_code(std::string_view text) {
+  std::string out;
+  for (bool code = false;; code = !code) {
+    const size_t end = text.find('`');
+    const std::string part = escaped_html(text.substr(0, end));
+    out += code && end != std::string_view::npos ? "<code>" + part + "</code>" : part;
+    if (end == std::string_view::npos) return out;
+    text.remove_prefix(end + 1);
+  }
+}
 
 std::string list(const Figures& figures) {
   if (figures.empty()) return "";
@@ -70,10 +83,10 @@ std::string verdict_cards(const Report& report) {
                       ? ""
                       : format(" <span class=\"soft\">confidence {}</span>", v.confidence));
     if (!v.summary.empty()) out += format("<p>{}</p>", escaped_html(v.summary));
-    if (!v.advice.empty()) out += format("<p>Advice: {}.</p>", escaped_html(v.advice));
+    if (!v.advice.empty()) out += format("<p>Advice: {}.</p>", with_code(v.advice));
     out += "<ul>";
     for (const std::string& clause : clauses_of(v.because)) {
-      out += format("<li>{}</li>", escaped_html(clause));
+      out += format("<li>{}</li>", with_code(clause));
     }
     out += "</ul>";
     out += format(
@@ -190,7 +203,7 @@ std::string side_by_side(const std::vector<Report>& reports) {
       const VerdictText& v = r.verdicts[i];
       out += format("<td><strong>{}</strong> <span class=\"soft\">{}</span><br>{}{}</td>",
                     escaped_html(v.verdict), escaped_html(v.confidence), escaped_html(v.because),
-                    v.advice.empty() ? "" : "<br>Advice: " + escaped_html(v.advice) + ".");
+                    v.advice.empty() ? "" : "<br>Advice: " + with_code(v.advice) + ".");
     }
     out += "</tr>";
   }

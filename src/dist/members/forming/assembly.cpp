@@ -330,12 +330,22 @@ bool Assembly::was_told_to_continue() const {
   });
 }
 
-// Whether a member of the base may still come: one that no worker has reported as lost.
-bool Assembly::expects_more(const Proposal& base, const std::vector<Asking>& present) const {
+// Whether this host, which has not lost `member`, may still hear from it, whatever others report:
+// it answers and follows nobody yet, or was asked a moment ago. A follower that does not reach it
+// may be the one to leave out.
+bool Assembly::may_answer(const WorkerId& member, Time now) const {
+  const auto answer = answers_.find(member);
+  return answer == answers_.end() ? now - since_ < times_.answer : !answer->second;
+}
+
+// Whether a member of the base may still come.
+bool Assembly::expects_more(const Proposal& base, const std::vector<Asking>& present,
+                            Time now) const {
   return std::any_of(base.members.begin(), base.members.end(), [&](const WorkerId& member) {
     if (is_present(present, member) || lost_.contains(member) || joined_.contains(member)) {
       return false;
     }
+    if (may_answer(member, now)) return true;
     return std::none_of(joined_.begin(), joined_.end(), [&](const auto& join) {
       const std::vector<WorkerId>& lost = join.second.lost;
       return std::find(lost.begin(), lost.end(), member) != lost.end();
@@ -371,7 +381,7 @@ void Assembly::try_to_propose(Time now) {
   // By the word of the operator a few may continue at once: the others that are connected first get
   // the time to end a round in which they followed a different host.
   const auto patience = was_told_to_continue() ? 3 * times_.gather : times_.gather;
-  if (expects_more(result.base, present) && now - *quorum_since_ < patience) return;
+  if (expects_more(result.base, present, now) && now - *quorum_since_ < patience) return;
   proven_.clear();
   for (const EndProof& proof : ended) proven_.insert(proof.worker);
   // A forming never drops and adds: a joiner waits until all that are to stay are there.

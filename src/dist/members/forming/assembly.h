@@ -109,7 +109,8 @@ class Assembly {
   void try_to_propose(Time now);
   void assure_followers(Time now);
   std::vector<Asking> those_to_propose(std::vector<EndProof>& ended);
-  bool expects_more(const Proposal& base, const std::vector<Asking>& present) const;
+  bool may_answer(const WorkerId& member, Time now) const;
+  bool expects_more(const Proposal& base, const std::vector<Asking>& present, Time now) const;
   void propose(Proposal proposal, Time now);
   void accepted_by(const WorkerId& worker);
   void abort_proposal(Time now);

@@ -569,5 +569,27 @@ TEST_F(OneAssembly, AHostAbortsWhenAFollowerLeaves) {
   EXPECT_FALSE(host.formed());
 }
 
+// Worker 2 is in touch with the host first, and does not reach worker 1: of the two, 1 stays.
+TEST_F(OneAssembly, AHostWaitsForAWorkerThatAnswersItAndThatAFollowerDoesNotReach) {
+  for (const bool answers : {true, false}) {
+    Assembly host = assembly(0);
+    pass(host, milliseconds(0));
+    give(host, 2,
+         {.kind = Kind::kJoin,
+          .asking = asking(2),
+          .lost = {member_number(1)},
+          .unreachable = {member_number(1)}});
+    pass(host, milliseconds(100));
+    EXPECT_TRUE(host.record().open.empty());
+    if (answers) give(host, 1, {.kind = Kind::kHere});
+    pass(host, milliseconds(500));
+    EXPECT_EQ(host.record().open.empty(), answers);
+    if (answers) give(host, 1, {.kind = Kind::kJoin, .asking = asking(1)});
+    pass(host, milliseconds(600));
+    const WorkerId stays = member_number(answers ? 1 : 2);
+    EXPECT_EQ(host.record().open.at(0).members, (std::vector{member_number(0), stays}));
+  }
+}
+
 }  // namespace
 }  // namespace reigen

@@ -15,6 +15,7 @@
 #include "train/workers/agreements.h"
 #include "train/workers/algorithm_records.h"
 #include "train/workers/join.h"
+#include "train/writer_change.h"
 
 namespace reigen {
 namespace {
@@ -347,7 +348,10 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
 
   parts.stepper = make_stepper(device, parts.opened.type, parts.model, options, parts.state, job,
                                parts.transport.direct.get());
-  if (job.elastic()) parts.run_id = job.broadcast(run != nullptr ? make_run_id(*run) : "");
+  if (job.elastic()) {
+    if (parts.writer) claim_writing(parts);  // known before another worker can begin to train
+    parts.run_id = job.broadcast(run != nullptr ? make_run_id(*run) : "");
+  }
   parts.traced = TracedSteps::of(job, options.timeline);
   if (parts.traced) parts.stepper->trace(&parts.traced->timeline());
   parts.input = make_input(parts);

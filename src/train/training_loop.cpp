@@ -348,6 +348,9 @@ bool TrainingLoop::part() {
   leaving_ = std::move(leaving);
   if (mine.empty()) {
     job.barrier();
+    for (const Member& member : job.membership()->members()) {
+      if (leaving_.contains(member.id.number)) job.membership()->note_left(member.rank);
+    }
     recover(CommStatus::closed("a worker leaves"));
     return false;
   }

@@ -268,6 +268,15 @@ void Membership::leave_alone(int leaving) {
   group_->close(CommStatus::closed("this worker has left"));
 }
 
+// Its own word may come later than the end of its process is noticed.
+void Membership::note_left(int rank) {
+  CommStatus left;
+  left.rank = rank;
+  left.host = members_[static_cast<size_t>(rank)].host;
+  left_.insert(members_[static_cast<size_t>(rank)].id);
+  standby_->notice(forming_id(), {left, false}, true);
+}
+
 CommStatus Membership::leave() {
   if (standby_) standby_->leave();
   CommStatus left = group_->leave();
@@ -392,8 +401,12 @@ MembershipChange Membership::form_next(const CommStatus& noticed) {
   for (const Member& member : before) {
     const bool here = std::any_of(members_.begin(), members_.end(),
                                   [&](const Member& other) { return other.id == member.id; });
-    if (!here) change.lost.push_back({member, reasons[member.id]});
+    if (here) continue;
+    LossReason reason = reasons[member.id];
+    if (left_.contains(member.id)) reason = {.why = "it left", .proven = true, .left = true};
+    change.lost.push_back({member, reason});
   }
+  left_.clear();
   for (const Member& member : members_) {
     const bool known = std::any_of(before.begin(), before.end(),
                                    [&](const Member& other) { return other.id == member.id; });

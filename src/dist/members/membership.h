@@ -10,6 +10,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,8 @@ class Membership {
   // Then, when nobody needs it any more, with so many workers that leave at once; the others call
   // form_next().
   void leave_alone(int leaving = 1);
+  // The others, before form_next(): the worker withdrew before an operation that all have passed.
+  void note_left(int rank);
   // Whether this membership added workers, which have no vote on the next one.
   bool has_added() const { return has_added_; }
 
@@ -160,6 +163,7 @@ class Membership {
   Socket standby_listener_;
   int encrypted_peers_ = 0;
   bool needs_others_ = true;
+  std::set<WorkerId> left_;           // of note_left()
   std::unique_ptr<Standby> standby_;  // null in a job that is not elastic
   std::unique_ptr<RendezvousServer> server_;
   std::unique_ptr<ControlChannel> control_;

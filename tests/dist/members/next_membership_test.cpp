@@ -362,6 +362,7 @@ TEST(NextMembership, AWorkerThatLeavesAloneIsNotWaitedFor) {
         }
         membership.group().barrier().wait();
         if (rank == leaver) return membership.leave_alone();
+        membership.note_left(leaver);
         const MembershipChange change = membership.form_next(CommStatus::closed("a worker leaves"));
         ASSERT_THAT(numbers_lost(change), ElementsAre(leaver));
         EXPECT_TRUE(change.lost[0].reason.left);
@@ -384,6 +385,7 @@ TEST(NextMembership, TwoWorkersThatLeaveAtOnceAreNotWaitedFor) {
       membership.group().barrier().wait();
       if (rank == time % 2) std::this_thread::sleep_for(milliseconds(50));
       if (rank < 2) return membership.leave_alone(2);
+      for (const int left : {0, 1}) membership.note_left(left);
       const MembershipChange change = membership.form_next(CommStatus::closed("workers leave"));
       EXPECT_THAT(numbers_lost(change), ElementsAre(0, 1));
       EXPECT_EQ(membership.members().size(), 1u);

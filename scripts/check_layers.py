@@ -71,7 +71,7 @@ DOORS = {
     r"openssl/(?!ssl|err)|xxhash": r"base/hash\.cpp",
     r"yaml-cpp/": r"config/yaml\.cpp",
     r"unicode/": r"text/unicode\.cpp|corpus/speller\.cpp",
-    r"sentencepiece": r"text/(vocabulary|vocab_trainer)\.cpp",
+    r"sentencepiece": r"text/(vocabulary_impl\.h|vocab_trainer\.cpp)",
     r"zlib|zstd|lzma": r"data/input/byte_source\.cpp",
     r"expat": r"data/input/tmx_reader\.cpp",
     r"omp\.h": r"device/device\.cpp|ops/cpu/library_weight\.cpp",

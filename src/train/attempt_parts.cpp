@@ -350,7 +350,8 @@ std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDire
                                parts.transport.direct.get());
   if (job.elastic()) {
     if (parts.writer) claim_writing(parts);  // known before another worker can begin to train
-    parts.run_id = job.broadcast(run != nullptr ? make_run_id(*run) : "");
+    const std::string id = job.broadcast(run != nullptr ? make_run_id(*run) : "");
+    parts.run_places = {{id, options.run}};
   }
   parts.traced = TracedSteps::of(job, options.timeline);
   if (parts.traced) parts.stepper->trace(&parts.traced->timeline());

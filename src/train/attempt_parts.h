@@ -13,6 +13,7 @@
 #include "model/open_device.h"
 #include "model/transformer.h"
 #include "optim/state.h"
+#include "train/run/run_places.h"
 #include "train/run/run_writer.h"
 #include "train/run/serve_page.h"
 #include "train/run/setup.h"
@@ -48,7 +49,8 @@ struct AttemptParts {
   PreemptionWatch* preemption = nullptr;  // outlives the parts; null: no notices are asked for
   GpuTransport transport;
   std::unique_ptr<Stepper> stepper;
-  std::string run_id;                        // of an elastic job's run (take_over.h)
+  RunPlaces run_places;                      // of an elastic job's run
+  uint64_t copy_seen = 0;                    // step of the second copy, if this host has it
   std::unique_ptr<RunDirectory> taken_over;  // if this worker became the writer
   // The directory of the steps before, if this worker became the writer without seeing it; until
   // that is recorded.

@@ -442,6 +442,7 @@ StopRequests TrainingLoop::requests() const {
 
 void TrainingLoop::exchange_logs() {
   std::vector<std::vector<Record>> records = logs_.exchange();
+  claim_new_copy(parts_);
   if (!parts_.writer) return;
   if (parts_.job.elastic()) records = by_worker(std::move(records), parts_.job);
   parts_.writer->add_records(records);

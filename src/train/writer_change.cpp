@@ -1,5 +1,6 @@
 #include "train/writer_change.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -17,9 +18,27 @@
 namespace reigen {
 namespace {
 
+FoundCopy copy_here(const AttemptParts& parts) {
+  return newest_copy(parts.run_places, parts.options.run, parts.options.checkpoint.copy_to);
+}
+
 void make_writer(AttemptParts& parts) {
   parts.writer =
       std::make_unique<RunWriter>(*parts.taken_over, parts.options, parts.data, parts.model);
+}
+
+// The last step that is in the log, or the last one before those that this worker has in memory.
+uint64_t continue_logs(AttemptParts& parts, const std::deque<StepRecord>& recent) {
+  make_writer(parts);
+  const uint64_t logged = last_logged_step(parts.options.run);
+  parts.writer->take_over(parts.state.counters, parts.facts, logged);
+  uint64_t next = parts.state.counters.step + 1;
+  for (const StepRecord& record : recent) {
+    if (record.step <= logged) continue;
+    next = std::min(next, record.step);
+    parts.writer->step(record);
+  }
+  return next - 1;
 }
 
 void continue_run(AttemptParts& parts, const std::deque<StepRecord>& recent,
@@ -27,23 +46,43 @@ void continue_run(AttemptParts& parts, const std::deque<StepRecord>& recent,
   parts.taken_over = take_over_run(parts.options.run);
   const std::vector<uint64_t> on_disk = parts.taken_over->checkpoints();
   parts.lacks_checkpoint = saved && (on_disk.empty() || on_disk.back() < *saved);
-  make_writer(parts);
-  const uint64_t logged = last_logged_step(parts.options.run);
-  parts.writer->take_over(parts.state.counters, parts.facts, logged);
-  for (const StepRecord& record : recent) {
-    if (record.step > logged) parts.writer->step(record);
-  }
+  continue_logs(parts, recent);
 }
 
-// The run of the lost writer is on a host that does not answer any more.
-void begin_new_directory(AttemptParts& parts) {
+// The run of the lost writer is on a host that does not answer any more, but this host has a
+// directory that an earlier writer wrote.
+void continue_earlier_directory(AttemptParts& parts, const std::deque<StepRecord>& recent,
+                                const FoundCopy& found) {
+  const std::string before = parts.run_places.back().path;
+  parts.options.run = found.path;
+  parts.taken_over = take_over_run(found.path);
+  std::erase(parts.run_places, found.earlier);
+  parts.run_places.push_back({found.earlier.id, found.path});
+  parts.lacks_checkpoint = true;
+  const uint64_t missing = continue_logs(parts, recent);
+  if (missing <= found.copy.logged) return;
+  parts.earlier_run = before;
+  log_warning(
+      format("the run continues in {} on this host, which has its steps up to {}: steps {} to {} "
+             "are in {} on the host of the worker that was lost",
+             found.path, with_commas(found.copy.logged), with_commas(found.copy.logged + 1),
+             with_commas(missing), before));
+}
+
+// This host has no directory of the run, and at most the second copy of a checkpoint.
+void begin_new_directory(AttemptParts& parts, const FoundCopy& found) {
   constexpr size_t kShortId = 8;
-  const std::string before = parts.options.run;
-  if (path_exists(before)) {
+  const std::string before = parts.run_places.back().path;
+  if (path_exists(parts.options.run)) {
     parts.options.run += "-" + parts.job.membership()->forming_id().substr(0, kShortId);
   }
   parts.taken_over = std::make_unique<RunDirectory>(parts.options.run);
-  parts.run_id = make_run_id(*parts.taken_over);
+  parts.run_places.push_back({make_run_id(*parts.taken_over), parts.options.run});
+  parts.lacks_checkpoint = true;
+  // Until the settled step is on the disk.
+  const uint64_t copied = found.copy.checkpoint;
+  const bool has_copy = copied > 0 && copied < parts.state.counters.step &&
+                        adopt_checkpoint(*parts.taken_over, found.path, copied);
   make_writer(parts);
   parts.facts.first_step = parts.state.counters.step;
   parts.facts.resumed = parts.facts.first_step > 0;
@@ -51,19 +90,29 @@ void begin_new_directory(AttemptParts& parts) {
   parts.writer->announce(parts.facts);
   parts.earlier_run = before;
   log_warning(
-      format("the run continues in {} on this host: the steps up to {} are in {} on the host "
+      format("the run continues in {} on this host{}: the steps up to {} are in {} on the host "
              "of the worker that was lost",
-             parts.options.run, with_commas(parts.state.counters.step), before));
+             parts.options.run,
+             has_copy ? format(", with the checkpoint of step {} from its copy {}",
+                               with_commas(copied), found.path)
+                      : "",
+             with_commas(parts.state.counters.step), before));
 }
 
 void become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent,
                    std::optional<uint64_t> saved) {
   set_quiet(parts.options.quiet);
-  if (sees_run(parts.options.run, parts.run_id)) {
+  const std::string present = path_of_run(parts.run_places, parts.options.run);
+  if (!present.empty()) {
+    parts.options.run = present;
     continue_run(parts, recent, saved);
   } else {
-    begin_new_directory(parts);
-    parts.lacks_checkpoint = true;
+    const FoundCopy found = copy_here(parts);
+    if (found.is_run()) {
+      continue_earlier_directory(parts, recent, found);
+    } else {
+      begin_new_directory(parts, found);
+    }
   }
   const Decay& decay = parts.state.choices.decay;
   if (decay.active()) parts.writer->use_decay(decay);
@@ -76,20 +125,20 @@ void become_writer(AttemptParts& parts, const std::deque<StepRecord>& recent,
 class WriterBefore {
  public:
   explicit WriterBefore(const AttemptParts& parts)
-      : run_(parts.options.run), id_(parts.run_id), lacks_(parts.lacks_checkpoint) {}
+      : run_(parts.options.run), places_(parts.run_places), lacks_(parts.lacks_checkpoint) {}
   void restore(AttemptParts& parts) const {
     parts.page.reset();
     parts.writer.reset();
     parts.taken_over.reset();
     parts.earlier_run.clear();
     parts.options.run = run_;
-    parts.run_id = id_;
+    parts.run_places = places_;
     parts.lacks_checkpoint = lacks_;
   }
 
  private:
   std::string run_;
-  std::string id_;
+  RunPlaces places_;
   bool lacks_;
 };
 
@@ -133,11 +182,16 @@ void try_to_become_writer(AttemptParts& parts, const std::deque<StepRecord>& rec
 
 void claim_writing(AttemptParts& parts) {
   if (!parts.job.elastic()) return;
-  const bool writes = parts.writer != nullptr;
-  parts.job.membership()->set_writing(
-      {.able = !parts.cannot_write,
-       .writes = writes,
-       .sees_directory = writes || sees_run(parts.options.run, parts.run_id)});
+  WritingClaim claim{.able = !parts.cannot_write, .writes = parts.writer != nullptr};
+  claim.sees_directory = claim.writes || !path_of_run(parts.run_places, parts.options.run).empty();
+  if (!claim.sees_directory) claim.copy = copy_here(parts).copy;
+  parts.job.membership()->set_writing(claim);
+}
+
+void claim_new_copy(AttemptParts& parts) {
+  if (!parts.job.elastic() || parts.writer) return;
+  const uint64_t step = step_of_copy(parts.options.checkpoint.copy_to);
+  if (std::exchange(parts.copy_seen, step) != step) claim_writing(parts);
 }
 
 void stop_writing(AttemptParts& parts) {
@@ -155,9 +209,9 @@ bool change_writer(AttemptParts& parts, const std::deque<StepRecord>& recent,
   if (job.first() && !parts.writer) try_to_become_writer(parts, recent, saved);
   claim_writing(parts);
   const std::string told =
-      job.broadcast((parts.lacks_checkpoint ? "lacks " : "saved ") + parts.run_id);
+      job.broadcast((parts.lacks_checkpoint ? "lacks " : "saved ") + to_text(parts.run_places));
   parts.lacks_checkpoint = told.starts_with("lacks ");
-  parts.run_id = told.substr(6);
+  parts.run_places = run_places_in(told.substr(6));
   return parts.lacks_checkpoint;
 }
 

@@ -4,6 +4,7 @@ happened. tests/chaos has random schedules of faults."""
 import collections
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -61,6 +62,14 @@ class ElasticRuns(harness.Case):
                 self.assertEqual(code, 0, job.all_output())
         job.check_steps(self.reference, self.steps, tolerance)
         self.assertEqual(records_in(job.run, "end")[-1]["reason"], "max-steps")
+
+    @staticmethod
+    def wait_until(condition, job):
+        deadline = time.monotonic() + 60
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(job.all_output())
+            time.sleep(0.01)
 
     @staticmethod
     def wait_for_output(job, rank, text):
@@ -140,12 +149,7 @@ class Survivors(ElasticRuns):
 
     def test_the_writer_s_disk_is_lost_with_it(self):
         # The other workers have a folder of their own in place of the one with the run.
-        own = self.path("disk")
-        for folder in (self.path("shared"), own):
-            os.makedirs(folder)
-        private = ["unshare", "--mount", "sh", "-c", f"mount --bind {own} {self.path('shared')} && exec \"$@\"", "sh"]
-        if subprocess.run([*private, "true"], capture_output=True, check=False).returncode != 0:
-            self.skipTest("no permission to mount")
+        private = self.in_place_of("shared", "disk")
         job = self.start(3, name="shared/run", prefixes={1: private, 2: private})
         job.wait_for_step(40)
         job.kill(0)
@@ -163,6 +167,70 @@ class Survivors(ElasticRuns):
         change, = records_in(self.path("disk/run"), "membership")
         self.assertEqual((change["earlier_run"], change["step"]), (self.path("shared/run"), after[0]["step"] - 1))
         self.assertEqual(change["earlier_host"], change["lost"][0]["host"])
+
+    def in_place_of(self, *folders):
+        """What the command of a worker begins with that sees the second folder in place of the first one, and so on."""
+        for folder in folders:
+            os.makedirs(self.path(folder), exist_ok=True)
+        pairs = zip(folders[::2], folders[1::2])
+        mounts = "".join(f"mount --bind {self.path(own)} {self.path(shared)} && " for shared, own in pairs)
+        private = ["unshare", "--mount", "sh", "-c", f"{mounts} exec \"$@\"", "sh"]
+        if subprocess.run([*private, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("no permission to mount")
+        return private
+
+    def test_the_run_passes_to_the_worker_that_has_its_second_copy(self):
+        # A copy on the disk of the new directory is its first checkpoint, by hard links.
+        elsewhere = self.in_place_of("shared/run", "no-run", "copy", "no-copy")
+        beside_the_copy = self.in_place_of("shared/run", "no-run")
+        copy = self.path("copy")
+        job = self.start(3, "--checkpoint.copy-to", copy, "--checkpoint.keep", 9, name="shared/run",
+                         prefixes={1: elsewhere, 2: beside_the_copy})
+        job.wait_for_step(26)
+        while not os.path.islink(f"{copy}/last"):
+            time.sleep(0.01)
+        job.wait_for_step(job.last_step() + 20)  # the workers look for it when they exchange logs
+        job.kill(0)
+        codes = job.wait()
+        self.assertEqual((codes[1], codes[2]), (0, 0), job.all_output())
+        copied = re.search(rf"continues in (\S+) on this host, with the checkpoint of step (\d+) from its copy {copy}/step-",
+                           job.output(2))
+        self.assertTrue(copied, job.output(2))
+        new, step = copied[1], int(copied[2])
+        change, = records_in(new, "membership")
+        self.assertEqual((change["writer"], change["earlier_run"]), (2, self.path("shared/run")))
+        self.assertEqual([r["step"] for r in steps_in(new)], list(range(change["step"] + 1, STEPS + 1)))
+        self.assertIn(f"step-{step:08}", os.listdir(f"{new}/checkpoints"))
+        job.run = new
+        job.check_last_checkpoint(STEPS)
+
+    def test_the_run_returns_to_a_worker_that_has_an_earlier_directory_of_it(self):
+        private = [self.in_place_of("shared", f"disk-{i}") for i in (1, 2)]
+        job = self.start(3, "--silence", 1, "--max-steps", 600, "--checkpoint.every", 500, name="shared/run",
+                         prefixes={1: private[0], 2: private[1]})
+        job.wait_for_step(40)
+        job.stop(0)
+        other = self.path("disk-1/run")
+        self.wait_until(lambda: os.path.exists(other) and len(steps_in(other)) > 20, job)
+        job.resume(0)
+        self.wait_until(lambda: any("joined" in r for r in records_in(other, "membership")), job)
+        before = len(steps_in(job.run))
+        job.kill(1)
+        codes = job.wait([0, 2])
+        self.assertEqual((codes[0], codes[2]), (0, 0), job.all_output())
+        self.assertFalse(os.path.exists(self.path("disk-2/run")))
+        steps = [r["step"] for r in steps_in(job.run)]
+        self.assertEqual((steps, steps[-1]), (sorted(set(steps)), 600))
+        missing = sorted(set(range(1, steps[-1] + 1)) - set(steps))
+        self.assertEqual(missing, list(range(before + 1, missing[-1] + 1)))  # one gap
+        self.assertLessEqual(set(missing), {r["step"] for r in steps_in(other)})
+        change = records_in(job.run, "membership")[-1]
+        self.assertEqual((change["writer"], change["earlier_run"]), (0, job.run))
+        self.assertIn(f"which has its steps up to {before}", job.output(0))
+        run("report", job.run)
+        losses = {r["step"]: r["loss"] for r in [*steps_in(job.run), *steps_in(other)]}
+        for step in range(1, STEPS + 1):
+            self.assertLess(abs(losses[step] - self.reference[step]) / losses[step], 1e-4)
 
     def test_the_last_checkpoint_survives_the_writer_that_had_it_in_memory(self):
         try:

@@ -36,7 +36,7 @@ class WriterChange : public ::testing::Test {
     with_elastic_job(3, [&](Job& job) {
       const int number = job.rank();
       const auto parts = prepare_attempt(options, job.first() ? &run : nullptr, job, "test");
-      parts->options.run = path(number);
+      parts->options.run = parts->run_places.back().path = path(number);
       claim_writing(*parts);
       prepared.arrive_and_wait();
       if (number == 0) return;
@@ -83,7 +83,7 @@ TEST_F(WriterChange, ACheckpointThatTheLostWriterHadInMemoryIsDueAgain) {
   for (const bool written : {false, true}) {
     options.run = dir.path(written ? "written" : "run");
     run_survivors([&](AttemptParts& parts, int number) {
-      parts.options.run = options.run;
+      parts.options.run = parts.run_places.back().path = options.run;
       const uint64_t step = 3;
       if (number == 1 && written) {
         const std::string checkpoint = options.run + "/" + RunDirectory::path_of(step);

@@ -68,11 +68,13 @@ bool read_asking(const Json& json, FormingMessage& message) {
   const auto known = record == json.end() ? std::nullopt : record_in(*record);
   if (!worker || !known) return false;
   message.asking = {.worker = *worker, .record = *known, .has_state = !flag(json, "stateless")};
-  const auto copy = number_field(json, "newest_copy").value_or(0);
+  const auto step = [&](const char* name) {
+    return static_cast<uint64_t>(std::max<int64_t>(number_field(json, name).value_or(0), 0));
+  };
   message.asking.writing = {.able = !flag(json, "unable"),
                             .writes = flag(json, "writes"),
                             .sees_directory = flag(json, "sees_directory"),
-                            .newest_copy = static_cast<uint64_t>(std::max<int64_t>(copy, 0))};
+                            .copy = {step("copy_checkpoint"), step("copy_logged")}};
   return read_list(json, "ended", message.ended, proof_in) &&
          read_list(json, "lost", message.lost, worker_in) &&
          read_list(json, "unreachable", message.unreachable, worker_in) &&
@@ -87,7 +89,8 @@ void write_asking(const FormingMessage& message, Json& json) {
                {"unable", !asking.writing.able},
                {"writes", asking.writing.writes},
                {"sees_directory", asking.writing.sees_directory},
-               {"newest_copy", asking.writing.newest_copy},
+               {"copy_checkpoint", asking.writing.copy.checkpoint},
+               {"copy_logged", asking.writing.copy.logged},
                {"ended", list_of(message.ended)},
                {"lost", list_of(message.lost)},
                {"unreachable", list_of(message.unreachable)},

@@ -20,6 +20,7 @@
 #include "optim/schedule.h"
 #include "report/report.h"
 #include "train/directory/decay_request.h"
+#include "train/run/take_over.h"
 
 namespace reigen {
 
@@ -223,6 +224,8 @@ CheckpointFacts RunWriter::facts(const TrainState& state) const {
                     {"data", data_.fingerprint},
                     {"state", manifest_state(state)},
                     {"options", recorded_options(options_)}};
+  const std::string id = run_id_of(run_.lasting_path());
+  if (!id.empty()) facts.training[kRunIdInCheckpoint] = id;
   if (calibration_ && last_evaluation_ && last_evaluation_->step == facts.step) {
     facts.training[kCalibration] = calibration_->to_json();
   }

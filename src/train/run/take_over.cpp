@@ -22,6 +22,12 @@ namespace fs = std::filesystem;
 constexpr const char* kRunId = "run-id";
 constexpr uint64_t kMostRunIdBytes = 64;  // it is sent to the other workers
 
+std::string read_run_id(const std::string& path) {
+  std::string id = read_own_file(path + "/" + kRunId, kMostRunIdBytes);
+  if (id.ends_with('\n')) id.pop_back();
+  return id;
+}
+
 // The complete lines of a log in a new file of the same name.
 void replace_log(const std::string& path) {
   const std::string aside = path + ".partial";
@@ -44,19 +50,22 @@ void replace_log(const std::string& path) {
 
 std::string make_run_id(const RunDirectory& run) {
   constexpr size_t kBytes = 16;
-  if (path_exists(run.file(kRunId))) return read_own_file(run.file(kRunId), kMostRunIdBytes);
-  const std::string id = random_hex(kBytes) + "\n";
-  run.write(kRunId, id);
+  if (path_exists(run.file(kRunId))) return read_run_id(run.path());
+  std::string id = random_hex(kBytes);
+  run.write(kRunId, id + "\n");
   return id;
 }
 
-bool sees_run(const std::string& path, const std::string& id) {
+std::string run_id_of(const std::string& path) {
   try {
-    return read_own_file(path + "/" + kRunId, kMostRunIdBytes) == id &&
-           access(path.c_str(), W_OK) == 0;
+    return read_run_id(path);
   } catch (const Error&) {
-    return false;
+    return "";
   }
+}
+
+bool sees_run(const std::string& path, const std::string& id) {
+  return !id.empty() && run_id_of(path) == id && access(path.c_str(), W_OK) == 0;
 }
 
 std::unique_ptr<RunDirectory> take_over_run(const std::string& path) {

@@ -17,6 +17,9 @@ namespace reigen {
 // RUN/run-id names the run, so that a worker knows whether it sees the same directory as the
 // writer. The writer makes it where there is none.
 std::string make_run_id(const RunDirectory& run);
+std::string run_id_of(const std::string& path);  // empty where there is none
+// The same id in the manifest of its checkpoints (`training`), which may be copied elsewhere.
+inline constexpr const char* kRunIdInCheckpoint = "run_id";
 bool sees_run(const std::string& path, const std::string& id);
 
 // The directory of a run whose writer was lost, with the logs replaced.

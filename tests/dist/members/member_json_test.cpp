@@ -39,7 +39,7 @@ TEST(MemberJson, MessagesOfAFormingArriveAsTheyWereSent) {
   join.asking = {.worker = {1, 9},
                  .record = record,
                  .has_state = false,
-                 .writing = {.writes = true, .sees_directory = true, .newest_copy = 1'234}};
+                 .writing = {.writes = true, .sees_directory = true, .copy = {1'234, 1'250}}};
   join.ended = {{.worker = {2, 8}, .record = record}};
   join.lost = {{2, 8}, {3, 7}};
   join.unreachable = {{3, 7}};

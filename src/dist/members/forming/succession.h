@@ -51,13 +51,22 @@ struct EndProof {
   MembershipRecord record = {};
 };
 
+// The newest copy of a run that a worker has without its present directory. The newer checkpoint is
+// worth more; of copies with the same one, the longer log.
+struct RunCopy {
+  uint64_t checkpoint = 0;  // step of the last complete one
+  uint64_t logged = 0;      // the last step in the log
+  // NOLINTNEXTLINE(modernize-use-nullptr): in the code that clang makes of the next line
+  auto operator<=>(const RunCopy&) const = default;
+};
+
 // The fitness of a worker as the next rank 0, which writes the run directory. In the order of
 // worth.
 struct WritingClaim {
   bool able = true;             // it has not failed to take the run over
   bool writes = false;          // now
   bool sees_directory = false;  // may take the run directory over
-  uint64_t newest_copy = 0;     // step of the newest copy of a checkpoint that it has
+  RunCopy copy = {};            // of those that do not see it
   // NOLINTNEXTLINE(modernize-use-nullptr): in the code that clang makes of the next line
   auto operator<=>(const WritingClaim&) const = default;
 };

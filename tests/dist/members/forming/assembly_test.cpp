@@ -464,6 +464,34 @@ TEST_F(OneAssembly, AHostDeclaresAMembershipFormedWhenAllHaveAccepted) {
   EXPECT_EQ(sent(host, 1), std::vector{Kind::kFormed});
 }
 
+// Worker 0 does not see the run, whose writer was worker 3.
+TEST_F(OneAssembly, RankZeroIsTheFirstOfThoseWithTheNewestCopyOfTheRun) {
+  const std::vector<std::pair<std::vector<WritingClaim>, int>> cases = {
+      {{{}, {}, {}}, 0},
+      {{{}, {}, {.copy = {.checkpoint = 20}}}, 2},
+      {{{}, {.copy = {.logged = 3}}, {}}, 1},
+      {{{}, {.copy = {20, 29}}, {.copy = {30}}}, 2},
+      {{{.copy = {20, 21}}, {.copy = {20, 29}}, {.copy = {20}}}, 1},
+      {{{}, {.copy = {20, 29}}, {.copy = {20, 29}}}, 1},
+      {{{}, {.copy = {20, 29}}, {.sees_directory = true}}, 2},
+      {{{}, {.writes = true}, {.copy = {90, 99}}}, 1},
+      {{{}, {.able = false, .copy = {90}}, {}}, 0},
+  };
+  for (const auto& [claims, first] : cases) {
+    Asking own = asking(0);
+    own.writing = claims[0];
+    Assembly host(own, {}, {}, {}, Assembly::Time());
+    pass(host, milliseconds(0));
+    for (int i : {1, 2}) {
+      Asking other = asking(i);
+      other.writing = claims[static_cast<size_t>(i)];
+      give(host, i, {.kind = Kind::kJoin, .asking = other});
+    }
+    pass(host, milliseconds(0));
+    EXPECT_EQ(host.record().open.at(0).members.at(0), member_number(first));
+  }
+}
+
 TEST_F(OneAssembly, AHostAddsThoseWhoWaitToACompleteMembership) {
   Asking joiner{.worker = member_number(7), .record = {.formed = before_}, .has_state = false};
   joiner.record.accept({.epoch = 6, .id = "tried", .members = {member_number(0)}});

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file/files.h"
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/printable.h"
@@ -16,6 +17,7 @@
 #include "cli/commands.h"
 #include "dist/launch/host_launch.h"
 #include "dist/launch/restarts.h"
+#include "train/directory/checkpoint_copy.h"
 #include "train/directory/run_directory.h"
 #include "train/run/event_command.h"
 #include "train/workers/join.h"
@@ -40,11 +42,19 @@ Grace grace_of(const WorkerCommand& command) {
 }
 
 LaunchResult launch_here(const WorkerCommand& command, const WorkerOptions& w,
-                         const std::vector<std::string>& rank0_environment) {
+                         const std::vector<std::string>& rank0_environment,
+                         std::optional<uint64_t> heard_of = std::nullopt) {
   const int workers = static_cast<int>(std::max<int64_t>(1, w.workers));
+  const auto restored = restore_lost_run(command, w, heard_of);
+  std::optional<uint64_t> last;  // also if the directory is lost meanwhile
+  const auto look = [&] {
+    const auto step = command.run.empty() ? std::nullopt : last_checkpoint(command.run);
+    if (step) last = step;
+  };
   LaunchResult result = launch_local(workers, worker_arguments(command), grace_of(command),
-                                     rank0_environment, w.elastic);
-  if (!command.run.empty()) result.checkpoint = last_checkpoint(command.run);
+                                     rank0_environment, w.elastic, look);
+  result.checkpoint = last;
+  result.restored = restored;
   return result;
 }
 
@@ -104,7 +114,13 @@ LaunchResult launch_again(const WorkerCommand& command, const WorkerOptions& w,
       restart_environment({static_cast<uint64_t>(restarts.used()), cause});
   environment.insert(environment.end(), command.rank0_environment.begin(),
                      command.rank0_environment.end());
-  if (w.hosts.empty()) return launch_here(command, w, environment);
+  if (w.hosts.empty()) {
+    try {
+      return launch_here(command, w, environment, restarts.checkpoint());
+    } catch (const CommError& e) {
+      return not_started(e.what());
+    }
+  }
   HostLaunch launch = host_launch(command, w);
   launch.rank0_environment = environment;
   launch.restart = true;
@@ -129,7 +145,7 @@ void pause_before_restart(std::chrono::seconds pause) {
 }
 
 void log_restart(const std::string& cause, const Restarts& restarts, std::chrono::seconds pause) {
-  const auto& step = restarts.checkpoint();
+  const auto step = restarts.checkpoint();
   log_warning(format("{}; restart {} of {} in {} s, {}; {} left", cause, restarts.used(),
                      restarts.allowed(), pause.count(),
                      step ? format("from the checkpoint of step {}", with_commas(*step))
@@ -138,6 +154,35 @@ void log_restart(const std::string& cause, const Restarts& restarts, std::chrono
 }
 
 }  // namespace
+
+std::optional<uint64_t> restore_lost_run(const WorkerCommand& command, const WorkerOptions& w,
+                                         std::optional<uint64_t> heard_of) {
+  const std::string& run = command.run;
+  if (w.restarts == 0 || !w.hosts.empty() || run.empty() || path_exists(run)) return std::nullopt;
+  const StartFrom from = start_from({.heard_of = heard_of, .copied = !command.copy.empty()});
+  if (from == StartFrom::kDirectory) return std::nullopt;
+  std::string missing = heard_of ? format("{} is gone, and with it the checkpoint of step {}", run,
+                                          with_commas(*heard_of))
+                                 : format("there is no run in {}", run);
+  if (from == StartFrom::kNothing) throw CommError(missing);
+  const CopyPlace place = {parse_copy_target(command.copy),
+                           {w.ssh_user, static_cast<int>(w.ssh_port)}};
+  bool none = true;
+  try {
+    if (const auto step = restore_if_copied(place, run)) {
+      log_warning(format("{}; it continues from the copy in {}, of step {}", missing, command.copy,
+                         with_commas(*step)));
+      return step;
+    }
+    missing += format("; {} has no copy", command.copy);
+  } catch (const IoError& e) {
+    missing += format("; the copy in {} cannot be restored: {}", command.copy, e.what());
+    none = false;
+  }
+  if (from == StartFrom::kCopy) throw CommError(missing);
+  if (!none) log_warning(missing + "; the run begins with its first step");
+  return std::nullopt;
+}
 
 bool starts_workers(const WorkerOptions& w) {
   if (!w.hosts.empty() && w.workers > 1) {

@@ -1,6 +1,8 @@
 // Starts the workers of `train` and `doctor`, and waits for their end.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,13 @@ struct WorkerCommand {
   std::string copy = {};    // the place of its second copy, if there is one
   std::string on_event = {};
 };
+
+// With --restarts, on one host: makes a run whose directory is gone from the second copy of its
+// last checkpoint, with a warning that names place and step; returns the step, or nothing where
+// there is a directory, or no copy. Throws CommError where the checkpoint that a launcher has heard
+// of is lost: a run is never begun anew because its directory is away.
+std::optional<uint64_t> restore_lost_run(const WorkerCommand& command, const WorkerOptions& options,
+                                         std::optional<uint64_t> heard_of = std::nullopt);
 
 // Starts the command on this host or over ssh, again with --restarts, and returns when all workers
 // have succeeded; throws the error of the first one that failed.

@@ -205,8 +205,9 @@ const Command& find_command(const std::vector<Command>& commands, const std::str
                            near ? format(" (did you mean '{}'?)", *near) : ""));
 }
 
-uint64_t restore_copy(const std::string& place, const SshOptions& ssh, const std::string& run) {
-  return restore_run({parse_copy_target(place), ssh}, run);
+std::optional<uint64_t> restore_copy(const std::string& place, const SshOptions& ssh,
+                                     const std::string& run) {
+  return restore_if_copied({parse_copy_target(place), ssh}, run);
 }
 
 void run(std::span<const std::string> args) {

@@ -38,6 +38,16 @@ std::vector<std::string> page_secret(const TrainOptions& options) {
   return {std::string(kPageTokenVariable) + "=" + token};
 }
 
+WorkerCommand worker_command(const TrainOptions& options) {
+  return {.name = "train",
+          .arguments = options.arguments,
+          .rank0_environment = page_secret(options),
+          .longest_wait = options.checkpoint.wait,
+          .run = options.run,
+          .copy = options.checkpoint.copy_to,
+          .on_event = options.on_event};
+}
+
 }  // namespace
 
 void run_train(const TrainOptions& options) {
@@ -48,20 +58,15 @@ void run_train(const TrainOptions& options) {
                            options.run, counted(static_cast<uint64_t>(options.decay_now), "step")));
   }
   if (options.workers.detach && !started_as_worker()) {
+    // Before the first file of a process in the background is in the directory.
+    if (starts_workers(options.workers)) restore_lost_run(worker_command(options), options.workers);
     TrainOptions attached = options;
     attached.workers.detach = false;
     std::erase(attached.arguments, "--detach");
     return run_in_background(options.run, [&] { run_train(attached); });
   }
   if (starts_workers(options.workers)) {
-    launch_workers({.name = "train",
-                    .arguments = options.arguments,
-                    .rank0_environment = page_secret(options),
-                    .longest_wait = options.checkpoint.wait,
-                    .run = options.run,
-                    .copy = options.checkpoint.copy_to,
-                    .on_event = options.on_event},
-                   options.workers);
+    launch_workers(worker_command(options), options.workers);
   } else {
     train_as_worker(options);
   }

@@ -85,6 +85,45 @@ class OnOneHost(RestartsCase):
         self.assertEqual(report["numbers"]["restarts"], 2)
         self.assertIn("a restart from step", report["notes"]["attempt 2"])
 
+    def lose_the_directory(self, process):
+        """With the worker that writes it, so that nothing is saved there any more."""
+        self.wait_for_attempt("run", 1, process)
+        time.sleep(0.3)  # until the launcher knows of the checkpoint
+        self.kill_rank("run", 0)
+        os.rename(self.path("run"), self.path("lost"))
+
+    def test_a_run_whose_directory_is_lost_continues_from_its_copy(self):
+        copy = self.path("copy")
+        more = [*STEPS, "--max-steps", 3 * LAST, "--workers", 2, "--restarts", 5, "--checkpoint.copy-to", copy]
+        process = self.start("run", *more)
+        self.wait_until("the copy", lambda: os.path.islink(f"{copy}/last"), process)
+        self.lose_the_directory(process)
+        error = process.communicate(timeout=180)[1]
+        self.assertEqual(process.returncode, 0, error)
+        said = re.search(rf"{self.path('run')} is gone, and with it the checkpoint of step ([\d,]+); it continues from the copy in "
+                         rf"{copy}, of step ([\d,]+)", error)
+        self.assertTrue(said, error)
+        first = int(said[2].replace(",", "")) + 1
+        losses = self.losses("run")
+        self.assertEqual(sorted(losses), list(range(first, 3 * LAST + 1)))
+        lost = self.losses("lost")
+        for step in lost.keys() & losses.keys():
+            self.assertAlmostEqual(losses[step]["loss"] / lost[step]["loss"], 1, delta=1e-3)
+        # So does a new launcher, which has heard of no checkpoint; and it says so.
+        shutil.rmtree(self.path("run"))
+        done = self.train("run", *more, "--max-steps", 3 * LAST + 10)
+        self.assertIn(f"there is no run in {self.path('run')}; it continues from the copy in {copy}, of step {3 * LAST:,}",
+                      done.stderr)
+        self.assertEqual(sorted(self.losses("run")), list(range(3 * LAST + 1, 3 * LAST + 11)))
+
+    def test_a_run_whose_directory_is_lost_is_not_begun_anew(self):
+        process = self.start("run", *STEPS, "--max-steps", 100000, "--workers", 2, "--restarts", 1)
+        self.lose_the_directory(process)
+        error = process.communicate(timeout=180)[1]
+        self.assertEqual(process.returncode, 5, error)
+        self.assertRegex(error, "is gone, and with it the checkpoint of step")
+        self.assertFalse(os.path.exists(self.path("run")))
+
     def test_one_process_alone_is_started_again_too(self):
         process = self.start("run", *STEPS, "--restarts", 1)
         self.wait_for_attempt("run", 1, process)
@@ -282,6 +321,16 @@ class OnHosts(RestartsCase):
             self.kill_rank("run", 0)  # a further restart finds the run there
             error = process.communicate(timeout=180)[1]
             self.assertEqual(process.returncode, 0, error)
+            # A new launcher, which has heard of no checkpoint, continues from the copy, too; a run without one begins.
+            for name, to, found in (("moved", copy, True), ("new", self.path("none"), False)):
+                process = self.start(name, *steps, "--max-steps", last + 10 if found else 10, "--hosts", "vm2", "--restarts", 1,
+                                     "--checkpoint.copy-to", to, prefix=network.command(2, "env", f"REIGEN_SSH={ssh}"))
+                said = process.communicate(timeout=180)[1]
+                self.assertEqual(process.returncode, 0, said)
+                self.assertEqual(f"no host has a run in {self.path(name)}; it continues on host vm2 from the copy in {copy}, of "
+                                 f"step {last:,}" in said, found, said)
+                self.assertNotIn("cannot be restored", said)
+                self.assertEqual(self.starts(name)[0]["step"], last if found else 0)
         self.assertRegex(error, f"continues on host vm2 from the copy in {copy}, of step")
         starts = self.starts("run")
         self.assertEqual([s["restart"] for s in starts], [1, 2])

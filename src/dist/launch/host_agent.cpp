@@ -146,8 +146,10 @@ class Agent {
 
   void find_run(const Json& message) {
     std::optional<uint64_t> step;
-    if (last_checkpoint_) step = last_checkpoint_(run_here(message));
-    Json answer = {{"kind", "run"}};
+    const std::string run = run_here(message);
+    if (last_checkpoint_) step = last_checkpoint_(run);
+    std::error_code ignored;
+    Json answer = {{"kind", "run"}, {"exists", std::filesystem::exists(run, ignored)}};
     if (step) answer["step"] = *step;
     send(answer);
   }
@@ -157,10 +159,12 @@ class Agent {
     Json answer = {{"kind", "restored"}};
     try {
       if (restore_copy_) {
-        answer["step"] = restore_copy_(message.value("place", ""), ssh, run_here(message));
+        const auto step = restore_copy_(message.value("place", ""), ssh, run_here(message));
+        if (step) answer["step"] = *step;
       }
     } catch (const Error& e) {
       answer["text"] = e.what();
+      answer["damaged"] = e.code() == ExitCode::kCheckpoint;
     }
     send(answer);
   }

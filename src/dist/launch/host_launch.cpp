@@ -23,6 +23,7 @@
 #include "dist/launch/launch.h"
 #include "dist/launch/program_copy.h"
 #include "dist/launch/remote_host.h"
+#include "dist/launch/restarts.h"
 #include "dist/launch/secret.h"
 #include "dist/net/message.h"
 
@@ -40,11 +41,7 @@ class Launch {
 
   LaunchResult run() {
     connect();
-    if (options_.restart) {
-      choose_first_host();
-    } else if (!options_.run.empty()) {
-      checkpoint_ = checkpoints().at(&hosts_.front());
-    }
+    if (!options_.run.empty()) choose_first_host();
     for (RemoteHost& host : hosts_) {
       host.set_first_rank(size_);
       size_ += host.slots().workers;
@@ -89,39 +86,55 @@ class Launch {
     for_usable_hosts([this](RemoteHost& host) { check_version(host, expect(host, "hello")); });
   }
 
-  // The step of the run's last checkpoint on each host.
-  std::map<const RemoteHost*, std::optional<uint64_t>> checkpoints() {
-    std::map<const RemoteHost*, std::optional<uint64_t>> found;
+  struct RunOnHost {
+    bool exists = false;
+    std::optional<uint64_t> checkpoint;  // the last one
+  };
+
+  std::map<const RemoteHost*, RunOnHost> find_run() {
+    std::map<const RemoteHost*, RunOnHost> found;
     for (RemoteHost& host : hosts_) {
       host.send({{"kind", "find_run"}, {"run", options_.run}, {"folder", folder_here()}});
     }
     answer_by_ = Clock::now() + options_.connect_within;
     for_usable_hosts([&](RemoteHost& host) {
       const Json answer = expect(host, "run");
-      found[&host] = number_field(answer, "step");
+      found[&host] = {answer.value("exists", false), number_field(answer, "step")};
     });
     return found;
   }
 
-  // Rank 0 goes to the first host that has the latest checkpoint of the run.
+  // Of a restart, rank 0 goes to the first host that has the latest checkpoint of the run.
   void choose_first_host() {
-    auto found = checkpoints();
-    const auto newest = std::max_element(
-        hosts_.begin(), hosts_.end(),
-        [&](const RemoteHost& a, const RemoteHost& b) { return found[&a] < found[&b]; });
-    checkpoint_ = found[&*newest];
-    auto first = newest;
-    if (options_.checkpoint && checkpoint_ < options_.checkpoint) {
+    auto found = find_run();
+    auto first = hosts_.begin();
+    if (options_.restart) {
+      first = std::max_element(first, hosts_.end(), [&](const RemoteHost& a, const RemoteHost& b) {
+        return found[&a].checkpoint < found[&b].checkpoint;
+      });
+    }
+    checkpoint_ = found[&*first].checkpoint;
+    const StartFrom from = start_from(
+        {.heard_of = options_.checkpoint,
+         .found = checkpoint_,
+         .directory = std::any_of(found.begin(), found.end(),
+                                  [](const auto& on_host) { return on_host.second.exists; }),
+         .copied = !options_.copy.empty()});
+    if (from == StartFrom::kAnyCopy) {
+      first = restore_copy(format("no host has a run in {}", options_.run), false);
+    } else if (from != StartFrom::kDirectory) {
       const std::string missing = format("no usable host has the checkpoint of step {} of {}",
                                          with_commas(*options_.checkpoint), options_.run);
-      first = restore_copy(missing);
+      if (from == StartFrom::kNothing) throw CommError(missing);
+      first = restore_copy(missing, true);
     }
     hosts_.splice(hosts_.begin(), hosts_, first);
   }
 
-  // The first host that can make the run from the second copy of its last checkpoint.
-  std::list<RemoteHost>::iterator restore_copy(std::string missing) {
-    if (options_.copy.empty()) throw CommError(missing);
+  // The first host that can make the run from the second copy of its last checkpoint. If none can,
+  // and the run does not need it, the first host, where the run begins.
+  std::list<RemoteHost>::iterator restore_copy(std::string missing, bool needed) {
+    bool found_none = false;
     for (auto host = hosts_.begin(); host != hosts_.end(); ++host) {
       const std::string& name = host->slots().host;
       host->send({{"kind", "restore"},
@@ -139,10 +152,16 @@ class Launch {
                            name, options_.copy, with_commas(*checkpoint_)));
         return host;
       }
-      missing += format("; the copy cannot be restored on {}: {}", name,
-                        text_field(answer, "text").value_or("not supported"));
+      const auto why = text_field(answer, "text");
+      missing += why ? format("; the copy cannot be restored on {}: {}", name, *why)
+                     : format("; {} has no copy on {}", options_.copy, name);
+      // The first checkpoint of a run that begins anew would replace it.
+      if (!needed && answer.value("damaged", false)) throw CheckpointError(missing);
+      found_none = found_none || !why;
     }
-    throw CommError(missing);
+    if (needed) throw CommError(missing);
+    if (!found_none) log_warning(missing + "; the run begins with its first step");
+    return hosts_.begin();
   }
 
   // Throws CommError if no byte is taken for as long as a connection may take.

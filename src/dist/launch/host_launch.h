@@ -37,8 +37,8 @@ struct HostLaunch {
   std::chrono::milliseconds connect_within{60'000};
   // With --restarts: the run directory, whose last checkpoint the result has. Empty: not asked for.
   std::string run = {};
-  // The place of its second copy (--checkpoint.copy-to), from which a restart continues if no host
-  // is usable that has the checkpoint. Empty: there is none.
+  // The place of its second copy (--checkpoint.copy-to), from which the run continues if no host is
+  // usable that has its directory, or its last checkpoint. Empty: there is none.
   std::string copy = {};
   // A job that starts again leaves out hosts that are not usable. Its rank 0 is on the first host
   // with the latest checkpoint of the run.
@@ -57,9 +57,10 @@ inline constexpr const char* kAgentCommand = "host-agent";
 // The step of the last checkpoint of a run; nothing where there is none.
 using LastCheckpoint = std::function<std::optional<uint64_t>(const std::string& run)>;
 
-// Makes a run from the second copy of its last checkpoint; returns its step. Throws Error.
-using RestoreCopy = std::function<uint64_t(const std::string& place, const SshOptions& ssh,
-                                           const std::string& run)>;
+// Makes a run from the second copy of its last checkpoint; returns its step, or nothing where there
+// is no copy. Throws Error.
+using RestoreCopy = std::function<std::optional<uint64_t>(
+    const std::string& place, const SshOptions& ssh, const std::string& run)>;
 
 // The agent on a host: exchanges messages with the launcher over stdin and stdout, and returns when
 // its workers have ended. Call it on the main thread, after catch_interrupts().

@@ -28,7 +28,7 @@ WorkerOutput show_workers() {
 
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
                           const Grace& grace, const std::vector<std::string>& rank0_environment,
-                          bool elastic) {
+                          bool elastic, const std::function<void()>& look) {
   check_launch_depth();
   // The port is open before any worker starts: no other program can take it, and no worker waits.
   const Socket listener = listen_on("127.0.0.1", 0);
@@ -63,6 +63,7 @@ LaunchResult launch_local(int workers, const std::vector<std::string>& arguments
     constexpr std::chrono::milliseconds kTick{100};
     set.attend(kTick);
     set.take_proofs();  // there are no other hosts to tell
+    if (look) look();
     if (interrupt_requested() && !stopped) {
       stopped = true;
       set.stop(elastic ? SIGINT : SIGTERM);  // SIGTERM drains a worker of an elastic job alone

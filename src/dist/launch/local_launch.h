@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,12 +33,13 @@ struct LaunchResult {
 // Lines are shown as "[1] ...", rank 0's status as the terminal's status line, rank 0's stdout
 // unchanged. SIGINT, SIGTERM and SIGHUP are forwarded; if this process dies for any reason, the
 // kernel kills the workers. `elastic`: a worker that ends is proven to the others,
-// which continue. Call it on the main thread, after catch_interrupts(), with no other
-// thread running but those that only start commands.
+// which continue. `look` is called ten times a second, and after the last end. Call it on the main
+// thread, after catch_interrupts(), with no other thread running but those that only start
+// commands.
 LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
                           const Grace& grace = {},
                           const std::vector<std::string>& rank0_environment = {},
-                          bool elastic = false);
+                          bool elastic = false, const std::function<void()>& look = {});
 
 // Shows the workers' output on this terminal.
 WorkerOutput show_workers();

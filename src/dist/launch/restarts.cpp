@@ -57,6 +57,13 @@ std::optional<std::chrono::seconds> Restarts::after(const LaunchResult& end) {
   return std::min(pause, kLongest);
 }
 
+StartFrom start_from(const KnownOfRun& run) {
+  if (run.heard_of && run.found < run.heard_of) {
+    return run.copied ? StartFrom::kCopy : StartFrom::kNothing;
+  }
+  return run.directory || !run.copied ? StartFrom::kDirectory : StartFrom::kAnyCopy;
+}
+
 std::vector<std::string> restart_environment(const RestartFacts& facts) {
   return {format("{}={}", kNumber, facts.number), format("{}={}", kCause, facts.cause)};
 }

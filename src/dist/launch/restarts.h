@@ -47,6 +47,22 @@ class Restarts {
   std::string why_not_;
 };
 
+// What a launcher knows of a run before it starts workers.
+struct KnownOfRun {
+  std::optional<uint64_t> heard_of;  // its last checkpoint, from earlier attempts
+  std::optional<uint64_t> found;     // the last one in the run's directory, where that is usable
+  bool directory = false;            // there is one, maybe without a checkpoint
+  bool copied = false;               // --checkpoint.copy-to names a second place
+};
+
+enum class StartFrom : uint8_t {
+  kDirectory,  // resumes from it, or begins in it
+  kCopy,       // the checkpoint is lost without it
+  kAnyCopy,    // if there is one; otherwise the run begins
+  kNothing,    // a run is never begun anew because its directory is away
+};
+StartFrom start_from(const KnownOfRun& run);
+
 // The number of a restart and its cause, which rank 0 records: as variables for it, and read back.
 struct RestartFacts {
   uint64_t number = 0;  // 0: the first start of a job

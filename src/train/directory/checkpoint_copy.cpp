@@ -55,6 +55,10 @@ for old in step-*; do
 done
 )sh";
 
+constexpr const char* kFind = R"sh(set -eu
+[ ! -L "$place/last" ] || readlink "$place/last"
+)sh";
+
 constexpr const char* kGet = R"sh(set -eu
 cd "$place"
 [ -L last ] || { echo "$place has no copy" >&2; exit 1; }
@@ -207,6 +211,21 @@ void put_copy(const CopyPlace& place, const std::string& checkpoint, const std::
   const std::string sum = sha256_of_file(checkpoint + "/" + kSums);
   const std::vector<std::string> pack = {"sh", "-c", "tar -C \"$0\" -cf - . | \"$@\"", checkpoint};
   output_of(joined(pack, at_place(place, {{"name", name}, {"sum", sum}}, kPut)), stop);
+}
+
+std::optional<uint64_t> find_copy(const CopyPlace& place) {
+  const auto stop = [] {
+    check_interrupt();
+    return false;
+  };
+  std::string name = output_of(at_place(place, {}, kFind), stop);
+  while (name.ends_with('\n')) name.pop_back();
+  return RunDirectory::step_of(name);
+}
+
+std::optional<uint64_t> restore_if_copied(const CopyPlace& place, const std::string& run) {
+  if (place.target.kind != CopyTarget::Kind::kCommand && !find_copy(place)) return std::nullopt;
+  return restore_run(place, run);
 }
 
 uint64_t restore_run(const CopyPlace& place, const std::string& run) {

@@ -10,7 +10,9 @@
 // DIRECTORY, which brings the copy back as DIRECTORY/NAME.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "config/copy_target.h"
@@ -29,9 +31,16 @@ struct CopyPlace {
 void put_copy(const CopyPlace& place, const std::string& checkpoint, const std::string& name,
               const std::function<bool()>& stop);
 
+// The step of the copy at a directory or on a host, by its link alone; nothing where there is none.
+// Throws IoError where the host cannot be asked.
+std::optional<uint64_t> find_copy(const CopyPlace& place);
+
 // Makes the run directory `run`, with the copy as its last checkpoint, complete or not at all;
 // returns the step. Throws ConfigError if it exists, IoError, and CheckpointError for a copy that
 // is damaged or not from `reigen train`.
 uint64_t restore_run(const CopyPlace& place, const std::string& run);
+
+// The same; nothing where the place has no copy. A command is not asked first: it fails.
+std::optional<uint64_t> restore_if_copied(const CopyPlace& place, const std::string& run);
 
 }  // namespace reigen

@@ -90,6 +90,11 @@ bool is_leftover(const std::string& name) {
 
 std::string RunDirectory::name_of(uint64_t step) { return format("{}{:08}", kPrefix, step); }
 
+std::optional<uint64_t> RunDirectory::step_of(const std::string& name) {
+  uint64_t step = 0;
+  return step_of_name(name, step) ? std::optional(step) : std::nullopt;
+}
+
 std::string RunDirectory::path_of(uint64_t step) { return "checkpoints/" + name_of(step); }
 
 RunDirectory::RunDirectory(std::string path, Lock how, std::chrono::seconds wait)

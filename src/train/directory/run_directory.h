@@ -37,6 +37,7 @@ class RunDirectory {
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string checkpoint(uint64_t step) const;
   static std::string name_of(uint64_t step);  // "step-00001000"
+  static std::optional<uint64_t> step_of(const std::string& name);
   static std::string path_of(uint64_t step);  // "checkpoints/step-00001000"
 
   // Steps of the checkpoints, rising. The checkpoints may be damaged.

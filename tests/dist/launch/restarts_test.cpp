@@ -41,6 +41,25 @@ TEST(Restarts, CountProgressFromACopyThatWasRestored) {
   }
 }
 
+TEST(Restarts, StartFromTheCopyWhereTheDirectoryIsLost) {
+  const auto from = [](std::optional<uint64_t> heard_of, std::optional<uint64_t> found,
+                       bool directory, bool copied) {
+    return start_from({heard_of, found, directory, copied});
+  };
+  for (const bool copied : {true, false}) {
+    EXPECT_EQ(from({}, {}, true, copied), StartFrom::kDirectory);
+    EXPECT_EQ(from({}, 10, true, copied), StartFrom::kDirectory);
+    EXPECT_EQ(from(10, 10, true, copied), StartFrom::kDirectory);
+    EXPECT_EQ(from(10, 20, true, copied), StartFrom::kDirectory);
+    const StartFrom lost = copied ? StartFrom::kCopy : StartFrom::kNothing;
+    EXPECT_EQ(from(20, {}, false, copied), lost);
+    EXPECT_EQ(from(20, {}, true, copied), lost);
+    EXPECT_EQ(from(20, 10, true, copied), lost);
+  }
+  EXPECT_EQ(from({}, {}, false, true), StartFrom::kAnyCopy);
+  EXPECT_EQ(from({}, {}, false, false), StartFrom::kDirectory);
+}
+
 TEST(Restarts, NeedACheckpointBetweenThem) {
   Restarts restarts(100);
   EXPECT_TRUE(restarts.after(lost(10)));

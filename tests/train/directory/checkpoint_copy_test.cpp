@@ -72,6 +72,21 @@ TEST_F(CheckpointCopy, ReplacesTheOneBefore) {
   EXPECT_EQ(read_file(at("copy/last/model.safetensors")), "twenty");
 }
 
+TEST_F(CheckpointCopy, IsFoundByItsLink) {
+  EXPECT_EQ(find_copy(in_directory()), std::nullopt);
+  EXPECT_EQ(restore_if_copied(in_directory(), at("run")), std::nullopt);
+  EXPECT_FALSE(fs::exists(at("run")));
+  make_checkpoint(at("step-00000010"), "ten");
+  put(in_directory(), 10);
+  EXPECT_EQ(find_copy(in_directory()), 10u);
+  EXPECT_THROW(restore_if_copied(in_directory(), at("run")),
+               CheckpointError);  // it is not complete
+  EXPECT_FALSE(fs::exists(at("run")));
+  fs::remove(at("copy/last"));
+  fs::create_symlink("/etc", at("copy/last"));
+  EXPECT_EQ(find_copy(in_directory()), std::nullopt);
+}
+
 TEST_F(CheckpointCopy, StaysAsItWasWhenTheNextOneIsDamaged) {
   make_checkpoint(at("step-00000010"), "ten");
   make_checkpoint(at("step-00000020"), "twenty");

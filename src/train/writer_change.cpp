@@ -211,7 +211,8 @@ bool change_writer(AttemptParts& parts, const std::deque<StepRecord>& recent,
   const std::string told =
       job.broadcast((parts.lacks_checkpoint ? "lacks " : "saved ") + to_text(parts.run_places));
   parts.lacks_checkpoint = told.starts_with("lacks ");
-  parts.run_places = run_places_in(told.substr(6));
+  const RunPlaces before = std::exchange(parts.run_places, run_places_in(told.substr(6)));
+  if (parts.run_places != before) claim_writing(parts);  // this host may see the new one
   return parts.lacks_checkpoint;
 }
 

@@ -13,6 +13,8 @@
 #include "base/file/files.h"
 #include "base/terminal.h"
 #include "dist/members/job_fixture.h"
+#include "observe/record/measurement_log.h"
+#include "train/run/take_over.h"
 #include "train/small_run.h"
 
 namespace reigen {
@@ -30,13 +32,15 @@ class WriterChange : public ::testing::Test {
   ~WriterChange() override { set_quiet(false); }
 
   using Survivor = std::function<void(AttemptParts&, int number)>;
-  void run_survivors(const Survivor& survivor) {
+  void run_survivors(const Survivor& survivor, const RunPlaces& earlier = {}) {
     RunDirectory run(options.run);
     std::latch prepared(3);
     with_elastic_job(3, [&](Job& job) {
       const int number = job.rank();
       const auto parts = prepare_attempt(options, job.first() ? &run : nullptr, job, "test");
-      parts->options.run = parts->run_places.back().path = path(number);
+      parts->options.run = path(number);
+      parts->run_places.back().path = number == 0 ? options.run : "/of/another/host";
+      parts->run_places.insert(parts->run_places.begin(), earlier.begin(), earlier.end());
       claim_writing(*parts);
       prepared.arrive_and_wait();
       if (number == 0) return;
@@ -77,6 +81,46 @@ TEST_F(WriterChange, ANewDirectoryNeedsACheckpointAlsoAfterAFurtherLoss) {
     parts.lacks_checkpoint = false;  // as the loop does with the first checkpoint
     EXPECT_FALSE(change_writer(parts, {}, std::nullopt));
   });
+}
+
+TEST_F(WriterChange, ADirectoryOfADifferentNameIsContinuedByAWorkerThatSeesIt) {
+  run_survivors([&](AttemptParts& parts, int number) {
+    EXPECT_TRUE(change_writer(parts, {}, std::nullopt));
+    EXPECT_EQ(parts.run_places.back().path, path(1));
+    if (number == 1) return parts.job.leave();
+    form_next(parts);
+    change_writer(parts, {}, std::nullopt);
+    ASSERT_NE(parts.writer, nullptr);
+    EXPECT_EQ(parts.writer->run().path(), path(1));
+    EXPECT_FALSE(std::filesystem::exists(path(2)));
+  });
+}
+
+// Worker 2 has a directory that was written before that of worker 0.
+TEST_F(WriterChange, AnEarlierDirectoryIsContinuedWhereNoWorkerSeesTheLastOne) {
+  WrittenRun earlier;
+  {
+    const RunDirectory run(path(2));
+    run.write("config.yaml", "seed: 1\n");
+    MeasurementLog log(path(2), 0, 0);
+    for (uint64_t step = 1; step <= 5; ++step) log.append(StepRecord{.step = step});
+    earlier = {make_run_id(run), "/of/a/third/host"};
+  }
+  run_survivors(
+      [&](AttemptParts& parts, int number) {
+        EXPECT_EQ(parts.job.first(), number == 2);
+        parts.state.counters.step = 9;
+        EXPECT_TRUE(change_writer(parts, {{.step = 8}, {.step = 9}}, 7));
+        EXPECT_EQ(parts.run_places.back(), (WrittenRun{earlier.id, path(2)}));
+        EXPECT_EQ(parts.run_places.size(), 2u);
+        if (parts.writer) {
+          parts.writer->flush();
+          EXPECT_EQ(parts.earlier_run, "/of/another/host");  // with steps 6 and 7
+          EXPECT_EQ(log_steps(path(2), "step"), (std::vector<uint64_t>{1, 2, 3, 4, 5, 8, 9}));
+        }
+        parts.job.leave();
+      },
+      {earlier});
 }
 
 TEST_F(WriterChange, ACheckpointThatTheLostWriterHadInMemoryIsDueAgain) {

@@ -342,11 +342,24 @@ function showHosts(hosts) {
   });
 }
 
-function showRanks(ranks) {
-  byId('ranks').hidden = ranks.length === 0;
-  fill(byId('rank-rows'), ranks, () => element('tr'), (row, cells) => {
+function fillRows(rows, shown) {
+  fill(byId(rows), shown, () => element('tr'), (row, cells) => {
     fill(row, cells, () => element('td'), setText);
   });
+}
+
+// A job has ranks or, if it is elastic, workers with lasting numbers.
+function showWorkers(run) {
+  byId('ranks').hidden = run.ranks.length === 0;
+  byId('workers').hidden = run.workers.length === 0;
+  byId('changes').hidden = run.worker_changes.length === 0;
+  fillRows('rank-rows', run.ranks);
+  fillRows('worker-rows', run.workers);
+  fillRows('change-rows', run.worker_changes);
+  const link = byId('ranks-link');
+  const elastic = run.workers.length > 0;
+  setText(link, elastic ? 'Workers' : 'Ranks');
+  link.setAttribute('href', elastic ? '#workers' : '#ranks');
 }
 
 function showSamples(samples) {
@@ -403,7 +416,7 @@ function show(run) {
     if (list.children[i] !== figure) list.insertBefore(figure, list.children[i]);
   });
   showHosts(run.hosts);
-  showRanks(run.ranks);
+  showWorkers(run);
   showSamples(run.samples);
   showLog(run.log);
 }

@@ -215,6 +215,7 @@ void describe_attempt(AttemptParts& parts) {
   facts.device_kind = parts.opened.device.kind() == DeviceKind::kGpu ? "gpu" : "cpu";
   facts.threads = parts.state.choices.threads;
   facts.worker_count = static_cast<uint64_t>(parts.job.size());
+  facts.members = member_entries(parts.job);
   facts.workers = describe(parts.job, parts.state.choices);
   if (!parts.transport.text.empty()) facts.workers += "; " + parts.transport.text;
   facts.first_step = parts.state.counters.step;
@@ -304,6 +305,15 @@ void check_output_bias(const Device& device, const ModelOptions& model, size_t p
 }
 
 }  // namespace
+
+std::vector<MemberEntry> member_entries(Job& job) {
+  std::vector<MemberEntry> entries;
+  if (!job.elastic()) return entries;
+  for (const Member& member : job.membership()->members()) {
+    entries.push_back({static_cast<uint64_t>(member.id.number), member.host});
+  }
+  return entries;
+}
 
 std::unique_ptr<AttemptParts> prepare_attempt(const TrainOptions& given, RunDirectory* run,
                                               Job& job, const std::string& version) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "config/train_options.h"
@@ -82,6 +83,9 @@ std::unique_ptr<AttemptParts> prepare_joiner(const TrainOptions& given, const Ch
 // The validation set of eval.old-data, for workers that do not read it themselves.
 std::string old_set_text(const AttemptParts& parts);
 void read_old_set(const std::string& text, AttemptParts& parts);
+
+// The workers of an elastic job by rank, for records; empty for a different job.
+std::vector<MemberEntry> member_entries(Job& job);
 
 // Batches from the state's cursor on, this worker's share of each.
 std::unique_ptr<Prefetcher> make_input(AttemptParts& parts);

@@ -218,6 +218,7 @@ Recovered recover(AttemptParts& parts, const CommStatus& why, const LoopPosition
   out.record.epoch = static_cast<uint64_t>(membership.epoch());
   out.record.id = out.loop.forming.substr(0, kShortId);
   out.record.workers = static_cast<uint64_t>(parts.job.size());
+  out.record.members = member_entries(parts.job);
   out.record.seconds = until_formed + since_formed->seconds();
   out.record.time = unix_now();
   out.record.writer = static_cast<uint64_t>(membership.members().front().id.number);

@@ -84,6 +84,8 @@ void begin_new_directory(AttemptParts& parts, const FoundCopy& found) {
   const bool has_copy = copied > 0 && copied < parts.state.counters.step &&
                         adopt_checkpoint(*parts.taken_over, found.path, copied);
   make_writer(parts);
+  parts.facts.worker_count = static_cast<uint64_t>(parts.job.size());
+  parts.facts.members = member_entries(parts.job);
   parts.facts.first_step = parts.state.counters.step;
   parts.facts.resumed = parts.facts.first_step > 0;
   parts.writer->open(parts.state.counters);

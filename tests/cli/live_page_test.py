@@ -20,6 +20,7 @@ import urllib.request
 import browser
 import harness
 from harness import REIGEN, run
+from workers_test import workers_of
 
 SMALL = ["--preset", "tiny", "--model.width", 32, "--model.heads", 2, "--model.ffn-width", 64,
          "--model.encoder-layers", 1, "--model.decoder-layers", 1, "--batch.target-tokens", 300,
@@ -444,6 +445,28 @@ class Page(PageCase):
         return self.tab.js(f"""(() => {{const c = document.querySelector('#chart-{chart} canvas');
             const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
             let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n}})()""")
+
+    def test_the_workers_of_an_elastic_job_that_are_there_and_those_that_were_lost(self):
+        self.show(*self.arguments(self.path("run"), "--max-steps", 1000000, "--eval.every", 20, "--dashboard", "--workers", 3,
+                                  "--elastic"))
+        tab = self.tab
+        cells = "[...document.querySelectorAll('#%s tr')].map(r => [...r.children].map(c => c.textContent))"
+        tab.wait("document.querySelectorAll('#worker-rows tr').length == 3")
+        workers = tab.js(cells % "worker-rows")
+        host = socket.gethostname()
+        self.assertEqual([row[:4] for row in workers],
+                         [["0", "0 (writes the run)", host, "1"], ["1", "1", host, "1"], ["2", "2", host, "1"]])
+        self.assertEqual(tab.js("[document.querySelector('#changes').hidden, document.querySelector('#ranks').hidden]"), [True, True])
+        victim, = [pid for pid, rank in workers_of(self.path("run")) if rank == 1]
+        os.kill(victim, signal.SIGKILL)
+        tab.wait("document.querySelectorAll('#worker-rows tr').length == 2 && "
+                 "[...document.querySelectorAll('#worker-rows tr')].every(r => Number(r.children[5].textContent) > 0)")
+        self.assertEqual([row[:4] for row in tab.js(cells % "worker-rows")], [["0", "0 (writes the run)", host, "1"], ["2", "1", host, "1"]])
+        change, = tab.js(cells % "change-rows")
+        self.assertEqual(change[1:4], ["1", host, "lost"])
+        self.assertGreater(int(change[0].replace(",", "")), 0)
+        self.assertEqual(tab.text("#ranks-link"), "Workers")
+        self.assert_clean()
 
     def test_a_run_is_followed_while_it_trains_and_after_it_has_ended(self):
         process = self.show(*self.arguments(self.path("run"), "--max-steps", 1000000, "--eval.every", 20,

@@ -16,6 +16,19 @@ namespace reigen {
 // is read by the old keys in the tables: `was`.
 inline constexpr uint64_t kLogFormat = 2;
 
+// A worker of an elastic job. Its number lasts, its rank may change.
+struct MemberEntry {
+  uint64_t worker = 0;
+  std::string host;
+  bool operator==(const MemberEntry&) const = default;
+
+  static constexpr auto fields() {
+    using R = MemberEntry;
+    return std::tuple{field(&R::worker, "worker", kNoUnit, "number of the worker").since("0.2"),
+                      field(&R::host, "host", kNoUnit, "its host").since("0.2")};
+  }
+};
+
 struct StartRecord {
   uint64_t step = 0;
   double time = unix_now();
@@ -26,6 +39,7 @@ struct StartRecord {
   uint64_t process = 0;
   uint64_t threads = 0;
   uint64_t workers = 1;
+  std::vector<MemberEntry> members;
   std::string encryption;
   bool insecure = false;
   std::string device;
@@ -60,6 +74,9 @@ struct StartRecord {
         field(&R::process, "process", kNoUnit, "process id of rank 0"),
         field(&R::threads, "threads", kCount, "CPU threads of rank 0"),
         field(&R::workers, "workers", kCount, "workers of the job"),
+        field(&R::members, "members", kNoUnit, "workers of an elastic job, by rank")
+            .since("0.2")
+            .omitted_when_empty(),
         field(&R::encryption, "encryption", kNoUnit,
               "encryption of the connections between workers, in words; absent where none leaves "
               "the machine")
@@ -287,6 +304,7 @@ struct MembershipChangeRecord {
   uint64_t epoch = 0;
   std::string id;
   uint64_t workers = 0;
+  std::vector<MemberEntry> members;
   std::vector<LostWorkerEntry> lost;
   std::vector<ChangedWorkerEntry> joined;
   std::vector<ChangedWorkerEntry> left;
@@ -310,6 +328,7 @@ struct MembershipChangeRecord {
         field(&R::epoch, "epoch", kNoUnit, "number of the membership; the first is 0"),
         field(&R::id, "id", kNoUnit, "first 8 digits of its random id"),
         field(&R::workers, "workers", kCount, "workers from now on"),
+        field(&R::members, "members", kNoUnit, "these workers, by rank").omitted_when_empty(),
         field(&R::lost, "lost", kNoUnit, "workers that were lost").omitted_when_empty(),
         field(&R::joined, "joined", kNoUnit,
               "workers that were added, with the training state of the others")

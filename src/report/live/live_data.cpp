@@ -10,6 +10,7 @@
 #include "base/file/files.h"
 #include "base/format.h"
 #include "config/train_options.h"
+#include "report/job_workers.h"
 #include "report/live/live_charts.h"
 #include "report/log_tail.h"
 #include "report/verdict/learning/wording.h"
@@ -180,16 +181,53 @@ Json hosts_of(const RunSummary& run) {
   return rows;
 }
 
+// Times and bytes of the last steps; empty where there is none yet.
+std::vector<std::string> costs_of(const RankSummary& rank) {
+  if (rank.spans.rows().empty()) return {"", "", "", "", ""};
+  const double step = 1000 * rank.spans.latest("seconds", "steps");
+  const double wait = 1000 * rank.spans.latest("communication", "steps");
+  return {format("{:.1f}", step), format("{:.1f}", step - wait), format("{:.1f}", wait),
+          format("{:.2f}", rank.spans.latest("sent", "steps") / 1e6),
+          format("{:.2f}", rank.spans.latest("inter_node_bytes", "steps") / 1e6)};
+}
+
+Json row_of(const std::vector<std::string>& first, const std::vector<std::string>& then) {
+  Json row = first;
+  for (const std::string& cell : then) row.push_back(cell);
+  return row;
+}
+
 Json ranks_of(const RunSummary& run) {
   Json rows = Json::array();
   for (const auto& [rank, summary] : run.ranks) {
     if (summary.spans.rows().empty() || rows.size() == kMostRanks) continue;
-    const double step = 1000 * summary.spans.latest("seconds", "steps");
-    const double wait = 1000 * summary.spans.latest("communication", "steps");
-    rows.push_back({std::to_string(rank), format("{:.1f}", step), format("{:.1f}", step - wait),
-                    format("{:.1f}", wait),
-                    format("{:.2f}", summary.spans.latest("sent", "steps") / 1e6),
-                    format("{:.2f}", summary.spans.latest("inter_node_bytes", "steps") / 1e6)});
+    rows.push_back(row_of({std::to_string(rank)}, costs_of(summary)));
+  }
+  return rows;
+}
+
+// The logs of a job's ranks are named by the workers' numbers.
+Json present_workers(const RunSummary& run, const JobWorkers& workers) {
+  Json rows = Json::array();
+  for (size_t rank = 0; rank < std::min(workers.present.size(), kMostRanks); ++rank) {
+    const PresentWorker& one = workers.present[rank];
+    const auto found = run.ranks.find(static_cast<int>(one.worker));
+    rows.push_back(
+        row_of({std::to_string(one.worker), rank == 0 ? "0 (writes the run)" : std::to_string(rank),
+                one.host, with_commas(one.since + 1)},
+               costs_of(found == run.ranks.end() ? RankSummary() : found->second)));
+  }
+  return rows;
+}
+
+// The last ones, the newest first.
+Json worker_changes(const JobWorkers& workers) {
+  constexpr size_t kMost = 50;
+  Json rows = Json::array();
+  for (size_t i = workers.changes.size(); i-- > 0 && rows.size() < kMost;) {
+    const WorkerChange& change = workers.changes[i];
+    rows.push_back({with_commas(change.step), std::to_string(change.worker), change.host,
+                    name_of(change.what), change.why});
   }
   return rows;
 }
@@ -260,7 +298,8 @@ Json notes_of(const RunReader& reader) {
 
 Json live_placeholder(const std::string& run_directory, const char* kind, const std::string& text) {
   Json json = {{"name", name_of_run(run_directory)}, {"state", {{"kind", kind}, {"text", text}}}};
-  for (const char* part : {"facts", "verdicts", "charts", "hosts", "ranks", "samples", "notes"}) {
+  for (const char* part : {"facts", "verdicts", "charts", "hosts", "ranks", "workers",
+                           "worker_changes", "samples", "notes"}) {
     json[part] = Json::array();
   }
   json["log"] = log_tail(run_directory + "/log.txt", kPageLogLines);
@@ -276,7 +315,10 @@ Json live_data(const std::string& run_directory, const RunReader& reader, double
   json["verdicts"] = verdicts_of(run, learning_context(run_directory, options));
   json["charts"] = live_charts(run);
   json["hosts"] = hosts_of(run);
-  json["ranks"] = ranks_of(run);
+  const JobWorkers workers = workers_of_job(run);
+  if (workers.present.empty()) json["ranks"] = ranks_of(run);
+  json["workers"] = present_workers(run, workers);
+  json["worker_changes"] = worker_changes(workers);
   json["notes"] = notes_of(reader);
   if (run.evaluations.empty()) return json;
   for (const SampleTranslation& s : run.evaluations.back().samples) {

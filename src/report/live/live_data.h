@@ -1,5 +1,6 @@
 // The content of the live page as JSON: the state of the run, current figures, verdicts, charts, a
-// row for each host and each rank, sample translations and the end of the log.
+// row for each host and each rank (of an elastic job: each present worker), sample translations and
+// the end of the log.
 //
 // Its size does not grow with the run, so that a request every two seconds stays cheap.
 #pragma once

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "base/format.h"
 #include "base/printable.h"
 #include "base/terminal.h"
+#include "report/job_workers.h"
 #include "report/run_state.h"
 #include "report/verdict/learning/wording.h"
 #include "report/verdict/machine/wording.h"
@@ -112,13 +114,19 @@ void add_progress(Picture& picture, const RunSummary& run) {
 
 void add_ranks(Picture& picture, const RunSummary& run) {
   const bool wide = picture.width() >= kWide;
+  // Of an elastic job, the logs of lost workers are there, too.
+  std::set<int> present;
+  for (const PresentWorker& one : workers_of_job(run).present) {
+    present.insert(static_cast<int>(one.worker));
+  }
+  const char* who = present.empty() ? "rank" : "worker";
   Table table;
-  table.row(wide ? std::vector<std::string>{"rank", "ms/step", "working", "waiting", "MB sent/step",
+  table.row(wide ? std::vector<std::string>{who, "ms/step", "working", "waiting", "MB sent/step",
                                             "working share"}
-                 : std::vector<std::string>{"rank", "ms", "work", "wait"});
+                 : std::vector<std::string>{who, "ms", "work", "wait"});
   if (wide) table.text_column(5);
   for (const auto& [rank, summary] : run.ranks) {
-    if (summary.spans.rows().empty()) continue;
+    if (summary.spans.rows().empty() || (!present.empty() && !present.contains(rank))) continue;
     const double step = 1000 * summary.spans.latest("seconds", "steps");
     const double wait = 1000 * summary.spans.latest("communication", "steps");
     std::vector<std::string> row = {std::to_string(rank), format("{:.1f}", step),

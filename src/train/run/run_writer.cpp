@@ -105,6 +105,7 @@ void RunWriter::announce(const AttemptFacts& attempt) {
   start.device_kind = attempt.device_kind;
   start.threads = attempt.threads;
   start.workers = attempt.worker_count;
+  start.members = attempt.members;
   start.encryption = attempt.encryption;
   start.insecure = attempt.insecure;
   const TokenFlops flops = token_flops(m, static_cast<int64_t>(data_.vocabulary.size()));

@@ -32,8 +32,9 @@ struct AttemptFacts {
   std::optional<double> precision_gain;  // of bf16, where --precision auto chose it
   uint64_t threads = 1;
   uint64_t worker_count = 1;
-  std::string workers;     // "2 workers over ...", or empty for a single worker
-  std::string encryption;  // these two: see StartRecord
+  std::vector<MemberEntry> members;  // of an elastic job
+  std::string workers;               // "2 workers over ...", or empty for a single worker
+  std::string encryption;            // these two: see StartRecord
   bool insecure = false;
   std::string prediction_line;
   std::optional<PredictionRecord> prediction;  // predicted step time, of several workers

@@ -90,6 +90,29 @@ TEST(LiveData, EveryChartHasSeriesAndASummary) {
   EXPECT_EQ(json["samples"].size(), sample_evaluation(30).samples.size());
 }
 
+TEST(LiveData, AnElasticJobHasARowForEachPresentWorker) {
+  TempDir run;
+  write_rank(run, 0, "a", 0);
+  write_rank(run, 2, "c", 0);
+  {
+    MeasurementLog log(run.path(), 0, 30);
+    MembershipChangeRecord change{
+        .step = 1'030, .workers = 2, .members = {{2, "c"}, {1, "b"}, {7, "d"}}};
+    change.lost = {{.worker = 0, .host = "a", .why = "its connection closed"}};
+    change.joined = {{.worker = 7, .host = "d"}};
+    log.append(change);
+  }
+  const Json json = shown(run);
+  EXPECT_TRUE(json["ranks"].empty());
+  EXPECT_EQ(json["workers"],
+            Json::parse(R"x([["2", "0 (writes the run)", "c", "1", "100.0", "100.0", "0.0", "0.00",
+                             "0.00"],
+                            ["1", "1", "b", "1", "", "", "", "", ""],
+                            ["7", "2", "d", "1,031", "", "", "", "", ""]])x"));
+  EXPECT_EQ(json["worker_changes"], Json::parse(R"x([["1,030", "7", "d", "joined", ""],
+                            ["1,030", "0", "a", "lost", "its connection closed"]])x"));
+}
+
 TEST(LiveData, ADecayDecidesTheLastStep) {
   const TempDir run;
   {

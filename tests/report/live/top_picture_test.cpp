@@ -57,6 +57,16 @@ TEST(TopPicture, ShowsProgressRanksAndBars) {
   EXPECT_THAT(lines, Not(Contains(HasSubstr("lo  "))));
 }
 
+TEST(TopPicture, ShowsThePresentWorkersOfAnElasticJob) {
+  RunSummary run = busy_run();
+  run.add(2, SpansRecord{.step = 9, .time = 1000, .steps = 1, .seconds = 0.7});
+  run.add(0, MembershipChangeRecord{.step = 9, .time = 1000, .members = {{1, "a"}, {0, "b"}}});
+  const auto lines = top_picture("run", run, 1002, 100);
+  EXPECT_THAT(lines, Contains(HasSubstr("worker  ms/step")));
+  EXPECT_THAT(lines, Contains(HasSubstr("500.0")));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("700.0"))));
+}
+
 TEST(TopPicture, NoLineIsWiderThanTheTerminal) {
   const RunSummary run = busy_run();
   for (size_t width = 1; width <= 200; ++width) {

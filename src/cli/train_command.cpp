@@ -8,6 +8,7 @@
 #include "report/live/page_token.h"
 #include "train/directory/decay_request.h"
 #include "train/directory/run_directory.h"
+#include "train/joiner.h"
 #include "train/run/background.h"
 #include "train/trainer.h"
 #include "train/workers/join.h"
@@ -51,6 +52,9 @@ WorkerCommand worker_command(const TrainOptions& options) {
 }  // namespace
 
 void run_train(const TrainOptions& options) {
+  if (const auto place = placed_to_join()) {
+    return rejoin_running_job(options, *place, version_line());
+  }
   if (options.decay_now > 0 && !started_as_worker() && is_training(options.run)) {
     check_can_request(options.run, options.decay_now);
     request_decay(options.run, options.decay_now);

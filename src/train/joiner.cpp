@@ -17,6 +17,7 @@
 #include "dist/launch/secret.h"
 #include "dist/members/join_question.h"
 #include "train/trainer.h"
+#include "train/workers/join.h"
 #include "train/workers/preemption.h"
 
 namespace reigen {
@@ -72,12 +73,22 @@ void check_job(const JobFacts& facts, const std::string& version) {
   }
 }
 
-MembershipOptions membership_of(const WorkerOptions& workers, const std::string& token) {
+// How this process finds the job.
+struct Invitation {
+  std::vector<Endpoint> at;
+  std::string token;
+  std::string host = {};  // this machine's name for the others; empty for the system's
+  Socket parent = {};     // the pipe to a launcher
+};
+
+MembershipOptions membership_of(const WorkerOptions& workers, Invitation invitation) {
   const auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
   };
   MembershipOptions options;
-  options.token = token;
+  options.token = std::move(invitation.token);
+  options.host = std::move(invitation.host);
+  options.parent = std::move(invitation.parent);
   options.encrypt = workers.encrypt;
   options.interface = workers.interface;
   options.start_within = milliseconds(workers.start_within);
@@ -87,28 +98,17 @@ MembershipOptions membership_of(const WorkerOptions& workers, const std::string&
   return options;
 }
 
-}  // namespace
-
-std::string welcome_text(const AttemptParts& parts) {
-  return one_line(Json{{"version", parts.facts.version},
-                       {"options", to_yaml(recorded_options(parts.options))},
-                       {"data", parts.data.fingerprint},
-                       {"shares_of", !parts.options.workers.shares_of.empty()},
-                       {"micro_tokens", parts.state.choices.micro_tokens},
-                       {"precision", parts.state.choices.precision}});
-}
-
-void join_running_job(const JoinJobOptions& options, const std::string& version) {
-  const std::string token = token_of_job();
-  const WorkerOptions& own = options.own.workers;
-  JoinQuestion question{.token = token, .encryption = Encryption(own.encrypt, token)};
-  question.at = parse_endpoints(options.address).front();
+void join_job_at(Invitation invitation, const TrainOptions& given, const std::string& version) {
+  const WorkerOptions& own = given.workers;
+  JoinQuestion question{.at = invitation.at,
+                        .token = invitation.token,
+                        .encryption = Encryption(own.encrypt, invitation.token)};
   question.within = std::chrono::milliseconds(static_cast<int64_t>(1000 * own.start_within));
   const JoinAnswer answer = ask_running_job(question);
   const JobFacts facts = facts_in(answer.welcome);
   check_job(facts, version);
 
-  TrainOptions train = options_of_joiner(facts.options, options.own);
+  TrainOptions train = options_of_joiner(facts.options, given);
   train.data = std::filesystem::absolute(train.data).lexically_normal().string();
   if (train.threads == 0) train.threads = usable_cores();
   if (train.memory == 0 && !train.device.device.starts_with("cuda")) {
@@ -129,7 +129,8 @@ void join_running_job(const JoinJobOptions& options, const std::string& version)
   }
   parts->preemption = &preemption;
   log_note("asks to be added; the others go on until then");
-  job = Job(std::make_unique<Membership>(membership_of(train.workers, token), answer.job));
+  job = Job(std::make_unique<Membership>(membership_of(train.workers, std::move(invitation)),
+                                         answer.job));
   set_quiet(true);
   try {
     run_attempt(*parts, true);
@@ -139,6 +140,29 @@ void join_running_job(const JoinJobOptions& options, const std::string& version)
     job.membership()->control().report_error(e.what());
     throw;
   }
+}
+
+}  // namespace
+
+std::string welcome_text(const AttemptParts& parts) {
+  return one_line(Json{{"version", parts.facts.version},
+                       {"options", to_yaml(recorded_options(parts.options))},
+                       {"data", parts.data.fingerprint},
+                       {"shares_of", !parts.options.workers.shares_of.empty()},
+                       {"micro_tokens", parts.state.choices.micro_tokens},
+                       {"precision", parts.state.choices.precision}});
+}
+
+void join_running_job(const JoinJobOptions& options, const std::string& version) {
+  join_job_at({parse_endpoints(options.address), token_of_job()}, options.own, version);
+}
+
+void rejoin_running_job(const TrainOptions& own, const Placement& placement,
+                        const std::string& version) {
+  TrainOptions here = own;
+  divide_machine(here, placement);
+  join_job_at({placement.join, placement.token, host_of(placement), take_parent_pipe(placement)},
+              here, version);
 }
 
 }  // namespace reigen

@@ -22,6 +22,7 @@ namespace {
 constexpr int kMostWorkers = 1'000'000;
 constexpr int kPortsToTry = 16;
 constexpr const char* kDepthVariable = "REIGEN_LAUNCH_DEPTH";
+constexpr const char* kJoinVariable = "REIGEN_JOIN";
 
 int number(const Environment& environment, const char* name, int least, int most, int otherwise) {
   const auto text = environment(name);
@@ -94,6 +95,7 @@ Placement reigen_place(const Environment& environment) {
   p.parent_fd = number(environment, kParentVariable, 0, 1'000'000, -1);
   if (p.listen_fd < 0) p.ports = {p.rendezvous.front().port};
   p.hosts = split(environment("REIGEN_HOSTS").value_or(""));
+  if (const auto at = environment(kJoinVariable)) p.join = parse_endpoints(*at);
   return p;
 }
 
@@ -253,22 +255,29 @@ bool all_on_this_machine(const Placement& p) {
          });
 }
 
+std::string host_of(const Placement& placement) {
+  const auto rank = static_cast<size_t>(placement.rank);
+  const bool known = placement.hosts.size() == static_cast<size_t>(placement.size);
+  return known ? placement.hosts[rank] : "";
+}
+
+Socket take_parent_pipe(const Placement& placement) {
+  if (placement.parent_fd < 0) return {};
+  fcntl(placement.parent_fd, F_SETFD, FD_CLOEXEC);
+  return Socket(placement.parent_fd);
+}
+
 MembershipOptions prepare_rendezvous(Placement p, const RendezvousNeeds& needs) {
   MembershipOptions options;
   options.rank = p.rank;
   options.size = p.size;
   options.hosts = p.hosts;
-  if (p.hosts.size() == static_cast<size_t>(p.size)) {
-    options.host = p.hosts[static_cast<size_t>(p.rank)];  // the name the user knows it by
-  }
+  options.host = host_of(p);
   const bool all_here = all_on_this_machine(p);
   const bool by_pmix = p.rendezvous.empty();
   if (!by_pmix) find_secret(p, needs);
   if (p.rank == 0) options.listener = open_port(p);
-  if (p.parent_fd >= 0) {
-    fcntl(p.parent_fd, F_SETFD, FD_CLOEXEC);
-    options.parent = Socket(p.parent_fd);
-  }
+  options.parent = take_parent_pipe(p);
   if (all_here) {
     for (Endpoint& e : p.rendezvous) e.host = "127.0.0.1";
   }
@@ -313,6 +322,7 @@ std::vector<std::string> place_environment(const PlaceOnHost& place, int listen_
       format("{}={}", kDepthVariable, place.depth),
   };
   if (listen_fd >= 0) variables.push_back(format("REIGEN_LISTEN_FD={}", listen_fd));
+  if (!place.join.empty()) variables.push_back(format("{}={}", kJoinVariable, place.join));
   return variables;
 }
 

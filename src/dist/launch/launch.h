@@ -33,6 +33,7 @@ struct Placement {
   int listen_fd = -1;                // rank 0's listening socket, opened by the launcher
   int parent_fd = -1;                // pipe to the launcher or agent (members/parent_pipe.h)
   std::vector<std::string> hosts;    // by rank; empty if unknown
+  std::vector<Endpoint> join;        // workers of the running job that this one joins; mostly none
 };
 
 using Environment = std::function<std::optional<std::string>(const char* name)>;
@@ -54,6 +55,11 @@ struct RendezvousNeeds {
 // CommError, and ConfigError for a job on several hosts without a secret.
 MembershipOptions prepare_rendezvous(Placement placement, const RendezvousNeeds& needs);
 
+// This machine's name as the user knows it; empty if the launcher did not give it.
+std::string host_of(const Placement& placement);
+// The pipe to the process that started this one; not open if there is none.
+Socket take_parent_pipe(const Placement& placement);
+
 // The variable with the number of the worker's end of the pipe to its parent.
 inline constexpr const char* kParentVariable = "REIGEN_AGENT_FD";
 
@@ -67,6 +73,7 @@ struct PlaceOnHost {
   std::string token;
   std::string hosts;  // by rank, comma-separated; may be empty
   int depth = 1;      // launchers above the worker
+  std::string join;   // standby ports of the running job that it joins; empty at the start of a job
 };
 std::vector<std::string> place_environment(const PlaceOnHost& place, int listen_fd);
 

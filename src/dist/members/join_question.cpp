@@ -50,7 +50,8 @@ JobAnswer ask_one(const Endpoint& at, const JoinQuestion& question) {
 
 JoinAnswer ask_running_job(const JoinQuestion& question) {
   const auto deadline = HandshakeClock::now() + question.within;
-  Endpoint at = question.at;
+  size_t asked = 0;
+  Endpoint at = question.at.at(asked);
   std::string why;
   do {
     check_interrupt();
@@ -66,7 +67,7 @@ JoinAnswer ask_running_job(const JoinQuestion& question) {
       continue;
     } catch (const Refused& refused) {
       why = format("{} ({})", text_of(at), refused.text);
-      at = question.at;
+      at = question.at[++asked % question.at.size()];
     }
     std::this_thread::sleep_for(kBetweenQuestions);
   } while (HandshakeClock::now() < deadline);

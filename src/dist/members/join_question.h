@@ -4,13 +4,14 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "dist/members/membership.h"
 
 namespace reigen {
 
 struct JoinQuestion {
-  Endpoint at;  // the standby port of any worker
+  std::vector<Endpoint> at;  // the standby ports of any workers, which are asked in turn
   std::string token;
   Encryption encryption;
   std::chrono::milliseconds within{60'000};

@@ -89,7 +89,8 @@ Membership::Membership(MembershipOptions options, const JobToJoin& job)
                             .first_forming = job.first_forming,
                             .encryption = encryption_,
                             .silence = options_.silence,
-                            .stall = options_.timeout};
+                            .stall = options_.timeout,
+                            .parent = std::move(options_.parent)};
   standby_ =
       std::make_unique<Standby>(std::move(standby), std::move(standby_listener_), self, job.at);
   MembershipChange change;

@@ -24,6 +24,15 @@ std::optional<Json> end_message(const Json& record_message, const std::string& w
   return message;
 }
 
+std::optional<std::string> address_in(const Json& message) {
+  return text_field(message, "kind") == "listens" ? text_field(message, "at") : std::nullopt;
+}
+
+std::optional<int> number_of(const Json& record_message) {
+  const auto worker = worker_field(record_message, "worker");
+  return worker ? std::optional(worker->number) : std::nullopt;
+}
+
 bool is_writer(const Json& record_message) {
   const auto own = proof_in(record_message);
   if (!own) return false;
@@ -53,6 +62,10 @@ void ParentPipe::store_left(const WorkerId& self, const MembershipRecord& record
   Json message = record_message(self, record);
   message["left"] = true;
   send(message);
+}
+
+void ParentPipe::store_address(const Endpoint& standby) {
+  send({{"kind", "listens"}, {"at", text_of(standby)}});
 }
 
 std::optional<ToldEnd> ParentPipe::next_end() {

@@ -137,8 +137,14 @@ class Standby::Loop {
   }
 
   void set_welcome(std::string text) {
-    std::lock_guard lock(mutex_);
-    welcome_ = std::move(text);
+    {
+      std::lock_guard lock(mutex_);
+      welcome_ = std::move(text);
+    }
+    post([this] {
+      const Member& self = directory_[self_];
+      parent_.store_address({self.address, self.standby});
+    });
   }
 
   void set_writing(const WritingClaim& claim) {

@@ -111,6 +111,21 @@ bool started_as_worker() {
   return placement && placement->size > 1;
 }
 
+std::optional<Placement> placed_to_join() {
+  std::optional<Placement> placement = detect_launch();
+  if (placement && placement->join.empty()) placement.reset();
+  return placement;
+}
+
+void divide_machine(TrainOptions& options, const Placement& placement) {
+  const int local = std::max(1, placement.local_size);
+  if (options.threads == 0) options.threads = std::max(1, usable_cores() / local);
+  place_on_gpu(options.device, placement);
+  const bool on_gpu = options.device.device.starts_with("cuda");
+  if (options.memory == 0 && !on_gpu)
+    options.memory = available_memory() / 2 / static_cast<uint64_t>(local);
+}
+
 Job join_job(TrainOptions& options, const std::string& version) {
   const std::optional<Placement> placement = detect_launch();
   if (placement) check_elastic(options.workers, *placement);
@@ -126,12 +141,7 @@ Job join_job(TrainOptions& options, const std::string& version) {
       prepare_rendezvous(*placement, {options.workers.token_file, options.workers.insecure});
   membership.encrypt = options.workers.encrypt;
   const NcclInterface nccl;
-  const int local = std::max(1, placement->local_size);
-  if (options.threads == 0) options.threads = std::max(1, usable_cores() / local);
-  place_on_gpu(options.device, *placement);
-  const bool on_gpu = options.device.device.starts_with("cuda");
-  if (options.memory == 0 && !on_gpu)
-    options.memory = available_memory() / 2 / static_cast<uint64_t>(local);
+  divide_machine(options, *placement);
   membership.interface = options.workers.interface;
   membership.start_within = milliseconds(options.workers.start_within);
   membership.silence = milliseconds(options.workers.silence);

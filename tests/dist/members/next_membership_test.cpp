@@ -166,7 +166,7 @@ TEST(NextMembership, AWorkerWhoseTrainingThreadHangsIsLeftOutAndJoinsAgain) {
 
 JoinQuestion question_to(const Endpoint& at, const std::string& token) {
   JoinQuestion question;
-  question.at = at;
+  question.at = {at};
   question.token = token;
   question.encryption = Encryption(Encrypt::kAuto, token);
   question.within = milliseconds(20'000);

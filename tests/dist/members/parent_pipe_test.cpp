@@ -75,6 +75,18 @@ TEST(ParentPipe, TheLastRecordMakesTheProofOfTheEnd) {
   EXPECT_FALSE(pipe.worker.next_end());
 }
 
+TEST(ParentPipe, AParentLearnsWhereAWorkerCanBeAskedAndItsNumber) {
+  PipeEnds pipe;
+  pipe.worker.store({3, 17}, {.formed = {.epoch = 1, .id = "a", .members = {{3, 17}}}});
+  pipe.worker.store_address({"10.0.0.1", 4711});
+  const std::vector<Json> sent = pipe.received();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(number_of(sent[0]), 3);
+  EXPECT_FALSE(address_in(sent[0]));
+  EXPECT_EQ(address_in(sent[1]), "10.0.0.1:4711");
+  EXPECT_FALSE(number_of(sent[1]));
+}
+
 TEST(ParentPipe, NothingHappensWithoutAParentOrAfterItsEnd) {
   ParentPipe none;
   none.store({1, 1}, {});

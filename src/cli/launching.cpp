@@ -42,7 +42,7 @@ Grace grace_of(const WorkerCommand& command) {
 }
 
 LaunchResult launch_here(const WorkerCommand& command, const WorkerOptions& w,
-                         const std::vector<std::string>& rank0_environment,
+                         const std::vector<std::string>& rank0_environment, Restarts* restarts,
                          std::optional<uint64_t> heard_of = std::nullopt) {
   const int workers = static_cast<int>(std::max<int64_t>(1, w.workers));
   const auto restored = restore_lost_run(command, w, heard_of);
@@ -51,8 +51,13 @@ LaunchResult launch_here(const WorkerCommand& command, const WorkerOptions& w,
     const auto step = command.run.empty() ? std::nullopt : last_checkpoint(command.run);
     if (step) last = step;
   };
-  LaunchResult result = launch_local(workers, worker_arguments(command), grace_of(command),
-                                     rank0_environment, w.elastic, look);
+  LaunchResult result = launch_local({.workers = workers,
+                                      .arguments = worker_arguments(command),
+                                      .grace = grace_of(command),
+                                      .rank0_environment = rank0_environment,
+                                      .elastic = w.elastic,
+                                      .restarts = restarts,
+                                      .look = look});
   result.checkpoint = last;
   result.restored = restored;
   return result;
@@ -81,8 +86,8 @@ std::string text_of(const LaunchResult& failure) {
   return printable_line(format("{}: {}", who, failure.error));
 }
 
-LaunchResult launch(const WorkerCommand& command, const WorkerOptions& w) {
-  if (w.hosts.empty()) return launch_here(command, w, command.rank0_environment);
+LaunchResult launch(const WorkerCommand& command, const WorkerOptions& w, Restarts& restarts) {
+  if (w.hosts.empty()) return launch_here(command, w, command.rank0_environment, &restarts);
   return launch_hosts(host_launch(command, w));
 }
 
@@ -106,9 +111,8 @@ LaunchResult not_started(const std::string& why) {
   return {.code = static_cast<int>(ExitCode::kComm), .error = why, .started = false};
 }
 
-LaunchResult launch_again(const WorkerCommand& command, const WorkerOptions& w,
-                          const Restarts& restarts, const std::string& cause,
-                          const LeavingHosts& leaving) {
+LaunchResult launch_again(const WorkerCommand& command, const WorkerOptions& w, Restarts& restarts,
+                          const std::string& cause, const LeavingHosts& leaving) {
   constexpr std::chrono::seconds kConnectWithin{20};
   std::vector<std::string> environment =
       restart_environment({static_cast<uint64_t>(restarts.used()), cause});
@@ -116,7 +120,7 @@ LaunchResult launch_again(const WorkerCommand& command, const WorkerOptions& w,
                      command.rank0_environment.end());
   if (w.hosts.empty()) {
     try {
-      return launch_here(command, w, environment, restarts.checkpoint());
+      return launch_here(command, w, environment, &restarts, restarts.checkpoint());
     } catch (const CommError& e) {
       return not_started(e.what());
     }
@@ -234,7 +238,7 @@ void launch_workers(const WorkerCommand& command, const WorkerOptions& options) 
   }
   Restarts restarts(command.run.empty() ? 0 : options.restarts);
   LeavingHosts leaving;
-  LaunchResult result = launch(command, options);
+  LaunchResult result = launch(command, options, restarts);
   raise_loss(events.get(), result);
   while (!result.ok() && may_restart(result, options)) {
     const auto pause = restarts.after(with_shutdown(result, options));

@@ -176,7 +176,9 @@ LaunchResult launch(const std::vector<std::string>& args) {
   grace.after_wait = grace.after_failure;
   grace.after_term = milliseconds(500);
   const bool elastic = setting("WORK_ELASTIC", "") == "yes";
-  if (args[0] == "launch") return launch_local(std::stoi(args[1]), rest, grace, {}, elastic);
+  if (args[0] == "launch") {
+    return launch_local({std::stoi(args[1]), rest, grace, {}, elastic});
+  }
   HostLaunch hosts;
   hosts.hosts = parse_hosts(args[1]);
   hosts.arguments = rest;

@@ -94,8 +94,8 @@ std::optional<std::string> error_in(const std::string& line) {
 }
 
 struct LaunchedWorkers::Worker {
-  int rank;
-  std::unique_ptr<ChildProcess> process;
+  int rank = -1;
+  std::unique_ptr<ChildProcess> process = {};
   Socket pipe = {};  // its memberships come up, proofs go down; not open unless the job is elastic
   std::string from_pipe;
   std::string to_pipe;
@@ -106,9 +106,15 @@ struct LaunchedWorkers::Worker {
   std::string error;
   // While it waits for room on a full disk: the end of that wait, with the grace period.
   std::optional<Clock::time_point> waits_until;
+  bool joiner = false;  // started to join a running job
   bool done = false;
   std::optional<Clock::time_point> term_at;
   std::optional<Clock::time_point> kill_at;
+
+  bool has_joined() const { return !joiner || record; }
+  // Its number in messages for people. That of the place where it was started belongs to the
+  // worker before.
+  int shown() const { return joiner && record ? number_of(*record).value_or(rank) : rank; }
 };
 
 LaunchedWorkers::LaunchedWorkers(WorkerOutput output, const Grace& grace)
@@ -116,27 +122,44 @@ LaunchedWorkers::LaunchedWorkers(WorkerOutput output, const Grace& grace)
 
 LaunchedWorkers::~LaunchedWorkers() = default;
 
-void LaunchedWorkers::start(int rank, const ChildSpec& spec) {
-  Worker& worker = workers_.emplace_back();
-  worker.rank = rank;
-  if (!elastic_) {
+void LaunchedWorkers::start(int rank, const ChildSpec& spec, bool joiner) {
+  Worker worker{.rank = rank, .joiner = joiner};
+  if (elastic_) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+      throw IoError(format("cannot make a pair of sockets: {}", errno_text(errno)));
+    }
+    worker.pipe = Socket(ends[0]);
+    const Socket of_worker(ends[1]);
+    ChildSpec with_pipe = spec;
+    with_pipe.parent_pipe = of_worker.fd();
+    with_pipe.environment.push_back(format("{}={}", kParentVariable, of_worker.fd()));
+    worker.process = std::make_unique<ChildProcess>(with_pipe);
+  } else {
     worker.process = std::make_unique<ChildProcess>(spec);
-    return;
   }
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-    throw IoError(format("cannot make a pair of sockets: {}", errno_text(errno)));
+  workers_.push_back(std::move(worker));
+}
+
+void LaunchedWorkers::start_joiner(int rank, const ChildSpec& spec) {
+  try {
+    start(rank, spec, true);
+  } catch (const IoError& e) {
+    ended_.push_back({.rank = rank,
+                      .code = static_cast<int>(ExitCode::kComm),  // as any joiner that did not join
+                      .error = e.what(),
+                      .joiner = true,
+                      .number = rank});
   }
-  worker.pipe = Socket(ends[0]);
-  const Socket of_worker(ends[1]);
-  ChildSpec with_pipe = spec;
-  with_pipe.parent_pipe = of_worker.fd();
-  with_pipe.environment.push_back(format("{}={}", kParentVariable, of_worker.fd()));
-  worker.process = std::make_unique<ChildProcess>(with_pipe);
 }
 
 bool LaunchedWorkers::running() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.done; });
+}
+
+bool LaunchedWorkers::members_run() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Worker& w) { return !w.done && w.has_joined(); });
 }
 
 void LaunchedWorkers::limit(Worker& worker, std::chrono::milliseconds time) {
@@ -166,8 +189,13 @@ void LaunchedWorkers::end_waits() {
 void LaunchedWorkers::note_failure() {
   if (std::exchange(failed_, true)) return;
   for (Worker& worker : workers_) {
-    limit(worker, worker.rank == 0 ? grace_.after_failure : grace_.others_after_failure);
+    const bool first = worker.rank == 0 && !worker.joiner;
+    limit(worker, first ? grace_.after_failure : grace_.others_after_failure);
   }
+}
+
+std::vector<WorkerAddress> LaunchedWorkers::take_addresses() {
+  return std::exchange(addresses_, {});
 }
 
 std::vector<Json> LaunchedWorkers::take_proofs() { return std::exchange(proofs_, {}); }
@@ -185,6 +213,7 @@ void LaunchedWorkers::read_pipe(Worker& worker) {
   Json message;
   while (decode_message(worker.from_pipe, kMostFromMember, message) == Decoded::kMessage) {
     if (text_field(message, "kind") == "record") worker.record = message;
+    if (const auto at = address_in(message)) addresses_.push_back({worker.rank, *at});
   }
   if (!open || !write_available(worker.pipe, worker.to_pipe)) worker.pipe.close();
 }
@@ -228,31 +257,39 @@ void LaunchedWorkers::read_output(Worker& worker) {
   for (const auto& line : worker.out.add(bytes)) show_line(worker, line, true);
   if (worker.err.status() != worker.shown_status) {
     worker.shown_status = worker.err.status();
-    if (output_.status) output_.status(worker.rank, worker.shown_status);
+    if (output_.status) output_.status(worker.shown(), worker.shown_status);
   }
 }
 
 void LaunchedWorkers::show_line(Worker& worker, const std::string& line, bool out) {
   if (const auto error = error_in(line); error && !out)
     worker.error = error->substr(0, kMostOfAnError);
-  const auto wait = out ? std::nullopt : allowed_wait(worker.rank, line, grace_);
+  const auto wait = out ? std::nullopt : allowed_wait(worker.shown(), line, grace_);
   if (wait && may_wait_) {
     worker.waits_until = Clock::now() + *wait + grace_.after_wait;
   }
   const auto& show = out ? output_.out_line : output_.line;
-  if (show) show(worker.rank, line);
+  if (show) show(worker.shown(), line);
 }
 
 void LaunchedWorkers::settle(Worker& worker, int code) {
   for (const auto& line : worker.err.rest()) show_line(worker, line, false);
   for (const auto& line : worker.out.rest()) show_line(worker, line, true);
   worker.done = true;
-  WorkerEnd end{.rank = worker.rank, .code = code, .error = worker.error};
+  WorkerEnd end{.rank = worker.rank,
+                .code = code,
+                .error = worker.error,
+                .joiner = worker.joiner,
+                .number = worker.shown()};
   if (code > kKilledBase && end.error.empty()) end.error = killed_text(code);
   if (code != 0 && end.error.empty()) end.error = format("exited with status {}", code);
   if (worker.record) {
     end.joined = true;
     end.writer = is_writer(*worker.record);
+  }
+  if (end.never_joined()) {
+    ended_.push_back(std::move(end));
+    return;
   }
   if (code != 0 && (!failure_ || (!enforced_ && explains(code, failure_->code)))) failure_ = end;
   if (elastic_) settle_elastic(worker, end);
@@ -275,7 +312,10 @@ void LaunchedWorkers::settle_elastic(Worker& worker, const WorkerEnd& end) {
 
 void LaunchedWorkers::note_success() {
   if (std::exchange(succeeded_, true)) return;
-  for (Worker& worker : workers_) limit(worker, grace_.after_stop);
+  for (Worker& worker : workers_) {
+    limit(worker, grace_.after_stop);
+    if (!worker.done && !worker.has_joined()) end_one(worker);
+  }
 }
 
 void LaunchedWorkers::enforce() {

@@ -5,7 +5,8 @@
 // ended at once. When rank 0 logs that it waits (log_waiting() in base/terminal.h: for room on a
 // full disk), it has the time that it names, within a limit, and a grace period to save; then it is
 // ended, too. In an elastic job the end of a worker is proven to the others instead, and the job
-// has succeeded when its writer has: the others end earlier, and know nothing of the last files.
+// has succeeded when its writer has: the others end earlier, and know nothing of the last files. A
+// worker that is started while the others train joins them, and is dispensable until it has joined.
 #pragma once
 
 #include <chrono>
@@ -39,7 +40,8 @@ class LineSplitter {
   bool cut_ = false;  // `pending_` continues a line
 };
 
-// Callbacks for the output of workers.
+// Callbacks for the output of workers. `rank`: that of start(); of one that has joined a running
+// job, its number there.
 struct WorkerOutput {
   std::function<void(int rank, const std::string& line)> line;      // of stderr
   std::function<void(int rank, const std::string& line)> out_line;  // of stdout
@@ -54,6 +56,17 @@ struct WorkerEnd {
   // last one.
   bool joined = false;
   bool writer = false;
+  bool joiner = false;  // it was started to join a running job
+  int number = -1;      // for people: the rank, or that of a joiner in the job that it has joined
+
+  // The job never had it, and so has not lost it.
+  bool never_joined() const { return joiner && !joined; }
+};
+
+// Where a new process can ask a worker about the elastic job.
+struct WorkerAddress {
+  int rank = -1;
+  std::string at;
 };
 
 // Waiting times before workers are ended by signals.
@@ -78,7 +91,10 @@ class LaunchedWorkers {
 
   // Before the first start(): each worker gets a pipe (dist/members/parent_pipe.h).
   void set_elastic() { elastic_ = true; }
-  void start(int rank, const ChildSpec& spec);
+  void start(int rank, const ChildSpec& spec) { start(rank, spec, false); }
+  // A worker that joins the others, in place of one that has ended. If it cannot be started, it has
+  // ended at once.
+  void start_joiner(int rank, const ChildSpec& spec);
   // Reads output and watches the processes for at most so long.
   void attend(std::chrono::milliseconds within);
   // Sends a signal to all workers (0: none), which must then end within `limit`. The signal
@@ -94,11 +110,17 @@ class LaunchedWorkers {
   void note_success();
 
   bool running() const;
+  // Whether the workers that run are to end, because the job has ended or failed.
+  bool ends() const { return failed_ || succeeded_; }
+  // Whether a worker runs that has not been started to join, or has joined.
+  bool members_run() const;
   // The first failure that a worker caused itself; else the first that was the loss of a worker. In
   // an elastic job that of the last writer, if it failed.
   const std::optional<WorkerEnd>& failure() const { return failure_; }
   // The workers that ended since the last call.
   std::vector<WorkerEnd> take_ended();
+  // Addresses of workers that have become known since the last call.
+  std::vector<WorkerAddress> take_addresses();
   // Proofs that workers have ended, since the last call; the workers here have them already.
   std::vector<Json> take_proofs();
   // Passes a proof from a different host on to all workers.
@@ -108,6 +130,7 @@ class LaunchedWorkers {
 
  private:
   struct Worker;
+  void start(int rank, const ChildSpec& spec, bool joiner);
   void read_output(Worker& worker);
   void read_pipe(Worker& worker);
   void prove_end(Worker& worker, const std::string& why);
@@ -124,6 +147,7 @@ class LaunchedWorkers {
   std::optional<WorkerEnd> failure_;
   std::vector<WorkerEnd> ended_;
   std::vector<Json> proofs_;
+  std::vector<WorkerAddress> addresses_;
   int watched_ = -1;
   bool elastic_ = false;
   bool succeeded_ = false;  // the writer of an elastic job has ended in order

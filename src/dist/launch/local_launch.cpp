@@ -10,6 +10,7 @@
 #include "base/terminal.h"
 #include "dist/launch/launch.h"
 #include "dist/launch/secret.h"
+#include "dist/launch/worker_restarts.h"
 
 namespace reigen {
 
@@ -26,54 +27,102 @@ WorkerOutput show_workers() {
   return output;
 }
 
-LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
-                          const Grace& grace, const std::vector<std::string>& rank0_environment,
-                          bool elastic, const std::function<void()>& look) {
-  check_launch_depth();
-  // The port is open before any worker starts: no other program can take it, and no worker waits.
-  const Socket listener = listen_on("127.0.0.1", 0);
-  PlaceOnHost place;
-  place.size = workers;
-  place.local_size = workers;
-  place.depth = launch_depth() + 1;
-  place.token = token_of_new_job();
-  place.rendezvous = text_of({"127.0.0.1", port_of(listener)});
-  LaunchedWorkers set(show_workers(), grace);
-  if (elastic) set.set_elastic();
-  for (int rank = 0; rank < workers; ++rank) {
-    place.rank = rank;
-    place.local_rank = rank;
+namespace {
+
+class LocalJob {
+ public:
+  explicit LocalJob(const LocalLaunch& options)
+      : options_(options), set_(show_workers(), options.grace), restarts_(options.restarts) {
+    if (options.elastic) set_.set_elastic();
+  }
+
+  void start() {
+    // The port is open before any worker starts: no other program can take it, and none waits.
+    const Socket listener = listen_on("127.0.0.1", 0);
+    place_.size = place_.local_size = options_.workers;
+    place_.depth = launch_depth() + 1;
+    place_.token = token_of_new_job();
+    place_.rendezvous = text_of({"127.0.0.1", port_of(listener)});
+    for (int rank = 0; rank < options_.workers; ++rank) {
+      ChildSpec spec = spec_of(rank, rank == 0 ? listener.fd() : -1);
+      if (rank == 0) {
+        spec.environment.insert(spec.environment.end(), options_.rank0_environment.begin(),
+                                options_.rank0_environment.end());
+      }
+      if (rank == 0 && stderr_is_terminal()) {
+        spec.environment.push_back(format("REIGEN_TERMINAL={}", terminal_width()));
+      }
+      set_.start(rank, spec);
+    }
+  }
+
+  void attend() {
+    bool stopped = false;
+    while (set_.running()) {
+      constexpr std::chrono::milliseconds kTick{100};
+      set_.attend(kTick);
+      set_.take_proofs();  // there are no other hosts to tell
+      if (options_.look) options_.look();
+      if (interrupt_requested() && !stopped) {
+        stopped = true;
+        restarts_.end();
+        // SIGTERM drains a worker of an elastic job alone.
+        set_.stop(options_.elastic ? SIGINT : SIGTERM);
+      }
+      start_again();
+    }
+  }
+
+  LaunchResult result() const {
+    const auto& failure = set_.failure();
+    if (!failure) return {};
+    return {
+        .code = failure->code, .rank = failure->rank, .host = host_name(), .error = failure->error};
+  }
+
+ private:
+  ChildSpec spec_of(int rank, int listener) {
+    place_.rank = place_.local_rank = rank;
     ChildSpec spec;
     spec.command = {"reigen"};
     spec.file = own_program().file;
-    spec.command.insert(spec.command.end(), arguments.begin(), arguments.end());
-    if (rank == 0) spec.inherited = listener.fd();
-    spec.environment = place_environment(place, spec.inherited);
-    if (rank == 0) {
-      spec.environment.insert(spec.environment.end(), rank0_environment.begin(),
-                              rank0_environment.end());
-    }
-    if (rank == 0 && stderr_is_terminal()) {
-      spec.environment.push_back(format("REIGEN_TERMINAL={}", terminal_width()));
-    }
-    set.start(rank, spec);
+    spec.command.insert(spec.command.end(), options_.arguments.begin(), options_.arguments.end());
+    spec.inherited = listener;
+    spec.environment = place_environment(place_, listener);
+    return spec;
   }
-  bool stopped = false;
-  while (set.running()) {
-    constexpr std::chrono::milliseconds kTick{100};
-    set.attend(kTick);
-    set.take_proofs();  // there are no other hosts to tell
-    if (look) look();
-    if (interrupt_requested() && !stopped) {
-      stopped = true;
-      set.stop(elastic ? SIGINT : SIGTERM);  // SIGTERM drains a worker of an elastic job alone
+
+  // Workers of an elastic job that were lost.
+  void start_again() {
+    const auto now = WorkerRestarts::Clock::now();
+    for (const WorkerAddress& address : set_.take_addresses()) restarts_.learn_address(address);
+    for (const WorkerEnd& end : set_.take_ended()) {
+      if (set_.ends()) restarts_.end();
+      const std::string text = restarts_.after(end, host_name(), now);
+      if (!text.empty()) log_warning(text);
+    }
+    if (!set_.members_run()) return set_.note_failure();  // there is no job to join
+    for (const int rank : restarts_.due(now)) {
+      place_.join = restarts_.addresses();
+      set_.start_joiner(rank, spec_of(rank, -1));
     }
   }
+
+  const LocalLaunch& options_;
+  PlaceOnHost place_;
+  LaunchedWorkers set_;
+  WorkerRestarts restarts_;
+};
+
+}  // namespace
+
+LaunchResult launch_local(const LocalLaunch& launch) {
+  check_launch_depth();
+  LocalJob job(launch);
+  job.start();
+  job.attend();
   show_status("");
-  const auto& failure = set.failure();
-  if (!failure) return {};
-  return {
-      .code = failure->code, .rank = failure->rank, .host = host_name(), .error = failure->error};
+  return job.result();
 }
 
 }  // namespace reigen

@@ -28,18 +28,26 @@ struct LaunchResult {
   bool ok() const { return code == 0; }
 };
 
-// Starts `workers` copies of this binary with `arguments` and returns when all have ended. Each
-// reads its placement from the environment (launch.h); rank 0 has `rank0_environment` as well.
+class Restarts;
+
+struct LocalLaunch {
+  int workers = 1;
+  std::vector<std::string> arguments;  // of every worker
+  Grace grace = {};
+  std::vector<std::string> rank0_environment = {};  // "KEY=value", for secrets
+  bool elastic = false;  // a worker that ends is proven to the others, which continue
+  // With --restarts: a worker of an elastic job that is lost is started again to join the others.
+  Restarts* restarts = nullptr;
+  std::function<void()> look = {};  // called ten times a second, and after the last end
+};
+
+// Starts copies of this binary and returns when all have ended. Each
+// reads its placement from the environment (launch.h).
 // Lines are shown as "[1] ...", rank 0's status as the terminal's status line, rank 0's stdout
 // unchanged. SIGINT, SIGTERM and SIGHUP are forwarded; if this process dies for any reason, the
-// kernel kills the workers. `elastic`: a worker that ends is proven to the others,
-// which continue. `look` is called ten times a second, and after the last end. Call it on the main
-// thread, after catch_interrupts(), with no other thread running but those that only start
-// commands.
-LaunchResult launch_local(int workers, const std::vector<std::string>& arguments,
-                          const Grace& grace = {},
-                          const std::vector<std::string>& rank0_environment = {},
-                          bool elastic = false, const std::function<void()>& look = {});
+// kernel kills the workers. Call it on the main thread, after catch_interrupts(), with no other
+// thread running but those that only start commands.
+LaunchResult launch_local(const LocalLaunch& launch);
 
 // Shows the workers' output on this terminal.
 WorkerOutput show_workers();

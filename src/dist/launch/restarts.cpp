@@ -23,8 +23,6 @@ bool worth_a_restart(int code) {
 }
 
 std::optional<std::chrono::seconds> Restarts::after(const LaunchResult& end) {
-  constexpr int kMostDoublings = 9;  // of a second, up to five minutes
-  constexpr std::chrono::seconds kLongest{300};
   why_not_.clear();
   if (allowed_ == 0 || !worth_a_restart(end.code)) return std::nullopt;
   if (!end.unseen.empty()) {
@@ -53,8 +51,19 @@ std::optional<std::chrono::seconds> Restarts::after(const LaunchResult& end) {
     return std::nullopt;
   }
   ++used_;
-  const auto pause = std::chrono::seconds(int64_t{1} << std::min(pauses_++, kMostDoublings));
-  return std::min(pause, kLongest);
+  return pause(pauses_++);
+}
+
+bool Restarts::take() {
+  if (left() == 0) return false;
+  ++used_;
+  return true;
+}
+
+std::chrono::seconds Restarts::pause(int tries) {
+  constexpr int kMostDoublings = 9;
+  constexpr std::chrono::seconds kLongest{300};
+  return std::min(std::chrono::seconds(int64_t{1} << std::min(tries, kMostDoublings)), kLongest);
 }
 
 StartFrom start_from(const KnownOfRun& run) {

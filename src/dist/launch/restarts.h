@@ -31,6 +31,11 @@ class Restarts {
   std::optional<std::chrono::seconds> after(const LaunchResult& end);
   const std::string& why_not() const { return why_not_; }
 
+  // For one worker of an elastic job (worker_restarts.h). False if none is left.
+  bool take();
+  // Before the next try, after so many of them without success.
+  static std::chrono::seconds pause(int tries);
+
   int64_t used() const { return used_; }
   int64_t allowed() const { return allowed_; }
   int64_t left() const { return allowed_ - used_; }

@@ -369,5 +369,66 @@ TEST(LaunchedWorkers, OfAnElasticJobWaitForASlowWriter) {
   for (const WorkerEnd& end : set.take_ended()) EXPECT_EQ(end.code, 0) << end.rank;
 }
 
+// A worker that is started while the others train.
+TEST(LaunchedWorkers, AJoinerThatFailsBeforeItJoinsDisturbsNobody) {
+  LaunchedWorkers set({}, kShort);
+  set.set_elastic();
+  set.start(0, elastic_writer("sleep 1; exit 0"));
+  set.start_joiner(1, shell("echo 'error: no dataset' >&2; exit 3"));
+  wait_for_all(set);
+  EXPECT_FALSE(set.failure());
+  const std::vector<WorkerEnd> ended = set.take_ended();
+  ASSERT_EQ(ended.size(), 2u);
+  EXPECT_EQ(ended[0].rank, 1);
+  EXPECT_EQ(ended[0].code, 3);
+  EXPECT_EQ(ended[0].error, "no dataset");
+  EXPECT_TRUE(ended[0].never_joined());
+  EXPECT_EQ(ended[1].code, 0);
+  EXPECT_FALSE(ended[1].never_joined());
+}
+
+TEST(LaunchedWorkers, AJoinerThatCannotBeStartedHasEnded) {
+  LaunchedWorkers set({}, kShort);
+  set.set_elastic();
+  ChildSpec spec;
+  spec.command = {"/no/such/program"};
+  set.start_joiner(2, spec);
+  EXPECT_FALSE(set.running());
+  const std::vector<WorkerEnd> ended = set.take_ended();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].rank, 2);
+  EXPECT_EQ(ended[0].code, 5);
+  EXPECT_TRUE(ended[0].never_joined());
+}
+
+TEST(LaunchedWorkers, AJoinerHasItsOwnNumberFromItsFirstMembershipOn) {
+  SeenOutput seen;
+  LaunchedWorkers set(seen.output(), kShort);
+  set.set_elastic();
+  // It becomes worker 1 of the job.
+  set.start_joiner(7, shell("echo asks >&2; sleep 0.1"));
+  set.start_joiner(8, elastic_shell("sleep 0.3; echo trains >&2; kill -9 $$"));
+  wait_for_all(set);
+  EXPECT_THAT(seen.lines, testing::ElementsAre("7 asks", "1 trains"));
+  const std::vector<WorkerEnd> ended = set.take_ended();
+  ASSERT_EQ(ended.size(), 2u);
+  EXPECT_EQ(ended[1].rank, 8);
+  EXPECT_EQ(ended[1].number, 1);
+  ASSERT_TRUE(set.failure());
+  EXPECT_EQ(set.failure()->rank, 8);
+}
+
+TEST(LaunchedWorkers, AJoinerThatStillWaitsEndsWithTheJob) {
+  LaunchedWorkers set({}, Grace());  // which would give it two minutes
+  set.set_elastic();
+  set.start(0, elastic_writer("sleep 0.3; exit 0"));
+  set.start_joiner(1, shell("trap 'exit 130' TERM; while true; do sleep 0.01; done"));
+  EXPECT_TRUE(set.members_run());
+  wait_for_all(set);
+  EXPECT_FALSE(set.members_run());
+  EXPECT_TRUE(set.ends());
+  EXPECT_FALSE(set.failure());
+}
+
 }  // namespace
 }  // namespace reigen

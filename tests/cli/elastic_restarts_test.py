@@ -1,0 +1,110 @@
+"""--restarts in elastic jobs: a lost worker is started again by the launcher, and joins the others."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import harness
+from elastic_members_test import SLOW
+from elastic_test import ElasticRuns
+from elastic_job import records_in, steps_in
+from harness import REIGEN, run
+
+
+class RestartedWorkers(ElasticRuns):
+    settings = SLOW
+    steps = 130
+
+    def launch(self, *more, prefix=(), name="run"):
+        """The launcher of a run, whose output is in run.txt."""
+        arguments = self.arguments("--run", self.path(name), "--elastic", "--join-every", "1", *more)
+        with open(self.path(f"{name}.txt"), "w", encoding="utf-8") as output:
+            launcher = subprocess.Popen([*prefix, REIGEN, "train", *map(str, arguments)], stdout=output, stderr=output,
+                                        stdin=subprocess.DEVNULL)
+
+        def close():
+            launcher.kill()  # the kernel kills its workers
+            launcher.wait()
+        self.addCleanup(close)
+        return launcher
+
+    def wait_until(self, launcher, condition):
+        deadline = time.monotonic() + 120
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, self.read("run.txt"))
+            self.assertIsNone(launcher.poll(), self.read("run.txt"))
+            time.sleep(0.01)
+
+    def wait_for_step(self, launcher, step):
+        self.wait_until(launcher, lambda: len(steps_in(self.path("run"))) >= step)
+
+    def changes(self):
+        return records_in(self.path("run"), "membership") if os.path.exists(self.path("run/measurements")) else []
+
+    def wait_for_joined(self, launcher, number):
+        """Until the worker with that number trains."""
+        self.wait_until(launcher, lambda: any(joined["worker"] == number
+                                              for change in self.changes() for joined in change.get("joined", [])))
+        self.wait_for_step(launcher, self.changes()[-1]["step"] + 3)
+
+    @staticmethod
+    def processes(launcher):
+        """The processes of the workers that run, by rank of their place."""
+        found = {}
+        with open(f"/proc/{launcher.pid}/task/{launcher.pid}/children", encoding="utf-8") as file:
+            children = file.read().split()
+        for pid in children:
+            with open(f"/proc/{pid}/environ", "rb") as variables:
+                rank = [v[12:] for v in variables.read().split(b"\0") if v.startswith(b"REIGEN_RANK=")]
+            found[int(rank[0])] = int(pid)
+        return found
+
+    def assert_undisturbed(self, launcher):
+        """The run has succeeded, with every step once and the losses of one worker."""
+        self.assertEqual(launcher.wait(120), 0, self.read("run.txt"))
+        steps = steps_in(self.path("run"))
+        self.assertEqual([s["step"] for s in steps], list(range(1, self.steps + 1)), self.read("run.txt"))
+        for step in steps:
+            self.assertLessEqual(abs(step["loss"] / self.reference[step["step"]] - 1), 1e-4, step["step"])
+        self.assertEqual(len(records_in(self.path("run"), "start")), 1)  # the job itself was not started again
+        self.assertNotIn("drifted", self.read("run.txt"))
+
+    def test_lost_workers_are_started_again_and_join_the_others(self):
+        launcher = self.launch("--workers", 4, "--restarts", 2)
+        self.wait_for_step(launcher, 5)
+        workers = self.processes(launcher)
+        os.kill(workers[3], signal.SIGTERM)  # drained: it stays away
+        self.wait_until(launcher, lambda: self.changes() and self.changes()[0].get("left"))
+        for victim, number in ((1, 4), (0, 5)):
+            os.kill(workers[victim], signal.SIGKILL)
+            self.wait_for_joined(launcher, number)
+        again = self.processes(launcher)
+        self.assertEqual(sorted(again), [0, 1, 2])
+        os.kill(again[1], signal.SIGKILL)  # no restart is left
+        self.assert_undisturbed(launcher)
+        output = self.read("run.txt")
+        self.assertRegex(output, r"warning: worker 1 .*killed by signal 9.*started again in 1 s.*restart 1 of 2")
+        self.assertRegex(output, r"warning: worker 0 .*killed by signal 9.*started again in 1 s.*restart 2 of 2")
+        self.assertRegex(output, r"warning: worker 4 .*killed by signal 9.*no restart is left of --restarts 2")
+        changes = self.changes()
+        self.assertEqual([j["worker"] for change in changes for j in change.get("joined", [])], [4, 5])
+        self.assertEqual([lost["worker"] for change in changes for lost in change.get("lost", [])], [1, 0, 4])
+        self.assertEqual((changes[-1]["workers"], changes[-1]["writer"]), (2, 2))
+        self.assertIn("lost 3 workers", run("report", self.path("run")).stdout)
+
+    def test_no_worker_is_started_again_after_ctrl_c(self):
+        launcher = self.launch("--workers", 3, "--restarts", 5)
+        self.wait_for_step(launcher, 5)
+        workers = self.processes(launcher)
+        os.kill(workers[1], signal.SIGKILL)
+        self.wait_until(launcher, lambda: "started again in" in self.read("run.txt"))
+        launcher.send_signal(signal.SIGINT)
+        self.assertEqual(launcher.wait(120), 130, self.read("run.txt"))
+        self.assertEqual(len(re.findall("becomes worker", self.read("run.txt"))), 0)
+        self.assertFalse(any(os.path.exists(f"/proc/{pid}") for pid in workers.values()))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <filesystem>
 #include <list>
@@ -13,16 +12,12 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/hash.h"
 #include "base/interrupt.h"
 #include "base/printable.h"
-#include "base/process/own_program.h"
 #include "base/terminal.h"
-#include "config/schema.h"
 #include "dist/launch/agent_protocol.h"
+#include "dist/launch/host_connections.h"
 #include "dist/launch/launch.h"
-#include "dist/launch/program_copy.h"
-#include "dist/launch/remote_host.h"
 #include "dist/launch/restarts.h"
 #include "dist/launch/secret.h"
 #include "dist/net/message.h"
@@ -35,12 +30,10 @@ using Clock = std::chrono::steady_clock;
 
 class Launch {
  public:
-  explicit Launch(const HostLaunch& options) : options_(options) {
-    for (const HostSlots& slots : options.hosts) hosts_.emplace_back(slots);
-  }
+  explicit Launch(const HostLaunch& options) : options_(options), connections_(options) {}
 
   LaunchResult run() {
-    connect();
+    connections_.connect();
     if (!options_.run.empty()) choose_first_host();
     for (RemoteHost& host : hosts_) {
       host.set_first_rank(size_);
@@ -58,34 +51,6 @@ class Launch {
   }
 
  private:
-  // Calls `use` for each host, and at a restart leaves out those for which it throws a CommError.
-  void for_usable_hosts(const std::function<void(RemoteHost&)>& use) {
-    for (auto host = hosts_.begin(); host != hosts_.end();) {
-      try {
-        use(*host);
-        ++host;
-      } catch (const CommError& e) {
-        if (!options_.restart) throw;
-        log_warning(format("restart without host {}: {}", host->slots().host, e.what()));
-        host = hosts_.erase(host);
-      }
-    }
-    if (hosts_.empty()) throw CommError("no host is usable");
-  }
-
-  void connect() {
-    std::string binary =
-        shell_quoted(options_.binary.empty() ? own_program().path : options_.binary);
-    if (options_.copy_binary) {
-      const ProgramCopy copy;
-      for_usable_hosts([&](RemoteHost& host) { copy_to(host.slots().host, copy); });
-      binary = copy.path();
-    }
-    for (RemoteHost& host : hosts_) host.connect(options_.ssh, binary);
-    answer_by_ = Clock::now() + options_.connect_within;
-    for_usable_hosts([this](RemoteHost& host) { check_version(host, expect(host, "hello")); });
-  }
-
   struct RunOnHost {
     bool exists = false;
     std::optional<uint64_t> checkpoint;  // the last one
@@ -96,9 +61,9 @@ class Launch {
     for (RemoteHost& host : hosts_) {
       host.send({{"kind", "find_run"}, {"run", options_.run}, {"folder", folder_here()}});
     }
-    answer_by_ = Clock::now() + options_.connect_within;
-    for_usable_hosts([&](RemoteHost& host) {
-      const Json answer = expect(host, "run");
+    connections_.allow(options_.connect_within);
+    connections_.for_usable([&](RemoteHost& host) {
+      const Json answer = connections_.expect(host, "run");
       found[&host] = {answer.value("exists", false), number_field(answer, "step")};
     });
     return found;
@@ -144,8 +109,8 @@ class Launch {
                   {"run", options_.run},
                   {"folder", folder_here()}});
       constexpr std::chrono::hours kLongest{1};  // a large model over a slow link
-      answer_by_ = Clock::now() + kLongest;
-      const Json answer = expect(*host, "restored");
+      connections_.allow(kLongest);
+      const Json answer = connections_.expect(*host, "restored");
       if (const auto step = number_field(answer, "step")) {
         restored_ = checkpoint_ = step;
         log_warning(format("{}; it continues on host {} from the copy in {}, of step {}", missing,
@@ -164,90 +129,10 @@ class Launch {
     return hosts_.begin();
   }
 
-  // Throws CommError if no byte is taken for as long as a connection may take.
-  void copy_to(const std::string& host, const ProgramCopy& program) {
-    ChildSpec spec;
-    spec.command = ssh_command(options_.ssh, host, program.receive());
-    spec.command.insert(spec.command.begin() + 1, "-C");  // compressed
-    spec.with_input = true;
-    ChildProcess copy(spec);
-    ProgramCopy::Stream program_bytes(program);
-    std::string block;
-    std::string errors;
-    auto progress = Clock::now();
-    while (!copy.ended()) {
-      check_interrupt();
-      if (Clock::now() - progress > options_.connect_within) {
-        throw CommError(format("cannot copy the program to {}: no progress for {:.3g} s; {}", host,
-                               std::chrono::duration<double>(options_.connect_within).count(),
-                               errors.empty() ? "check its disk and the connection" : errors));
-      }
-      if (block.empty() && copy.in().open()) {
-        block = program_bytes.next();
-        if (block.empty()) copy.in().close();
-      }
-      pollfd waiting[] = {{copy.in().fd(), POLLOUT, 0}, {copy.err().fd(), POLLIN, 0}};
-      poll(waiting, 2, 100);
-      const size_t before = block.size();
-      if (copy.in().open() && !write_available(copy.in(), block)) copy.in().close();
-      if (block.size() < before) progress = Clock::now();
-      if (copy.err().open() && !read_available(copy.err(), errors, 1 << 16)) copy.close_err();
-    }
-    if (copy.ended() != 0) {
-      throw CommError(format("cannot copy the program to {}: {}", host, errors));
-    }
-  }
-
-  // Waits until answer_by_ for a message of that kind; others before it are dropped.
-  Json expect(RemoteHost& host, const std::string& kind) {
-    while (true) {
-      check_interrupt();
-      const bool late = Clock::now() >= answer_by_;
-      const auto code = host.process().ended();
-      for (const Json& message : host.receive(own_lines(host))) {
-        if (text_field(message, "kind") == kind) return message;
-      }
-      if (code) throw CommError(cannot_use(host, *code));
-      if (late) break;
-      beat();  // the agents of other hosts wait, too
-      pollfd readable{host.process().out().fd(), POLLIN, 0};
-      poll(&readable, 1, 50);
-    }
-    throw CommError(format("host {} did not answer over ssh within {:.3g} s", host.slots().host,
-                           std::chrono::duration<double>(options_.connect_within).count()));
-  }
-
-  std::string cannot_use(const RemoteHost& host, int code) const {
-    const std::string& name = host.slots().host;
-    constexpr int kNotFound = 127;
-    constexpr int kNotExecutable = 126;
-    constexpr int kSshFailed = 255;
-    if (code == kNotFound || code == kNotExecutable) {
-      return format(
-          "host {} has no program at {}; install it there, set its path with --remote-binary, or "
-          "copy it with --copy-binary",
-          name, options_.binary.empty() ? own_program().path : options_.binary);
-    }
-    if (code == kSshFailed) return format("ssh to {} failed: {}", name, host.last_line());
-    return format(
-        "the program on host {} did not start as an agent of {}; it ended with status {}: "
-        "{}",
-        name, options_.version, code, host.last_line());
-  }
-
-  void check_version(const RemoteHost& host, const Json& hello) const {
-    const std::string version = text_field(hello, "version").value_or("");
-    if (version == options_.version) return;
-    throw CommError(
-        format("host {} runs {}, this host {}; install the same version on all hosts, or copy it "
-               "with --copy-binary",
-               host.slots().host, version, options_.version));
-  }
-
   std::string open_rendezvous(RemoteHost& first) {
     first.send({{"kind", "listen"}, {"one_host", hosts_.size() == 1}});
-    answer_by_ = Clock::now() + options_.connect_within;
-    const Json listening = expect(first, "listening");
+    connections_.allow(options_.connect_within);
+    const Json listening = connections_.expect(first, "listening");
     std::string at;
     for (const Json& endpoint : listening.value("at", Json::array())) {
       at += (at.empty() ? "" : ",") + endpoint.get<std::string>();
@@ -293,11 +178,11 @@ class Launch {
       for (RemoteHost& host : hosts_) {
         if (!host.done) attend(host);
       }
-      beat();
+      connections_.beat();
       if (interrupt_requested() && !stopped) {
         stopped = true;
         const milliseconds limit = options_.grace.after_stop;
-        send_to_all({{"kind", "stop"}, {"limit", limit.count()}});
+        connections_.send_to_all({{"kind", "stop"}, {"limit", limit.count()}});
         for (RemoteHost& host : hosts_) {
           host.waits_until.reset();  // a signal ends a wait
           end_within(host, limit);
@@ -318,21 +203,9 @@ class Launch {
     poll(waiting.data(), waiting.size(), kTick);
   }
 
-  void beat() {
-    if (Clock::now() - last_beat_ < kAgentBeat) return;
-    last_beat_ = Clock::now();
-    send_to_all({{"kind", "beat"}});
-  }
-
-  void send_to_all(const Json& message) {
-    for (RemoteHost& host : hosts_) {
-      if (!host.done) host.send(message);
-    }
-  }
-
   void attend(RemoteHost& host) {
     const auto code = host.process().ended();
-    for (const Json& message : host.receive(own_lines(host))) handle(host, message);
+    for (const Json& message : HostConnections::receive(host)) handle(host, message);
     if (host.ended == host.slots().workers) {
       host.done = true;
     } else if (code) {
@@ -394,7 +267,7 @@ class Launch {
   // The run of an elastic job is finished: workers that were left out of it end soon.
   void succeed() {
     if (std::exchange(succeeded_, true)) return;
-    send_to_all({{"kind", "succeeded"}});
+    connections_.send_to_all({{"kind", "succeeded"}});
     for (RemoteHost& host : hosts_) end_within(host, options_.grace.after_stop);
   }
 
@@ -408,7 +281,7 @@ class Launch {
 
   void fail(const LaunchResult& failure) {
     if (!std::exchange(failed_, true)) {
-      send_to_all({{"kind", "failed"}});
+      connections_.send_to_all({{"kind", "failed"}});
       const Grace& grace = options_.grace;
       for (RemoteHost& host : hosts_) {
         end_within(host, host.owns(0) ? grace.after_failure : grace.others_after_failure);
@@ -437,16 +310,11 @@ class Launch {
     }
   }
 
-  std::function<void(const std::string&)> own_lines(const RemoteHost& host) const {
-    return [name = host.slots().host](const std::string& line) { log_from(name, line); };
-  }
-
   static std::string folder_here() { return std::filesystem::current_path().string(); }
 
   const HostLaunch& options_;
-  std::list<RemoteHost> hosts_;
-  Clock::time_point answer_by_;  // for messages that are waited for at start
-  Clock::time_point last_beat_ = Clock::now();
+  HostConnections connections_;
+  std::list<RemoteHost>& hosts_ = connections_.all();
   std::optional<uint64_t> checkpoint_;
   std::optional<uint64_t> restored_;
   std::vector<std::string> leaving_;
@@ -458,36 +326,6 @@ class Launch {
   bool succeeded_ = false;  // the writer of an elastic job has finished the run
   bool enforced_ = false;   // a connection was cut by enforce()
 };
-
-}  // namespace
-
-std::vector<HostSlots> parse_hosts(const std::string& text) {
-  std::vector<HostSlots> hosts;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string entry = text.substr(begin, comma - begin);
-    begin = comma + 1;
-    const size_t colon = entry.rfind(':');
-    HostSlots slots{entry.substr(0, colon), 1};
-    if (slots.host.empty() || slots.host.starts_with('-')) {
-      throw ConfigError(format("--hosts '{}' is not a list of hosts; write vm1:2,vm2:2", text));
-    }
-    if (colon != std::string::npos) {
-      constexpr int kMostOnAHost = 1024;
-      try {
-        slots.workers = static_cast<int>(parse_integer(entry.substr(colon + 1), 1, kMostOnAHost));
-      } catch (const ConfigError& e) {
-        throw ConfigError(
-            format("--hosts {}: the number of workers in '{}': {}", text, entry, e.what()));
-      }
-    }
-    hosts.push_back(slots);
-  }
-  return hosts;
-}
-
-namespace {
 
 // Messages to agents are JSON, which has only UTF-8: other bytes would reach the hosts changed.
 void check_can_be_sent(const HostLaunch& launch) {

@@ -10,19 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "dist/launch/host_slots.h"
 #include "dist/launch/local_launch.h"
 #include "dist/launch/ssh.h"
 
 namespace reigen {
-
-struct HostSlots {
-  std::string host;  // the name given to ssh
-  int workers = 1;
-  bool operator==(const HostSlots&) const = default;
-};
-
-// "vm1:2,vm2" is two workers on vm1 and one on vm2; throws ConfigError.
-std::vector<HostSlots> parse_hosts(const std::string& text);
 
 struct HostLaunch {
   std::vector<HostSlots> hosts;

@@ -63,7 +63,7 @@ LaunchResult launch_here(const WorkerCommand& command, const WorkerOptions& w,
   return result;
 }
 
-HostLaunch host_launch(const WorkerCommand& command, const WorkerOptions& w) {
+HostLaunch host_launch(const WorkerCommand& command, const WorkerOptions& w, Restarts& restarts) {
   HostLaunch launch;
   launch.grace = grace_of(command);
   launch.hosts = parse_hosts(w.hosts);
@@ -76,6 +76,7 @@ HostLaunch host_launch(const WorkerCommand& command, const WorkerOptions& w) {
   launch.run = w.restarts > 0 ? command.run : "";
   launch.copy = command.copy;
   launch.elastic = w.elastic;
+  launch.restarts = &restarts;
   return launch;
 }
 
@@ -88,7 +89,7 @@ std::string text_of(const LaunchResult& failure) {
 
 LaunchResult launch(const WorkerCommand& command, const WorkerOptions& w, Restarts& restarts) {
   if (w.hosts.empty()) return launch_here(command, w, command.rank0_environment, &restarts);
-  return launch_hosts(host_launch(command, w));
+  return launch_hosts(host_launch(command, w, restarts));
 }
 
 // Hosts that will be taken away, for as long as that takes: they still answer meanwhile.
@@ -125,7 +126,7 @@ LaunchResult launch_again(const WorkerCommand& command, const WorkerOptions& w, 
       return not_started(e.what());
     }
   }
-  HostLaunch launch = host_launch(command, w);
+  HostLaunch launch = host_launch(command, w, restarts);
   launch.rank0_environment = environment;
   launch.restart = true;
   launch.checkpoint = restarts.checkpoint();

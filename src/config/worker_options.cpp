@@ -176,11 +176,13 @@ void describe(Schema& s, WorkerOptions& o) {
   describe_exchange(s, o);
   describe_security(s, o);
   describe_limits(s, o);
-  s.option("restarts", o.restarts,
-           "maximum number of times that a job of --workers or --hosts starts again by itself, "
-           "from its last checkpoint, after the loss of a worker or a host; hosts that do not "
-           "answer are left out until they do; 0 for never",
-           0, 1'000'000)
+  s.option(
+       "restarts", o.restarts,
+       "maximum number of times that a job of --workers or --hosts starts again by itself, "
+       "from its last checkpoint, after the loss of a worker or a host; hosts that do not "
+       "answer are left out until they do; with --elastic also of lost workers that are started "
+       "again to join the others; 0 for never",
+       0, 1'000'000)
       .free_on_resume()
       .for_launch();
   describe_elastic(s, o);

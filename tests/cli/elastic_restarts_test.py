@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import harness
@@ -11,9 +12,13 @@ from elastic_members_test import SLOW
 from elastic_test import ElasticRuns
 from elastic_job import records_in, steps_in
 from harness import REIGEN, run
+from workers_test import workers_of
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "dist"))
+from namespaces import Network, permitted  # noqa: E402
 
 
-class RestartedWorkers(ElasticRuns):
+class RestartsCase(ElasticRuns):
     settings = SLOW
     steps = 130
 
@@ -71,6 +76,9 @@ class RestartedWorkers(ElasticRuns):
         self.assertEqual(len(records_in(self.path("run"), "start")), 1)  # the job itself was not started again
         self.assertNotIn("drifted", self.read("run.txt"))
 
+
+
+class OnOneHost(RestartsCase):
     def test_lost_workers_are_started_again_and_join_the_others(self):
         launcher = self.launch("--workers", 4, "--restarts", 2)
         self.wait_for_step(launcher, 5)
@@ -104,6 +112,70 @@ class RestartedWorkers(ElasticRuns):
         self.assertEqual(launcher.wait(120), 130, self.read("run.txt"))
         self.assertEqual(len(re.findall("becomes worker", self.read("run.txt"))), 0)
         self.assertFalse(any(os.path.exists(f"/proc/{pid}") for pid in workers.values()))
+
+
+class OnHosts(RestartsCase):
+    steps = 220
+
+    def setUp(self):
+        super().setUp()
+        if not permitted():
+            self.skipTest("network namespaces are not permitted here")
+
+    def network(self):
+        """Two hosts and that of the launcher."""
+        network = Network(3)
+        self.addCleanup(network.close)
+
+        def end_all():
+            for host in range(3):
+                self.end_host(network, host)
+        self.addCleanup(end_all)
+        return network
+
+    @staticmethod
+    def end_host(network, host):
+        for pid in network.processes(host):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def prefix(self, network):
+        """A replacement for ssh into namespaces, which fails for a host while a file HOST.down exists."""
+        ssh = self.write("ssh", "#!/bin/sh\n"
+                         "while [ $# -gt 1 ]; do case $1 in -o|-p|-l) shift 2;; -*) shift;; *) break;; esac; done\n"
+                         f"if [ -e {self.folder}/$1.down ]; then echo \"no route to $1\" >&2; exit 255; fi\n"
+                         f"case $1 in vm1) at={network.names[0]};; *) at={network.names[1]};; esac\n"
+                         "shift; exec ip netns exec $at sh -c \"$*\"\n")
+        os.chmod(ssh, 0o755)
+        return network.command(2, "env", f"REIGEN_SSH={ssh}")
+
+    def assert_nothing_runs(self, network):
+        deadline = time.monotonic() + 10
+        while any(network.processes(host) for host in range(3)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual([network.processes(host) for host in range(3)], [[], [], []])
+
+    def test_workers_are_started_again_on_their_host_also_when_it_comes_back(self):
+        network = self.network()
+        launcher = self.launch("--hosts", "vm1:2,vm2", "--restarts", 3, prefix=self.prefix(network))
+        self.wait_for_step(launcher, 5)
+        os.kill(*(pid for pid, rank in workers_of(self.path("run")) if rank == 2), signal.SIGKILL)
+        self.wait_for_joined(launcher, 3)
+        self.write("vm2.down", "")
+        self.end_host(network, 1)
+        self.wait_until(launcher, lambda: "no route to vm2; it is asked again" in self.read("run.txt"))
+        os.unlink(self.path("vm2.down"))
+        self.wait_for_joined(launcher, 4)
+        self.assert_undisturbed(launcher)
+        self.assert_nothing_runs(network)
+        output = self.read("run.txt")
+        self.assertRegex(output, r"warning: worker 2 \(vm2\): was killed by signal 9.*started again in 1 s.*restart 1 of 3")
+        self.assertRegex(output, r"warning: worker 3 \(vm2\): .*restart 2 of 3")
+        joined = [member for change in self.changes() for member in change.get("joined", [])]
+        self.assertEqual([member["worker"] for member in joined], [3, 4])
+        self.assertEqual([member["host"] for member in joined], ["vm2", "vm2"])
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/host_launch.h"
 #include "dist/launch/launch.h"
+#include "dist/launch/process_mark.h"
 #include "dist/net/message.h"
 
 namespace reigen {
@@ -44,6 +45,7 @@ class Agent {
       constexpr milliseconds kTick{100};
       workers_.attend(kTick);
       send_checkpoint();
+      send_addresses();
       send_ended();
       for (const Json& proof : workers_.take_proofs()) send({{"kind", "proof"}, {"proof", proof}});
       if (!launcher_lost_) exchange();
@@ -64,7 +66,8 @@ class Agent {
   }
 
   bool ended() const {
-    return !workers_.running() && (started_ || launcher_lost_ || interrupt_requested());
+    const bool finished = started_ && !lingers_;
+    return !workers_.running() && (finished || launcher_lost_ || interrupt_requested());
   }
 
   void send(const Json& message) { outgoing_ += encode_message(message); }
@@ -107,6 +110,8 @@ class Agent {
       if (kind == "start") start(message);
       if (kind == "find_run") find_run(message);
       if (kind == "restore") restore(message);
+      if (kind == "find_workers") find_workers(message);
+      if (kind == "end") lingers_ = false;
       if (kind == "failed") workers_.note_failure();
       if (kind == "succeeded") workers_.note_success();
       if (kind == "proof") workers_.tell(message.value("proof", Json::object()));
@@ -118,6 +123,16 @@ class Agent {
     if (decoded == Decoded::kBroken) launcher_lost_ = true;
   }
 
+  // The launcher starts lost workers again, which ask these about the job.
+  void send_addresses() {
+    for (const WorkerAddress& address : workers_.take_addresses()) {
+      send({{"kind", "listens"},
+            {"rank", address.rank},
+            {"number", address.number},
+            {"at", address.at}});
+    }
+  }
+
   void send_ended() {
     for (const WorkerEnd& end : workers_.take_ended()) {
       send_checkpoint();  // the last one counts, too
@@ -126,7 +141,9 @@ class Agent {
             {"code", end.code},
             {"text", end.error},
             {"joined", end.joined},
-            {"writer", end.writer}});
+            {"writer", end.writer},
+            {"joiner", end.joiner},
+            {"number", end.number}});
     }
   }
 
@@ -169,6 +186,15 @@ class Agent {
     send(answer);
   }
 
+  // Whether workers that an earlier agent started here may still run.
+  void find_workers(const Json& message) {
+    bool running = false;
+    for (const Json& mark : message.value("marks", Json::array())) {
+      running = running || may_still_run(mark.get<std::string>());
+    }
+    send({{"kind", "workers"}, {"running", running}});
+  }
+
   // This host has rank 0: its port is open before any worker starts.
   void listen(const Json& message) {
     const bool all_here = message.value("one_host", false);
@@ -181,6 +207,7 @@ class Agent {
   void start(const Json& message) {
     started_ = true;
     elastic_ = message.value("elastic", false);
+    lingers_ = message.value("lingers", false);
     if (elastic_) {
       workers_.set_elastic();
       ignore_hangup();  // of the connection to the launcher
@@ -192,6 +219,8 @@ class Agent {
     place.rendezvous = message.value("rendezvous", "");
     place.hosts = message.value("hosts", "");
     place.depth = message.value("depth", 1);
+    place.join = message.value("join", "");
+    const int only = message.value("only", -1);  // one worker of several
     const int first = message.value("first_rank", 0);
     workers_.set_longest_wait(milliseconds(message.value("longest_wait", int64_t{0})));
     std::string folder = message.value("folder", "");
@@ -206,6 +235,7 @@ class Agent {
     if (first == 0 && !run.empty()) watched_run_ = std::filesystem::path(folder) / run;
     for (int local = 0; local < place.local_size; ++local) {
       place.rank = first + local;
+      if (only >= 0 && place.rank != only) continue;
       place.local_rank = local;
       ChildSpec spec;
       spec.command = {"reigen"};
@@ -214,17 +244,26 @@ class Agent {
       }
       spec.file = own_program().file;
       spec.folder = folder;
-      if (place.rank == 0) spec.inherited = listener_.fd();
+      const bool first_start = place.rank == 0 && place.join.empty();
+      if (first_start) spec.inherited = listener_.fd();
       spec.environment = place_environment(place, spec.inherited);
-      if (place.rank == 0) {
+      if (first_start) {
         for (const Json& entry : message.value("rank0_environment", Json::array())) {
           spec.environment.push_back(entry.get<std::string>());
         }
       }
-      if (place.rank == 0 && message.value("width", -1) >= 0) {
+      if (first_start && message.value("width", -1) >= 0) {
         spec.environment.push_back(format("REIGEN_TERMINAL={}", message.value("width", 0)));
       }
-      workers_.start(place.rank, spec);
+      if (place.join.empty()) {
+        workers_.start(place.rank, spec);
+      } else {
+        workers_.start_joiner(place.rank, spec);
+      }
+      const auto process = workers_.process_of(place.rank);
+      if (process) {
+        send({{"kind", "started"}, {"rank", place.rank}, {"mark", process_mark(*process)}});
+      }
     }
     listener_.close();
   }
@@ -245,6 +284,7 @@ class Agent {
   Clock::time_point received_ = Clock::now();
   bool launcher_lost_ = false;
   bool started_ = false;
+  bool lingers_ = false;  // waits without workers: the launcher may start one again
   bool elastic_ = false;
   bool stopped_ = false;
   bool ends_soon_ = false;

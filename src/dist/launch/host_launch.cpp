@@ -17,9 +17,11 @@
 #include "base/terminal.h"
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/host_connections.h"
+#include "dist/launch/host_returns.h"
 #include "dist/launch/launch.h"
 #include "dist/launch/restarts.h"
 #include "dist/launch/secret.h"
+#include "dist/launch/worker_restarts.h"
 #include "dist/net/message.h"
 
 namespace reigen {
@@ -30,7 +32,10 @@ using Clock = std::chrono::steady_clock;
 
 class Launch {
  public:
-  explicit Launch(const HostLaunch& options) : options_(options), connections_(options) {}
+  explicit Launch(const HostLaunch& options)
+      : options_(options),
+        connections_(options),
+        restarts_(options.elastic ? options.restarts : nullptr) {}
 
   LaunchResult run() {
     connections_.connect();
@@ -145,31 +150,46 @@ class Launch {
   }
 
   void start(const std::string& rendezvous) {
-    std::string names;
-    for (const RemoteHost& host : hosts_) {
-      for (int i = 0; i < host.slots().workers; ++i) {
-        names += (names.empty() ? "" : ",") + host.slots().host;
-      }
-    }
-    const std::string token = token_of_new_job();
+    rendezvous_ = rendezvous;
+    token_ = token_of_new_job();
     for (RemoteHost& host : hosts_) {
-      host.send({{"kind", "start"},
-                 {"token", token},
-                 {"rendezvous", rendezvous},
-                 {"hosts", names},
-                 {"size", size_},
-                 {"depth", launch_depth() + 1},
-                 {"first_rank", host.first_rank()},
-                 {"workers", host.slots().workers},
-                 {"elastic", options_.elastic},
-                 {"longest_wait", options_.grace.longest_wait.count()},
-                 {"folder", folder_here()},
-                 {"run", options_.run},
-                 {"width", stderr_is_terminal() ? terminal_width() : -1},
-                 {"rank0_environment", options_.rank0_environment},
-                 {"arguments", options_.arguments}});
+      for (int i = 0; i < host.slots().workers; ++i) {
+        const int rank = host.first_rank() + i;
+        host.running[rank] = {.mark = "", .number = rank};
+      }
+      host.send(start_message(host));
     }
   }
+
+  Json start_message(const RemoteHost& host) const {
+    std::string names;
+    for (const RemoteHost& each : hosts_) {
+      for (int i = 0; i < each.slots().workers; ++i) {
+        names += (names.empty() ? "" : ",") + each.slots().host;
+      }
+    }
+    return {{"kind", "start"},
+            {"token", token_},
+            {"rendezvous", rendezvous_},
+            {"hosts", names},
+            {"size", size_},
+            {"depth", launch_depth() + 1},
+            {"first_rank", host.first_rank()},
+            {"workers", host.slots().workers},
+            {"elastic", options_.elastic},
+            {"lingers", lingers()},
+            {"longest_wait", options_.grace.longest_wait.count()},
+            {"folder", folder_here()},
+            {"run", options_.run},
+            {"width", stderr_is_terminal() ? terminal_width() : -1},
+            {"rank0_environment", options_.rank0_environment},
+            {"arguments", options_.arguments}};
+  }
+
+  // Agents without workers wait for one that is started again.
+  bool lingers() const { return restarts_.possible(); }
+
+  static bool works(const RemoteHost& host) { return !host.done && !host.running.empty(); }
 
   void attend() {
     bool stopped = false;
@@ -178,9 +198,12 @@ class Launch {
       for (RemoteHost& host : hosts_) {
         if (!host.done) attend(host);
       }
+      start_again();
+      end_idle();
       connections_.beat();
       if (interrupt_requested() && !stopped) {
         stopped = true;
+        restarts_.end();
         const milliseconds limit = options_.grace.after_stop;
         connections_.send_to_all({{"kind", "stop"}, {"limit", limit.count()}});
         for (RemoteHost& host : hosts_) {
@@ -195,7 +218,7 @@ class Launch {
   void wait_for_any() {
     std::vector<pollfd> waiting;
     for (RemoteHost& host : hosts_) {
-      if (host.done) continue;
+      if (host.done && !host.answer_by) continue;
       waiting.push_back({host.process().out().fd(), POLLIN, 0});
       waiting.push_back({host.process().err().fd(), POLLIN, 0});
     }
@@ -206,21 +229,93 @@ class Launch {
   void attend(RemoteHost& host) {
     const auto code = host.process().ended();
     for (const Json& message : HostConnections::receive(host)) handle(host, message);
-    if (host.ended == host.slots().workers) {
-      host.done = true;
-    } else if (code) {
-      host.done = true;
-      const LaunchResult result{
-          static_cast<int>(ExitCode::kComm), -1, host.slots().host,
-          format("the ssh connection ended ({})",
-                 host.last_line().empty() ? format("status {}", *code) : host.last_line())};
-      if (options_.elastic) {
-        unseen_.push_back(host.slots().host);
-        lose_one(result, false);
-      } else {
-        fail(result);
-      }
+    if (!code || (host.running.empty() && !lingers())) return;
+    host.done = true;
+    const LaunchResult result{
+        static_cast<int>(ExitCode::kComm), -1, host.slots().host,
+        format("the ssh connection ended ({})",
+               host.last_line().empty() ? format("status {}", *code) : host.last_line())};
+    if (!options_.elastic) return fail(result);
+    if (!host.running.empty()) lose_host(host, result);
+    if (lingers() && is_missed(host)) returns_.lose(host, result.error);
+  }
+
+  // Its workers may still train.
+  void lose_host(const RemoteHost& host, const LaunchResult& result) {
+    unseen_.push_back(host.slots().host);
+    for (const auto& [rank, worker] : host.running) restarts_.forget_address(rank);
+    lose_one(result, false);
+  }
+
+  // Whether workers ran there, or are to be started there.
+  bool is_missed(const RemoteHost& host) const {
+    bool missed = !host.running.empty() || !host.wanted.empty();
+    for (int i = 0; i < host.slots().workers; ++i) {
+      missed = missed || restarts_.pending(host.first_rank() + i);
     }
+    return missed;
+  }
+
+  // Hosts on which nothing runs: none of them is needed once nothing runs at all.
+  void end_idle() {
+    const bool over = !lingers() || std::none_of(hosts_.begin(), hosts_.end(), works);
+    for (RemoteHost& host : hosts_) {
+      if (!over || host.done || !host.running.empty()) continue;
+      host.send({{"kind", "end"}});
+      host.done = true;
+    }
+  }
+
+  // Lost workers of an elastic job, also on hosts that have returned.
+  void start_again() {
+    if (!lingers()) return;
+    for (RemoteHost& host : hosts_) {
+      if (host.done && returns_.attend(host)) use_again(host);
+    }
+    for (const int rank : restarts_.due(Clock::now())) start_joiner(owner_of(rank), rank);
+    const auto trains = [](const RemoteHost& host) {
+      return !host.done && std::any_of(host.running.begin(), host.running.end(),
+                                       [](const auto& worker) { return !worker.second.joins; });
+    };
+    if (std::none_of(hosts_.begin(), hosts_.end(), trains)) end_all();  // there is no job to join
+  }
+
+  void start_joiner(RemoteHost& host, int rank) {
+    if (host.done) {
+      host.wanted.insert(rank);
+      return;
+    }
+    Json message = start_message(host);
+    message["join"] = restarts_.addresses();
+    message["only"] = rank;
+    host.running[rank] = {.mark = "", .number = rank, .joins = true};
+    host.send(message);
+  }
+
+  RemoteHost& owner_of(int rank) {
+    return *std::find_if(hosts_.begin(), hosts_.end(),
+                         [&](const RemoteHost& host) { return host.owns(rank); });
+  }
+
+  // The host has returned.
+  void use_again(RemoteHost& host) {
+    host.done = false;
+    host.waits_until.reset();
+    std::erase(unseen_, host.slots().host);
+    for (const auto& [rank, worker] : std::exchange(host.running, {})) {
+      note_end(host, {.rank = rank,
+                      .code = static_cast<int>(ExitCode::kComm),
+                      .error = "it ended while its host could not be reached",
+                      .joined = true,
+                      .number = worker.number});
+    }
+    for (const int rank : std::exchange(host.wanted, {})) start_joiner(host, rank);
+  }
+
+  void note_end(const RemoteHost& host, const WorkerEnd& end) {
+    if (succeeded_ || failed_) restarts_.end();
+    const std::string text = restarts_.after(end, host.slots().host, Clock::now());
+    if (!text.empty()) log_warning(text);
   }
 
   void handle(RemoteHost& host, const Json& message) {
@@ -237,12 +332,24 @@ class Launch {
     if (kind == "out") show_.out_line(rank, text);
     if (kind == "status") show_.status(rank, text);
     if (kind == "ended" && host.owns(rank)) {
-      ++host.ended;
+      host.running.erase(rank);
       end_worker(host, {.rank = rank,
                         .code = static_cast<int>(number_field(message, "code").value_or(1)),
                         .error = text,
                         .joined = message.value("joined", false),
-                        .writer = message.value("writer", false)});
+                        .writer = message.value("writer", false),
+                        .joiner = message.value("joiner", false),
+                        .number = message.value("number", rank)});
+    }
+    const auto worker = host.running.find(rank);
+    if (kind == "started" && worker != host.running.end()) {
+      worker->second.mark = text_field(message, "mark").value_or("");
+    }
+    if (kind == "listens" && worker != host.running.end()) {
+      worker->second.joins = false;
+      worker->second.number = message.value("number", rank);
+      restarts_.learn_address(
+          {rank, worker->second.number, text_field(message, "at").value_or("")});
     }
     const auto proof = message.find("proof");
     if (kind == "proof" && proof != message.end()) {
@@ -259,9 +366,10 @@ class Launch {
       if (end.writer) succeed();
     } else if (end.joined) {
       lose_one(result, end.writer);
-    } else {
+    } else if (!end.joiner) {
       fail(result);
     }
+    note_end(host, end);
   }
 
   // The run of an elastic job is finished: workers that were left out of it end soon.
@@ -280,14 +388,17 @@ class Launch {
   }
 
   void fail(const LaunchResult& failure) {
-    if (!std::exchange(failed_, true)) {
-      connections_.send_to_all({{"kind", "failed"}});
-      const Grace& grace = options_.grace;
-      for (RemoteHost& host : hosts_) {
-        end_within(host, host.owns(0) ? grace.after_failure : grace.others_after_failure);
-      }
-    }
+    end_all();
     if (!failure_ || (!enforced_ && explains(failure.code, failure_->code))) failure_ = failure;
+  }
+
+  void end_all() {
+    if (std::exchange(failed_, true)) return;
+    connections_.send_to_all({{"kind", "failed"}});
+    const Grace& grace = options_.grace;
+    for (RemoteHost& host : hosts_) {
+      end_within(host, host.owns(0) ? grace.after_failure : grace.others_after_failure);
+    }
   }
 
   // The agent ends its workers by then. If it does not, the connection is cut a little later.
@@ -315,6 +426,10 @@ class Launch {
   const HostLaunch& options_;
   HostConnections connections_;
   std::list<RemoteHost>& hosts_ = connections_.all();
+  WorkerRestarts restarts_;
+  HostReturns returns_{connections_};
+  std::string rendezvous_;
+  std::string token_;
   std::optional<uint64_t> checkpoint_;
   std::optional<uint64_t> restored_;
   std::vector<std::string> leaving_;

@@ -25,6 +25,8 @@ struct HostLaunch {
   bool copy_binary = false;  // to ~/.cache/reigen of hosts that do not have it yet
   std::vector<std::string> rank0_environment = {};  // "KEY=value", for secrets
   bool elastic = false;  // a worker that ends is proven to the others, which continue
+  // With --restarts: a worker of an elastic job that is lost is started again to join the others.
+  Restarts* restarts = nullptr;
   Grace grace;
   std::chrono::milliseconds connect_within{60'000};
   // With --restarts: the run directory, whose last checkpoint the result has. Empty: not asked for.

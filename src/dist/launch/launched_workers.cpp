@@ -157,6 +157,13 @@ bool LaunchedWorkers::running() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return !w.done; });
 }
 
+std::optional<uint64_t> LaunchedWorkers::process_of(int rank) const {
+  for (const Worker& worker : workers_) {
+    if (!worker.done && worker.rank == rank) return static_cast<uint64_t>(worker.process->pid());
+  }
+  return std::nullopt;
+}
+
 bool LaunchedWorkers::members_run() const {
   return std::any_of(workers_.begin(), workers_.end(),
                      [](const Worker& w) { return !w.done && w.has_joined(); });
@@ -213,7 +220,8 @@ void LaunchedWorkers::read_pipe(Worker& worker) {
   Json message;
   while (decode_message(worker.from_pipe, kMostFromMember, message) == Decoded::kMessage) {
     if (text_field(message, "kind") == "record") worker.record = message;
-    if (const auto at = address_in(message)) addresses_.push_back({worker.rank, *at});
+    if (const auto at = address_in(message))
+      addresses_.push_back({worker.rank, worker.shown(), *at});
   }
   if (!open || !write_available(worker.pipe, worker.to_pipe)) worker.pipe.close();
 }

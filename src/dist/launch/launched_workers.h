@@ -66,6 +66,7 @@ struct WorkerEnd {
 // Where a new process can ask a worker about the elastic job.
 struct WorkerAddress {
   int rank = -1;
+  int number = -1;  // as in WorkerEnd
   std::string at;
 };
 
@@ -112,6 +113,8 @@ class LaunchedWorkers {
   bool running() const;
   // Whether the workers that run are to end, because the job has ended or failed.
   bool ends() const { return failed_ || succeeded_; }
+  // The process of the worker with that rank that runs, if one does.
+  std::optional<uint64_t> process_of(int rank) const;
   // Whether a worker runs that has not been started to join, or has joined.
   bool members_run() const;
   // The first failure that a worker caused itself; else the first that was the loss of a worker. In

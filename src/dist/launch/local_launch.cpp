@@ -32,7 +32,9 @@ namespace {
 class LocalJob {
  public:
   explicit LocalJob(const LocalLaunch& options)
-      : options_(options), set_(show_workers(), options.grace), restarts_(options.restarts) {
+      : options_(options),
+        set_(show_workers(), options.grace),
+        restarts_(options.elastic ? options.restarts : nullptr) {
     if (options.elastic) set_.set_elastic();
   }
 

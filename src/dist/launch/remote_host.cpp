@@ -12,6 +12,11 @@ void RemoteHost::connect(const SshOptions& ssh, const std::string& binary) {
   ChildSpec spec;
   spec.command = ssh_command(ssh, slots_.host, format("exec {} {}", binary, kAgentCommand));
   spec.with_input = true;
+  greeted_ = false;
+  incoming_.clear();
+  outgoing_.clear();
+  err_ = {};
+  last_line_.clear();
   process_ = std::make_unique<ChildProcess>(spec);
 }
 

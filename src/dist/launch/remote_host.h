@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +23,7 @@ class RemoteHost {
 
   explicit RemoteHost(const HostSlots& slots) : slots_(slots) {}
 
-  // `binary`: of the program there, quoted for its shell.
+  // `binary`: of the program there, quoted for its shell. Again when the connection has ended.
   void connect(const SshOptions& ssh, const std::string& binary);
   void send(const Json& message);
   // Messages since the last call. `own` gets the lines of ssh and of the remote shell.
@@ -34,8 +36,21 @@ class RemoteHost {
   const std::string& last_line() const { return last_line_; }
   bool owns(int rank) const { return rank >= first_rank_ && rank < first_rank_ + slots_.workers; }
 
-  int ended = 0;      // workers that have ended
-  bool done = false;  // all workers have ended, or the connection is lost
+  // A worker that was started there, and of which no end is known.
+  struct Running {
+    std::string mark;    // of its process (process_mark.h); empty until the agent has sent it
+    int number = -1;     // for people
+    bool joins = false;  // it was started to join the job, and does not train yet
+  };
+  std::map<int, Running> running;  // by rank
+  bool done = false;               // all workers have ended, or the connection is lost
+
+  // With --restarts of an elastic job, once the connection is lost (host_returns.h).
+  int tries = 0;                               // to connect again
+  std::optional<Clock::time_point> ask_at;     // the next one
+  std::optional<Clock::time_point> answer_by;  // limit of the present one
+  std::set<int> wanted;                        // ranks to be started when the host returns
+
   // Of the connection, if the agent does not end before; a worker that waits (launched_workers.h)
   // sets the first, which counts then.
   std::optional<Clock::time_point> waits_until;

@@ -25,8 +25,7 @@ std::string WorkerRestarts::addresses() const {
 std::string WorkerRestarts::after(const WorkerEnd& end, const std::string& host,
                                   Clock::time_point now) {
   at_.erase(end.rank);
-  if (budget_ == nullptr || budget_->allowed() == 0 || ends_) return "";
-  if (left_in_order(end.code) || at_.empty()) return "";
+  if (!possible() || left_in_order(end.code) || at_.empty()) return "";
   const std::string who = format("worker {} ({}): {}", end.number, host, end.error);
   if (!worth_a_restart(end.code)) {
     return format("{}; it is not started again, because that error would repeat", who);
@@ -41,6 +40,11 @@ std::string WorkerRestarts::after(const WorkerEnd& end, const std::string& host,
   place.due = now + pause;
   return format("{}; it is started again in {} s and joins the others; restart {} of {}", who,
                 pause.count(), budget_->used(), budget_->allowed());
+}
+
+bool WorkerRestarts::pending(int rank) const {
+  const auto place = places_.find(rank);
+  return place != places_.end() && place->second.due;
 }
 
 std::vector<int> WorkerRestarts::due(Clock::time_point now) {

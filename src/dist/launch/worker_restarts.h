@@ -33,11 +33,16 @@ class WorkerRestarts {
   // A worker on that host has ended. Returns a text for the log; empty where nothing was expected
   // of it any more, and in a job that cannot be joined.
   std::string after(const WorkerEnd& end, const std::string& host, Clock::time_point now);
+  // No worker runs there any more, or none that can be seen.
+  void forget_address(int rank) { at_.erase(rank); }
+  // Whether a worker is to be started in that place.
+  bool pending(int rank) const;
   // The ranks whose pause is over, each once: they are started now.
   std::vector<int> due(Clock::time_point now);
   // The job ends: no worker is started any more.
   void end() { ends_ = true; }
-  bool ending() const { return ends_; }
+  // Whether a worker may still be started.
+  bool possible() const { return budget_ != nullptr && budget_->allowed() > 0 && !ends_; }
 
  private:
   // Where a worker runs: a rank of the start of the job.

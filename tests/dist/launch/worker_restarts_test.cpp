@@ -23,10 +23,10 @@ WorkerEnd killed(int rank, int code = kKilled) {
 }
 
 // Three workers that train.
-struct Job {
-  explicit Job(int64_t allowed) : budget(allowed) {
+struct ThreeWorkers {
+  explicit ThreeWorkers(int64_t allowed) : budget(allowed) {
     for (int rank = 0; rank < 3; ++rank) {
-      workers.learn_address({rank, "10.0.0." + std::to_string(rank) + ":5"});
+      workers.learn_address({rank, rank, "10.0.0." + std::to_string(rank) + ":5"});
     }
   }
   std::string end(const WorkerEnd& end, seconds at) {
@@ -39,7 +39,7 @@ struct Job {
 };
 
 TEST(WorkerRestarts, StartALostWorkerOnceAndNotBeforeItsPause) {
-  Job job(2);
+  ThreeWorkers job(2);
   EXPECT_THAT(job.end(killed(1), seconds(0)),
               testing::AllOf(HasSubstr("worker 1 (vm1): lost"), HasSubstr("in 1 s"),
                              HasSubstr("restart 1 of 2")));
@@ -51,7 +51,7 @@ TEST(WorkerRestarts, StartALostWorkerOnceAndNotBeforeItsPause) {
 }
 
 TEST(WorkerRestarts, PauseLongerAfterEachTryUntilTheWorkerHasRecovered) {
-  Job job(100);
+  ThreeWorkers job(100);
   seconds now{0};
   for (const int pause : {1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300}) {
     WorkerEnd end = killed(1);
@@ -69,7 +69,7 @@ TEST(WorkerRestarts, PauseLongerAfterEachTryUntilTheWorkerHasRecovered) {
 }
 
 TEST(WorkerRestarts, CountAgainstThoseOfTheJob) {
-  Job job(1);
+  ThreeWorkers job(1);
   job.end(killed(1), seconds(0));
   EXPECT_THAT(job.end(killed(2), seconds(0)), HasSubstr("no restart is left of --restarts 1"));
   EXPECT_THAT(job.due(seconds(10)), ElementsAre(1));
@@ -77,14 +77,14 @@ TEST(WorkerRestarts, CountAgainstThoseOfTheJob) {
 }
 
 TEST(WorkerRestarts, AreNotForWorkersThatLeftInOrder) {
-  Job job(9);
+  ThreeWorkers job(9);
   for (const int code : {0, 9, 130}) EXPECT_EQ(job.end(killed(1, code), seconds(0)), "") << code;
   EXPECT_THAT(job.due(seconds(1000)), IsEmpty());
   EXPECT_EQ(job.budget.used(), 0);
 }
 
 TEST(WorkerRestarts, AreNotForErrorsThatWouldRepeat) {
-  Job job(9);
+  ThreeWorkers job(9);
   for (const int code : {1, 2, 3, 4, 7, 8}) {
     EXPECT_THAT(job.end(killed(1, code), seconds(0)), HasSubstr("would repeat")) << code;
   }
@@ -97,7 +97,7 @@ TEST(WorkerRestarts, NeedAJobToJoin) {
   Restarts budget(9);
   WorkerRestarts early(&budget);
   EXPECT_EQ(early.after(killed(1), "vm1", kStart), "");
-  Job job(9);
+  ThreeWorkers job(9);
   job.end(killed(0), seconds(0));
   job.end(killed(1), seconds(0));
   EXPECT_EQ(job.end(killed(2), seconds(0)), "");
@@ -106,7 +106,7 @@ TEST(WorkerRestarts, NeedAJobToJoin) {
 }
 
 TEST(WorkerRestarts, EndWithTheJob) {
-  Job job(9);
+  ThreeWorkers job(9);
   job.end(killed(1), seconds(0));
   job.workers.end();
   EXPECT_THAT(job.due(seconds(100)), IsEmpty());
@@ -115,10 +115,10 @@ TEST(WorkerRestarts, EndWithTheJob) {
 }
 
 TEST(WorkerRestarts, AreNoneWithoutTheOption) {
-  Job job(0);
+  ThreeWorkers job(0);
   EXPECT_EQ(job.end(killed(1), seconds(0)), "");
   WorkerRestarts none(nullptr);
-  none.learn_address({0, "10.0.0.0:5"});
+  none.learn_address({0, 0, "10.0.0.0:5"});
   EXPECT_EQ(none.after(killed(1), "vm1", kStart), "");
 }
 

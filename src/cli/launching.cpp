@@ -16,6 +16,7 @@
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "dist/launch/host_launch.h"
+#include "dist/launch/hosts_file.h"
 #include "dist/launch/restarts.h"
 #include "train/directory/checkpoint_copy.h"
 #include "train/directory/run_directory.h"
@@ -66,7 +67,8 @@ LaunchResult launch_here(const WorkerCommand& command, const WorkerOptions& w,
 HostLaunch host_launch(const WorkerCommand& command, const WorkerOptions& w, Restarts& restarts) {
   HostLaunch launch;
   launch.grace = grace_of(command);
-  launch.hosts = parse_hosts(w.hosts);
+  launch.hosts = launch.listed = parse_hosts(w.hosts);
+  launch.hosts_file = w.hosts_file;
   launch.arguments = worker_arguments(command);
   launch.rank0_environment = command.rank0_environment;
   launch.version = version_line();
@@ -190,11 +192,15 @@ std::optional<uint64_t> restore_lost_run(const WorkerCommand& command, const Wor
 }
 
 bool starts_workers(const WorkerOptions& w) {
-  if (!w.hosts.empty() && w.workers > 1) {
+  if (!w.hosts.empty() && !w.hosts_file.empty()) {
+    throw ConfigError("--hosts and --hosts-file both name the hosts; leave one of them out");
+  }
+  const bool on_hosts = !w.hosts.empty() || !w.hosts_file.empty();
+  if (on_hosts && w.workers > 1) {
     throw ConfigError(
         "--hosts has the number of workers of each host, such as vm1:2,vm2:2; leave out --workers");
   }
-  const bool asked = !w.hosts.empty() || w.workers > 1 || w.restarts > 0;
+  const bool asked = on_hosts || w.workers > 1 || w.restarts > 0;
   return asked && !was_placed() && !started_as_worker();
 }
 
@@ -223,6 +229,16 @@ bool was_killed(const LaunchResult& result) {
   return result.code > kSignalled && result.code != static_cast<int>(ExitCode::kInterrupted);
 }
 
+// The hosts of the next attempt.
+void read_hosts_again(WorkerOptions& options) {
+  if (options.hosts_file.empty()) return;
+  try {
+    options.hosts = text_of(read_hosts_file(options.hosts_file));
+  } catch (const Error& e) {
+    log_warning(format("the job starts again on the hosts of before: {}", e.what()));
+  }
+}
+
 void raise_loss(EventCommand* events, const LaunchResult& result) {
   const bool lost = was_killed(result) || result.code == static_cast<int>(ExitCode::kComm);
   if (events == nullptr || !lost || !result.started || interrupt_requested()) return;
@@ -231,7 +247,9 @@ void raise_loss(EventCommand* events, const LaunchResult& result) {
 
 }  // namespace
 
-void launch_workers(const WorkerCommand& command, const WorkerOptions& options) {
+void launch_workers(const WorkerCommand& command, const WorkerOptions& given) {
+  WorkerOptions options = given;
+  if (!given.hosts_file.empty()) options.hosts = text_of(read_hosts_file(given.hosts_file));
   std::unique_ptr<EventCommand> events;
   if (!command.on_event.empty()) {
     events = std::make_unique<EventCommand>(
@@ -248,6 +266,7 @@ void launch_workers(const WorkerCommand& command, const WorkerOptions& options) 
     const std::string cause = text_of(result);
     log_restart(cause, restarts, *pause);
     pause_before_restart(*pause);
+    read_hosts_again(options);
     result = launch_again(command, options, restarts, cause, leaving);
     raise_loss(events.get(), result);
   }

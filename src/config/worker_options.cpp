@@ -33,6 +33,13 @@ void describe_launch(Schema& s, WorkerOptions& o) {
            "first worker of the first host is rank 0 and writes the run directory")
       .free_on_resume()
       .for_launch();
+  s.option(
+       "hosts-file", o.hosts_file, "FILE",
+       "in place of --hosts, a file with one of its entries on each line; with --elastic the "
+       "launcher reads it again while the job runs: workers of a host that is added join, those "
+       "of a host that is removed leave")
+      .free_on_resume()
+      .for_launch();
   s.option("ssh.user", o.ssh_user, "NAME", "user name for ssh; ssh's default when empty")
       .free_on_resume()
       .for_launch();

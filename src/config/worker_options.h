@@ -19,6 +19,7 @@ enum class Shares { kEqual, kMeasured };
 struct WorkerOptions {
   int64_t workers = 0;  // on this host; 0: as started by a launcher, or one
   std::string hosts;    // "vm1:2,vm2:2"
+  std::string hosts_file;
   std::string ssh_user;
   int64_t ssh_port = 0;
   std::string remote_binary;

@@ -177,6 +177,25 @@ class OnHosts(RestartsCase):
         self.assertEqual([member["worker"] for member in joined], [3, 4])
         self.assertEqual([member["host"] for member in joined], ["vm2", "vm2"])
 
+    def test_hosts_are_added_to_a_watched_file_and_removed_from_it(self):
+        network = self.network()
+        hosts = self.write("hosts.txt", "vm1:2\n")
+        launcher = self.launch("--hosts-file", hosts, prefix=self.prefix(network))
+        self.wait_for_step(launcher, 5)
+        self.write("hosts.txt", "vm1:2  # the first\nvm2\n")
+        self.wait_for_joined(launcher, 2)
+        self.write("hosts.txt", "vm1:2\nvm2:9999\n")
+        self.wait_until(launcher, lambda: "hosts.txt, line 2" in self.read("run.txt"))
+        self.write("hosts.txt", "vm1:2\n")
+        self.wait_until(launcher, lambda: any(change.get("left") for change in self.changes()))
+        self.assert_undisturbed(launcher)
+        self.assert_nothing_runs(network)
+        joined, left = self.changes()
+        self.assertEqual([(member["worker"], member["host"]) for member in joined["joined"]], [(2, "vm2")])
+        self.assertEqual([(member["worker"], member["why"]) for member in left["left"]], [(2, "SIGTERM")])
+        self.assertNotIn("lost", left)
+        self.assertRegex(self.read("run.txt"), r"warning: the job continues on its present hosts: .*line 2: .*9999.*1024")
+
 
 if __name__ == "__main__":
     harness.main()

@@ -112,6 +112,7 @@ class Agent {
       if (kind == "restore") restore(message);
       if (kind == "find_workers") find_workers(message);
       if (kind == "end") lingers_ = false;
+      if (kind == "drain") workers_.stop(SIGTERM);  // they leave, and the others continue
       if (kind == "failed") workers_.note_failure();
       if (kind == "succeeded") workers_.note_success();
       if (kind == "proof") workers_.tell(message.value("proof", Json::object()));
@@ -220,6 +221,7 @@ class Agent {
     place.hosts = message.value("hosts", "");
     place.depth = message.value("depth", 1);
     place.join = message.value("join", "");
+    place.may_grow = message.value("may_grow", false);
     const int only = message.value("only", -1);  // one worker of several
     const int first = message.value("first_rank", 0);
     workers_.set_longest_wait(milliseconds(message.value("longest_wait", int64_t{0})));

@@ -44,7 +44,10 @@ void HostConnections::connect() {
   for_usable([this](RemoteHost& host) { check_version(host, expect(host, "hello")); });
 }
 
-void HostConnections::connect_again(RemoteHost& host) { host.connect(options_.ssh, binary_); }
+void HostConnections::connect_again(RemoteHost& host) {
+  if (options_.copy_binary) copy_to(host.slots().host, ProgramCopy());
+  host.connect(options_.ssh, binary_);
+}
 
 // Throws CommError if no byte is taken for as long as a connection may take.
 void HostConnections::copy_to(const std::string& host, const ProgramCopy& program) {
@@ -59,6 +62,7 @@ void HostConnections::copy_to(const std::string& host, const ProgramCopy& progra
   auto progress = Clock::now();
   while (!copy.ended()) {
     check_interrupt();
+    beat();
     if (Clock::now() - progress > options_.connect_within) {
       throw CommError(format("cannot copy the program to {}: no progress for {:.3g} s; {}", host,
                              std::chrono::duration<double>(options_.connect_within).count(),

@@ -18,6 +18,7 @@
 #include "dist/launch/agent_protocol.h"
 #include "dist/launch/host_connections.h"
 #include "dist/launch/host_returns.h"
+#include "dist/launch/hosts_file.h"
 #include "dist/launch/launch.h"
 #include "dist/launch/restarts.h"
 #include "dist/launch/secret.h"
@@ -35,7 +36,8 @@ class Launch {
   explicit Launch(const HostLaunch& options)
       : options_(options),
         connections_(options),
-        restarts_(options.elastic ? options.restarts : nullptr) {}
+        restarts_(options.elastic ? options.restarts : nullptr),
+        watched_(options.elastic ? options.hosts_file : "", options.listed) {}
 
   LaunchResult run() {
     connections_.connect();
@@ -135,7 +137,7 @@ class Launch {
   }
 
   std::string open_rendezvous(RemoteHost& first) {
-    first.send({{"kind", "listen"}, {"one_host", hosts_.size() == 1}});
+    first.send({{"kind", "listen"}, {"one_host", hosts_.size() == 1 && watched_.path().empty()}});
     connections_.allow(options_.connect_within);
     const Json listening = connections_.expect(first, "listening");
     std::string at;
@@ -178,6 +180,7 @@ class Launch {
             {"workers", host.slots().workers},
             {"elastic", options_.elastic},
             {"lingers", lingers()},
+            {"may_grow", !watched_.path().empty()},
             {"longest_wait", options_.grace.longest_wait.count()},
             {"folder", folder_here()},
             {"run", options_.run},
@@ -187,7 +190,9 @@ class Launch {
   }
 
   // Agents without workers wait for one that is started again.
-  bool lingers() const { return restarts_.possible(); }
+  bool lingers() const {
+    return restarts_.possible() || (!watched_.path().empty() && !restarts_.ended());
+  }
 
   static bool works(const RemoteHost& host) { return !host.done && !host.running.empty(); }
 
@@ -198,6 +203,7 @@ class Launch {
       for (RemoteHost& host : hosts_) {
         if (!host.done) attend(host);
       }
+      follow_file();
       start_again();
       end_idle();
       connections_.beat();
@@ -237,7 +243,8 @@ class Launch {
                host.last_line().empty() ? format("status {}", *code) : host.last_line())};
     if (!options_.elastic) return fail(result);
     if (!host.running.empty()) lose_host(host, result);
-    if (lingers() && is_missed(host)) returns_.lose(host, result.error);
+    const bool needed = restarts_.possible() || !host.wanted.empty();
+    if (lingers() && needed && is_missed(host)) returns_.lose(host, result.error);
   }
 
   // Its workers may still train.
@@ -249,6 +256,7 @@ class Launch {
 
   // Whether workers ran there, or are to be started there.
   bool is_missed(const RemoteHost& host) const {
+    if (host.removed) return false;
     bool missed = !host.running.empty() || !host.wanted.empty();
     for (int i = 0; i < host.slots().workers; ++i) {
       missed = missed || restarts_.pending(host.first_rank() + i);
@@ -271,6 +279,7 @@ class Launch {
     if (!lingers()) return;
     for (RemoteHost& host : hosts_) {
       if (host.done && returns_.attend(host)) use_again(host);
+      for (const int rank : std::exchange(host.wanted, {})) start_joiner(host, rank);
     }
     for (const int rank : restarts_.due(Clock::now())) start_joiner(owner_of(rank), rank);
     const auto trains = [](const RemoteHost& host) {
@@ -280,8 +289,52 @@ class Launch {
     if (std::none_of(hosts_.begin(), hosts_.end(), trains)) end_all();  // there is no job to join
   }
 
+  // Changes of the hosts file.
+  void follow_file() {
+    if (!lingers()) return;
+    const auto changes = watched_.poll(Clock::now());
+    if (!changes) return;
+    for (const HostSlots& host : changes->added) add_host(host);
+    for (const std::string& name : changes->removed) remove_host(name);
+    for (const std::string& name : changes->resized) {
+      log_warning(format(
+          "{}: the number of workers of {} stays as it is until the job starts again, or the host "
+          "is removed and added",
+          watched_.path(), name));
+    }
+  }
+
+  // It is asked like a host that comes back.
+  void add_host(const HostSlots& slots) {
+    RemoteHost& host = hosts_.emplace_back(slots);
+    host.set_first_rank(size_);
+    for (int i = 0; i < slots.workers; ++i) host.wanted.insert(size_++);
+    host.done = true;
+    host.ask_at = Clock::now();
+    log_note(format("host {} was added to {}: {} will join the others", slots.host, watched_.path(),
+                    counted(static_cast<uint64_t>(slots.workers), "worker")));
+  }
+
+  void remove_host(const std::string& name) {
+    for (RemoteHost& host : hosts_) {
+      if (host.slots().host != name || host.removed) continue;
+      host.removed = true;
+      host.wanted.clear();
+      host.ask_at.reset();
+      if (host.answer_by) host.disconnect();
+      host.answer_by.reset();
+      if (!host.done) host.send({{"kind", "drain"}});
+      const bool unseen = host.done && !host.running.empty();
+      log_note(format(
+          "host {} was removed from {}: its workers {}", name, watched_.path(),
+          unseen ? "cannot be told to leave, because the connection has ended" : "leave the job"));
+    }
+  }
+
   void start_joiner(RemoteHost& host, int rank) {
-    if (host.done) {
+    if (host.removed) return;
+    const bool possible = !host.done && !restarts_.addresses().empty();
+    if (!possible) {
       host.wanted.insert(rank);
       return;
     }
@@ -309,11 +362,11 @@ class Launch {
                       .joined = true,
                       .number = worker.number});
     }
-    for (const int rank : std::exchange(host.wanted, {})) start_joiner(host, rank);
   }
 
   void note_end(const RemoteHost& host, const WorkerEnd& end) {
     if (succeeded_ || failed_) restarts_.end();
+    if (host.removed) return restarts_.forget_address(end.rank);
     const std::string text = restarts_.after(end, host.slots().host, Clock::now());
     if (!text.empty()) log_warning(text);
   }
@@ -428,6 +481,7 @@ class Launch {
   std::list<RemoteHost>& hosts_ = connections_.all();
   WorkerRestarts restarts_;
   HostReturns returns_{connections_};
+  WatchedHosts watched_;
   std::string rendezvous_;
   std::string token_;
   std::optional<uint64_t> checkpoint_;

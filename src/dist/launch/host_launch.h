@@ -20,6 +20,10 @@ struct HostLaunch {
   std::vector<HostSlots> hosts;
   std::vector<std::string> arguments;  // of every worker
   std::string version;                 // of this build; the hosts must have the same
+  // Of an elastic job: read again while it runs (hosts_file.h), where `listed` are the hosts that
+  // it named at the start. Empty: the hosts stay.
+  std::string hosts_file = {};
+  std::vector<HostSlots> listed = {};
   SshOptions ssh;
   std::string binary;        // on the hosts; empty for the path it has here
   bool copy_binary = false;  // to ~/.cache/reigen of hosts that do not have it yet

@@ -1,7 +1,5 @@
 #include "dist/launch/host_returns.h"
 
-#include <csignal>
-
 #include "base/error.h"
 #include "base/format.h"
 #include "base/terminal.h"
@@ -40,7 +38,7 @@ bool HostReturns::attend(RemoteHost& host) {
     }
     return host.answer_by && has_returned(host);
   } catch (const Error& e) {
-    host.process().signal(SIGKILL);
+    host.disconnect();
     lose(host, e.what());
     return false;
   }

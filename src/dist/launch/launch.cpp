@@ -22,6 +22,7 @@ namespace {
 constexpr int kMostWorkers = 1'000'000;
 constexpr int kPortsToTry = 16;
 constexpr const char* kDepthVariable = "REIGEN_LAUNCH_DEPTH";
+constexpr const char* kMayGrowVariable = "REIGEN_MAY_GROW";
 constexpr const char* kJoinVariable = "REIGEN_JOIN";
 
 int number(const Environment& environment, const char* name, int least, int most, int otherwise) {
@@ -95,6 +96,7 @@ Placement reigen_place(const Environment& environment) {
   p.parent_fd = number(environment, kParentVariable, 0, 1'000'000, -1);
   if (p.listen_fd < 0) p.ports = {p.rendezvous.front().port};
   p.hosts = split(environment("REIGEN_HOSTS").value_or(""));
+  p.may_grow = environment(kMayGrowVariable).has_value();
   if (const auto at = environment(kJoinVariable)) p.join = parse_endpoints(*at);
   return p;
 }
@@ -248,7 +250,7 @@ std::optional<Placement> detect_launch(const Environment& environment) {
 }
 
 bool all_on_this_machine(const Placement& p) {
-  if (p.local_size >= p.size) return true;
+  if (!p.may_grow && p.local_size >= p.size) return true;
   return !p.rendezvous.empty() &&
          std::all_of(p.rendezvous.begin(), p.rendezvous.end(), [](const Endpoint& e) {
            return e.host == "localhost" || is_loopback(e.host);
@@ -322,6 +324,7 @@ std::vector<std::string> place_environment(const PlaceOnHost& place, int listen_
       format("{}={}", kDepthVariable, place.depth),
   };
   if (listen_fd >= 0) variables.push_back(format("REIGEN_LISTEN_FD={}", listen_fd));
+  if (place.may_grow) variables.push_back(format("{}=1", kMayGrowVariable));
   if (!place.join.empty()) variables.push_back(format("{}={}", kJoinVariable, place.join));
   return variables;
 }

@@ -33,6 +33,7 @@ struct Placement {
   int listen_fd = -1;                // rank 0's listening socket, opened by the launcher
   int parent_fd = -1;                // pipe to the launcher or agent (members/parent_pipe.h)
   std::vector<std::string> hosts;    // by rank; empty if unknown
+  bool may_grow = false;             // workers on other machines may join it later
   std::vector<Endpoint> join;        // workers of the running job that this one joins; mostly none
 };
 
@@ -73,7 +74,8 @@ struct PlaceOnHost {
   std::string token;
   std::string hosts;  // by rank, comma-separated; may be empty
   int depth = 1;      // launchers above the worker
-  std::string join;   // standby ports of the running job that it joins; empty at the start of a job
+  bool may_grow = false;
+  std::string join;  // standby ports of the running job that it joins; empty at the start of a job
 };
 std::vector<std::string> place_environment(const PlaceOnHost& place, int listen_fd);
 

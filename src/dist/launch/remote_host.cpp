@@ -20,6 +20,10 @@ void RemoteHost::connect(const SshOptions& ssh, const std::string& binary) {
   process_ = std::make_unique<ChildProcess>(spec);
 }
 
+void RemoteHost::disconnect() {
+  if (process_) process_->signal(SIGKILL);
+}
+
 void RemoteHost::send(const Json& message) {
   outgoing_ += encode_message(message);
   if (process_->in().open() && !write_available(process_->in(), outgoing_)) process_->in().close();

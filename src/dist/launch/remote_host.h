@@ -30,6 +30,7 @@ class RemoteHost {
   std::vector<Json> receive(const std::function<void(const std::string&)>& own);
 
   ChildProcess& process() { return *process_; }
+  void disconnect();  // at once
   const HostSlots& slots() const { return slots_; }
   int first_rank() const { return first_rank_; }
   void set_first_rank(int rank) { first_rank_ = rank; }
@@ -44,6 +45,7 @@ class RemoteHost {
   };
   std::map<int, Running> running;  // by rank
   bool done = false;               // all workers have ended, or the connection is lost
+  bool removed = false;            // from the hosts file: its workers leave
 
   // With --restarts of an elastic job, once the connection is lost (host_returns.h).
   int tries = 0;                               // to connect again

@@ -41,7 +41,8 @@ class WorkerRestarts {
   std::vector<int> due(Clock::time_point now);
   // The job ends: no worker is started any more.
   void end() { ends_ = true; }
-  // Whether a worker may still be started.
+  bool ended() const { return ends_; }
+  // Whether a lost worker may still be started.
   bool possible() const { return budget_ != nullptr && budget_->allowed() > 0 && !ends_; }
 
  private:

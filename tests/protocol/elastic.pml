@@ -30,6 +30,9 @@
 #ifndef SPLITS
 #define SPLITS 0 /* between a set of workers and the others */
 #endif
+#ifndef BLINDS
+#define BLINDS 0 /* workers that lose the witness for good, one by one */
+#endif
 
 #define MOST 4 /* workers; those beyond WORKERS are in no set */
 #define BIT(i) (1 << (i))
@@ -74,7 +77,9 @@ byte published[FORMINGS]; /* members that sent their position */
 byte newest[FORMINGS];    /* the highest committed step among the positions */
 short newest_history[FORMINGS];
 byte holding[FORMINGS];   /* members that published a reduced gradient of the step after their last one */
+bit witnessed[FORMINGS];  /* the witness breaks ties of this membership, otherwise its lowest rank */
 byte granted[FORMINGS];   /* by the witness: the half that may continue; 0: none yet */
+byte blind;               /* workers that have lost the witness */
 
 /* Messages of a step: addends of the gradient, and contributions to its agreement. */
 byte addends[SLOTS];
@@ -94,10 +99,20 @@ short decided[STEPS + 1]; /* the history up to a step that a worker has committe
 #define VOTERS(f) (members[f] & ~added[f])
 #define LEFT(f, d) ((VOTERS(f) & ~(d)) != 0 -> (VOTERS(f) & ~(d)) : (members[f] & ~(d)))
 #define HERE(s, f, d) COUNT((s) & LEFT(f, d))
+#define HAS_LOWEST(s, f, d) (((s) & LOWEST(LEFT(f, d))) != 0)
 #ifdef WITNESS
-#define TIE(s, f, d) (granted[f] == 0 || granted[f] == ((s) & members[f]))
+#define HALF(s, f, d) ((s) & LEFT(f, d))
+#define HOST_OF(s) LOWEST((s) & ~stateless)
+#define SEES_WITNESS(s) ((HOST_OF(s) & blind) == 0)
+#define GRANTED(s, f, d) (granted[f] == HALF(s, f, d) || (granted[f] == 0 && SEES_WITNESS(s)))
+#ifdef MUTATE_LOWEST_WITHOUT_WITNESS
+#define TIE(s, f, d) \
+  (witnessed[f] && SEES_WITNESS(s) -> GRANTED(s, f, d) : HAS_LOWEST(s, f, d))
 #else
-#define TIE(s, f, d) (((s) & LOWEST(LEFT(f, d))) != 0)
+#define TIE(s, f, d) (witnessed[f] -> GRANTED(s, f, d) : HAS_LOWEST(s, f, d))
+#endif
+#else
+#define TIE(s, f, d) HAS_LOWEST(s, f, d)
 #endif
 #define IS_TIE(s, f, d) (2 * HERE(s, f, d) == COUNT(LEFT(f, d)))
 #ifdef MUTATE_NO_TIE_BREAK
@@ -159,10 +174,15 @@ short decided[STEPS + 1]; /* the history up to a step that a worker has committe
 
 #define INDEX_OF_LOWEST(s) (HAS(s, 0) -> 0 : (HAS(s, 1) -> 1 : (HAS(s, 2) -> 2 : 3)))
 
+#ifdef WITNESS
+#define ASKS_ABOUT(s, f, d) \
+  ((f) < formings && witnessed[f] && BOUND_BY(KNOWN(s, d), f) && IS_TIE(s, f, d) && LEFT(f, d) != 0)
+#endif
+
 inline ask_witness(s, f, d) {
 #ifdef WITNESS
   if
-  :: f < formings && BOUND_BY(KNOWN(s, d), f) && IS_TIE(s, f, d) -> granted[f] = (s) & members[f]
+  :: ASKS_ABOUT(s, f, d) -> granted[f] = HALF(s, f, d)
   :: else
   fi
 #else
@@ -183,6 +203,9 @@ inline propose(s, joining) {
   stateless = stateless | (joining);
   joiners[formings] = stateless & (s);
   added[formings] = joining;
+#ifdef WITNESS
+  witnessed[formings] = (((s) & blind) == 0);
+#endif
   host[formings] = INDEX_OF_LOWEST((s) & ~stateless);
   accepted[formings] = BIT(host[formings]);
   attempts[host[formings]] = attempts[host[formings]] | BIT(formings);
@@ -199,12 +222,22 @@ inline propose(s, joining) {
 #define PROPOSE_BY(s, d) \
   :: d_step { \
     CAN_PROPOSE(s, d) -> \
-    ask_witness(s, 0, d); ask_witness(s, 1, d); ask_witness(s, 2, d); ask_witness(s, 3, d); propose(s, 0) \
+    ask_witness(s, 0, d); ask_witness(s, 1, d); ask_witness(s, 2, d); ask_witness(s, 3, d); \
+    propose(s, 0) \
   }
-#ifdef PROOFS
-#define PROPOSE(s) PROPOSE_BY(s, 0) PROPOSE_BY(s, proven)
+/* Some time before that, if ever: the host asks as soon as half of a membership is there. */
+#ifdef WITNESS
+#define MAY_ASK(s, f, d) \
+  (ASKS_ABOUT(s, f, d) && granted[f] == 0 && (s) < BIT(WORKERS) && ALL_READY(s) && CONNECTED(s) && SEES_WITNESS(s))
+#define ASK_ABOUT(s, f, d) :: d_step { MAY_ASK(s, f, d) -> granted[f] = HALF(s, f, d) }
+#define ASK(s, d) ASK_ABOUT(s, 0, d) ASK_ABOUT(s, 1, d) ASK_ABOUT(s, 2, d) ASK_ABOUT(s, 3, d)
 #else
-#define PROPOSE(s) PROPOSE_BY(s, 0)
+#define ASK(s, d)
+#endif
+#ifdef PROOFS
+#define PROPOSE(s) ASK(s, 0) ASK(s, proven) PROPOSE_BY(s, 0) PROPOSE_BY(s, proven)
+#else
+#define PROPOSE(s) ASK(s, 0) PROPOSE_BY(s, 0)
 #endif
 
 /* Between two steps of membership g, all of its members admit a worker that it lost before. */
@@ -350,6 +383,12 @@ end:
 
   /* A loss is noticed: the group is closed. */
   :: d_step { UP(i) && phase[i] != FORMS && ANY_BROKEN(i, formed[i]) -> phase[i] = FORMS }
+#if BLINDS > 0
+  /* So is the witness: those who are there form the next membership with the lowest rank in its place. */
+  :: d_step { UP(i) && phase[i] != FORMS && witnessed[formed[i]] && HAS(blind, i) && formings < FORMINGS ->
+       phase[i] = FORMS
+     }
+#endif
 
   /* Forming waits[i]. */
   :: d_step { UP(i) && waits[i] != 0 && !HAS(accepted[waits[i]], i) && ARRIVES(host[waits[i]], i) ->
@@ -413,6 +452,7 @@ end:
 /* Faults at any moment: a crash, a stop and the end of a stop, cuts and their end. */
 #define CRASH(i) :: d_step { crashes > 0 && i < WORKERS && !HAS(crashed, i) -> crashes--; crashed = crashed | BIT(i) }
 #define STOP(i) :: d_step { stops > 0 && i < WORKERS && UP(i) -> stops--; stopped = stopped | BIT(i) }
+#define BLIND(i) :: d_step { blinds > 0 && i < WORKERS && !HAS(blind, i) -> blinds--; blind = blind | BIT(i) }
 #define CONTINUE(i) :: d_step { HAS(stopped, i) -> stopped = stopped & ~BIT(i) }
 #define CUT(i, j) \
   :: d_step { cuts > 0 && i < WORKERS && j < WORKERS && !HAS(cut[i], j) -> cuts--; cut[i] = cut[i] | BIT(j) }
@@ -427,6 +467,7 @@ active proctype Faults() {
   byte stops = STOPS;
   byte cuts = CUTS;
   byte splits = SPLITS;
+  byte blinds = BLINDS;
   do
   CRASH(0) CRASH(1) CRASH(2) CRASH(3)
 #ifdef PROOFS
@@ -442,6 +483,12 @@ active proctype Faults() {
 #endif
 #if SPLITS > 0
   SPLIT(1) SPLIT(3) SPLIT(5) SPLIT(7) SPLIT(9) SPLIT(11) SPLIT(13) /* each set holds worker 0 */
+#endif
+#if BLINDS > 0
+  BLIND(0) BLIND(1) BLIND(2) BLIND(3)
+#endif
+#ifdef MUTATE_FORGETFUL_WITNESS
+  :: d_step { granted[0] != 0 -> granted[0] = 0 }
 #endif
 #ifdef HEALS
   :: d_step { (cut[0] | cut[1] | cut[2] | cut[3]) != 0 -> cut[0] = 0; cut[1] = 0; cut[2] = 0; cut[3] = 0 }
@@ -478,6 +525,9 @@ init {
   atomic {
     members[0] = BIT(WORKERS) - 1;
     declared[0] = 1;
+#ifdef WITNESS
+    witnessed[0] = 1;
+#endif
     run Worker(0);
     run Worker(1);
 #if WORKERS > 2

@@ -75,6 +75,7 @@ bool read_asking(const Json& json, FormingMessage& message) {
                             .writes = flag(json, "writes"),
                             .sees_directory = flag(json, "sees_directory"),
                             .copy = {step("copy_checkpoint"), step("copy_logged")}};
+  message.asking.witness = text_field(json, "witness").value_or("");
   return read_list(json, "ended", message.ended, proof_in) &&
          read_list(json, "lost", message.lost, worker_in) &&
          read_list(json, "unreachable", message.unreachable, worker_in) &&
@@ -91,6 +92,7 @@ void write_asking(const FormingMessage& message, Json& json) {
                {"sees_directory", asking.writing.sees_directory},
                {"copy_checkpoint", asking.writing.copy.checkpoint},
                {"copy_logged", asking.writing.copy.logged},
+               {"witness", asking.witness},
                {"ended", list_of(message.ended)},
                {"lost", list_of(message.lost)},
                {"unreachable", list_of(message.unreachable)},
@@ -146,6 +148,7 @@ Json json_of(const Proposal& proposal) {
   Json json = {
       {"epoch", proposal.epoch}, {"id", proposal.id}, {"members", list_of(proposal.members)}};
   if (proposal.added > 0) json["added"] = proposal.added;
+  if (!proposal.witness.empty()) json["witness"] = proposal.witness;
   return json;
 }
 
@@ -159,6 +162,7 @@ std::optional<Proposal> proposal_in(const Json& json) {
   const int64_t added = number_field(json, "added").value_or(0);
   if (added < 0 || added > static_cast<int64_t>(proposal.members.size())) return std::nullopt;
   proposal.added = static_cast<size_t>(added);
+  proposal.witness = text_field(json, "witness").value_or("");
   return proposal;
 }
 
@@ -193,6 +197,18 @@ std::optional<EndProof> proof_in(const Json& json) {
   return EndProof{.worker = *worker, .record = *record};
 }
 
+Json json_of(const Tie& tie) {
+  return {{"membership", tie.membership}, {"half", list_of(tie.half)}};
+}
+
+std::optional<Tie> tie_in(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  const auto membership = text_field(json, "membership");
+  Tie tie{membership.value_or(""), {}};
+  const bool whole = membership && read_list(json, "half", tie.half, worker_in);
+  return whole && !tie.half.empty() ? std::optional(tie) : std::nullopt;
+}
+
 Json json_of(const FormingMessage& message) {
   using Kind = FormingMessage::Kind;
   Json json = {{"kind", kKinds[static_cast<size_t>(message.kind)]}};
@@ -224,7 +240,8 @@ Json json_of(const Application& application) {
   return {{"kind", "apply"},
           {"id", application.id},
           {"member", json_of(application.member)},
-          {"record", json_of(application.record)}};
+          {"record", json_of(application.record)},
+          {"witness", application.witness}};
 }
 
 std::optional<Application> application_in(const Json& json) {
@@ -235,7 +252,7 @@ std::optional<Application> application_in(const Json& json) {
   const auto member = member_in(json["member"]);
   const auto record = record_in(json["record"]);
   if (!id || !member || !record) return std::nullopt;
-  return Application{*id, *member, *record};
+  return Application{*id, *member, *record, text_field(json, "witness").value_or("")};
 }
 
 Json json_of(const Elsewhere& elsewhere) {

@@ -30,6 +30,9 @@ std::optional<MembershipRecord> record_in(const Json& json);
 Json json_of(const EndProof& proof);
 std::optional<EndProof> proof_in(const Json& json);
 
+Json json_of(const Tie& tie);
+std::optional<Tie> tie_in(const Json& json);
+
 // The "kind" is that of docs/design/elastic.md: ask, here, join, leave, propose, ...
 Json json_of(const FormingMessage& message);
 std::optional<FormingMessage> forming_message_in(const Json& json);
@@ -39,6 +42,7 @@ struct Application {
   std::string id;
   Member member;
   MembershipRecord record;
+  std::string witness = {};  // that it reaches
 };
 Json json_of(const Application& application);
 std::optional<Application> application_in(const Json& json);

@@ -39,7 +39,8 @@ TEST(MemberJson, MessagesOfAFormingArriveAsTheyWereSent) {
   join.asking = {.worker = {1, 9},
                  .record = record,
                  .has_state = false,
-                 .writing = {.writes = true, .sees_directory = true, .copy = {1'234, 1'250}}};
+                 .writing = {.writes = true, .sees_directory = true, .copy = {1'234, 1'250}},
+                 .witness = "launcher"};
   join.ended = {{.worker = {2, 8}, .record = record}};
   join.lost = {{2, 8}, {3, 7}};
   join.unreachable = {{3, 7}};
@@ -53,7 +54,8 @@ TEST(MemberJson, MessagesOfAFormingArriveAsTheyWereSent) {
       {.kind = Kind::kAccept, .proposal = membership(6, "e")},
       {.kind = Kind::kFormed, .proposal = membership(6, "e")},
       {.kind = Kind::kFormed,
-       .proposal = {.epoch = 7, .id = "f", .members = {{0, 5}, {2, 6}}, .added = 1}},
+       .proposal =
+           {.epoch = 7, .id = "f", .members = {{0, 5}, {2, 6}}, .added = 1, .witness = "launcher"}},
       {.kind = Kind::kAborted, .proposal = membership(6, "e")},
       {.kind = Kind::kAborted}};
   for (const FormingMessage& message : messages) {
@@ -69,6 +71,8 @@ TEST(MemberJson, MessagesOfAFormingArriveAsTheyWereSent) {
   EXPECT_EQ(read.asking.record.open.at(1).members, membership(5, "c").members);
   EXPECT_EQ(read.ended.at(0).record.formed.id, "a");
   EXPECT_EQ(read.unreachable, join.unreachable);
+  EXPECT_EQ(read.asking.witness, "launcher");
+  EXPECT_EQ(forming_message_in(json_of(messages.at(8)))->proposal.witness, "launcher");
 }
 
 // The control channel may read it, and "leave" is the proof there that a worker has ended.
@@ -102,10 +106,11 @@ Member member(int number) {
 }
 
 TEST(MemberJson, AnApplicationArrivesAsItWasSent) {
-  const Application sent{"a", member(4), {.formed = membership(3, "b")}};
+  const Application sent{"a", member(4), {.formed = membership(3, "b")}, "launcher"};
   const auto read = application_in(Json::parse(again(json_of(sent))));
   ASSERT_TRUE(read);
   EXPECT_EQ(again(json_of(*read)), again(json_of(sent)));
+  EXPECT_EQ(read->witness, "launcher");
   for (const char* part : {"id", "member", "record"}) {
     Json without = json_of(sent);
     without.erase(part);
@@ -115,6 +120,16 @@ TEST(MemberJson, AnApplicationArrivesAsItWasSent) {
     Json wrong = json_of(sent);
     wrong["member"][port] = 65'536;
     EXPECT_FALSE(application_in(wrong)) << port;
+  }
+}
+
+TEST(MemberJson, ATieArrivesAsItWasSent) {
+  const Tie sent{"a", {{0, 5}, {2, 6}}};
+  EXPECT_EQ(tie_in(Json::parse(again(json_of(sent)))), sent);
+  for (const char* part : {"membership", "half"}) {
+    Json without = json_of(sent);
+    without.erase(part);
+    EXPECT_FALSE(tie_in(without)) << part;
   }
 }
 

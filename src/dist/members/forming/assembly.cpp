@@ -39,6 +39,15 @@ bool is_newer(const Proposal& proposal, const MembershipRecord& record) {
 // What a worker could do as rank 0, which has the state and writes the run.
 auto claim_of(const Asking& one) { return std::pair(one.has_state, one.writing); }
 
+// The witness that all of them reach; empty if there is none.
+std::string common_witness(const std::vector<Asking>& present, const std::vector<Asking>& joiners) {
+  const std::string& first = present.front().witness;
+  const auto same = [&](const Asking& one) { return one.witness == first; };
+  const bool common = std::all_of(present.begin(), present.end(), same) &&
+                      std::all_of(joiners.begin(), joiners.end(), same);
+  return common ? first : "";
+}
+
 // Those who are present, in the order of their ranks but with the best writer first, and then the
 // joiners, with an epoch above all that are known.
 Proposal next_proposal(const Proposal& base, const std::vector<Asking>& present,
@@ -61,6 +70,7 @@ Proposal next_proposal(const Proposal& base, const std::vector<Asking>& present,
                        [&](const WorkerId& a, const WorkerId& b) { return claim(a) < claim(b); });
   if (writer != next.members.end()) std::rotate(next.members.begin(), writer, writer + 1);
   next.added = joiners.size();
+  next.witness = common_witness(present, joiners);
   for (const Asking& one : joiners) next.members.push_back(one.worker);
   return next;
 }
@@ -168,6 +178,11 @@ void Assembly::learn(const std::vector<EndProof>& ended, const std::vector<Worke
   const auto is_host = [this](const EndProof& proof) { return proof.worker == host_; };
   if (std::any_of(ended.begin(), ended.end(), is_host)) heard_ -= 2 * times_.silence;
   join_host();
+}
+
+void Assembly::lose_witness() {
+  self_.witness.clear();
+  if (!formed_ && state_ == State::kFollowing) join_host();
 }
 
 void Assembly::trust_that_others_ended() {
@@ -353,11 +368,25 @@ bool Assembly::expects_more(const Proposal& base, const std::vector<Asking>& pre
   });
 }
 
+// Whether only the word of the witness is missing; then it is asked, once no more workers are
+// expected, with which there would be no tie.
+bool Assembly::waits_for_witness(const std::vector<Asking>& present,
+                                 const std::vector<EndProof>& ended, Time now) {
+  const Succession hoped = succession(present, ended, witness_.hoped(self_.witness));
+  if (!hoped.allowed) return false;
+  if (!quorum_since_) quorum_since_ = now;
+  const bool alone = !expects_more(hoped.base, present, now);
+  if (!alone && now - *quorum_since_ < times_.gather) return true;
+  witness_.ask(present, ended);
+  return now - *quorum_since_ < 2 * times_.gather;
+}
+
 void Assembly::try_to_propose(Time now) {
   std::vector<EndProof> ended;
   const std::vector<Asking> present = those_to_propose(ended);
-  const Succession result = succession(present, ended);
+  const Succession result = succession(present, ended, witness_.known());
   why_ = result.why;
+  if (!result.allowed) why_ += witness_.why_not();
   // No worker hosts a membership without itself. It is left out if the others formed one without
   // it, as the proof of an ended worker may show, or do not reach it.
   const bool left_out = !is_present(present, self_.worker);
@@ -366,6 +395,7 @@ void Assembly::try_to_propose(Time now) {
                ? "the other workers do not reach this one"
                : format("epoch {} was formed without this worker", result.base.epoch);
   }
+  if (!result.allowed && !left_out && waits_for_witness(present, ended, now)) return;
   if (!result.allowed || left_out) {
     quorum_since_.reset();
     // Alone it soon tries a host again that had too few followers: they may have come since.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "dist/members/forming/succession.h"
+#include "dist/members/forming/witness.h"
 
 namespace reigen {
 
@@ -72,6 +73,11 @@ class Assembly {
   // The operator's word that every worker that is not connected to this one has ended. It does not
   // count for a worker that is connected, or comes later, to this one or to the host.
   void trust_that_others_ended();
+  // What half of a membership may need from the witness, and its answers. A witness that is lost
+  // is asked no more, and has no part in the next membership.
+  std::vector<Tie> take_questions() { return witness_.take_questions(); }
+  void learn_answer(const Tie& tie, bool granted) { witness_.learn(tie, granted); }
+  void lose_witness();
   // The workers that this one has a proven connection to, with or without a part in this round.
   void set_connected(std::set<WorkerId> workers) { connected_ = std::move(workers); }
 
@@ -107,6 +113,8 @@ class Assembly {
   bool was_told_to_continue() const;
   void begin_with_all();
   void try_to_propose(Time now);
+  bool waits_for_witness(const std::vector<Asking>& present, const std::vector<EndProof>& ended,
+                         Time now);
   void assure_followers(Time now);
   std::vector<Asking> those_to_propose(std::vector<EndProof>& ended);
   bool may_answer(const WorkerId& member, Time now) const;
@@ -140,6 +148,7 @@ class Assembly {
   std::set<WorkerId> proven_;
   std::optional<Proposal> formed_;
   std::string why_;
+  WitnessAnswers witness_;
   std::vector<Outgoing> outgoing_;
 };
 

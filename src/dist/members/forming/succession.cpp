@@ -62,9 +62,10 @@ std::string lacks_quorum(const Proposal& membership, const Workers& present, con
   if (2 * here.size() > left.size()) return "";
   const bool tie = 2 * here.size() == left.size() && !here.empty();
   if (tie && tie_breaker(membership, left, here)) return "";
+  const char* half = membership.witness.empty() ? ", or half of them with its lowest rank"
+                                                : ", or half of them with the word of the witness";
   return format("{} of {} workers of epoch {} are here; {} are needed{}", here.size(), left.size(),
-                membership.epoch, left.size() / 2 + 1,
-                tie ? ", or half of them with its lowest rank" : "");
+                membership.epoch, left.size() / 2 + 1, tie ? half : "");
 }
 
 }  // namespace
@@ -84,9 +85,9 @@ void MembershipRecord::learn_aborted(const std::string& id) {
   if (aborted.size() > kMostKept) aborted.erase(aborted.begin());
 }
 
-bool lowest_rank_breaks_tie(const Proposal&, std::span<const WorkerId> left,
+bool lowest_rank_breaks_tie(const Proposal& membership, std::span<const WorkerId> left,
                             std::span<const WorkerId> half) {
-  return contains(half, left.front());
+  return membership.witness.empty() && contains(half, left.front());
 }
 
 Succession succession(std::span<const Asking> asking, std::span<const EndProof> ended,

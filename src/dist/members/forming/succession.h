@@ -31,6 +31,9 @@ struct Proposal {
   // So many of them, the last ones, are added by this proposal. They have no vote on what follows
   // it: whoever has heard nothing of the proposal is bound by its members alone.
   size_t added = 0;
+  // Who breaks ties of this membership: the id of a witness (witness.h), or empty for its lowest
+  // rank. Whoever accepts the proposal knows it, so that no two halves go by different rules.
+  std::string witness = {};
 };
 
 // A worker's knowledge of memberships. It records a proposal as open before it accepts it.
@@ -76,13 +79,14 @@ struct Asking {
   MembershipRecord record = {};
   bool has_state = true;  // false for a worker that has joined but not received the training state
   WritingClaim writing = {};
+  std::string witness = {};  // the id of the one that it reaches; empty: none
 };
 
 // Whether exactly half of a membership may continue. `left`: its members that are not proven to
 // have ended, by rank; `half`: those of them that ask.
 using TieBreaker = std::function<bool(const Proposal& membership, std::span<const WorkerId> left,
                                       std::span<const WorkerId> half)>;
-// The half with the lowest rank.
+// The half with the lowest rank; none of a membership that has a witness.
 bool lowest_rank_breaks_tie(const Proposal& membership, std::span<const WorkerId> left,
                             std::span<const WorkerId> half);
 

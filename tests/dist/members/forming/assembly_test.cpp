@@ -1,6 +1,7 @@
 // Forming of memberships in a simulated network: delays, late workers, ends, splits, cut pairs.
 #include "dist/members/forming/assembly.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +32,9 @@ class Network {
   }
 
   // Worker i as it would ask now.
-  Asking asking(int i) { return {.worker = member_number(i), .record = at(i).record}; }
+  Asking asking(int i) {
+    return {.worker = member_number(i), .record = at(i).record, .witness = at(i).witness};
+  }
   bool chance(double probability) { return std::bernoulli_distribution(probability)(random_); }
   int number(int from, int to) { return std::uniform_int_distribution<int>(from, to)(random_); }
 
@@ -43,7 +46,18 @@ class Network {
   void cut(int i, int j) {
     at(i).reach[static_cast<size_t>(j)] = at(j).reach[static_cast<size_t>(i)] = false;
   }
+  void cut(const std::vector<int>& side, milliseconds from, milliseconds until) {
+    splits_.push_back({side, from, until});
+  }
   void prove_ends() { proves_ = true; }
+  void set_witness() {
+    before_.witness = "witness";
+    for (Node& node : nodes_) {
+      node.witness = before_.witness;
+      node.record.formed = before_;
+    }
+  }
+  void lose_witness(int i, milliseconds when) { at(i).loses_witness = when; }
   // The operator says on worker i's host that all that are not connected to it have ended.
   void give_up_others(int i, milliseconds when) { at(i).gives_up = when; }
 
@@ -51,6 +65,7 @@ class Network {
 
   void run(milliseconds from, milliseconds until) {
     for (milliseconds now = from; now < until; now += milliseconds(5)) {
+      for (const Split& split : splits_) change(split, now);
       for (int i = 0; i < size_; ++i) step(i, now);
     }
   }
@@ -82,6 +97,9 @@ class Network {
     milliseconds ends{1'000'000};
     milliseconds stops{1'000'000};
     milliseconds gives_up{-1};
+    milliseconds loses_witness{-1};
+    std::string witness;
+    std::vector<std::pair<milliseconds, std::pair<Tie, bool>>> answers;
     std::vector<bool> reach;
     MembershipRecord record;
     std::optional<Assembly> assembly;
@@ -90,6 +108,35 @@ class Network {
     int begins = 0;
     std::vector<int> begun;  // begins of each other worker, as far as this one has noticed
   };
+
+  struct Split {
+    std::vector<int> side;
+    milliseconds from, until;
+  };
+
+  void change(const Split& split, milliseconds now) {
+    if (now != split.from && now != split.until) return;
+    for (int i : split.side) {
+      for (int j = 0; j < size_; ++j) {
+        if (std::find(split.side.begin(), split.side.end(), j) != split.side.end()) continue;
+        at(i).reach[static_cast<size_t>(j)] = at(j).reach[static_cast<size_t>(i)] =
+            now == split.until;
+      }
+    }
+  }
+
+  // The answers come later, unless the worker has lost the witness by then.
+  void ask_witness(Node& node, milliseconds now) {
+    for (const Tie& tie : node.assembly->take_questions()) {
+      const bool granted = witness_.grants(tie);
+      node.answers.push_back({now + milliseconds(number(1, 40)), {tie, granted}});
+    }
+    for (const auto& [when, answer] : node.answers) {
+      if (when > now || node.witness.empty()) continue;
+      node.assembly->learn_answer(answer.first, answer.second);
+    }
+    std::erase_if(node.answers, [&](const auto& answer) { return answer.first <= now; });
+  }
 
   Node& at(int i) { return nodes_[static_cast<size_t>(i)]; }
   static Assembly::Time time(milliseconds now) { return Assembly::Time(now); }
@@ -113,8 +160,7 @@ class Network {
       if (cut) losses.unreachable.push_back(member_number(j));
       node.told[static_cast<size_t>(j)] = dead;
     }
-    node.assembly.emplace(Asking{.worker = member_number(i), .record = node.record}, ended, losses,
-                          times_, time(now));
+    node.assembly.emplace(asking(i), ended, losses, times_, time(now));
   }
 
   std::set<WorkerId> connected_to(int i, milliseconds now) {
@@ -153,8 +199,13 @@ class Network {
     }
     node.assembly->set_connected(connected_to(i, now));
     if (now == node.gives_up) node.assembly->trust_that_others_ended();
+    if (now == node.loses_witness) {
+      node.witness.clear();
+      node.assembly->lose_witness();
+    }
     node.assembly->tick(time(now));
     node.record = node.assembly->record();
+    ask_witness(node, now);
     for (Assembly::Outgoing& out : node.assembly->take_outgoing()) deliver(i, std::move(out), now);
   }
 
@@ -175,6 +226,8 @@ class Network {
   Proposal before_;
   std::vector<Node> nodes_;
   bool proves_ = false;
+  std::vector<Split> splits_;
+  Witness witness_;
   AssemblyTimes times_;
 };
 
@@ -352,6 +405,94 @@ TEST(Assembly, TheWordOfTheOperatorLeavesOutNoWorkerThatIsConnected) {
     net.run(milliseconds(15'000));
     EXPECT_TRUE(net.together(rest));
   });
+}
+
+TEST(Assembly, AWitnessLetsExactlyOneHalfOfASplitForm) {
+  int without_lowest = 0;
+  for_seeds(1'000, [&](Network& net, int size) {
+    if (size % 2 != 0) return;
+    net.set_witness();
+    std::vector<int> side;
+    while (static_cast<int>(side.size()) < size / 2) {
+      const int one = net.number(0, size - 1);
+      if (std::find(side.begin(), side.end(), one) == side.end()) side.push_back(one);
+    }
+    std::sort(side.begin(), side.end());
+    const std::vector<int> other = all_but(size, side);
+    for (int i : side) net.late(i, milliseconds(net.number(0, 1'000)));
+    net.cut(side, milliseconds(0), kEnough);
+    net.run(milliseconds(3'500));
+    EXPECT_EQ(net.together(side) + net.together(other), 1);
+    if (net.together(side[0] == 0 ? other : side)) ++without_lowest;
+  });
+  EXPECT_GT(without_lowest, 0);
+}
+
+// Also of two: the machine of the other one is gone, and nobody has seen its end.
+TEST(Assembly, AWitnessLetsAHalfContinueWhoseLowestRankIsGone) {
+  for_seeds(200, [](Network& net, int size) {
+    if (size % 2 != 0) return;
+    net.set_witness();
+    std::vector<int> gone;
+    for (int i = 0; i < size / 2; ++i) gone.push_back(i);
+    for (int i : gone) net.stop(i, milliseconds(0));
+    net.run(milliseconds(5'000));
+    EXPECT_TRUE(net.together(all_but(size, gone)));
+  });
+}
+
+TEST(Assembly, WithoutTheWitnessOfTheirMembershipNoHalfForms) {
+  for_seeds(200, [](Network& net, int size) {
+    if (size % 2 != 0) return;
+    net.set_witness();
+    std::vector<int> side;
+    for (int i = 0; i < size; ++i) {
+      net.lose_witness(i, milliseconds(200));
+      if (i < size / 2) side.push_back(i);
+    }
+    for (int i = 0; i < size; ++i) net.late(i, milliseconds(200));
+    net.cut(side, milliseconds(0), milliseconds(6'000));
+    net.run(milliseconds(5'000));
+    for (int i = 0; i < size; ++i) EXPECT_TRUE(net.formed_by(i).empty());
+    net.run(milliseconds(5'000), milliseconds(30'000));  // more than half need nobody's word
+    const auto formed = memberships(net, size);
+    ASSERT_EQ(formed.size(), 1u);
+    EXPECT_EQ(net.asking(formed[0].at(0)).record.formed.witness, "");
+  });
+}
+
+// Splits that heal, ends with and without a proof, and workers that lose the witness, all at any
+// moment of the formings: never do two memberships stand that all of their members know.
+TEST(Assembly, WithAWitnessNoTwoMembershipsEverStandAtOnce) {
+  int formed = 0;
+  int tie = 0;
+  for_seeds(2'000, [&](Network& net, int size) {
+    net.set_witness();
+    if (net.chance(0.3)) net.prove_ends();
+    for (int splits = net.number(1, 3); splits > 0; --splits) {
+      std::vector<int> side;
+      for (int i = 0; i < size; ++i) {
+        if (net.chance(0.5)) side.push_back(i);
+      }
+      const auto from = milliseconds(5 * net.number(0, 400));
+      net.cut(side, from, from + milliseconds(5 * net.number(1, 600)));
+    }
+    for (int i = 0; i < size; ++i) {
+      if (net.chance(0.2)) net.end(i, milliseconds(net.number(0, 1'500)));
+      if (net.chance(0.3)) net.lose_witness(i, milliseconds(5 * net.number(0, 300)));
+    }
+    for (milliseconds now(0); now < milliseconds(4'000); now += milliseconds(100)) {
+      net.run(now, now + milliseconds(100));
+      const auto found = memberships(net, size);
+      ASSERT_LE(found.size(), 1u);
+      if (!found.empty() && now == milliseconds(3'900)) {
+        ++formed;
+        if (2 * found[0].size() == static_cast<size_t>(size)) ++tie;
+      }
+    }
+  });
+  EXPECT_GT(formed, 1'000);
+  EXPECT_GT(tie, 100);
 }
 
 // One worker of three, with the messages of the others made by hand.
@@ -579,6 +720,73 @@ TEST_F(OneAssembly, AHostThatANewerMembershipLeftOutProposesNothing) {
   const std::vector<Kind> kinds = sent(host, 2);
   EXPECT_EQ(std::count(kinds.begin(), kinds.end(), Kind::kPropose), 0);
   EXPECT_EQ(std::count(kinds.begin(), kinds.end(), Kind::kAborted), 1);
+}
+
+// Workers 0 and 1 of four, with the others cut off.
+TEST_F(OneAssembly, AHostAsksTheWitnessOnceForHalfAndProposesWithItsWord) {
+  before_.members.push_back(member_number(3));
+  before_.witness = "launcher";
+  Asking zero = asking(0);
+  Asking one = asking(1);
+  zero.witness = one.witness = "launcher";
+  Assembly host(zero, {}, {.lost = {member_number(2), member_number(3)}}, {}, Assembly::Time());
+  pass(host, milliseconds(0));
+  pass(host, milliseconds(5));
+  EXPECT_TRUE(host.take_questions().empty());  // alone it is no half
+  give(host, 1, {.kind = Kind::kJoin, .asking = one});
+  for (int i = 2; i < 5; ++i) pass(host, milliseconds(5 * i));
+  const std::vector<Tie> asked = host.take_questions();
+  EXPECT_EQ(asked, (std::vector{Tie{"before", {member_number(0), member_number(1)}}}));
+  EXPECT_TRUE(host.record().open.empty());
+  EXPECT_EQ(
+      host.why_waiting(),
+      "2 of 4 workers of epoch 0 are here; 3 are needed, or half of them with the word of the "
+      "witness, which does not answer");
+  host.learn_answer(asked.at(0), true);
+  pass(host, milliseconds(30));
+  EXPECT_EQ(host.record().open.at(0).witness, "launcher");
+}
+
+TEST_F(OneAssembly, AHostThatTheWitnessRefusesWaits) {
+  before_.members.pop_back();
+  before_.witness = "launcher";
+  Asking zero = asking(0);
+  zero.witness = "launcher";
+  Assembly host(zero, {}, {.lost = {member_number(1)}}, {}, Assembly::Time());
+  pass(host, milliseconds(0));
+  pass(host, milliseconds(5));
+  host.learn_answer(host.take_questions().at(0), false);
+  for (int i = 2; i < 50; ++i) pass(host, milliseconds(100 * i));
+  EXPECT_TRUE(host.record().open.empty());
+  EXPECT_THAT(host.why_waiting(), testing::HasSubstr("which the others have"));
+  EXPECT_TRUE(host.take_questions().empty());
+}
+
+// It decides nothing any more, and neither does the lowest rank: the other half may have its word.
+TEST_F(OneAssembly, AHostWithoutTheWitnessOfItsMembershipWaits) {
+  before_.members.pop_back();
+  before_.witness = "launcher";
+  Assembly host(asking(0), {}, {.lost = {member_number(1)}}, {}, Assembly::Time());
+  for (int i = 0; i < 50; ++i) pass(host, milliseconds(100 * i));
+  EXPECT_TRUE(host.record().open.empty());
+  EXPECT_TRUE(host.take_questions().empty());
+  EXPECT_THAT(host.why_waiting(), testing::HasSubstr("which does not answer"));
+}
+
+TEST_F(OneAssembly, AMembershipHasAWitnessOnlyWhereAllOfItsWorkersReachIt) {
+  for (const bool reached : {true, false}) {
+    Asking zero = asking(0);
+    zero.witness = "launcher";
+    Assembly host(zero, {}, {}, {}, Assembly::Time());
+    pass(host, milliseconds(0));
+    for (int i : {1, 2}) {
+      Asking other = asking(i);
+      if (i == 1 || reached) other.witness = "launcher";
+      give(host, i, {.kind = Kind::kJoin, .asking = other});
+    }
+    pass(host, milliseconds(0));
+    EXPECT_EQ(host.record().open.at(0).witness, reached ? "launcher" : "");
+  }
 }
 
 TEST_F(OneAssembly, AHostAbortsWhenAFollowerLeaves) {

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/format.h"
+#include "dist/members/forming/witness.h"
 
 namespace reigen {
 namespace {
@@ -165,12 +166,14 @@ TEST(Succession, NoTwoDisjointSetsOfAMembershipAreAllowed) {
 // a proof, and formings stop after any message.
 class RandomJob {
  public:
-  RandomJob(int size, uint64_t seed) : random_(seed) {
+  RandomJob(int size, uint64_t seed, const std::string& witness = "") : random_(seed) {
     std::vector<int> numbers(static_cast<size_t>(size));
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int>(i);
     proposals_.push_back(proposal(0, numbers));
+    proposals_[0].witness = witness;
     for (int number : numbers) {
       workers_.push_back(ask(number, proposals_[0]));
+      workers_.back().witness = witness;
       alive_.push_back(true);
     }
   }
@@ -178,12 +181,14 @@ class RandomJob {
   void play(int events) {
     for (int event = 0; event < events; ++event) {
       if (chance(0.1)) end_one();
+      if (chance(0.05)) workers_[random_worker()].witness.clear();
       form(random_cell());
       check();
     }
   }
 
   int formed() const { return formed_; }
+  int by_witness() const { return by_witness_; }
 
  private:
   bool chance(double probability) { return std::bernoulli_distribution(probability)(random_); }
@@ -196,8 +201,12 @@ class RandomJob {
     return cell;
   }
 
+  size_t random_worker() {
+    return std::uniform_int_distribution<size_t>(0, workers_.size() - 1)(random_);
+  }
+
   void end_one() {
-    const auto i = std::uniform_int_distribution<size_t>(0, workers_.size() - 1)(random_);
+    const size_t i = random_worker();
     if (!alive_[i] || std::count(alive_.begin(), alive_.end(), true) == 1) return;
     alive_[i] = false;
     if (chance(0.7)) proofs_.push_back({workers_[i].worker, workers_[i].record});
@@ -207,10 +216,24 @@ class RandomJob {
     std::vector<Asking> asking;
     for (size_t i : cell) asking.push_back(workers_[i]);
     const bool heard = chance(0.5);  // of the proofs
-    if (!succession(asking, heard ? proofs_ : std::vector<EndProof>{}).allowed) return;
+    bool asked = false;
+    const TieBreaker breaks = [&](const Proposal& membership, std::span<const WorkerId> left,
+                                  std::span<const WorkerId> half) {
+      if (membership.witness.empty()) return lowest_rank_breaks_tie(membership, left, half);
+      if (asking.front().witness != membership.witness) return false;
+      asked = true;
+      return witness_.grants(tie_of(membership, half));
+    };
+    if (!succession(asking, heard ? proofs_ : std::vector<EndProof>{}, breaks).allowed) return;
+    if (chance(0.1)) return;  // the host ends, or the others do not hear of it
+    if (asked) ++by_witness_;
     std::vector<int> numbers;
     for (size_t i : cell) numbers.push_back(workers_[i].worker.number);
     Proposal made = proposal(static_cast<int64_t>(proposals_.size()), numbers);
+    const bool all_reach_it = std::all_of(asking.begin(), asking.end(), [&](const Asking& one) {
+      return one.witness == asking.front().witness;
+    });
+    if (all_reach_it) made.witness = asking.front().witness;
     proposals_.push_back(made);
     bool all = true;
     for (size_t i : cell) {
@@ -261,6 +284,8 @@ class RandomJob {
   std::vector<EndProof> proofs_;
   int64_t newest_ = 0;
   int formed_ = 0;
+  int by_witness_ = 0;
+  Witness witness_;
 };
 
 TEST(Succession, RandomSchedulesNeverLetTwoMembershipsTrain) {
@@ -272,6 +297,43 @@ TEST(Succession, RandomSchedulesNeverLetTwoMembershipsTrain) {
     if (HasFailure()) FAIL() << "seed " << seed;
   }
   EXPECT_GT(formed, 2000);  // the schedules do form memberships
+}
+
+TEST(Succession, NorDoTheyWithAWitness) {
+  int formed = 0;
+  for (uint64_t seed = 1; seed <= 4000; ++seed) {
+    RandomJob job(2 + static_cast<int>(seed % 6), seed, "witness");
+    job.play(40);
+    formed += job.by_witness();
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+  EXPECT_GT(formed, 1000);
+}
+
+TEST(Witness, GrantsOneHalfOfEachMembership) {
+  Witness witness;
+  const Tie first{"a", {worker(0), worker(1)}};
+  const Tie second{"a", {worker(2), worker(3)}};
+  EXPECT_TRUE(witness.grants(second));
+  EXPECT_FALSE(witness.grants(first));
+  EXPECT_TRUE(witness.grants(second));
+  EXPECT_FALSE(witness.grants({"a", {worker(2)}}));
+  EXPECT_TRUE(witness.grants({"b", first.half}));
+  EXPECT_EQ(tie_of(proposal(3, {}), std::vector{worker(3), worker(2)}),
+            (Tie{"id3", {worker(2), worker(3)}}));
+}
+
+TEST(Succession, OfAMembershipWithAWitnessTheLowestRankDoesNotDecide) {
+  Proposal two = proposal(0, {0, 1});
+  two.witness = "witness";
+  for (int number : {0, 1}) EXPECT_FALSE(allowed(two, {number}));
+  EXPECT_TRUE(allowed(two, {0, 1}));
+  // Nor of one that a worker may have formed; without a witness in it the lowest rank does.
+  const Proposal before = proposal(0, {0, 1, 2});
+  Proposal open = proposal(1, {0, 1});
+  EXPECT_TRUE(succession(std::vector{ask(0, before, {open}), ask(2, before)}, {}).allowed);
+  open.witness = "witness";
+  EXPECT_FALSE(succession(std::vector{ask(0, before, {open}), ask(2, before)}, {}).allowed);
 }
 
 }  // namespace

@@ -79,6 +79,7 @@ struct Invitation {
   std::string token;
   std::string host = {};  // this machine's name for the others; empty for the system's
   Socket parent = {};     // the pipe to a launcher
+  std::string witness = {};
 };
 
 MembershipOptions membership_of(const WorkerOptions& workers, Invitation invitation) {
@@ -89,6 +90,7 @@ MembershipOptions membership_of(const WorkerOptions& workers, Invitation invitat
   options.token = std::move(invitation.token);
   options.host = std::move(invitation.host);
   options.parent = std::move(invitation.parent);
+  options.witness = std::move(invitation.witness);
   options.encrypt = workers.encrypt;
   options.interface = workers.interface;
   options.start_within = milliseconds(workers.start_within);
@@ -161,7 +163,8 @@ void rejoin_running_job(const TrainOptions& own, const Placement& placement,
                         const std::string& version) {
   TrainOptions here = own;
   divide_machine(here, placement);
-  join_job_at({placement.join, placement.token, host_of(placement), take_parent_pipe(placement)},
+  join_job_at({placement.join, placement.token, host_of(placement), take_parent_pipe(placement),
+               placement.witness},
               here, version);
 }
 

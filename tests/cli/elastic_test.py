@@ -306,9 +306,9 @@ class Survivors(ElasticRuns):
         self.assertEqual([c["workers"] for c in changes], [2, 1])
         self.assertTrue(all(c["lost_residuals"] for c in changes))
 
-    def launch(self, name):
+    def launch(self, name, *more):
         """Two workers of our own launcher, after 20 steps: the launcher and its workers' processes by rank."""
-        command = [REIGEN, "train", *map(str, self.arguments("--workers", 2, "--elastic", "--run", self.path(name)))]
+        command = [REIGEN, "train", *map(str, self.arguments("--workers", 2, "--elastic", "--run", self.path(name), *more))]
         with open(self.path(f"{name}.txt"), "w") as output:
             launcher = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
 
@@ -343,6 +343,15 @@ class Survivors(ElasticRuns):
                 self.assertLessEqual(abs(step["loss"] - wanted), 1e-4 * wanted, step["step"])
             change, = records_in(self.path(name), "membership")
             self.assertEqual([lost["worker"] for lost in change["lost"]], [victim])
+
+    def test_one_of_two_launched_workers_continues_when_the_other_stops(self):
+        launcher, workers = self.launch("halves", "--silence", 1)
+        os.kill(workers[0], signal.SIGSTOP)  # no proof, and half of the workers: the launcher is their witness
+        self.assertEqual(launcher.wait(120), 0, self.read("halves.txt"))
+        self.assertEqual([s["step"] for s in steps_in(self.path("halves"))], list(range(1, STEPS + 1)))
+        change, = records_in(self.path("halves"), "membership")
+        self.assertEqual([(lost["worker"], lost.get("proven", False)) for lost in change["lost"]], [(0, False)])
+        self.assertEqual(change["writer"], 1)
 
     def lose_one_under(self, launcher, rank_variable, **kwargs):
         """Three workers of a foreign launcher, of which one is killed: the others finish the run, and it has succeeded."""

@@ -15,6 +15,7 @@
 #include "dist/launch/host_launch.h"
 #include "dist/launch/launch.h"
 #include "dist/launch/process_mark.h"
+#include "dist/members/parent_pipe.h"
 #include "dist/net/message.h"
 
 namespace reigen {
@@ -48,6 +49,9 @@ class Agent {
       send_addresses();
       send_ended();
       for (const Json& proof : workers_.take_proofs()) send({{"kind", "proof"}, {"proof", proof}});
+      for (const Json& question : workers_.take_questions()) {
+        send({{"kind", "question"}, {"question", question}});
+      }
       if (!launcher_lost_) exchange();
       if (launcher_lost_) outgoing_.clear();
       if ((launcher_lost_ && !elastic_) || interrupt_requested()) end_soon();
@@ -62,7 +66,9 @@ class Agent {
     receive();
     if (!write_available(out_, outgoing_)) launcher_lost_ = true;
     if (Clock::now() - received_ > kAgentSilence) launcher_lost_ = true;
-    if (launcher_lost_) workers_.also_watch(-1);
+    if (!launcher_lost_) return;
+    workers_.also_watch(-1);
+    workers_.tell(witness_lost_message());
   }
 
   bool ended() const {
@@ -116,6 +122,7 @@ class Agent {
       if (kind == "failed") workers_.note_failure();
       if (kind == "succeeded") workers_.note_success();
       if (kind == "proof") workers_.tell(message.value("proof", Json::object()));
+      if (kind == "answer") workers_.tell(message.value("answer", Json::object()));
       if (kind == "stop") {
         stop(milliseconds(message.value("limit", kTimeWithoutLauncher.count())),
              elastic_ ? SIGINT : SIGTERM);
@@ -221,6 +228,7 @@ class Agent {
     place.hosts = message.value("hosts", "");
     place.depth = message.value("depth", 1);
     place.join = message.value("join", "");
+    place.witness = message.value("witness", "");
     place.may_grow = message.value("may_grow", false);
     const int only = message.value("only", -1);  // one worker of several
     const int first = message.value("first_rank", 0);

@@ -23,6 +23,7 @@
 #include "dist/launch/restarts.h"
 #include "dist/launch/secret.h"
 #include "dist/launch/worker_restarts.h"
+#include "dist/members/parent_pipe.h"
 #include "dist/net/message.h"
 
 namespace reigen {
@@ -154,6 +155,7 @@ class Launch {
   void start(const std::string& rendezvous) {
     rendezvous_ = rendezvous;
     token_ = token_of_new_job();
+    if (options_.elastic) witness_id_ = new_witness_id();
     for (RemoteHost& host : hosts_) {
       for (int i = 0; i < host.slots().workers; ++i) {
         const int rank = host.first_rank() + i;
@@ -179,6 +181,7 @@ class Launch {
             {"first_rank", host.first_rank()},
             {"workers", host.slots().workers},
             {"elastic", options_.elastic},
+            {"witness", witness_id_},
             {"lingers", lingers()},
             {"may_grow", !watched_.path().empty()},
             {"longest_wait", options_.grace.longest_wait.count()},
@@ -404,6 +407,11 @@ class Launch {
       restarts_.learn_address(
           {rank, worker->second.number, text_field(message, "at").value_or("")});
     }
+    const auto question = message.find("question");
+    if (kind == "question" && question != message.end()) {
+      const auto answer = answer_of(witness_, *question);
+      if (answer) host.send({{"kind", "answer"}, {"answer", *answer}});
+    }
     const auto proof = message.find("proof");
     if (kind == "proof" && proof != message.end()) {
       for (RemoteHost& other : hosts_) {
@@ -484,12 +492,14 @@ class Launch {
   WatchedHosts watched_;
   std::string rendezvous_;
   std::string token_;
+  std::string witness_id_;
   std::optional<uint64_t> checkpoint_;
   std::optional<uint64_t> restored_;
   std::vector<std::string> leaving_;
   std::vector<std::string> unseen_;
   int size_ = 0;
   WorkerOutput show_ = show_workers();
+  Witness witness_;
   std::optional<LaunchResult> failure_;
   bool failed_ = false;     // all workers are to end
   bool succeeded_ = false;  // the writer of an elastic job has finished the run

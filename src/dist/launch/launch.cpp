@@ -24,6 +24,7 @@ constexpr int kPortsToTry = 16;
 constexpr const char* kDepthVariable = "REIGEN_LAUNCH_DEPTH";
 constexpr const char* kMayGrowVariable = "REIGEN_MAY_GROW";
 constexpr const char* kJoinVariable = "REIGEN_JOIN";
+constexpr const char* kWitnessVariable = "REIGEN_WITNESS";
 
 int number(const Environment& environment, const char* name, int least, int most, int otherwise) {
   const auto text = environment(name);
@@ -94,6 +95,7 @@ Placement reigen_place(const Environment& environment) {
         "worker");
   p.listen_fd = number(environment, "REIGEN_LISTEN_FD", 0, 1'000'000, -1);
   p.parent_fd = number(environment, kParentVariable, 0, 1'000'000, -1);
+  if (p.parent_fd >= 0) p.witness = environment(kWitnessVariable).value_or("");
   if (p.listen_fd < 0) p.ports = {p.rendezvous.front().port};
   p.hosts = split(environment("REIGEN_HOSTS").value_or(""));
   p.may_grow = environment(kMayGrowVariable).has_value();
@@ -280,6 +282,7 @@ MembershipOptions prepare_rendezvous(Placement p, const RendezvousNeeds& needs) 
   if (!by_pmix) find_secret(p, needs);
   if (p.rank == 0) options.listener = open_port(p);
   options.parent = take_parent_pipe(p);
+  options.witness = p.witness;
   if (all_here) {
     for (Endpoint& e : p.rendezvous) e.host = "127.0.0.1";
   }
@@ -323,6 +326,7 @@ std::vector<std::string> place_environment(const PlaceOnHost& place, int listen_
       "REIGEN_HOSTS=" + place.hosts,
       format("{}={}", kDepthVariable, place.depth),
   };
+  if (!place.witness.empty()) variables.push_back(format("{}={}", kWitnessVariable, place.witness));
   if (listen_fd >= 0) variables.push_back(format("REIGEN_LISTEN_FD={}", listen_fd));
   if (place.may_grow) variables.push_back(format("{}=1", kMayGrowVariable));
   if (!place.join.empty()) variables.push_back(format("{}={}", kJoinVariable, place.join));

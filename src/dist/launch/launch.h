@@ -32,6 +32,7 @@ struct Placement {
   bool secret = false;               // whether the token is random, not the launcher's job name
   int listen_fd = -1;                // rank 0's listening socket, opened by the launcher
   int parent_fd = -1;                // pipe to the launcher or agent (members/parent_pipe.h)
+  std::string witness;               // the launcher as the witness of an elastic job, by its id
   std::vector<std::string> hosts;    // by rank; empty if unknown
   bool may_grow = false;             // workers on other machines may join it later
   std::vector<Endpoint> join;        // workers of the running job that this one joins; mostly none
@@ -76,6 +77,7 @@ struct PlaceOnHost {
   int depth = 1;      // launchers above the worker
   bool may_grow = false;
   std::string join;  // standby ports of the running job that it joins; empty at the start of a job
+  std::string witness = {};  // the id of the launcher as the witness of an elastic job
 };
 std::vector<std::string> place_environment(const PlaceOnHost& place, int listen_fd);
 

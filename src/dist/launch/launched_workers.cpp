@@ -207,9 +207,13 @@ std::vector<WorkerAddress> LaunchedWorkers::take_addresses() {
 
 std::vector<Json> LaunchedWorkers::take_proofs() { return std::exchange(proofs_, {}); }
 
-void LaunchedWorkers::tell(const Json& proof) {
+std::vector<Json> LaunchedWorkers::take_questions() { return std::exchange(questions_, {}); }
+
+void LaunchedWorkers::tell(const Json& message) {
   for (Worker& worker : workers_) {
-    if (!worker.done) worker.to_pipe += encode_message(proof);
+    if (worker.done || !worker.pipe.open()) continue;
+    worker.to_pipe += encode_message(message);
+    write_available(worker.pipe, worker.to_pipe);  // a pipe that is closed is found so by a read
   }
 }
 
@@ -220,6 +224,7 @@ void LaunchedWorkers::read_pipe(Worker& worker) {
   Json message;
   while (decode_message(worker.from_pipe, kMostFromMember, message) == Decoded::kMessage) {
     if (text_field(message, "kind") == "record") worker.record = message;
+    if (is_question(message)) questions_.push_back(message);
     if (const auto at = address_in(message))
       addresses_.push_back({worker.rank, worker.shown(), *at});
   }

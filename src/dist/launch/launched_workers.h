@@ -126,8 +126,10 @@ class LaunchedWorkers {
   std::vector<WorkerAddress> take_addresses();
   // Proofs that workers have ended, since the last call; the workers here have them already.
   std::vector<Json> take_proofs();
-  // Passes a proof from a different host on to all workers.
-  void tell(const Json& proof);
+  // Questions of workers to the witness, since the last call.
+  std::vector<Json> take_questions();
+  // Passes a proof from a different host, or the witness's answer, on to all workers.
+  void tell(const Json& message);
   // attend() also returns when this descriptor becomes readable.
   void also_watch(int fd) { watched_ = fd; }
 
@@ -151,6 +153,7 @@ class LaunchedWorkers {
   std::vector<WorkerEnd> ended_;
   std::vector<Json> proofs_;
   std::vector<WorkerAddress> addresses_;
+  std::vector<Json> questions_;
   int watched_ = -1;
   bool elastic_ = false;
   bool succeeded_ = false;  // the writer of an elastic job has ended in order

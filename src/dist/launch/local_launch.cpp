@@ -11,6 +11,7 @@
 #include "dist/launch/launch.h"
 #include "dist/launch/secret.h"
 #include "dist/launch/worker_restarts.h"
+#include "dist/members/parent_pipe.h"
 
 namespace reigen {
 
@@ -35,7 +36,9 @@ class LocalJob {
       : options_(options),
         set_(show_workers(), options.grace),
         restarts_(options.elastic ? options.restarts : nullptr) {
-    if (options.elastic) set_.set_elastic();
+    if (!options.elastic) return;
+    set_.set_elastic();
+    place_.witness = new_witness_id();
   }
 
   void start() {
@@ -64,6 +67,9 @@ class LocalJob {
       constexpr std::chrono::milliseconds kTick{100};
       set_.attend(kTick);
       set_.take_proofs();  // there are no other hosts to tell
+      for (const Json& question : set_.take_questions()) {
+        if (const auto answer = answer_of(witness_, question)) set_.tell(*answer);
+      }
       if (options_.look) options_.look();
       if (interrupt_requested() && !stopped) {
         stopped = true;
@@ -113,6 +119,7 @@ class LocalJob {
   const LocalLaunch& options_;
   PlaceOnHost place_;
   LaunchedWorkers set_;
+  Witness witness_;
   WorkerRestarts restarts_;
 };
 

@@ -23,6 +23,7 @@ struct FormedMembership {
   int rank = 0;
   std::string left_out;    // before, the others had continued without this worker
   bool stateless = false;  // this worker was added, and has to receive the training state
+  std::string witness;     // who breaks ties of it; empty: its lowest rank
   bool has_added = false;  // it added workers, which have no vote on the next one
   std::map<WorkerId, LossReason> reasons;    // of workers that it leaves out
   std::unique_ptr<RendezvousServer> server;  // of the control channel, on the host of the forming

@@ -90,6 +90,7 @@ Membership::Membership(MembershipOptions options, const JobToJoin& job)
                             .encryption = encryption_,
                             .silence = options_.silence,
                             .stall = options_.timeout,
+                            .witness = options_.witness,
                             .parent = std::move(options_.parent)};
   standby_ =
       std::make_unique<Standby>(std::move(standby), std::move(standby_listener_), self, job.at);
@@ -108,11 +109,13 @@ void Membership::watch_losses() {
 }
 
 void Membership::open_standby() {
+  witness_ = options_.witness;
   StandbyOptions standby = {.token = options_.token,
                             .first_forming = forming_id(),
                             .encryption = encryption_,
                             .silence = options_.silence,
                             .stall = options_.timeout,
+                            .witness = witness_,
                             .parent = std::move(options_.parent)};
   standby_ = std::make_unique<Standby>(std::move(standby), std::move(standby_listener_), members_,
                                        control_->rank());
@@ -355,6 +358,7 @@ bool Membership::adopt(std::unique_ptr<FormedMembership> next) {
   options_.epoch = next->epoch;
   has_state_ = !next->stateless;
   has_added_ = next->has_added;
+  witness_ = next->witness;
   std::unique_ptr<Group> group;
   try {
     group = make_group();
@@ -391,6 +395,7 @@ MembershipChange Membership::form_next(const CommStatus& noticed) {
   const Stopwatch watch;
   MembershipChange change;
   const std::vector<Member> before = members_;
+  const std::string witness = witness_;
   const CommStatus why = noticed.ok() ? CommStatus::closed("a worker was lost") : noticed;
   standby_->on_forming(forming_id(), nullptr);
   group_->close(why);
@@ -425,9 +430,19 @@ MembershipChange Membership::form_next(const CommStatus& noticed) {
   for (const Member& member : change.joined) {
     log_note(format("worker {} ({}) joined", member.id.number, member.host));
   }
+  if (witness_ != witness) log_note(tie_note());
   log_note(format("training continues with {} in epoch {}; forming it took {:.2f} s",
                   counted(members_.size(), "worker"), options_.epoch, change.seconds));
   return change;
+}
+
+std::string Membership::tie_note() const {
+  if (!witness_.empty()) return "the launcher is the witness of this job again: it breaks ties";
+  return format(
+      "without the launcher as a witness: from now on half of the workers may continue if worker "
+      "{} "
+      "({}) is among them",
+      members_.front().id.number, members_.front().host);
 }
 
 void Membership::received_state() {

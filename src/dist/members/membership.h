@@ -40,6 +40,7 @@ struct MembershipOptions {
   std::chrono::milliseconds silence{10'000};  // a worker without a heartbeat for this long is lost
   // For one message between workers, and for a sign of a worker's training thread; 0 for none.
   std::chrono::milliseconds timeout{0};
+  std::string witness;   // the id of the one that the parent asks (members/forming/witness.h)
   Socket parent;         // the pipe to the process that started this one, if that reads records
   bool elastic = false;  // survivors of a loss form the next membership
   // A worker that may not continue without the others waits for so long; 0 for ever.
@@ -148,6 +149,7 @@ class Membership {
   std::unique_ptr<FormedMembership> next_membership(MembershipChange& change);
   std::map<WorkerId, LossReason> await_next(MembershipChange& change);
   bool adopt(std::unique_ptr<FormedMembership> next);
+  std::string tie_note() const;
   void warn_of_pause(const Standby::Waiting& waiting) const;
   // Throws CommError if another worker has ended.
   void check_others() const;
@@ -159,7 +161,8 @@ class Membership {
   std::vector<Member> members_;
   bool has_state_ = true;
   bool has_added_ = false;
-  Socket listener_;  // for data, also of the next membership
+  std::string witness_;  // who breaks ties; empty: the lowest rank
+  Socket listener_;      // for data, also of the next membership
   Socket standby_listener_;
   int encrypted_peers_ = 0;
   bool needs_others_ = true;

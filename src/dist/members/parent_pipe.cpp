@@ -33,6 +33,19 @@ std::optional<int> number_of(const Json& record_message) {
   return worker ? std::optional(worker->number) : std::nullopt;
 }
 
+bool is_question(const Json& message) { return text_field(message, "kind") == "may_continue"; }
+
+std::optional<Json> answer_of(Witness& witness, const Json& message) {
+  const auto tie = tie_in(message);
+  if (!tie || !is_question(message)) return std::nullopt;
+  Json answer = json_of(*tie);
+  answer["kind"] = "witness";
+  answer["granted"] = witness.grants(*tie);
+  return answer;
+}
+
+Json witness_lost_message() { return {{"kind", "no_witness"}}; }
+
 bool is_writer(const Json& record_message) {
   const auto own = proof_in(record_message);
   if (!own) return false;
@@ -44,8 +57,7 @@ bool is_writer(const Json& record_message) {
 // something that is not so.
 void ParentPipe::send(const Json& message) {
   std::string bytes = encode_message(message);
-  if (!socket_.open() || bytes == last_) return;
-  last_ = bytes;
+  if (!socket_.open()) return;
   while (!bytes.empty()) {
     if (!write_available(socket_, bytes)) return socket_.close();  // the parent has ended
     if (bytes.empty()) return;
@@ -55,7 +67,10 @@ void ParentPipe::send(const Json& message) {
 }
 
 void ParentPipe::store(const WorkerId& self, const MembershipRecord& record) {
-  send(record_message(self, record));
+  Json message = record_message(self, record);
+  if (message == last_) return;
+  send(message);
+  last_ = std::move(message);
 }
 
 void ParentPipe::store_left(const WorkerId& self, const MembershipRecord& record) {
@@ -68,17 +83,29 @@ void ParentPipe::store_address(const Endpoint& standby) {
   send({{"kind", "listens"}, {"at", text_of(standby)}});
 }
 
-std::optional<ToldEnd> ParentPipe::next_end() {
+void ParentPipe::ask(const Tie& tie) {
+  Json message = json_of(tie);
+  message["kind"] = "may_continue";
+  send(message);
+}
+
+std::optional<FromParent> ParentPipe::next() {
   if (!socket_.open()) return std::nullopt;
   const bool open = read_available(socket_, in_, kMostFromMember + 4);
   Json message;
   while (decode_message(in_, kMostFromMember, message) == Decoded::kMessage) {
-    const auto proof = proof_in(message);
-    if (!proof || text_field(message, "kind") != "ended") continue;
-    return ToldEnd{*proof, text_field(message, "why").value_or("")};
+    const std::string kind = text_field(message, "kind").value_or("");
+    if (const auto proof = proof_in(message); proof && kind == "ended") {
+      return ToldEnd{*proof, text_field(message, "why").value_or("")};
+    }
+    if (const auto tie = tie_in(message); tie && kind == "witness") {
+      return WitnessAnswer{*tie, message.value("granted", Json()) == true};
+    }
+    if (kind == "no_witness") return WitnessLost();
   }
-  if (!open) socket_.close();
-  return std::nullopt;
+  if (open) return std::nullopt;
+  socket_.close();
+  return WitnessLost();
 }
 
 }  // namespace reigen

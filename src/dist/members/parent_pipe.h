@@ -2,14 +2,17 @@
 // (docs/design/elastic.md). Up go the worker's identity and its record of memberships, each before
 // the message that depends on it, and the address at which a new process finds the job; down come
 // proofs that other workers have ended. The parent stores the last record: with it, the end of this
-// worker is a proof for the others.
+// worker is a proof for the others. Where the launcher is the witness of the job, questions to it
+// go up, and its answers come down.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "base/json/json.h"
 #include "dist/members/forming/succession.h"
+#include "dist/members/forming/witness.h"
 #include "dist/net/socket.h"
 
 namespace reigen {
@@ -19,6 +22,15 @@ struct ToldEnd {
   EndProof proof;
   std::string why;
 };
+
+struct WitnessAnswer {
+  Tie tie;
+  bool granted = false;
+};
+
+struct WitnessLost {};  // it answers no more
+
+using FromParent = std::variant<ToldEnd, WitnessAnswer, WitnessLost>;
 
 class ParentPipe {
  public:
@@ -33,14 +45,17 @@ class ParentPipe {
   void store_left(const WorkerId& self, const MembershipRecord& record);
   // From now on a new process can ask this worker about the job.
   void store_address(const Endpoint& standby);
-  // The next proof; nothing if no complete message has arrived.
-  std::optional<ToldEnd> next_end();
+  // Asks the witness whether this half may continue.
+  void ask(const Tie& tie);
+  // The next message; nothing if no complete one has arrived. The last one is that the witness is
+  // lost with the parent.
+  std::optional<FromParent> next();
 
  private:
   void send(const Json& message);
 
   Socket socket_;
-  std::string last_;
+  Json last_;  // record
   std::string in_;
 };
 
@@ -52,6 +67,11 @@ std::optional<std::string> address_in(const Json& message);
 std::optional<int> number_of(const Json& record_message);
 // From the last record message of a worker whose process has ended; nothing if that is malformed.
 std::optional<Json> end_message(const Json& record_message, const std::string& why);
+// The witness's answer to a question that came up; nothing for any other message.
+std::optional<Json> answer_of(Witness& witness, const Json& message);
+bool is_question(const Json& message);
+// That nobody answers any more.
+Json witness_lost_message();
 // Whether the worker with this last record message is rank 0, the writer, of its newest membership,
 // and has not left it to the others.
 bool is_writer(const Json& record_message);

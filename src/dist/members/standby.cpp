@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include "base/format.h"
 #include "base/hash.h"
@@ -51,8 +52,10 @@ class Standby::Loop {
                 .silence = options_.silence},
                std::move(listener)),
         parent_(std::move(options_.parent)),
+        witness_(options_.witness),
         newest_(options_.first_forming) {
     record_.formed.id = options_.first_forming;
+    record_.formed.witness = witness_;
     for (const Member& member : members) {
       record_.formed.members.push_back(member.id);
       directory_[member.id] = member;
@@ -185,13 +188,16 @@ class Standby::Loop {
                 .encryption = options_.encryption,
                 .silence = options_.silence},
                std::move(listener)),
-        parent_(std::move(options_.parent)) {
+        parent_(std::move(options_.parent)),
+        witness_(options_.witness) {
     record_.formed.id = "none";
     directory_[self_] = self;
   }
 
   void run();
+  void learn(const FromParent& message);
   void learn_end(const ToldEnd& end);
+  bool is_to_renounce_witness() const;
   void depart(const std::string& forming, const Departure& departure, bool certain);
   void begin(const CommStatus& why);
   void assemble();
@@ -227,6 +233,7 @@ class Standby::Loop {
   WorkerId self_;
   PeerLinks links_;
   ParentPipe parent_;
+  std::string witness_;  // empty: none, or it is lost
   WakePipe wake_;
   std::atomic<bool> stopping_ = false;
   std::atomic<Clock::duration> trained_ = Clock::now().time_since_epoch();  // last sign of it
@@ -281,13 +288,16 @@ void Standby::Loop::run() {
     }
     for (const auto& task : tasks) task();
     if (silent_ && is_training()) assemble();
+    if (is_to_renounce_witness()) {
+      begin(CommStatus::closed("the launcher, which is the witness of this job, is lost"));
+    }
     if (seeking_) seek();
     if (assembly_) advance();
     const bool forms = assembly_ || silent_;
     const milliseconds tick = forms ? kFormingTick : seeking_ ? kSeekTick : kIdleTick;
     links_.poll(tick, {wake_.fd(), parent_.fd()});
     wake_.drain();
-    while (const auto end = parent_.next_end()) learn_end(*end);
+    while (const auto message = parent_.next()) learn(*message);
     while (const auto event = links_.next_event()) {
       handle(*event);
       if (assembly_) advance();
@@ -319,6 +329,28 @@ void Standby::Loop::depart(const std::string& forming, const Departure& departur
     if (assembly_) assembly_->learn({}, {worker});
   }
   if (!assembly_ && !silent_) begin(status);
+}
+
+void Standby::Loop::learn(const FromParent& message) {
+  if (const auto* end = std::get_if<ToldEnd>(&message)) return learn_end(*end);
+  if (const auto* answer = std::get_if<WitnessAnswer>(&message)) {
+    if (assembly_) assembly_->learn_answer(answer->tie, answer->granted);
+    return;
+  }
+  witness_.clear();
+  if (assembly_) assembly_->lose_witness();
+}
+
+// Without its witness this membership is at a loss when half of it is lost. While all of them are
+// there, the workers form the next one, of which the lowest rank breaks ties.
+bool Standby::Loop::is_to_renounce_witness() const {
+  const Proposal& formed = record_.formed;
+  if (formed.witness.empty() || formed.witness == witness_ || formed.members.size() < 2) {
+    return false;
+  }
+  if (assembly_ || silent_ || seeking_ || left_) return false;
+  std::lock_guard lock(mutex_);
+  return !welcome_.empty();
 }
 
 // Its parent has seen it end: it takes part in nothing any more.
@@ -356,7 +388,7 @@ void Standby::Loop::begin(const CommStatus& why) {
 
 void Standby::Loop::assemble() {
   silent_ = false;
-  Asking self{.worker = self_, .record = record_};
+  Asking self{.worker = self_, .record = record_, .witness = witness_};
   {
     std::lock_guard lock(mutex_);
     self.writing = writing_;
@@ -464,7 +496,8 @@ void Standby::Loop::set_applicants() {
       joiners.push_back({.worker = worker,
                          .record = application.record,
                          .has_state = false,
-                         .writing = {.able = false}});
+                         .writing = {.able = false},
+                         .witness = application.witness});
     }
     assembly_->set_joiners(std::move(joiners));
   }
@@ -509,6 +542,7 @@ void Standby::Loop::advance() {
     seeking_->asked = false;
     return;
   }
+  for (const Tie& tie : assembly_->take_questions()) parent_.ask(tie);
   for (const Assembly::Outgoing& out : assembly_->take_outgoing()) send(out);
   if (assembly_->formed()) return adopt();
   const std::string lacking = assembly_->why_waiting().empty() ? "" : missing();
@@ -571,6 +605,7 @@ void Standby::Loop::adopt() {
   const Proposal& proposal = *assembly_->formed();
   formed->epoch = proposal.epoch;
   formed->id = proposal.id;
+  formed->witness = proposal.witness;
   for (const WorkerId& worker : proposal.members) {
     Member& member = formed->members.emplace_back(directory_[worker]);
     member.rank = static_cast<int>(formed->members.size()) - 1;
@@ -645,7 +680,7 @@ void Standby::Loop::seek() {
     links_.send(member.id, ask_message());  // is this still the membership?
   }
   if (all && !std::exchange(seeking_->asked, true)) {
-    const Application application{at.id, directory_[self_], record_};
+    const Application application{at.id, directory_[self_], record_, witness_};
     links_.send(at.members.front().id, json_of(application));
   }
   if (!over) return;

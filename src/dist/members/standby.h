@@ -30,6 +30,9 @@ struct StandbyOptions {
   Encryption encryption;
   std::chrono::milliseconds silence{10'000};
   std::chrono::milliseconds stall{0};  // 0: no limit
+  // The id of the witness that the parent asks on behalf of this worker; empty: none. Of the first
+  // membership it is the tie-breaker.
+  std::string witness = {};
   Socket parent = {};  // the pipe to the process that started this one (parent_pipe.h), if any
 };
 
@@ -74,7 +77,8 @@ class Standby {
   void trust_that_others_ended();
 
   void set_writing(const WritingClaim& claim);
-  // What a new process has to know before it asks to be added.
+  // What a new process has to know before it asks to be added. From now on a forming with the same
+  // members does not end the job, either.
   void set_welcome(std::string text);
   // Workers that wait at this one, as rank 0, to be added: the next membership has them, too.
   size_t waiting_joiners() const;

@@ -39,6 +39,7 @@ TEST(DetectLaunch, OwnVariablesPrecedeThoseOfTorchrun) {
   place.rendezvous = "10.0.0.1:4711,[fd00::1]:4711";
   place.token = "secret";
   place.hosts = "a,b,b";
+  place.witness = "17ab";
   Variables variables = {
       {"RANK", "0"}, {"WORLD_SIZE", "9"}, {"MASTER_ADDR", "x"}, {"MASTER_PORT", "1"}};
   for (const std::string& variable : place_environment(place, 7)) {
@@ -52,6 +53,9 @@ TEST(DetectLaunch, OwnVariablesPrecedeThoseOfTorchrun) {
   EXPECT_EQ(p->local_rank, 1);
   EXPECT_EQ(p->local_size, 2);
   EXPECT_EQ(p->listen_fd, 7);
+  EXPECT_EQ(p->witness, "");  // a witness is asked through a pipe
+  variables["REIGEN_AGENT_FD"] = "8";
+  EXPECT_EQ(detect_launch(of(variables))->witness, "17ab");
   EXPECT_EQ(p->token, "secret");
   EXPECT_TRUE(p->secret);
   EXPECT_THAT(p->hosts, testing::ElementsAre("a", "b", "b"));

@@ -326,6 +326,28 @@ TEST(LaunchedWorkers, OfAnElasticJobContinueWithAProofWhenOneEnds) {
   EXPECT_THAT(proofs[0]["why"].get<std::string>(), testing::HasSubstr("signal 9"));
 }
 
+TEST(LaunchedWorkers, OfAnElasticJobAskTheWitness) {
+  const std::string question = R"({"kind":"may_continue","membership":"first"})";
+  LaunchedWorkers set({}, kShort);
+  set.set_elastic();
+  ChildSpec spec;
+  spec.command = {"bash", "-c",
+                  format("printf '\\000\\000\\000\\{:o}{}' >&$REIGEN_AGENT_FD; "
+                         "read -r -N 1 answer <&$REIGEN_AGENT_FD; exit 3",
+                         question.size(), question)};
+  set.start(0, spec);
+  std::vector<Json> asked;
+  while (set.running()) {
+    set.attend(std::chrono::milliseconds(20));
+    for (const Json& one : set.take_questions()) {
+      asked.push_back(one);
+      set.tell({{"kind", "witness"}});
+    }
+  }
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0]["membership"], "first");
+}
+
 TEST(LaunchedWorkers, OfAnElasticJobHaveFailedWhenNoneSucceeded) {
   LaunchedWorkers set({}, kShort);
   set.set_elastic();

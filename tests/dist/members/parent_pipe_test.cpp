@@ -66,13 +66,44 @@ TEST(ParentPipe, TheLastRecordMakesTheProofOfTheEnd) {
   ASSERT_TRUE(told);
   pipe.send({{"kind", "ended"}});  // not whole: ignored
   pipe.send(*told);
-  const auto end = pipe.worker.next_end();
+  const auto next = pipe.worker.next();
+  ASSERT_TRUE(next);
+  const auto* end = std::get_if<ToldEnd>(&*next);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->why, "was killed");
   EXPECT_EQ(end->proof.worker, self);
   ASSERT_EQ(end->proof.record.open.size(), 1u);
   EXPECT_EQ(end->proof.record.open[0].id, "b");
-  EXPECT_FALSE(pipe.worker.next_end());
+  EXPECT_FALSE(pipe.worker.next());
+}
+
+TEST(ParentPipe, TheParentAnswersAsTheWitness) {
+  const Tie tie{"first", {{0, 4}, {1, 5}}};
+  PipeEnds pipe;
+  pipe.worker.store({0, 4}, {});
+  pipe.worker.ask(tie);
+  pipe.worker.store({0, 4}, {});  // is stored already
+  const std::vector<Json> asked = pipe.received();
+  ASSERT_EQ(asked.size(), 2u);
+  EXPECT_FALSE(is_question(asked[0]));
+  ASSERT_TRUE(is_question(asked[1]));
+  Witness witness;
+  for (const bool granted : {true, false}) {
+    pipe.send(answer_of(witness, asked[1]).value());
+    const auto next = pipe.worker.next();
+    ASSERT_TRUE(next);
+    const auto* answer = std::get_if<WitnessAnswer>(&*next);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->tie, tie);
+    EXPECT_EQ(answer->granted, granted);
+    witness = {};
+    witness.grants({"first", {{2, 6}}});
+  }
+  EXPECT_FALSE(answer_of(witness, asked[0]));
+  pipe.send({{"kind", "witness"}, {"granted", true}});  // not whole: ignored
+  pipe.send(witness_lost_message());
+  const auto lost = pipe.worker.next();
+  EXPECT_TRUE(lost && std::holds_alternative<WitnessLost>(*lost));
 }
 
 TEST(ParentPipe, AParentLearnsWhereAWorkerCanBeAskedAndItsNumber) {
@@ -90,11 +121,11 @@ TEST(ParentPipe, AParentLearnsWhereAWorkerCanBeAskedAndItsNumber) {
 TEST(ParentPipe, NothingHappensWithoutAParentOrAfterItsEnd) {
   ParentPipe none;
   none.store({1, 1}, {});
-  EXPECT_FALSE(none.next_end());
+  EXPECT_FALSE(none.next());
   PipeEnds pipe;
   pipe.parent.close();
   pipe.worker.store({1, 1}, {});
-  EXPECT_FALSE(pipe.worker.next_end());
+  EXPECT_FALSE(pipe.worker.next());
   EXPECT_LT(pipe.worker.fd(), 0);
 }
 

@@ -254,6 +254,7 @@ TEST_P(LossyMethod, ContinuesWithAnotherGroupFromTheLastCommit) {
       compressor->begin(gradient);
       ASSERT_TRUE(compressor->finish().ok());
       compressor->commit();
+      group.barrier().wait();  // all have finished before one breaks the group
       const std::span<const float> residual = compressor->residual()->last();
       const std::vector<float> committed(residual.begin(), residual.end());
       gradient = gradient_of(group, layout.elements(), 1, 1);

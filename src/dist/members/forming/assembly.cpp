@@ -369,14 +369,14 @@ bool Assembly::expects_more(const Proposal& base, const std::vector<Asking>& pre
 }
 
 // Whether only the word of the witness is missing; then it is asked, once no more workers are
-// expected, with which there would be no tie.
+// expected, with which there would be no tie, and no proof that the others have ended.
 bool Assembly::waits_for_witness(const std::vector<Asking>& present,
                                  const std::vector<EndProof>& ended, Time now) {
   const Succession hoped = succession(present, ended, witness_.hoped(self_.witness));
   if (!hoped.allowed) return false;
   if (!quorum_since_) quorum_since_ = now;
   const bool alone = !expects_more(hoped.base, present, now);
-  if (!alone && now - *quorum_since_ < times_.gather) return true;
+  if (now - *quorum_since_ < (alone ? times_.answer : times_.gather)) return true;
   witness_.ask(present, ended);
   return now - *quorum_since_ < 2 * times_.gather;
 }

@@ -54,6 +54,7 @@ class Members(ElasticRuns):
             self.assertAlmostEqual(record["nll"] / wanted["nll"], 1, places=4)  # of the average of the weights
         self.assertIn("lost 3 workers, 1 worker joined", run("report", job.run).stdout)
 
+    @harness.long_test
     def test_every_worker_in_turn_stops_and_joins_again(self):
         job = self.start(3, "--silence", "1", "--join-every", "1")
         for victim in range(3):
@@ -81,6 +82,7 @@ class Members(ElasticRuns):
         self.assert_ended_well(job, [0, 2])
         self.assertIn("2 workers left", run("report", job.run).stdout)
 
+    @harness.long_test
     def test_two_workers_are_drained_at_once(self):
         job = self.start(4)
         job.wait_for_step(5)
@@ -100,6 +102,7 @@ class Members(ElasticRuns):
         job.check_last_checkpoint(job.last_step())
         self.assertFalse(records_in(job.run, "membership"))
 
+    @harness.long_test
     def test_a_worker_joins_with_what_compressors_of_all_share(self):
         more = ["--compress", "powersgd:2", "--compress-warmup", 10]
         undisturbed = self.start(2, *more, name="undisturbed")

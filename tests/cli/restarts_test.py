@@ -141,6 +141,7 @@ class OnOneHost(RestartsCase):
             while process.poll() is None:
                 for pid, rank in workers_of(self.path("run")):
                     if rank == 1 and pid not in killed:
+                        time.sleep(1.5)  # the others wait longer for a worker that never joins
                         os.kill(pid, signal.SIGKILL)
                         killed.add(pid)
                 time.sleep(0.05)

@@ -37,6 +37,7 @@ LAYERS = [
     ["dist/members"],
     ["dist/compress"],
     ["dist/launch"],
+    ["dist/launch/hosts"],
     ["observe/record"],
     ["observe/sample"],
     ["observe/tensorboard"],

@@ -18,7 +18,7 @@
 #include "cli/commands.h"
 #include "config/command_pages.h"
 #include "config/suggest.h"
-#include "dist/launch/host_launch.h"
+#include "dist/launch/hosts/host_launch.h"
 #include "observe/record/log_reference.h"
 #include "report/live/page_process.h"
 #include "train/directory/checkpoint_copy.h"

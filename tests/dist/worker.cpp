@@ -15,7 +15,7 @@
 #include "base/format.h"
 #include "base/interrupt.h"
 #include "base/terminal.h"
-#include "dist/launch/host_launch.h"
+#include "dist/launch/hosts/host_launch.h"
 #include "dist/launch/launch.h"
 #include "dist/members/membership.h"
 

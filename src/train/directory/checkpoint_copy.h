@@ -16,7 +16,7 @@
 #include <string>
 
 #include "config/copy_target.h"
-#include "dist/launch/ssh.h"
+#include "dist/launch/hosts/ssh.h"
 
 namespace reigen {
 

@@ -1,5 +1,5 @@
 // The copy is stored by a real shell, as it is on a host.
-#include "dist/launch/program_copy.h"
+#include "dist/launch/hosts/program_copy.h"
 
 #include <gtest/gtest.h>
 

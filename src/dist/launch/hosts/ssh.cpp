@@ -1,4 +1,4 @@
-#include "dist/launch/ssh.h"
+#include "dist/launch/hosts/ssh.h"
 
 #include <cstdlib>
 

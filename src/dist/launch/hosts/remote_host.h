@@ -12,7 +12,7 @@
 
 #include "base/json/json.h"
 #include "dist/launch/child_process.h"
-#include "dist/launch/host_launch.h"
+#include "dist/launch/hosts/host_launch.h"
 #include "dist/launch/launched_workers.h"
 
 namespace reigen {

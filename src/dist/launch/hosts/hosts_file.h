@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/launch/host_slots.h"
+#include "dist/launch/hosts/host_slots.h"
 
 namespace reigen {
 

@@ -1,4 +1,4 @@
-#include "dist/launch/program_copy.h"
+#include "dist/launch/hosts/program_copy.h"
 
 #include <algorithm>
 #include <filesystem>

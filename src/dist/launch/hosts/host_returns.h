@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "dist/launch/host_connections.h"
+#include "dist/launch/hosts/host_connections.h"
 
 namespace reigen {
 

@@ -1,4 +1,4 @@
-#include "dist/launch/host_connections.h"
+#include "dist/launch/hosts/host_connections.h"
 
 #include <poll.h>
 
@@ -9,7 +9,7 @@
 #include "base/interrupt.h"
 #include "base/process/own_program.h"
 #include "base/terminal.h"
-#include "dist/launch/agent_protocol.h"
+#include "dist/launch/hosts/agent_protocol.h"
 #include "dist/net/message.h"
 
 namespace reigen {

@@ -1,5 +1,5 @@
 // The hosts of a job in a file, at its start and while it runs.
-#include "dist/launch/hosts_file.h"
+#include "dist/launch/hosts/hosts_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "dist/launch/host_slots.h"
+#include "dist/launch/hosts/host_slots.h"
+#include "dist/launch/hosts/ssh.h"
 #include "dist/launch/local_launch.h"
-#include "dist/launch/ssh.h"
 
 namespace reigen {
 

@@ -1,4 +1,4 @@
-#include "dist/launch/hosts_file.h"
+#include "dist/launch/hosts/hosts_file.h"
 
 #include <algorithm>
 #include <map>

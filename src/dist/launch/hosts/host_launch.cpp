@@ -1,4 +1,4 @@
-#include "dist/launch/host_launch.h"
+#include "dist/launch/hosts/host_launch.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -15,10 +15,10 @@
 #include "base/interrupt.h"
 #include "base/printable.h"
 #include "base/terminal.h"
-#include "dist/launch/agent_protocol.h"
-#include "dist/launch/host_connections.h"
-#include "dist/launch/host_returns.h"
-#include "dist/launch/hosts_file.h"
+#include "dist/launch/hosts/agent_protocol.h"
+#include "dist/launch/hosts/host_connections.h"
+#include "dist/launch/hosts/host_returns.h"
+#include "dist/launch/hosts/hosts_file.h"
 #include "dist/launch/launch.h"
 #include "dist/launch/restarts.h"
 #include "dist/launch/secret.h"

@@ -7,9 +7,9 @@
 #include <list>
 #include <string>
 
-#include "dist/launch/host_launch.h"
-#include "dist/launch/program_copy.h"
-#include "dist/launch/remote_host.h"
+#include "dist/launch/hosts/host_launch.h"
+#include "dist/launch/hosts/program_copy.h"
+#include "dist/launch/hosts/remote_host.h"
 
 namespace reigen {
 

@@ -1,4 +1,4 @@
-#include "dist/launch/host_slots.h"
+#include "dist/launch/hosts/host_slots.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "dist/launch/host_returns.h"
+#include "dist/launch/hosts/host_returns.h"
 
 #include "base/error.h"
 #include "base/format.h"

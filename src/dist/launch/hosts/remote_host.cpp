@@ -1,9 +1,9 @@
-#include "dist/launch/remote_host.h"
+#include "dist/launch/hosts/remote_host.h"
 
 #include <csignal>
 
 #include "base/format.h"
-#include "dist/launch/agent_protocol.h"
+#include "dist/launch/hosts/agent_protocol.h"
 #include "dist/net/message.h"
 
 namespace reigen {

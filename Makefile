@@ -35,7 +35,7 @@ test-fast: ## lint, unit tests and a few whole runs; the aim is under 8 minutes 
 	@scripts/setup.sh --unit
 	@scripts/test.sh fast
 
-test: setup-test ## lint, build and run the tests: about 12 minutes on two cores after the first build
+test: setup-test ## lint, build and run the tests: about 18 minutes on two cores after the first build
 	@scripts/test.sh
 
 test-all: setup-test ## every test: also long ones, all sanitizers, fuzzing, clang-tidy, 5 million lines

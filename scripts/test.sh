@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests in stages: scripts/test.sh [--all] [STAGE...]
-#   lint release asan tsan cuda      `make test`: about 12 minutes on two cores, more from cold
+#   lint release asan tsan cuda      `make test`: about 18 minutes on two cores, 25 from cold
 #   arm64 fuzz long                  with --all, which also widens the stages above
 #   fast                             `make test-fast`: lint, unit tests, a few whole runs
 # CONTRIBUTING.md lists which checks run only with --all. The time of each stage is printed at the end.

@@ -8,6 +8,7 @@ import sys
 import time
 
 import harness
+import restarts_test
 from elastic_members_test import SLOW
 from elastic_test import ElasticRuns
 from elastic_job import records_in, steps_in
@@ -141,15 +142,10 @@ class OnHosts(RestartsCase):
             except ProcessLookupError:
                 pass
 
+    ssh_of = restarts_test.OnHosts.ssh_of
+
     def prefix(self, network):
-        """A replacement for ssh into namespaces, which fails for a host while a file HOST.down exists."""
-        ssh = self.write("ssh", "#!/bin/sh\n"
-                         "while [ $# -gt 1 ]; do case $1 in -o|-p|-l) shift 2;; -*) shift;; *) break;; esac; done\n"
-                         f"if [ -e {self.folder}/$1.down ]; then echo \"no route to $1\" >&2; exit 255; fi\n"
-                         f"case $1 in vm1) at={network.names[0]};; *) at={network.names[1]};; esac\n"
-                         "shift; exec ip netns exec $at sh -c \"$*\"\n")
-        os.chmod(ssh, 0o755)
-        return network.command(2, "env", f"REIGEN_SSH={ssh}")
+        return network.command(2, "env", f"REIGEN_SSH={self.ssh_of(network)}")
 
     def assert_nothing_runs(self, network):
         deadline = time.monotonic() + 10

@@ -70,7 +70,7 @@ std::optional<Json> end_message(const Json& record_message, const std::string& w
 // The witness's answer to a question that came up; nothing for any other message.
 std::optional<Json> answer_of(Witness& witness, const Json& message);
 bool is_question(const Json& message);
-// That nobody answers any more.
+// The message that the launcher, which was the witness, is lost.
 Json witness_lost_message();
 // Whether the worker with this last record message is rank 0, the writer, of its newest membership,
 // and has not left it to the others.

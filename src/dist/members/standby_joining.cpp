@@ -64,7 +64,7 @@ void Standby::Loop::set_applicants() {
   waiting_joiners_ = applicants_.size();
 }
 
-// The others continued without this worker: what it knows helps nobody to form a membership.
+// The others continued without this worker, which now asks them to be added.
 void Standby::Loop::exclude(const WorkerId& by, const Json& message) {
   const auto at = elsewhere_in(message);
   const int64_t known = seeking_ ? seeking_->at.epoch : record_.formed.epoch;

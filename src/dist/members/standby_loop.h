@@ -35,18 +35,8 @@ class Standby::Loop {
 
  public:
   Loop(StandbyOptions options, Socket listener, const std::vector<Member>& members, int rank)
-      : options_(std::move(options)),
-        self_(members.at(static_cast<size_t>(rank)).id),
-        links_({.self = self_,
-                .token = options_.token,
-                .first_forming = options_.first_forming,
-                .encryption = options_.encryption,
-                .silence = options_.silence},
-               std::move(listener)),
-        parent_(std::move(options_.parent)),
-        witness_(options_.witness),
-        newest_(options_.first_forming) {
-    record_.formed.id = options_.first_forming;
+      : Loop(std::move(options), std::move(listener), members.at(static_cast<size_t>(rank))) {
+    newest_ = record_.formed.id = options_.first_forming;
     record_.formed.witness = witness_;
     for (const Member& member : members) {
       record_.formed.members.push_back(member.id);

@@ -92,7 +92,7 @@ TEST(WorkerRestarts, AreNotForErrorsThatWouldRepeat) {
   EXPECT_EQ(job.budget.used(), 0);
 }
 
-// Before the first step the loss of one ends all, and at the end nobody is left.
+// Before the first step the loss of one worker ends the job; after its end no job is left to join.
 TEST(WorkerRestarts, NeedAJobToJoin) {
   Restarts budget(9);
   WorkerRestarts early(&budget);

@@ -345,9 +345,9 @@ bool Assembly::was_told_to_continue() const {
   });
 }
 
-// Whether this host, which has not lost `member`, may still hear from it, whatever others report:
-// it answers and follows nobody yet, or was asked a moment ago. A follower that does not reach it
-// may be the one to leave out.
+// Whether `member`, which this host has not lost, may still join, whatever others report: it has
+// answered and follows no host yet, or was asked less than `answer` ago. Where a follower does not
+// reach it, that follower may be the one to leave out.
 bool Assembly::may_answer(const WorkerId& member, Time now) const {
   const auto answer = answers_.find(member);
   return answer == answers_.end() ? now - since_ < times_.answer : !answer->second;

@@ -428,7 +428,7 @@ TEST(Assembly, AWitnessLetsExactlyOneHalfOfASplitForm) {
   EXPECT_GT(without_lowest, 0);
 }
 
-// Also of two: the machine of the other one is gone, and nobody has seen its end.
+// Also of two workers, where the machine of the other one is lost without a proof of its end.
 TEST(Assembly, AWitnessLetsAHalfContinueWhoseLowestRankIsGone) {
   for_seeds(200, [](Network& net, int size) {
     if (size % 2 != 0) return;
@@ -454,7 +454,7 @@ TEST(Assembly, WithoutTheWitnessOfTheirMembershipNoHalfForms) {
     net.cut(side, milliseconds(0), milliseconds(6'000));
     net.run(milliseconds(5'000));
     for (int i = 0; i < size; ++i) EXPECT_TRUE(net.formed_by(i).empty());
-    net.run(milliseconds(5'000), milliseconds(30'000));  // more than half need nobody's word
+    net.run(milliseconds(5'000), milliseconds(30'000));  // more than half need no witness
     const auto formed = memberships(net, size);
     ASSERT_EQ(formed.size(), 1u);
     EXPECT_EQ(net.asking(formed[0].at(0)).record.formed.witness, "");
